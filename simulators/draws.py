@@ -1,0 +1,80 @@
+"""Common random numbers: all chance in an episode is a pure function of (seed, task, tool, k-th call, purpose).
+
+An episode's uniforms are a table ``u[k, slot, purpose]``, filled by a counter-based generator (Philox) whose key is
+``(seed, task)`` and whose counter is the place in the table. Row 0 belongs to the episode as a whole, row k to the k-th
+executed call of each tool; the last slot belongs to the world (bursts, the judge). So an agent's choices never change
+another tool's luck, and two agents on one seed meet the same world.
+
+What is drawn once per world (a tool's reliability, its price) comes from `stable_generator`, keyed by names.
+"""
+
+from __future__ import annotations
+
+import hashlib
+
+import numpy as np
+
+OUTCOME, KIND, DURATION, CONTENT = range(4)
+"""Purposes within a row. In row 0: the latent state, the usual failure, the judge (world slot only), spare."""
+
+PURPOSES = 4
+_WORD = (1 << 64) - 1
+
+
+class DrawSource:
+    """A reusable generator that jumps to any place of any episode's table."""
+
+    def __init__(self) -> None:
+        self._bits = np.random.Philox(key=0)
+        self._generator = np.random.Generator(self._bits)
+        self._state = self._bits.state
+
+    def rows(self, seed: int, task: int, slots: int, first: int, count: int) -> list[list[list[float]]]:
+        """Rows ``first .. first + count - 1`` of an episode's table, shape (count, slots, PURPOSES), in [0, 1)."""
+        state = self._state
+        inner = state["state"]
+        inner["key"][0], inner["key"][1] = seed & _WORD, task & _WORD
+        inner["counter"][:] = 0
+        inner["counter"][0] = first * slots  # one Philox block of four words per (k, slot)
+        state["buffer_pos"] = PURPOSES
+        self._bits.state = state
+        table: list[list[list[float]]] = self._generator.random((count, slots, PURPOSES)).tolist()
+        return table
+
+
+class Draws:
+    """The uniforms of one episode, drawn as far as they are needed.
+
+    Args:
+        source: the generator to draw with; shared between episodes.
+        seed: the episode's seed.
+        task: the task's number in its task set.
+        tools: how many tools the episode has; slot `tools` is the world's own.
+    """
+
+    __slots__ = ("_chunk", "_rows", "_source", "seed", "slots", "task")
+
+    def __init__(self, source: DrawSource, seed: int, task: int, tools: int) -> None:
+        self._source, self.seed, self.task = source, seed, task
+        self.slots = tools + 1
+        self._chunk = max(2, 64 // self.slots)
+        self._rows = source.rows(seed, task, self.slots, 0, self._chunk)
+
+    def at(self, k: int, slot: int) -> list[float]:
+        """The uniforms of the k-th call in a slot, one per purpose."""
+        rows = self._rows
+        while k >= len(rows):
+            rows += self._source.rows(self.seed, self.task, self.slots, len(rows), self._chunk)
+        return rows[k][slot]
+
+
+def stable_generator(seed: int, *names: object) -> np.random.Generator:
+    """A generator that depends on a seed and on names alone: the same in every process, whatever else is drawn."""
+    digest = hashlib.sha256("\x1f".join([str(seed), *map(str, names)]).encode()).digest()
+    return np.random.Generator(np.random.Philox(key=int.from_bytes(digest[:16], "little")))
+
+
+def stable_integer(seed: int, *names: object) -> int:
+    """A 64-bit integer that depends on a seed and on names alone."""
+    digest = hashlib.sha256("\x1f".join([str(seed), *map(str, names)]).encode()).digest()
+    return int.from_bytes(digest[:8], "little")

@@ -1,0 +1,229 @@
+"""How tools fail: on two levels, as real marketplaces do.
+
+A tool's *reliability* is a property of the world, drawn once per scenario, so past experience pays. In each *episode* the
+tool has a latent state (alive, degraded, dead) drawn from its reliability, and its calls follow that state: a call after a
+failure fails far more often than one after a success. Independent failures would be wrong: measured on ToolBench's example
+trees, P(fail | last failed) = 0.90 and P(fail | last ok) = 0.13, and of 53 APIs 30 never answered while 19 always did.
+
+Sources: ToolBench ``data_example`` trees (300 calls), RapidAPI's own telemetry for 3,157 tools, StableToolBench Fig. 3.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Annotated
+
+import numpy as np
+from pydantic import BaseModel, ConfigDict, Field
+
+from .draws import KIND, OUTCOME, Draws, stable_generator
+from .status import Status
+
+ALIVE, DEGRADED, DEAD = range(3)
+
+KINDS: dict[str, float] = {
+    "server_error": 0.27,
+    "not_found": 0.25,
+    "unauthorized": 0.12,
+    "connection_error": 0.10,
+    "timeout": 0.10,
+    "empty": 0.10,
+    "irrelevant": 0.06,
+}
+"""Shares of the tools' own failures. Agents' errors (bad arguments, invented names) and rate limits are not among them: those
+the world produces by its rules. Source: counts over the samples named above, renormalised."""
+
+_STATUS = {name: Status[name.upper()] for name in KINDS}
+LATENCY_MU, LATENCY_SIGMA = 6.717, 1.530
+"""Average latency of a tool is LogNormal(mu, sigma) milliseconds over tools (RapidAPI telemetry, n = 3,157)."""
+TAIL_SHARE, TAIL_FACTOR = 0.05, 3.0
+"""The measured tail is fatter than the lognormal's: 2.4 % of the tools lie above 30 s, not 0.9 %. So the slowest 5 % of the
+draws are stretched, up to this factor at the far end."""
+
+Share = Annotated[float, Field(ge=0, le=1)]
+
+
+class Bursts(BaseModel):
+    """Global outages: for a while every call that starts fails.
+
+    Attributes:
+        every_s: mean time from the end of one burst to the start of the next, simulated seconds.
+        lasts_s: mean length of a burst, seconds.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+    every_s: float = Field(gt=0)
+    lasts_s: float = Field(gt=0)
+
+
+class FailureModel(BaseModel):
+    """Parameters of the failure world.
+
+    Attributes:
+        usable: mean reliability of the tools, 0 to 1.
+        dead_share, perfect_share: share of tools with reliability exactly 0 and 1 in the telemetry's mixture.
+        beta: parameters of the rest.
+        slip: chance that an alive tool fails, and that a dead one answers.
+        persistence: how far a call's chance is pulled towards its predecessor's outcome, 0 to 1.
+        sticky: chance that a tool fails again in its usual way.
+        kinds: weights of the ways to fail.
+        advertised_spread: noise of the advertised success around the truth; about 0.89 correlation at the default.
+        advertised_floor: what a dead tool still advertises: the catalogue overstates.
+        bursts: global outages, or none.
+        rate_limited_share, quota_share: share of tools that have a rate limit and a quota.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+    usable: Share = 0.444
+    dead_share: Share = 0.129
+    perfect_share: Share = 0.469
+    beta: tuple[float, float] = (1.38, 0.38)
+    slip: Share = 0.08
+    persistence: Share = 0.3
+    sticky: Share = 0.9
+    kinds: Mapping[str, float] = Field(default_factory=lambda: dict(KINDS))
+    advertised_spread: float = Field(default=0.1, ge=0)
+    advertised_floor: Share = 0.6
+    bursts: Bursts | None = None
+    rate_limited_share: Share = 0.15
+    quota_share: Share = 0.05
+
+
+PRESETS: dict[str, FailureModel] = {
+    "reliable": FailureModel(
+        usable=1.0,
+        dead_share=0.0,
+        perfect_share=1.0,
+        slip=0.0,
+        persistence=0.0,
+        rate_limited_share=0.0,
+        quota_share=0.0,
+        advertised_spread=0.0,
+        advertised_floor=1.0,
+    ),
+    "rapidapi-2023": FailureModel(usable=0.615),
+    "rapidapi-2024": FailureModel(usable=0.444),
+    "storm": FailureModel(usable=0.38, bursts=Bursts(every_s=45.0, lasts_s=10.0), rate_limited_share=0.4, quota_share=0.1),
+}
+"""Named eras. 2023: usable content in ToolPlanner's evaluation messages, 61.5 %; 2024: StableToolBench's scan of all APIs, 44.4 %;
+storm: the lower end of what was measured (38 %) with outages on top. `reliable` never fails by itself."""
+
+
+@dataclass(frozen=True, slots=True)
+class Advert:
+    """What a tool is and what its catalogue entry claims.
+
+    Attributes:
+        reliability: the truth, 0 to 1.
+        success: what is advertised, 0 to 1.
+        popularity: 0 to 10.
+    """
+
+    reliability: float
+    success: float
+    popularity: float
+
+
+def draw_reliability(model: FailureModel, seed: int, name: str, advertised: float | None = None) -> Advert:
+    """A tool's reliability and what it advertises, by its name alone.
+
+    Args:
+        advertised: success share from the tool's own telemetry, where a data set has it; the truth is then drawn around it.
+    """
+    generator = stable_generator(seed, "reliability", name)
+    mixture, body, noise, fame = generator.random(), generator.beta(*model.beta), generator.normal(), generator.normal()
+    mean = model.perfect_share + (1 - model.dead_share - model.perfect_share) * model.beta[0] / sum(model.beta)
+    if advertised is not None:
+        # telemetry overstates what callers meet (78 % against 44 %): a tool survives drift with the ratio of the two
+        survives = generator.random() < min(1.0, model.usable / mean)
+        reliability = advertised if survives else advertised * model.slip
+        success = advertised
+    else:
+        # keep the mixture's shape, move weight between its dead and its perfect end until the mean is `usable`
+        shift = model.usable - mean
+        interior = (1 - model.dead_share - model.perfect_share) * (1 - abs(shift))
+        perfect = min(1 - interior, max(0.0, model.usable - interior * model.beta[0] / sum(model.beta)))
+        reliability = 1.0 if mixture < perfect else float(body) if mixture < perfect + interior else 0.0
+        success = model.advertised_floor + (1 - model.advertised_floor) * reliability + model.advertised_spread * float(noise)
+    success = min(1.0, max(0.0, success))
+    popularity = min(9.9, max(0.0, 9.9 * (0.1 + 0.85 * success) + 0.3 * float(fame)))
+    return Advert(float(reliability), float(success), round(popularity, 1))
+
+
+def draw_latency_s(seed: int, name: str) -> float:
+    """A tool's median latency, seconds, by its name alone; lognormal with the fatter measured tail."""
+    generator = stable_generator(seed, "latency", name)
+    uniform, normal = generator.random(), generator.normal()
+    latency = float(np.exp(LATENCY_MU + LATENCY_SIGMA * normal)) / 1000.0
+    threshold = float(np.exp(LATENCY_MU + LATENCY_SIGMA * 1.645)) / 1000.0  # the slowest TAIL_SHARE of a normal
+    return latency * TAIL_FACTOR**uniform if latency > threshold else latency
+
+
+def state_chances(reliability: float, slip: float) -> tuple[float, float]:
+    """P(alive) and P(degraded) of a tool in an episode; the rest is dead. A half-reliable tool is degraded now and then."""
+    degraded = 0.4 * reliability * (1 - reliability)
+    return reliability - degraded / 2, degraded
+
+
+@dataclass(slots=True)
+class Chain:
+    """The latent outcomes of one tool in one episode: its k-th call's luck, whatever was called in between."""
+
+    draws: Draws
+    slot: int
+    chances: tuple[float, float, float]
+    persistence: float
+    sticky: float
+    kinds: tuple[tuple[float, Status], ...]
+    state: int
+    usual: Status
+    outcomes: list[bool] = field(default_factory=list)
+
+    def ok(self, k: int) -> bool:
+        """Whether the k-th call (from 1) finds the tool working."""
+        outcomes = self.outcomes
+        while len(outcomes) < k:
+            chance = self.chances[self.state]
+            if outcomes:
+                pull = self.persistence
+                chance = chance + pull * (1.0 - chance) if outcomes[-1] else chance - pull * chance
+            outcomes.append(self.draws.at(len(outcomes) + 1, self.slot)[OUTCOME] < chance)
+        return outcomes[k - 1]
+
+    def failure(self, k: int) -> Status:
+        """How the k-th call fails if it does: mostly the tool's usual way."""
+        luck = self.draws.at(k, self.slot)[KIND]
+        if luck < self.sticky:
+            return self.usual
+        return pick(self.kinds, (luck - self.sticky) / (1.0 - self.sticky))
+
+
+def pick(kinds: tuple[tuple[float, Status], ...], luck: float) -> Status:
+    """The kind whose cumulative weight first exceeds the luck."""
+    for edge, status in kinds:
+        if luck < edge:
+            return status
+    return kinds[-1][1]
+
+
+def cumulative_kinds(kinds: Mapping[str, float]) -> tuple[tuple[float, Status], ...]:
+    """Cumulative weights of the ways to fail, ascending to 1, in the order of `KINDS`."""
+    total = sum(kinds.values())
+    edges, running = [], 0.0
+    for name in KINDS:
+        if kinds.get(name, 0.0) > 0:
+            running += kinds[name] / total
+            edges.append((running, _STATUS[name]))
+    return tuple(edges)
+
+
+def start_chain(
+    draws: Draws, slot: int, reliability: float, model: FailureModel, kinds: tuple[tuple[float, Status], ...]
+) -> Chain:
+    """The chain of a tool for an episode: its latent state and its usual failure come from row 0 of the draws."""
+    row = draws.at(0, slot)
+    alive, degraded = state_chances(reliability, model.slip)
+    state = ALIVE if row[OUTCOME] < alive else DEGRADED if row[OUTCOME] < alive + degraded else DEAD
+    chances = (1.0 - model.slip, 0.5, model.slip)
+    return Chain(draws, slot, chances, model.persistence, model.sticky, kinds, state, pick(kinds, row[KIND]))

@@ -1,0 +1,142 @@
+"""What was spent and what may be spent.
+
+A `Budget` limits up to four resources; a `Ledger` adds up charges. Seconds are the clock's: calls overlap, so they are
+not the sum of the calls' durations.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, fields
+from typing import NamedTuple
+
+from .errors import ConfigError
+
+RESOURCES = ("price", "seconds", "tokens", "calls")
+
+
+@dataclass(frozen=True, slots=True)
+class Budget:
+    """What an episode may spend; None means without limit.
+
+    Attributes:
+        price: in the scenario's currency.
+        seconds: of simulated time.
+        tokens: input and output tokens of the model.
+        calls: executed tool calls.
+
+    Raises:
+        ConfigError: a limit is zero, negative, infinite or not a number.
+    """
+
+    price: float | None = None
+    seconds: float | None = None
+    tokens: float | None = None
+    calls: float | None = None
+
+    def __post_init__(self) -> None:
+        for name, limit in self.items():
+            if isinstance(limit, bool) or not isinstance(limit, int | float) or not math.isfinite(limit) or limit <= 0:
+                raise ConfigError(f"budget {name}", f"expected a positive finite number, got {limit!r}")
+
+    def items(self) -> Iterator[tuple[str, float]]:
+        """The limited resources and their limits, in the order of `RESOURCES`."""
+        for field in fields(self):
+            limit = getattr(self, field.name)
+            if limit is not None:
+                yield field.name, limit
+
+    def as_dict(self) -> dict[str, float]:
+        return dict(self.items())
+
+    @classmethod
+    def from_mapping(cls, limits: Mapping[str, float]) -> Budget:
+        """From ``{"price": 20}``.
+
+        Raises:
+            ConfigError: a resource is unknown or a limit is no positive number.
+        """
+        unknown = [name for name in limits if name not in RESOURCES]
+        if unknown:
+            raise ConfigError("budget", f"unknown resource {unknown[0]!r}; known: {', '.join(RESOURCES)}")
+        return cls(**limits)
+
+    @classmethod
+    def parse(cls, text: str) -> list[Budget]:
+        """Budgets from ``price=10,20,40`` or, several resources at once, ``price=10,20;seconds=60`` (every combination).
+
+        Raises:
+            ConfigError: the text has another form, or a limit is no positive number.
+        """
+        combined: list[dict[str, float]] = [{}]
+        for part in text.split(";"):
+            name, _, values = part.partition("=")
+            if not values:
+                raise ConfigError("--budgets", f"expected RESOURCE=LIMIT[,LIMIT ...], got {part!r}; for example price=10,20,40")
+            try:
+                limits = [float(value) for value in values.split(",")]
+            except ValueError:
+                raise ConfigError("--budgets", f"{name.strip()}: expected numbers, got {values!r}") from None
+            combined = [{**chosen, name.strip(): limit} for chosen in combined for limit in limits]
+        return [cls.from_mapping(limits) for limits in combined]
+
+    def __str__(self) -> str:
+        return ", ".join(f"{name} {limit:g}" for name, limit in self.items()) or "unlimited"
+
+
+class Charge(NamedTuple):
+    """One entry of a ledger.
+
+    Attributes:
+        at_s: when it was charged, simulated seconds.
+        what: the tool's name, or "think".
+        price: in the scenario's currency.
+        tokens: charged tokens.
+        calls: 1 for an executed call, else 0.
+    """
+
+    at_s: float
+    what: str
+    price: float
+    tokens: int
+    calls: int
+
+
+class Ledger:
+    """All that an episode has spent: totals and the charges behind them.
+
+    Attributes:
+        price, tokens, calls: totals of the charges.
+        attempts: every call asked for, refused ones included.
+    """
+
+    __slots__ = ("attempts", "calls", "charges", "price", "tokens")
+
+    def __init__(self) -> None:
+        self.price = 0.0
+        self.tokens = 0
+        self.calls = 0
+        self.attempts = 0
+        self.charges: list[Charge] = []
+
+    def __iter__(self) -> Iterator[Charge]:
+        return iter(self.charges)
+
+    def charge(self, at_s: float, what: str, price: float, tokens: int = 0, calls: int = 0) -> None:
+        self.price += price
+        self.tokens += tokens
+        self.calls += calls
+        self.charges.append(Charge(at_s, what, price, tokens, calls))
+
+    def exceeded(self, budget: Budget, seconds: float) -> str | None:
+        """The first resource over its limit, or None."""
+        if budget.price is not None and self.price > budget.price:
+            return "price"
+        if budget.seconds is not None and seconds > budget.seconds:
+            return "seconds"
+        if budget.tokens is not None and self.tokens > budget.tokens:
+            return "tokens"
+        if budget.calls is not None and self.calls > budget.calls:
+            return "calls"
+        return None

@@ -1,0 +1,74 @@
+"""How a call ended, and whose error it was."""
+
+from __future__ import annotations
+
+from enum import IntEnum
+
+
+class Origin(IntEnum):
+    """Who is to blame: nobody, the agent, the tool or the infrastructure. Reported apart, never mixed."""
+
+    NONE = 0
+    AGENT = 1
+    TOOL = 2
+    INFRASTRUCTURE = 3
+
+
+class Status(IntEnum):
+    """How a call ended. Values are stable: recorded trajectories and observation arrays hold them."""
+
+    OK = 0
+    # the agent's: refused at the gateway, never executed, never billed
+    UNKNOWN_TOOL = 10
+    MALFORMED = 11
+    INVALID_ARGUMENTS = 12
+    NOT_REGISTERED = 13
+    FORBIDDEN = 14
+    BANNED = 15
+    OVER_BUDGET = 16
+    # the agent's: executed and billed, but the arguments fit the schema and are wrong
+    WRONG_ARGUMENTS = 17
+    NO_DATA = 18
+    # the tool's: refused at the gateway
+    RATE_LIMITED = 30
+    QUOTA_EXCEEDED = 31
+    # the tool's: executed and billed
+    SERVER_ERROR = 32
+    NOT_FOUND = 33
+    UNAUTHORIZED = 34
+    CONNECTION_ERROR = 35
+    TIMEOUT = 36
+    OUTAGE = 37
+    EMPTY = 38
+    IRRELEVANT = 39
+    CANCELLED = 40
+    # the infrastructure's: the episode is void
+    INFRASTRUCTURE = 60
+
+    @property
+    def origin(self) -> Origin:
+        if self is Status.OK or self is Status.CANCELLED:
+            return Origin.NONE
+        if self < 30:
+            return Origin.AGENT
+        return Origin.TOOL if self < 60 else Origin.INFRASTRUCTURE
+
+    @property
+    def executed(self) -> bool:
+        """The call ran (and was billed), rather than being refused at the gateway."""
+        return self in _EXECUTED
+
+    @property
+    def label(self) -> str:
+        """The name as observations and reports write it, for example ``rate_limited``."""
+        return self.name.lower()
+
+
+_EXECUTED = frozenset(
+    status
+    for status in Status
+    if status is Status.OK or status in (Status.WRONG_ARGUMENTS, Status.NO_DATA) or 32 <= status <= 40
+)
+
+LOOKS_OK = frozenset({Status.OK, Status.EMPTY, Status.IRRELEVANT, Status.NO_DATA})
+"""Statuses that answer HTTP 200: what the agent sees is content, not an error."""

@@ -1,0 +1,213 @@
+"""What an episode is about: a query, what solves it, and how an answer is graded.
+
+A task has *needs*: facts that its answer must hold. Each need is served by some of the task's candidate tools, called
+with the right arguments; an argument may be another need's answer, which makes a chain. Grading reads the final answer's
+text and nothing else.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from .tools import Catalog, Tool
+
+LEVELS = ("statement", "category", "tool", "api", "hybrid")
+"""Instruction granularities, after ToolPlanner: from a bare wish to one that names every API."""
+
+
+@dataclass(frozen=True, slots=True)
+class Need:
+    """One fact that the answer must hold.
+
+    Attributes:
+        fact: the text that shows it; distinctive enough to be looked for in an answer.
+        tools: names of the tools that answer it.
+        arguments: the right arguments; None where any that fit the schema will do (ToolBench tasks).
+        after: indices of the needs whose answers are among the arguments.
+        wish: the need in words.
+        capability: what is asked for; tools of this capability serve it.
+        alternative: what the need turns into when the user changes their mind, if they can.
+    """
+
+    fact: str
+    tools: tuple[str, ...]
+    arguments: Mapping[str, Any] | None = None
+    after: tuple[int, ...] = ()
+    wish: str = ""
+    capability: str = ""
+    alternative: Need | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """A query with what solves it.
+
+    Attributes:
+        id: unique within its task set.
+        number: its place in the whole task set; keys the episode's chance.
+        query: what the user says.
+        needs: the facts wanted, 1 to 6 in the marketplace.
+        candidates: names of the tools on offer, in a fixed order: an episode's slots.
+        group: G1 (one provider), G2 (one category), G3 (across categories), or a subset's name.
+        instructions: the query at each granularity of `LEVELS`, where there are several.
+        size_level: input size level 0 to 3; drives duration and memory.
+        solvable: False where no tool on offer can serve some need.
+    """
+
+    id: str
+    number: int
+    query: str
+    needs: tuple[Need, ...]
+    candidates: tuple[str, ...]
+    group: str = ""
+    instructions: Mapping[str, str] = field(default_factory=dict)
+    size_level: int = 0
+    solvable: bool = True
+
+
+class TaskSet(Sequence[Task]):
+    """All tasks of a world, with the splits `train` and `test`."""
+
+    def __init__(self, tasks: Sequence[Task], splits: Mapping[str, Sequence[int]]) -> None:
+        self._tasks = tuple(tasks)
+        self._splits = {name: tuple(numbers) for name, numbers in splits.items()}
+
+    def __len__(self) -> int:
+        return len(self._tasks)
+
+    def __getitem__(self, number: Any) -> Any:
+        return self._tasks[number]
+
+    def __iter__(self) -> Iterator[Task]:
+        return iter(self._tasks)
+
+    def numbers(self, split: str) -> tuple[int, ...]:
+        """Numbers of the tasks in a split.
+
+        Raises:
+            UnknownName: there is no such split.
+        """
+        if split not in self._splits:
+            from .errors import UnknownName
+
+            raise UnknownName("split", split, self._splits)
+        return self._splits[split]
+
+    @property
+    def splits(self) -> tuple[str, ...]:
+        return tuple(self._splits)
+
+
+class Answers(Protocol):
+    """What tools say: the content behind every call. Deterministic in its arguments."""
+
+    def answer(self, tool: Tool, arguments: Mapping[str, Any], task: Task) -> str | None:
+        """The JSON text that a working call returns, or None where there is nothing for these arguments."""
+        ...
+
+    def irrelevant(self, tool: Tool, arguments: Mapping[str, Any], task: Task, luck: float) -> str:
+        """A plausible answer about something else; `luck` in [0, 1) picks which."""
+        ...
+
+
+def normalise(value: Any) -> str:
+    """An argument or a fact as it is compared: case, spacing and number formats do not matter."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
+    if isinstance(value, Mapping | list | tuple):
+        return json.dumps(value, sort_keys=True, default=str).casefold()
+    return " ".join(str(value).casefold().split())
+
+
+def arguments_match(given: Mapping[str, Any], wanted: Mapping[str, Any] | None) -> bool:
+    """The arguments say what the need asks for: every wanted value is given; extra optional ones do not matter."""
+    if wanted is None:
+        return True
+    return all(name in given and normalise(given[name]) == normalise(value) for name, value in wanted.items())
+
+
+_WORD = re.compile(r"\w")
+
+
+def fact_in(fact: str, normalised_answer: str) -> bool:
+    """The fact stands in the answer as a whole word or number, not as a part of a longer one."""
+    wanted = normalise(fact)
+    start = normalised_answer.find(wanted)
+    while start >= 0:
+        end = start + len(wanted)
+        before = normalised_answer[start - 1] if start else " "
+        after = normalised_answer[end] if end < len(normalised_answer) else " "
+        if not (_WORD.match(before) and _WORD.match(wanted[0])) and not (_WORD.match(after) and _WORD.match(wanted[-1])):
+            return True
+        start = normalised_answer.find(wanted, start + 1)
+    return False
+
+
+@dataclass(frozen=True, slots=True)
+class Grade:
+    """How good an answer is.
+
+    Attributes:
+        share: share of the needed facts that it holds.
+        strict: it holds every one.
+        judged: a lenient judge passes it.
+    """
+
+    share: float
+    strict: bool
+    judged: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Judge:
+    """A seeded stand-in for ToolEval's lenient model judge.
+
+    The chance to pass rises with the share of facts; an unsolvable query passes whatever the answer, as long as there is one.
+
+    Attributes:
+        all_facts: chance to pass with every fact.
+        none: chance to pass with no fact at all.
+        curve: exponent of the share in between; above 1 the judge is harder on partial answers.
+        unsolvable: chance that an answer to an unsolvable query passes.
+
+    Source: ToolEval's rules and the measured agreement of model judges with people (68 to 74 % on "solved"; StableToolBench,
+    Table 8): a judge misses some full answers and waves through many partial ones.
+    """
+
+    all_facts: float = 0.96
+    none: float = 0.08
+    curve: float = 1.0
+    unsolvable: float = 1.0
+
+    def chance(self, share: float, solvable: bool = True) -> float:
+        """Chance that an answer with this share of the facts passes; never falls as the share rises."""
+        if not solvable:
+            return self.unsolvable
+        return self.none + (self.all_facts - self.none) * share**self.curve
+
+    def grade(self, found: Sequence[bool], luck: float, solvable: bool = True, gave_up: bool = False) -> Grade:
+        """Grade an answer from the facts found in it.
+
+        Args:
+            found: one flag a need.
+            luck: the episode's uniform for the judge, in [0, 1).
+            solvable: some tool on offer serves every need.
+            gave_up: the agent gave up rather than answered: never a pass.
+        """
+        share = sum(found) / len(found) if found else 0.0
+        strict = bool(found) and all(found) and not gave_up
+        return Grade(share, strict, not gave_up and luck < self.chance(share, solvable))
+
+
+def slots_by_need(task: Task, catalog: Catalog) -> list[int]:
+    """For each candidate slot the index of the need it serves, or -1."""
+    serves = {name: index for index, need in enumerate(task.needs) for name in need.tools}
+    for name in task.candidates:
+        catalog.number(name)
+    return [serves.get(name, -1) for name in task.candidates]

@@ -1,0 +1,154 @@
+"""The tools of a world: what they are, what a call of one costs, and how they are found."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from typing import Any
+
+from .errors import DataError, InvalidProfile, UnknownName
+
+
+@dataclass(frozen=True, slots=True)
+class ToolProfile:
+    """What a call of a tool costs and how it may fail.
+
+    Attributes:
+        fee: flat price of an executed call, in the scenario's currency (flat pricing).
+        latency_s: median duration of a call by size level of its input, seconds; one value serves all levels.
+        latency_spread: standard deviation of the logarithm of the duration; 0 for a constant duration.
+        cpu_cons_mb, gpu_cons_mb: memory held as long as the tool is loaded, MB.
+        cpu_inst_mb, gpu_inst_mb: memory a call takes on top, MB.
+        cold_start_s: time to load a new instance, seconds.
+        keep_alive_s: how long an idle instance stays warm, seconds.
+        concurrency: calls that run at once; 0 means any number.
+        rate_limit: calls admitted per `window_s`; 0 means any number.
+        window_s: length of the sliding window, seconds.
+        quota: calls admitted per episode; 0 means any number.
+        timeout_s: a longer call ends then, as a timeout.
+        reliability: the share of episodes' calls that succeed, a property of the world; agents do not see it.
+        advertised_success: what the catalogue claims, 0 to 1.
+        advertised_latency_s: what the catalogue claims, seconds.
+        popularity: 0 to 10, as marketplaces show it.
+    """
+
+    fee: float = 1.0
+    latency_s: tuple[float, ...] = (1.0,)
+    latency_spread: float = 0.0
+    cpu_cons_mb: float = 128.0
+    gpu_cons_mb: float = 0.0
+    cpu_inst_mb: float = 0.0
+    gpu_inst_mb: float = 0.0
+    cold_start_s: float = 0.0
+    keep_alive_s: float = 300.0
+    concurrency: int = 0
+    rate_limit: int = 0
+    window_s: float = 60.0
+    quota: int = 0
+    timeout_s: float = 30.0
+    reliability: float = 1.0
+    advertised_success: float = 1.0
+    advertised_latency_s: float = 1.0
+    popularity: float = 5.0
+
+    def __post_init__(self) -> None:
+        for spec in fields(self):
+            value = getattr(self, spec.name)
+            for number in value if isinstance(value, tuple) else (value,):
+                if not isinstance(number, int | float) or not math.isfinite(number) or number < 0:
+                    raise InvalidProfile(f"{spec.name}: expected a finite number of at least 0, got {number!r}")
+        if not self.latency_s:
+            raise InvalidProfile("latency_s: expected at least one size level, got none")
+        for name in ("reliability", "advertised_success"):
+            if getattr(self, name) > 1:
+                raise InvalidProfile(f"{name}: expected a share between 0 and 1, got {getattr(self, name)!r}")
+
+    def latency_at(self, level: int) -> float:
+        """Median duration at a size level, seconds; levels beyond the measured ones take the last."""
+        return self.latency_s[min(level, len(self.latency_s) - 1)]
+
+
+@dataclass(frozen=True, slots=True)
+class Tool:
+    """One callable function (ToolBench calls it an API, and its provider a tool).
+
+    Attributes:
+        name: unique in its catalog; the function name a model calls.
+        description: what it does, as the documentation says it.
+        category: field of business, e.g. "Weather".
+        provider: who offers it.
+        title: the API's own name within its provider.
+        parameters: JSON schema of its arguments (an object schema).
+        profile: cost and reliability.
+        capability: what it can do, shared by the tools that can replace each other.
+        answer_schema: names and types of its answer's fields, for documentation.
+    """
+
+    name: str
+    description: str
+    category: str
+    provider: str
+    title: str = ""
+    parameters: Mapping[str, Any] = field(default_factory=lambda: {"type": "object", "properties": {}, "required": []})
+    profile: ToolProfile = field(default_factory=ToolProfile)
+    capability: str = ""
+    answer_schema: Mapping[str, Any] | None = None
+
+    def documentation(self) -> dict[str, Any]:
+        """The function as chat models take it: name, description, parameters."""
+        return {
+            "type": "function",
+            "function": {"name": self.name, "description": self.description, "parameters": dict(self.parameters)},
+        }
+
+
+class Catalog(Sequence[Tool]):
+    """The tools of a world, by number and by name.
+
+    Raises:
+        DataError: two tools share a name.
+    """
+
+    def __init__(self, tools: Iterable[Tool], source: str = "catalog") -> None:
+        self._tools = tuple(tools)
+        self._index = {tool.name: number for number, tool in enumerate(self._tools)}
+        if len(self._index) < len(self._tools):
+            seen: set[str] = set()
+            twice = next(tool.name for tool in self._tools if tool.name in seen or seen.add(tool.name))  # type: ignore[func-returns-value]
+            raise DataError(source, f"two tools are named {twice!r}; names must be unique")
+
+    def __len__(self) -> int:
+        return len(self._tools)
+
+    def __getitem__(self, number: Any) -> Any:
+        return self._tools[number]
+
+    def __iter__(self) -> Iterator[Tool]:
+        return iter(self._tools)
+
+    def __contains__(self, tool: object) -> bool:
+        return tool in self._index if isinstance(tool, str) else tool in self._tools
+
+    def number(self, name: str) -> int:
+        """The tool's number.
+
+        Raises:
+            UnknownName: no tool has that name.
+        """
+        try:
+            return self._index[name]
+        except KeyError:
+            raise UnknownName("tool", name, self._index) from None
+
+    def get(self, name: str) -> Tool:
+        """The tool of that name; raises as `number`."""
+        return self._tools[self.number(name)]
+
+    @property
+    def categories(self) -> list[str]:
+        return sorted({tool.category for tool in self._tools})
+
+    @property
+    def providers(self) -> list[str]:
+        return sorted({tool.provider for tool in self._tools})
