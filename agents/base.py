@@ -1,0 +1,38 @@
+"""What every agent is: something that is told of a task, then asked for one action after another."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import Any
+
+import gymnasium as gym
+
+NUMERIC, TEXT = "costgym/Marketplace-v0", "costgym/MarketplaceChat-v0"
+
+
+class Agent(ABC):
+    """A policy for one of the environments.
+
+    An agent is reset with the environment after the environment was reset, may read what its view offers (for text views:
+    `env.unwrapped.query`, `.documentation()`, `.quotes()`), and must draw all its chance from `seed`.
+
+    Attributes:
+        name: as it stands on the leaderboard.
+        model: the language model behind it, or "".
+        env_id: the view it plays in.
+    """
+
+    name: str = ""
+    model: str = ""
+    env_id: str = NUMERIC
+
+    @abstractmethod
+    def reset(self, env: gym.Env[Any, Any], observation: Any, info: dict[str, Any], seed: int) -> None:
+        """Begin an episode; `observation` and `info` are what `env.reset` returned."""
+
+    @abstractmethod
+    def act(self, observation: Any, info: dict[str, Any]) -> Any:
+        """The next action."""
+
+    def observe(self, observation: Any, reward: float, terminated: bool, truncated: bool, info: dict[str, Any]) -> None:
+        """See what the action brought; nothing to do for an agent without memory."""

@@ -1,0 +1,157 @@
+"""Reading a text action. A model's output is data: whatever it is, it becomes an `Action`, never an exception."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from ..simulators.status import Status
+from ..simulators.world import Usage
+
+FINISH, WAIT, THINK = "finish", "wait", "think"
+RESERVED = (FINISH, WAIT, THINK)
+MAX_TOKENS_REPORTED = 10_000_000
+MAX_CALLS = 16
+
+
+@dataclass(frozen=True, slots=True)
+class ToolCall:
+    """One call as it was asked for; `problem` says in words why it cannot be read, if so."""
+
+    name: str
+    arguments: Mapping[str, Any] = field(default_factory=dict)
+    status: Status | None = None
+    problem: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Action:
+    """A text action, read.
+
+    Attributes:
+        kind: "call", "finish", "wait" or "think".
+        calls: the tool calls; several run side by side.
+        answer: of a finish.
+        gave_up: of a finish.
+        seconds: of a wait; 0 waits for the next completion.
+        usage: the model's tokens, where the action says them.
+    """
+
+    kind: str
+    calls: tuple[ToolCall, ...] = ()
+    answer: str = ""
+    gave_up: bool = False
+    seconds: float = 0.0
+    usage: Usage | None = None
+
+
+def count_tokens(text: str) -> int:
+    """Tokens of a text where no tokenizer is at hand: one per four characters, rounded up. The usual rule of thumb for English."""
+    return (len(text) + 3) // 4
+
+
+def encode_action(
+    name: str,
+    arguments: Mapping[str, Any] | None = None,
+    usage: Usage | None = None,
+    refuse: Status | None = None,
+    reason: str = "",
+) -> str:
+    """An action as text."""
+    action: dict[str, Any] = {"name": name, "arguments": dict(arguments or {})}
+    if usage is not None:
+        action["usage"] = usage._asdict()
+    if refuse is not None:
+        action["refuse"], action["reason"] = refuse.label, reason
+    return json.dumps(action)
+
+
+def read_action(text: Any) -> Action:
+    """Read a text action; what cannot be read becomes a call with status MALFORMED and the problem in words."""
+    if not isinstance(text, str):
+        return _malformed(f"expected text, got {type(text).__name__}")
+    if text.strip() == FINISH:
+        return Action("finish")
+    try:
+        document = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        return _malformed(f"expected a JSON object with name and arguments, got {text[:60]!r} ({error})"[:240])
+    if not isinstance(document, dict):
+        return _malformed(f"expected a JSON object, got {type(document).__name__}")
+    usage = _read_usage(document.get("usage"))
+    calls = document.get("calls")
+    if calls is not None:
+        if not isinstance(calls, list) or not calls or len(calls) > MAX_CALLS:
+            return _malformed(f"calls: expected a list of 1 to {MAX_CALLS} calls", usage)
+        return Action("call", tuple(_read_call(call) for call in calls), usage=usage)
+    name = document.get("name")
+    if name in RESERVED:
+        arguments = _read_arguments(document.get("arguments"))
+        if arguments is None:
+            return _malformed("arguments: expected a JSON object", usage)
+        if name == FINISH:
+            answer = arguments.get("answer", "")
+            text_answer = answer if isinstance(answer, str) else json.dumps(answer, default=str)
+            return Action("finish", answer=text_answer, gave_up=arguments.get("give_up") is True, usage=usage)
+        if name == THINK:
+            return Action("think", usage=usage)
+        return Action("wait", seconds=_seconds(arguments.get("seconds", 0.0)), usage=usage)
+    return Action("call", (_read_call(document),), usage=usage)
+
+
+def _malformed(problem: str, usage: Usage | None = None) -> Action:
+    return Action("call", (ToolCall("", status=Status.MALFORMED, problem=problem),), usage=usage)
+
+
+def _read_call(document: Any) -> ToolCall:
+    if not isinstance(document, dict):
+        return ToolCall("", status=Status.MALFORMED, problem=f"a call must be a JSON object, got {type(document).__name__}")
+    name = document.get("name")
+    if not isinstance(name, str) or not name:
+        return ToolCall("", status=Status.MALFORMED, problem=f"name: expected the name of a function, got {str(name)[:60]!r}")
+    arguments = _read_arguments(document.get("arguments"))
+    if arguments is None:
+        return ToolCall(name, status=Status.MALFORMED, problem="arguments: expected a JSON object, or a string that holds one")
+    refuse = document.get("refuse")
+    if isinstance(refuse, str):
+        status = _POLICY_REFUSALS.get(refuse)
+        if status is not None:
+            return ToolCall(name, arguments, status, str(document.get("reason", ""))[:240])
+    return ToolCall(name, arguments)
+
+
+_POLICY_REFUSALS = {
+    status.label: status
+    for status in (Status.FORBIDDEN, Status.NOT_REGISTERED, Status.OVER_BUDGET, Status.MALFORMED, Status.UNKNOWN_TOOL)
+}
+"""Refusals that an agent's own tool access may declare: its plan, its registrations, its purse. They are recorded with the call, cost
+`gateway_s` and no price, and replay like any other action."""
+
+
+def _read_arguments(value: Any) -> dict[str, Any] | None:
+    """Arguments as an object; models send them as a JSON string just as often. None where they are neither."""
+    if value is None or value == "":
+        return {}
+    if isinstance(value, str):
+        try:
+            value = json.loads(value)
+        except (ValueError, RecursionError):
+            return None
+    return value if isinstance(value, dict) else None
+
+
+def _read_usage(value: Any) -> Usage | None:
+    if not isinstance(value, dict):
+        return None
+    numbers = [value.get(name, 0) for name in Usage._fields]
+    if any(isinstance(n, bool) or not isinstance(n, int) or not 0 <= n <= MAX_TOKENS_REPORTED for n in numbers):
+        return None
+    return Usage(numbers[0], numbers[1], min(numbers[2], numbers[0]))
+
+
+def _seconds(value: Any) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= 86_400:
+        return 0.0
+    return float(value)

@@ -1,0 +1,191 @@
+"""The marketplace as numbers: which tool to call next, when to wait, when to finish.
+
+Calls are asynchronous: a call action starts the call and takes no time, `wait` goes to the next completion or visible event.
+So an agent may run tools side by side, or one after the other by waiting after each call.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+from numpy.typing import NDArray
+
+from ..simulators.status import LOOKS_OK, Status
+from ..simulators.world import Call, Episode, Notice, Slot
+from .base import ToolEnv
+
+MAX_NEEDS = 6
+TOOL_FEATURES = (
+    "on_offer", "price", "latency_s", "success", "popularity",
+    "need_1", "need_2", "need_3", "need_4", "need_5", "need_6",
+    "calls", "in_flight", "last_ok", "last_failed", "banned",
+)  # fmt: skip
+"""Columns of `observation["tools"]`. Price in units of the scenario's max_price / 10, latency as log(1 + seconds), success and
+popularity as advertised (0 to 1), need_j is 1 where the tool serves the j-th need; the rest counts what was done so far (calls / 4)."""
+NEED_FEATURES = ("wanted", "known", "ready")
+"""Columns of `observation["needs"]`: the task has such a need; its fact is known; the facts it depends on are known."""
+RESOURCE_FEATURES = (
+    "clock", "in_flight", "step",
+    "price_left", "seconds_left", "tokens_left", "calls_left", "price_spent",
+)  # fmt: skip
+"""Entries of `observation["resources"]`: log(1 + seconds) so far, calls in flight / 4, steps / max_steps, share of each limit that
+is left (1 where unlimited, negative when overspent), price spent in units of max_price / 10."""
+_CALLS, _IN_FLIGHT, _OK, _FAILED, _BANNED = range(11, 16)
+
+Observation = dict[str, NDArray[np.float32]]
+
+
+class MarketplaceEnv(ToolEnv[Observation, "int | np.integer[Any]"]):
+    """`costgym/Marketplace-v0`: the numeric view.
+
+    Observation: a flat Dict of float32 arrays: `tools` (max_tools, 16), `needs` (6, 3), `resources` (8,).
+    Actions: Discrete(max_tools + 2): call candidate i, `wait` (max_tools), `finish` (max_tools + 1). An action outside the mask
+    is a refused call or a no-op, never an exception.
+    Reward: alpha * success - (1 - alpha) * price / max_price, each part when it happens, so the return is the Quality of Plan.
+
+    Args:
+        max_tools: candidate slots; None takes the largest number that a task of the scenario has.
+        others: see `ToolEnv`.
+    """
+
+    def __init__(self, max_tools: int | None = None, **settings: Any) -> None:
+        super().__init__(**settings)
+        largest = max(len(self.world.tasks[number].candidates) for number in self.numbers) if max_tools is None else max_tools
+        self.max_tools = largest
+        self.wait_action, self.finish_action = largest, largest + 1
+        shapes = {
+            "tools": (largest, len(TOOL_FEATURES)),
+            "needs": (MAX_NEEDS, len(NEED_FEATURES)),
+            "resources": (len(RESOURCE_FEATURES),),
+        }
+        self.observation_space = gym.spaces.Dict(
+            {name: gym.spaces.Box(-np.inf, np.inf, shape, np.float32) for name, shape in shapes.items()}
+        )
+        self.action_space = gym.spaces.Discrete(largest + 2)
+        self._templates: dict[int, tuple[NDArray[np.float32], NDArray[np.float32], NDArray[np.bool_]]] = {}
+        self._scale = 10.0 / self.world.max_price
+        self._loss = (1.0 - self.world.alpha) / self.world.max_price
+        self._shares = [0.0 if limit is None else 1.0 / limit for limit in self._limits]
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Observation, dict[str, Any]]:
+        episode = self._begin(seed, options)
+        tools, needs, mask = self._template(episode)
+        self._tools, self._needs, self._mask = tools.copy(), needs.copy(), mask.copy()
+        self._resources = np.zeros(len(RESOURCE_FEATURES), np.float32)
+        self._known = list(episode.known)
+        self._price = 0.0
+        self._last_status = Status.OK
+        return self._observe(episode), self._full_info(episode)
+
+    def _template(self, episode: Episode) -> tuple[NDArray[np.float32], NDArray[np.float32], NDArray[np.bool_]]:
+        """What is constant about a task, made once."""
+        found = self._templates.get(episode.number)
+        if found is None:
+            tools = np.zeros((self.max_tools, len(TOOL_FEATURES)), np.float32)
+            for slot in episode.slots[: self.max_tools]:
+                tools[slot.index] = self._tool_row(slot)
+            needs = np.zeros((MAX_NEEDS, len(NEED_FEATURES)), np.float32)
+            for index, need in enumerate(episode.needs[:MAX_NEEDS]):
+                needs[index] = (1.0, 0.0, 0.0 if need.after else 1.0)
+            mask = np.zeros(self.max_tools + 2, np.bool_)
+            mask[: len(episode.slots)] = True
+            mask[self.finish_action] = True
+            found = self._templates[episode.number] = (tools, needs, mask)
+        return found
+
+    def _tool_row(self, slot: Slot) -> list[float]:
+        serves = [1.0 if slot.need == index else 0.0 for index in range(MAX_NEEDS)]
+        latency = float(np.log1p(slot.advertised_latency_s))
+        return [1.0, slot.quote * self._scale, latency, slot.advertised_success, slot.popularity / 10.0, *serves, 0, 0, 0, 0, 0]
+
+    def step(self, action: int | np.integer[Any]) -> tuple[Observation, float, bool, bool, dict[str, Any]]:
+        episode = self._playing()
+        if episode.over:
+            return self._observe(episode), 0.0, True, False, self._full_info(episode)
+        self._steps += 1
+        action = int(action)
+        if action == self.finish_action:
+            episode.finish()
+        elif action == self.wait_action:
+            self._receive(episode, episode.wait())
+        elif 0 <= action < len(episode.slots):
+            call = episode.submit(action)
+            if call.finished_s >= 0:
+                self._last_status = call.status
+                self._tools[action, _OK], self._tools[action, _FAILED] = 0.0, 1.0
+            else:
+                row = self._tools[action]
+                row[_CALLS] += 0.25
+                row[_IN_FLIGHT] += 1.0
+        else:
+            self._last_status = episode.submit(-1, None, Status.UNKNOWN_TOOL).status
+        price = episode.ledger.price
+        reward = -self._loss * (price - self._price)
+        self._price = price
+        over = episode.over
+        if over and self.succeeded:
+            reward += self.world.alpha
+        truncated = not over and self._steps >= self.max_steps
+        return self._observe(episode), reward, over, truncated, self._full_info(episode)
+
+    def _receive(self, episode: Episode, news: Call | Notice | None) -> None:
+        if news is None:
+            return
+        if isinstance(news, Notice):
+            self._take_notice(episode, news)
+        else:
+            self._last_status = news.status
+            row = self._tools[news.slot]
+            row[_IN_FLIGHT] -= 1.0
+            looks_ok = news.status in LOOKS_OK
+            row[_OK], row[_FAILED] = (1.0, 0.0) if looks_ok and news.status is not Status.EMPTY else (0.0, 1.0)
+        if episode.known != self._known:
+            self._known = list(episode.known)
+            for index, need in enumerate(episode.needs[:MAX_NEEDS]):
+                self._needs[index, 1] = episode.known[index]
+                self._needs[index, 2] = all(episode.known[before] for before in need.after)
+
+    def _take_notice(self, episode: Episode, notice: Notice) -> None:
+        for slot in notice.slots:
+            if slot >= self.max_tools:
+                continue
+            if notice.kind == "price_change":
+                self._tools[slot, 1] = episode.quote(slot) * self._scale
+            else:
+                self._tools[slot, _BANNED] = slot in episode.banned
+
+    def _observe(self, episode: Episode) -> Observation:
+        resources = self._resources
+        ledger, now = episode.ledger, episode.clock._now
+        price, seconds, tokens, calls = self._shares
+        resources[:] = (
+            np.log1p(now),
+            episode.in_flight * 0.25,
+            self._steps / self.max_steps,
+            1.0 - ledger.price * price,
+            1.0 - now * seconds,
+            1.0 - ledger.tokens * tokens,
+            1.0 - ledger.calls * calls,
+            ledger.price * self._scale,
+        )
+        return {"tools": self._tools.copy(), "needs": self._needs.copy(), "resources": resources.copy()}
+
+    def _full_info(self, episode: Episode) -> dict[str, Any]:
+        info = self._info()
+        info["status"] = int(self._last_status)
+        info["action_mask"] = self.action_masks()
+        return info
+
+    def action_masks(self) -> NDArray[np.bool_]:
+        """True where an action does something: shape (max_tools + 2,). `finish` is always allowed."""
+        episode = self._playing()
+        mask = self._mask.copy()
+        mask[self.wait_action] = episode.in_flight > 0 or len(episode._done) > 0
+        if episode.banned:
+            mask[list(episode.banned)] = False
+        if episode.enforcement == "refuse":
+            for slot in range(min(len(episode.slots), self.max_tools)):
+                mask[slot] &= episode.affordable(slot)
+        return mask

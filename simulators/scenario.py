@@ -1,0 +1,312 @@
+"""A scenario defines a world: catalogue, prices, failures, tasks and budget, in one model that reads from YAML.
+
+Two scenarios with the same `digest` are the same world in every process.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Sequence
+from functools import lru_cache
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import yaml
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+
+from .draws import stable_integer
+from .errors import ConfigError, DataError, UnknownName
+from .failures import PRESETS, FailureModel
+from .ledger import RESOURCES, Budget
+from .pricing import FaasPricing, TokenPricing
+from .tasks import Judge, Task
+from .world import Enforcement, Notice, Slot, World
+
+_PRESET_FOLDER = Path(__file__).parent / "presets"
+Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+NotNegative = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+Share = Annotated[float, Field(ge=0, le=1)]
+
+
+class _Model(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class MarketplaceSource(_Model):
+    """A generated marketplace.
+
+    Attributes:
+        tools, providers, categories: its size.
+        train, test: how many tasks each split has.
+        candidates: tools on offer in a task; two numbers for a range.
+    """
+
+    kind: Literal["marketplace"] = "marketplace"
+    tools: int = Field(default=1432, ge=2)
+    providers: int = Field(default=240, ge=1)
+    categories: int = Field(default=36, ge=1, le=36)
+    train: int = Field(default=400, ge=1)
+    test: int = Field(default=400, ge=1)
+    candidates: int | tuple[int, int] = 16
+
+
+class ToolBenchSource(_Model):
+    """Real queries from a ToolBench or StableToolBench folder.
+
+    Attributes:
+        data: the folder; the command line's `--data` fills it.
+        subsets: G1_instruction and so on; None for all that are there.
+        tools: folder with tool documents, where it is not inside `data`.
+        anytool_filter: AnyTool's list of unsolvable ids (a JSON file); its ids are left out.
+    """
+
+    kind: Literal["toolbench"] = "toolbench"
+    data: str | None = None
+    subsets: tuple[str, ...] | None = None
+    tools: str | None = None
+    anytool_filter: str | None = None
+
+
+class TokenPrices(_Model):
+    """USD per million tokens, the way providers print it."""
+
+    input: NotNegative
+    output: NotNegative
+    cached: NotNegative | None = None
+
+
+class Event(_Model):
+    """Something that happens at a time.
+
+    Attributes:
+        at_s: when, simulated seconds.
+        kind: what.
+        tools: names of the tools concerned; with `category` and `share` the choice is narrowed further.
+        category: only tools of this category.
+        share: only this share of the tools, chosen by their names.
+        factor: of a price change.
+        need: which need changes, counted from the end among those that can change.
+    """
+
+    at_s: NotNegative
+    kind: Literal["price_change", "ban", "unban", "preference_change"]
+    tools: tuple[str, ...] | None = None
+    category: str | None = None
+    share: Share = 1.0
+    factor: Positive = 1.0
+    need: int = Field(default=0, ge=0)
+
+
+class Scenario(_Model):
+    """Everything that defines a world.
+
+    Attributes:
+        name, description: what it is called and for.
+        seed: of what is drawn once per world.
+        source: where tools and tasks come from.
+        pricing: flat fees (integers 1 to 10, BTP's setting), or pay-per-use (`faas`, `faas-aws`).
+        bill_failures, bill_cold_start: see the rules in `world`.
+        currency: for display.
+        tokens: price of the model's tokens; None for free ones.
+        failures: a preset's name or a failure model.
+        judge: the lenient judge's rates.
+        budget: default limits.
+        enforcement: what passing a limit does.
+        gateway_s, ttft_s, tokens_per_s: speeds of refusals and of thinking.
+        gpu_capacity_mb: shared GPU memory.
+        events: scheduled events.
+        alpha, max_price: of the Quality of Plan.
+    """
+
+    name: str = Field(min_length=1)
+    description: str = ""
+    seed: int = Field(default=0, ge=0)
+    source: MarketplaceSource | ToolBenchSource = Field(default_factory=MarketplaceSource, discriminator="kind")
+    pricing: Literal["flat", "faas", "faas-aws"] = "flat"
+    bill_failures: bool = True
+    bill_cold_start: bool = False
+    currency: str = "credits"
+    tokens: TokenPrices | None = None
+    failures: FailureModel = Field(default_factory=lambda: PRESETS["rapidapi-2023"])
+    judge: Judge = Field(default_factory=Judge)
+    budget: dict[str, float] = Field(default_factory=lambda: {"price": 20.0})
+    enforcement: Enforcement = "terminate"
+    gateway_s: Positive = 0.05
+    ttft_s: NotNegative = 0.5
+    tokens_per_s: Positive = 60.0
+    gpu_capacity_mb: Positive | None = None
+    events: tuple[Event, ...] = ()
+    alpha: float = Field(default=0.5, gt=0, lt=1)
+    max_price: Positive = 100.0
+
+    @field_validator("failures", mode="before")
+    @classmethod
+    def _preset(cls, value: Any) -> Any:
+        if isinstance(value, str):
+            if value not in PRESETS:
+                raise ValueError(f"unknown failure preset {value!r}; known: {', '.join(PRESETS)}")
+            return PRESETS[value]
+        return value
+
+    @field_validator("budget")
+    @classmethod
+    def _limits(cls, value: dict[str, float]) -> dict[str, float]:
+        for name, limit in value.items():
+            if name not in RESOURCES:
+                raise ValueError(f"unknown resource {name!r}; known: {', '.join(RESOURCES)}")
+            if not math.isfinite(limit) or limit <= 0:
+                raise ValueError(f"{name}: expected a positive finite number, got {limit!r}")
+        return value
+
+    @property
+    def digest(self) -> str:
+        """Hash of all that defines the world; names a world in recorded runs."""
+        return hashlib.sha256(self.model_dump_json().encode()).hexdigest()[:16]
+
+    def limits(self) -> Budget:
+        """The default budget."""
+        return Budget.from_mapping(self.budget)
+
+    def build(self) -> World:
+        """The world; built once per process for equal scenarios."""
+        return _build(self.model_dump_json())
+
+
+@lru_cache(maxsize=8)
+def _build(document: str) -> World:
+    scenario = Scenario.model_validate_json(document)
+    source = scenario.source
+    if isinstance(source, ToolBenchSource):
+        from .marketplace.loaders.toolbench import load_toolbench
+
+        if source.data is None:
+            raise ConfigError(
+                f"scenario {scenario.name}", "source.data: expected a ToolBench or StableToolBench folder; pass --data FOLDER"
+            )
+        market = load_toolbench(
+            Path(source.data),
+            seed=scenario.seed,
+            subsets=source.subsets,
+            tools=None if source.tools is None else Path(source.tools),
+            anytool_unsolvable=None if source.anytool_filter is None else Path(source.anytool_filter),
+            failures=scenario.failures,
+        )
+    else:
+        from .marketplace.generator import generate_marketplace
+
+        market = generate_marketplace(
+            scenario.seed,
+            tools=source.tools,
+            providers=source.providers,
+            categories=source.categories,
+            tasks={"train": source.train, "test": source.test},
+            candidates=source.candidates,
+            failures=scenario.failures,
+        )
+    pricing = {"flat": None, "faas": FaasPricing.opencatp(), "faas-aws": FaasPricing.aws()}[scenario.pricing]
+    prices = scenario.tokens
+    return World(
+        catalog=market.catalog,
+        tasks=market.tasks,
+        answers=market.answers,
+        failures=scenario.failures,
+        judge=scenario.judge,
+        faas=pricing,
+        tokens=None if prices is None else TokenPricing(prices.input, prices.output, prices.cached),
+        bill_failures=scenario.bill_failures,
+        bill_cold_start=scenario.bill_cold_start,
+        gateway_s=scenario.gateway_s,
+        ttft_s=scenario.ttft_s,
+        tokens_per_s=scenario.tokens_per_s,
+        gpu_capacity_mb=scenario.gpu_capacity_mb,
+        events=Timetable(scenario.seed, scenario.events, {tool.name: tool.category for tool in market.catalog})
+        if scenario.events
+        else None,
+        max_price=scenario.max_price,
+        alpha=scenario.alpha,
+    )
+
+
+class Timetable:
+    """Turns a scenario's events into a task's notices. Which tools an event hits depends on names alone."""
+
+    def __init__(self, seed: int, events: Sequence[Event], categories: dict[str, str]) -> None:
+        known = categories.keys()
+        for event in events:
+            for name in event.tools or ():
+                if name not in known:
+                    raise UnknownName("tool", name, known)
+        self._seed, self._events, self._categories = seed, events, categories
+
+    def __call__(self, task: Task, slots: Sequence[Slot]) -> list[Notice]:
+        notices = []
+        for number, event in enumerate(self._events):
+            if event.kind == "preference_change":
+                changing = [index for index, need in enumerate(task.needs) if need.alternative is not None]
+                if len(changing) > event.need:
+                    notices.append(Notice(event.at_s, event.kind, need=changing[-1 - event.need]))
+                continue
+            hit = tuple(slot.index for slot in slots if self._hits(number, event, slot.name))
+            if hit:
+                notices.append(Notice(event.at_s, event.kind, hit, event.factor))
+        return notices
+
+    def _hits(self, number: int, event: Event, name: str) -> bool:
+        if event.tools is not None and name not in event.tools:
+            return False
+        if event.category is not None and self._categories[name] != event.category:
+            return False
+        return event.share >= 1.0 or stable_integer(self._seed, "event", number, name) / 2**64 < event.share
+
+
+def scenario_names() -> list[str]:
+    """Names of the scenarios that come with the package."""
+    return sorted(path.stem for path in _PRESET_FOLDER.glob("*.yaml"))
+
+
+def load_scenario(name_or_file: str | Path, data: str | Path | None = None) -> Scenario:
+    """A scenario by name, or from a YAML file.
+
+    Args:
+        name_or_file: one of `scenario_names()`, or a path ending in .yaml or .yml.
+        data: folder for a ToolBench scenario.
+
+    Raises:
+        UnknownName: no such scenario.
+        DataError: the file is missing, is no YAML, or has an unknown key or a wrong type; names the place.
+    """
+    path = Path(name_or_file)
+    if path.suffix not in (".yaml", ".yml"):
+        path = _PRESET_FOLDER / f"{name_or_file}.yaml"
+        if str(name_or_file) not in scenario_names():
+            raise UnknownName("scenario", str(name_or_file), scenario_names())
+    try:
+        document = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise DataError(path, f"cannot be read: {error.strerror}") from error
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        mark = getattr(error, "problem_mark", None)
+        raise DataError(path, "is no YAML", f"line {mark.line + 1}" if mark else "") from error
+    if not isinstance(document, dict):
+        raise DataError(path, f"expected a mapping of settings, got {type(document).__name__}")
+    document.setdefault("name", path.stem)
+    if data is not None:
+        source = document.get("source")
+        if not isinstance(source, dict) or source.get("kind") != "toolbench":
+            raise ConfigError("--data", f"the scenario {document['name']!r} reads no folder; choose one of kind toolbench")
+        document["source"] = {**source, "data": str(data)}
+    return parse_scenario(document, path)
+
+
+def parse_scenario(document: dict[str, Any], place: object = "scenario") -> Scenario:
+    """A scenario from plain data; raises DataError with the key at fault."""
+    try:
+        return Scenario.model_validate(document)
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(str(part) for part in first["loc"])
+        problem = first["msg"].removeprefix("Value error, ")
+        if first["type"] == "extra_forbidden":
+            problem = "unknown key; check its spelling"
+        raise DataError(place, f"{problem} (got {first['input']!r:.80})", where) from None
