@@ -1,0 +1,254 @@
+"""What a call costs.
+
+Three models: pay per use (function-as-a-service, by duration and memory), by token, and a flat fee. Each takes floats, or
+arrays of one shape, and answers the same.
+"""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_left
+from dataclasses import dataclass, field
+from typing import Any, overload
+
+import numpy as np
+import numpy.typing as npt
+
+from .errors import ConfigError, InvalidProfile
+
+FloatArray = npt.NDArray[np.float64]
+ArrayLike = FloatArray | npt.NDArray[np.int64] | list[float] | list[int]
+
+TIER_MB = (128, 512, 1024, 1536, 2048, 3072, 4096, 5120, 6144, 7168, 8192, 9216, 10240)
+# The paper prints 8.83e-8 for 5120 MB, against its own GPU row (2.499e-7, three times 8.33e-8): a slip of the pen.
+CPU_RATE = (
+    2.1e-9, 8.3e-9, 1.67e-8, 2.5e-8, 3.33e-8, 5.0e-8, 6.67e-8, 8.33e-8, 1.0e-7, 1.167e-7, 1.333e-7, 1.5e-7, 1.667e-7
+)  # fmt: skip
+CPU_INSTANT_RATE = 3.02e-14
+GPU_FACTOR = 3.0
+PER_RUN = 2e-7
+
+
+@dataclass(frozen=True, slots=True)
+class FaasPricing:
+    """Pay-per-use pricing after OpenCATP.
+
+    A run costs ``per_run + ms × rate_per_ms(...)``. Constant memory is what the function is given for the whole run and
+    picks the tier; instant memory is what the run added to it, a *difference* of two measurements, which may therefore be
+    slightly negative and is taken as it comes.
+
+    Attributes:
+        per_run: Fee of one execution, USD.
+        tier_mb: Upper edges of the memory tiers, MB, ascending. A size on an edge belongs to the tier below it; sizes
+            above the last edge belong to the last tier.
+        cpu_rate: One per tier. USD per MB and ms of constant CPU memory; with ``per_tier``, USD per ms of that tier.
+        cpu_instant_rate: USD per MB and ms of instant CPU memory.
+        gpu_factor: GPU memory costs this many times the CPU rates.
+        per_tier: The tier's price already is the price of a function of that size (as AWS Lambda bills), so it is not
+            multiplied by the memory again. A function without GPU memory then pays no GPU tier.
+
+    Source: CATP-LLM, Eq. B.1 and Table B.2 (the 5120 MB tier as in its GPU row).
+
+    >>> FaasPricing.opencatp().price(100.0, 1024.0)
+    0.0017102800000000001
+    """
+
+    per_run: float = PER_RUN
+    tier_mb: tuple[float, ...] = TIER_MB
+    cpu_rate: tuple[float, ...] = CPU_RATE
+    cpu_instant_rate: float = CPU_INSTANT_RATE
+    gpu_factor: float = GPU_FACTOR
+    per_tier: bool = False
+    _gpu_rate: tuple[float, ...] = field(init=False, repr=False, compare=False)
+    _gpu_instant_rate: float = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        if not self.tier_mb or len(self.tier_mb) != len(self.cpu_rate):
+            raise ConfigError(
+                "FaasPricing", f"{len(self.tier_mb)} tier_mb and {len(self.cpu_rate)} cpu_rate; give one rate per tier"
+            )
+        if any(low >= high for low, high in zip(self.tier_mb, self.tier_mb[1:], strict=False)):
+            raise ConfigError("FaasPricing.tier_mb", f"expected ascending edges, got {list(self.tier_mb)}")
+        for name in ("per_run", "cpu_instant_rate", "gpu_factor"):
+            _check_price(f"FaasPricing.{name}", getattr(self, name))
+        for edge, rate in zip(self.tier_mb, self.cpu_rate, strict=True):
+            _check_price(f"FaasPricing.cpu_rate of the {edge} MB tier", rate)
+        object.__setattr__(self, "_gpu_rate", tuple(rate * self.gpu_factor for rate in self.cpu_rate))
+        object.__setattr__(self, "_gpu_instant_rate", self.cpu_instant_rate * self.gpu_factor)
+
+    @classmethod
+    def opencatp(cls) -> FaasPricing:
+        """The prices of OpenCATP: the tier's price is multiplied by the memory, as the paper and its code do."""
+        return cls()
+
+    @classmethod
+    def aws(cls) -> FaasPricing:
+        """The same tiers billed as AWS Lambda does: a tier's price is that of one ms of a function of that size."""
+        return cls(per_tier=True)
+
+    def rate_per_ms(
+        self, cpu_cons_mb: float, cpu_inst_mb: float = 0.0, gpu_cons_mb: float = 0.0, gpu_inst_mb: float = 0.0
+    ) -> float:
+        """USD per ms of a run with these memories (MB); worth keeping, since only the duration changes from call to call.
+
+        Raises:
+            InvalidProfile: a constant memory is negative, or any memory is infinite or not a number.
+        """
+        if not (0.0 <= cpu_cons_mb < math.inf and 0.0 <= gpu_cons_mb < math.inf):
+            raise _invalid("constant memory", "MB, zero or more", (cpu_cons_mb, gpu_cons_mb))
+        if not (math.isfinite(cpu_inst_mb) and math.isfinite(gpu_inst_mb)):
+            raise _invalid("instant memory", "MB, a finite number", (cpu_inst_mb, gpu_inst_mb))
+        top = len(self.tier_mb) - 1
+        cpu = self.cpu_rate[min(bisect_left(self.tier_mb, cpu_cons_mb), top)]
+        gpu = self._gpu_rate[min(bisect_left(self.tier_mb, gpu_cons_mb), top)]
+        if self.per_tier:
+            constant = (cpu if cpu_cons_mb > 0 else 0.0) + (gpu if gpu_cons_mb > 0 else 0.0)
+        else:
+            constant = cpu_cons_mb * cpu + gpu_cons_mb * gpu
+        return float(constant + cpu_inst_mb * self.cpu_instant_rate + gpu_inst_mb * self._gpu_instant_rate)
+
+    @overload
+    def price(
+        self,
+        exec_time_ms: float,
+        cpu_cons_mb: float,
+        cpu_inst_mb: float = 0.0,
+        gpu_cons_mb: float = 0.0,
+        gpu_inst_mb: float = 0.0,
+    ) -> float: ...
+    @overload
+    def price(
+        self,
+        exec_time_ms: float | ArrayLike,
+        cpu_cons_mb: float | ArrayLike,
+        cpu_inst_mb: float | ArrayLike = 0.0,
+        gpu_cons_mb: float | ArrayLike = 0.0,
+        gpu_inst_mb: float | ArrayLike = 0.0,
+    ) -> FloatArray: ...
+    def price(
+        self, exec_time_ms: Any, cpu_cons_mb: Any, cpu_inst_mb: Any = 0.0, gpu_cons_mb: Any = 0.0, gpu_inst_mb: Any = 0.0
+    ) -> float | FloatArray:
+        """Price of one run, USD, or of many at once (arrays broadcast against each other).
+
+        Args:
+            exec_time_ms: Duration, ms.
+            cpu_cons_mb, gpu_cons_mb: Constant memory, MB.
+            cpu_inst_mb, gpu_inst_mb: Instant memory, MB.
+
+        Raises:
+            InvalidProfile: a time or a constant memory is negative, or anything is infinite or not a number.
+        """
+        args = (exec_time_ms, cpu_cons_mb, cpu_inst_mb, gpu_cons_mb, gpu_inst_mb)
+        if any(isinstance(arg, np.ndarray | list | tuple) for arg in args):
+            return self._price_array(*(np.asarray(arg, dtype=np.float64) for arg in args))
+        if not 0.0 <= exec_time_ms < math.inf:
+            raise _invalid("execution time", "ms, zero or more", exec_time_ms)
+        return float(self.per_run + exec_time_ms * self.rate_per_ms(cpu_cons_mb, cpu_inst_mb, gpu_cons_mb, gpu_inst_mb))
+
+    def _price_array(
+        self, exec_time_ms: FloatArray, cpu_cons: FloatArray, cpu_inst: FloatArray, gpu_cons: FloatArray, gpu_inst: FloatArray
+    ) -> FloatArray:
+        for name, values in (("execution time", exec_time_ms), ("constant memory", cpu_cons), ("constant memory", gpu_cons)):
+            bad = ~((values >= 0) & (values < math.inf))
+            if bad.any():
+                raise _invalid(name, "zero or more", values[bad].tolist())
+        for values in (cpu_inst, gpu_inst):
+            if not np.isfinite(values).all():
+                raise _invalid("instant memory", "MB, a finite number", values[~np.isfinite(values)].tolist())
+        edges, top = np.asarray(self.tier_mb, dtype=np.float64), len(self.tier_mb) - 1
+        cpu = np.asarray(self.cpu_rate)[np.minimum(np.searchsorted(edges, cpu_cons, side="left"), top)]
+        gpu = np.asarray(self._gpu_rate)[np.minimum(np.searchsorted(edges, gpu_cons, side="left"), top)]
+        constant = (
+            np.where(cpu_cons > 0, cpu, 0.0) + np.where(gpu_cons > 0, gpu, 0.0)
+            if self.per_tier
+            else cpu_cons * cpu + gpu_cons * gpu
+        )
+        rate = constant + cpu_inst * self.cpu_instant_rate + gpu_inst * self._gpu_instant_rate
+        return np.asarray(self.per_run + exec_time_ms * rate, dtype=np.float64)
+
+
+@dataclass(frozen=True, slots=True)
+class TokenPricing:
+    """The price of a language model's tokens.
+
+    Attributes:
+        input_per_million: USD per million prompt tokens.
+        output_per_million: USD per million completion tokens.
+        cached_per_million: USD per million prompt tokens read from the cache; None: as dear as any other prompt token.
+
+    >>> TokenPricing(2.5, 10.0, cached_per_million=1.25).price(1000, 100, cached_tokens=400)
+    0.003
+    """
+
+    input_per_million: float
+    output_per_million: float
+    cached_per_million: float | None = None
+
+    def __post_init__(self) -> None:
+        _check_price("TokenPricing.input_per_million", self.input_per_million)
+        _check_price("TokenPricing.output_per_million", self.output_per_million)
+        if self.cached_per_million is not None:
+            _check_price("TokenPricing.cached_per_million", self.cached_per_million)
+
+    @overload
+    def price(self, input_tokens: float, output_tokens: float, cached_tokens: float = 0) -> float: ...
+    @overload
+    def price(
+        self, input_tokens: float | ArrayLike, output_tokens: float | ArrayLike, cached_tokens: float | ArrayLike = 0
+    ) -> FloatArray: ...
+    def price(self, input_tokens: Any, output_tokens: Any, cached_tokens: Any = 0) -> float | FloatArray:
+        """Price of a model call, USD.
+
+        Args:
+            input_tokens: Prompt tokens, the cached ones among them.
+            output_tokens: Completion tokens.
+            cached_tokens: How many of the prompt tokens came from the cache.
+
+        Raises:
+            InvalidProfile: a count is negative, not a number, or more is cached than was put in.
+        """
+        given = (input_tokens, output_tokens, cached_tokens)
+        scalar = not any(isinstance(count, np.ndarray | list | tuple) for count in given)
+        counts = [np.asarray(count, dtype=np.float64) for count in given] if not scalar else list(given)
+        for name, count in zip(("input_tokens", "output_tokens", "cached_tokens"), counts, strict=True):
+            if not np.all((np.asarray(count) >= 0) & (np.asarray(count) < math.inf)):
+                raise _invalid(name, "zero or more", count)
+        fresh = counts[0] - counts[2]
+        if np.any(np.asarray(fresh) < 0):
+            raise _invalid("cached_tokens", "at most input_tokens", cached_tokens)
+        cached_rate = self.input_per_million if self.cached_per_million is None else self.cached_per_million
+        total = fresh * self.input_per_million + counts[2] * cached_rate + counts[1] * self.output_per_million
+        return float(total / 1e6) if scalar else np.asarray(total / 1e6, dtype=np.float64)
+
+
+@dataclass(frozen=True, slots=True)
+class FlatPricing:
+    """A fixed fee per executed call, whatever it took.
+
+    Attributes:
+        fee: Price of one call, in the scenario's currency.
+    """
+
+    fee: float
+
+    def __post_init__(self) -> None:
+        _check_price("FlatPricing.fee", self.fee)
+
+    @overload
+    def price(self, exec_time_ms: float = 0.0, **memory_mb: float) -> float: ...
+    @overload
+    def price(self, exec_time_ms: ArrayLike, **memory_mb: float | ArrayLike) -> FloatArray: ...
+    def price(self, exec_time_ms: Any = 0.0, **memory_mb: Any) -> float | FloatArray:
+        """The fee, once for a float, once per element for an array of durations."""
+        if isinstance(exec_time_ms, np.ndarray | list | tuple):
+            return np.full(np.shape(exec_time_ms), self.fee, dtype=np.float64)
+        return self.fee
+
+
+def _invalid(what: str, expected: str, value: object) -> InvalidProfile:
+    return InvalidProfile(f"{what}: expected {expected}, got {value}; correct the tool's profile or the measurement")
+
+
+def _check_price(place: str, value: float) -> None:
+    if not (isinstance(value, int | float) and 0.0 <= value < math.inf):
+        raise ConfigError(place, f"expected a price of zero or more, got {value!r}")
