@@ -1,1 +1,69 @@
-"""costgym: a simulated tool world, priced and failing like real APIs, for cost-aware tool-using agents."""
+"""costgym: a simulated tool world, priced and failing like real APIs, for cost-aware tool-using agents.
+
+>>> import costgym
+>>> env = costgym.make("costgym/Marketplace-v0")
+>>> observation, info = env.reset(seed=0)
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import gymnasium as gym
+
+from .simulators.errors import (
+    BudgetExceeded,
+    ConfigError,
+    CostGymError,
+    DataError,
+    EpisodeOver,
+    InfrastructureError,
+    InvalidPlan,
+    InvalidProfile,
+    MissingExtra,
+    UnknownName,
+)
+
+if TYPE_CHECKING:
+    from .envs.registration import make, make_vec
+    from .experiments.rollouts import rollout
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "ENV_IDS",
+    "BudgetExceeded",
+    "ConfigError",
+    "CostGymError",
+    "DataError",
+    "EpisodeOver",
+    "InfrastructureError",
+    "InvalidPlan",
+    "InvalidProfile",
+    "MissingExtra",
+    "UnknownName",
+    "__version__",
+    "make",
+    "make_vec",
+    "rollout",
+]
+
+_ENVS = {
+    "costgym/Marketplace-v0": "costgym.envs.marketplace:MarketplaceEnv",
+    "costgym/MarketplaceChat-v0": "costgym.envs.chat:MarketplaceChatEnv",
+}
+ENV_IDS = tuple(_ENVS)
+
+for _id, _entry in _ENVS.items():
+    if _id not in gym.registry:
+        gym.register(id=_id, entry_point=_entry)
+
+_LAZY = {"make": ".envs.registration", "make_vec": ".envs.registration", "rollout": ".experiments.rollouts"}
+
+
+def __getattr__(name: str) -> Any:
+    if name in _LAZY:
+        import importlib
+
+        return getattr(importlib.import_module(_LAZY[name], __name__), name)
+    raise AttributeError(f"module 'costgym' has no attribute {name!r}")

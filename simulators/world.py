@@ -258,7 +258,7 @@ class Episode:
         self.task: Task = world.tasks[number]
         self.slots = world.slots(number)
         count = len(self.slots)
-        self.clock = simpy.Environment()
+        self.clock = simpy.Environment(0.0)
         self.ledger = Ledger()
         self.calls: list[Call] = []
         self.log: list[tuple[Any, ...]] = []

@@ -1,0 +1,36 @@
+"""Making environments by id, with errors that help."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import gymnasium as gym
+
+from ..simulators.errors import UnknownName
+
+
+def _known() -> list[str]:
+    return sorted(name for name in gym.registry if name.startswith("costgym/"))
+
+
+def make(env_id: str, **kwargs: Any) -> gym.Env[Any, Any]:
+    """An environment of costgym; `gymnasium.make` with the nearest names where the id is unknown.
+
+    Raises:
+        UnknownName: no such id.
+        CostGymError: an argument makes no sense.
+    """
+    if env_id not in gym.registry:
+        raise UnknownName("environment", env_id, _known())
+    return gym.make(env_id, **kwargs)
+
+
+def make_vec(env_id: str, num_envs: int = 1, **kwargs: Any) -> gym.vector.VectorEnv[Any, Any, Any]:
+    """A vector environment of costgym: the native batch where the id has one, else Gymnasium's.
+
+    Raises:
+        UnknownName: no such id.
+    """
+    if env_id not in gym.registry:
+        raise UnknownName("environment", env_id, _known())
+    return gym.make_vec(env_id, num_envs=num_envs, **kwargs)

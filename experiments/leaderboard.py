@@ -1,0 +1,321 @@
+"""The main job: agents × budgets × tasks, ranked.
+
+A run lives in a folder. `run.json` says what is run, `episodes.jsonl` grows by one line an episode, `leaderboard.json` and
+`index.html` are written at the end. A run that was killed continues from the episodes it has and ends with the same bytes.
+"""
+
+from __future__ import annotations
+
+import json
+import multiprocessing
+import os
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures.process import BrokenProcessPool
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from pydantic import BaseModel, ConfigDict
+
+from .. import __version__
+from ..agents.registry import agent_names, make_agent, needs_experience, read_agent_name
+from ..envs.registration import make
+from ..simulators.errors import ConfigError, DataError, InfrastructureError, UnknownName
+from ..simulators.ledger import Budget
+from ..simulators.scenario import Scenario, load_scenario
+from .files import read_lines, sole_writer, write_atomically
+from .metrics import GRADINGS, EpisodeResult, rank_rows, summarise
+from .rollouts import play_many
+from .suites import suite as suite_named
+
+FORMAT = "costgym.leaderboard/1"
+CHUNK = 25
+"""Episodes of one unit of work: large enough to outweigh its dispatch, small enough to share evenly and to lose little."""
+EXPERIENCE_EPISODES = 400
+
+Progress = Callable[[int, int], None]
+
+
+class Plan(BaseModel):
+    """All that determines a leaderboard's bytes."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+    format: str = FORMAT
+    version: str = __version__
+    suite: str
+    scenario: Scenario
+    agents: tuple[str, ...]
+    budgets: tuple[dict[str, float], ...]
+    episodes: int
+    split: str
+    grading: str
+    seed: int
+    model: str
+
+
+class Unit(NamedTuple):
+    """A piece of work: episodes `start` to `stop` of one agent under one budget."""
+
+    agent: str
+    budget: int
+    start: int
+    stop: int
+
+
+@dataclass(frozen=True, slots=True)
+class Leaderboard:
+    """A finished run: its folder and the content of `leaderboard.json`."""
+
+    folder: Path
+    document: dict[str, Any]
+
+    @property
+    def page(self) -> Path:
+        return self.folder / "index.html"
+
+
+def make_plan(
+    suite: str = "quick",
+    scenario: str | Path | Scenario | None = None,
+    data: str | Path | None = None,
+    agents: Sequence[str] | None = None,
+    budgets: str | Sequence[Budget] | None = None,
+    episodes: int | None = None,
+    split: str = "test",
+    grading: str = "strict",
+    seed: int = 0,
+    model: str = "simulated",
+) -> Plan:
+    """What to run, checked before anything runs.
+
+    Raises:
+        UnknownName: a suite, scenario, agent, split or grading that there is not; the nearest ones are named.
+        ConfigError: a number makes no sense.
+        DataError: the scenario or its data cannot be read.
+    """
+    chosen = suite_named(suite)
+    if grading not in GRADINGS:
+        raise UnknownName("grading", grading, GRADINGS)
+    count = chosen.episodes if episodes is None else episodes
+    if isinstance(count, bool) or not isinstance(count, int) or count < 1:
+        raise ConfigError("--episodes", f"expected a positive whole number, got {count!r}")
+    if isinstance(seed, bool) or not isinstance(seed, int) or not 0 <= seed < 2**62:
+        raise ConfigError("--seed", f"expected a whole number from 0 to 2**62, got {seed!r}")
+    names = tuple(agents if agents is not None else chosen.agents)
+    if not names:
+        raise ConfigError("--agents", "expected at least one agent")
+    for name in names:
+        read_agent_name(name)
+    if len(set(names)) < len(names):
+        raise ConfigError("--agents", "expected every agent once")
+    limits = Budget.parse(budgets or chosen.budgets) if budgets is None or isinstance(budgets, str) else list(budgets)
+    settings = scenario if isinstance(scenario, Scenario) else load_scenario(scenario or chosen.scenario, data)
+    settings.build().tasks.numbers(split)
+    return Plan(
+        suite=suite,
+        scenario=settings,
+        agents=names,
+        budgets=tuple(budget.as_dict() for budget in limits),
+        episodes=count,
+        split=split,
+        grading=grading,
+        seed=seed,
+        model=model,
+    )
+
+
+def run(plan: Plan, out: str | Path, jobs: int = 1, progress: Progress | None = None) -> Leaderboard:
+    """Run a leaderboard, or what is left of it.
+
+    Args:
+        plan: what to run.
+        out: the folder; created if need be.
+        jobs: processes to run in; the result does not depend on it.
+        progress: called with the numbers of finished and of all episodes.
+
+    Raises:
+        ConfigError: the folder belongs to another run, or another process writes to it.
+        InfrastructureError: a worker process was lost; run again to continue.
+    """
+    if isinstance(jobs, bool) or not isinstance(jobs, int) or jobs < 1:
+        raise ConfigError("--jobs", f"expected a positive whole number, got {jobs!r}")
+    folder = Path(out)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ConfigError("--out", f"{folder} cannot be a folder: {error.strerror}") from error
+    _check_owner(plan, folder)
+    with sole_writer(folder):
+        write_atomically(folder / "run.json", _manifest(plan))
+        experience = _experience(plan, folder)
+        results = _finish_episodes(plan, folder, experience, jobs, progress)
+        document = summarise_run(plan, results)
+        write_atomically(folder / "episodes.jsonl", "".join(f"{result.to_json()}\n" for result in results))
+        write_atomically(folder / "leaderboard.json", json.dumps(document, indent=1, ensure_ascii=False) + "\n")
+        from .page import render
+
+        write_atomically(folder / "index.html", render(document))
+    return Leaderboard(folder, document)
+
+
+def summarise_run(plan: Plan, results: Iterable[EpisodeResult]) -> dict[str, Any]:
+    """The content of `leaderboard.json`: one row per agent and budget, best first within a budget."""
+    groups: dict[tuple[str, int], list[EpisodeResult]] = {}
+    indices = {json.dumps(budget, sort_keys=True): index for index, budget in enumerate(plan.budgets)}
+    for result in results:
+        groups.setdefault((result.agent, indices[json.dumps(dict(result.budget), sort_keys=True)]), []).append(result)
+    rows = [summarise(group, plan.grading, episodes=plan.episodes, seed=plan.seed) for group in groups.values()]
+    return {
+        "format": FORMAT,
+        "suite": plan.suite,
+        "seed": plan.seed,
+        "version": plan.version,
+        "grading": plan.grading,
+        "scenario": {
+            "name": plan.scenario.name,
+            "description": plan.scenario.description,
+            "currency": plan.scenario.currency,
+            "digest": plan.scenario.digest,
+            "split": plan.split,
+        },
+        "rows": list(rank_rows(rows, plan.grading)),
+    }
+
+
+def _manifest(plan: Plan) -> str:
+    return json.dumps(plan.model_dump(mode="json"), indent=1, ensure_ascii=False) + "\n"
+
+
+def _check_owner(plan: Plan, folder: Path) -> None:
+    path = folder / "run.json"
+    if not path.exists():
+        strangers = sorted(entry.name for entry in folder.iterdir() if not entry.name.startswith("."))
+        if strangers:
+            raise ConfigError("--out", f"{folder} holds other files ({strangers[0]}) and no run.json; choose an empty folder")
+        return
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+    except (ValueError, OSError) as error:
+        raise DataError(path, "is no run manifest; choose another folder") from error
+    wanted = json.loads(_manifest(plan))
+    if found != wanted:
+        names = found.keys() | wanted.keys() if isinstance(found, dict) else {"format"}
+        differing = sorted(n for n in names if not isinstance(found, dict) or found.get(n) != wanted.get(n))
+        raise ConfigError("--out", f"{folder} belongs to another run (different: {', '.join(differing)}); choose another folder")
+
+
+def _experience(plan: Plan, folder: Path) -> Path | None:
+    """What planning agents learnt on the train split; collected once, before anyone is ranked."""
+    if not any(needs_experience(name) for name in plan.agents):
+        return None
+    path = folder / "experience.jsonl"
+    if not path.exists():
+        from ..agents.experience import collect_experience
+
+        world = plan.scenario.build()
+        count = min(EXPERIENCE_EPISODES, 4 * len(world.tasks.numbers("train")))
+        write_atomically(path, collect_experience(plan.scenario, episodes=count, seed=plan.seed).to_jsonl())
+    return path
+
+
+def _finish_episodes(
+    plan: Plan, folder: Path, experience: Path | None, jobs: int, progress: Progress | None
+) -> list[EpisodeResult]:
+    path = folder / "episodes.jsonl"
+    found: dict[tuple[str, int, int], EpisodeResult] = {}
+    for number, line in enumerate(read_lines(path), 1):
+        try:
+            result = EpisodeResult.from_json(line)
+            found[result.agent, plan.budgets.index(dict(result.budget)), result.episode] = result
+        except (DataError, ValueError) as error:
+            raise DataError(path, f"{error}; delete the folder to start again", f"line {number}") from error
+    total = len(plan.agents) * len(plan.budgets) * plan.episodes
+    if progress is not None:
+        progress(len(found), total)
+    write_atomically(path, "".join(f"{result.to_json()}\n" for result in found.values()))
+    with path.open("a", encoding="utf-8") as store:
+        for result in _play(plan, _units(plan, found), experience, jobs):
+            found[result.agent, plan.budgets.index(dict(result.budget)), result.episode] = result
+            store.write(result.to_json() + "\n")
+            store.flush()
+            if progress is not None:
+                progress(len(found), total)
+    order = {name: index for index, name in enumerate(plan.agents)}
+    return [found[key] for key in sorted(found, key=lambda key: (order[key[0]], key[1], key[2]))]
+
+
+def _units(plan: Plan, found: dict[tuple[str, int, int], EpisodeResult]) -> list[Unit]:
+    """What is still to be played, in runs of consecutive episodes."""
+    units = []
+    for agent in plan.agents:
+        for budget in range(len(plan.budgets)):
+            missing = [index for index in range(plan.episodes) if (agent, budget, index) not in found]
+            start = 0
+            for place in range(1, len(missing) + 1):
+                if place == len(missing) or missing[place] != missing[place - 1] + 1 or place - start == CHUNK:
+                    units.append(Unit(agent, budget, missing[start], missing[place - 1] + 1))
+                    start = place
+    return units
+
+
+def _play(plan: Plan, units: Sequence[Unit], experience: Path | None, jobs: int) -> Iterator[EpisodeResult]:
+    document, where = plan.model_dump_json(), None if experience is None else str(experience)
+    if jobs == 1 or len(units) <= 1:
+        for unit in units:
+            yield from _play_unit(document, unit, where)
+        return
+    # spawned, not forked: a fork of a process with threads (progress bars, BLAS) may hang
+    context = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(min(jobs, len(units)), mp_context=context) as pool:
+        futures = [pool.submit(_play_lines, document, unit, where) for unit in units]
+        try:
+            for future in as_completed(futures):
+                for line in future.result():
+                    yield EpisodeResult.from_json(line)
+        except BrokenProcessPool as error:
+            raise InfrastructureError("a worker process was lost; run the same command again to continue") from error
+        finally:
+            pool.shutdown(wait=True, cancel_futures=True)
+
+
+def _play_lines(document: str, unit: Unit, experience: str | None) -> list[str]:
+    return [result.to_json() for result in _play_unit(document, unit, experience)]
+
+
+def _play_unit(document: str, unit: Unit, experience: str | None) -> Iterator[EpisodeResult]:
+    plan = _read_plan(document)
+    budget = Budget.from_mapping(plan.budgets[unit.budget])
+    agent = make_agent(unit.agent, model=plan.model, experience=experience)
+    env = make(
+        agent.env_id,
+        scenario=plan.scenario,
+        split=plan.split,
+        budget=budget.as_dict(),
+        enforcement="record",
+        grading=plan.grading,
+        max_steps=STEP_LIMIT,
+        disable_env_checker=True,
+    )
+    yield from play_many(env, agent, agent.env_id, range(unit.start, unit.stop), plan.seed, budget, plan.grading)
+    env.close()
+
+
+STEP_LIMIT = 400
+"""Steps after which an episode is cut: far above what any agent needs, so that the budget, not the limit, decides."""
+
+
+@lru_cache(maxsize=2)
+def _read_plan(document: str) -> Plan:
+    return Plan.model_validate_json(document)
+
+
+def default_jobs() -> int:
+    """Processors this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def known_agents() -> list[str]:
+    """Names of all agents, for help texts."""
+    return agent_names()

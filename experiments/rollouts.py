@@ -1,0 +1,161 @@
+"""Playing episodes: one agent in one environment, and what came of it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import gymnasium as gym
+
+from ..agents.base import Agent
+from ..envs.base import ToolEnv
+from ..simulators.draws import stable_integer
+from ..simulators.errors import InfrastructureError
+from ..simulators.ledger import Budget
+from ..simulators.quality import quality_of_plan
+from ..simulators.status import Origin
+from ..simulators.world import Episode
+from .metrics import EpisodeResult
+
+INFRASTRUCTURE_TRIES = 3
+"""An episode that the infrastructure broke is void and played again, this many times in all."""
+
+
+def play(env: gym.Env[Any, Any], agent: Agent, task: int | str | None, seed: int, agent_seed: int | None = None) -> Episode:
+    """Play one episode to its end.
+
+    Args:
+        env: an environment over a tool world.
+        agent: an agent for its view.
+        task: the task's number or id; None lets the environment draw one.
+        seed: keys the world's chance.
+        agent_seed: keys the agent's own chance; by default derived from `seed` and the task.
+
+    Returns:
+        The episode, ended.
+
+    Raises:
+        InfrastructureError: a real back-end failed; the episode says nothing about the agent.
+    """
+    observation, info = env.reset(seed=seed, options={} if task is None else {"task": task})
+    unwrapped = env.unwrapped
+    assert isinstance(unwrapped, ToolEnv)
+    episode = unwrapped._playing()
+    if agent_seed is None:
+        agent_seed = stable_integer(seed, "agent", episode.number) >> 1
+    agent.reset(env, observation, info, agent_seed)
+    terminated = truncated = False
+    while not (terminated or truncated):
+        observation, reward, terminated, truncated, info = env.step(agent.act(observation, info))
+        agent.observe(observation, float(reward), terminated, truncated, info)
+    if not episode.over:
+        episode.finish("", gave_up=True)
+    return episode
+
+
+def result_of(
+    episode: Episode, agent: Agent, env_id: str, index: int, budget: Budget, grading: str = "strict", void: bool = False
+) -> EpisodeResult:
+    """The record of an episode that has ended; regret is measured against the optimum of the same world."""
+    from ..simulators.oracle import optimum
+
+    statuses = Counter(call.status for call in episode.calls if call.status.origin is not Origin.NONE)
+    grade, ledger, world = episode.grade, episode.ledger, episode.world
+    assert grade is not None
+    best = optimum(world, episode.number, episode.seed, budget, grading)
+    passed = grade.strict if grading == "strict" else grade.judged
+    within = episode.exceeded is None
+    quality = float(quality_of_plan(1.0 if passed and within else 0.0, ledger.price, world.alpha, world.max_price))
+    return EpisodeResult(
+        agent=agent.name,
+        model=agent.model,
+        env=env_id,
+        task=episode.task.id,
+        episode=index,
+        seed=episode.seed,
+        budget=budget.as_dict(),
+        strict=grade.strict,
+        judged=grade.judged,
+        share=grade.share,
+        price=ledger.price,
+        seconds=float(episode.now_s),
+        tokens=ledger.tokens,
+        calls=ledger.calls,
+        attempts=ledger.attempts,
+        errors={
+            origin.name.lower(): sum(n for status, n in statuses.items() if status.origin is origin)
+            for origin in (Origin.AGENT, Origin.TOOL, Origin.INFRASTRUCTURE)
+        },
+        errors_by_status={status.label: n for status, n in sorted(statuses.items())},
+        exceeded=episode.exceeded,
+        void=void,
+        optimum_price=best.price if best.feasible else None,
+        quality=quality,
+        regret=best.quality - quality,
+    )
+
+
+def play_many(
+    env: gym.Env[Any, Any],
+    agent: Agent,
+    env_id: str,
+    episodes: range,
+    seed: int,
+    budget: Budget,
+    grading: str = "strict",
+) -> Iterator[EpisodeResult]:
+    """Play episodes by index: index i plays the split's i-th task (round and round), each round with the next seed.
+
+    The same index is the same world for every agent, so results are paired.
+    """
+    unwrapped = env.unwrapped
+    assert isinstance(unwrapped, ToolEnv)
+    numbers = unwrapped.numbers
+    for index in episodes:
+        number, world_seed = numbers[index % len(numbers)], seed + index // len(numbers)
+        for attempt in range(INFRASTRUCTURE_TRIES):
+            try:
+                episode = play(env, agent, number, world_seed)
+                yield result_of(episode, agent, env_id, index, budget, grading)
+                break
+            except InfrastructureError:
+                if attempt + 1 == INFRASTRUCTURE_TRIES:
+                    episode = unwrapped._playing()
+                    if not episode.over:
+                        episode.finish("", gave_up=True)
+                    yield result_of(episode, agent, env_id, index, budget, grading, void=True)
+
+
+def rollout(
+    env: gym.Env[Any, Any],
+    agent: Agent,
+    episodes: int,
+    seed: int = 0,
+    progress: Callable[[int], None] | None = None,
+) -> list[EpisodeResult]:
+    """Play an agent in an environment and record every episode.
+
+    Args:
+        env: an environment of costgym; its split, budget and grading hold.
+        agent: any agent for that view.
+        episodes: how many, at least 1.
+        seed: same seed, same results.
+        progress: called with the number of finished episodes.
+
+    >>> import costgym
+    >>> from costgym.agents import make_agent
+    >>> env = costgym.make("costgym/Marketplace-v0", scenario="marketplace")
+    >>> results = costgym.rollout(env, make_agent("cheapest"), episodes=5, seed=0)
+    >>> len(results)
+    5
+    """
+    unwrapped = env.unwrapped
+    assert isinstance(unwrapped, ToolEnv)
+    env_id = env.spec.id if env.spec is not None else agent.env_id
+    results = []
+    for result in play_many(env, agent, env_id, range(episodes), seed, unwrapped.budget, unwrapped.grading):
+        results.append(result)
+        if progress is not None:
+            progress(len(results))
+    return results
