@@ -1,0 +1,107 @@
+"""What a call costs."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from costgym.simulators.errors import ConfigError, InvalidProfile
+from costgym.simulators.pricing import FaasPricing, FlatPricing, TokenPricing
+
+MEMORY = st.floats(0.0, 20_000.0)
+INSTANT = st.floats(-100.0, 20_000.0)
+
+
+def test_a_size_on_an_edge_belongs_to_the_tier_below_it() -> None:
+    pricing = FaasPricing.opencatp()
+    assert pricing.rate_per_ms(128.0) == 128.0 * 2.1e-9
+    assert pricing.rate_per_ms(128.1) == 128.1 * 8.3e-9
+
+
+def test_the_5120_mb_tier_is_a_third_of_its_gpu_row() -> None:
+    assert FaasPricing.opencatp().rate_per_ms(5000.0) == 5000.0 * 8.33e-8
+
+
+def test_sizes_above_the_top_tier_are_clamped_to_it() -> None:
+    assert FaasPricing.opencatp().rate_per_ms(20_000.0) == 20_000.0 * 1.667e-7
+
+
+def test_gpu_memory_costs_three_times_as_much() -> None:
+    pricing = FaasPricing.opencatp()
+    assert pricing.rate_per_ms(0.0, gpu_cons_mb=1000.0) == 1000.0 * (1.67e-8 * 3)
+
+
+def test_aws_bills_the_tier_not_the_memory_again() -> None:
+    pricing = FaasPricing.aws()
+    assert pricing.rate_per_ms(600.0) == pricing.rate_per_ms(1024.0) == 1.67e-8
+    assert pricing.rate_per_ms(0.0) == 0.0
+    assert pricing.price(np.array([100.0]), 600.0).tolist() == [pricing.price(100.0, 600.0)]
+
+
+def test_a_run_of_no_time_costs_the_fee() -> None:
+    assert FaasPricing.opencatp().price(0.0, 5000.0) == 2e-7
+
+
+@given(ms=st.floats(0, 1e6), cpu=MEMORY, cpu_inst=INSTANT, gpu=MEMORY, gpu_inst=INSTANT, per_tier=st.booleans())
+def test_arrays_and_floats_agree_to_the_last_bit(
+    ms: float, cpu: float, cpu_inst: float, gpu: float, gpu_inst: float, per_tier: bool
+) -> None:
+    pricing = FaasPricing(per_tier=per_tier)
+    scalar = pricing.price(ms, cpu, cpu_inst, gpu, gpu_inst)
+    assert scalar == pricing.per_run + ms * pricing.rate_per_ms(cpu, cpu_inst, gpu, gpu_inst)
+    assert pricing.price(np.array([ms]), np.array([cpu]), cpu_inst, gpu, np.array([gpu_inst])).tolist() == [scalar]
+
+
+@pytest.mark.parametrize("bad", [-1.0, math.nan, math.inf, -math.inf])
+def test_impossible_runs_have_no_price(bad: float) -> None:
+    pricing = FaasPricing.opencatp()
+    for args in ((bad, 100.0), (10.0, bad), (10.0, 100.0, 0.0, bad)):
+        with pytest.raises(InvalidProfile, match="expected"):
+            pricing.price(*args)
+        with pytest.raises(InvalidProfile, match="expected"):
+            pricing.price(*(np.array([arg]) for arg in args))
+
+
+@pytest.mark.parametrize("bad", [math.nan, math.inf])
+def test_instant_memory_may_be_negative_but_must_be_a_number(bad: float) -> None:
+    pricing = FaasPricing.opencatp()
+    assert pricing.price(10.0, 100.0, -5.0) < pricing.price(10.0, 100.0)
+    with pytest.raises(InvalidProfile, match="instant memory"):
+        pricing.price(10.0, 100.0, bad)
+    with pytest.raises(InvalidProfile, match="instant memory"):
+        pricing.price(np.array([10.0]), 100.0, np.array([bad]))
+
+
+def test_tokens_from_the_cache_are_cheaper() -> None:
+    pricing = TokenPricing(input_per_million=2.0, output_per_million=10.0, cached_per_million=0.5)
+    assert pricing.price(1_000_000, 0) == 2.0
+    assert pricing.price(1_000_000, 100_000, cached_tokens=1_000_000) == 1.5
+    assert pricing.price(np.array([1_000_000, 0]), np.array([0, 0])).tolist() == [2.0, 0.0]
+
+
+def test_more_tokens_cached_than_put_in_is_a_mistake() -> None:
+    with pytest.raises(InvalidProfile, match="at most input_tokens"):
+        TokenPricing(1.0, 1.0).price(10, 0, cached_tokens=11)
+    with pytest.raises(InvalidProfile, match="output_tokens"):
+        TokenPricing(1.0, 1.0).price(10, -1)
+
+
+def test_a_flat_fee_ignores_what_the_call_took() -> None:
+    assert FlatPricing(3.0).price(1e6) == 3.0
+    assert FlatPricing(3.0).price(np.array([1.0, 2.0])).tolist() == [3.0, 3.0]
+
+
+@pytest.mark.parametrize("bad", [-1.0, math.nan, math.inf])
+def test_price_lists_are_checked(bad: float) -> None:
+    with pytest.raises(ConfigError, match="FlatPricing.fee"):
+        FlatPricing(bad)
+    with pytest.raises(ConfigError, match="cpu_rate of the 128 MB tier"):
+        FaasPricing(tier_mb=(128,), cpu_rate=(bad,))
+    with pytest.raises(ConfigError, match="ascending"):
+        FaasPricing(tier_mb=(2, 1), cpu_rate=(1.0, 1.0))
+    with pytest.raises(ConfigError, match="one rate per tier"):
+        FaasPricing(tier_mb=(1, 2), cpu_rate=(1.0,))
