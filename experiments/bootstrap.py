@@ -1,0 +1,92 @@
+"""Paired bootstrap and permutation over episodes.
+
+Figures are ratios of sums, so a resample is a vector of weights over episodes. The weights depend on the seed and on the
+set of episodes alone: agents that played the same episodes are resampled alike, and their common luck cancels out.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+FloatArray = NDArray[np.float64]
+
+
+def intervals(
+    numerators: FloatArray,
+    denominators: FloatArray,
+    episodes: Sequence[int],
+    seed: int,
+    resamples: int,
+    *,
+    difference: bool = False,
+) -> tuple[FloatArray, FloatArray]:
+    """Percentile intervals at 95 % of column-wise ratios of sums.
+
+    Args:
+        numerators, denominators: (n_episodes, n_figures).
+        episodes: their indices.
+        seed: of the resampling.
+        resamples: how many.
+        difference: with two columns, the interval of the first figure less the second.
+
+    Returns:
+        Lower and upper ends, (n_figures,) each; NaN for a figure whose denominator is always 0.
+    """
+    weights = _weights(tuple(episodes), seed, resamples)
+    # einsum without BLAS: the order of the additions must not depend on the number of threads
+    above = np.einsum("re,ef->rf", weights, numerators)
+    below = np.einsum("re,ef->rf", weights, denominators)
+    figures = np.divide(above, below, out=np.full_like(above, np.nan), where=below > 0)  # (resamples, n_figures)
+    if difference:
+        figures = figures[:, :1] - figures[:, 1:]
+    low, high = np.full(figures.shape[1], np.nan), np.full(figures.shape[1], np.nan)
+    for f in range(figures.shape[1]):
+        known = figures[~np.isnan(figures[:, f]), f]
+        if known.size:
+            low[f], high[f] = np.percentile(known, (2.5, 97.5))
+    return low, high
+
+
+def swap_p_value(
+    a: tuple[FloatArray, FloatArray], b: tuple[FloatArray, FloatArray], episodes: Sequence[int], seed: int, permutations: int
+) -> float:
+    """Two-sided p-value of the difference of two ratios of sums when the pair is swapped in random episodes.
+
+    Args:
+        a, b: numerators and denominators, (n_episodes,) each.
+        episodes: their indices.
+        seed: of the permutations.
+        permutations: how many; the smallest p-value is 1 / (permutations + 1).
+    """
+    rng = _rng("swap", tuple(episodes), seed)
+    swapped = rng.integers(0, 2, size=(permutations, len(episodes))).astype(np.float64)  # (permutations, n_episodes)
+    moved = np.einsum("pe,ef->pf", swapped, np.stack([a[0] - b[0], a[1] - b[1]], axis=1))
+    a_above, a_below = a[0].sum() - moved[:, 0], a[1].sum() - moved[:, 1]
+    b_above, b_below = b[0].sum() + moved[:, 0], b[1].sum() + moved[:, 1]
+    valid = (a_below > 0) & (b_below > 0)
+    shuffled = np.abs(a_above[valid] / a_below[valid] - b_above[valid] / b_below[valid])
+    observed = abs(a[0].sum() / a[1].sum() - b[0].sum() / b[1].sum())
+    # a permutation that only reorders the sum must count as equal
+    reached = int(np.count_nonzero(shuffled >= observed - 1e-12 * max(1.0, observed)))
+    return (reached + 1) / (int(valid.sum()) + 1)
+
+
+@lru_cache(maxsize=2)
+def _weights(episodes: tuple[int, ...], seed: int, resamples: int) -> FloatArray:
+    """How often each episode is drawn in each resample, (resamples, n_episodes)."""
+    n = len(episodes)
+    drawn = _rng("bootstrap", episodes, seed).integers(0, n, size=(resamples, n)) if n else np.zeros((resamples, 0), np.int64)
+    flat = drawn + n * np.arange(resamples)[:, None]
+    weights = np.bincount(flat.ravel(), minlength=resamples * n).reshape(resamples, n).astype(np.float64)
+    weights.flags.writeable = False
+    return weights
+
+
+def _rng(purpose: str, episodes: tuple[int, ...], seed: int) -> np.random.Generator:
+    digest = hashlib.sha256(repr((purpose, seed, episodes)).encode()).digest()
+    return np.random.Generator(np.random.Philox(key=int.from_bytes(digest[:16], "little")))
