@@ -2,12 +2,7 @@
 
 from __future__ import annotations
 
-
-def main() -> None:
-    from costgym.cli import app
-
-    app()
-
+from costgym.cli import main
 
 if __name__ == "__main__":
     main()

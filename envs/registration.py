@@ -34,3 +34,15 @@ def make_vec(env_id: str, num_envs: int = 1, **kwargs: Any) -> gym.vector.Vector
     if env_id not in gym.registry:
         raise UnknownName("environment", env_id, _known())
     return gym.make_vec(env_id, num_envs=num_envs, **kwargs)
+
+
+def describe(env_id: str) -> str:
+    """One line about an environment: its id's entry point says what it is."""
+    import importlib
+    import inspect
+
+    entry = gym.spec(env_id).entry_point
+    assert isinstance(entry, str)
+    module, _, name = entry.partition(":")
+    document = inspect.getdoc(getattr(importlib.import_module(module), name)) or ""
+    return document.splitlines()[0].split(": ", 1)[-1]
