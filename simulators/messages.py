@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from .status import Status
 
 if TYPE_CHECKING:
-    from .world import Call
+    from .calls import Call
 
 _TEXTS = {
     Status.UNKNOWN_TOOL: "there is no function of this name",

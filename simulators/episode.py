@@ -1,0 +1,549 @@
+"""One task played out on one simulated clock, by the rules that `world` states."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Mapping, Sequence
+from math import log
+from typing import TYPE_CHECKING, Any
+
+import simpy
+
+from .calls import CONNECTION_REFUSED_S, QUANTILES, Call, Enforcement, Notice, Slot, Usage
+from .draws import CONTENT, DURATION, KIND, Draws
+from .errors import EpisodeOver
+from .failures import Chain, start_chain
+from .ledger import Budget, Ledger
+from .messages import error_text
+from .status import Status
+from .tasks import Grade, Task, arguments_match, fact_in, normalise
+
+if TYPE_CHECKING:
+    from .world import World
+
+
+class Episode:
+    """One task played out on one simulated clock.
+
+    `submit` starts a call, `wait` goes to the next completion, `call` does both, `think` charges a model's tokens, `finish`
+    grades an answer. State is plain data, so `fork` (a replay of the log) is exact.
+
+    Args:
+        world: where it plays.
+        number: the task's number.
+        seed: of all chance in it.
+        budget: what may be spent.
+        enforcement: what passing a limit does; see rule 11.
+
+    Raises:
+        EpisodeOver: an action after the end.
+    """
+
+    __slots__ = (
+        "_busy",
+        "_chains",
+        "_deadline",
+        "_done",
+        "_draws",
+        "_gpu_used",
+        "_idle",
+        "_queue",
+        "_reserved",
+        "_versions",
+        "_windows",
+        "banned",
+        "budget",
+        "bursts",
+        "calls",
+        "clock",
+        "counts",
+        "enforcement",
+        "exceeded",
+        "factors",
+        "grade",
+        "in_flight",
+        "known",
+        "ledger",
+        "log",
+        "needs",
+        "number",
+        "over",
+        "seed",
+        "slots",
+        "successes",
+        "task",
+        "void",
+        "world",
+    )  # fmt: skip
+
+    def __init__(self, world: World, number: int, seed: int, budget: Budget, enforcement: Enforcement) -> None:
+        self.world, self.number, self.seed, self.budget, self.enforcement = world, number, seed, budget, enforcement
+        self.task: Task = world.tasks[number]
+        self.slots = world.slots(number)
+        count = len(self.slots)
+        self.clock = simpy.Environment(0.0)
+        self.ledger = Ledger()
+        self.calls: list[Call] = []
+        self.log: list[tuple[Any, ...]] = []
+        self.needs = list(self.task.needs)
+        self.known = [False] * len(self.needs)
+        self.counts = [0] * count
+        self.successes = [0] * count
+        self.in_flight = 0
+        self.factors: list[float] | None = None
+        self.banned: set[int] = set()
+        self.over = False
+        self.void = False
+        self.exceeded: str | None = None
+        self.grade: Grade | None = None
+        self._versions = [0] * len(self.needs)
+        self._draws = Draws(world._source, seed, number, count)
+        self._chains: list[Chain | None] = [None] * count
+        self._busy = [0] * count
+        self._idle: list[list[float] | None] = [None] * count
+        self._windows: list[deque[float] | None] = [None] * count
+        self._queue: deque[Call] = deque()
+        self._done: deque[Call | Notice] = deque()
+        self._reserved = 0.0
+        self._gpu_used = 0.0
+        self._deadline = budget.seconds if enforcement != "record" else None
+        self.bursts: list[tuple[float, float]] = []
+        if world.events is not None:
+            for notice in world.events(self.task, self.slots):
+                event = self.clock.timeout(notice.at_s, notice)
+                event.callbacks.append(self._happen)
+            self._reach(0.0)
+
+    # -- time ------------------------------------------------------------------------------------------------------------
+
+    @property
+    def now_s(self) -> float:
+        """Simulated seconds since the start."""
+        return self.clock._now  # type: ignore[no-any-return]  # the property costs a call, and this is read on every step
+
+    def advance(self, seconds: float) -> None:
+        """Let time pass; what completes meanwhile is handed out by the next `wait`."""
+        self._alive()
+        self.log.append(("advance", seconds))
+        self._advance(seconds)
+
+    def _advance(self, seconds: float) -> None:
+        deadline = self._deadline
+        clock = self.clock
+        if deadline is not None and clock._now + seconds > deadline:
+            self._reach(deadline)
+            if not self.over:
+                self._end("seconds")
+            return
+        timeout = clock.timeout(seconds)
+        while not timeout.processed and not self.over:
+            clock.step()
+
+    def _reach(self, at_s: float) -> None:
+        clock = self.clock
+        while clock.peek() <= at_s and not self.over:
+            clock.step()
+        if clock._now < at_s and not self.over:
+            clock.run(until=at_s)
+
+    # -- calls -----------------------------------------------------------------------------------------------------------
+
+    def submit(
+        self, slot: int, arguments: Mapping[str, Any] | None = None, refusal: Status | None = None, reason: str = ""
+    ) -> Call:
+        """Ask for a call of a candidate; it runs while other things happen.
+
+        Args:
+            slot: the candidate's index; -1 for a tool that is none of them.
+            arguments: as given by the agent; None means the right ones, as far as they can be known by now.
+            refusal: the status with which a view or a policy turns the call down (bad arguments, a plan that forbids it).
+            reason: why, in words.
+
+        Returns:
+            The call; refused at once if its `finished_s` is set.
+        """
+        self._alive()
+        self.log.append(("submit", slot, arguments, refusal, reason))
+        self.ledger.attempts += 1
+        clock = self.clock
+        now = clock._now
+        if refusal is None and not 0 <= slot < len(self.slots):
+            slot, refusal = -1, Status.UNKNOWN_TOOL
+        if refusal is None:
+            spec = self.slots[slot]
+            call = Call(slot, 0, now, arguments, spec.name)
+            refusal = self._gateway(spec, call, now)
+        else:
+            call = Call(slot, 0, now, arguments, self.slots[slot].name if slot >= 0 else "", reason=reason)
+        self.calls.append(call)
+        if refusal is not None:
+            call.status = refusal
+            self._advance(self.world.gateway_s)
+            call.finished_s = clock._now
+            return call
+        self.counts[slot] = call.k = self.counts[slot] + 1
+        if spec.need >= 0:
+            call.version = self._versions[spec.need]
+        self.in_flight += 1
+        call.quote = self.quote(slot)
+        self._reserved += call.quote
+        if (spec.concurrency and self._busy[slot] >= spec.concurrency) or (
+            self.world.gpu_capacity_mb is not None and not self._gpu_fits(spec)
+        ):
+            self._queue.append(call)
+        else:
+            self._start(call, spec)
+        return call
+
+    def quote(self, slot: int) -> float:
+        """What the catalogue says a call costs now."""
+        quote = self.slots[slot].quote
+        return quote if self.factors is None else quote * self.factors[slot]
+
+    def _gateway(self, spec: Slot, call: Call, now: float) -> Status | None:
+        if spec.index in self.banned:
+            return Status.BANNED
+        if spec.quota and self.counts[spec.index] >= spec.quota:
+            return Status.QUOTA_EXCEEDED
+        if self.enforcement == "refuse" and not self.affordable(spec.index):
+            return Status.OVER_BUDGET
+        if spec.rate_limit:
+            window = self._windows[spec.index]
+            if window is None:
+                window = self._windows[spec.index] = deque()
+            while window and window[0] <= now - spec.window_s:
+                window.popleft()
+            if len(window) >= spec.rate_limit:
+                call.retry_after_s = window[0] + spec.window_s - now
+                return Status.RATE_LIMITED
+            window.append(now)
+        return None
+
+    def affordable(self, slot: int) -> bool:
+        """Whether a call fits the budget at its quoted price, beside what is already running."""
+        budget, ledger = self.budget, self.ledger
+        if budget.price is not None and ledger.price + self._reserved + self.quote(slot) > budget.price:
+            return False
+        return budget.calls is None or ledger.calls + self.in_flight + 1 <= budget.calls
+
+    def _gpu_fits(self, spec: Slot) -> bool:
+        capacity = self.world.gpu_capacity_mb
+        if capacity is None or not spec.gpu_mb:
+            return True
+        # first come, first served: nobody overtakes a call that waits for memory (rather than for a slot of its tool)
+        for waiting in self._queue:
+            other = self.slots[waiting.slot]
+            if other.gpu_mb and not (other.concurrency and self._busy[other.index] >= other.concurrency):
+                return False
+        return self._gpu_used + spec.gpu_mb <= capacity or self._gpu_used == 0.0
+
+    def _start(self, call: Call, spec: Slot) -> None:
+        clock, slot = self.clock, spec.index
+        now = clock._now
+        self._busy[slot] += 1
+        self._gpu_used += spec.gpu_mb
+        call.started_s = now
+        delay = 0.0
+        if spec.cold_start_s:
+            idle = self._idle[slot]
+            if idle is None:
+                idle = self._idle[slot] = []
+            # the last to finish is the most recently used
+            if idle and now - idle[-1] <= spec.keep_alive_s:
+                idle.pop()
+            else:
+                idle.clear()
+                call.cold = True
+                delay = spec.cold_start_s
+        call.ready_s = now + delay
+        row = self._draws.at(call.k, slot)
+        duration = spec.latency_s * spec.factors[int(row[DURATION] * QUANTILES)]
+        status = self._outcome(call, spec, row, call.ready_s)
+        if status is Status.CONNECTION_ERROR:
+            duration = CONNECTION_REFUSED_S
+        elif status is Status.TIMEOUT or duration > spec.timeout_s:
+            duration, status = spec.timeout_s, Status.TIMEOUT
+            call.need, call.answer = -1, None
+        call.status = status
+        if self.factors is not None:
+            call.factor = self.factors[slot]
+        if status is not Status.OK and status >= 32 and not self.world.bill_failures:
+            call.price = 0.0
+        elif spec.rate_per_s:
+            billed = duration + delay if self.world.bill_cold_start else duration
+            call.price = call.factor * (spec.fee + spec.rate_per_s * billed)
+        else:
+            call.price = call.factor * spec.fee
+        event = clock.timeout(delay + duration, call)
+        event.callbacks.append(self._complete)
+
+    def _outcome(self, call: Call, spec: Slot, row: list[float], at_s: float) -> Status:
+        chain = self._chains[spec.index]
+        if chain is None:
+            world = self.world
+            chain = self._chains[spec.index] = start_chain(
+                self._draws, spec.index, spec.reliability, world.failures, world.kinds
+            )
+        works = chain.ok(call.k)
+        if self.world.failures.bursts is not None and self._in_burst(at_s):
+            return Status.OUTAGE
+        if not works:
+            return chain.failure(call.k)
+        need = spec.need
+        if call.arguments is None:
+            if need < 0:
+                return Status.OK
+            if all(self.known[before] for before in self.needs[need].after):
+                call.need = need
+                return Status.OK
+        else:
+            # what the user wants may have changed since the call was made: the answer is to what was asked
+            call.answer = self.world.answers.answer(self.world.catalog[spec.number], call.arguments, self.task)
+            if call.answer is not None:
+                if need >= 0 and arguments_match(call.arguments, self.needs[need].arguments):
+                    call.need = need
+                return Status.OK
+        return Status.WRONG_ARGUMENTS if row[CONTENT] < 0.5 else Status.NO_DATA
+
+    def _in_burst(self, at_s: float) -> bool:
+        """Bursts come and go by the world slot's own uniforms: exponential gaps and lengths, in order."""
+        bursts, model = self.bursts, self.world.failures.bursts
+        assert model is not None
+        while not bursts or bursts[-1][1] <= at_s:
+            row = self._draws.at(len(bursts), len(self.slots))
+            begin = (bursts[-1][1] if bursts else 0.0) - model.every_s * log(1.0 - row[DURATION])
+            bursts.append((begin, begin - model.lasts_s * log(1.0 - row[CONTENT])))
+        return any(begin <= at_s < end for begin, end in bursts)
+
+    def _complete(self, event: simpy.Event) -> None:
+        call: Call = event.value
+        if self.over:
+            return
+        slot, now = call.slot, self.clock._now
+        spec = self.slots[slot]
+        call.finished_s = now
+        self._busy[slot] -= 1
+        if spec.gpu_mb:
+            running = any(busy and other.gpu_mb for busy, other in zip(self._busy, self.slots, strict=True))
+            self._gpu_used = self._gpu_used - spec.gpu_mb if running else 0.0
+        idle = self._idle[slot]
+        if idle is not None:
+            idle.append(now)
+        self.in_flight -= 1
+        self._reserved = self._reserved - call.quote if self.in_flight else 0.0
+        if call.need >= 0 and call.version == self._versions[call.need]:
+            self.known[call.need] = True
+        if call.status is Status.OK:
+            self.successes[slot] += 1
+        self.ledger.charge(now, call.tool, call.price, 0, 1)
+        self._done.append(call)
+        if self.enforcement != "record" and self.ledger.exceeded(self.budget, 0.0):
+            self._end(self.ledger.exceeded(self.budget, 0.0))
+        elif self._queue:
+            self._start_waiting()
+
+    def _start_waiting(self) -> None:
+        waiting, self._queue = self._queue, deque()
+        for call in waiting:
+            spec = self.slots[call.slot]
+            blocked = spec.concurrency and (
+                self._busy[call.slot] >= spec.concurrency or any(other.slot == call.slot for other in self._queue)
+            )
+            if blocked or not self._gpu_fits(spec):
+                self._queue.append(call)
+            else:
+                self._start(call, spec)
+
+    def wait(self) -> Call | Notice | None:
+        """Go to the next completion or visible event; None where nothing is in flight or the episode ended meanwhile."""
+        self._alive()
+        self.log.append(("wait",))
+        return self._wait()
+
+    def _wait(self) -> Call | Notice | None:
+        done, clock, deadline = self._done, self.clock, self._deadline
+        if not done and not self.in_flight:
+            return None
+        while not done:
+            if deadline is not None and clock.peek() > deadline:
+                self._reach(deadline)
+                self._end("seconds")
+                return None
+            clock.step()
+        return done.popleft()
+
+    def notices(self) -> list[Notice]:
+        """Visible events that no `wait` has handed out yet; completions stay."""
+        found = [news for news in self._done if isinstance(news, Notice)]
+        if found:
+            self._done = deque(news for news in self._done if not isinstance(news, Notice))
+            self.log.append(("notices",))
+        return found
+
+    def call(self, slot: int, arguments: Mapping[str, Any] | None = None) -> Call:
+        """Submit a call and wait until it has ended; other completions stay for later waits."""
+        call = self.submit(slot, arguments)
+        return self.settle(call)
+
+    def settle(self, call: Call) -> Call:
+        """Wait until a submitted call has ended."""
+        if not self.over and (call.finished_s < 0 or call in self._done):
+            self.log.append(("settle", len(self.calls) - 1 if self.calls[-1] is call else self.calls.index(call)))
+            deadline, clock = self._deadline, self.clock
+            while call.finished_s < 0 and not self.over:
+                if deadline is not None and clock.peek() > deadline:
+                    self._reach(deadline)
+                    self._end("seconds")
+                else:
+                    clock.step()
+        if call in self._done:
+            self._done.remove(call)
+        return call
+
+    # -- events ----------------------------------------------------------------------------------------------------------
+
+    def _happen(self, event: simpy.Event) -> None:
+        notice: Notice = event.value
+        if self.over:
+            return
+        if notice.kind == "price_change":
+            if self.factors is None:
+                self.factors = [1.0] * len(self.slots)
+            for slot in notice.slots:
+                self.factors[slot] *= notice.factor
+        elif notice.kind == "ban":
+            self.banned.update(notice.slots)
+        elif notice.kind == "unban":
+            self.banned.difference_update(notice.slots)
+        elif notice.kind == "preference_change" and notice.need >= 0:
+            alternative = self.needs[notice.need].alternative
+            if alternative is None:
+                return
+            self.needs[notice.need] = alternative
+            self.known[notice.need] = False
+            self._versions[notice.need] += 1
+        self._done.append(notice)
+
+    # -- thinking and the end ---------------------------------------------------------------------------------------------
+
+    def think(self, usage: Usage) -> None:
+        """Charge a model's tokens; the clock moves by the time they take."""
+        self._alive()
+        self.log.append(("think", usage))
+        world = self.world
+        self._advance(world.ttft_s + usage.output_tokens / world.tokens_per_s)
+        if self.over:
+            return
+        price = 0.0
+        if world.tokens is not None:
+            price = float(world.tokens.price(usage.input_tokens, usage.output_tokens, usage.cached_tokens))
+        self.ledger.charge(self.clock._now, "think", price, usage.input_tokens + usage.output_tokens)
+        if self.enforcement != "record":
+            exceeded = self.ledger.exceeded(self.budget, 0.0)
+            if exceeded:
+                self._end(exceeded)
+
+    def finish(self, answer: str | None = None, gave_up: bool = False) -> Grade:
+        """End the episode with an answer.
+
+        Args:
+            answer: the final text; None means an answer that holds every fact learnt so far.
+            gave_up: the agent gives up instead.
+
+        Returns:
+            The grade; whether the budget was kept is on the ledger.
+        """
+        self._alive()
+        self.log.append(("finish", answer, gave_up))
+        if answer is None:
+            found = list(self.known)
+        else:
+            text = normalise(answer)
+            found = [fact_in(need.fact, text) for need in self.needs]
+        luck = self._draws.at(0, len(self.slots))[KIND]
+        self.grade = self.world.judge.grade(found, luck, self.task.solvable, gave_up)
+        self._end(None)
+        return self.grade
+
+    def _end(self, exceeded: str | None) -> None:
+        self.over = True
+        self._cancel()
+        self.exceeded = exceeded or self.ledger.exceeded(self.budget, self.clock._now)
+        if self.grade is None:
+            self.grade = Grade(0.0, False, False)
+
+    def _cancel(self) -> None:
+        if not self.in_flight:
+            return
+        now = self.clock._now
+        for call in self.calls:
+            if call.finished_s >= 0 or not call.k:
+                continue
+            spec = self.slots[call.slot]
+            call.finished_s, call.status, call.need = now, Status.CANCELLED, -1
+            if call.started_s < 0:
+                call.price = 0.0
+                continue
+            begin = call.started_s if self.world.bill_cold_start else call.ready_s
+            call.price = call.factor * (spec.fee + spec.rate_per_s * max(0.0, now - begin))
+            self.ledger.charge(now, call.tool, call.price, 0, 1)
+        self.in_flight = 0
+        self._reserved = 0.0
+
+    def _alive(self) -> None:
+        if self.over:
+            raise EpisodeOver("the episode has ended; begin a new one (env.reset) before the next action")
+
+    # -- views -----------------------------------------------------------------------------------------------------------
+
+    def content(self, call: Call) -> str:
+        """What the agent reads of a call that has ended: the answer, or an error in words."""
+        tool = self.world.catalog[self.slots[call.slot].number] if call.slot >= 0 else None
+        if call.status is Status.OK:
+            if call.answer is None and tool is not None:
+                need = self.slots[call.slot].need
+                arguments = call.arguments or (self.needs[need].arguments if need >= 0 else None) or {}
+                call.answer = self.world.answers.answer(tool, arguments, self.task)
+            return call.answer or "{}"
+        if call.status is Status.IRRELEVANT and tool is not None:
+            luck = self._draws.at(call.k, call.slot)[CONTENT]
+            return self.world.answers.irrelevant(tool, call.arguments or {}, self.task, luck)
+        if call.status in (Status.EMPTY, Status.NO_DATA):
+            return "{}"
+        return error_text(call)
+
+    def remaining(self) -> dict[str, float]:
+        """What is left of each limited resource; negative once it is overspent."""
+        ledger = self.ledger
+        spent = {"price": ledger.price, "seconds": self.clock._now, "tokens": ledger.tokens, "calls": ledger.calls}
+        return {name: limit - spent[name] for name, limit in self.budget.items()}
+
+    @property
+    def success(self) -> bool:
+        """Every fact was given, within the budget."""
+        return self.grade is not None and self.grade.strict and self.exceeded is None
+
+    def fork(self) -> Episode:
+        """An independent copy in the same state, made by replaying the log."""
+        copy = Episode(self.world, self.number, self.seed, self.budget, self.enforcement)
+        copy.replay(self.log)
+        return copy
+
+    def replay(self, log: Sequence[tuple[Any, ...]]) -> None:
+        """Play a recorded log."""
+        for entry in list(log):
+            match entry:
+                case ("submit", slot, arguments, refusal, reason):
+                    self.submit(slot, arguments, refusal, reason)
+                case ("wait",):
+                    self.wait()
+                case ("settle", index):
+                    self.settle(self.calls[index])
+                case ("notices",):
+                    self.notices()
+                case ("advance", seconds):
+                    self.advance(seconds)
+                case ("think", usage):
+                    self.think(usage)
+                case ("finish", answer, gave_up):
+                    self.finish(answer, gave_up)
