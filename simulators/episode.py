@@ -39,42 +39,14 @@ class Episode:
         EpisodeOver: an action after the end.
     """
 
+    # fmt: off
     __slots__ = (
-        "_busy",
-        "_chains",
-        "_deadline",
-        "_done",
-        "_draws",
-        "_gpu_used",
-        "_idle",
-        "_queue",
-        "_reserved",
-        "_versions",
-        "_windows",
-        "banned",
-        "budget",
-        "bursts",
-        "calls",
-        "clock",
-        "counts",
-        "enforcement",
-        "exceeded",
-        "factors",
-        "grade",
-        "in_flight",
-        "known",
-        "ledger",
-        "log",
-        "needs",
-        "number",
-        "over",
-        "seed",
-        "slots",
-        "successes",
-        "task",
-        "void",
+        "_busy", "_chains", "_deadline", "_done", "_draws", "_gpu_used", "_idle", "_queue", "_reserved", "_versions",
+        "_windows", "banned", "budget", "bursts", "calls", "clock", "counts", "enforcement", "exceeded", "factors", "grade",
+        "in_flight", "known", "ledger", "log", "needs", "number", "over", "seed", "slots", "successes", "task", "void",
         "world",
-    )  # fmt: skip
+    )
+    # fmt: on
 
     def __init__(self, world: World, number: int, seed: int, budget: Budget, enforcement: Enforcement) -> None:
         self.world, self.number, self.seed, self.budget, self.enforcement = world, number, seed, budget, enforcement

@@ -1,0 +1,161 @@
+"""The command line as a user drives it: in a process of its own."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+SMALL = ("--episodes", "6", "--agents", "random,cheapest,react,react+btp,oracle", "--budgets", "price=10,20", "--seed", "3", "--quiet")
+
+
+def costgym(*arguments: object, hash_seed: str = "0", check: bool = True) -> subprocess.CompletedProcess[str]:
+    done = subprocess.run(
+        [sys.executable, "-m", "costgym", *map(str, arguments)],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "PYTHONHASHSEED": hash_seed},
+        timeout=300,
+    )
+    if check:
+        assert done.returncode == 0, done.stderr
+    return done
+
+
+def files(folder: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in sorted(folder.iterdir()) if not path.name.startswith(".")}
+
+
+@pytest.fixture(scope="module")
+def board(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("board") / "run"
+    costgym("leaderboard", "--out", folder, "--jobs", 1, *SMALL)
+    return folder
+
+
+def test_a_leaderboard_has_a_row_per_agent_and_budget(board: Path) -> None:
+    document = json.loads((board / "leaderboard.json").read_text())
+    assert document["format"] == "costgym.leaderboard/1"
+    assert len(document["rows"]) == 10
+    assert {row["episodes"] for row in document["rows"]} == {6}
+    assert {row["agent"] for row in document["rows"]} == {"random", "cheapest", "react", "react+btp", "oracle"}
+    assert "<table" in (board / "index.html").read_text()
+
+
+def test_the_bytes_do_not_depend_on_jobs_or_the_hash_seed(board: Path, tmp_path: Path) -> None:
+    costgym("leaderboard", "--out", tmp_path / "run", "--jobs", 2, *SMALL, hash_seed="77")
+    assert files(tmp_path / "run") == files(board)
+
+
+def test_a_killed_run_continues_and_ends_with_the_same_bytes(board: Path, tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "costgym", "leaderboard", "--out", str(tmp_path / "run"), "--jobs", "1", *SMALL]
+    store = tmp_path / "run" / "episodes.jsonl"
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    while process.poll() is None and not (store.exists() and store.stat().st_size > 3000):
+        time.sleep(0.01)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    with store.open("ab") as handle:
+        handle.write(b'{"agent": "rea')  # a line that the crash cut off
+    costgym("leaderboard", "--out", tmp_path / "run", "--jobs", 1, *SMALL)
+    assert files(tmp_path / "run") == files(board)
+
+
+def test_a_folder_of_another_run_is_refused(board: Path) -> None:
+    before = files(board)
+    done = costgym("leaderboard", "--out", board, "--seed", "4", "--quiet", check=False)
+    assert done.returncode == 2
+    assert "belongs to another run" in done.stderr and "seed" in done.stderr
+    assert files(board) == before
+
+
+def test_a_folder_with_strange_files_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "thesis.txt").write_text("precious")
+    done = costgym("leaderboard", "--out", tmp_path, "--quiet", check=False)
+    assert done.returncode == 2 and "thesis.txt" in done.stderr
+    assert [path.name for path in tmp_path.iterdir()] == ["thesis.txt"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("--agents", "reakt"), "nearest: react"),
+        (("--scenario", "marketplac"), "nearest: marketplace"),
+        (("--suite", "quik"), "nearest: quick"),
+        (("--budgets", "price=0"), "positive finite number"),
+        (("--budgets", "price=-3"), "positive finite number"),
+        (("--budgets", "price=nan"), "positive finite number"),
+        (("--budgets", "price"), "price=10,20,40"),
+        (("--budgets", "money=3"), "unknown resource 'money'"),
+        (("--episodes", "0"), "positive whole number"),
+        (("--split", "tset"), "nearest: test"),
+        (("--grading", "strikt"), "nearest: strict"),
+        (("--scenario", "toolbench"), "--data FOLDER"),
+        (("--scenario", "toolbench", "--data", "no/such/folder"), "no/such/folder"),
+        (("--data", "somewhere"), "reads no folder"),
+        (("--scenario", "missing.yaml"), "missing.yaml"),
+    ],
+)
+def test_bad_settings_are_named_and_nothing_is_written(arguments: tuple[str, ...], message: str, tmp_path: Path) -> None:
+    done = costgym("leaderboard", "--out", tmp_path / "run", "--quiet", *arguments, check=False)
+    assert done.returncode == 2
+    assert message in done.stderr
+    assert "Traceback" not in done.stderr
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("seed: many", "seed"),
+        ("failurs: storm", "unknown key"),
+        ("failures: hurricane", "unknown failure preset"),
+        ("budget: {price: -1}", "positive finite number"),
+        ("source: {kind: marketplace, tools: 0}", "tools"),
+        ("- a list", "expected a mapping"),
+        ("a: [1,", "line"),
+    ],
+)
+def test_a_scenario_file_that_is_wrong_says_where(text: str, message: str, tmp_path: Path) -> None:
+    path = tmp_path / "world.yaml"
+    path.write_text(text)
+    done = costgym("leaderboard", "--scenario", path, "--out", tmp_path / "run", "--quiet", check=False)
+    assert done.returncode == 2
+    assert message in done.stderr and "world.yaml" in done.stderr
+    assert not (tmp_path / "run").exists()
+
+
+def test_run_sums_up_one_agent(tmp_path: Path) -> None:
+    shown = costgym("run", "--agent", "cheapest", "--episodes", 5, "--json", tmp_path / "row.json").stdout
+    row = json.loads((tmp_path / "row.json").read_text())
+    assert row["agent"] == "cheapest" and row["episodes"] == 5
+    assert "pass_rate_under_budget" in shown
+
+
+@pytest.mark.parametrize("what", ["envs", "agents", "scenarios"])
+def test_lists_name_what_there_is(what: str, tmp_path: Path) -> None:
+    costgym(what, "--json", tmp_path / "list.json")
+    assert len(json.loads((tmp_path / "list.json").read_text())) >= 2
+
+
+@pytest.mark.parametrize("format", ["text", "png", "html"])
+def test_show_draws_an_episode(format: str, tmp_path: Path) -> None:
+    done = costgym("show", "--agent", "react", "--format", format, "--out", tmp_path / f"episode.{format}")
+    if format == "text":
+        assert "price" in done.stdout
+    else:
+        head = (tmp_path / f"episode.{format}").read_bytes()[:15]
+        assert head.startswith(b"\x89PNG" if format == "png" else b"<!doctype html>") or format == "html"
+
+
+def test_bench_compares_with_cartpole(tmp_path: Path) -> None:
+    costgym("bench", "--steps", 2000, "--json", tmp_path / "bench.json", "--quiet")
+    rows = json.loads((tmp_path / "bench.json").read_text())["rows"]
+    assert [row["env"] for row in rows][:2] == ["CartPole-v1", "costgym/Marketplace-v0"]
+    assert all(row["steps_per_second"] > 0 for row in rows)

@@ -1,0 +1,138 @@
+"""What every registered environment must do."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+import pytest
+from gymnasium.utils.env_checker import check_env
+
+import costgym
+
+NUMERIC = [name for name in costgym.ENV_IDS if "Chat" not in name]
+CONSTANT_KEYS = {
+    "cost", "cost_price", "cost_seconds", "cost_tokens", "cost_calls", "cost_sum",
+    "budget_remaining_price", "budget_remaining_seconds", "budget_remaining_tokens", "budget_remaining_calls", "is_success",
+}  # fmt: skip
+
+
+def record(env_id: str, seed: int, steps: int, **settings: Any) -> list[Any]:
+    env = costgym.make(env_id, **settings)
+    env.action_space.seed(seed)
+    observation, info = env.reset(seed=seed)
+    log: list[Any] = [plain(observation), plain(info)]
+    for _ in range(steps):
+        observation, reward, terminated, truncated, info = env.step(env.action_space.sample())
+        log.append([plain(observation), reward, terminated, truncated, plain(info)])
+        if terminated or truncated:
+            observation, info = env.reset()
+            log.append([plain(observation), plain(info)])
+    return log
+
+
+def plain(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: plain(item) for key, item in value.items()}
+    return value.tolist() if isinstance(value, np.ndarray) else value
+
+
+@pytest.mark.parametrize("env_id", costgym.ENV_IDS)
+def test_every_env_passes_gymnasiums_check(env_id: str) -> None:
+    check_env(costgym.make(env_id, disable_env_checker=True).unwrapped)
+
+
+@pytest.mark.parametrize("env_id", NUMERIC)
+def test_every_numeric_env_passes_stable_baselines_check(env_id: str) -> None:
+    checker = pytest.importorskip("stable_baselines3.common.env_checker", reason="needs the extra `train`")
+    checker.check_env(costgym.make(env_id), warn=False)
+
+
+@pytest.mark.parametrize("env_id", costgym.ENV_IDS)
+def test_every_env_replays_itself(env_id: str) -> None:
+    first, second = (record(env_id, seed=7, steps=200) for _ in range(2))
+    assert first == second
+
+
+@pytest.mark.parametrize("env_id", costgym.ENV_IDS)
+def test_every_env_is_the_same_in_another_process_under_another_hash_seed(env_id: str) -> None:
+    script = (
+        "import sys, json; sys.path.insert(0, 'tests/conformance'); import test_envs; "
+        f"print(json.dumps(test_envs.record({env_id!r}, seed=3, steps=60)))"
+    )
+    logs = [
+        subprocess.run(
+            [sys.executable, "-c", script], capture_output=True, text=True, check=True, env={"PYTHONHASHSEED": seed, "PATH": ""}
+        ).stdout
+        for seed in ("1", "2")
+    ]
+    assert logs[0] == logs[1]
+    assert len(json.loads(logs[0])) >= 62
+
+
+@pytest.mark.parametrize("env_id", costgym.ENV_IDS)
+def test_info_always_has_the_same_keys_and_costs_add_up(env_id: str) -> None:
+    env = costgym.make(env_id)
+    env.action_space.seed(1)
+    _, info = env.reset(seed=1)
+    keys = set(info)
+    assert keys >= CONSTANT_KEYS
+    total = 0.0
+    for _ in range(100):
+        _, _, terminated, truncated, info = env.step(env.action_space.sample())
+        assert set(info) == keys
+        total += info["cost"]
+        assert info["cost_sum"] == pytest.approx(total, abs=1e-9)
+        if terminated or truncated:
+            _, info = env.reset()
+            total = 0.0
+
+
+@pytest.mark.parametrize("env_id", NUMERIC)
+def test_masks_never_empty_and_agree(env_id: str) -> None:
+    env = costgym.make(env_id)
+    generator = np.random.default_rng(0)
+    _, info = env.reset(seed=0)
+    for _ in range(300):
+        mask = env.get_wrapper_attr("action_masks")()
+        assert mask.dtype == np.bool_ and mask.any()
+        assert np.array_equal(mask, info["action_mask"])
+        action = int(generator.choice(np.flatnonzero(mask)))
+        _, _, terminated, truncated, info = env.step(action)
+        if terminated or truncated:
+            _, info = env.reset()
+
+
+@pytest.mark.parametrize("env_id", NUMERIC)
+def test_the_return_is_the_quality_of_plan(env_id: str) -> None:
+    env = costgym.make(env_id)
+    generator = np.random.default_rng(5)
+    for seed in range(20):
+        _, info = env.reset(seed=seed)
+        total, over = 0.0, False
+        while not over:
+            action = int(generator.choice(np.flatnonzero(info["action_mask"])))
+            _, reward, terminated, truncated, info = env.step(action)
+            total += float(reward)
+            over = terminated or truncated
+        quality = env.unwrapped.quality  # type: ignore[attr-defined]
+        assert total == pytest.approx(quality() if callable(quality) else quality, abs=1e-9)
+
+
+@pytest.mark.parametrize("env_id", costgym.ENV_IDS)
+def test_specs_survive_json(env_id: str) -> None:
+    spec = gym.spec(env_id)
+    assert gym.envs.registration.EnvSpec.from_json(spec.to_json()).id == env_id
+
+
+@pytest.mark.parametrize("env_id", costgym.ENV_IDS)
+def test_a_step_before_reset_and_unknown_ids_are_clear_errors(env_id: str) -> None:
+    env = costgym.make(env_id, disable_env_checker=True).unwrapped
+    with pytest.raises(costgym.CostGymError, match="reset"):
+        env.step(env.action_space.sample())
+    with pytest.raises(costgym.UnknownName, match=env_id):
+        costgym.make(env_id.replace("-v0", "-v9"))

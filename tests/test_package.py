@@ -1,0 +1,69 @@
+"""The house rules that a machine can check."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+FLOORS = ["simulators", "envs", "agents", "experiments"]
+HEAVY = ("torch", "transformers", "trl", "ray", "sklearn", "plotly", "matplotlib", "pandas", "minari", "datasets", "stable_baselines3")
+
+
+def imports_of(path: Path) -> list[str]:
+    """Dotted names of the costgym modules that a file imports, wherever in it."""
+    parts = ("costgym", *path.relative_to(ROOT).with_suffix("").parts)
+    found = []
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.ImportFrom):
+            base = list(parts[: -node.level]) if node.level else []
+            found.append(".".join([*base, *(node.module.split(".") if node.module else [])]))
+        elif isinstance(node, ast.Import):
+            found.extend(alias.name for alias in node.names)
+    return found
+
+
+@pytest.mark.parametrize("floor", FLOORS)
+def test_no_import_runs_up_the_floors(floor: str) -> None:
+    above = tuple(f"costgym.{name}" for name in FLOORS[FLOORS.index(floor) + 1 :]) + ("costgym.cli",)
+    offending = [
+        (str(path.relative_to(ROOT)), name)
+        for path in sorted((ROOT / floor).rglob("*.py"))
+        for name in imports_of(path)
+        if name.startswith(above)
+    ]
+    assert offending == []
+
+
+def test_importing_costgym_loads_nothing_heavy() -> None:
+    script = f"import sys, costgym; print([name for name in {HEAVY!r} if name in sys.modules])"
+    shown = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert shown.stdout.strip() == "[]"
+
+
+def test_no_global_randomness_and_no_wall_clock_below_experiments() -> None:
+    forbidden = {("np.random", "seed"), ("np.random", "rand"), ("random", "random"), ("random", "seed"), ("time", "time")}
+    offending = []
+    for floor in FLOORS[:3]:
+        for path in sorted((ROOT / floor).rglob("*.py")):
+            for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+                if isinstance(node, ast.Attribute) and (ast.unparse(node.value), node.attr) in forbidden:
+                    offending.append((str(path.relative_to(ROOT)), node.lineno))
+                if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in ("hash", "eval", "exec"):
+                    offending.append((str(path.relative_to(ROOT)), node.lineno))
+    assert offending == []
+
+
+def test_files_are_short() -> None:
+    long = [
+        (str(path.relative_to(ROOT)), count)
+        for folder in (*FLOORS, "costgym")
+        for path in sorted((ROOT / folder).rglob("*.py"))
+        if (count := len(path.read_text(encoding="utf-8").splitlines())) > 500
+    ]
+    assert long == []
+
