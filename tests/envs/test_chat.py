@@ -1,0 +1,125 @@
+"""The text view: what actions do, and that no text whatever raises."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+import costgym
+from costgym.envs.actions import count_tokens, encode_action, read_action
+from costgym.simulators.status import Status
+from costgym.simulators.world import Usage
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=8), inner, max_size=4),
+    max_leaves=12,
+)
+
+
+@pytest.fixture(scope="module")
+def env() -> Any:
+    return costgym.make(
+        "costgym/MarketplaceChat-v0", scenario="marketplace-reliable", enforcement="record", disable_env_checker=True
+    ).unwrapped
+
+
+def gold_calls(env: Any) -> list[tuple[str, dict[str, Any]]]:
+    return [(need.tools[0], dict(need.arguments or {})) for need in env.task.needs]
+
+
+def test_the_right_calls_and_an_answer_with_the_facts_succeed(env: Any) -> None:
+    env.reset(seed=1)
+    offered = {tool.name for tool in env.candidates}
+    total = 0.0
+    for need in env.task.needs:
+        tool = next(name for name in need.tools if name in offered)
+        observation, reward, terminated, _, info = env.step(encode_action(tool, need.arguments))
+        assert need.fact in observation
+        assert info["status"] == Status.OK and not terminated
+        total += reward
+    answer = "; ".join(need.fact for need in env.task.needs)
+    _, reward, terminated, truncated, info = env.step(encode_action("finish", {"answer": answer}))
+    assert terminated and not truncated and info["is_success"]
+    assert total + reward == pytest.approx(0.5 - 0.5 * info["cost_sum"] / 100.0)
+
+
+def test_usage_is_charged_as_said_and_counted_where_it_is_not(env: Any) -> None:
+    env.reset(seed=2)
+    _, _, _, _, info = env.step(encode_action("think", usage=Usage(100, 20, 40)))
+    assert info["cost_tokens"] == 120
+    assert info["at_s"] == 0.5 + 20 / 60.0
+    action = '{"name": "think"}'
+    _, _, _, _, info = env.step(action)
+    documents = count_tokens(json.dumps(env.documentation()))
+    assert info["cost_tokens"] == documents + count_tokens(env.query) + count_tokens(action)
+
+
+def test_calls_in_one_action_run_side_by_side(env: Any) -> None:
+    env.reset(seed=3, options={"task": next(t.number for t in env.world.tasks if len(t.needs) >= 2 and not t.needs[1].after)})
+    calls = gold_calls(env)[:2]
+    offered = {tool.name for tool in env.candidates}
+    needs = env.task.needs[:2]
+    names = [next(name for name in need.tools if name in offered) for need in needs]
+    action = {"calls": [{"name": name, "arguments": call[1]} for name, call in zip(names, calls, strict=True)]}
+    observation, *_ = env.step(json.dumps(action))
+    first, second = env.episode.calls
+    assert first.submitted_s == second.submitted_s
+    assert [result["name"] for result in json.loads(observation)["results"]] == names
+
+
+@pytest.mark.parametrize(
+    ("action", "status"),
+    [
+        ("", Status.MALFORMED),
+        ("call the weather", Status.MALFORMED),
+        ('{"name": ', Status.MALFORMED),
+        ("[1, 2]", Status.MALFORMED),
+        ('{"name": 7}', Status.MALFORMED),
+        ('{"name": "nowhere_to_be_found"}', Status.UNKNOWN_TOOL),
+        ("[" * 100_000, Status.MALFORMED),
+        ('{"calls": []}', Status.MALFORMED),
+        ('{"name": "x", "arguments": "{"}', Status.MALFORMED),
+    ],
+)
+def test_nonsense_is_answered_and_costs_no_price(env: Any, action: str, status: Status) -> None:
+    env.reset(seed=4)
+    observation, _, terminated, _, info = env.step(action)
+    assert info["status"] == status and not terminated
+    assert json.loads(observation)["error"] == status.label
+    assert info["cost_price"] == 0.0 and env.episode.ledger.attempts == 1
+
+
+def test_wrong_arguments_are_refused_before_the_call_where_the_schema_tells(env: Any) -> None:
+    env.reset(seed=5)
+    name = next(tool.name for tool in env.candidates if tool.parameters["required"])
+    observation, _, _, _, info = env.step(encode_action(name, {}))
+    assert info["status"] == Status.INVALID_ARGUMENTS and info["cost_price"] == 0.0
+    assert "required" in json.loads(observation)["message"]
+
+
+def test_a_policys_own_refusal_is_recorded_and_free(env: Any) -> None:
+    env.reset(seed=6)
+    name = env.candidates[0].name
+    _, _, _, _, info = env.step(encode_action(name, refuse=Status.FORBIDDEN, reason="the plan is used up"))
+    assert info["status"] == Status.FORBIDDEN and info["cost_calls"] == 0
+
+
+@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(action=st.text() | JSON.map(json.dumps) | st.fixed_dictionaries({"name": JSON, "arguments": JSON, "usage": JSON}).map(json.dumps))
+def test_any_text_is_answered_by_an_observation(env: Any, action: str) -> None:
+    env.reset(seed=8)
+    observation, reward, terminated, truncated, info = env.step(action)
+    assert env.observation_space.contains(observation)
+    assert isinstance(terminated, bool) and isinstance(truncated, bool) and isinstance(reward, float)
+    assert info["cost_price"] >= 0.0
+
+
+@given(value=JSON)
+def test_reading_never_raises(value: Any) -> None:
+    for text in (value, json.dumps(value), json.dumps({"name": "x", "arguments": value, "calls": value, "usage": value})):
+        assert read_action(text).kind in ("call", "finish", "wait", "think")
