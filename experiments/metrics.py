@@ -263,14 +263,14 @@ def paired_difference(
 
     Raises:
         UnknownName: no such metric.
-        ConfigError: no episode is in both, or a common one was another world (task, seed or env) for the two.
+        ConfigError: no episode is in both, or a common one was another world (task or seed) for the two.
     """
     if metric not in METRICS:
         raise UnknownName("metric", metric, METRICS)
     left, right = _by_episode(a), _by_episode(b)
     common = tuple(i for i in sorted(left.keys() & right.keys()) if not left[i].void and not right[i].void)
     for index in common:
-        worlds = [(r.env, r.task, r.seed) for r in (left[index], right[index])]
+        worlds = [(r.task, r.seed) for r in (left[index], right[index])]
         if worlds[0] != worlds[1]:
             raise ConfigError(f"episode {index}", f"expected one world for both, got {worlds[0]} and {worlds[1]}")
     column = METRICS.index(metric)
@@ -290,7 +290,7 @@ def paired_difference(
 
 
 def rank_rows(rows: Iterable[Mapping[str, Any]], grading: str = "strict") -> list[Mapping[str, Any]]:
-    """Rows in the order of the leaderboard: by env and budget, then the best pass rate under the budget, then the cheapest.
+    """Rows in the order of the leaderboard: by budget, then the best pass rate under the budget, then the cheapest.
 
     Raises:
         UnknownName: the grading is none.
@@ -302,12 +302,12 @@ def rank_rows(rows: Iterable[Mapping[str, Any]], grading: str = "strict") -> lis
     def place(row: Mapping[str, Any]) -> tuple[Any, ...]:
         passed, cost = row.get(metric), row.get("average_cost")
         return (
-            str(row.get("env")),
             budget_order(row.get("budget") or {}),
             math.inf if passed is None else -passed,
             math.inf if cost is None else cost,
             str(row.get("agent")),
             str(row.get("model")),
+            str(row.get("env")),
         )
 
     return sorted(rows, key=place)
