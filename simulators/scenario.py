@@ -161,8 +161,18 @@ class Scenario(_Model):
 
     @property
     def digest(self) -> str:
-        """Hash of all that defines the world; names a world in recorded runs."""
-        return hashlib.sha256(self.model_dump_json().encode()).hexdigest()[:16]
+        """Hash of all that defines the world; names a world in recorded runs.
+
+        Where a scenario reads a folder, what was read counts, not where it lay.
+        """
+        if not isinstance(self.source, ToolBenchSource):
+            return hashlib.sha256(self.model_dump_json().encode()).hexdigest()[:16]
+        document = self.model_copy(update={"source": ToolBenchSource(subsets=self.source.subsets)}).model_dump_json()
+        state = hashlib.sha256(document.encode())
+        if self.source.data is not None:
+            for task in self.build().tasks:
+                state.update(repr((task.id, task.query, task.candidates, task.needs)).encode("utf-8", "backslashreplace"))
+        return state.hexdigest()[:16]
 
     def limits(self) -> Budget:
         """The default budget."""

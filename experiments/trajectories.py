@@ -1,0 +1,279 @@
+"""The record of an episode: enough to replay it and to re-derive every figure.
+
+A trajectory file is JSON lines: a header that says which world was played how, then one line an episode. It is append-only; a
+process that is killed loses at most the episode in flight.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, fields, replace
+from pathlib import Path
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+
+from .. import __version__
+from ..agents.base import Agent
+from ..envs.base import ToolEnv
+from ..simulators.draws import stable_integer
+from ..simulators.errors import DataError
+from ..simulators.scenario import Scenario, parse_scenario
+from ..simulators.world import Episode
+from .files import read_lines
+
+FORMAT = "costgym.trajectories/1"
+
+
+@dataclass(frozen=True, slots=True)
+class Header:
+    """What all episodes of a file share.
+
+    Attributes:
+        format, version: of the file and of costgym.
+        env: the environment's id.
+        scenario: the world, whole; `digest` names it in short.
+        settings: the environment's other arguments: split, budget, enforcement, grading, max_steps.
+        seal: hash of all the above; every episode's seal continues it.
+    """
+
+    env: str
+    scenario: dict[str, Any]
+    digest: str
+    settings: dict[str, Any]
+    format: str = FORMAT
+    version: str = __version__
+    seal: str = ""
+
+    @classmethod
+    def of(cls, env: gym.Env[Any, Any], env_id: str) -> Header:
+        """The header for episodes of this environment."""
+        world = env.unwrapped
+        assert isinstance(world, ToolEnv)
+        header = cls(
+            env=env_id,
+            scenario=world.scenario.model_dump(mode="json"),
+            digest=world.scenario.digest,
+            settings={
+                "split": world.split,
+                "budget": world.budget.as_dict(),
+                "enforcement": world.enforcement,
+                "grading": world.grading,
+                "max_steps": world.max_steps,
+            },
+        )
+        return replace(header, seal=seal_of(header))
+
+    def to_json(self) -> str:
+        """The file's first line."""
+        return json.dumps(asdict(self), separators=(",", ":"))
+
+    def make(self, data: str | None = None) -> gym.Env[Any, Any]:
+        """The environment that the episodes were played in.
+
+        Args:
+            data: folder of a ToolBench scenario, where it lies elsewhere now.
+        """
+        from ..envs.registration import make
+
+        document = self.scenario
+        if data is not None:
+            document = {**document, "source": {**document["source"], "data": data}}
+        return make(self.env, scenario=parse_scenario(document, "header"), disable_env_checker=True, **self.settings)
+
+    def scenario_model(self) -> Scenario:
+        """The scenario; raises DataError where it is none."""
+        return parse_scenario(self.scenario, "header")
+
+
+@dataclass(frozen=True, slots=True)
+class Trajectory:
+    """One episode.
+
+    Attributes:
+        agent, model: who played.
+        episode: index in the run.
+        task, number: the task's id and number.
+        seed: of the world.
+        actions: as given to `env.step`.
+        rewards: one an action.
+        observations: digests, one more than actions: the first is the reset's.
+        calls: [tool, status, submitted_s, started_s, finished_s, cold, price] of every call.
+        charges: [at_s, what, price, tokens, calls] of the ledger.
+        truncated: the episode was cut off by its step limit.
+        final: strict, judged, share, exceeded, price, seconds, tokens, calls, attempts.
+        seal: hash of the header's seal and all the above. Replay finds every edited figure; the seal also finds an edited
+            name, which replay cannot know. It shows accidents and careless edits; only replay is proof.
+    """
+
+    agent: str
+    model: str
+    episode: int
+    task: str
+    number: int
+    seed: int
+    actions: list[Any]
+    rewards: list[float]
+    observations: list[str]
+    calls: list[list[Any]]
+    charges: list[list[Any]]
+    truncated: bool
+    final: dict[str, Any]
+    seal: str = ""
+
+    def sealed(self, header: Header) -> Trajectory:
+        """The same record with its seal."""
+        return replace(self, seal=seal_of(self, header.seal))
+
+    def to_json(self) -> str:
+        """One line; ASCII, so that lone surrogates in a model's text survive."""
+        return json.dumps(asdict(self), separators=(",", ":"))
+
+
+def seal_of(record: Header | Trajectory, before: str = "") -> str:
+    """Hash of a record without its own seal, after another seal."""
+    document = {**asdict(record), "seal": before}
+    return hashlib.blake2b(json.dumps(document, sort_keys=True).encode(), digest_size=16).hexdigest()
+
+
+def digest(observation: Any) -> str:
+    """A short hash of an observation: of its text, or of its arrays' names, shapes and bytes."""
+    state = hashlib.blake2b(digest_size=8)
+    if isinstance(observation, str):
+        state.update(observation.encode("utf-8", "surrogatepass"))
+    elif isinstance(observation, dict):
+        for name in sorted(observation):
+            array = np.ascontiguousarray(observation[name])
+            state.update(f"{name}{array.dtype}{array.shape}".encode())
+            state.update(array.tobytes())
+    else:
+        state.update(np.ascontiguousarray(observation).tobytes())
+    return state.hexdigest()
+
+
+def record(
+    env: gym.Env[Any, Any], agent: Agent, task: int | str | None, seed: int, index: int = 0, agent_seed: int | None = None
+) -> tuple[Trajectory, Episode]:
+    """Play one episode to its end and record it.
+
+    Args:
+        env, agent: an environment over a tool world and an agent for its view.
+        task: the task's number or id; None lets the environment draw one.
+        seed: keys the world's chance.
+        index: the episode's index in its run.
+        agent_seed: keys the agent's own chance; by default derived from `seed` and the task.
+
+    Raises:
+        InfrastructureError: a real back-end failed; the episode says nothing about the agent.
+    """
+    observation, info = env.reset(seed=seed, options={} if task is None else {"task": task})
+    world = env.unwrapped
+    assert isinstance(world, ToolEnv)
+    episode = world._playing()
+    if agent_seed is None:
+        agent_seed = stable_integer(seed, "agent", episode.number) >> 1
+    agent.reset(env, observation, info, agent_seed)
+    actions: list[Any] = []
+    rewards: list[float] = []
+    digests = [digest(observation)]
+    terminated = truncated = False
+    while not (terminated or truncated):
+        action = agent.act(observation, info)
+        observation, reward, terminated, truncated, info = env.step(action)
+        agent.observe(observation, float(reward), terminated, truncated, info)
+        actions.append(int(action) if isinstance(action, np.integer) else action)
+        rewards.append(float(reward))
+        digests.append(digest(observation))
+    return _trajectory(episode, agent.name, agent.model, index, actions, rewards, digests, truncated), episode
+
+
+def replay(env: gym.Env[Any, Any], recorded: Trajectory) -> Trajectory:
+    """Play the recorded actions again; in an honest record nothing differs."""
+    observation, _ = env.reset(seed=recorded.seed, options={"task": recorded.number})
+    world = env.unwrapped
+    assert isinstance(world, ToolEnv)
+    episode = world._playing()
+    actions: list[Any] = []
+    rewards: list[float] = []
+    digests = [digest(observation)]
+    terminated = truncated = False
+    for action in recorded.actions:
+        if terminated or truncated:
+            break
+        observation, reward, terminated, truncated, _ = env.step(action)
+        actions.append(action)
+        rewards.append(float(reward))
+        digests.append(digest(observation))
+    return _trajectory(episode, recorded.agent, recorded.model, recorded.episode, actions, rewards, digests, truncated)
+
+
+def _trajectory(
+    episode: Episode,
+    agent: str,
+    model: str,
+    index: int,
+    actions: list[Any],
+    rewards: list[float],
+    digests: list[str],
+    truncated: bool,
+) -> Trajectory:
+    if truncated and not episode.over:
+        episode.finish("", gave_up=True)
+    grade, ledger = episode.grade, episode.ledger
+    return Trajectory(
+        agent=agent,
+        model=model,
+        episode=index,
+        task=episode.task.id,
+        number=episode.number,
+        seed=episode.seed,
+        actions=actions,
+        rewards=rewards,
+        observations=digests,
+        calls=[
+            [call.tool, call.status.label, call.submitted_s, call.started_s, call.finished_s, call.cold, call.price]
+            for call in episode.calls
+        ],
+        charges=[list(charge) for charge in ledger],
+        truncated=truncated,
+        final={
+            "strict": grade is not None and grade.strict,
+            "judged": grade is not None and grade.judged,
+            "share": 0.0 if grade is None else grade.share,
+            "exceeded": episode.exceeded,
+            "price": ledger.price,
+            "seconds": episode.now_s,
+            "tokens": ledger.tokens,
+            "calls": ledger.calls,
+            "attempts": ledger.attempts,
+        },
+    )
+
+
+def read_trajectories(path: Path) -> tuple[Header, Iterator[Trajectory]]:
+    """A trajectory file: its header, and its episodes one by one.
+
+    Raises:
+        DataError: the file is missing or empty, or a line in it is no record; names the line.
+    """
+    if not path.is_file():
+        raise DataError(path, "there is no such file; expected a trajectory file (JSON lines)")
+    lines = read_lines(path)
+    if not lines:
+        raise DataError(path, "is empty; expected a header and episodes")
+    return _parse(Header, lines[0], path, 1), (_parse(Trajectory, line, path, n) for n, line in enumerate(lines[1:], 2))
+
+
+def _parse(kind: Any, line: str, path: Path, number: int) -> Any:
+    try:
+        document = json.loads(line)
+    except ValueError as error:
+        raise DataError(path, f"is no JSON ({error})", f"line {number}") from None
+    known = {field.name for field in fields(kind)}
+    if not isinstance(document, dict) or set(document) != known:
+        got = sorted(set(document) ^ known) if isinstance(document, dict) else type(document).__name__
+        raise DataError(path, f"expected the fields of a {kind.__name__.lower()}; these differ: {got}", f"line {number}")
+    return kind(**document)
