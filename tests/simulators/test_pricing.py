@@ -97,7 +97,7 @@ def test_a_flat_fee_ignores_what_the_call_took() -> None:
 
 @pytest.mark.parametrize("bad", [-1.0, math.nan, math.inf])
 def test_price_lists_are_checked(bad: float) -> None:
-    with pytest.raises(ConfigError, match="FlatPricing.fee"):
+    with pytest.raises(ConfigError, match=r"FlatPricing\.fee"):
         FlatPricing(bad)
     with pytest.raises(ConfigError, match="cpu_rate of the 128 MB tier"):
         FaasPricing(tier_mb=(128,), cpu_rate=(bad,))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -51,6 +52,6 @@ def test_an_environment_wants_a_real_trade_off(bad: float) -> None:
 @given(steps=st.lists(st.floats(0, 1), min_size=1, max_size=20), score=st.floats(0, 1), alpha=st.floats(0.01, 0.99))
 def test_incremental_rewards_add_up_to_the_quality(steps: list[float], score: float, alpha: float) -> None:
     prices = [0.0, *np.cumsum(steps).tolist()]
-    rewards = [incremental_reward(before, after, alpha) for before, after in zip(prices, prices[1:], strict=False)]
+    rewards = [incremental_reward(before, after, alpha) for before, after in pairwise(prices)]
     rewards.append(incremental_reward(prices[-1], prices[-1], alpha, score))
     assert returns_to_go(rewards)[0] == pytest.approx(quality_of_plan(score, prices[-1], alpha), rel=1e-9, abs=1e-12)

@@ -1,0 +1,347 @@
+"""A plan: which tools run on what, as a directed acyclic graph.
+
+A plan is written as a flat list, ``[tool, [dependencies], tool, [dependencies], ...]``, in an order in which every tool
+comes after what it depends on. A tool occurs once and reads the output of its *last* listed dependency that it can read;
+the others only have to be finished. What nothing depends on is an output of the plan (a sink).
+
+Structure is checked when a plan is made; :meth:`Plan.check_types` holds it to the tools of a world as well, and
+:func:`execute` plays it out on the clock: branches run at once, as far as slots and GPU memory allow.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Generator, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import simpy
+
+from .errors import ConfigError, InvalidPlan, InvalidProfile
+
+TASK_INPUT = "input_of_query"
+
+
+@dataclass(frozen=True, slots=True)
+class Signature:
+    """What a tool reads and what it makes: kinds of data such as ``image`` and ``text``."""
+
+    takes: str
+    gives: str
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One tool of a plan and what it depends on: earlier tools, or the task's input (``TASK_INPUT``)."""
+
+    tool: str
+    deps: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """A checked plan.
+
+    Attributes:
+        steps: The tools in the order written.
+
+    Raises:
+        InvalidPlan: it is empty; a tool occurs twice, has no dependency, or depends on itself, on a later tool or on one
+            that is not in the plan. `reason` says which, `place` where.
+
+    >>> plan = Plan.from_list(["denoise", ["input_of_query"], "caption", ["denoise"], "detect", ["denoise"]])
+    >>> plan.sinks
+    ('caption', 'detect')
+    >>> plan.execution_time({"denoise": 2.0, "caption": 1.0, "detect": 0.5})
+    3.0
+    """
+
+    steps: tuple[Step, ...]
+
+    def __post_init__(self) -> None:
+        if not self.steps:
+            raise InvalidPlan("a plan has at least one tool, this one is empty")
+        all_tools = {step.tool: position for position, step in reversed(list(enumerate(self.steps)))}
+        seen: set[str] = set()
+        for position, (tool, deps) in enumerate((step.tool, step.deps) for step in self.steps):
+            place = _place(position, tool)
+            if not tool or tool == TASK_INPUT:
+                raise InvalidPlan(f"{tool!r} is not the name of a tool", place)
+            if tool in seen:
+                raise InvalidPlan(f"{tool} occurs twice, first as tool {all_tools[tool] + 1}; a tool occurs once", place)
+            if not deps:
+                raise InvalidPlan(f"no dependencies; name earlier tools or {TASK_INPUT}", place)
+            for dep in deps:
+                if dep == tool:
+                    raise InvalidPlan(f"{tool} depends on itself", place)
+                if dep != TASK_INPUT and dep not in seen:
+                    if dep in all_tools:
+                        raise InvalidPlan(f"depends on {dep}, which comes only later (tool {all_tools[dep] + 1})", place)
+                    raise InvalidPlan(f"depends on {dep!r}, which is not in the plan", place)
+            seen.add(tool)
+
+    @classmethod
+    def from_list(cls, items: Sequence[Any], *, tidy: bool = True, aliases: Mapping[str, str] | None = None) -> Plan:
+        """Reads ``[tool, [dependencies], ...]``.
+
+        Args:
+            items: The flat list. A dependency list may be wrapped in further lists.
+            tidy: Lower-case the names, write spaces as underscores, and take any dependency with "input" in its name that
+                is not a tool of the plan for the task's input, as OpenCATP does.
+            aliases: Other names of tools, looked up after tidying.
+
+        Raises:
+            InvalidPlan: the list is none (odd length, something that is neither a name nor a list), or the plan is not
+                valid (see the class).
+        """
+        if isinstance(items, str) or not isinstance(items, Sequence):
+            raise InvalidPlan(f"expected a list [tool, [dependencies], ...], got {type(items).__name__}")
+        if not items:
+            raise InvalidPlan("a plan has at least one tool, this one is empty")
+        known = dict(aliases or {})
+        names: list[str] = []
+        dep_lists: list[list[str]] = []
+        for position, item in enumerate(items):
+            if position % 2 == 0:
+                if not isinstance(item, str):
+                    raise InvalidPlan(f"expected a tool's name, got {item!r}", f"item {position + 1}")
+                names.append(_tidy_tool(item, known) if tidy else known.get(item, item))
+            elif isinstance(item, str) or not isinstance(item, Sequence):
+                raise InvalidPlan(f"expected a list of dependencies, got {item!r}", f"item {position + 1}")
+            else:
+                dep_lists.append(list(_flat(item, f"item {position + 1}")))
+        if len(dep_lists) < len(names):
+            raise InvalidPlan(f"odd length: {names[-1]} has no list of dependencies", f"item {len(items)}")
+        tools = frozenset(names)
+        steps = []
+        for name, deps in zip(names, dep_lists, strict=True):
+            if tidy:
+                deps = [_tidy_dep(dep, tools, known) for dep in deps]
+            steps.append(Step(name, tuple(known.get(dep, dep) for dep in deps)))
+        return cls(tuple(steps))
+
+    def to_list(self) -> list[Any]:
+        """The flat list ``[tool, [dependencies], ...]`` that this plan is written as."""
+        return [item for step in self.steps for item in (step.tool, list(step.deps))]
+
+    @property
+    def nodes(self) -> tuple[str, ...]:
+        """The tools, in the order written."""
+        return tuple(step.tool for step in self.steps)
+
+    @property
+    def edges(self) -> tuple[tuple[str, str], ...]:
+        """(dependency, tool), the task's input among the dependencies, each once, in the order written."""
+        return tuple(dict.fromkeys((dep, step.tool) for step in self.steps for dep in step.deps))
+
+    @property
+    def sinks(self) -> tuple[str, ...]:
+        """The tools that nothing depends on: what they make is what the plan answers."""
+        needed = {dep for step in self.steps for dep in step.deps}
+        return tuple(step.tool for step in self.steps if step.tool not in needed)
+
+    def execution_time(self, seconds: Mapping[str, float]) -> float:
+        """Time from start to end when whatever can run at once does: the longest path, exactly.
+
+        Args:
+            seconds: How long each tool takes; any unit, the answer has the same.
+
+        Raises:
+            InvalidPlan: a tool is not among them.
+            InvalidProfile: a time is negative or not a finite number.
+        """
+        end: dict[str, float] = {TASK_INPUT: 0.0}
+        for position, step in enumerate(self.steps):
+            end[step.tool] = max(end[dep] for dep in step.deps) + _seconds_of(step.tool, position, seconds)
+        return max(end.values())
+
+    def sequential_time(self, seconds: Mapping[str, float]) -> float:
+        """Time when the tools run one after the other in the order written: the sum."""
+        total = 0.0
+        for position, step in enumerate(self.steps):
+            total += _seconds_of(step.tool, position, seconds)
+        return total
+
+    def check_types(self, signatures: Mapping[str, Signature], given: Iterable[str] = ("image",)) -> Plan:
+        """Holds the plan to the tools of a world; returns the plan itself.
+
+        Args:
+            signatures: What each tool takes and gives.
+            given: The kinds of data in the task's input.
+
+        Raises:
+            InvalidPlan: a tool is unknown, or depends on something that is not of the kind it takes.
+        """
+        inputs = tuple(given)
+        for position, step in enumerate(self.steps):
+            place = _place(position, step.tool)
+            signature = signatures.get(step.tool)
+            if signature is None:
+                raise InvalidPlan(f"unknown tool {step.tool!r}; known: {', '.join(signatures)}", place)
+            for dep in step.deps:
+                made = inputs if dep == TASK_INPUT else (signatures[dep].gives,)
+                if signature.takes not in made:
+                    what = "the task's input" if dep == TASK_INPUT else f"{dep}, which gives"
+                    raise InvalidPlan(
+                        f"takes {signature.takes}, but depends on {what} {' and '.join(made) or 'nothing'}", place
+                    )
+        return self
+
+    def source(self, tool: str) -> str:
+        """Whose output a tool reads: its last listed dependency."""
+        return next(step.deps[-1] for step in self.steps if step.tool == tool)
+
+    def chains(self) -> dict[str, tuple[str, ...]]:
+        """For every tool the chain of tools that made its output, itself the last."""
+        made: dict[str, tuple[str, ...]] = {TASK_INPUT: ()}
+        for step in self.steps:
+            made[step.tool] = (*made[step.deps[-1]], step.tool)
+        del made[TASK_INPUT]
+        return made
+
+
+@dataclass(frozen=True, slots=True)
+class NodeRun:
+    """When one tool of a plan was ready, ran and ended, seconds of simulated time.
+
+    Attributes:
+        ready_s: All it depends on was there.
+        start_s: It had its slot and its memory; the cold start, if any, is the first part of the run.
+        end_s: Its output was there.
+        cold_s: Length of the cold start.
+    """
+
+    tool: str
+    ready_s: float
+    start_s: float
+    end_s: float
+    cold_s: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class PlanRun:
+    """How a plan ran: its nodes in the order in which they started, and the time they took in all."""
+
+    nodes: tuple[NodeRun, ...]
+    seconds: float
+
+    def __getitem__(self, tool: str) -> NodeRun:
+        for node in self.nodes:
+            if node.tool == tool:
+                return node
+        raise KeyError(tool)
+
+
+def execute(
+    plan: Plan,
+    seconds: Mapping[str, float],
+    env: Any = None,
+    slots: int | None = None,
+    gpu_mb: Mapping[str, float] | None = None,
+    gpu_capacity_mb: float | None = None,
+    cold_start_s: Mapping[str, float] | None = None,
+    warm: Collection[str] = (),
+) -> PlanRun:
+    """Runs a plan on a SimPy clock.
+
+    With unlimited slots and memory it takes exactly ``plan.execution_time(seconds)``; with one slot, the sum.
+
+    Args:
+        seconds: How long each tool takes.
+        env: The SimPy environment to run on; a fresh one by default. Times are relative to its time at the call.
+        slots: How many tools may run at once; None: any number. Waiting is first come, first served.
+        gpu_mb: GPU memory each tool needs while it runs, MB; a tool not named needs none.
+        gpu_capacity_mb: GPU memory there is, MB; None: enough. A tool waits, first come, first served, until its memory fits.
+        cold_start_s: Time a tool takes to start when it is not warm.
+        warm: Tools that are warm already.
+
+    Raises:
+        InvalidPlan: no time is given for a tool.
+        InvalidProfile: a time is negative or not a finite number.
+        ConfigError: there is no slot, or a tool needs more GPU memory than there is.
+    """
+    if slots is not None and slots < 1:
+        raise ConfigError("slots", f"expected at least 1, got {slots}")
+    taken = {step.tool: _seconds_of(step.tool, position, seconds) for position, step in enumerate(plan.steps)}
+    cold = {
+        step.tool: 0.0 if step.tool in warm else _cold(step.tool, position, cold_start_s)
+        for position, step in enumerate(plan.steps)
+    }
+    needs = {tool: float((gpu_mb or {}).get(tool, 0.0)) for tool in plan.nodes}
+    for tool, need in needs.items():
+        if not need >= 0.0 or (gpu_capacity_mb is not None and need > gpu_capacity_mb):
+            raise ConfigError("gpu_mb", f"{tool} needs {need:g} MB of GPU memory, there are {gpu_capacity_mb}")
+
+    clock = simpy.Environment() if env is None else env
+    began = clock.now
+    executors = None if slots is None else simpy.Resource(clock, capacity=slots)
+    memory = None if gpu_capacity_mb is None else simpy.Container(clock, capacity=gpu_capacity_mb, init=gpu_capacity_mb)
+    done: dict[str, Any] = {}
+    log: list[NodeRun] = []
+
+    def node(tool: str, parents: list[Any]) -> Generator[Any, Any, None]:
+        if parents:
+            yield clock.all_of(parents)
+        ready = clock.now
+        slot = None
+        if executors is not None:
+            slot = executors.request()
+            yield slot
+        if memory is not None and needs[tool] > 0.0:
+            yield memory.get(needs[tool])
+        start = clock.now
+        yield clock.timeout(cold[tool] + taken[tool])
+        log.append(NodeRun(tool, ready - began, start - began, clock.now - began, cold[tool]))
+        if memory is not None and needs[tool] > 0.0:
+            yield memory.put(needs[tool])
+        if executors is not None:
+            executors.release(slot)
+
+    for step in plan.steps:
+        parents = [done[dep] for dep in dict.fromkeys(step.deps) if dep != TASK_INPUT]
+        done[step.tool] = clock.process(node(step.tool, parents))
+    clock.run(until=clock.all_of(list(done.values())))
+    order = {tool: position for position, tool in enumerate(plan.nodes)}
+    runs = tuple(sorted(log, key=lambda run: (run.start_s, order[run.tool])))
+    return PlanRun(runs, max(run.end_s for run in runs))
+
+
+def _cold(tool: str, position: int, cold_start_s: Mapping[str, float] | None) -> float:
+    return 0.0 if cold_start_s is None or tool not in cold_start_s else _seconds_of(tool, position, cold_start_s)
+
+
+def _place(position: int, tool: str) -> str:
+    return f"tool {position + 1} ({tool})"
+
+
+def _seconds_of(tool: str, position: int, seconds: Mapping[str, float]) -> float:
+    taken = seconds.get(tool)
+    if taken is None:
+        raise InvalidPlan(f"unknown tool {tool!r}: no time is given for it", _place(position, tool))
+    if not 0.0 <= taken < math.inf:
+        raise InvalidProfile(f"time of {tool}: expected zero or more, got {taken}")
+    return taken
+
+
+def _tidy(name: str) -> str:
+    return "_".join(name.strip().lower().split())
+
+
+def _tidy_tool(name: str, aliases: Mapping[str, str]) -> str:
+    tidied = _tidy(name)
+    return aliases.get(tidied, tidied)
+
+
+def _tidy_dep(name: str, tools: frozenset[str], aliases: Mapping[str, str]) -> str:
+    tidied = _tidy_tool(name, aliases)
+    return TASK_INPUT if tidied not in tools and "input" in tidied else tidied
+
+
+def _flat(item: Sequence[Any], place: str) -> Iterable[str]:
+    for part in item:
+        if isinstance(part, str):
+            yield part
+        elif isinstance(part, Sequence):
+            yield from _flat(part, place)
+        else:
+            raise InvalidPlan(f"expected the names of dependencies, got {part!r}", place)
