@@ -1,0 +1,133 @@
+"""What generated tools answer: the same facts for every provider, in each provider's own shape of JSON."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from ..draws import stable_integer
+from ..tasks import Task
+from ..tools import Tool
+from .facts import Database, make_fact
+from .vocabulary import Capability
+
+_WRAPS = ((), ("data",), ("result",), ("response", "payload"), ("items", 0), ("data", "results", 0), ("body", "record"))
+_VALUE_NAMES = ("", "value", "result_value", "output")
+_EXTRAS = (
+    ("confidence", "decimal"),
+    ("last_updated", "moment"),
+    ("samples", "count"),
+    ("previous", ""),
+    ("maintained_by", "person"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """How one tool writes its answers.
+
+    Attributes:
+        path: objects and lists around the record, from the outside.
+        key: name of the fact.
+        echo: the record repeats the arguments.
+        as_text: numbers are written as text.
+        extras: fields beside the fact that nobody asked for.
+        envelope: a status stands beside the record.
+        camel: names are written in camelCase.
+    """
+
+    path: tuple[str | int, ...]
+    key: str
+    echo: bool
+    as_text: bool
+    extras: tuple[tuple[str, str], ...]
+    envelope: bool
+    camel: bool
+
+    @classmethod
+    def of(cls, seed: int, tool: str, capability: Capability) -> Shape:
+        """The shape of a tool, by its name alone."""
+        luck = stable_integer(seed, "shape", tool)
+        parts = []
+        for size in (len(_WRAPS), len(_VALUE_NAMES), 4, 4, len(_EXTRAS), 3, 2, 2):
+            luck, part = divmod(luck, size)
+            parts.append(part)
+        wrap, value_name, echo, as_text, extra, count, envelope, camel = parts
+        extras = tuple(_EXTRAS[(extra + i) % len(_EXTRAS)] for i in range(count))
+        key = _VALUE_NAMES[value_name] or capability.field
+        return cls(_WRAPS[wrap], key, echo > 0, as_text == 0, extras, bool(envelope), bool(camel))
+
+    def name(self, field: str) -> str:
+        """A field's name in this shape's spelling."""
+        if not self.camel:
+            return field
+        head, *rest = field.split("_")
+        return head + "".join(word.capitalize() for word in rest)
+
+    def schema(self, capability: Capability) -> dict[str, str]:
+        """Path of the fact and its type, as documentation has it."""
+        path = ".".join(f"[{step}]" if isinstance(step, int) else self.name(step) for step in (*self.path, self.key))
+        form = {"decimal": "number", "money": "number", "count": "integer"}.get(capability.answer, "string")
+        return {path.replace(".[", "["): "string" if self.as_text else form}
+
+    def write(self, fact: str | int | float, arguments: Mapping[str, Any], luck: int) -> str:
+        """The answer as JSON text."""
+        record: dict[str, Any] = {self.name(k): v for k, v in arguments.items()} if self.echo else {}
+        record[self.name(self.key)] = str(fact) if self.as_text else fact
+        for index, (field, form) in enumerate(self.extras):
+            # a fact of another day, of the same kind, makes a reader look twice
+            record[self.name(field)] = make_fact(form or "money", luck >> (7 * index + 5))
+        document: Any = record
+        for step in reversed(self.path):
+            document = [document] if isinstance(step, int) else {self.name(step): document}
+        if self.envelope:
+            document = {"status": "ok", **document}
+        return json.dumps(document, ensure_ascii=False)
+
+
+class GeneratedAnswers:
+    """Answers of a generated marketplace: pure functions of the tool and the arguments.
+
+    Args:
+        database: what is true.
+        capabilities: by name.
+    """
+
+    def __init__(self, database: Database, capabilities: Mapping[str, Capability]) -> None:
+        self.database, self._capabilities = database, capabilities
+        self._shapes: dict[str, Shape] = {}
+
+    def shape(self, tool: Tool) -> Shape:
+        """How the tool writes its answers."""
+        shape = self._shapes.get(tool.name)
+        if shape is None:
+            shape = self._shapes[tool.name] = Shape.of(self.database.seed, tool.name, self._capabilities[tool.capability])
+        return shape
+
+    def answer(self, tool: Tool, arguments: Mapping[str, Any], task: Task) -> str | None:
+        """The JSON text for these arguments, or None where one of them is missing or names nothing."""
+        capability = self._capabilities[tool.capability]
+        numbers = self.database.numbers(capability, arguments)
+        if numbers is None:
+            return None
+        return self._write(tool, capability, numbers)
+
+    def irrelevant(self, tool: Tool, arguments: Mapping[str, Any], task: Task, luck: float) -> str:
+        """The answer for something else of the same kind: never one of the facts that the task needs."""
+        capability = self._capabilities[tool.capability]
+        given = self.database.numbers(capability, arguments)
+        wanted = {need.fact for need in task.needs} | {need.alternative.fact for need in task.needs if need.alternative}
+        step = 0
+        while True:
+            numbers = tuple(int((luck + 0.6180339887 * (i + step)) % 1.0 * k.size) for i, k in enumerate(capability.parameters))
+            if numbers != given and str(self.database.fact(capability, numbers)) not in wanted:
+                return self._write(tool, capability, numbers)
+            step += 1
+
+    def _write(self, tool: Tool, capability: Capability, numbers: tuple[int, ...]) -> str:
+        database = self.database
+        values = {k.name: k.value(n, database.seed) for k, n in zip(capability.parameters, numbers, strict=True)}
+        luck = stable_integer(database.seed, "extras", tool.name, *numbers)
+        return self.shape(tool).write(database.fact(capability, numbers), values, luck)

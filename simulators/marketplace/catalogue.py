@@ -1,0 +1,191 @@
+"""The tools of a generated marketplace: who offers what, at which price, how fast and how reliably.
+
+Every figure of a tool follows from the seed and the tool's name alone, so adding tools changes none of the others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from ..draws import stable_generator, stable_integer
+from ..errors import ConfigError
+from ..failures import FailureModel, draw_latency_s, draw_reliability
+from ..tools import Tool, ToolProfile
+from .answers import Shape
+from .entities import words
+from .vocabulary import Capability, Category
+
+PROVIDERS_PER_CAPABILITY = 4
+_MEMORY_MB = (64.0, 128.0, 128.0, 256.0, 256.0, 512.0, 1024.0)
+_GPU_CATEGORIES = frozenset({"Artificial_Intelligence", "Images"})
+_SIZE_FACTORS = (0.8, 1.0, 1.3, 1.8)
+_VERBS = ("get", "fetch", "lookup", "query", "")
+_MANNERS = (
+    "Answers with one JSON record.",
+    "Data is refreshed several times a day; the record carries a time stamp where we have one.",
+    "Suitable for dashboards and mobile apps. Please cache what you can.",
+    "Part of our public collection, documented on the provider's page; all text is UTF-8.",
+    "Free tier available. Optional arguments only change how the record is presented.",
+    "Built for developers who need dependable figures without a long integration.",
+)
+_OPTIONALS: tuple[dict[str, Any], ...] = (
+    {},
+    {"lang": {"type": "string", "description": "Language of the labels.", "enum": ["en", "de", "fr", "es"], "default": "en"}},
+    {"verbose": {"type": "boolean", "description": "Whether labels are written out.", "default": False}},
+    {"limit": {"type": "integer", "description": "Most records to return.", "minimum": 1, "maximum": 50, "default": 1}},
+    {"source": {"type": "string", "description": "Preferred origin of the data, if any.", "default": "any"}},
+)
+
+
+def build_tools(
+    seed: int, categories: Sequence[Category], tools: int, providers: int, failures: FailureModel, fees: tuple[int, int]
+) -> list[Tool]:
+    """The tools, category by category.
+
+    Raises:
+        ConfigError: there are not enough providers or capabilities for so many tools.
+    """
+    built: list[Tool] = []
+    names: set[str] = set()
+    for position, category in enumerate(categories):
+        here = _share(tools, len(categories), position)
+        companies = _provider_names(seed, category, _share(providers, len(categories), position))
+        for capability, company in _offers(seed, category, companies, here):
+            tool = _tool(seed, capability, company, failures, fees, names)
+            names.add(tool.name)
+            built.append(tool)
+    return built
+
+
+def _share(total: int, parts: int, position: int) -> int:
+    return total // parts + (position < total % parts)
+
+
+def _provider_names(seed: int, category: Category, count: int) -> list[str]:
+    lists = words()
+    prefixes, suffixes = lists["provider_prefixes"], lists["provider_suffixes"]
+    order = stable_generator(seed, "providers", category.name).permutation(len(prefixes))
+    names = []
+    for index in range(count):
+        lap, place = divmod(index, len(prefixes))
+        prefix = prefixes[int(order[place])]
+        luck = stable_integer(seed, "provider", category.name, index)
+        suffix = suffixes[luck % len(suffixes)]
+        word = category.words[luck // 16 % len(category.words)]
+        names.append(f"{prefix} {word} {suffix}" + (f" {lap + 1}" if lap else ""))
+    return names
+
+
+def _offers(seed: int, category: Category, companies: Sequence[str], count: int) -> list[tuple[Capability, str]]:
+    """Which provider offers which capability: in rounds, so that about four offer each one and everybody offers something."""
+    order = stable_generator(seed, "capabilities", category.name).permutation(len(category.capabilities)).tolist()
+    needed = -(-count // max(1, len(companies)))
+    if needed > len(order):
+        raise ConfigError(
+            "marketplace",
+            f"{count} tools of category {category.name} need {-(-count // len(order))} providers, got {len(companies)}; "
+            "ask for more providers or fewer tools",
+        )
+    used = [category.capabilities[i] for i in order[: max(needed, round(count / PROVIDERS_PER_CAPABILITY), 1)]]
+    rounds = (
+        (capability, companies[(place + lap) % len(companies)])
+        for lap in range(len(companies))
+        for place, capability in enumerate(used)
+    )
+    return [offer for offer, _ in zip(rounds, range(count), strict=False)]
+
+
+def _tool(
+    seed: int, capability: Capability, company: str, failures: FailureModel, fees: tuple[int, int], taken: set[str]
+) -> Tool:
+    luck = stable_integer(seed, "api", company, capability.name)
+    luck, verb = divmod(luck, len(_VERBS))
+    luck, manner = divmod(luck, len(_MANNERS))
+    optional = _OPTIONALS[luck % len(_OPTIONALS)]
+    title = "_".join(filter(None, (_VERBS[verb], capability.name)))
+    name = full = f"{title}_for_{company.lower().replace(' ', '_')}"[-64:]
+    lap = 1
+    while name in taken:
+        lap += 1
+        name = f"{full[:60]}_{lap}"
+    blanks = {kind.name: f"a given {kind.noun or kind.name}" for kind in capability.parameters}
+    wish = capability.wish.format(**blanks)
+    properties = {kind.name: kind.schema() for kind in capability.parameters} | optional
+    return Tool(
+        name=name,
+        description=f"Returns {wish}. {_MANNERS[manner]}",
+        category=capability.category,
+        provider=company,
+        title=title,
+        parameters={
+            "type": "object",
+            "properties": properties,
+            "required": [kind.name for kind in capability.parameters],
+            "additionalProperties": False,
+        },
+        profile=draw_profile(seed, name, failures, fees, gpu=capability.category in _GPU_CATEGORIES),
+        capability=capability.name,
+        answer_schema=Shape.of(seed, name, capability).schema(capability),
+    )
+
+
+def stable_fee(name: str, fees: tuple[int, int] = (1, 10), seed: int = 0) -> int:
+    """A tool's flat price: a whole number by a stable hash of its name (BTP's setting: 1 to 10)."""
+    low, high = fees
+    return low + stable_integer(seed, "fee", name) % (high - low + 1)
+
+
+def draw_profile(
+    seed: int,
+    name: str,
+    failures: FailureModel,
+    fees: tuple[int, int] = (1, 10),
+    *,
+    gpu: bool = False,
+    latency_s: float | None = None,
+    success: float | None = None,
+    popularity: float | None = None,
+) -> ToolProfile:
+    """A tool's profile, by its name alone.
+
+    Args:
+        failures: gives the shares of unreliable, rate-limited and quota-bound tools.
+        fees: lowest and highest flat price, whole numbers.
+        gpu: the tool runs on a GPU.
+        latency_s, success, popularity: from the tool's own telemetry, where a data set has it: average duration in seconds,
+            success share 0 to 1, popularity 0 to 10.
+    """
+    u = stable_generator(seed, "profile", name).random(15).tolist()
+    fee = stable_fee(name, fees, seed)
+    advert = draw_reliability(failures, seed, name, success)
+    median_s = draw_latency_s(seed, name) if latency_s is None else latency_s
+    if latency_s is None and fees[1] > fees[0]:
+        # dearer ones tend to be a little faster and more dependable: some of them get the better of two draws, as many cheap
+        # ones the worse, which leaves the mean where it is
+        dear = (fee - fees[0]) / (fees[1] - fees[0]) - 0.5
+        median_s *= 1.5**-dear
+        if u[14] < abs(dear):
+            second = draw_reliability(failures, seed, f"{name}, again", success)
+            advert = (max if dear > 0 else min)(advert, second, key=lambda a: a.reliability)
+    cold = u[0] < 0.3
+    return ToolProfile(
+        fee=float(fee),
+        latency_s=tuple(round(median_s * factor, 4) for factor in _SIZE_FACTORS),
+        latency_spread=round(0.15 + 0.35 * u[1], 3),
+        cpu_cons_mb=_MEMORY_MB[int(u[2] * len(_MEMORY_MB))],
+        cpu_inst_mb=round(16 + 240 * u[3] ** 2, 1),
+        gpu_cons_mb=round(512 + 3584 * u[4], 1) if gpu else 0.0,
+        gpu_inst_mb=round(64 + 960 * u[5], 1) if gpu else 0.0,
+        cold_start_s=round(0.3 + 3.7 * u[6] ** 2, 3) if cold else 0.0,
+        keep_alive_s=round(30 + 570 * u[7], 1),
+        concurrency=1 + int(u[9] * 4) if u[8] < 0.25 else 0,
+        rate_limit=3 + int(u[11] * 8) if u[10] < failures.rate_limited_share else 0,
+        window_s=60.0,
+        quota=2 + int(u[13] * 5) if u[12] < failures.quota_share else 0,
+        timeout_s=30.0,
+        reliability=advert.reliability,
+        advertised_success=round(advert.success, 3),
+        advertised_latency_s=round(median_s * (0.85 + 0.3 * u[4]), 3) if latency_s is None else round(latency_s, 3),
+        popularity=advert.popularity if popularity is None else popularity,
+    )

@@ -1,0 +1,210 @@
+"""The values that arguments take: names from pools, codes with a check letter, years, amounts, dates, choices.
+
+A kind's values are numbered. The pools of names are combinations of our own word lists; codes are computed from their
+number, never stored. Splits share the numbers out between them (by remainder), so train and test name no entity in common.
+"""
+
+from __future__ import annotations
+
+import datetime
+import json
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from ..draws import stable_integer
+from ..tasks import normalise
+
+CODE_NUMBERS = 90_000
+_CHECK_LETTERS = "BCDFGHJKLMNPQRSTVWXZ"
+_FIRST_DAY = datetime.date(2025, 1, 6)
+_DAY = re.compile(r"\d{4}-\d\d-\d\d")
+
+
+@cache
+def words() -> dict[str, list[str]]:
+    """The word lists behind the names."""
+    lists: dict[str, list[str]] = json.loads((Path(__file__).parent / "names.json").read_text(encoding="utf-8"))
+    return lists
+
+
+@cache
+def pool(kind: str) -> tuple[str, ...]:
+    """All names of a kind of entity, in a fixed order."""
+    lists = words()
+    adjectives, nouns, first, last, brands = (lists[k] for k in ("adjectives", "nouns", "first", "last", "brands"))
+    match kind:
+        case "city":
+            return tuple(lists["cities"])
+        case "country":
+            return tuple(lists["countries"])
+        case "topic":
+            return tuple(lists["topics"])
+        case "person":
+            return tuple(f"{a} {b}" for a in first for b in last)
+        case "company":
+            return tuple(f"{a} {b}" for a in brands for b in lists["trades"])
+        case "product":
+            return tuple(f"{a} {b}" for a in brands for b in lists["things"])
+        case "team":
+            return tuple(f"{a} {b}" for a in lists["cities"] for b in lists["team_names"])
+        case "hotel":
+            return tuple(f"{a} {b}" for a in adjectives for b in lists["hotel_names"])
+        case "dish":
+            return tuple(f"{a} {b}" for a in lists["styles"] for b in lists["dishes"])
+        case "domain":
+            return tuple(f"{a}-{b}.example".lower() for a in brands for b in lists["trades"])
+        case "email":
+            return tuple(f"{a}@{b}.example".lower() for a in first for b in brands)
+        case "movie":
+            return tuple(f"The {a} {b}" for a in adjectives for b in nouns)
+        case "series":
+            return tuple(f"{b} of the {a} Coast" for a in adjectives for b in nouns)
+        case "song":
+            return tuple(f"{a} {b} Blues" for a in adjectives for b in nouns)
+        case "book":
+            return tuple(f"Letters from the {a} {b}" for a in adjectives for b in nouns)
+        case "game":
+            return tuple(f"{b} Quest: {a} Edition" for a in adjectives for b in nouns)
+    raise KeyError(kind)
+
+
+@cache
+def _numbers(kind: str) -> dict[str, int]:
+    return {normalise(name): number for number, name in enumerate(pool(kind))}
+
+
+_TITLES = frozenset({"movie", "series", "song", "book", "game"})
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """A kind of argument value.
+
+    Attributes:
+        name: also the parameter's name.
+        form: "name", "code", "integer", "date" or "enum".
+        noun: what a code is the code of, in words.
+        prefix: a code's first letters.
+        low, high: the range of integers, or of days.
+        choices: of an enum.
+    """
+
+    name: str
+    form: str
+    noun: str = ""
+    prefix: str = ""
+    low: int = 0
+    high: int = 0
+    choices: tuple[str, ...] = ()
+    _pattern: re.Pattern[str] | None = field(default=None, repr=False, compare=False)
+
+    @classmethod
+    def named(cls, name: str) -> Kind:
+        return cls(name, "name")
+
+    @classmethod
+    def code(cls, name: str, noun: str, prefix: str) -> Kind:
+        return cls(name, "code", noun, prefix, _pattern=re.compile(re.escape(prefix.casefold()) + r"-(\d{5})([a-z])"))
+
+    @classmethod
+    def of_values(cls, name: str, spec: Sequence[Any]) -> Kind:
+        """From the vocabulary: ["integer", low, high], ["date", first, last day] or ["enum", ...]."""
+        if spec[0] == "enum":
+            return cls(name, "enum", choices=tuple(spec[1:]))
+        return cls(name, spec[0], low=spec[1], high=spec[2])
+
+    @property
+    def entity(self) -> bool:
+        """Its values name something; splits share them out."""
+        return self.form in ("name", "code")
+
+    @property
+    def size(self) -> int:
+        """How many values there are."""
+        if self.form == "name":
+            return len(pool(self.name))
+        if self.form == "code":
+            return CODE_NUMBERS
+        return len(self.choices) if self.form == "enum" else self.high - self.low + 1
+
+    def value(self, number: int, seed: int) -> str | int:
+        """The value of that number."""
+        if self.form == "name":
+            return pool(self.name)[number]
+        if self.form == "code":
+            digits = number + 10_000
+            return f"{self.prefix}-{digits}{_check_letter(seed, self.name, digits)}"
+        if self.form == "enum":
+            return self.choices[number]
+        if self.form == "date":
+            return (_FIRST_DAY + datetime.timedelta(days=self.low + number)).isoformat()
+        return self.low + number
+
+    def number(self, value: Any, seed: int) -> int | None:
+        """The number of a value as somebody wrote it, or None where there is no such value."""
+        if isinstance(value, bool) or not isinstance(value, str | int | float):
+            return None
+        if (isinstance(value, str) and len(value) > 80) or (isinstance(value, int) and not -(10**9) < value < 10**9):
+            return None
+        text = normalise(value)
+        if self.form == "name":
+            return _numbers(self.name).get(text)
+        if self.form == "code":
+            match = self._pattern.fullmatch(text) if self._pattern else None
+            if match is None or not match[1].isascii():
+                return None
+            digits = int(match[1])
+            right = digits >= 10_000 and _check_letter(seed, self.name, digits).casefold() == match[2]
+            return digits - 10_000 if right else None
+        if self.form == "enum":
+            return next((index for index, choice in enumerate(self.choices) if normalise(choice) == text), None)
+        if self.form == "date":
+            return self._day(text)
+        if not re.fullmatch(r"-?[0-9]{1,9}", text) or not self.low <= int(text) <= self.high:
+            return None
+        return int(text) - self.low
+
+    def _day(self, text: str) -> int | None:
+        if not _DAY.fullmatch(text) or not text.isascii():
+            return None
+        try:
+            days = (datetime.date.fromisoformat(text) - _FIRST_DAY).days
+        except ValueError:
+            return None
+        return days - self.low if self.low <= days <= self.high else None
+
+    def phrase(self, value: str | int) -> str:
+        """The value as a query says it."""
+        if self.form == "code":
+            return f"{self.noun} {value}"
+        return f'"{value}"' if self.name in _TITLES else str(value)
+
+    @property
+    def reference(self) -> str:
+        """How a query refers to a value that another call has to find out."""
+        return f"that {self.noun}"
+
+    def schema(self) -> dict[str, Any]:
+        """JSON schema of a parameter of this kind."""
+        if self.form == "integer":
+            return {
+                "type": "integer",
+                "description": f"The {self.name}, a whole number.",
+                "minimum": self.low,
+                "maximum": self.high,
+            }
+        if self.form == "enum":
+            return {"type": "string", "description": f"The {self.name}.", "enum": list(self.choices)}
+        if self.form == "date":
+            return {"type": "string", "description": "The day, as YYYY-MM-DD."}
+        if self.form == "code":
+            return {"type": "string", "description": f"The {self.noun}'s code or id, such as {self.prefix}-12345A."}
+        return {"type": "string", "description": f"Name of the {self.name}."}
+
+
+def _check_letter(seed: int, kind: str, digits: int) -> str:
+    return _CHECK_LETTERS[stable_integer(seed, "check", kind, digits) % len(_CHECK_LETTERS)]

@@ -1,0 +1,329 @@
+"""The tasks of a generated marketplace, each written when it is first asked for.
+
+A task follows from the seed, its split and its place in it, so more tasks in one split change nothing in another, and the
+number of candidates changes nothing but the candidates.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from itertools import accumulate
+from typing import Any, TypeVar
+
+from ..draws import stable_generator
+from ..errors import ConfigError
+from ..tasks import Need, Task, TaskSet, normalise
+from ..tools import Catalog, Tool
+from .answers import GeneratedAnswers
+from .facts import Database
+from .vocabulary import Capability, Vocabulary
+
+GROUPS = {"G1": 0.4, "G2": 0.3, "G3": 0.3}
+NEEDS = (27, 525, 152, 42, 16, 3)
+"""How many tasks have 1, 2, ... 6 needs. Source: relevant APIs of StableToolBench's 765 solvable queries."""
+SIZE_LEVELS = (0.4, 0.3, 0.2, 0.1)
+_ASKS = ("Please find {}.", "I would like to know {}.", "Tell me {}.", "Could you look up {}?")
+_MORE = ("I also need {}.", "Then find out {}.", "On top of that, tell me {}.", "Please also look up {}.", "And what is {}?")
+
+Candidates = int | tuple[int, int]
+T = TypeVar("T")
+
+
+class Luck:
+    """A stream of choices from one generator."""
+
+    def __init__(self, *names: object, seed: int) -> None:
+        self._generator = stable_generator(seed, *names)
+        self._uniforms: Iterator[float] = iter(())
+
+    def uniform(self) -> float:
+        """A number in [0, 1)."""
+        for value in self._uniforms:
+            return value
+        self._uniforms = iter(self._generator.random(64).tolist())
+        return next(self._uniforms)
+
+    def below(self, bound: int) -> int:
+        """A whole number in [0, bound)."""
+        return int(self.uniform() * bound)
+
+    def weighted(self, weights: Sequence[float]) -> int:
+        """An index, by weight."""
+        luck = self.uniform() * sum(weights)
+        return next((index for index, edge in enumerate(accumulate(weights)) if luck < edge), len(weights) - 1)
+
+    def order(self, items: Sequence[T]) -> list[T]:
+        """The items in random order."""
+        return [items[index] for index in self._generator.permutation(len(items)).tolist()]
+
+
+class Offers:
+    """Who offers what in a catalog, as tasks choose from it."""
+
+    def __init__(self, catalog: Catalog, capabilities: Mapping[str, Capability]) -> None:
+        self.tools: dict[str, list[Tool]] = {}  # by capability
+        self.by_category: dict[str, list[Tool]] = {}
+        providers: dict[str, dict[str, None]] = {}
+        for tool in catalog:
+            self.tools.setdefault(tool.capability, []).append(tool)
+            self.by_category.setdefault(tool.category, []).append(tool)
+            providers.setdefault(tool.provider, {})[tool.capability] = None
+        self.capabilities = capabilities
+        self.catalog = catalog
+        self.names = {name: tuple(tool.name for tool in tools) for name, tools in self.tools.items()}
+        offered = [capabilities[name] for name in self.tools]
+        categories = {name: [c for c in offered if c.category == name] for name in self.by_category}
+        self._places = {
+            "G1": [(name, [capabilities[c] for c in own]) for name, own in providers.items()],
+            "G2": list(categories.items()),
+            "G3": [("", offered)],
+        }
+        self._eligible: dict[tuple[str, int, bool], list[tuple[str, list[Capability]]]] = {}
+
+    def places(self, group: str, needs: int, chained: bool) -> list[tuple[str, list[Capability]]]:
+        """The providers (G1), categories (G2) or the whole (G3) that can serve so many needs, with a chain if wanted."""
+        key = (group, needs, chained)
+        if key not in self._eligible:
+            self._eligible[key] = [
+                (name, own) for name, own in self._places[group] if len(own) >= needs and (not chained or chain_pairs(own))
+            ]
+        return self._eligible[key]
+
+    def choose(self, luck: Luck, group: str, needs: int, chained: bool) -> tuple[str, list[Capability], bool]:
+        """The provider if any, the capabilities of a task's needs, and whether they form a chain."""
+        while chained and not self.places(group, needs, True):
+            chained = False
+        while not self.places(group, needs, False):
+            needs -= 1
+        chained = chained and needs > 1
+        places = self.places(group, needs, chained)
+        name, own = places[luck.below(len(places))]
+        pairs = chain_pairs(own) if chained else []
+        chosen: list[Capability] = list(pairs[luck.below(len(pairs))]) if pairs else []
+        while len(chosen) < needs:
+            rest = [c for c in own if c not in chosen]
+            if group == "G3" and len({c.category for c in chosen}) == 1:
+                rest = [c for c in rest if c.category != chosen[0].category] or rest
+            chosen.append(rest[luck.below(len(rest))])
+        chosen = luck.order(chosen)
+        given = {c.gives for c in chosen if c.gives} if chained else set()
+        chosen.sort(key=lambda c: any(c.takes(kind) for kind in given))  # what a call needs is asked for before it
+        return (name if group == "G1" else ""), chosen, chained
+
+
+def chain_pairs(capabilities: Sequence[Capability]) -> list[tuple[Capability, Capability]]:
+    """Pairs in which the first one's answer is an argument of the second."""
+    heads = [c for c in capabilities if c.gives]
+    return [(head, tail) for head in heads for tail in capabilities if tail.takes(head.gives)]
+
+
+class TaskWriter:
+    """Writes a marketplace's tasks.
+
+    Args:
+        seed: of the world.
+        offers: what there is to ask for.
+        answers: what is true.
+        vocabulary: openers of queries.
+        splits: names of the splits; they share out the entities.
+        candidates: tools on offer in a task, or a range to draw that from.
+        chain_share: share of the tasks with several needs in which one call's answer is another's argument.
+        alternative_share: share of the needs that the user may change their mind about.
+    """
+
+    def __init__(
+        self,
+        seed: int,
+        offers: Offers,
+        answers: GeneratedAnswers,
+        vocabulary: Vocabulary,
+        splits: Sequence[str],
+        candidates: Candidates,
+        chain_share: float,
+        alternative_share: float,
+    ) -> None:
+        self.seed, self.offers, self.splits, self.candidates = seed, offers, tuple(splits), candidates
+        self.chain_share, self.alternative_share = chain_share, alternative_share
+        self._database: Database = answers.database
+        self._openers = {category.name: category.opener for category in vocabulary.categories}
+        many = len(offers.by_category) > 1
+        self._groups = {name: share for name, share in GROUPS.items() if many or name != "G3"}
+
+    def write(self, split: str, index: int, number: int) -> Task:
+        """The task at a place of a split."""
+        slots = self._slots(split, index)
+        luck = Luck("task", split, index, seed=self.seed)
+        group = list(self._groups)[luck.weighted(tuple(self._groups.values()))]
+        count = min(slots, max(1 + luck.weighted(NEEDS), 2 if group == "G3" else 1))
+        chained = luck.uniform() < self.chain_share
+        size_level = luck.weighted(SIZE_LEVELS)
+        provider, chosen, chained = self.offers.choose(luck, group, count, chained)
+        needs, query = self._needs(luck, split, chosen, chained)
+        gold = [self._gold(luck, capability, provider) for capability in chosen]
+        return Task(
+            id=f"{split}-{index:05d}",
+            number=number,
+            query=query,
+            needs=tuple(needs),
+            candidates=self._candidates(split, index, slots, chosen, gold if provider else []),
+            group=group,
+            instructions=instructions(query, needs, gold),
+            size_level=size_level,
+        )
+
+    def _slots(self, split: str, index: int) -> int:
+        wanted = self.candidates
+        if not isinstance(wanted, int):
+            low, high = wanted
+            wanted = low + Luck("slots", split, index, seed=self.seed).below(high - low + 1)
+        return min(wanted, len(self.offers.catalog))
+
+    def _needs(self, luck: Luck, split: str, chosen: Sequence[Capability], chained: bool) -> tuple[list[Need], str]:
+        for _ in range(200):
+            needs = self._draw_needs(luck, split, chosen, chained)
+            query = self._query(luck, chosen[0], needs)
+            facts = [need.fact for need in needs] + [need.alternative.fact for need in needs if need.alternative]
+            text = query.casefold()
+            alone = all(normalise(fact) not in text for fact in facts)
+            if alone and not any(a is not b and normalise(a) in normalise(b) for a in facts for b in facts):
+                return needs, query
+        raise ConfigError("marketplace", f"no distinct facts for {', '.join(c.name for c in chosen)}; choose another seed")
+
+    def _draw_needs(self, luck: Luck, split: str, chosen: Sequence[Capability], chained: bool) -> list[Need]:
+        needs: list[Need] = []
+        known: dict[str, tuple[int, str]] = {}  # kind of code -> the need that finds it, and what it finds
+        shared: dict[str, str | int] = {}
+        awaited = {kind for c in chosen if chained and (kind := c.gives) and any(d.takes(kind) for d in chosen)}
+        for index, capability in enumerate(chosen):
+            chain = {k.name: known[k.name] for k in capability.parameters if k.name in known}
+            arguments = self._arguments(luck, split, capability, {name: code for name, (_, code) in chain.items()}, shared)
+            need = self._need(capability, arguments, chain)
+            free = len(chain) < len(capability.parameters)
+            if capability.gives in awaited:
+                known[capability.gives] = (index, need.fact)
+            elif free and luck.uniform() < self.alternative_share:
+                codes = {name: code for name, (_, code) in chain.items()}
+                other = self._need(capability, self._arguments(luck, split, capability, codes, {}), chain)
+                need = replace(need, alternative=other) if other.fact != need.fact else need
+            needs.append(need)
+        return needs
+
+    def _arguments(
+        self, luck: Luck, split: str, capability: Capability, fixed: Mapping[str, str], shared: dict[str, str | int]
+    ) -> dict[str, str | int]:
+        """Values for the arguments: found ones, half of the time ones already spoken of, or new ones of the split's share."""
+        share, shares = self.splits.index(split), len(self.splits)
+        arguments: dict[str, str | int] = {}
+        for kind in capability.parameters:
+            if kind.name in fixed:
+                arguments[kind.name] = fixed[kind.name]
+            elif kind.name in shared and luck.uniform() < 0.5:
+                arguments[kind.name] = shared[kind.name]
+            else:
+                size = kind.size
+                number = luck.below(-(-(size - share) // shares)) * shares + share if kind.entity else luck.below(size)
+                arguments[kind.name] = shared[kind.name] = kind.value(number, self.seed)
+        return arguments
+
+    def _need(self, capability: Capability, arguments: Mapping[str, Any], chain: Mapping[str, tuple[int, str]]) -> Need:
+        numbers = self._database.numbers(capability, arguments)
+        assert numbers is not None
+        phrases = {k.name: k.reference if k.name in chain else k.phrase(arguments[k.name]) for k in capability.parameters}
+        return Need(
+            fact=str(self._database.fact(capability, numbers)),
+            tools=self.offers.names[capability.name],
+            arguments=dict(arguments),
+            after=tuple(sorted({index for index, _ in chain.values()})),
+            wish=capability.wish.format(**phrases),
+            capability=capability.name,
+        )
+
+    def _query(self, luck: Luck, first: Capability, needs: Sequence[Need]) -> str:
+        sentences = [self._openers[first.category], _ASKS[luck.below(len(_ASKS))].format(needs[0].wish)]
+        start = luck.below(len(_MORE))
+        sentences += [_MORE[(start + i) % len(_MORE)].format(need.wish) for i, need in enumerate(needs[1:])]
+        return " ".join(sentences)
+
+    def _gold(self, luck: Luck, capability: Capability, provider: str) -> Tool:
+        tools = self.offers.tools[capability.name]
+        own = [tool for tool in tools if tool.provider == provider]
+        return own[0] if own else tools[luck.below(len(tools))]
+
+    def _candidates(
+        self, split: str, index: int, slots: int, chosen: Sequence[Capability], first: Sequence[Tool]
+    ) -> tuple[str, ...]:
+        """Tools on offer: those that serve the needs, in turns, up to three quarters; then others of the same categories."""
+        luck = Luck("candidates", split, index, seed=self.seed)
+        if slots >= len(self.offers.catalog):
+            return tuple(luck.order([tool.name for tool in self.offers.catalog]))
+        lanes = []
+        for capability in chosen:
+            names = luck.order(self.offers.names[capability.name])
+            lanes.append(sorted(names, key=lambda name: all(name != tool.name for tool in first)))
+        room = max(slots - slots // 4, min(slots, 2 * len(chosen)))
+        turns = (lane[lap] for lap in range(max(map(len, lanes))) for lane in lanes if lap < len(lane))
+        picked = [name for name, _ in zip(turns, range(room), strict=False)]
+        needed = {capability.name for capability in chosen}
+        near = {capability.category: None for capability in chosen}
+        others = luck.order([t.name for c in near for t in self.offers.by_category[c] if t.capability not in needed])
+        if len(picked) + len(others) < slots:
+            far = [t.name for t in self.offers.catalog if t.category not in near]
+            others += luck.order(far)
+        picked += others[: slots - len(picked)]
+        if len(picked) < slots:  # a small catalog: the rest of what serves the needs
+            rest = [name for lane in lanes for name in lane if name not in set(picked)]
+            picked += rest[: slots - len(picked)]
+        return tuple(luck.order(picked))
+
+
+def instructions(query: str, needs: Sequence[Need], gold: Sequence[Tool]) -> dict[str, str]:
+    """The query at each of ToolPlanner's granularities: bare, then naming categories, providers, APIs, or all of them."""
+    categories = _list([tool.category.replace("_", " ") for tool in gold])
+    several = "categories" if " and " in categories else "category"
+    steps = "; ".join(
+        f"{need.wish} with {tool.title} of {tool.provider} ({tool.category.replace('_', ' ')})"
+        for need, tool in zip(needs, gold, strict=True)
+    )
+    return {
+        "statement": query,
+        "category": f"{query} Please use tools from the {several} {categories}.",
+        "tool": f"{query} Please use {_list([tool.provider for tool in gold])}.",
+        "api": f"{query} Please call {_list([tool.title for tool in gold])}.",
+        "hybrid": f"{query} In detail: {steps}.",
+    }
+
+
+def _list(names: Sequence[str]) -> str:
+    unique = list(dict.fromkeys(names))
+    return unique[0] if len(unique) == 1 else f"{', '.join(unique[:-1])} and {unique[-1]}"
+
+
+class LazyTaskSet(TaskSet):
+    """Tasks that are written when they are first asked for, and kept."""
+
+    def __init__(self, writer: TaskWriter, counts: Mapping[str, int]) -> None:
+        edges = list(accumulate(counts.values(), initial=0))
+        splits = {name: range(start, start + count) for (name, count), start in zip(counts.items(), edges[:-1], strict=True)}
+        super().__init__((), splits)
+        self._writer, self._ranges = writer, splits
+        self._written: dict[int, Task] = {}
+        self._count = edges[-1]
+
+    def __len__(self) -> int:
+        return self._count
+
+    def __getitem__(self, number: Any) -> Any:
+        if isinstance(number, slice):
+            return tuple(self[index] for index in range(*number.indices(self._count)))
+        place = int(number) + self._count if number < 0 else int(number)
+        if not 0 <= place < self._count:
+            raise IndexError(f"task {number} of {self._count}")
+        task = self._written.get(place)
+        if task is None:
+            split = next(name for name, numbers in self._ranges.items() if place in numbers)
+            task = self._written[place] = self._writer.write(split, place - self._ranges[split].start, place)
+        return task
+
+    def __iter__(self) -> Iterator[Task]:
+        return (self[number] for number in range(self._count))

@@ -1,0 +1,82 @@
+"""What the marketplace can do: categories, their capabilities, and the kinds of values that go in and come out.
+
+`vocabulary.json` holds one line a capability: ``name | wish | answer field``. The placeholders of the wish are the
+capability's parameters; the answer is a format of `facts`, or ``code:KIND`` where the answer is an id that other
+capabilities take, which is what chains are made of.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+from .entities import Kind
+
+_PLACEHOLDER = re.compile(r"\{(\w+)\}")
+
+
+@dataclass(frozen=True, slots=True)
+class Capability:
+    """Something that several providers can do.
+
+    Attributes:
+        name: unique in the vocabulary.
+        category: field of business.
+        wish: the fact it gives, as a noun phrase with placeholders.
+        parameters: kinds of its arguments, by parameter name.
+        answer: format of the fact.
+        gives: the kind of code that its answer is, or "".
+        field: the answer's name in JSON.
+    """
+
+    name: str
+    category: str
+    wish: str
+    parameters: tuple[Kind, ...]
+    answer: str
+    gives: str
+    field: str
+
+    def takes(self, kind: str) -> bool:
+        """One of the parameters is of this kind."""
+        return any(parameter.name == kind for parameter in self.parameters)
+
+
+@dataclass(frozen=True, slots=True)
+class Category:
+    """A field of business: how a query about it begins, words for its providers' names, its capabilities."""
+
+    name: str
+    opener: str
+    words: tuple[str, ...]
+    capabilities: tuple[Capability, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Vocabulary:
+    """All categories, and the kinds of values by name."""
+
+    categories: tuple[Category, ...]
+    kinds: dict[str, Kind]
+
+
+@cache
+def vocabulary() -> Vocabulary:
+    """The vocabulary that comes with the package."""
+    document = json.loads((Path(__file__).parent / "vocabulary.json").read_text(encoding="utf-8"))
+    kinds = {name: Kind.code(name, noun, prefix) for name, (noun, prefix) in document["codes"].items()}
+    kinds |= {name: Kind.of_values(name, spec) for name, spec in document["values"].items()}
+    categories = []
+    for name, entry in document["categories"].items():
+        capabilities = []
+        for line in entry["capabilities"]:
+            title, wish, result = line.split(" | ")
+            answer, field = result.split()
+            parameters = tuple(kinds.setdefault(kind, Kind.named(kind)) for kind in _PLACEHOLDER.findall(wish))
+            format_, _, gives = answer.partition(":")
+            capabilities.append(Capability(title, name, wish, parameters, format_, gives, field))
+        categories.append(Category(name, entry["opener"], tuple(entry["words"]), tuple(capabilities)))
+    return Vocabulary(tuple(categories), kinds)
