@@ -1,0 +1,93 @@
+"""Chance is a pure function of seed, task, call and purpose."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from costgym.simulators.draws import PURPOSES, Draws, DrawSource, stable_generator, stable_integer
+
+SEEDS = st.integers(0, 2**63)
+PLACES = st.lists(st.tuples(st.integers(0, 40), st.integers(0, 6)), min_size=1, max_size=12)
+
+
+def fresh_table(seed: int, task: int, slots: int, rows: int) -> np.ndarray:
+    """The table as one fresh Philox stream gives it, shape (rows, slots, PURPOSES)."""
+    bits = np.random.Philox(key=np.array([seed, task], dtype=np.uint64))
+    return np.random.Generator(bits).random((rows, slots, PURPOSES))
+
+
+@settings(max_examples=80, deadline=None)
+@given(seed=SEEDS, task=st.integers(0, 10**6), places=PLACES)
+def test_a_draw_does_not_depend_on_what_was_drawn_before_and_equals_a_fresh_stream(seed, task, places):
+    source = DrawSource()
+    forth, back = Draws(source, seed, task, 6), Draws(source, seed, task, 6)
+    expected = fresh_table(seed, task, 7, 41)
+    there = {place: forth.at(*place) for place in places}
+    here = {place: back.at(*place) for place in reversed(places)}
+    assert there == here == {(k, slot): expected[k, slot].tolist() for k, slot in places}
+
+
+def test_the_size_of_the_pieces_in_which_rows_are_drawn_does_not_matter():
+    source = DrawSource()
+    whole = source.rows(5, 3, 4, 0, 12)
+    pieces = [row for first, count in ((0, 1), (1, 4), (5, 2), (7, 5)) for row in source.rows(5, 3, 4, first, count)]
+    assert pieces == whole
+
+
+def test_many_tools_are_drawn_in_smaller_pieces_with_the_same_result():
+    wide = Draws(DrawSource(), 1, 2, 200)
+    assert wide.at(9, 200) == fresh_table(1, 2, 201, 10)[9, 200].tolist()
+
+
+def test_episodes_that_share_a_source_do_not_disturb_each_other():
+    source = DrawSource()
+    first, second = Draws(source, 1, 0, 3), Draws(source, 2, 0, 3)
+    alternating = [(first.at(k, 0), second.at(k, 0)) for k in range(50)]
+    alone = Draws(DrawSource(), 1, 0, 3), Draws(DrawSource(), 2, 0, 3)
+    assert alternating == [(alone[0].at(k, 0), alone[1].at(k, 0)) for k in range(50)]
+
+
+def test_seeds_tasks_calls_tools_and_purposes_are_all_apart():
+    source = DrawSource()
+    values = [
+        value
+        for seed in range(3)
+        for task in range(3)
+        for row in source.rows(seed, task, 5, 0, 8)
+        for place in row
+        for value in place
+    ]
+    assert len(set(values)) == len(values) == 3 * 3 * 8 * 5 * PURPOSES
+    assert all(0.0 <= value < 1.0 for value in values)
+    assert abs(float(np.mean(values)) - 0.5) < 0.02
+
+
+def test_draws_are_the_same_in_every_process():
+    program = (
+        "from costgym.simulators.draws import *\n"
+        "print(Draws(DrawSource(), 7, 11, 4).at(13, 2), stable_integer(3, 'event', 'a'), stable_generator(3, 'a', 1).random())"
+    )
+    here = f"{Draws(DrawSource(), 7, 11, 4).at(13, 2)} {stable_integer(3, 'event', 'a')} {stable_generator(3, 'a', 1).random()}"
+    for hash_seed in ("0", "12345"):
+        environment = {**os.environ, "PYTHONHASHSEED": hash_seed}
+        done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, env=environment)
+        assert done.stdout.strip() == here
+
+
+def test_draws_stay_what_they_were_when_recorded_runs_were_made():
+    assert Draws(DrawSource(), 0, 0, 1).at(0, 0) == [
+        0.011546754286331562, 0.24154919656271812, 0.11142585551493822, 0.5644146216071337,
+    ]  # fmt: skip
+    assert stable_integer(0, "a") == 17035932339863366895
+
+
+def test_names_are_kept_apart():
+    assert stable_integer(0, "ab", "c") != stable_integer(0, "a", "bc")
+    assert stable_integer(0, "a") != stable_integer(1, "a")
+    assert stable_generator(0, "a").random() != stable_generator(0, "b").random()

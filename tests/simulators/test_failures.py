@@ -1,0 +1,137 @@
+"""Failures are held to the figures that were measured on real marketplaces."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from costgym.simulators.draws import Draws, DrawSource
+from costgym.simulators.failures import (
+    ALIVE,
+    DEAD,
+    DEGRADED,
+    KINDS,
+    PRESETS,
+    Chain,
+    FailureModel,
+    cumulative_kinds,
+    draw_latency_s,
+    draw_reliability,
+    pick,
+    start_chain,
+    state_chances,
+)
+from costgym.simulators.status import Status
+
+MODEL = PRESETS["rapidapi-2024"]
+
+
+@pytest.fixture(scope="module")
+def adverts():
+    return [draw_reliability(MODEL, 0, f"tool_{i}") for i in range(6000)]
+
+
+def outcomes_of(model: FailureModel, count: int, calls: int, seed: int = 0) -> np.ndarray:
+    """Whether each call worked, shape (count, calls): tools by their reliability, one episode each."""
+    source, kinds, rows = DrawSource(), cumulative_kinds(model.kinds), []
+    for i in range(count):
+        truth = draw_reliability(model, seed, f"tool_{i}").reliability
+        chain = start_chain(Draws(source, seed, i, 1), 0, truth, model, kinds)
+        chain.ok(calls)
+        rows.append(chain.outcomes)
+    return np.array(rows)
+
+
+@pytest.mark.parametrize("name", ["rapidapi-2023", "rapidapi-2024", "storm"])
+def test_a_call_after_a_failure_fails_far_more_often_than_one_after_a_success(name):
+    worked = outcomes_of(PRESETS[name], 4000, 6)
+    before, now = worked[:, :-1], worked[:, 1:]
+    fail_after_fail = 1 - now[~before].mean()
+    fail_after_ok = 1 - now[before].mean()
+    assert fail_after_fail == pytest.approx(0.90, abs=0.04)
+    assert fail_after_ok == pytest.approx(0.13, abs=0.05)
+
+
+@pytest.mark.parametrize(("name", "usable"), [("rapidapi-2023", 0.615), ("rapidapi-2024", 0.444), ("storm", 0.38)])
+def test_the_mean_reliability_is_the_eras_usable_share(name, usable):
+    drawn = [draw_reliability(PRESETS[name], 0, f"tool_{i}").reliability for i in range(6000)]
+    assert np.mean(drawn) == pytest.approx(usable, abs=0.02)
+    assert outcomes_of(PRESETS[name], 4000, 1).mean() == pytest.approx(usable, abs=0.04)
+
+
+def test_what_is_advertised_follows_the_truth_and_overstates_it(adverts):
+    truth = np.array([advert.reliability for advert in adverts])
+    success = np.array([advert.success for advert in adverts])
+    fame = np.array([advert.popularity for advert in adverts])
+    assert np.corrcoef(truth, success)[0, 1] == pytest.approx(0.89, abs=0.03)
+    assert np.corrcoef(fame, truth)[0, 1] == pytest.approx(0.88, abs=0.03)
+    assert success.mean() > truth.mean() + 0.2
+    assert success.min() >= 0 and success.max() <= 1
+    assert fame.min() >= 0 and fame.max() <= 9.9
+
+
+def test_a_reliable_world_never_fails():
+    model = PRESETS["reliable"]
+    assert outcomes_of(model, 300, 5).all()
+    assert {draw_reliability(model, 0, f"tool_{i}").success for i in range(300)} == {1.0}
+
+
+def test_telemetry_is_believed_as_far_as_the_era_lets_it():
+    drawn = [draw_reliability(MODEL, 0, f"tool_{i}", advertised=0.8) for i in range(4000)]
+    assert {advert.success for advert in drawn} == {0.8}
+    assert {round(advert.reliability, 12) for advert in drawn} == {0.8, round(0.8 * MODEL.slip, 12)}
+    survived = np.mean([advert.reliability == 0.8 for advert in drawn])
+    assert survived == pytest.approx(0.444 / 0.784, abs=0.03)
+
+
+def test_latency_has_the_measured_median_and_tail():
+    seconds = np.array([draw_latency_s(0, f"tool_{i}") for i in range(8000)])
+    assert np.median(seconds) == pytest.approx(0.826, rel=0.06)
+    assert (seconds > 30).mean() == pytest.approx(0.024, abs=0.01)
+
+
+@pytest.mark.parametrize("reliability", [0.0, 0.1, 0.5, 0.9, 1.0])
+def test_the_states_chances_make_up_the_reliability(reliability):
+    alive, degraded = state_chances(reliability, 0.08)
+    assert 0 <= alive <= 1 and degraded >= 0 and alive + degraded <= 1 + 1e-12
+    assert alive + 0.5 * degraded == pytest.approx(reliability)
+
+
+def test_a_chain_depends_on_its_own_uniforms_alone():
+    source, kinds = DrawSource(), cumulative_kinds(MODEL.kinds)
+
+    def chain() -> Chain:
+        return start_chain(Draws(source, 4, 2, 3), 1, 0.5, MODEL, kinds)
+
+    late, stepwise = chain(), chain()
+    assert late.ok(30) == [stepwise.ok(k) for k in range(1, 31)][-1]
+    assert late.outcomes == stepwise.outcomes
+    assert [late.failure(k) for k in range(9)] == [stepwise.failure(k) for k in range(9)]
+
+
+def test_an_episodes_states_are_as_likely_as_they_should_be():
+    kinds = cumulative_kinds(MODEL.kinds)
+    source = DrawSource()
+    states = [start_chain(Draws(source, 0, i, 1), 0, 0.5, MODEL, kinds).state for i in range(4000)]
+    shares = [states.count(state) / 4000 for state in (ALIVE, DEGRADED, DEAD)]
+    assert shares == pytest.approx([0.45, 0.10, 0.45], abs=0.025)
+
+
+def test_a_failing_tool_mostly_fails_in_its_usual_way():
+    kinds = cumulative_kinds(MODEL.kinds)
+    source, same, usual = DrawSource(), [], []
+    for i in range(1500):
+        chain = start_chain(Draws(source, 0, i, 1), 0, 0.0, MODEL, kinds)
+        usual.append(chain.usual)
+        same += [chain.failure(k) is chain.usual for k in range(1, 4)]
+    assert np.mean(same) == pytest.approx(MODEL.sticky + (1 - MODEL.sticky) * sum(s * s for s in KINDS.values()), abs=0.02)
+    for name, share in KINDS.items():
+        assert usual.count(Status[name.upper()]) / 1500 == pytest.approx(share, abs=0.04)
+
+
+def test_kinds_are_renormalised_and_the_last_one_takes_the_rest():
+    kinds = cumulative_kinds({"timeout": 3.0, "empty": 1.0, "irrelevant": 0.0})
+    assert kinds == ((0.75, Status.TIMEOUT), (1.0, Status.EMPTY))
+    assert [pick(kinds, luck) for luck in (0.0, 0.7499, 0.75, 0.9999, 1.0)] == [
+        Status.TIMEOUT, Status.TIMEOUT, Status.EMPTY, Status.EMPTY, Status.EMPTY,
+    ]  # fmt: skip
