@@ -28,6 +28,7 @@ _MORE = ("I also need {}.", "Then find out {}.", "On top of that, tell me {}.", 
 
 Candidates = int | tuple[int, int]
 T = TypeVar("T")
+Place = tuple[str, list[Capability], list[tuple[Capability, Capability]]]
 
 
 class Luck:
@@ -75,18 +76,18 @@ class Offers:
         offered = [capabilities[name] for name in self.tools]
         categories = {name: [c for c in offered if c.category == name] for name in self.by_category}
         self._places = {
-            "G1": [(name, [capabilities[c] for c in own]) for name, own in providers.items()],
-            "G2": list(categories.items()),
-            "G3": [("", offered)],
+            "G1": [_place(name, [capabilities[c] for c in own]) for name, own in providers.items()],
+            "G2": [_place(name, own) for name, own in categories.items()],
+            "G3": [_place("", offered)],
         }
-        self._eligible: dict[tuple[str, int, bool], list[tuple[str, list[Capability]]]] = {}
+        self._eligible: dict[tuple[str, int, bool], list[Place]] = {}
 
-    def places(self, group: str, needs: int, chained: bool) -> list[tuple[str, list[Capability]]]:
+    def places(self, group: str, needs: int, chained: bool) -> list[Place]:
         """The providers (G1), categories (G2) or the whole (G3) that can serve so many needs, with a chain if wanted."""
         key = (group, needs, chained)
         if key not in self._eligible:
             self._eligible[key] = [
-                (name, own) for name, own in self._places[group] if len(own) >= needs and (not chained or chain_pairs(own))
+                place for place in self._places[group] if len(place[1]) >= needs and (not chained or place[2])
             ]
         return self._eligible[key]
 
@@ -98,9 +99,8 @@ class Offers:
             needs -= 1
         chained = chained and needs > 1
         places = self.places(group, needs, chained)
-        name, own = places[luck.below(len(places))]
-        pairs = chain_pairs(own) if chained else []
-        chosen: list[Capability] = list(pairs[luck.below(len(pairs))]) if pairs else []
+        name, own, pairs = places[luck.below(len(places))]
+        chosen: list[Capability] = list(pairs[luck.below(len(pairs))]) if chained else []
         while len(chosen) < needs:
             rest = [c for c in own if c not in chosen]
             if group == "G3" and len({c.category for c in chosen}) == 1:
@@ -112,10 +112,10 @@ class Offers:
         return (name if group == "G1" else ""), chosen, chained
 
 
-def chain_pairs(capabilities: Sequence[Capability]) -> list[tuple[Capability, Capability]]:
-    """Pairs in which the first one's answer is an argument of the second."""
+def _place(name: str, capabilities: list[Capability]) -> Place:
+    """Where needs are looked for, with the pairs in which one capability's answer is an argument of the other."""
     heads = [c for c in capabilities if c.gives]
-    return [(head, tail) for head in heads for tail in capabilities if tail.takes(head.gives)]
+    return name, capabilities, [(head, tail) for head in heads for tail in capabilities if tail.takes(head.gives)]
 
 
 class TaskWriter:
