@@ -20,6 +20,8 @@ PROVIDERS_PER_CAPABILITY = 4
 _MEMORY_MB = (64.0, 128.0, 128.0, 256.0, 256.0, 512.0, 1024.0)
 _GPU_CATEGORIES = frozenset({"Artificial_Intelligence", "Images"})
 _SIZE_FACTORS = (0.8, 1.0, 1.3, 1.8)
+SPREADS = (0.15, 0.2, 0.25, 0.3, 0.35, 0.4, 0.45, 0.5)
+"""Spreads of a call's duration around its tool's median: a few steps, because each has a table of quantiles."""
 _VERBS = ("get", "fetch", "lookup", "query", "")
 _MANNERS = (
     "Answers with one JSON record.",
@@ -172,7 +174,7 @@ def draw_profile(
     return ToolProfile(
         fee=float(fee),
         latency_s=tuple(round(median_s * factor, 4) for factor in _SIZE_FACTORS),
-        latency_spread=round(0.15 + 0.35 * u[1], 3),
+        latency_spread=SPREADS[int(u[1] * len(SPREADS))],
         cpu_cons_mb=_MEMORY_MB[int(u[2] * len(_MEMORY_MB))],
         cpu_inst_mb=round(16 + 240 * u[3] ** 2, 1),
         gpu_cons_mb=round(512 + 3584 * u[4], 1) if gpu else 0.0,

@@ -37,7 +37,8 @@ def test_the_right_calls_and_an_answer_with_the_facts_succeed(env: Any) -> None:
     offered = {tool.name for tool in env.candidates}
     total = 0.0
     for need in env.task.needs:
-        tool = next(name for name in need.tools if name in offered)
+        # even a reliable tool times out when it is slow: take the fastest
+        tool = min(offered.intersection(need.tools), key=lambda name: env.world.catalog.get(name).profile.latency_s)
         observation, reward, terminated, _, info = env.step(encode_action(tool, need.arguments))
         assert need.fact in observation
         assert info["status"] == Status.OK and not terminated
