@@ -46,13 +46,13 @@ class MarketplaceEnv(ToolEnv[Observation, "int | np.integer[Any]"]):
     Reward: alpha * success - (1 - alpha) * price / max_price, each part when it happens, so the return is the Quality of Plan.
 
     Args:
-        max_tools: candidate slots; None takes the largest number that a task of the scenario has.
+        max_tools: candidate slots; None takes the largest number that a task of the scenario has, in any split.
         others: see `ToolEnv`.
     """
 
     def __init__(self, max_tools: int | None = None, **settings: Any) -> None:
         super().__init__(**settings)
-        largest = max(len(self.world.tasks[number].candidates) for number in self.numbers) if max_tools is None else max_tools
+        largest = self.world.tasks.most_candidates if max_tools is None else max_tools
         self.max_tools = largest
         self.wait_action, self.finish_action = largest, largest + 1
         shapes = {

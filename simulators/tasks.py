@@ -101,6 +101,11 @@ class TaskSet(Sequence[Task]):
     def splits(self) -> tuple[str, ...]:
         return tuple(self._splits)
 
+    @property
+    def most_candidates(self) -> int:
+        """The largest number of tools that any task has on offer."""
+        return max(len(task.candidates) for task in self)
+
 
 class Answers(Protocol):
     """What tools say: the content behind every call. Deterministic in its arguments."""

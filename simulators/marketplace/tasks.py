@@ -325,5 +325,11 @@ class LazyTaskSet(TaskSet):
             task = self._written[place] = self._writer.write(split, place - self._ranges[split].start, place)
         return task
 
+    @property
+    def most_candidates(self) -> int:
+        """The largest number of tools that a task can have on offer; known without writing the tasks."""
+        wanted = self._writer.candidates
+        return wanted if isinstance(wanted, int) else wanted[1]
+
     def __iter__(self) -> Iterator[Task]:
         return (self[number] for number in range(self._count))
