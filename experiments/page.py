@@ -33,7 +33,7 @@ from .metrics import GRADINGS, budget_order, rank_rows
 
 _SLOT = re.compile(r"\[\[(\w+)\]\]")
 _GRADING_TITLES = {"strict": "Strict", "judge": "Lenient judge"}
-_UNITS = {"rate": " %"}
+_UNITS = {"rate": ",&nbsp;%"}
 
 
 def render(leaderboard: Mapping[str, Any]) -> str:
@@ -117,9 +117,11 @@ def _ranks(rows: Sequence[Row], grading: str) -> dict[int, tuple[int, str]]:
 
 
 def _lede(rows: Sequence[Row], budgets: Sequence[Row], scenario: Mapping[str, Any]) -> str:
+    if not rows:
+        return "No episode has been played yet."
     agents = {(row.get("agent"), row.get("model")) for row in rows}
     counts = sorted({int(row.get("episodes") or 0) for row in rows})
-    asked = f"{counts[0]:,}" if len(counts) == 1 else f"{counts[0]:,} to {counts[-1]:,}" if counts else "no"
+    asked = f"{counts[0]:,}" if len(counts) == 1 else f"{counts[0]:,} to {counts[-1]:,}"
     sentences = [plain(scenario["description"]).rstrip(". ") + "."] if scenario.get("description") else []
     sentences.append(
         f"{len(agents)} agent{'s' * (len(agents) != 1)} meet the same worlds under {len(budgets)} "
@@ -151,7 +153,7 @@ def _budget_choices(budgets: Sequence[Row]) -> str:
     """All, and one a budget; the one in the middle is shown first, being the most telling."""
     chosen = (len(budgets) - 1) // 2 if len(budgets) % 2 else len(budgets) // 2
     each = [_choice("budget", i, budget_label(row.get("budget")), i == chosen) for i, row in enumerate(budgets)]
-    return "".join([*each, _choice("budget", "all", "All", not budgets)])
+    return "".join([*each, _choice("budget", "all", "All", not budgets)] if len(budgets) != 1 else each)
 
 
 def _ranking_note(rows: Sequence[Row]) -> str:

@@ -39,7 +39,12 @@
       if (a === null || b === null) return (a === null) - (b === null) || data.rows[i].place[state.grading] - data.rows[j].place[state.grading];
       return (a < b ? -sign : a > b ? sign : 0) || data.rows[i].place[state.grading] - data.rows[j].place[state.grading];
     });
-    for (const index of order) body.append(lines[index]);
+    let before = null;
+    for (const index of order) {
+      body.append(lines[index]);
+      lines[index].classList.toggle("opens", key === "rank" && before !== null && data.rows[index].budget !== before);
+      before = data.rows[index].budget;
+    }
     for (const head of heads) {
       if (head.dataset.sort === key) head.setAttribute("aria-sort", state.down ? "descending" : "ascending");
       else head.removeAttribute("aria-sort");
@@ -137,7 +142,8 @@
     return { svg, box, y };
   }
   const axisTitle = (svg, box, text) => svg.append(el("text", { x: (box.left + box.right) / 2, y: box.height - 6, "text-anchor": "middle" }, text));
-  const name = (index) => data.series[index].label + (data.series[index].simulated ? " †" : "");
+  const cut = (text) => (text.length > 26 ? `${text.slice(0, 25)}…` : text);
+  const name = (index) => cut(data.series[index].label) + (data.series[index].simulated ? " †" : "");
   const textWidth = (text) => text.length * 6.6;
 
   function drawLines() {
@@ -297,12 +303,14 @@
   const form = byId("controls");
   form.hidden = false;
   form.addEventListener("submit", (event) => event.preventDefault());
-  form.addEventListener("change", () => {
+  // Read also at the start: a browser may restore what was chosen before a reload.
+  function readControls() {
     state.budget = form.elements.budget.value;
     state.grading = form.elements.grading.value;
     state.intervals = byId("intervals").checked;
     refresh();
-  });
+  }
+  form.addEventListener("change", readControls);
   data.series.forEach((series, index) => {
     const button = document.createElement("button");
     button.type = "button";
@@ -337,8 +345,7 @@
     try { localStorage.setItem("costgym-theme", theme.dataset.now); } catch { /* a page that cannot remember still works */ }
   });
 
-  state.budget = form.elements.budget ? form.elements.budget.value : "all";
-  refresh();
+  readControls();
   // A resize is only news when the width changed: drawing changes the height.
   let width = byId("plots").clientWidth;
   new ResizeObserver(() => {
