@@ -153,7 +153,7 @@
     const { svg, box, y } = frame("lines", `Pass rate in budget over the ${data.axis} limit, one line an agent; the table holds the same numbers`, labelled ? Math.min(170, longest + 34) : 14);
     const limits = [...new Set(data.rows.map((row) => row.x))].filter((x) => x !== null).sort((a, b) => a - b);
     const open = data.rows.some((row) => row.x === null);
-    const pad = 26, end = box.right - pad - (open && limits.length ? 64 : 0);
+    const pad = 26, end = box.right - pad - (open && limits.length ? 84 : 0);
     const [low, high] = [Math.log(limits[0] ?? 1), Math.log(limits.at(-1) ?? 1)];
     const x = (limit) => (limit === null ? (limits.length ? box.right - pad : (box.left + box.right) / 2)
       : high > low ? box.left + pad + ((Math.log(limit) - low) / (high - low)) * (end - box.left - pad) : (box.left + end) / 2);
@@ -161,7 +161,7 @@
     for (const limit of open ? [...limits, null] : limits) {
       const text = limit === null ? "unlimited" : limit.toLocaleString("en");
       svg.append(el("line", { class: "axis", x1: x(limit), x2: x(limit), y1: box.bottom, y2: box.bottom + 4 }));
-      if (x(limit) - last < textWidth(text) + 6) continue;
+      if (x(limit) - last < textWidth(text) / 2 + 22) continue;
       svg.append(el("text", { x: x(limit), y: box.bottom + 18, "text-anchor": "middle" }, text));
       last = x(limit);
     }
