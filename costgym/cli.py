@@ -56,7 +56,9 @@ def leaderboard(
     grading: Grading = "strict",
     seed: Seed = 0,
     model: Annotated[str, typer.Option("--model", help="Language model behind the agents that need one.")] = "simulated",
-    jobs: Annotated[int | None, typer.Option("--jobs", help="Processes; all processors by default. Results do not depend on it.")] = None,
+    jobs: Annotated[
+        int | None, typer.Option("--jobs", help="Processes; all processors by default. Results do not depend on it.")
+    ] = None,
     json_file: JsonFile = None,
     quiet: Quiet = False,
 ) -> None:
@@ -78,14 +80,18 @@ def leaderboard(
 @app.command()
 def run(
     agent: Annotated[str, typer.Option("--agent", help="An agent of `costgym agents`.")],
-    env: Annotated[str | None, typer.Option("--env", help="An environment of `costgym envs`; the agent's own by default.")] = None,
+    env: Annotated[
+        str | None, typer.Option("--env", help="An environment of `costgym envs`; the agent's own by default.")
+    ] = None,
     scenario: ScenarioName = None,
     data: Data = None,
     budget: BudgetText = None,
     episodes: Annotated[int, typer.Option("--episodes", help="How many.")] = 100,
     split: Split = "test",
     grading: Grading = "strict",
-    enforcement: Annotated[str, typer.Option("--enforcement", help="refuse, terminate or record what passes the budget.")] = "terminate",
+    enforcement: Annotated[
+        str, typer.Option("--enforcement", help="refuse, terminate or record what passes the budget.")
+    ] = "terminate",
     seed: Seed = 0,
     model: Annotated[str, typer.Option("--model", help="Language model behind the agent, if it needs one.")] = "simulated",
     json_file: JsonFile = None,
@@ -138,7 +144,9 @@ def show(
     data: Data = None,
     budget: BudgetText = None,
     split: Split = "test",
-    enforcement: Annotated[str, typer.Option("--enforcement", help="refuse, terminate or record what passes the budget.")] = "terminate",
+    enforcement: Annotated[
+        str, typer.Option("--enforcement", help="refuse, terminate or record what passes the budget.")
+    ] = "terminate",
     seed: Seed = 0,
     model: Annotated[str, typer.Option("--model", help="Language model behind the agent, if it needs one.")] = "simulated",
     format: Annotated[str, typer.Option("--format", help="text, png or html.")] = "text",
@@ -167,6 +175,53 @@ def show(
 
         Image.fromarray(episode_image(episode)).save(path)
     typer.echo(str(path))
+
+
+@app.command()
+def collect(
+    agent: Annotated[str, typer.Option("--agent", help="Who plays.")],
+    out: Annotated[Path, typer.Option("--out", metavar="DIR", help="Folder of the collection; the same folder continues it.")],
+    scenario: ScenarioName = None,
+    data: Data = None,
+    budget: BudgetText = None,
+    episodes: Annotated[int, typer.Option("--episodes", help="How many.")] = 100,
+    split: Split = "train",
+    grading: Grading = "strict",
+    enforcement: Annotated[
+        str, typer.Option("--enforcement", help="refuse, terminate or record what passes the budget.")
+    ] = "terminate",
+    seed: Seed = 0,
+    model: Annotated[str, typer.Option("--model", help="Language model behind the agent, if it needs one.")] = "simulated",
+    quiet: Quiet = False,
+) -> None:
+    """Record an agent's episodes; a kill loses at most the one in flight."""
+    from .experiments.collect import collect as record_episodes
+
+    player, world = _player(agent, None, scenario, data, budget, split, grading, enforcement, seed, model)
+    with _Progress(f"recording {agent}", quiet) as progress:
+        path = record_episodes(world, player, episodes, out, seed, progress.update)
+    if not quiet:
+        typer.echo(str(path))
+
+
+@app.command()
+def verify(
+    path: Annotated[Path, typer.Argument(help="A trajectory file, or the folder of a collection.")],
+    data: Data = None,
+    quiet: Quiet = False,
+) -> None:
+    """Replay recorded episodes and re-derive every figure."""
+    from .experiments.verify import verify as replay_all
+
+    verdict = replay_all(path, None if data is None else str(data))
+    for problem in verdict.problems[:20]:
+        typer.echo(problem, err=True)
+    if len(verdict.problems) > 20:
+        typer.echo(f"... and {len(verdict.problems) - 20} more", err=True)
+    if not quiet:
+        typer.echo(f"{verdict.path}: {verdict.episodes} episodes verified, {len(verdict.problems)} problems")
+    if not verdict.verified:
+        raise typer.Exit(1)
 
 
 @app.command()

@@ -61,7 +61,7 @@ class MarketplaceEnv(ToolEnv[Observation, "int | np.integer[Any]"]):
             "resources": (len(RESOURCE_FEATURES),),
         }
         self.observation_space = gym.spaces.Dict(
-            {name: gym.spaces.Box(-np.inf, np.inf, shape, np.float32) for name, shape in shapes.items()}
+            {name: gym.spaces.Box(-1e9, 1e9, shape, np.float32) for name, shape in shapes.items()}
         )
         self.action_space = gym.spaces.Discrete(largest + 2)
         self._templates: dict[int, tuple[NDArray[np.float32], NDArray[np.float32], NDArray[np.bool_]]] = {}
