@@ -1,0 +1,9 @@
+"""Agents: language models composed with reasoning strategies and tool access, and the plain policies beside them."""
+
+from __future__ import annotations
+
+from .base import Agent
+from .llm import LlmAgent
+from .registry import agent_names, agents, make_agent
+
+__all__ = ["Agent", "LlmAgent", "agent_names", "agents", "make_agent"]

@@ -27,8 +27,8 @@ class BtpSettings:
 
     Attributes:
         threshold: tau; a tool whose expected value is below it is not planned.
-        sharpness: weight of a past use is exp(sharpness * (similarity - offset)); 1 as in the paper, more makes the value depend
-            more on the query.
+        sharpness: weight of a past use is exp(sharpness * (similarity - offset)); 1 as in the paper, more makes the value
+            depend more on the query.
         offset: subtracted from the similarity; matters only beside a prior.
         prior_value, prior_weight: pseudo-uses added to every tool: so many, worth so much.
         rounding: of the mean use count.
@@ -125,8 +125,8 @@ def frequency_cap(
         counts: how often each used it, shape (queries,).
         value: the tool's expected value.
         settings: see `BtpSettings`.
-        helpful: 1 where the tool helped in that query; with `clip_unhelpful` the counts of the others are clipped to one. None leaves
-            the counts as they are.
+        helpful: 1 where the tool helped in that query; with `clip_unhelpful` the counts of the others are clipped to one.
+            None leaves the counts as they are.
 
     Source: BTP, Section 3.2; the order of the rules as in the published code.
     """
@@ -149,9 +149,9 @@ def plan_tool_usage(
 ) -> list[int]:
     """The most valuable plan within a budget: how often to use each tool.
 
-    A bounded knapsack by dynamic programming. Of equally valuable plans it takes the cheapest, and among those prefers not to take
-    a later tool. Whole costs are planned exactly; real ones are scaled to whole units first, costs rounded up and the budget down, so
-    a plan never exceeds its budget.
+    A bounded knapsack by dynamic programming. Of equally valuable plans it takes the cheapest, and among those prefers not
+    to take a later tool. Whole costs are planned exactly; real ones are scaled to whole units first, costs rounded up and
+    the budget down, so a plan never exceeds its budget.
 
     Args:
         costs: of one use, shape (tools,); infinite for a tool that cannot be had.
@@ -170,7 +170,8 @@ def plan_tool_usage(
     count = len(costs)
     if len(values) != count or len(frequency_caps) != count:
         raise ConfigError(
-            "plan_tool_usage", f"got {count} costs, {len(values)} values and {len(frequency_caps)} caps; expected as many of each"
+            "plan_tool_usage",
+            f"got {count} costs, {len(values)} values and {len(frequency_caps)} caps; expected as many of each",
         )
     for name, numbers in (("cost", costs), ("value", values), ("cap", frequency_caps), ("budget", (budget,))):
         for number in numbers:

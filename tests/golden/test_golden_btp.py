@@ -8,7 +8,6 @@ from shared_data import shared_lines
 
 from costgym.agents.btp import BtpSettings, expected_value, frequency_cap, plan_tool_usage
 
-
 VALUES = 219
 
 

@@ -1,0 +1,10 @@
+"""Tool access: which tools a model sees and may call."""
+
+from __future__ import annotations
+
+from .base import AllTools, Refusal, ToolAccess
+from .btp import Btp
+from .ecoact import EcoAct
+from .prompt import Prompt
+
+__all__ = ["AllTools", "Btp", "EcoAct", "Prompt", "Refusal", "ToolAccess"]

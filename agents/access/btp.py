@@ -1,0 +1,106 @@
+"""Budget-constrained tool learning with planning, played in an episode.
+
+Before the first reply, a knapsack over past experience says how often each tool may be used. Tools without uses left are
+neither shown nor callable; a tool whose result does not help is forbidden from then on; what the remaining budget does
+not cover is removed. All of it is global over a tree search.
+
+Source: BTP (arXiv 2402.15960), Algorithm 2.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ...simulators.status import Status
+from .. import wording
+from ..btp import BtpSettings, plan_tool_usage
+from ..experience import Experience
+from ..models.base import Function, FunctionCall
+from ..session import CallResult, Session
+from ..usefulness import RuleBased, Usefulness
+from .base import Refusal, ToolAccess
+
+
+class Btp(ToolAccess):
+    """Plans tool use within the budget and holds the model to the plan.
+
+    Args:
+        experience: past uses; best collected on the train split of the same world.
+        settings: see `BtpSettings`.
+        usefulness: judges whether a result helped, for the blacklist.
+        reserve: part of the budget kept back for the model itself (c_s and T in the paper), in the scenario's currency.
+    """
+
+    suffix = "btp"
+
+    def __init__(
+        self,
+        experience: Experience | None = None,
+        settings: BtpSettings | None = None,
+        usefulness: Usefulness | None = None,
+        reserve: float = 0.0,
+    ) -> None:
+        self.experience = experience if experience is not None else Experience()
+        self.settings = settings or BtpSettings()
+        self.usefulness = usefulness or RuleBased()
+        self.reserve = reserve
+        self.summarise = self.settings.summarise
+
+    def reset(self, session: Session) -> None:
+        self._session = session
+        self._names = [function.name for function in session.candidates]
+        quotes = session.env.quotes()
+        estimates = [self.experience.estimate(session.query, name, self.settings) for name in self._names]
+        costs = [quotes[name] for name in self._names]
+        uses = plan_tool_usage(costs, [v for v, _ in estimates], [c for _, c in estimates], self._remaining())
+        self.values = {name: value for name, (value, _) in zip(self._names, estimates, strict=True)}
+        self.plan = dict(zip(self._names, uses, strict=True))
+        self.left = dict(self.plan)
+        self.blacklist: set[str] = set()
+        self._helped: set[str] = set()
+
+    def _remaining(self) -> float:
+        return float(self._session.info.get("budget_remaining_price", float("inf"))) - self.reserve
+
+    def _allowed(self) -> set[str]:
+        """Tools that may be called now."""
+        quotes, remaining = self._session.env.quotes(), self._remaining() + 1e-9
+        return {
+            name
+            for name in self._names
+            if self.left[name] > 0 and name not in self.blacklist and quotes[name] <= remaining
+        }
+
+    def functions(self, offered: Sequence[Function]) -> Sequence[Function]:
+        allowed = self._allowed()
+        return [function for function in offered if function.name in allowed]
+
+    def system(self) -> str:
+        allowed = self._allowed()
+        removed = [name for name in self._names if name not in allowed and self.plan[name] > 0]
+        return wording.REMOVED + ", ".join(removed) if removed else ""
+
+    def refuse(self, call: FunctionCall) -> Refusal | None:
+        name = call.name
+        if name not in self.left:
+            return None
+        if name in self.blacklist:
+            return Refusal(Status.FORBIDDEN, "this function did not help before; it may not be called any more")
+        if self.left[name] <= 0:
+            return Refusal(Status.FORBIDDEN, "the plan allows no further call of this function")
+        if self._session.env.quotes()[name] > self._remaining() + 1e-9:
+            return Refusal(Status.OVER_BUDGET, "the remaining budget does not cover this call")
+        return None
+
+    def result(self, result: CallResult) -> None:
+        name = result.call.name
+        if not result.executed or name not in self.left:
+            return
+        self.left[name] -= 1
+        if self.usefulness.helpful(self._session.query, name, result.call.read() or {}, result.text):
+            self._helped.add(name)
+        elif self.settings.blacklist and not (self.settings.spare_helpful and name in self._helped):
+            self.blacklist.add(name)
+
+    def exhausted(self) -> bool:
+        return not self._allowed()

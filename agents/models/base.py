@@ -1,0 +1,178 @@
+"""What a language model is to an agent: messages and functions in, one message and its token count out.
+
+Token counts are worked out once per message and per function, so that a context is priced by adding numbers up.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple, Protocol
+
+import gymnasium as gym
+
+from ...envs.actions import count_tokens
+from ...simulators.tools import Tool
+from ...simulators.world import Usage
+
+SYSTEM, USER, ASSISTANT, TOOL = "system", "user", "assistant", "tool"
+ACT, VOTE, PLAN, SUMMARISE = "act", "vote", "plan", "summarise"
+"""What a model is asked for: the next step, a choice between A and B, a plan in words, the final answer."""
+
+
+class FunctionCall(NamedTuple):
+    """A call as the model wrote it.
+
+    Attributes:
+        name: of the function; anything a model may write.
+        arguments: JSON text or an object, unread.
+        id: pairs the call with its result in chat APIs.
+    """
+
+    name: str
+    arguments: Any = "{}"
+    id: str = ""
+
+    def read(self) -> dict[str, Any] | None:
+        """The arguments as an object, or None where they are none."""
+        value = self.arguments
+        if isinstance(value, str):
+            try:
+                value = json.loads(value) if value.strip() else {}
+            except (ValueError, RecursionError):
+                return None
+        if value is None:
+            return {}
+        return value if isinstance(value, dict) else None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Message:
+    """One message of a conversation.
+
+    Attributes:
+        role: system, user, assistant or tool.
+        content: its text.
+        calls: what an assistant calls.
+        name: of the function whose result a tool message is.
+        call_id: of the call it answers.
+        tokens: of content and calls together.
+    """
+
+    role: str
+    content: str
+    calls: tuple[FunctionCall, ...] = ()
+    name: str = ""
+    call_id: str = ""
+    tokens: int = field(default=-1, repr=False)
+
+    def __post_init__(self) -> None:
+        if self.tokens < 0:
+            tokens = MESSAGE_TOKENS + count_tokens(self.content)
+            for call in self.calls:
+                written = call.arguments if isinstance(call.arguments, str) else _text(call.arguments)
+                tokens += count_tokens(str(call.name)) + count_tokens(written)
+            object.__setattr__(self, "tokens", tokens)
+
+
+MESSAGE_TOKENS = 4
+"""Role and separators of a message, as chat templates spend them."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Function:
+    """A function as a model sees it, with the tokens its documentation takes.
+
+    Attributes:
+        name, description: as documented.
+        parameters: JSON schema of the arguments.
+        tokens: of the whole document.
+    """
+
+    name: str
+    description: str
+    parameters: Mapping[str, Any]
+    tokens: int = field(default=-1, repr=False)
+
+    def __post_init__(self) -> None:
+        if self.tokens < 0:
+            object.__setattr__(self, "tokens", count_tokens(json.dumps(self.document())))
+
+    def document(self) -> dict[str, Any]:
+        """As chat APIs take it."""
+        return {
+            "type": "function",
+            "function": {"name": self.name, "description": self.description, "parameters": dict(self.parameters)},
+        }
+
+    @classmethod
+    def of(cls, tool: Tool) -> Function:
+        return cls(tool.name, tool.description, tool.parameters)
+
+
+FINISH = Function(
+    "finish",
+    "End the task. Give the complete answer to the user, or set give_up if the task cannot be solved.",
+    {
+        "type": "object",
+        "properties": {
+            "answer": {"type": "string", "description": "the final answer, with every fact the user asked for"},
+            "give_up": {"type": "boolean", "description": "true to give up instead"},
+        },
+        "required": ["answer"],
+    },
+)
+
+
+class Reply(NamedTuple):
+    """What a model said and what it took."""
+
+    message: Message
+    usage: Usage
+
+
+class LanguageModel(Protocol):
+    """Messages and functions in, one message out.
+
+    Attributes:
+        name: as results show it.
+    """
+
+    @property
+    def name(self) -> str: ...
+
+    def reset(self, env: gym.Env[Any, Any], seed: int) -> None:
+        """A new episode begins; all chance of the model comes from `seed`."""
+        ...
+
+    def complete(self, messages: Sequence[Message], functions: Sequence[Function], purpose: str = ACT) -> Reply:
+        """The next message.
+
+        Args:
+            messages: the conversation, system message first.
+            functions: what may be called.
+            purpose: `ACT`, `VOTE` (a text that ends in A or B), `PLAN` or `SUMMARISE`.
+
+        Raises:
+            InfrastructureError: the model's back-end is down for good.
+        """
+        ...
+
+
+def context_tokens(messages: Sequence[Message], functions: Sequence[Function]) -> int:
+    """Input tokens of a request."""
+    return sum([m.tokens for m in messages]) + sum([f.tokens for f in functions])
+
+
+def reply(content: str, calls: Sequence[FunctionCall], messages: Sequence[Message], functions: Sequence[Function]) -> Reply:
+    """A reply with its usage counted by rule of thumb: for models that report none."""
+    message = Message(ASSISTANT, content, tuple(calls))
+    return Reply(message, Usage(context_tokens(messages, functions), max(1, message.tokens - MESSAGE_TOKENS)))
+
+
+def _text(value: Any) -> str:
+    try:
+        return json.dumps(value, default=str)
+    except (ValueError, TypeError, RecursionError):
+        return str(value)

@@ -1,0 +1,252 @@
+"""What the simulated model takes from its context: facts, failures, what it may call."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from ...simulators.tasks import Need, Task, fact_in, normalise
+from ...simulators.tools import Catalog, Tool
+from .. import wording
+from .base import SYSTEM, TOOL, USER, Function, Message
+
+REGISTER = "tool_register"
+
+
+@dataclass(slots=True)
+class Context:
+    """A context, read.
+
+    Attributes:
+        shown: tools whose documentation is there, in order.
+        names: tools that are only named there, and can be registered.
+        several: registering takes several names at once.
+        costs: prices of tools, where they are told.
+        known: wanted facts that a result shows, in the task's order.
+        open: the others.
+        changed: needs that the user has changed.
+        used: tools that were called.
+        failed: tools whose last result showed nothing wanted.
+        last_failed: the tool of the last call, if that failed.
+        failures: results in a row, up to the last, that showed nothing wanted.
+    """
+
+    shown: dict[str, None]
+    names: dict[str, None]
+    several: bool
+    costs: Mapping[str, float]
+    known: list[int]
+    open: list[int]
+    changed: frozenset[int]
+    needs: tuple[Need, ...]
+    used: dict[str, None] = field(default_factory=dict)
+    failed: set[str] = field(default_factory=set)
+    last_failed: str = ""
+    failures: int = 0
+
+    @property
+    def known_count(self) -> int:
+        return len(self.known)
+
+    def ready(self, need: int) -> bool:
+        """What its arguments hang on is known."""
+        return all(before in self.known for before in self.needs[need].after)
+
+
+class Reader:
+    """Reads contexts of one episode; each message is read once.
+
+    Args:
+        catalog: the world's tools.
+        task: what is wanted, and by which tools.
+    """
+
+    def __init__(self, catalog: Catalog, task: Task) -> None:
+        self._catalog, self._task = catalog, task
+        self._plain = task.needs
+        self._count = len(task.needs)
+        # a fact's number is its need's; changed needs follow
+        self._facts = [(i, normalise(n.fact), n.fact) for i, n in enumerate(task.needs)]
+        self._facts += [
+            (self._count + i, normalise(n.alternative.fact), n.alternative.fact)
+            for i, n in enumerate(task.needs)
+            if n.alternative is not None
+        ]
+        self._need_of = {name: i for i, need in enumerate(task.needs) for name in need.tools}
+        self._offered = set(task.candidates)
+        self._read: dict[Message, frozenset[int]] = {}
+        self._systems: dict[str, tuple[dict[str, None], Mapping[str, float]]] = {}
+        self._current: tuple[Need, ...] = task.needs
+
+    def facts_in(self, text: str) -> frozenset[int]:
+        """Numbers of the facts that a text shows."""
+        plain = normalise(text)
+        return frozenset(number for number, short, fact in self._facts if short in plain and fact_in(fact, plain))
+
+    def facts_in_history(self, messages: Sequence[Message]) -> frozenset[int]:
+        """Facts that results in a conversation show; the request itself shows none."""
+        found: frozenset[int] = frozenset()
+        requests = 0
+        for message in messages:
+            if message.role == USER:
+                requests += 1
+                if requests > 1:
+                    found |= self._shows(message)
+            elif message.role == TOOL:
+                found |= self._shows(message)
+        return found
+
+    def read(self, messages: Sequence[Message], functions: Sequence[Function]) -> Context:
+        """What a context says."""
+        found = self.facts_in_history(messages)
+        changed = self._changed(messages)
+        count = self._count
+        self._current = needs = (
+            tuple(n.alternative if i in changed and n.alternative is not None else n for i, n in enumerate(self._plain))
+            if changed
+            else self._plain
+        )
+        known = [i for i in range(count) if (i + count if i in changed else i) in found]
+        names: dict[str, None] = {}
+        costs: Mapping[str, float] = {}
+        if messages and messages[0].role == SYSTEM:
+            names, costs = self._system(messages[0].content)
+        shown = {f.name: None for f in functions if f.name in self._offered}
+        register = next((f for f in functions if f.name == REGISTER), None)
+        context = Context(
+            shown=shown,
+            names={name: None for name in names if name not in shown} if register is not None else {},
+            several=register is not None and "names" in register.parameters.get("properties", {}),
+            costs=costs,
+            known=known,
+            open=[i for i in range(count) if i not in known],
+            changed=changed,
+            needs=needs,
+        )
+        self._attempts(messages, context)
+        return context
+
+    def _attempts(self, messages: Sequence[Message], context: Context) -> None:
+        seen: frozenset[int] = frozenset()
+        for message in messages:
+            if message.role == TOOL and message.name != REGISTER:
+                shows = self._shows(message)
+                context.used[message.name] = None
+                if shows - seen:
+                    seen |= shows
+                    context.failed.discard(message.name)
+                    context.last_failed, context.failures = "", 0
+                else:
+                    context.failed.add(message.name)
+                    context.last_failed, context.failures = message.name, context.failures + 1
+            elif message.role == USER and message.content.startswith(wording.TRIED):
+                for name in self._offered:
+                    if f'"{name}"' in message.content:
+                        context.failed.add(name)
+
+    def _shows(self, message: Message) -> frozenset[int]:
+        found = self._read.get(message)
+        if found is None:
+            found = self._read[message] = self.facts_in(message.content)
+        return found
+
+    def _changed(self, messages: Sequence[Message]) -> frozenset[int]:
+        if len(self._facts) == self._count:
+            return frozenset()
+        news = [m.content for m in messages if m.role == USER and m.content.startswith(wording.NEWS)]
+        return frozenset(
+            i
+            for i, need in enumerate(self._plain)
+            if need.alternative is not None and any(need.alternative.wish in text for text in news)
+        )
+
+    def _system(self, text: str) -> tuple[dict[str, None], Mapping[str, float]]:
+        found = self._systems.get(text)
+        if found is None:
+            names: dict[str, None] = {}
+            costs: Mapping[str, float] = {}
+            described = False
+            for line in text.splitlines():
+                if line.startswith(wording.NAMES):
+                    names = dict.fromkeys(line[len(wording.NAMES) :].split(", "))
+                elif line.startswith(wording.COSTS):
+                    costs = json.loads(line[len(wording.COSTS) :])
+                elif line == wording.DESCRIPTIONS:
+                    described = True
+                elif described and line.startswith("- "):
+                    names[line[2:].partition(":")[0]] = None
+            found = self._systems[text] = (names, costs)
+        return found
+
+    # -- what a reader of the query and the documentation knows ----------------------------------------------------------
+
+    def tool(self, name: str) -> Tool | None:
+        return self._catalog.get(name) if name in self._catalog else None
+
+    def need_of(self, name: str) -> int:
+        """The need that a tool serves, or -1."""
+        return self._need_of.get(name, -1)
+
+    def serving(self, need: int) -> tuple[str, ...]:
+        return self._current[need].tools
+
+    def wish(self, need: int) -> str:
+        return self._current[need].wish or "what was asked for"
+
+    def capability(self, need: int) -> str:
+        return (self._current[need].capability or "data").split("/")[-1].replace(" ", "_")[:40]
+
+    def fact(self, need: int, context: Context) -> str:
+        return context.needs[need].fact
+
+    def arguments(self, need: int, context: Context) -> dict[str, Any] | None:
+        wanted = context.needs[need].arguments
+        return None if wanted is None else dict(wanted)
+
+
+def plausible(tool: Tool, near: Mapping[str, Any] | None, luck: float) -> dict[str, Any]:
+    """Arguments that fit a schema and say something likely: the query's own values where the names agree."""
+    properties = tool.parameters.get("properties", {})
+    required = tool.parameters.get("required", [])
+    return {
+        name: near[name] if near and name in near else _value(properties.get(name, {}), luck) for name in required
+    }
+
+
+def _value(schema: Any, luck: float) -> Any:
+    if not isinstance(schema, Mapping):
+        return "any"
+    options = schema.get("enum")
+    if isinstance(options, list) and options:
+        return options[int(luck * len(options))]
+    for key in ("default", "example"):
+        if schema.get(key) not in (None, ""):
+            return schema[key]
+    kind = schema.get("type")
+    if kind == "integer":
+        return int(schema.get("minimum", 1)) + int(luck * 5)
+    if kind == "number":
+        return float(schema.get("minimum", 1)) + int(luck * 5)
+    return {"boolean": luck < 0.5, "array": [], "object": {}}.get(str(kind), f"sample {int(luck * 100)}")
+
+
+def misread(tool: Tool, arguments: Mapping[str, Any], luck: float) -> dict[str, Any]:
+    """Arguments that fit the schema and are wrong: one of them is not what was asked for."""
+    wrong = dict(arguments)
+    if not wrong:
+        return wrong
+    name = list(wrong)[int(luck * len(wrong))]
+    value = wrong[name]
+    schema = tool.parameters.get("properties", {}).get(name, {})
+    options = schema.get("enum") if isinstance(schema, Mapping) else None
+    if isinstance(options, list) and len(options) > 1:
+        wrong[name] = next(option for option in options if normalise(option) != normalise(value))
+    elif isinstance(value, bool):
+        wrong[name] = not value
+    elif isinstance(value, int | float):
+        wrong[name] = value + 1
+    else:
+        wrong[name] = f"{value} area"
+    return wrong

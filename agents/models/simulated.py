@@ -1,0 +1,256 @@
+"""A language model without weights: it knows what the task needs and errs like a model, at rates that are parameters.
+
+It decides from its context alone. A fact is known if and only if it stands in a function's result there; a tool can be
+called if it is shown, or named, there; that a tool failed is known from its failure's text. What it takes from the task
+itself is what a capable reader takes from the query and the documentation: which facts are wanted, which tools bear on
+which, and the arguments that the query names.
+
+Every figure made with it is one of a *simulated* model. Its rates are set so that the plain baselines (ReAct, DFSDT, ToT-DFS)
+land near their published figures; nothing in it knows of BTP or EcoAct.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from math import log2
+from typing import Any
+
+import gymnasium as gym
+
+from ...simulators.draws import stable_generator
+from ...simulators.errors import ConfigError
+from .. import wording
+from .base import ACT, FINISH, PLAN, SUMMARISE, VOTE, Function, FunctionCall, Message, Reply, reply
+from .reading import Context, Reader, misread, plausible
+
+
+@dataclass(frozen=True, slots=True)
+class SimulatedRates:
+    """How often the simulated model errs. All are chances, 0 to 1.
+
+    Attributes:
+        overlook: a wanted fact is never noticed in the query; drawn once per fact and episode.
+        wrong_tool: calls a tool that does not serve, with up to five functions in context.
+        crowding: added to that for each doubling of the functions in context beyond five.
+        misread: misunderstands a tool's arguments; drawn once per fact, tool and episode.
+        correct: sets its misunderstanding right after a failure.
+        invalid: arguments that do not fit the schema.
+        invented: calls a function that does not exist.
+        stubborn: calls a tool again that has just failed, rather than another.
+        forbidden: calls a tool it can no longer see but has used.
+        grope: without any serving tool left, tries one that does not serve, rather than stopping.
+        early: stops after a fact although others are missing.
+        tire: stops, for each failure in a row.
+        give_up: on stopping with some facts but not all, gives up rather than answers.
+        give_up_empty: on stopping with none, likewise.
+        forget: leaves a known fact out of the answer.
+        attend_costs: chooses the cheapest serving tool where prices are told, rather than any.
+        wrong_vote: votes for the worse of two steps.
+        register_more: registers each further tool that it could register at once.
+    """
+
+    overlook: float = 0.10
+    wrong_tool: float = 0.06
+    crowding: float = 0.04
+    misread: float = 0.12
+    correct: float = 0.4
+    invalid: float = 0.04
+    invented: float = 0.015
+    stubborn: float = 0.35
+    forbidden: float = 0.05
+    grope: float = 0.3
+    early: float = 0.10
+    tire: float = 0.12
+    give_up: float = 0.35
+    give_up_empty: float = 0.7
+    forget: float = 0.03
+    attend_costs: float = 0.05
+    wrong_vote: float = 0.25
+    register_more: float = 0.3
+
+    def __post_init__(self) -> None:
+        for spec in fields(self):
+            value = getattr(self, spec.name)
+            if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= 1:
+                raise ConfigError(f"SimulatedRates.{spec.name}", f"expected a chance between 0 and 1, got {value!r}")
+
+    @classmethod
+    def perfect(cls) -> SimulatedRates:
+        """A model that never errs."""
+        never = {spec.name: 0.0 for spec in fields(cls)}
+        return cls(**{**never, "correct": 1.0})
+
+
+class Simulated:
+    """The simulated language model.
+
+    Args:
+        rates: how often it errs.
+    """
+
+    name = "simulated"
+
+    def __init__(self, rates: SimulatedRates | None = None) -> None:
+        self.rates = rates or SimulatedRates()
+        self._uniforms: list[float] = []
+
+    def reset(self, env: gym.Env[Any, Any], seed: int) -> None:
+        world: Any = env.unwrapped
+        task = world.task
+        self._reader = Reader(world.world.catalog, task)
+        self._generator = stable_generator(seed, "simulated", task.number)
+        self._uniforms = []
+        count = len(task.needs)
+        lasting = stable_generator(seed, "simulated, lasting", task.number).random((count, 1 + len(task.candidates)))
+        self._noticed = [float(row[0]) >= self.rates.overlook for row in lasting]
+        self._misreads = {
+            (need, name): float(lasting[need][1 + slot]) < self.rates.misread
+            for need in range(count)
+            for slot, name in enumerate(task.candidates)
+        }
+
+    def complete(self, messages: Sequence[Message], functions: Sequence[Function], purpose: str = ACT) -> Reply:
+        if purpose == VOTE:
+            return reply(self._vote(messages), (), messages, functions)
+        context = self._reader.read(messages, functions)
+        if purpose == SUMMARISE:
+            return reply(self._answer(context), (), messages, functions)
+        if purpose == PLAN:
+            return reply(self._plan(context), (), messages, functions)
+        thought, call = self._act(context)
+        return reply(thought, (call,), messages, functions)
+
+    # -- the next step ---------------------------------------------------------------------------------------------------
+
+    def _act(self, context: Context) -> tuple[str, FunctionCall]:
+        rates = self.rates
+        wanted = [need for need in context.open if self._noticed[need]]
+        if not wanted:
+            return self._finish(context, False)
+        if context.failures == 0 and context.known_count and self._chance(rates.early):
+            return self._stop(context)
+        if context.failures and self._chance(rates.tire * context.failures):
+            return self._stop(context)
+        if self._chance(rates.invented):
+            return "There should be a function for this.", FunctionCall(f"get_{self._reader.capability(wanted[0])}_info", "{}")
+        gone = [name for name in context.used if name not in context.shown and name not in context.names]
+        if gone and self._chance(rates.forbidden):
+            return self._call(context, wanted[0], gone[-1])
+        for need in wanted:
+            if not context.ready(need):
+                continue
+            if self._chance(self._wrong_rate(context)):
+                return self._wrong(context, need)
+            serving = [name for name in self._reader.serving(need) if name in context.shown or name in context.names]
+            fresh = [name for name in serving if name not in context.failed]
+            last = context.last_failed
+            if last in serving and (last in context.shown) and self._chance(rates.stubborn):
+                return self._call(context, need, last)
+            if fresh:
+                return self._call(context, need, self._choose(context, fresh))
+        if self._chance(rates.grope):
+            return self._wrong(context, wanted[0])
+        return self._stop(context)
+
+    def _choose(self, context: Context, names: list[str]) -> str:
+        """One of several tools that serve: what is at hand first, and the price rarely matters."""
+        if context.costs and self._chance(self.rates.attend_costs):
+            return min(names, key=lambda name: context.costs.get(name, 0.0))
+        shown = [name for name in names if name in context.shown]
+        return self._pick(shown or names)
+
+    def _wrong_rate(self, context: Context) -> float:
+        count = max(len(context.shown), 1)
+        return self.rates.wrong_tool + self.rates.crowding * max(0.0, log2(count / 5.0))
+
+    def _wrong(self, context: Context, need: int) -> tuple[str, FunctionCall]:
+        others = [name for name in (*context.shown, *context.names) if self._reader.need_of(name) not in context.open]
+        if not others:
+            return self._stop(context)
+        return self._call(context, need, self._pick(others))
+
+    def _call(self, context: Context, need: int, name: str) -> tuple[str, FunctionCall]:
+        thought = f"I still need this: {self._reader.wish(need)}. {name} may have it."
+        if name not in context.shown and name in context.names:
+            return thought, self._register(context, name)
+        tool = self._reader.tool(name)
+        arguments: Any
+        if tool is None:
+            arguments = {}
+        elif self._chance(self.rates.invalid):
+            arguments = {"input": self._reader.wish(need)}
+        elif name not in self._reader.serving(need):
+            arguments = plausible(tool, self._reader.arguments(need, context), self._uniform())
+        else:
+            arguments = self._reader.arguments(need, context)
+            if arguments is None:
+                arguments = plausible(tool, None, self._uniform())
+            wrong = self._misreads.get((need, name), False)
+            if wrong and name in context.failed and self._chance(self.rates.correct):
+                self._misreads[need, name] = wrong = False
+            if wrong:
+                arguments = misread(tool, arguments, self._uniform())
+        return thought, FunctionCall(name, arguments)
+
+    def _register(self, context: Context, name: str) -> FunctionCall:
+        if not context.several:
+            return FunctionCall("tool_register", {"name": name})
+        more = [other for other in context.names if other != name and self._chance(self.rates.register_more)]
+        return FunctionCall("tool_register", {"names": [name, *more]})
+
+    # -- the end ---------------------------------------------------------------------------------------------------------
+
+    def _stop(self, context: Context) -> tuple[str, FunctionCall]:
+        rate = self.rates.give_up if context.known_count else self.rates.give_up_empty
+        return self._finish(context, self._chance(rate))
+
+    def _finish(self, context: Context, gave_up: bool) -> tuple[str, FunctionCall]:
+        if gave_up:
+            return "I cannot solve this.", FunctionCall(FINISH.name, {"answer": "", "give_up": True})
+        return "I have what I need.", FunctionCall(FINISH.name, {"answer": self._answer(context)})
+
+    def _answer(self, context: Context) -> str:
+        told = [need for need in context.known if not self._chance(self.rates.forget)]
+        if not told:
+            return "The functions did not show what was asked for."
+        return " ".join(f"{self._reader.wish(need)}: {self._reader.fact(need, context)}." for need in told)
+
+    # -- other purposes --------------------------------------------------------------------------------------------------
+
+    def _plan(self, context: Context) -> str:
+        steps = []
+        for need in context.open:
+            if not self._noticed[need]:
+                continue
+            serving = [name for name in self._reader.serving(need) if name in context.shown or name in context.names]
+            if self._chance(self._wrong_rate(context)):
+                serving = [*context.shown, *context.names]
+            if serving:
+                steps.append(self._choose(context, serving))
+        return '{"plan": [' + ", ".join(f'"{name}"' for name in steps) + "]}"
+
+    def _vote(self, messages: Sequence[Message]) -> str:
+        """For the step whose result shows more facts; with none to tell them apart, for either."""
+        _, _, steps = messages[-1].content.partition(wording.STEP_A)
+        first, _, second = steps.partition(wording.STEP_B)
+        known = self._reader.facts_in_history(messages[:-1])
+        scores = [len(self._reader.facts_in(text) - known) - (text.count('"error"') > 0) for text in (first, second)]
+        if scores[0] == scores[1]:
+            better = self._chance(0.5)
+        else:
+            better = (scores[0] > scores[1]) != self._chance(self.rates.wrong_vote)
+        return f"The one step shows more of what was asked for. {'A' if better else 'B'}"
+
+    # -- chance ----------------------------------------------------------------------------------------------------------
+
+    def _uniform(self) -> float:
+        if not self._uniforms:
+            self._uniforms = self._generator.random(64).tolist()
+        return self._uniforms.pop()
+
+    def _chance(self, rate: float) -> bool:
+        return self._uniform() < rate
+
+    def _pick(self, names: Sequence[str]) -> str:
+        return names[int(self._uniform() * len(names))]

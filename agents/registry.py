@@ -1,0 +1,177 @@
+"""Agents by name: ``react``, ``dfsdt+btp``, ``tot-dfs+ecoact+btp``, ``random`` and so on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import lru_cache
+from pathlib import Path
+from typing import NamedTuple
+
+from ..simulators.errors import UnknownName
+from .access import Btp, EcoAct, Prompt, ToolAccess
+from .base import NUMERIC, TEXT, Agent
+from .btp import BtpSettings
+from .experience import Experience
+from .llm import LlmAgent
+from .models.base import LanguageModel
+from .session import Strategy
+from .strategies import CotAtN, Dfsdt, PlanThenAct, ReAct, SearchSettings, TotDfs
+
+
+class AgentEntry(NamedTuple):
+    """What there is to know of an agent before it is made.
+
+    Attributes:
+        name: as `make_agent` takes it.
+        summary: one line.
+        env_id: the view it plays in.
+    """
+
+    name: str
+    summary: str
+    env_id: str
+
+
+_CLASSIC = {
+    "random": "calls allowed tools at random",
+    "cheapest": "for each missing fact the cheapest tool that serves it",
+    "greedy": "for each missing fact the tool with the best advertised value for its price",
+    "oracle": "the optimum: knows the tools' luck",
+    "oracle-informed": "knows the tools' true reliability, not their luck",
+}
+_STRATEGIES: dict[str, tuple[str, Callable[[SearchSettings | None], Strategy]]] = {
+    "react": ("reason and act, one chain", ReAct),
+    "cot@5": ("up to five independent chains", lambda settings: CotAtN(5, settings)),
+    "dfsdt": ("depth-first tree search over replies", Dfsdt),
+    "tot-dfs": ("tree search that votes between steps", TotDfs),
+    "plan-act": ("one plan, then its steps", PlanThenAct),
+}
+_ACCESS = {
+    "prompt": "told prices and the remaining budget",
+    "btp": "holds a knapsack plan made from past uses",
+    "ecoact": "registers tools by name as needed",
+}
+_ORDER = ("prompt", "btp", "ecoact")
+"""Accesses that filter tools stand before those that present them."""
+
+
+def read_agent_name(name: str) -> tuple[str, tuple[str, ...]]:
+    """An agent's base and its accesses.
+
+    Raises:
+        UnknownName: no such agent; names the nearest.
+    """
+    base, *suffixes = name.split("+")
+    if base not in _CLASSIC and base not in _STRATEGIES:
+        raise UnknownName("agent", name, agent_names())
+    if base in _CLASSIC and suffixes:
+        raise UnknownName("agent", name, agent_names())
+    for suffix in suffixes:
+        if suffix not in _ACCESS or suffixes.count(suffix) > 1:
+            raise UnknownName("agent", name, agent_names())
+    return base, tuple(suffixes)
+
+
+def needs_experience(name: str) -> bool:
+    """The agent plans from past uses."""
+    return "btp" in read_agent_name(name)[1]
+
+
+def agent_names() -> list[str]:
+    """Names of all agents and of the usual combinations."""
+    return [entry.name for entry in agents()]
+
+
+def agents() -> list[AgentEntry]:
+    """All agents, with a line about each."""
+    found = [AgentEntry(name, summary, NUMERIC) for name, summary in _CLASSIC.items()]
+    for base, (summary, _) in _STRATEGIES.items():
+        found.append(AgentEntry(base, summary, TEXT))
+        for suffixes in (("prompt",), ("btp",), ("ecoact",), ("ecoact", "btp")):
+            words = "; ".join(_ACCESS[suffix] for suffix in suffixes)
+            found.append(AgentEntry("+".join([base, *suffixes]), f"{summary}; {words}", TEXT))
+    return found
+
+
+def make_agent(
+    name: str,
+    *,
+    model: str | LanguageModel = "simulated",
+    experience: Experience | str | Path | None = None,
+    search: SearchSettings | None = None,
+    btp: BtpSettings | None = None,
+) -> Agent:
+    """An agent by name.
+
+    Args:
+        name: one of `agent_names()`, or any strategy with accesses added by "+".
+        model: a language model, or its name: "simulated", or "openai:MODEL" for a server that speaks OpenAI's protocol.
+        experience: past uses for BTP, or the file that holds them.
+        search: limits of the search; None for the strategy's own.
+        btp: settings of BTP.
+
+    Raises:
+        UnknownName: no such agent or model; names the nearest.
+        DataError: the experience cannot be read.
+    """
+    base, suffixes = read_agent_name(name)
+    if base in _CLASSIC:
+        return _classic(base)
+    access: list[ToolAccess] = []
+    for suffix in sorted(suffixes, key=_ORDER.index):
+        if suffix == "prompt":
+            access.append(Prompt())
+        elif suffix == "btp":
+            access.append(Btp(_experience(experience), btp))
+        else:
+            access.append(EcoAct())
+    chosen = make_model(model) if isinstance(model, str) else model
+    return LlmAgent(chosen, _STRATEGIES[base][1](search), access, name)
+
+
+def model_names() -> list[str]:
+    return ["simulated", "openai:MODEL"]
+
+
+def make_model(name: str) -> LanguageModel:
+    """A language model by name.
+
+    Raises:
+        UnknownName: no such model.
+    """
+    kind, _, rest = name.partition(":")
+    if name == "simulated":
+        from .models.simulated import Simulated
+
+        return Simulated()
+    if kind == "openai" and rest:
+        from .models.openai import OpenAI
+
+        return OpenAI(rest)
+    raise UnknownName("model", name, model_names())
+
+
+def _classic(name: str) -> Agent:
+    if name.startswith("oracle"):
+        from .oracle import OracleAgent
+
+        return OracleAgent(informed=name == "oracle-informed")
+    from .classic import CheapestAgent, GreedyAgent, RandomAgent
+
+    found: dict[str, Callable[[], Agent]] = {"random": RandomAgent, "cheapest": CheapestAgent, "greedy": GreedyAgent}
+    return found[name]()
+
+
+def _experience(value: Experience | str | Path | None) -> Experience:
+    if value is None:
+        return Experience()
+    if isinstance(value, Experience):
+        return value
+    path = Path(value)
+    stamp = path.stat().st_mtime_ns if path.exists() else 0
+    return _load(str(path), stamp)
+
+
+@lru_cache(maxsize=2)
+def _load(path: str, stamp: int) -> Experience:
+    return Experience.load(path)

@@ -1,0 +1,57 @@
+"""Strategies that go one way: a chain of thought, action and observation, and several of them in turn."""
+
+from __future__ import annotations
+
+from ..models.base import Message
+from ..session import Ending, Play, Session
+from .settings import SearchSettings
+
+
+class ReAct:
+    """Reason and act: ask, call, read, until the model finishes or the chain is too long.
+
+    Source: ReAct (arXiv 2210.03629), with ToolBench's depth limit.
+    """
+
+    name = "react"
+
+    def __init__(self, settings: SearchSettings | None = None) -> None:
+        self.settings = settings or SearchSettings()
+        self.text_is_answer = self.settings.text_is_answer
+
+    def play(self, session: Session) -> Play[Ending]:
+        return (yield from chain(session, self.settings))
+
+
+class CotAtN:
+    """Up to `tries` independent chains; the first that ends in an answer counts. They share no memory, only the bill.
+
+    Source: ToolLLM (arXiv 2307.16789), CoT@N.
+    """
+
+    def __init__(self, tries: int = 5, settings: SearchSettings | None = None) -> None:
+        self.tries, self.settings = tries, settings or SearchSettings()
+        self.text_is_answer = self.settings.text_is_answer
+        self.name = f"cot@{tries}"
+
+    def play(self, session: Session) -> Play[Ending]:
+        ending = Ending(None)
+        for _ in range(self.tries):
+            ending = yield from chain(session, self.settings)
+            if not ending.gave_up or session.exhausted():
+                break
+        return ending
+
+
+def chain(session: Session, settings: SearchSettings) -> Play[Ending]:
+    """One chain from the request to its end."""
+    history: list[Message] = [session.request]
+    depth = 0
+    while depth < settings.depth and not session.exhausted():
+        said = yield from session.ask(history)
+        turn = yield from session.perform(said)
+        if turn.ending is not None:
+            return turn.ending
+        history += turn.messages
+        depth = settings.deeper(depth, turn.nodes)
+    return Ending(None)

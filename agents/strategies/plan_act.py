@@ -1,0 +1,68 @@
+"""Plan first, then act: the model names all calls at once and is then shown one function at a time."""
+
+from __future__ import annotations
+
+import json
+import re
+
+from .. import wording
+from ..models.base import FINISH, PLAN, USER, Message
+from ..session import Ending, Play, Session
+from .settings import SearchSettings
+
+PLAN_TRIES = 2
+
+
+class PlanThenAct:
+    """One plan, then its steps in order, without planning anew.
+
+    A short context is what it gains; that it cannot turn aside when a function fails is what it pays.
+
+    Args:
+        settings: `depth` limits the steps.
+    """
+
+    name = "plan-act"
+
+    def __init__(self, settings: SearchSettings | None = None) -> None:
+        self.settings = settings or SearchSettings()
+        self.text_is_answer = self.settings.text_is_answer
+
+    def play(self, session: Session) -> Play[Ending]:
+        history = [session.request, Message(USER, wording.PLAN)]
+        steps: list[str] | None = None
+        for _ in range(PLAN_TRIES):
+            if session.exhausted():
+                return Ending(None)
+            said = yield from session.ask(history, PLAN)
+            history.append(said.message)
+            steps = read_plan(said.message.content)
+            if steps is not None:
+                break
+            history.append(Message(USER, wording.NO_PLAN))
+        for name in (steps or [])[: self.settings.depth]:
+            if session.exhausted():
+                return Ending(None)
+            offered = session.offered()
+            shown = [function for function in offered if function.name == name]
+            said = yield from session.ask(history, functions=[*shown, FINISH] if shown else offered)
+            turn = yield from session.perform(said)
+            if turn.ending is not None:
+                return turn.ending
+            history += turn.messages
+        said = yield from session.ask(history, functions=[FINISH])
+        turn = yield from session.perform(said)
+        return turn.ending or Ending(None)
+
+
+def read_plan(text: str) -> list[str] | None:
+    """The function names in a plan, or None where there is none."""
+    found = re.search(r"\{.*\}", text, re.DOTALL)
+    try:
+        document = json.loads(found.group()) if found else None
+    except (ValueError, RecursionError):
+        return None
+    names = document.get("plan") if isinstance(document, dict) else None
+    if not isinstance(names, list):
+        return None
+    return [name for name in names if isinstance(name, str)]

@@ -1,0 +1,62 @@
+"""How far a search may go."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from ...simulators.errors import ConfigError
+
+
+@dataclass(frozen=True, slots=True)
+class SearchSettings:
+    """Limits of a search.
+
+    Attributes:
+        depth: longest chain, counted in `unit`.
+        unit: "steps": a reply is one; "nodes": as ToolBench counts them, one for a thought and two for a call.
+        width: children of a node.
+        queries: replies a tree search may ask for, votes included.
+        give_up_levels: levels a tree search goes back after giving up.
+        depth_levels: levels it goes back at the depth limit.
+        text_is_answer: a reply without a call is the final answer; else it is a thought.
+        register_width: children of a node that only registered a tool.
+    """
+
+    depth: int = 12
+    unit: Literal["steps", "nodes"] = "steps"
+    width: int = 2
+    queries: int = 200
+    give_up_levels: int = 2
+    depth_levels: int = 1
+    text_is_answer: bool = True
+    register_width: int = 1
+
+    def __post_init__(self) -> None:
+        for name in ("depth", "width", "queries", "give_up_levels", "depth_levels", "register_width"):
+            value = getattr(self, name)
+            if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+                raise ConfigError(f"SearchSettings.{name}", f"expected a positive whole number, got {value!r}")
+        if self.unit not in ("steps", "nodes"):
+            raise ConfigError("SearchSettings.unit", f"expected steps or nodes, got {self.unit!r}")
+
+    @classmethod
+    def toolbench(cls) -> SearchSettings:
+        """ToolBench's: 12 nodes deep (4 to 6 steps), 2 wide, 200 queries."""
+        return cls(depth=12, unit="nodes", width=2, queries=200, text_is_answer=False)
+
+    @classmethod
+    def btp(cls, tree_of_thoughts: bool = False) -> SearchSettings:
+        """BTP's: as ToolBench's; its ToT-DFS goes 8 nodes deep with 30 queries."""
+        if tree_of_thoughts:
+            return cls(depth=8, unit="nodes", width=2, queries=30, text_is_answer=False)
+        return cls.toolbench()
+
+    @classmethod
+    def ecoact(cls) -> SearchSettings:
+        """EcoAct's: 24 nodes deep for it and its baselines; one child after a registration."""
+        return cls(depth=24, unit="nodes", width=2, queries=200, text_is_answer=False)
+
+    def deeper(self, depth: int, nodes: int) -> int:
+        """The depth after a reply that makes so many nodes."""
+        return depth + (1 if self.unit == "steps" else nodes)
