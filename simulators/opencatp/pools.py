@@ -1,0 +1,280 @@
+"""Plan pools: plans that OpenCATP executed, with what they scored and took.
+
+Two forms are read: JSON (``{"plans": [{"task_id", "sample_id", "plan", "score", "score_kind", "tool_exec_time_ms",
+"tool_cpu_inst_mb", "tool_gpu_inst_mb"}, ...]}``) and the official pickle. A pickle can run anything when it is loaded; this
+reader admits the pool's own plain data and nothing else, and refuses the file at the first other name in it.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import math
+import pickle
+import struct
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ..errors import DataError, InvalidPlan
+from ..plan import Plan
+from .profile import Profile, v100
+from .tools import ALIASES
+
+SCORE_KINDS = ("vit_score", "bert_score", "multi_score")
+_FIELDS = ("plans", "scores", "tools_exec_time", "tools_cpu_mem", "tools_gpu_mem")
+
+
+@dataclass(frozen=True, slots=True)
+class PoolPlan:
+    """A plan that was executed on one sample.
+
+    Attributes:
+        task_id: Old numbering.
+        score: As recorded; `vit_score` is a distance of image features, see :attr:`task_score`.
+        score_kind: ``vit_score``, ``bert_score`` or ``multi_score``.
+        time_ms, cpu_inst_mb, gpu_inst_mb: Duration and instant memory by tool, in the plan's order.
+        price_usd: Price recorded with the plan, where there is one.
+    """
+
+    task_id: int
+    sample_id: int
+    plan: Plan
+    score: float
+    score_kind: str
+    time_ms: tuple[float, ...]
+    cpu_inst_mb: tuple[float, ...]
+    gpu_inst_mb: tuple[float, ...]
+    price_usd: float | None = None
+
+    @property
+    def task_score(self) -> float:
+        """The score as the official code uses it: image distances divided by 100."""
+        return self.score / 100.0 if self.score_kind == "vit_score" else self.score
+
+    def price(self, profile: Profile | None = None) -> float:
+        """Price of the plan from the recorded times and a profile's constant memory (default V100), USD."""
+        machine = v100() if profile is None else profile
+        runs = zip(self.plan.nodes, self.time_ms, self.cpu_inst_mb, self.gpu_inst_mb, strict=True)
+        return sum(
+            machine.pricing.price(ms, machine.tools[tool].cpu_cons_mb, cpu, machine.tools[tool].gpu_cons_mb, gpu)
+            for tool, ms, cpu, gpu in runs
+        )
+
+    def seconds(self) -> float:
+        """Time of the plan from the recorded times when branches run at once."""
+        return self.plan.execution_time(dict(zip(self.plan.nodes, (ms / 1000.0 for ms in self.time_ms), strict=True)))
+
+
+def load_pool(path: str | Path) -> tuple[PoolPlan, ...]:
+    """All plans of a pool: JSON, or the official pickle (``.pkl``, ``.pickle``).
+
+    Raises:
+        DataError: the file is missing or damaged, asks for anything but plain data, or holds a record that is no executed plan;
+            the message names the record.
+    """
+    file = Path(path)
+    if not file.is_file():
+        raise DataError(file, "no such plan pool; give the path of a .json or .pkl file")
+    if file.suffix in (".pkl", ".pickle"):
+        return tuple(_from_pickle(file))
+    try:
+        record = json.loads(file.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, json.JSONDecodeError) as error:
+        raise DataError(file, f"cannot be read as JSON: {error}") from error
+    plans = record.get("plans") if isinstance(record, dict) else None
+    if not isinstance(plans, list):
+        raise DataError(file, 'expected {"plans": [...]}')
+    return tuple(_from_json(file, number, entry) for number, entry in enumerate(plans))
+
+
+def _from_json(file: Path, number: int, entry: Any) -> PoolPlan:
+    place = f"plan {number}"
+    if not isinstance(entry, dict):
+        raise DataError(file, f"expected a table, got {type(entry).__name__}", place)
+    needed = (
+        "task_id",
+        "sample_id",
+        "plan",
+        "score",
+        "score_kind",
+        "tool_exec_time_ms",
+        "tool_cpu_inst_mb",
+        "tool_gpu_inst_mb",
+    )
+    for key in needed:
+        if key not in entry:
+            raise DataError(file, f"{key} is missing", place)
+    price = entry.get("plan_price_usd")
+    return _checked(file, place, *(entry[key] for key in needed), price=price)
+
+
+def _checked(
+    file: Path,
+    place: str,
+    task_id: Any,
+    sample_id: Any,
+    plan: Any,
+    score: Any,
+    kind: Any,
+    time_ms: Any,
+    cpu_inst: Any,
+    gpu_inst: Any,
+    price: Any = None,
+) -> PoolPlan:
+    for name, number in (("task_id", task_id), ("sample_id", sample_id)):
+        if not isinstance(number, int) or isinstance(number, bool) or number < 0:
+            raise DataError(file, f"{name}: expected a whole number of at least 0, got {number!r}", place)
+    if not _is_number(score):
+        raise DataError(file, f"score: expected a finite number, got {score!r}", place)
+    if kind not in SCORE_KINDS:
+        raise DataError(file, f"score_kind: expected one of {', '.join(SCORE_KINDS)}, got {kind!r}", place)
+    if price is not None and not _is_number(price):
+        raise DataError(file, f"plan_price_usd: expected a finite number, got {price!r}", place)
+    try:
+        checked = Plan.from_list(plan, aliases=ALIASES)
+    except InvalidPlan as error:
+        raise DataError(file, str(error), place) from error
+    unknown = [tool for tool in checked.nodes if tool not in v100().tools]
+    if unknown:
+        raise DataError(file, f"unknown tool {unknown[0]!r}", place)
+    columns = []
+    for name, values, least in (
+        ("time", time_ms, 0.0),
+        ("CPU memory", cpu_inst, -math.inf),
+        ("GPU memory", gpu_inst, -math.inf),
+    ):
+        if not isinstance(values, list | tuple) or len(values) != len(checked.nodes):
+            raise DataError(file, f"{name}: expected {len(checked.nodes)} values, one per tool, got {values!r}", place)
+        for value in values:
+            if not _is_number(value) or value < least:
+                raise DataError(file, f"{name}: expected finite numbers (times of at least 0), got {value!r}", place)
+        columns.append(tuple(float(value) for value in values))
+    return PoolPlan(
+        task_id, sample_id, checked, float(score), kind, *columns, price_usd=None if price is None else float(price)
+    )
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+
+
+def _from_pickle(file: Path) -> Iterator[PoolPlan]:
+    try:
+        pool = _PlainUnpickler(io.BytesIO(file.read_bytes()), file).load()
+    except DataError:
+        raise
+    except Exception as error:  # a damaged pickle can fail in any way
+        raise DataError(file, f"not a readable plan pool ({type(error).__name__}: {error})") from error
+    if not isinstance(pool, _PlanPool):
+        raise DataError(file, f"expected a PlanPool, got {type(pool).__name__}")
+    tables = [pool.fields.get(name) for name in _FIELDS]
+    if not all(isinstance(table, dict) for table in tables):
+        raise DataError(file, f"expected the tables {', '.join(_FIELDS)}, got {', '.join(map(str, pool.fields)) or 'none'}")
+    for task_id, samples in pool.fields["plans"].items():
+        if not isinstance(samples, dict):
+            raise DataError(file, f"expected samples, got {type(samples).__name__}", f"task {task_id}")
+        for sample_id in samples:
+            place = f"task {task_id}, sample {sample_id}"
+            columns = [_cell(file, place, name, table, task_id, sample_id) for name, table in zip(_FIELDS, tables, strict=True)]
+            if isinstance(columns[1], tuple):  # a single plan stands without its list
+                columns = [[column] for column in columns]
+            if any(not isinstance(column, list) or len(column) != len(columns[0]) for column in columns):
+                raise DataError(file, "plans, scores, times and memories are not equally many", place)
+            for number, (plan, score, time_ms, cpu, gpu) in enumerate(zip(*columns, strict=True)):
+                if not isinstance(score, tuple) or len(score) != 2:
+                    raise DataError(file, f"score: expected (number, kind), got {score!r}", place)
+                yield _checked(file, f"{place}, plan {number}", task_id, sample_id, plan, *score, time_ms, cpu, gpu)
+
+
+def _cell(file: Path, place: str, name: str, table: Any, task_id: Any, sample_id: Any) -> Any:
+    row = table.get(task_id)
+    if not isinstance(row, dict) or sample_id not in row:
+        raise DataError(file, f"{name} are missing", place)
+    return row[sample_id]
+
+
+class _PlanPool:
+    """Stands in for the official class: takes its fields and does nothing."""
+
+    def __init__(self) -> None:
+        self.fields: dict[str, Any] = {}
+
+    def __setstate__(self, state: Any) -> None:
+        self.fields = dict(state) if isinstance(state, Mapping) else {}
+
+
+class _Dtype:
+    """Stands in for ``numpy.dtype``: plain numbers only, never objects."""
+
+    _STRUCT = {"f4": "f", "f8": "d", "i1": "b", "i2": "h", "i4": "i", "i8": "q", "u1": "B", "u2": "H", "u4": "I", "u8": "Q"}  # noqa: RUF012
+
+    def __init__(self, code: Any, *_: Any) -> None:
+        if code not in self._STRUCT:
+            raise pickle.UnpicklingError(f"numbers of type {code!r}")
+        self.code, self.order = self._STRUCT[code], "<"
+
+    def __setstate__(self, state: Any) -> None:
+        order = state[1] if isinstance(state, tuple) and len(state) > 1 else "<"
+        self.order = ">" if order == ">" else "<"
+
+
+def _scalar(dtype: Any, raw: Any) -> float | int:
+    """A numpy scalar as a plain number."""
+    if not isinstance(dtype, _Dtype) or not isinstance(raw, bytes):
+        raise pickle.UnpicklingError("a number that is none")
+    number: float | int = struct.unpack(dtype.order + dtype.code, raw)[0]
+    return number
+
+
+def _bytes(text: Any, encoding: Any) -> bytes:
+    """How old pickle protocols write bytes."""
+    if not isinstance(text, str) or encoding != "latin1":
+        raise pickle.UnpicklingError("bytes in another encoding than latin1")
+    return text.encode("latin1")
+
+
+def _plain_dict(*args: Any) -> dict[Any, Any]:
+    return dict(*args[:1])
+
+
+def _default_dict(*args: Any) -> defaultdict[Any, Any]:
+    return defaultdict(dict)  # whatever factory the file names, only tables of tables are meant
+
+
+def _rebuilt(kind: Any, *_: Any) -> Any:
+    """How the oldest protocols make an object of a class."""
+    if kind is not _PlanPool:
+        raise pickle.UnpicklingError("an object of another class than PlanPool")
+    return _PlanPool()
+
+
+class _PlainUnpickler(pickle.Unpickler):
+    """Knows a handful of names and refuses every other."""
+
+    _KNOWN = {  # noqa: RUF012
+        ("collections", "defaultdict"): _default_dict,
+        ("builtins", "dict"): _plain_dict,
+        ("builtins", "object"): object(),
+        ("__builtin__", "object"): object(),
+        ("__builtin__", "dict"): _plain_dict,
+        ("copyreg", "_reconstructor"): _rebuilt,
+        ("copy_reg", "_reconstructor"): _rebuilt,
+        ("_codecs", "encode"): _bytes,
+        ("numpy", "dtype"): _Dtype,
+        ("numpy.core.multiarray", "scalar"): _scalar,
+        ("numpy._core.multiarray", "scalar"): _scalar,
+    }
+
+    def __init__(self, stream: io.BytesIO, file: Path) -> None:
+        super().__init__(stream)
+        self._file = file
+
+    def find_class(self, module: str, name: str) -> Any:
+        if name == "PlanPool":
+            return _PlanPool
+        if (module, name) not in self._KNOWN:
+            raise DataError(self._file, f"asks for {module}.{name}, which is not plain data; refused, nothing of it was run")
+        return self._KNOWN[module, name]
