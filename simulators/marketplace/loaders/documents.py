@@ -1,0 +1,238 @@
+"""Documents of APIs: what a query's `api_list` and a tool folder say of a function, and the tool made from it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from ...errors import DataError
+from ...failures import FailureModel
+from ...tools import Tool
+from ..catalogue import draw_profile
+from .names import standardize, standardize_category
+from .reading import Record, need_folder, read_json, read_text
+
+Key = tuple[str, str, str]
+"""Category, tool and API, as the data set spells them (the category as its folder)."""
+
+_TYPES = {
+    "number": "number",
+    "integer": "integer",
+    "int": "integer",
+    "boolean": "boolean",
+    "array": "array",
+    "object": "object",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Score:
+    """A tool's telemetry as RapidAPI publishes it: success share 0 to 1, latency in seconds, popularity 0 to 10."""
+
+    success: float | None = None
+    latency_s: float | None = None
+    popularity: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ApiDocument:
+    """What is known about an API.
+
+    Attributes:
+        key: category, tool, API.
+        description, tool_description: in the provider's words.
+        parameters: JSON schema of the arguments.
+        response: an example of an answer, or its types.
+        typed: `response` holds type names rather than values.
+        score: telemetry, where there is one.
+    """
+
+    key: Key
+    description: str
+    parameters: Mapping[str, Any]
+    tool_description: str = ""
+    response: Any = None
+    typed: bool = False
+    score: Score | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ToolDocument:
+    """A tool's file in a tool folder: its APIs and telemetry."""
+
+    category: str
+    name: str
+    description: str
+    score: Score | None
+    apis: tuple[ApiDocument, ...]
+
+
+def read_api(record: Record, key: Key, description: str, tool_description: str = "", score: Score | None = None) -> ApiDocument:
+    """The document of an API from its record; raises DataError at the member that does not fit."""
+    response, typed = record.value.get("template_response"), True
+    if response is None:
+        response, typed = record.value.get("schema") or None, True
+    if record.value.get("test_endpoint"):
+        response, typed = record.value["test_endpoint"], False
+    return ApiDocument(key, description, read_parameters(record), tool_description, response, typed, score)
+
+
+def read_parameters(record: Record) -> dict[str, Any]:
+    """JSON schema of an API's parameters. NUMBER becomes any number (the original client allows whole ones only)."""
+    properties: dict[str, Any] = {}
+    required = []
+    for key in ("required_parameters", "optional_parameters"):
+        for parameter in record.objects(key, required=False):
+            name = parameter.text("name")
+            kind = _TYPES.get(parameter.text("type", required=False).strip().lower(), "string")
+            schema: dict[str, Any] = {"type": kind, "description": parameter.text("description", required=False)}
+            example = _as_type(parameter.value.get("default"), kind)
+            if example is not None:
+                schema["default" if key == "optional_parameters" else "examples"] = (
+                    example if key == "optional_parameters" else [example]
+                )
+            properties.setdefault(name, schema)
+            if key == "required_parameters" and name not in required:
+                required.append(name)
+    return {"type": "object", "properties": properties, "required": required, "additionalProperties": False}
+
+
+def _as_type(value: Any, kind: str) -> Any:
+    """A default as its declared type, or None where it is empty or does not fit."""
+    if value is None or value == "" or not isinstance(value, str | int | float):
+        return None
+    if kind == "string":
+        return str(value)[:500]
+    if kind == "boolean":
+        return {"true": True, "false": False}.get(str(value).strip().lower())
+    if kind in ("number", "integer") and not isinstance(value, bool):
+        try:
+            number = float(value)
+        except (ValueError, OverflowError):
+            return None
+        if abs(number) < 1e15:
+            return int(number) if number.is_integer() else number if kind == "number" else None
+    return None
+
+
+def read_score(record: Record) -> Score | None:
+    """A tool's `score`, or None where it is absent or null; a latency of 0 counts as unknown."""
+    if record.value.get("score") is None:
+        return None
+    score = Record(record.value["score"], record.path, f"{record.place}, score" if record.place else "score")
+    success, latency, popularity = (score.number(k) for k in ("avgSuccessRate", "avgLatency", "popularityScore"))
+    return Score(
+        success=None if success is None else min(1.0, max(0.0, success / 100.0)),
+        latency_s=latency / 1000.0 if latency and latency > 0 else None,
+        popularity=None if popularity is None else min(10.0, max(0.0, popularity)),
+    )
+
+
+def read_tool_document(path: Path, category: str) -> ToolDocument:
+    """A tool's file.
+
+    Raises:
+        DataError: it cannot be read, or lacks `tool_name` or `api_list`.
+    """
+    record = Record(read_json(path), path, "")
+    name = record.text("tool_name")
+    score, description = read_score(record), record.text("tool_description", required=False)
+    apis = []
+    for number, api in enumerate(record.objects("api_list"), 1):
+        api.place = f"api {number}"
+        key = (category, name, api.text("name"))
+        apis.append(read_api(api, key, api.text("description", required=False), description, score))
+    return ToolDocument(category, name, description, score, tuple(apis))
+
+
+def read_tool_folder(folder: Path) -> list[ToolDocument]:
+    """All tools of a folder ``<category>/<tool>.json``, in order of their paths; `api.py` files beside them are not read.
+
+    Raises:
+        DataError: the folder is missing or holds no tool, or one of its files cannot be read.
+    """
+    documents = [
+        read_tool_document(path, path.parent.name) for path in sorted(need_folder(folder, "tool documents").glob("*/*.json"))
+    ]
+    if not documents:
+        raise DataError(folder, "holds no tool documents; expected <category>/<tool>.json")
+    return documents
+
+
+class Library:
+    """The documents beside the queries: a tool folder and a folder of example responses, read where a query needs them."""
+
+    def __init__(self, tools: Path | None, responses: Path | None) -> None:
+        self._tools = _index(tools)
+        self._responses = _index(responses)
+        self._read: dict[tuple[str, str], dict[str, ApiDocument]] = {}
+
+    def __len__(self) -> int:
+        return len(self._tools)
+
+    def complete(self, document: ApiDocument) -> ApiDocument:
+        """The document with what the folders add: telemetry, descriptions, an example of an answer."""
+        known = self._apis(document.key[0], document.key[1])
+        found = known.get(standardize(document.key[2])) or known.get("")
+        if found is None:
+            return document
+        same = standardize(found.key[2]) == standardize(document.key[2])
+        use_response = same and document.response is None and found.response is not None
+        return replace(
+            document,
+            description=document.description.strip() or (found.description if same else ""),
+            tool_description=document.tool_description or found.tool_description,
+            score=document.score or found.score,
+            response=found.response if use_response else document.response,
+            typed=found.typed if use_response else document.typed,
+        )
+
+    def _apis(self, category: str, tool: str) -> dict[str, ApiDocument]:
+        place = (category, standardize(tool))
+        if place not in self._read:
+            apis: dict[str, ApiDocument] = {}
+            if place in self._tools:
+                read = read_tool_document(self._tools[place], category)
+                apis = {standardize(api.key[2]): api for api in read.apis}
+                apis.setdefault("", ApiDocument((category, tool, ""), "", {}, read.description, score=read.score))
+            for name, schema in self._schemas(place):
+                own = apis.get(name) or ApiDocument((category, tool, name), "", {}, response=None)
+                if own.response is None:
+                    apis[name] = replace(own, response=schema, typed=True)
+            self._read[place] = apis
+        return self._read[place]
+
+    def _schemas(self, place: tuple[str, str]) -> list[tuple[str, Any]]:
+        path = self._responses.get(place)
+        if path is None or not read_text(path).strip():  # the data set has empty files among its examples
+            return []
+        apis = Record(read_json(path), path, "").objects("api_list", required=False)
+        return [(standardize(api.text("name")), api.value.get("schema")) for api in apis]
+
+
+def _index(folder: Path | None) -> dict[tuple[str, str], Path]:
+    # looked up by listing, never by a path made of a record's words
+    return {} if folder is None else {(path.parent.name, path.stem): path for path in sorted(folder.glob("*/*.json"))}
+
+
+def make_tool(document: ApiDocument, name: str, seed: int, failures: FailureModel, fees: tuple[int, int]) -> Tool:
+    """The tool of a document: telemetry where there is some, else drawn by the function's name."""
+    category, tool, api = document.key
+    score = document.score or Score()
+    text = document.description.strip() or f"{api} of {tool}."
+    if document.tool_description.strip():
+        text += f" ({tool}: {' '.join(document.tool_description.split())[:200]})"
+    return Tool(
+        name=name,
+        description=text[:1024],
+        category=category,
+        provider=tool,
+        title=api,
+        parameters=document.parameters or {"type": "object", "properties": {}, "required": []},
+        profile=draw_profile(
+            seed, name, failures, fees, latency_s=score.latency_s, success=score.success, popularity=score.popularity
+        ),
+        capability=f"{standardize_category(category)}/{standardize(tool)}/{standardize(api)}",
+    )

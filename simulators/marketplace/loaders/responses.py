@@ -1,0 +1,264 @@
+"""What loaded tools answer: their example response or its types filled in, with the fact that the task wants put into it.
+
+Which arguments are right is unknown in these data sets, so any that fit the schema are answered. The fact is one per (tool,
+task); everything else follows from the tool and the arguments.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from ...draws import stable_integer
+from ...tasks import Task, normalise
+from ...tools import Tool
+from ..facts import make_fact
+from .documents import ApiDocument
+
+MOST_LEAVES, MOST_MEMBERS, DEEPEST = 20, 2, 8
+_ERROR_WORDS = frozenset(
+    [
+        "code",
+        "detail",
+        "details",
+        "error",
+        "errorcode",
+        "errors",
+        "errormessage",
+        "info",
+        "message",
+        "messages",
+        "msg",
+        "ok",
+        "path",
+        "reason",
+        "status",
+        "statuscode",
+        "success",
+        "timestamp",
+        "type",
+    ]
+)
+_LIST_OF = re.compile(r"list of (\w+) with length \d+")
+_SCALARS = {"str", "int", "float", "bool", "NoneType"}
+Path = tuple[str | int, ...]
+
+
+def is_error_shape(response: Any) -> bool:
+    """The response says nothing but that something went wrong: a quarter of the published templates."""
+    if not isinstance(response, dict) or not response:
+        return True
+    return all(
+        (re.sub("[^a-z]", "", key.lower()) in _ERROR_WORDS or key.isdigit()) and not isinstance(value, dict | list)
+        for key, value in response.items()
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Mould:
+    """A response with types for leaves (or values to keep), and where in it the fact goes.
+
+    Attributes:
+        shape: objects, lists and leaves; a leaf is ("str" | "int" | "float" | "bool" | "none" | "keep", value).
+        place: path of the fact.
+        form: the fact's format, see `facts.make_fact`.
+    """
+
+    shape: Any
+    place: Path
+    form: str
+
+    @classmethod
+    def of(cls, document: ApiDocument) -> Mould:
+        """The mould of an API: from its example, or made up where that is missing, cut off or a bare error."""
+        response: Any = document.response
+        if isinstance(response, str):
+            try:
+                response = json.loads(response)
+            except (ValueError, RecursionError):
+                response = None
+        if isinstance(response, list) and response:
+            response = {"results": response}
+        left = [MOST_LEAVES]
+        shape = None if is_error_shape(response) else _shape(response, document.typed, left, 0)
+        if not isinstance(shape, dict):
+            shape = {
+                "query": {"": ("echo", None)},
+                "result": {"title": ("str", None), "value": ("float", None), "updated": ("str", None)},
+            }
+        found = next(_places(shape, ()), None)
+        if found is None:
+            shape = {"result": ("str", None), **shape}
+            found = (("result",), "str", "result")
+        place, kind, key = found
+        return cls(shape, place, {"int": "count", "float": "money"}.get(kind) or _text_form(key))
+
+    def fill(self, arguments: Mapping[str, Any], luck: Callable[[], int], fact: str | int | float) -> str:
+        """The JSON text for these arguments with the fact in its place."""
+        echoes = {name.lower(): value for name, value in arguments.items() if _plain(value)}
+        document = _fill(self.shape, "", echoes, luck)
+        target = document
+        for step in self.place[:-1]:
+            target = target[step]
+        target[self.place[-1]] = fact
+        return json.dumps(document, ensure_ascii=False)
+
+
+def _plain(value: Any) -> bool:
+    if isinstance(value, str):
+        return len(value) <= 100
+    return isinstance(value, bool) or (isinstance(value, int | float) and -1e15 < value < 1e15)
+
+
+def _shape(response: Any, typed: bool, left: list[int], depth: int) -> Any:
+    """The response as a shape; None where nothing is left to show. `left` counts down the leaves."""
+    if depth > DEEPEST:
+        return None
+    if isinstance(response, dict):
+        members = {}
+        for key, value in response.items():
+            if key != "_list_length" and left[0] > 0:
+                member = _shape(value, typed, left, depth + 1)
+                if member is not None:
+                    members[str(key)[:80]] = member
+        return members or None
+    if isinstance(response, list):
+        shapes = [_shape(value, typed, left, depth + 1) for value in response[:MOST_MEMBERS] if left[0] > 0]
+        kept = [shape for shape in shapes if shape is not None]
+        return kept or None
+    left[0] -= 1
+    if not typed:
+        kind = "bool" if isinstance(response, bool) else type(response).__name__
+        if kind == "str":
+            return ("str", response[:160]) if response.strip() else ("none", None)
+        return (kind, response) if kind in _SCALARS and _plain(response) else ("none", None)
+    if isinstance(response, str):
+        several = _LIST_OF.match(response)
+        if several:
+            return [(several[1] if several[1] in _SCALARS else "str", None)]
+        if response in _SCALARS - {"NoneType"}:
+            return (response, None)
+        if response == "empty list":
+            return ("empty", None)
+    return ("none", None)
+
+
+def _places(shape: Any, path: Path) -> Any:
+    """Leaves that can carry a fact, telling ones before identifiers, links and status words."""
+    leaves = list(_leaves(shape, path, ""))
+    plain = re.compile(r"status|message|error|success|code|url|link|href|image|icon|html|^id$|_id$|type|lang|version", re.I)
+    yield from (leaf for leaf in leaves if not plain.search(leaf[2]))
+    yield from leaves
+
+
+def _leaves(shape: Any, path: Path, key: str) -> Any:
+    if isinstance(shape, dict):
+        for name, member in shape.items():
+            yield from _leaves(member, (*path, name), name)
+    elif isinstance(shape, list):
+        for index, member in enumerate(shape):
+            yield from _leaves(member, (*path, index), key)
+    elif shape[0] in ("str", "int", "float") and "" not in path:
+        yield path, shape[0], key
+
+
+def _fill(shape: Any, key: str, echoes: Mapping[str, Any], luck: Callable[[], int]) -> Any:
+    if isinstance(shape, dict):
+        if "" in shape and shape[""] == ("echo", None):
+            return dict(echoes)
+        return {name: _fill(member, name, echoes, luck) for name, member in shape.items()}
+    if isinstance(shape, list):
+        return [_fill(member, key, echoes, luck) for member in shape]
+    kind, value = shape
+    if value is not None:
+        return value
+    if key.lower() in echoes and kind in ("str", "int", "float"):
+        return echoes[key.lower()]
+    match kind:
+        case "str":
+            return _text(key, luck())
+        case "int":
+            return luck() % 5_000
+        case "float":
+            return make_fact("decimal", luck())
+        case "bool":
+            return luck() % 4 > 0
+        case "empty":
+            return []
+    return None
+
+
+def _text_form(key: str) -> str:
+    low = key.lower()
+    if re.search("date|time|day|updated|created", low):
+        return "day"
+    if re.search("author|artist|player|person|first_?name|last_?name|owner|user", low):
+        return "person"
+    if re.search("price|amount|rate|score|value|total|volume|temp", low):
+        return "money"
+    if "address" in low or "street" in low:
+        return "address"
+    return "title" if re.search("title|name|headline", low) else "phrase"
+
+
+def _text(key: str, luck: int) -> str:
+    low = key.lower()
+    if re.search("url|link|href|image|icon|picture|avatar", low):
+        return f"https://api.example/{luck % 16**8:08x}"
+    if re.search("status|success|result$|message", low):
+        return "ok"
+    if re.search("^id$|_id$|id$|uuid|key|token|hash", low):
+        return f"{luck % 16**10:010x}"
+    if "mail" in low:
+        return f"user{luck % 10_000}@mail.example"
+    return str(make_fact(_text_form(key), luck))
+
+
+class LoadedAnswers:
+    """Answers of tools that were read from a folder.
+
+    Args:
+        seed: of the world.
+        moulds: of each tool, by name.
+    """
+
+    def __init__(self, seed: int, moulds: Mapping[str, Mould]) -> None:
+        self.seed, self._moulds = seed, moulds
+
+    def fact(self, tool: str, task: str, attempt: int = 0) -> str:
+        """The text of the fact that a tool holds for a task; another one at each attempt."""
+        return str(make_fact(self._moulds[tool].form, stable_integer(self.seed, "fact", tool, task, attempt)))
+
+    def answer(self, tool: Tool, arguments: Mapping[str, Any], task: Task) -> str | None:
+        """The JSON text for these arguments; holds the need's fact where the task needs this tool."""
+        key = json.dumps(sorted((str(n), normalise(v)) for n, v in arguments.items() if _plain(v)))
+        wanted = next((need.fact for need in task.needs if tool.name in need.tools), None)
+        return self._write(tool, arguments, wanted, ("answer", tool.name, key))
+
+    def irrelevant(self, tool: Tool, arguments: Mapping[str, Any], task: Task, luck: float) -> str:
+        """The same kind of answer about something else: never one of the facts that the task needs."""
+        facts = {need.fact for need in task.needs}
+        form, step = self._moulds[tool.name].form, 0
+        while True:
+            other = make_fact(form, stable_integer(self.seed, "irrelevant", tool.name, luck, step))
+            if str(other) not in facts:
+                return self._write(tool, {}, str(other), ("irrelevant", tool.name, luck))
+            step += 1
+
+    def _write(self, tool: Tool, arguments: Mapping[str, Any], fact: str | None, names: tuple[object, ...]) -> str:
+        mould = self._moulds[tool.name]
+        state = stable_integer(self.seed, *names)
+
+        def luck() -> int:
+            nonlocal state
+            state = (state * 6364136223846793005 + 1442695040888963407) % 2**64  # Knuth's linear congruential step
+            return state >> 16
+
+        if fact is None:
+            value: str | int | float = make_fact(mould.form, luck())
+        else:
+            value = int(fact) if mould.form == "count" else float(fact) if mould.form == "money" else fact
+        return mould.fill(arguments, luck, value)

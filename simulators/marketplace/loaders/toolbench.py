@@ -1,0 +1,287 @@
+"""ToolBench and StableToolBench folders as a world: real queries, real APIs, calibrated behaviour.
+
+A task's needs are its relevant APIs and its candidates its `api_list`. What the folder does not say (which arguments are
+right, what a call returns, how dependable an API is today) is drawn deterministically: see `responses` and `draw_profile`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from ...draws import stable_integer
+from ...errors import ConfigError, DataError, UnknownName
+from ...failures import PRESETS, FailureModel
+from ...tasks import Need, Task, TaskSet, normalise
+from ...tools import Catalog
+from ..market import Marketplace
+from .documents import ApiDocument, Key, Library, make_tool, read_api
+from .names import standardize, standardize_category, unique_names
+from .reading import Record, describe, first_existing, need_folder, read_json, read_records
+from .responses import LoadedAnswers, Mould
+
+SIZE_LEVELS = (0.4, 0.7, 0.9, 1.0)
+_LAYOUT = (
+    "expected StableToolBench's solvable_queries/test_instruction/*.json, or ToolBench's test_instruction/*.json or "
+    "instruction/G*_query.json (also inside data/ or data_example/)"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """Where the parts of a data folder lie.
+
+    Attributes:
+        name: "stabletoolbench" or "toolbench".
+        queries: query file of each subset, by the subset's name.
+        ids: file of the test ids of each subset, where there is one.
+        tools, responses: folders of tool documents and of example responses, where there are any.
+    """
+
+    name: str
+    queries: Mapping[str, Path]
+    ids: Mapping[str, Path]
+    tools: Path | None
+    responses: Path | None
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """One record of a query file: what is asked, the APIs on offer, and those that answer it."""
+
+    id: str
+    subset: str
+    text: str
+    offered: tuple[Key, ...]
+    relevant: tuple[Key, ...]
+    listed: bool
+    place: str
+
+
+def find_layout(folder: Path, subsets: Sequence[str] | None = None) -> Layout:
+    """Which of the family's layouts a folder has.
+
+    Args:
+        folder: the repository's or the data's root, or `solvable_queries` itself.
+        subsets: names of query files without ``.json``; None for `test_instruction/*` where it is there, else
+            `instruction/G*_query.json`.
+
+    Raises:
+        DataError: the folder is missing, or holds no queries; says what was looked for.
+        UnknownName: there is no such subset.
+    """
+    need_folder(folder, "data folder")
+    roots = [folder / "solvable_queries", folder, folder / "data", folder / "data_example"]
+    roots += [folder / "toolbench", folder / "stabletoolbench" / "solvable_queries"]
+    found: dict[str, Path] = {}
+    main: tuple[Path, list[str]] | None = None
+    for root in roots:
+        tests = {path.stem: path for path in sorted((root / "test_instruction").glob("*.json"))}
+        trains = {path.stem: path for path in sorted((root / "instruction").glob("*.json"))}
+        usual = list(tests) or [name for name in trains if name.startswith("G") and name.endswith("_query")]
+        if main is None and usual:
+            main = root, usual
+            found = {**trains, **tests}
+    if main is None:
+        raise DataError(folder, f"holds no queries; {_LAYOUT}")
+    root, usual = main
+    for name in subsets or ():
+        if name not in found:
+            raise UnknownName("subset", name, found)
+    chosen = list(dict.fromkeys(subsets)) if subsets else usual
+    ids = {path.stem: path for path in sorted((root / "test_query_ids").glob("*.json"))}
+    stable = root.name == "solvable_queries" or "solvable_queries" in root.parts
+    near = [root, folder, folder / "data"]
+    return Layout(
+        name="stabletoolbench" if stable else "toolbench",
+        queries={name: found[name] for name in chosen},
+        ids=ids,
+        tools=first_existing([n / "toolenv" / "tools" for n in near] + [n / "tools" for n in near]),
+        responses=first_existing([n / "toolenv" / "response_examples" for n in near]),
+    )
+
+
+def load_toolbench(
+    folder: Path | str,
+    *,
+    seed: int = 0,
+    subsets: Sequence[str] | None = None,
+    tools: Path | str | None = None,
+    anytool_unsolvable: Path | str | bool | None = None,
+    failures: FailureModel | None = None,
+    fees: tuple[int, int] = (1, 10),
+    train_share: float = 0.5,
+) -> Marketplace:
+    """A marketplace from a ToolBench or StableToolBench folder.
+
+    Every query falls into `train` or `test` by a stable hash of its subset and id, so its split does not depend on what else
+    is loaded; where the folder lists test ids next to training queries, those are the test split.
+
+    Args:
+        folder: as `find_layout` takes it.
+        seed: of what the folder does not say.
+        subsets: names of query files; None for all.
+        tools: folder of tool documents ``<category>/<tool>.json``; by default `toolenv/tools` in the folder, if it is there.
+        anytool_unsolvable: AnyTool's list of unsolvable ids, whose queries are left out; True looks for it near the folder.
+        failures: how the tools fail; the preset "rapidapi-2024" by default.
+        fees: lowest and highest flat price; a function's price is a whole number by a stable hash of its name.
+        train_share: share of the queries in `train`, 0 to 1.
+
+    Raises:
+        DataError: a file or folder is missing, or a record is malformed; names the file and the record. Nothing is half-built.
+        UnknownName: no such subset.
+    """
+    folder = Path(folder)
+    if not 0 <= train_share <= 1:
+        raise ConfigError("train_share", f"expected a share between 0 and 1, got {train_share!r}")
+    layout = find_layout(folder, subsets)
+    library = Library(layout.tools if tools is None else need_folder(Path(tools), "tool documents"), layout.responses)
+    dropped = _unsolvable(folder, anytool_unsolvable)
+    documents: dict[Key, ApiDocument] = {}
+    queries: list[Query] = []
+    for subset, path in layout.queries.items():
+        read = _read_queries(path, subset, documents)
+        queries += [query for query in _listed(read, layout, subset) if query.id not in dropped]
+    if not queries:
+        raise DataError(folder, f"no queries are left in {', '.join(layout.queries)}")
+    used = sorted({key for query in queries for key in query.offered})
+    complete = {key: library.complete(documents[key]) for key in used}
+    return build(queries, complete, seed, failures or PRESETS["rapidapi-2024"], fees, train_share)
+
+
+def build(
+    queries: Sequence[Query],
+    documents: Mapping[Key, ApiDocument],
+    seed: int,
+    failures: FailureModel,
+    fees: tuple[int, int],
+    train_share: float,
+) -> Marketplace:
+    """A marketplace from queries and the documents of the APIs they offer."""
+    names = unique_names(documents)
+    catalog = Catalog((make_tool(documents[key], names[key], seed, failures, fees) for key in documents), "queries")
+    answers = LoadedAnswers(seed, {names[key]: Mould.of(document) for key, document in documents.items()})
+    tasks = [_task(query, number, names, answers, seed, catalog) for number, query in enumerate(queries)]
+    return Marketplace(catalog, TaskSet(tasks, _split(queries, train_share)), answers)
+
+
+def _unsolvable(folder: Path, given: Path | str | bool | None) -> frozenset[str]:
+    if given is None or given is False:
+        return frozenset()
+    if given is True:
+        places = [folder / "misc", folder, folder.parent / "anytool", folder.parent / "anytool" / "misc"]
+        path = first_existing([place / "unsolvable.json" for place in places])
+        if path is None:
+            raise DataError(folder, "AnyTool's list is not here; expected misc/unsolvable.json, or pass its path")
+    else:
+        path = Path(given)
+    return read_ids(path)
+
+
+def read_ids(path: Path) -> frozenset[str]:
+    """Query ids of a file: a list of them, or an object whose keys they are.
+
+    Raises:
+        DataError: it is neither.
+    """
+    document = read_json(path)
+    if not isinstance(document, list | dict):
+        raise DataError(path, f"expected a list of query ids, got {describe(document)}")
+    for number, value in enumerate(document, 1):
+        if not isinstance(value, int | str) or isinstance(value, bool):
+            raise DataError(path, f"expected a query id, got {describe(value)}", f"record {number}")
+    return frozenset(str(value) for value in document)
+
+
+def _listed(queries: list[Query], layout: Layout, subset: str) -> list[Query]:
+    """Where the folder lists test ids: of a test file, the queries that are listed; of a training file, all, marked."""
+    names = [subset, f"{subset}_test_query_ids", f"{subset}_test_ids"]
+    own = next((layout.ids[name] for name in names if name in layout.ids), None)
+    if own is not None:
+        wanted = read_ids(own)
+        return [query for query in queries if query.id in wanted]
+    if subset.endswith("_query"):
+        group = subset.removesuffix("_query")
+        tests = frozenset[str]().union(*(read_ids(path) for name, path in layout.ids.items() if name.startswith(f"{group}_")))
+        if tests:
+            return [
+                Query(q.id, q.subset, q.text, q.offered, q.relevant, True, "test" if q.id in tests else "train")
+                for q in queries
+            ]
+    return queries
+
+
+def _read_queries(path: Path, subset: str, documents: dict[Key, ApiDocument]) -> list[Query]:
+    queries = []
+    seen: set[str] = set()
+    for number, value in enumerate(read_records(path), 1):
+        record = Record(value, path, f"record {number}")
+        query = _read_query(record, subset, documents)
+        if query.id in seen:
+            raise record.error(f"query id {query.id} appears twice in this file")
+        seen.add(query.id)
+        queries.append(query)
+    return queries
+
+
+def _read_query(record: Record, subset: str, documents: dict[Key, ApiDocument]) -> Query:
+    identifier, text = record.identifier("query_id"), record.text("query")
+    offered: dict[tuple[str, str], Key] = {}
+    for api in record.objects("api_list"):
+        category = standardize_category(api.text("category_name"))
+        key = (category, api.text("tool_name"), api.text("api_name"))
+        offered.setdefault((standardize(key[1]), standardize(key[2])), key)
+        if key not in documents or not documents[key].parameters["properties"]:
+            documents[key] = read_api(api, key, api.text("api_description", required=False))
+    if not offered:
+        raise record.error("the list of APIs is empty", "api_list")
+    pairs = record.pairs("relevant APIs")
+    relevant: dict[Key, None] = {}
+    for pair in offered if pairs is None else ((standardize(tool), standardize(api)) for tool, api in pairs):
+        if pair not in offered:
+            raise record.error(f"the relevant API {' / '.join(pair)} is not in the record's api_list", "relevant APIs")
+        relevant[offered[pair]] = None
+    if not relevant:
+        raise record.error("no relevant API", "relevant APIs")
+    return Query(identifier, subset, text, tuple(offered.values()), tuple(relevant), False, "")
+
+
+def _task(query: Query, number: int, names: Mapping[Key, str], answers: LoadedAnswers, seed: int, catalog: Catalog) -> Task:
+    identifier = f"{query.subset}/{query.id}"
+    text = normalise(query.text)
+    needs: list[Need] = []
+    for key in query.relevant:
+        name = names[key]
+        attempt = 0
+        fact = answers.fact(name, identifier)
+        while normalise(fact) in text or any(fact in need.fact or need.fact in fact for need in needs):
+            attempt += 1
+            fact = answers.fact(name, identifier, attempt)
+        tool = catalog.get(name)
+        wish = f"{key[2]} of {key[1]}"
+        needs.append(Need(fact, (name,), None, (), wish, tool.capability))
+    luck = stable_integer(seed, "size", identifier) / 2**64
+    return Task(
+        id=identifier,
+        number=number,
+        query=query.text,
+        needs=tuple(needs),
+        candidates=tuple(dict.fromkeys(names[key] for key in query.offered)),
+        group=query.subset,
+        size_level=next(level for level, edge in enumerate(SIZE_LEVELS) if luck < edge or level == 3),
+    )
+
+
+def _split(queries: Sequence[Query], train_share: float) -> dict[str, list[int]]:
+    lucks = [stable_integer(0, "split", query.subset, query.id) / 2**64 for query in queries]
+    train = {n for n, q in enumerate(queries) if (q.place == "train" if q.listed else lucks[n] < train_share)}
+    test = set(range(len(queries))) - train
+    order = sorted(range(len(queries)), key=lambda number: (lucks[number], number))
+    # a handful of queries may all fall on one side; neither split is left empty where both were asked for
+    if 0 < train_share < 1 and len(queries) > 1:
+        if not train:
+            train, test = {order[0]}, test - {order[0]}
+        elif not test:
+            train, test = train - {order[-1]}, {order[-1]}
+    return {"train": sorted(train), "test": sorted(test)}
