@@ -5,6 +5,7 @@ Every figure of a tool follows from the seed and the tool's name alone, so addin
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -132,10 +133,10 @@ def _tool(
     )
 
 
-def stable_fee(name: str, fees: tuple[int, int] = (1, 10), seed: int = 0) -> int:
+def stable_fee(name: str, fees: tuple[int, int] = (1, 10)) -> int:
     """A tool's flat price: a whole number by a stable hash of its name (BTP's setting: 1 to 10)."""
     low, high = fees
-    return low + stable_integer(seed, "fee", name) % (high - low + 1)
+    return low + stable_integer(0, "fee", name) % (high - low + 1)
 
 
 def draw_profile(
@@ -159,9 +160,11 @@ def draw_profile(
             success share 0 to 1, popularity 0 to 10.
     """
     u = stable_generator(seed, "profile", name).random(15).tolist()
-    fee = stable_fee(name, fees, seed)
+    fee = stable_fee(name, fees)
     advert = draw_reliability(failures, seed, name, success)
-    median_s = draw_latency_s(seed, name) if latency_s is None else latency_s
+    spread = SPREADS[int(u[1] * len(SPREADS))]
+    # telemetry has averages; the average of a lognormal lies above its median
+    median_s = draw_latency_s(seed, name) if latency_s is None else latency_s / math.exp(spread**2 / 2)
     if latency_s is None and fees[1] > fees[0]:
         # dearer ones tend to be a little faster and more dependable: some of them get the better of two draws, as many cheap
         # ones the worse, which leaves the mean where it is
@@ -174,7 +177,7 @@ def draw_profile(
     return ToolProfile(
         fee=float(fee),
         latency_s=tuple(round(median_s * factor, 4) for factor in _SIZE_FACTORS),
-        latency_spread=SPREADS[int(u[1] * len(SPREADS))],
+        latency_spread=spread,
         cpu_cons_mb=_MEMORY_MB[int(u[2] * len(_MEMORY_MB))],
         cpu_inst_mb=round(16 + 240 * u[3] ** 2, 1),
         gpu_cons_mb=round(512 + 3584 * u[4], 1) if gpu else 0.0,
