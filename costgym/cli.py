@@ -230,15 +230,15 @@ def envs(json_file: JsonFile = None) -> None:
     from . import ENV_IDS
     from .envs.registration import describe
 
-    _list([{"id": name, "view": describe(name)} for name in ENV_IDS], json_file)
+    _list([{"id": name, "what": describe(name)} for name in ENV_IDS], json_file)
 
 
 @app.command()
 def agents(json_file: JsonFile = None) -> None:
     """The agents there are."""
-    from .agents.registry import describe_agents
+    from .agents.registry import agents as all_agents
 
-    _list(describe_agents(), json_file)
+    _list([{"name": entry.name, "env": entry.env_id, "what": entry.summary} for entry in all_agents()], json_file)
 
 
 @app.command()
