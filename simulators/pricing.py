@@ -108,7 +108,7 @@ class FaasPricing:
         return float(constant + cpu_inst_mb * self.cpu_instant_rate + gpu_inst_mb * self._gpu_instant_rate)
 
     @overload
-    def price(
+    def price(  # type: ignore[overload-overlap]
         self,
         exec_time_ms: float,
         cpu_cons_mb: float,
@@ -191,7 +191,9 @@ class TokenPricing:
             _check_price("TokenPricing.cached_per_million", self.cached_per_million)
 
     @overload
-    def price(self, input_tokens: float, output_tokens: float, cached_tokens: float = 0) -> float: ...
+    def price(  # type: ignore[overload-overlap]
+        self, input_tokens: float, output_tokens: float, cached_tokens: float = 0
+    ) -> float: ...
     @overload
     def price(
         self, input_tokens: float | ArrayLike, output_tokens: float | ArrayLike, cached_tokens: float | ArrayLike = 0

@@ -22,7 +22,9 @@ INVALID_PLAN_REWARD = -0.5
 
 
 @overload
-def quality_of_plan(score: float, price: float, alpha: float = 0.5, max_price: float = MAX_PRICE_USD) -> float: ...
+def quality_of_plan(  # type: ignore[overload-overlap]
+    score: float, price: float, alpha: float = 0.5, max_price: float = MAX_PRICE_USD
+) -> float: ...
 @overload
 def quality_of_plan(
     score: float | FloatArray, price: float | FloatArray, alpha: float | FloatArray = 0.5, max_price: float = MAX_PRICE_USD

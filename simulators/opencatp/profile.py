@@ -299,16 +299,17 @@ def _from_record(record: Any, path: Path) -> Profile:
             if key not in figures:
                 raise DataError(path, f"{key} is missing", place)
         try:
-            tools[tool] = ToolCost(**{key: tuple(v) if isinstance(v, list) else v for key, v in figures.items()})
+            given_figures: dict[str, Any] = {key: tuple(v) if isinstance(v, list) else v for key, v in figures.items()}
+            tools[tool] = ToolCost(**given_figures)
         except InvalidProfile as error:
             raise InvalidProfile(f"{path}, {place}: {error}") from None
         except TypeError as error:
             raise DataError(
                 path, f"expected numbers, four by size level for times and instant memory: {error}", place
             ) from None
-    text = {key: str(record.get(key, "")) for key in ("hardware", "source", "date")}
+    hardware, source, date = (str(record.get(key, "")) for key in ("hardware", "source", "date"))
     try:
-        return Profile(str(record.get("name") or path.stem), tools, **text)
+        return Profile(str(record.get("name") or path.stem), tools, hardware, source, date)
     except InvalidProfile as error:
         raise InvalidProfile(f"{path}: {error}") from None
 
