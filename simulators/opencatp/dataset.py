@@ -144,14 +144,13 @@ class DatasetFolder:
         folder = self.folders[task_id]
         images, texts = _read_side(folder / "inputs", task)
         wanted_images, wanted_texts = _read_side(folder / "outputs", task)
-        columns: list[dict[int, object]] = [
-            dict(part) for part in (images, wanted_images, *texts.values(), *wanted_texts.values()) if part
-        ]
+        parts = (images, wanted_images, *texts.values(), *wanted_texts.values())
+        columns: list[set[int]] = [set(part) for part in parts if part]
         if not columns:
             raise DataError(folder, "no samples in it; expected images/ or texts under inputs and outputs")
-        for sample_id in sorted(set().union(*columns)):
-            missing = [sample_id for column in columns if sample_id not in column]
-            if missing:
+        everywhere = set.intersection(*columns)
+        for sample_id in sorted(set.union(*columns)):
+            if sample_id not in everywhere:
                 raise DataError(folder, "an image or a line of text is missing", f"sample {sample_id}")
             yield Sample(
                 task,

@@ -107,8 +107,7 @@ def _from_json(file: Path, number: int, entry: Any) -> PoolPlan:
     for key in needed:
         if key not in entry:
             raise DataError(file, f"{key} is missing", place)
-    price = entry.get("plan_price_usd")
-    return _checked(file, place, *(entry[key] for key in needed), price=price)
+    return _checked(file, place, *(entry[key] for key in needed), entry.get("plan_price_usd"))
 
 
 def _checked(
@@ -140,7 +139,7 @@ def _checked(
     unknown = [tool for tool in checked.nodes if tool not in v100().tools]
     if unknown:
         raise DataError(file, f"unknown tool {unknown[0]!r}", place)
-    columns = []
+    columns: list[tuple[float, ...]] = []
     for name, values, least in (
         ("time", time_ms, 0.0),
         ("CPU memory", cpu_inst, -math.inf),
@@ -152,9 +151,9 @@ def _checked(
             if not _is_number(value) or value < least:
                 raise DataError(file, f"{name}: expected finite numbers (times of at least 0), got {value!r}", place)
         columns.append(tuple(float(value) for value in values))
-    return PoolPlan(
-        task_id, sample_id, checked, float(score), kind, *columns, price_usd=None if price is None else float(price)
-    )
+    times, cpu, gpu = columns
+    recorded = None if price is None else float(price)
+    return PoolPlan(task_id, sample_id, checked, float(score), kind, times, cpu, gpu, recorded)
 
 
 def _is_number(value: Any) -> bool:
