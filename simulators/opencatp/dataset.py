@@ -14,10 +14,10 @@ opened when asked for. The data set is not part of this package and states no li
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -144,7 +144,7 @@ class DatasetFolder:
         folder = self.folders[task_id]
         images, texts = _read_side(folder / "inputs", task)
         wanted_images, wanted_texts = _read_side(folder / "outputs", task)
-        parts = (images, wanted_images, *texts.values(), *wanted_texts.values())
+        parts: list[Mapping[int, Any]] = [images, wanted_images, *texts.values(), *wanted_texts.values()]
         columns: list[set[int]] = [set(part) for part in parts if part]
         if not columns:
             raise DataError(folder, "no samples in it; expected images/ or texts under inputs and outputs")

@@ -107,7 +107,7 @@ def _from_json(file: Path, number: int, entry: Any) -> PoolPlan:
     for key in needed:
         if key not in entry:
             raise DataError(file, f"{key} is missing", place)
-    return _checked(file, place, *(entry[key] for key in needed), entry.get("plan_price_usd"))
+    return _checked(file, place, *[entry[key] for key in needed] + [entry.get("plan_price_usd")])
 
 
 def _checked(
