@@ -84,7 +84,8 @@ class MarketplaceChatEnv(ToolEnv[str, str]):
 
     def step(self, action: str) -> tuple[str, float, bool, bool, dict[str, Any]]:
         episode = self._playing()
-        if episode.over:
+        over = episode.over
+        if over:
             return "", 0.0, True, False, self._chat_info(episode)
         self._steps += 1
         parsed = read_action(action)
@@ -126,7 +127,10 @@ class MarketplaceChatEnv(ToolEnv[str, str]):
         news = [] if episode.over else self._news(episode)
         if len(texts) == 1 and not news:
             return texts[0]
-        answers = [{"name": call.tool or asked.name, "content": text} for call, asked, text in zip(submitted, action.calls, texts, strict=False)]
+        answers = [
+            {"name": call.tool or asked.name, "content": text}
+            for call, asked, text in zip(submitted, action.calls, texts, strict=False)
+        ]
         return json.dumps({"results": answers, "news": news} if news else {"results": answers})
 
     def _submit(self, episode: Episode, call: ToolCall) -> Call:

@@ -60,9 +60,8 @@ class MarketplaceEnv(ToolEnv[Observation, "int | np.integer[Any]"]):
             "needs": (MAX_NEEDS, len(NEED_FEATURES)),
             "resources": (len(RESOURCE_FEATURES),),
         }
-        self.observation_space = gym.spaces.Dict(
-            {name: gym.spaces.Box(-1e9, 1e9, shape, np.float32) for name, shape in shapes.items()}
-        )
+        boxes = {name: gym.spaces.Box(-1e9, 1e9, shape, np.float32) for name, shape in shapes.items()}
+        self.observation_space: gym.spaces.Space[Observation] = gym.spaces.Dict(boxes)  # type: ignore[assignment]
         self.action_space = gym.spaces.Discrete(largest + 2)
         self._templates: dict[int, tuple[NDArray[np.float32], NDArray[np.float32], NDArray[np.bool_]]] = {}
         self._scale = 10.0 / self.world.max_price
@@ -102,7 +101,8 @@ class MarketplaceEnv(ToolEnv[Observation, "int | np.integer[Any]"]):
 
     def step(self, action: int | np.integer[Any]) -> tuple[Observation, float, bool, bool, dict[str, Any]]:
         episode = self._playing()
-        if episode.over:
+        over = episode.over
+        if over:
             return self._observe(episode), 0.0, True, False, self._full_info(episode)
         self._steps += 1
         action = int(action)

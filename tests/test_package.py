@@ -5,13 +5,26 @@ from __future__ import annotations
 import ast
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
 
 ROOT = Path(__file__).parent.parent
 FLOORS = ["simulators", "envs", "agents", "experiments"]
-HEAVY = ("torch", "transformers", "trl", "ray", "sklearn", "plotly", "matplotlib", "pandas", "minari", "datasets", "stable_baselines3")
+HEAVY = (
+    "torch",
+    "transformers",
+    "trl",
+    "ray",
+    "sklearn",
+    "plotly",
+    "matplotlib",
+    "pandas",
+    "minari",
+    "datasets",
+    "stable_baselines3",
+)
 
 
 def imports_of(path: Path) -> list[str]:
@@ -37,6 +50,12 @@ def test_no_import_runs_up_the_floors(floor: str) -> None:
         if name.startswith(above)
     ]
     assert offending == []
+
+
+def test_every_folder_with_code_is_installed() -> None:
+    listed = set(tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]["packages"])
+    folders = {path.parent.relative_to(ROOT) for floor in FLOORS for path in (ROOT / floor).rglob("*.py")}
+    assert {".".join(("costgym", *folder.parts)) for folder in folders} | {"costgym"} == listed
 
 
 def test_importing_costgym_loads_nothing_heavy() -> None:
@@ -66,4 +85,3 @@ def test_files_are_short() -> None:
         if (count := len(path.read_text(encoding="utf-8").splitlines())) > 500
     ]
     assert long == []
-
