@@ -1,0 +1,1 @@
+"""Readers of published data folders: ToolBench, StableToolBench, AnyToolBench, MGToolBench and ToolDEER."""

@@ -141,7 +141,7 @@ def load_toolbench(
     documents: dict[Key, ApiDocument] = {}
     queries: list[Query] = []
     for subset, path in layout.queries.items():
-        read = _read_queries(path, subset, documents)
+        read = read_queries(path, subset, documents)
         queries += [query for query in _listed(read, layout, subset) if query.id not in dropped]
     if not queries:
         raise DataError(folder, f"no queries are left in {', '.join(layout.queries)}")
@@ -212,7 +212,7 @@ def _listed(queries: list[Query], layout: Layout, subset: str) -> list[Query]:
     return queries
 
 
-def _read_queries(path: Path, subset: str, documents: dict[Key, ApiDocument]) -> list[Query]:
+def read_queries(path: Path, subset: str, documents: dict[Key, ApiDocument]) -> list[Query]:
     queries = []
     seen: set[str] = set()
     for number, value in enumerate(read_records(path), 1):

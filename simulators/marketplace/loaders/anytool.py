@@ -1,0 +1,79 @@
+"""AnyToolBench: queries with the APIs that answer them, and no list of candidates.
+
+The candidates of a task are its own APIs and others of the file or of a tool folder, of the same categories first.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from ...draws import stable_generator
+from ...failures import PRESETS, FailureModel
+from ..market import Marketplace
+from .documents import ApiDocument, Key, Library, read_api, read_tool_folder
+from .names import standardize_category
+from .reading import Record, need_folder, read_records
+from .toolbench import Query, build, read_ids
+
+SUBSET = "anytoolbench"
+
+
+def load_anytool(
+    file: Path | str,
+    *,
+    seed: int = 0,
+    tools: Path | str | None = None,
+    unsolvable: Path | str | None = None,
+    candidates: int = 16,
+    failures: FailureModel | None = None,
+    fees: tuple[int, int] = (1, 10),
+    train_share: float = 0.5,
+) -> Marketplace:
+    """A marketplace from ``anytoolbench.json``.
+
+    Args:
+        file: list of records with `query`, `query_id` and `gt_api_list`.
+        seed: of what the file does not say, and of the candidates.
+        tools: folder of tool documents ``<category>/<tool>.json``, whose APIs are candidates too.
+        unsolvable: AnyTool's list of ids to leave out.
+        candidates: tools on offer in a task, at least its own.
+        failures, fees, train_share: as in `load_toolbench`.
+
+    Raises:
+        DataError: a file cannot be read or a record is malformed; names the record.
+    """
+    path = Path(file)
+    dropped = read_ids(Path(unsolvable)) if unsolvable is not None else frozenset()
+    documents: dict[Key, ApiDocument] = {}
+    wanted: list[tuple[Record, str, list[Key]]] = []
+    for number, value in enumerate(read_records(path), 1):
+        record = Record(value, path, f"record {number}")
+        keys: dict[Key, None] = {}
+        for api in record.objects("gt_api_list"):
+            key = (standardize_category(api.text("category_name")), api.text("tool_name"), api.text("api_name"))
+            keys[key] = None
+            if key not in documents:
+                documents[key] = read_api(api, key, api.text("api_description", required=False))
+        if not keys:
+            raise record.error("the list of APIs is empty", "gt_api_list")
+        identifier = record.identifier("query_id")
+        record.text("query")
+        if identifier not in dropped:
+            wanted.append((record, identifier, list(keys)))
+    if tools is not None:
+        folder = need_folder(Path(tools), "tool documents")
+        library = Library(folder, None)
+        documents = {key: library.complete(document) for key, document in documents.items()}
+        for tool in read_tool_folder(folder):
+            for document in tool.apis:
+                documents.setdefault(document.key, document)
+    everything = sorted(documents)
+    queries = []
+    for record, identifier, own in wanted:
+        near = {key[0] for key in own}
+        order = stable_generator(seed, "candidates", SUBSET, identifier).permutation(len(everything)).tolist()
+        others = [everything[index] for index in order if everything[index] not in own]
+        others.sort(key=lambda key: key[0] not in near)
+        offered = sorted(own + others[: max(0, candidates - len(own))])
+        queries.append(Query(identifier, SUBSET, record.text("query"), tuple(offered), tuple(own), False, ""))
+    return build(queries, documents, seed, failures or PRESETS["rapidapi-2024"], fees, train_share)
