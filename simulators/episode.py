@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Mapping, Sequence
-from math import log
 from typing import TYPE_CHECKING, Any
 
 import simpy
@@ -12,9 +11,9 @@ import simpy
 from .calls import CONNECTION_REFUSED_S, QUANTILES, Call, Enforcement, Notice, Slot, Usage
 from .draws import CONTENT, DURATION, KIND, Draws
 from .errors import EpisodeOver
-from .failures import Chain, start_chain
+from .failures import BurstTimes, Chain, start_chain
 from .ledger import Budget, Ledger
-from .messages import error_text
+from .messages import content
 from .status import Status
 from .tasks import Grade, Task, arguments_match, fact_in, normalise
 
@@ -79,7 +78,8 @@ class Episode:
         self._reserved = 0.0
         self._gpu_used = 0.0
         self._deadline = budget.seconds if enforcement != "record" else None
-        self.bursts: list[tuple[float, float]] = []
+        outages = world.failures.bursts
+        self.bursts = None if outages is None else BurstTimes(outages, self._draws, count)
         if world.events is not None:
             for notice in world.events(self.task, self.slots):
                 event = self.clock.timeout(notice.at_s, notice)
@@ -257,7 +257,7 @@ class Episode:
                 self._draws, spec.index, spec.reliability, world.failures, world.kinds
             )
         works = chain.ok(call.k)
-        if self.world.failures.bursts is not None and self._in_burst(at_s):
+        if self.bursts is not None and self.bursts.cover(at_s):
             return Status.OUTAGE
         if not works:
             return chain.failure(call.k)
@@ -276,16 +276,6 @@ class Episode:
                     call.need = need
                 return Status.OK
         return Status.WRONG_ARGUMENTS if row[CONTENT] < 0.5 else Status.NO_DATA
-
-    def _in_burst(self, at_s: float) -> bool:
-        """Bursts come and go by the world slot's own uniforms: exponential gaps and lengths, in order."""
-        bursts, model = self.bursts, self.world.failures.bursts
-        assert model is not None
-        while not bursts or bursts[-1][1] <= at_s:
-            row = self._draws.at(len(bursts), len(self.slots))
-            begin = (bursts[-1][1] if bursts else 0.0) - model.every_s * log(1.0 - row[DURATION])
-            bursts.append((begin, begin - model.lasts_s * log(1.0 - row[CONTENT])))
-        return any(begin <= at_s < end for begin, end in bursts)
 
     def _complete(self, event: simpy.Event) -> None:
         call: Call = event.value
@@ -470,19 +460,7 @@ class Episode:
 
     def content(self, call: Call) -> str:
         """What the agent reads of a call that has ended: the answer, or an error in words."""
-        tool = self.world.catalog[self.slots[call.slot].number] if call.slot >= 0 else None
-        if call.status is Status.OK:
-            if call.answer is None and tool is not None:
-                need = self.slots[call.slot].need
-                arguments = call.arguments or (self.needs[need].arguments if need >= 0 else None) or {}
-                call.answer = self.world.answers.answer(tool, arguments, self.task)
-            return call.answer or "{}"
-        if call.status is Status.IRRELEVANT and tool is not None:
-            luck = self._draws.at(call.k, call.slot)[CONTENT]
-            return self.world.answers.irrelevant(tool, call.arguments or {}, self.task, luck)
-        if call.status in (Status.EMPTY, Status.NO_DATA):
-            return "{}"
-        return error_text(call)
+        return content(self, call)
 
     def remaining(self) -> dict[str, float]:
         """What is left of each limited resource; negative once it is overspent."""

@@ -12,12 +12,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from math import log
 from typing import Annotated
 
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field
 
-from .draws import KIND, OUTCOME, Draws, stable_generator
+from .draws import CONTENT, DURATION, KIND, OUTCOME, Draws, stable_generator
 from .status import Status
 
 ALIVE, DEGRADED, DEAD = range(3)
@@ -227,3 +228,28 @@ def start_chain(
     state = ALIVE if row[OUTCOME] < alive else DEGRADED if row[OUTCOME] < alive + degraded else DEAD
     chances = (1.0 - model.slip, 0.5, model.slip)
     return Chain(draws, slot, chances, model.persistence, model.sticky, kinds, state, pick(kinds, row[KIND]))
+
+
+@dataclass(slots=True)
+class BurstTimes:
+    """When the platform is down in an episode: exponential gaps and lengths, by the world slot's own uniforms.
+
+    Attributes:
+        model: how often and how long.
+        draws, slot: where the uniforms come from.
+        spans: begin and end of the bursts known so far, seconds, ascending.
+    """
+
+    model: Bursts
+    draws: Draws
+    slot: int
+    spans: list[tuple[float, float]] = field(default_factory=list)
+
+    def cover(self, at_s: float) -> bool:
+        """Whether a call that starts then falls into a burst."""
+        spans, model = self.spans, self.model
+        while not spans or spans[-1][1] <= at_s:
+            row = self.draws.at(len(spans), self.slot)
+            begin = (spans[-1][1] if spans else 0.0) - model.every_s * log(1.0 - row[DURATION])
+            spans.append((begin, begin - model.lasts_s * log(1.0 - row[CONTENT])))
+        return any(begin <= at_s < end for begin, end in spans)

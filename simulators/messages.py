@@ -1,14 +1,16 @@
-"""The words in which the world tells an agent that a call went wrong."""
+"""What an agent reads of a call: the answer, or the words in which the world tells that it went wrong."""
 
 from __future__ import annotations
 
 import json
 from typing import TYPE_CHECKING
 
+from .draws import CONTENT
 from .status import Status
 
 if TYPE_CHECKING:
     from .calls import Call
+    from .episode import Episode
 
 _TEXTS = {
     Status.UNKNOWN_TOOL: "there is no function of this name",
@@ -38,3 +40,20 @@ def error_text(call: Call) -> str:
     if call.status is Status.RATE_LIMITED:
         body["retry_after_s"] = round(call.retry_after_s, 3)
     return json.dumps(body)
+
+
+def content(episode: Episode, call: Call) -> str:
+    """What the agent reads of a call that has ended: the answer, or an error in words."""
+    tool = episode.world.catalog[episode.slots[call.slot].number] if call.slot >= 0 else None
+    if call.status is Status.OK:
+        if call.answer is None and tool is not None:
+            need = episode.slots[call.slot].need
+            arguments = call.arguments or (episode.needs[need].arguments if need >= 0 else None) or {}
+            call.answer = episode.world.answers.answer(tool, arguments, episode.task)
+        return call.answer or "{}"
+    if call.status is Status.IRRELEVANT and tool is not None:
+        luck = episode._draws.at(call.k, call.slot)[CONTENT]
+        return episode.world.answers.irrelevant(tool, call.arguments or {}, episode.task, luck)
+    if call.status in (Status.EMPTY, Status.NO_DATA):
+        return "{}"
+    return error_text(call)

@@ -274,9 +274,9 @@ def test_calls_that_start_in_a_burst_fail_and_others_do_not():
     episode = play(tool("a", latency_s=0.25), failures=failures)
     for _ in range(200):
         episode.call(0)
-    assert len(episode.bursts) >= 3
+    assert len(episode.bursts.spans) >= 3
     for call in episode.calls:
-        inside = any(begin <= call.started_s < end for begin, end in episode.bursts)
+        inside = any(begin <= call.started_s < end for begin, end in episode.bursts.spans)
         assert (call.status is Status.OUTAGE) == inside
     assert {call.status for call in episode.calls} == {Status.OK, Status.OUTAGE}
 
@@ -288,9 +288,9 @@ def test_bursts_are_the_same_whatever_the_agent_does():
     for _ in range(60):
         first.call(0)
         second.call(1)
-    known = min(len(first.bursts), len(second.bursts))
+    known = min(len(first.bursts.spans), len(second.bursts.spans))
     assert known >= 2
-    assert first.bursts[:known] == second.bursts[:known]
+    assert first.bursts.spans[:known] == second.bursts.spans[:known]
 
 
 # -- rule 8: price --------------------------------------------------------------------------------------------------------
