@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
@@ -17,11 +18,14 @@ CONNECTION_REFUSED_S = 0.05
 """A refused connection is known at once."""
 
 
-@lru_cache(maxsize=64)
-def latency_factors(spread: float) -> tuple[float, ...]:
-    """Quantiles of a lognormal with median 1 at the midpoints of `QUANTILES` equal steps, ascending."""
-    normal = NormalDist()
-    return tuple(exp(spread * normal.inv_cdf((i + 0.5) / QUANTILES)) for i in range(QUANTILES))
+NORMAL_QUANTILES = tuple(NormalDist().inv_cdf((i + 0.5) / QUANTILES) for i in range(QUANTILES))
+"""Quantiles of the standard normal at the midpoints of `QUANTILES` equal steps, ascending."""
+
+
+@lru_cache(maxsize=4096)
+def latency_factors(spread: float) -> array[float]:
+    """Quantiles of a lognormal with median 1, at the steps of `NORMAL_QUANTILES`; one array for all tools of one spread."""
+    return array("d", [exp(spread * quantile) for quantile in NORMAL_QUANTILES])
 
 
 class Usage(NamedTuple):
@@ -63,7 +67,8 @@ class Slot:
     quote: float
     rate_per_s: float
     latency_s: float
-    factors: tuple[float, ...]
+    spread: float
+    factors: array[float]
     timeout_s: float
     cold_start_s: float
     keep_alive_s: float

@@ -111,6 +111,7 @@ class World:
                     quote=fee + rate * min(latency, profile.timeout_s),
                     rate_per_s=rate,
                     latency_s=latency,
+                    spread=profile.latency_spread,
                     factors=factors,
                     timeout_s=profile.timeout_s,
                     cold_start_s=profile.cold_start_s,
