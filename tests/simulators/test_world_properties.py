@@ -104,7 +104,8 @@ def act(episode: Episode, action: tuple[str, float]) -> None:
 
 
 def begin(setting) -> Episode:
-    return WORLDS[setting["kind"]].episode(setting["number"], setting["seed"], Budget(**setting["budget"]), setting["enforcement"])
+    budget = Budget(**setting["budget"])
+    return WORLDS[setting["kind"]].episode(setting["number"], setting["seed"], budget, setting["enforcement"])
 
 
 @settings(max_examples=150, deadline=None)

@@ -1,0 +1,115 @@
+"""Policies without learning or language: random, cheapest first, and greedy for the best advertised value.
+
+They read the numeric view's observation and mask, nothing hidden.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+from numpy.typing import NDArray
+
+from ..envs.marketplace import MAX_NEEDS, NEED_FEATURES, RESOURCE_FEATURES, TOOL_FEATURES, MarketplaceEnv
+from ..simulators.errors import ConfigError
+from .base import NUMERIC, Agent
+
+_PRICE, _SUCCESS = TOOL_FEATURES.index("price"), TOOL_FEATURES.index("success")
+_NEED = TOOL_FEATURES.index("need_1")
+_WANTED, _KNOWN, _READY = (NEED_FEATURES.index(name) for name in ("wanted", "known", "ready"))
+_RUNNING = RESOURCE_FEATURES.index("in_flight")
+_ROUNDING = 1e-5
+"""Prices in an observation are float32."""
+
+
+def numeric_env(env: gym.Env[Any, Any], agent: str) -> MarketplaceEnv:
+    """The numeric view under an agent's wrappers.
+
+    Raises:
+        ConfigError: the agent was put into another environment.
+    """
+    unwrapped = env.unwrapped
+    if not isinstance(unwrapped, MarketplaceEnv):
+        raise ConfigError(f"agent {agent}", f"expected an environment {NUMERIC}, got {type(unwrapped).__name__}")
+    return unwrapped
+
+
+class RandomAgent(Agent):
+    """Any action that the mask allows, each as likely."""
+
+    name = "random"
+    env_id = NUMERIC
+
+    def reset(self, env: gym.Env[Any, Any], observation: Any, info: dict[str, Any], seed: int) -> None:
+        self._generator = np.random.Generator(np.random.Philox(seed))
+
+    def act(self, observation: Any, info: dict[str, Any]) -> int:
+        allowed = np.flatnonzero(info["action_mask"])
+        return int(allowed[self._generator.integers(len(allowed))])
+
+
+class OrderedAgent(Agent):
+    """Meets one need after the other, calling the tools that serve it in a fixed order of preference, one at a time.
+
+    It finishes when every fact is known, or when no tool that may be called fits what is left of the budget.
+
+    Args:
+        tries: calls of one tool for one need before it is given up.
+    """
+
+    env_id = NUMERIC
+
+    def __init__(self, tries: int = 2) -> None:
+        if isinstance(tries, bool) or not isinstance(tries, int) or tries < 1:
+            raise ConfigError("tries", f"expected a positive whole number, got {tries!r}")
+        self.tries = tries
+
+    def reset(self, env: gym.Env[Any, Any], observation: Any, info: dict[str, Any], seed: int) -> None:
+        view = numeric_env(env, self.name)
+        self._wait, self._finish = view.wait_action, view.finish_action
+        self._unit = view.world.max_price / 10.0
+        self._made = np.zeros(view.max_tools, np.int64)
+
+    def act(self, observation: dict[str, NDArray[np.float32]], info: dict[str, Any]) -> int:
+        tools, needs, resources = observation["tools"], observation["needs"], observation["resources"]
+        mask = info["action_mask"]
+        if resources[_RUNNING] > 0 and mask[self._wait]:
+            return self._wait
+        prices = tools[:, _PRICE].astype(np.float64) * self._unit
+        allowed = mask[: len(tools)] & (self._made < self.tries)
+        allowed &= prices <= info["budget_remaining_price"] + _ROUNDING * prices
+        if info["budget_remaining_calls"] < 1:
+            allowed[:] = False
+        for need in range(MAX_NEEDS):
+            if needs[need, _WANTED] == 0 or needs[need, _KNOWN] > 0 or needs[need, _READY] == 0:
+                continue
+            serving = np.flatnonzero(allowed & (tools[:, _NEED + need] > 0))
+            if len(serving):
+                scores = self._scores(prices[serving], tools[serving, _SUCCESS].astype(np.float64))
+                chosen = int(serving[np.argmin(scores)])
+                self._made[chosen] += 1
+                return chosen
+        return self._finish
+
+    def _scores(self, prices: NDArray[np.float64], success: NDArray[np.float64]) -> NDArray[np.float64]:
+        """How little each tool is preferred; the lowest is called, the first of equals."""
+        raise NotImplementedError
+
+
+class CheapestAgent(OrderedAgent):
+    """The cheapest tool that serves the first open need; after `tries` failures the next cheapest."""
+
+    name = "cheapest"
+
+    def _scores(self, prices: NDArray[np.float64], success: NDArray[np.float64]) -> NDArray[np.float64]:
+        return prices
+
+
+class GreedyAgent(OrderedAgent):
+    """The best advertised value: the tool with the most advertised success per price."""
+
+    name = "greedy"
+
+    def _scores(self, prices: NDArray[np.float64], success: NDArray[np.float64]) -> NDArray[np.float64]:
+        return -success / np.maximum(prices, 1e-9)

@@ -1,0 +1,72 @@
+"""Policies that know what no agent can: the episode's luck, or the tools' true reliabilities. Bounds, not competitors."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import gymnasium as gym
+
+from ..simulators.informed import InformedPolicy, informed_policy
+from ..simulators.oracle import WAIT, optimum
+from ..simulators.status import Status
+from .base import NUMERIC, Agent
+from .classic import numeric_env
+
+
+class OracleAgent(Agent):
+    """Plays the optimum of the episode: it knows how every call will end."""
+
+    name = "oracle"
+    env_id = NUMERIC
+
+    def reset(self, env: gym.Env[Any, Any], observation: Any, info: dict[str, Any], seed: int) -> None:
+        view = numeric_env(env, self.name)
+        episode = view._playing()
+        self.optimum = optimum(
+            view.world, episode.number, episode.seed, episode.budget, view.grading, episode.enforcement, patient=False
+        )
+        wait, finish = view.wait_action, view.finish_action
+        fits = len(self.optimum.actions) < view.max_steps
+        actions = [wait if action == WAIT else int(action) for action in self.optimum.actions] if fits else []
+        self._actions = iter([*actions, finish])
+        self._finish = finish
+
+    def act(self, observation: Any, info: dict[str, Any]) -> int:
+        return next(self._actions, self._finish)
+
+
+class InformedOracleAgent(Agent):
+    """Knows the reliabilities of the tools, not the episode's luck: what perfect experience would be worth."""
+
+    name = "oracle-informed"
+    env_id = NUMERIC
+
+    def reset(self, env: gym.Env[Any, Any], observation: Any, info: dict[str, Any], seed: int) -> None:
+        self._view = numeric_env(env, self.name)
+        self._episode = self._view._playing()
+        self._policy: InformedPolicy = informed_policy(self._view.world, self._episode.number)
+        self._seen = 0
+        self._shut = [False] * len(self._episode.slots)
+
+    def act(self, observation: Any, info: dict[str, Any]) -> int:
+        episode, view = self._episode, self._view
+        if episode.in_flight or (episode._done and info["action_mask"][view.wait_action]):
+            return view.wait_action
+        self._learn()
+        left = info["budget_remaining_price"]
+        if all(episode.known) or info["budget_remaining_calls"] < 1:
+            return view.finish_action
+        prices = [episode.quote(slot.index) for slot in episode.slots]
+        shut = [closed or slot in episode.banned for slot, closed in enumerate(self._shut)]
+        chosen = self._policy.choose(episode.known, prices, left, shut)
+        return view.finish_action if chosen is None else chosen
+
+    def _learn(self) -> None:
+        """Take in the calls that have ended. An outage says nothing about a tool; a refusal for its limits shuts it for good."""
+        calls = self._episode.calls
+        for call in calls[self._seen :]:
+            if call.status in (Status.RATE_LIMITED, Status.QUOTA_EXCEEDED):
+                self._shut[call.slot] = True
+            elif call.k and call.status is not Status.OUTAGE:
+                self._policy.learn(call.slot, call.status in (Status.OK, Status.WRONG_ARGUMENTS, Status.NO_DATA))
+        self._seen = len(calls)
