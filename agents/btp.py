@@ -144,9 +144,7 @@ def frequency_cap(
     return int(_ROUND[settings.rounding](float(weights @ uses) / float(weights.sum())))
 
 
-def plan_tool_usage(
-    costs: Sequence[float], values: Sequence[float], frequency_caps: Sequence[int], budget: float
-) -> list[int]:
+def plan_tool_usage(costs: Sequence[float], values: Sequence[float], frequency_caps: Sequence[int], budget: float) -> list[int]:
     """The most valuable plan within a budget: how often to use each tool.
 
     A bounded knapsack by dynamic programming. Of equally valuable plans it takes the cheapest, and among those prefers not
@@ -179,7 +177,11 @@ def plan_tool_usage(
                 raise ConfigError("plan_tool_usage", f"{name}: expected a number of at least 0, got {number!r}")
     if budget < 0:
         return [0] * count
-    units, size = _whole_units(costs, frequency_caps, budget)
+    within = [cost <= budget and value > 0.0 for cost, value in zip(costs, values, strict=True)]
+    most = sum(cost * cap for cost, cap, fits in zip(costs, frequency_caps, within, strict=True) if fits)
+    if most <= budget:
+        return [int(cap) if fits else 0 for cap, fits in zip(frequency_caps, within, strict=True)]
+    units, size = _whole_units(costs, budget)
     plan = [0] * count
     best = np.zeros(size + 1)  # best[j]: value of the best plan of the items so far within j units
     taken: list[tuple[int, np.ndarray]] = []
@@ -203,12 +205,10 @@ def plan_tool_usage(
     return plan
 
 
-def _whole_units(costs: Sequence[float], caps: Sequence[int], budget: float) -> tuple[list[int], int]:
+def _whole_units(costs: Sequence[float], budget: float) -> tuple[list[int], int]:
     """Costs and budget as whole units; a cost beyond the budget becomes more than the budget."""
-    most = sum(cost * cap for cost, cap in zip(costs, caps, strict=True) if math.isfinite(cost) and cost <= budget)
-    reach = min(budget, most)  # more than all uses together cost is never spent
-    whole = reach <= MAX_UNITS and all(float(cost).is_integer() for cost in costs if cost <= budget)
-    scale = 1.0 if whole or reach <= 0 else MAX_UNITS / reach
+    whole = budget <= MAX_UNITS and all(float(cost).is_integer() for cost in costs if cost <= budget)
+    scale = 1.0 if whole else MAX_UNITS / budget
     # a cost that lies on a unit but for rounding noise stays on it; the noise is far below any price
-    size = math.floor(reach * scale + 1e-9)
+    size = math.floor(budget * scale + 1e-9)
     return [math.ceil(cost * scale - 1e-9) if cost <= budget else size + 1 for cost in costs], size

@@ -11,9 +11,12 @@ import numpy.typing as npt
 
 DIMENSIONS = 256
 _WORDS = re.compile(r"[a-z0-9]+")
-_COMMON = frozenset(
-    ["a", "an", "and", "are", "as", "at", "be", "by", "can", "could", "do", "find", "for", "from", "get", "give", "i", "in", "is", "it", "let", "like", "look", "me", "my", "name", "of", "on", "or", "out", "please", "some", "tell", "that", "the", "then", "this", "to", "up", "use", "using", "want", "what", "which", "who", "with", "would", "you", "your", "know", "need", "am", "also"]
-)
+_COMMON = frozenset((
+    "a", "also", "am", "an", "and", "are", "as", "at", "be", "by", "can", "could", "do", "find", "for", "from", "get",
+    "give", "i", "in", "is", "it", "know", "let", "like", "look", "me", "my", "name", "need", "of", "on", "or", "out",
+    "please", "some", "tell", "that", "the", "then", "this", "to", "up", "use", "using", "want", "what", "which", "who",
+    "with", "would", "you", "your",
+))  # fmt: skip
 
 
 @lru_cache(maxsize=4096)

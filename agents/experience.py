@@ -100,7 +100,7 @@ class Experience:
                 for name, flags in past.uses.items():
                     rows.setdefault(name, []).append((embed(past.query), flags, past.test))
             self._records = {
-                name: ToolRecord(np.stack([row[0] for row in found]), tuple(row[1] for row in found), tuple(r[2] for r in found))
+                name: ToolRecord(np.stack([r[0] for r in found]), tuple(r[1] for r in found), tuple(r[2] for r in found))
                 for name, found in rows.items()
             }
         return self._records

@@ -45,9 +45,7 @@ class LlmAgent(Agent):
     def reset(self, env: gym.Env[Any, Any], observation: Any, info: dict[str, Any], seed: int) -> None:
         self._model.reset(env, seed)
         functions = self._documentation(env.unwrapped)
-        self.session = Session(
-            env, self._model, self._access, functions, str(observation), info, self._strategy.text_is_answer
-        )
+        self.session = Session(env, self._model, self._access, functions, str(observation), info, self._strategy.text_is_answer)
         self._play = self.session.run(self._strategy)
         self._begun = False
 

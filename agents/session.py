@@ -16,8 +16,8 @@ import gymnasium as gym
 from ..envs.actions import FINISH as FINISH_NAME
 from ..envs.actions import encode_action
 from ..envs.chat import MAX_ACTION
+from ..simulators.calls import Usage
 from ..simulators.status import Status
-from ..simulators.world import Usage
 from .models.base import (
     ACT,
     ASSISTANT,
@@ -182,7 +182,7 @@ class Session:
 
     def exhausted(self) -> bool:
         """Nothing is left to call."""
-        return any([part.exhausted() for part in self.access])
+        return any(part.exhausted() for part in self.access)
 
     def _instructions(self, purpose: str) -> Message:
         if purpose == SUMMARISE:
@@ -316,10 +316,8 @@ def _write(documents: list[dict[str, Any]], usage: Usage) -> str:
     except (ValueError, TypeError, RecursionError):
         text = ""
     if not text or len(text) > MAX_ACTION:
-        broken = [
-            {"name": str(d["name"])[:80] or "?", "refuse": Status.MALFORMED.label, "reason": "the call cannot be read or is too long"}
-            for d in documents
-        ]
+        why = {"refuse": Status.MALFORMED.label, "reason": "the call cannot be read or is too long"}
+        broken = [{"name": str(d["name"])[:80] or "?", **why} for d in documents]
         action = broken[0] if len(broken) == 1 else {"calls": broken}
         text = json.dumps({**action, "usage": usage._asdict()})
     return text
@@ -338,5 +336,3 @@ def _split(observation: str, count: int) -> tuple[list[str], list[str]]:
             return [str(r["content"]) for r in results], [str(n) for n in news]
     # cut short by the environment: the first result holds what came through
     return [observation] + [""] * (count - 1), []
-
-

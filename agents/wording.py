@@ -17,7 +17,8 @@ REMOVED = "These functions may not be called any more: "
 NEWS = "News: "
 TRIED = "From here these steps were tried already; do something different: "
 PLAN = (
-    "Before you act, write a plan: a JSON object with one key, plan, whose value is the list of function names to call, in order."
+    "Before you act, write a plan: a JSON object with one key, plan, whose value is the list of the names of the functions to "
+    "call, in order."
 )
 VOTE = "Which of the two steps brings the answer closer? Compare them, then end your reply with the letter A or B."
 STEP_A, STEP_B = "Step A: ", "\nStep B: "

@@ -66,9 +66,7 @@ class Btp(ToolAccess):
         """Tools that may be called now."""
         quotes, remaining = self._session.env.quotes(), self._remaining() + 1e-9
         return {
-            name
-            for name in self._names
-            if self.left[name] > 0 and name not in self.blacklist and quotes[name] <= remaining
+            name for name in self._names if self.left[name] > 0 and name not in self.blacklist and quotes[name] <= remaining
         }
 
     def functions(self, offered: Sequence[Function]) -> Sequence[Function]:

@@ -20,6 +20,7 @@ from .base import Refusal, ToolAccess
 
 REGISTER = "tool_register"
 MAX_DESCRIPTION = 256
+MAX_NAMES = 64
 
 _ONE = Function(
     REGISTER,
@@ -59,6 +60,8 @@ class EcoAct(ToolAccess):
         self._candidates = {function.name: function for function in session.candidates}
         self._offered: list[Function] = list(session.candidates)
         self.registered: dict[str, None] = {}
+        self._session = session
+        self._last_reply = -1
 
     def functions(self, offered: Sequence[Function]) -> Sequence[Function]:
         self._offered = list(offered)
@@ -89,7 +92,10 @@ class EcoAct(ToolAccess):
         names = wanted if self.several else [wanted]
         if not isinstance(names, list) or not names or not all(isinstance(name, str) for name in names):
             return _problem("expected a list of function names" if self.several else "expected the name of one function")
-        answers = [self._register(name) for name in names[: len(self._candidates)]]
+        if not self.several and self._last_reply == self._session.queries:
+            return _problem("one registration per step")
+        self._last_reply = self._session.queries
+        answers = [self._register(name) for name in names[:MAX_NAMES]]
         return answers[0] if len(answers) == 1 else json.dumps({"registered": [json.loads(answer) for answer in answers]})
 
     def _register(self, name: str) -> str:
@@ -97,7 +103,8 @@ class EcoAct(ToolAccess):
             return _problem(f"there is no function named {name[:80]!r} to register")
         known = name in self.registered
         self.registered[name] = None
-        return json.dumps({"registered": name, "note": "it was registered already" if known else "its documentation is shown now"})
+        note = "it was registered already" if known else "its documentation is shown now"
+        return json.dumps({"registered": name, "note": note})
 
 
 def _problem(text: str) -> str:

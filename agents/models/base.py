@@ -13,8 +13,8 @@ from typing import Any, NamedTuple, Protocol
 import gymnasium as gym
 
 from ...envs.actions import count_tokens
+from ...simulators.calls import Usage
 from ...simulators.tools import Tool
-from ...simulators.world import Usage
 
 SYSTEM, USER, ASSISTANT, TOOL = "system", "user", "assistant", "tool"
 ACT, VOTE, PLAN, SUMMARISE = "act", "vote", "plan", "summarise"

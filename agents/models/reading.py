@@ -210,9 +210,7 @@ def plausible(tool: Tool, near: Mapping[str, Any] | None, luck: float) -> dict[s
     """Arguments that fit a schema and say something likely: the query's own values where the names agree."""
     properties = tool.parameters.get("properties", {})
     required = tool.parameters.get("required", [])
-    return {
-        name: near[name] if near and name in near else _value(properties.get(name, {}), luck) for name in required
-    }
+    return {name: near[name] if near and name in near else _value(properties.get(name, {}), luck) for name in required}
 
 
 def _value(schema: Any, luck: float) -> Any:

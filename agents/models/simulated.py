@@ -236,10 +236,8 @@ class Simulated:
         first, _, second = steps.partition(wording.STEP_B)
         known = self._reader.facts_in_history(messages[:-1])
         scores = [len(self._reader.facts_in(text) - known) - (text.count('"error"') > 0) for text in (first, second)]
-        if scores[0] == scores[1]:
-            better = self._chance(0.5)
-        else:
-            better = (scores[0] > scores[1]) != self._chance(self.rates.wrong_vote)
+        sees = self._chance(1.0 - self.rates.wrong_vote)
+        better = (scores[0] > scores[1]) == sees if scores[0] != scores[1] else self._chance(0.5)
         return f"The one step shows more of what was asked for. {'A' if better else 'B'}"
 
     # -- chance ----------------------------------------------------------------------------------------------------------
