@@ -80,6 +80,7 @@ class Offers:
             "G2": [_place(name, own) for name, own in categories.items()],
             "G3": [_place("", offered)],
         }
+        self._across = [(head, tail) for head, tail in self._places["G3"][0][2] if head.category != tail.category]
         self._eligible: dict[tuple[str, int, bool], list[Place]] = {}
 
     def places(self, group: str, needs: int, chained: bool) -> list[Place]:
@@ -100,6 +101,9 @@ class Offers:
         chained = chained and needs > 1
         places = self.places(group, needs, chained)
         name, own, pairs = places[luck.below(len(places))]
+        if group == "G3" and needs == 2:
+            pairs = self._across
+            chained = chained and bool(pairs)
         chosen: list[Capability] = list(pairs[luck.below(len(pairs))]) if chained else []
         while len(chosen) < needs:
             rest = [c for c in own if c not in chosen]
@@ -329,7 +333,7 @@ class LazyTaskSet(TaskSet):
     def most_candidates(self) -> int:
         """The largest number of tools that a task can have on offer; known without writing the tasks."""
         wanted = self._writer.candidates
-        return wanted if isinstance(wanted, int) else wanted[1]
+        return min(wanted if isinstance(wanted, int) else wanted[1], len(self._writer.offers.catalog))
 
     def __iter__(self) -> Iterator[Task]:
         return (self[number] for number in range(self._count))
