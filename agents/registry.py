@@ -152,13 +152,16 @@ def make_model(name: str) -> LanguageModel:
 
 
 def _classic(name: str) -> Agent:
-    if name.startswith("oracle"):
-        from .oracle import OracleAgent
-
-        return OracleAgent(informed=name == "oracle-informed")
     from .classic import CheapestAgent, GreedyAgent, RandomAgent
+    from .oracle import InformedOracleAgent, OracleAgent
 
-    found: dict[str, Callable[[], Agent]] = {"random": RandomAgent, "cheapest": CheapestAgent, "greedy": GreedyAgent}
+    found: dict[str, Callable[[], Agent]] = {
+        "random": RandomAgent,
+        "cheapest": CheapestAgent,
+        "greedy": GreedyAgent,
+        "oracle": OracleAgent,
+        "oracle-informed": InformedOracleAgent,
+    }
     return found[name]()
 
 
