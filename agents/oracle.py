@@ -62,7 +62,7 @@ class InformedOracleAgent(Agent):
         return view.finish_action if chosen is None else chosen
 
     def _learn(self) -> None:
-        """Take in the calls that have ended. An outage says nothing about a tool; a refusal for its limits shuts it for good."""
+        """Take in the calls that have ended. An outage tells nothing of a tool; a refusal for its limits shuts it."""
         calls = self._episode.calls
         for call in calls[self._seen :]:
             if call.status in (Status.RATE_LIMITED, Status.QUOTA_EXCEEDED):

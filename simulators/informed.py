@@ -1,8 +1,9 @@
 """What one would do who knows how reliable the tools are, but not the episode's luck.
 
-Each tool's latent state (alive, degraded, dead) has a belief that starts from its reliability and is updated by Bayes' rule after every
-call. Among the tools that serve a need the one with the lowest ``price / P(next call works)`` is called. A failure only ever
-lowers the chance of a tool's next call, so this one-step index is its Gittins index, and calling by it has the least expected cost.
+Each tool's latent state (alive, degraded, dead) has a belief that starts from its reliability and is updated by Bayes' rule
+after every call. Among the tools that serve a need the one with the lowest ``price / P(next call works)`` is called. A failure
+only ever lowers the chance of a tool's next call, so this one-step index is its Gittins index, and calling by it has the least
+expected cost for one need.
 """
 
 from __future__ import annotations
@@ -49,8 +50,8 @@ class Belief:
 class InformedPolicy:
     """Chooses the next call of one episode.
 
-    Needs that are ready are tried in rising order of expected price over the chance that they cannot be had: what will probably fail is
-    found out before money is spent on the rest. It gives up where a need has no tool left that is worth its price.
+    Needs that are ready are tried in rising order of expected price over the chance that they cannot be had: what will probably
+    fail is found out before money is spent on the rest. It gives up where a need has no tool left that is worth its price.
 
     Args:
         world: whose reliabilities and failure model are known.

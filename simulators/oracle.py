@@ -3,7 +3,7 @@
 All chance is fixed by seed and task, so the outcome of a tool's k-th call can be read before it is made. Each tool serves one
 need, hence a need costs the cheapest (tool, number of calls until the first that works), and a plan the sum over its needs.
 That sum is a lower bound whatever happens in time: bursts, bans, rate limits and rising prices only add to it. The plan is
-played on a real episode; where it attains the bound it is the optimum. Else a best-first search over forks looks for a better one.
+played on a real episode; where it attains the bound it is the optimum. Else a best-first search over forks looks for another.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Optimum:
 
     Attributes:
         plan: slots in the order of their calls, repeats for the tries that are bound to fail.
-        actions: the same with the waits between them: a slot, `WAIT`, or a negative number below -1 for ``-1 - seconds`` to let pass.
+        actions: the same with the waits between them: a slot, `WAIT`, or ``-1 - seconds`` to let seconds pass.
         price, seconds: what the plan costs.
         feasible: every need is met within the budget.
         exact: no policy does better; otherwise `quality` is an upper bound and the plan is the best one found.
@@ -80,8 +80,8 @@ def optimum(
 ) -> Optimum:
     """The best plan under an episode's realised luck.
 
-    Wanted, in this order: a pass under the ranking grading within the budget; failing that, under strict grading, a judge's pass; a low
-    price. A plan that costs more Quality of Plan than its pass brings is not worth it: then nothing is called.
+    Wanted, in this order: a pass under the ranking grading within the budget; failing that, under strict grading, a judge's
+    pass; a low price. A plan that costs more Quality of Plan than its pass brings is not worth it: then nothing is called.
 
     Args:
         world, task_number, seed: which episode.
@@ -215,8 +215,7 @@ class _Solver:
         best: tuple[float, list[Option]] | None = None
         if missing == count - sum(known):
             chosen = [options[need] for need in open_needs]
-            best = (sum(option.price for option in chosen if option), [option for option in chosen if option])
-            return best
+            return sum(option.price for option in chosen if option), [option for option in chosen if option]
         for mask in range(1 << len(open_needs)):
             if mask.bit_count() != missing:
                 continue

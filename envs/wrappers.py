@@ -1,0 +1,160 @@
+"""Wrappers for the ways in which learners want a priced environment."""
+
+from __future__ import annotations
+
+from typing import Any, SupportsFloat
+
+import gymnasium as gym
+import numpy as np
+from gymnasium.utils import RecordConstructorArgs
+from numpy.typing import NDArray
+
+from ..simulators.errors import ConfigError
+
+Info = dict[str, Any]
+
+
+class CostTuple(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
+    """Returns the cost beside the reward, as safety-gymnasium does: six values from `step`.
+
+    The cost is what `info["cost"]` says: the step's use of the resource that the environment was made to report.
+
+    >>> import costgym
+    >>> env = CostTuple(costgym.make("costgym/Marketplace-v0", cost="seconds"))
+    >>> observation, info = env.reset(seed=0)
+    >>> observation, reward, cost, terminated, truncated, info = env.step(0)
+    >>> cost
+    0.0
+    """
+
+    def __init__(self, env: gym.Env[Any, Any]) -> None:
+        RecordConstructorArgs.__init__(self)
+        gym.Wrapper.__init__(self, env)
+
+    def step(self, action: Any) -> tuple[Any, SupportsFloat, float, bool, bool, Info]:  # type: ignore[override]
+        observation, reward, terminated, truncated, info = self.env.step(action)
+        return observation, reward, float(info["cost"]), terminated, truncated, info
+
+
+class LagrangianReward(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
+    """Subtracts the priced constraint from the reward: ``reward - multiplier * cost``.
+
+    The multiplier may be set between episodes or steps, as dual ascent does. `info["reward"]` keeps the environment's own.
+
+    Args:
+        env: any environment whose `info` holds a cost.
+        multiplier: reward per unit of cost, at least 0.
+
+    Raises:
+        ConfigError: the multiplier is negative or not a finite number.
+
+    >>> import costgym
+    >>> env = LagrangianReward(costgym.make("costgym/Marketplace-v0"), multiplier=0.5)
+    >>> observation, info = env.reset(seed=0)
+    >>> env.multiplier = 0.25
+    >>> observation, reward, terminated, truncated, info = env.step(0)
+    >>> reward == info["reward"] - 0.25 * info["cost"]
+    True
+    """
+
+    def __init__(self, env: gym.Env[Any, Any], multiplier: float = 0.0) -> None:
+        RecordConstructorArgs.__init__(self, multiplier=multiplier)
+        gym.Wrapper.__init__(self, env)
+        self.multiplier = multiplier
+
+    @property
+    def multiplier(self) -> float:
+        """Reward per unit of cost."""
+        return self._multiplier
+
+    @multiplier.setter
+    def multiplier(self, value: float) -> None:
+        number = isinstance(value, int | float | np.floating | np.integer) and not isinstance(value, bool)
+        if not number or not np.isfinite(value) or value < 0:
+            raise ConfigError("multiplier", f"expected a finite number of at least 0, got {value!r}")
+        self._multiplier = float(value)
+
+    def step(self, action: Any) -> tuple[Any, SupportsFloat, bool, bool, Info]:
+        observation, reward, terminated, truncated, info = self.env.step(action)
+        info["reward"] = float(reward)
+        return observation, float(reward) - self._multiplier * float(info["cost"]), terminated, truncated, info
+
+
+class FlattenObservation(gym.ObservationWrapper[Any, Any, Any], RecordConstructorArgs):
+    """One float32 vector instead of a Dict of boxes; the parts stand in the order of the Dict's keys.
+
+    Args:
+        env: an environment whose observation space is a Dict of boxes.
+
+    Raises:
+        ConfigError: it is not.
+
+    >>> import costgym
+    >>> env = FlattenObservation(costgym.make("costgym/Marketplace-v0"))
+    >>> observation, info = env.reset(seed=0)
+    >>> observation.shape == env.observation_space.shape, observation.dtype.name
+    (True, 'float32')
+    """
+
+    def __init__(self, env: gym.Env[Any, Any]) -> None:
+        RecordConstructorArgs.__init__(self)
+        gym.ObservationWrapper.__init__(self, env)
+        space = env.observation_space
+        if not isinstance(space, gym.spaces.Dict):
+            raise ConfigError("FlattenObservation", f"expected a Dict of boxes as observation space, got {space}")
+        lows, highs, self._places = [], [], []
+        end = 0
+        for name, box in space.spaces.items():
+            if not isinstance(box, gym.spaces.Box):
+                raise ConfigError("FlattenObservation", f"expected a Box at {name!r}, got {box}")
+            begin, end = end, end + int(np.prod(box.shape))
+            self._places.append((name, slice(begin, end)))
+            lows.append(box.low.ravel())
+            highs.append(box.high.ravel())
+        low, high = np.concatenate(lows).astype(np.float32), np.concatenate(highs).astype(np.float32)
+        self._size = end
+        self.observation_space = gym.spaces.Box(low, high, (end,), np.float32)
+
+    def observation(self, observation: Any) -> NDArray[np.float32]:
+        vector = np.empty(self._size, np.float32)
+        for name, place in self._places:
+            vector[place] = observation[name].ravel()
+        return vector
+
+
+class MaskObservation(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
+    """Puts the action mask into the observation, as RLlib's masked models expect it: ``{"observations", "action_mask"}``.
+
+    Args:
+        env: an environment with discrete actions whose `info` holds an `action_mask`.
+
+    Raises:
+        ConfigError: its actions are not discrete.
+
+    >>> import costgym
+    >>> env = MaskObservation(FlattenObservation(costgym.make("costgym/Marketplace-v0")))
+    >>> observation, info = env.reset(seed=0)
+    >>> sorted(observation), observation["action_mask"].shape == (env.action_space.n,)
+    (['action_mask', 'observations'], True)
+    """
+
+    def __init__(self, env: gym.Env[Any, Any]) -> None:
+        RecordConstructorArgs.__init__(self)
+        gym.Wrapper.__init__(self, env)
+        actions = env.action_space
+        if not isinstance(actions, gym.spaces.Discrete):
+            raise ConfigError("MaskObservation", f"expected discrete actions, got {actions}")
+        mask = gym.spaces.Box(0, 1, (int(actions.n),), np.int8)
+        self.observation_space = gym.spaces.Dict({"action_mask": mask, "observations": env.observation_space})
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, Info]:
+        observation, info = self.env.reset(seed=seed, options=options)
+        return self._masked(observation, info), info
+
+    def step(self, action: Any) -> tuple[Any, SupportsFloat, bool, bool, Info]:
+        observation, reward, terminated, truncated, info = self.env.step(action)
+        return self._masked(observation, info), reward, terminated, truncated, info
+
+    @staticmethod
+    def _masked(observation: Any, info: Info) -> dict[str, Any]:
+        return {"action_mask": info["action_mask"].astype(np.int8), "observations": observation}
