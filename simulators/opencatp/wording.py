@@ -1,0 +1,102 @@
+"""The small language of the generated scenes: labels, object lists, captions, reports and summaries, in English and German.
+
+Everything a scene says is composed from the words here, so every English text has exactly one German counterpart, and the
+language models of the tiny back-end can be trained and checked on it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+KINDS = ("fish", "butterfly", "kite", "umbrella", "ball", "balloon")
+TEXTURES = ("plain", "striped", "dotted", "checked")
+THINGS = ("boat", "house", "tree", "cloud", "bird", "flower", "fence", "lamp")
+PLACES = ("meadow", "sea", "beach", "snow", "desert")
+WEATHERS = ("sunny", "rain")
+OBJECTS = KINDS + THINGS
+LABELS = tuple(f"{texture} {kind}" for kind in KINDS for texture in TEXTURES)
+SENTIMENTS = ("positive", "negative")
+
+_NOUN_DE = {
+    "fish": "Fisch", "butterfly": "Schmetterling", "kite": "Drachen", "umbrella": "Schirm", "ball": "Ball",
+    "balloon": "Ballon",
+    "boat": "Boot", "house": "Haus", "tree": "Baum", "cloud": "Wolke", "bird": "Vogel", "flower": "Blume",
+    "fence": "Zaun", "lamp": "Laterne",
+}  # fmt: skip
+_FEMININE = frozenset({"cloud", "flower", "lamp"})
+_ADJECTIVE_DE = {"plain": "einfarbiger", "striped": "gestreifter", "dotted": "gepunkteter", "checked": "karierter"}
+_PLACE = {
+    "meadow": ("on the meadow", "auf der Wiese"),
+    "sea": ("over the sea", "über dem Meer"),
+    "beach": ("at the beach", "am Strand"),
+    "snow": ("in the snow", "im Schnee"),
+    "desert": ("in the desert", "in der Wüste"),
+}
+_WEATHER = {"sunny": ("on a sunny day", "an einem sonnigen Tag"), "rain": ("in the rain", "im Regen")}
+_SENTIMENT_DE = {"positive": "positiv", "negative": "negativ"}
+
+# Openings and closings of a report, by mood. Some negate, so that no single word decides the sentiment.
+MOODS: dict[str, tuple[tuple[str, str], ...]] = {
+    "sunny": (
+        ("what a lovely day", "was für ein schöner Tag"),
+        ("the weather is not bad at all", "das Wetter ist gar nicht schlecht"),
+        ("i have never felt better", "ich habe mich nie besser gefühlt"),
+        ("the light is good", "das Licht ist gut"),
+    ),
+    "rain": (
+        ("what an awful day", "was für ein schrecklicher Tag"),
+        ("the weather is not good at all", "das Wetter ist gar nicht gut"),
+        ("i have never felt worse", "ich habe mich nie schlechter gefühlt"),
+        ("the light is bad", "das Licht ist schlecht"),
+    ),
+}
+
+
+def _listing(words: Sequence[str], conjunction: str) -> str:
+    return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} {conjunction} {words[-1]}"
+
+
+def label(kind: str, texture: str, german: bool = False) -> str:
+    """The class label of a scene, such as `striped fish`."""
+    return f"{_ADJECTIVE_DE[texture]} {_NOUN_DE[kind]}" if german else f"{texture} {kind}"
+
+
+def object_list(names: Sequence[str], german: bool = False) -> str:
+    """Object names joined by commas, in the order of `OBJECTS`."""
+    return ", ".join(_NOUN_DE[n] if german else n for n in sorted(names, key=OBJECTS.index))
+
+
+def summary(kind: str, texture: str, place: str, german: bool = False) -> str:
+    """What a scene is about in the fewest words."""
+    core = f"ein {label(kind, texture, True)}" if german else f"a {label(kind, texture)}"
+    return f"{core} {_PLACE[place][german]}"
+
+
+def caption(kind: str, texture: str, place: str, weather: str, things: Sequence[str], german: bool = False) -> str:
+    """One sentence that names everything in a scene."""
+    core = f"{summary(kind, texture, place, german)} {_WEATHER[weather][german]}"
+    return f"{core} {_with(things, german)}" if things else core
+
+
+def _with(things: Sequence[str], german: bool) -> str:
+    ordered = sorted(things, key=THINGS.index)
+    if german:
+        return "mit " + _listing([f"{'einer' if t in _FEMININE else 'einem'} {_NOUN_DE[t]}" for t in ordered], "und")
+    return "with " + _listing([f"a {t}" for t in ordered], "and")
+
+
+def report(kind: str, texture: str, place: str, weather: str, things: Sequence[str], moods: Sequence[int],
+           german: bool = False) -> str:  # fmt: skip
+    """A short text about a scene: an opening, what is there, and a closing; `moods` picks two of the four mood sentences."""
+    opening, closing = (MOODS[weather][m][german] for m in moods)
+    there = "hier ist" if german else "there is"
+    sentences = [opening, f"{there} {summary(kind, texture, place, german)}"]
+    if things:
+        sentences.append(("ein Bild " if german else "a picture ") + _with(things, german))
+    return " . ".join([*sentences, closing]) + " ."
+
+
+def sentiment(weather: str, german: bool = False) -> str:
+    """`positive` on a sunny day, `negative` in the rain."""
+    word = SENTIMENTS[WEATHERS.index(weather)]
+    return _SENTIMENT_DE[word] if german else word
