@@ -270,7 +270,11 @@ def test_the_bytes_are_the_same_in_every_process():
     digests = set()
     for seed in ("0", "1", "random"):
         run = subprocess.run(
-            [sys.executable, "-c", DIGEST], env={**os.environ, "PYTHONHASHSEED": seed}, capture_output=True, text=True, check=True
+            [sys.executable, "-c", DIGEST],
+            env={**os.environ, "PYTHONHASHSEED": seed},
+            capture_output=True,
+            text=True,
+            check=True,
         )
         digests.add(run.stdout.strip())
     assert len(digests) == 1

@@ -17,6 +17,7 @@ from ...tasks import Task, normalise
 from ...tools import Tool
 from ..facts import make_fact
 from .documents import ApiDocument
+from .reading import clean
 
 MOST_LEAVES, MOST_MEMBERS, DEEPEST = 20, 2, 8
 _ERROR_WORDS = frozenset(
@@ -98,7 +99,7 @@ class Mould:
 
     def fill(self, arguments: Mapping[str, Any], luck: Callable[[], int], fact: str | int | float) -> str:
         """The JSON text for these arguments with the fact in its place."""
-        echoes = {name.lower(): value for name, value in arguments.items() if _plain(value)}
+        echoes = {clean(name).lower(): _printable(value) for name, value in arguments.items() if _plain(value)}
         document = _fill(self.shape, "", echoes, luck)
         target = document
         for step in self.place[:-1]:
@@ -113,6 +114,10 @@ def _plain(value: Any) -> bool:
     return isinstance(value, bool) or (isinstance(value, int | float) and -1e15 < value < 1e15)
 
 
+def _printable(value: Any) -> Any:
+    return clean(value) if isinstance(value, str) else value
+
+
 def _shape(response: Any, typed: bool, left: list[int], depth: int) -> Any:
     """The response as a shape; None where nothing is left to show. `left` counts down the leaves."""
     if depth > DEEPEST:
@@ -123,7 +128,7 @@ def _shape(response: Any, typed: bool, left: list[int], depth: int) -> Any:
             if key != "_list_length" and left[0] > 0:
                 member = _shape(value, typed, left, depth + 1)
                 if member is not None:
-                    members[str(key)[:80]] = member
+                    members[clean(key[:80])] = member
         return members or None
     if isinstance(response, list):
         shapes = [_shape(value, typed, left, depth + 1) for value in response[:MOST_MEMBERS] if left[0] > 0]
@@ -133,7 +138,7 @@ def _shape(response: Any, typed: bool, left: list[int], depth: int) -> Any:
     if not typed:
         kind = "bool" if isinstance(response, bool) else type(response).__name__
         if kind == "str":
-            return ("str", response[:160]) if response.strip() else ("none", None)
+            return ("str", clean(response[:160])) if response.strip() else ("none", None)
         return (kind, response) if kind in _SCALARS and _plain(response) else ("none", None)
     if isinstance(response, str):
         several = _LIST_OF.match(response)
