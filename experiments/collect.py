@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -11,8 +12,8 @@ import gymnasium as gym
 from ..agents.base import Agent
 from ..envs.base import ToolEnv
 from ..simulators.errors import ConfigError
-from .files import read_lines, sole_writer, write_atomically
-from .trajectories import Header, record
+from .files import iter_lines, keep_lines, sole_writer, write_atomically
+from .trajectories import Header, parse_trajectory, record
 
 
 def collect(
@@ -48,28 +49,30 @@ def collect(
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / "trajectories.jsonl"
     with sole_writer(folder):
-        lines = read_lines(path)
-        if lines and lines[0] != header.to_json():
-            raise ConfigError("--out", f"{path} holds a collection of another world or other settings; choose another folder")
-        kept = lines[1 : episodes + 1]
-        if kept and record_name(kept[0]) != (agent.name, seed):
-            raise ConfigError("--out", f"{path} holds a collection of another agent or seed; choose another folder")
-        write_atomically(path, "".join(f"{line}\n" for line in [header.to_json(), *kept]))
+        if not _check_owner(path, header, agent.name, seed):
+            write_atomically(path, header.to_json() + "\n")
+        kept = keep_lines(path, episodes + 1) - 1
         numbers = world.numbers
         with path.open("a", encoding="utf-8") as store:
-            for index in range(len(kept), episodes):
+            for index in range(kept, episodes):
                 number, world_seed = numbers[index % len(numbers)], seed + index // len(numbers)
                 trajectory, _ = record(env, agent, number, world_seed, index)
-                store.write(trajectory.sealed(header).to_json() + "\n")
+                store.write(trajectory.sealed_json(header) + "\n")
                 store.flush()
                 if progress is not None:
                     progress(index + 1, episodes)
     return path
 
 
-def record_name(line: str) -> tuple[str, int]:
-    """Agent and first seed of a collection, from its first episode's line."""
-    import json
-
-    document = json.loads(line)
-    return document["agent"], document["seed"]
+def _check_owner(path: Path, header: Header, agent: str, seed: int) -> bool:
+    """Whether the file has begun; raises ConfigError where it is another collection's."""
+    first, second = (*itertools.islice(iter_lines(path) if path.exists() else (), 2), None, None)[:2]
+    if first is None:
+        return False
+    if first != header.to_json():
+        raise ConfigError("--out", f"{path} holds a collection of another world or other settings; choose another folder")
+    if second is not None:
+        played = parse_trajectory(second, path, 2)
+        if (played.agent, played.seed) != (agent, seed):
+            raise ConfigError("--out", f"{path} holds a collection of another agent or seed; choose another folder")
+    return True

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from ..simulators.errors import ConfigError, DataError
+
+LONGEST_LINE = 64 * 2**20
+"""Bytes of a line that is still read: far above any record, and a bound on what a hostile file can take."""
 
 
 def write_atomically(path: Path, text: str) -> None:
@@ -23,10 +27,44 @@ def write_atomically(path: Path, text: str) -> None:
 
 def read_lines(path: Path) -> list[str]:
     """Complete lines of an append-only file; a last line without its end was cut off by a crash and does not count."""
+    return list(iter_lines(path)) if path.exists() else []
+
+
+def iter_lines(path: Path) -> Iterator[str]:
+    """The same one by one, in memory that does not grow with the file.
+
+    Raises:
+        DataError: the file cannot be read, a line is no UTF-8, or a line is longer than `LONGEST_LINE`.
+    """
+    try:
+        with path.open("rb") as store:
+            for number in itertools.count(1):
+                line = store.readline(LONGEST_LINE + 1)
+                if len(line) > LONGEST_LINE:
+                    raise DataError(path, f"is longer than {LONGEST_LINE} bytes", f"line {number}")
+                if not line.endswith(b"\n"):
+                    return
+                try:
+                    yield line[:-1].decode("utf-8")
+                except UnicodeDecodeError as error:
+                    raise DataError(path, f"is no UTF-8 text ({error.reason})", f"line {number}") from None
+    except OSError as error:
+        raise DataError(path, f"cannot be read: {error.strerror}") from error
+
+
+def keep_lines(path: Path, most: int) -> int:
+    """Cut a file after its first `most` complete lines, and in any case after its last one; returns how many are left."""
     if not path.exists():
-        return []
-    text = path.read_bytes()
-    return text[: text.rfind(b"\n") + 1].decode("utf-8").splitlines()
+        return 0
+    kept = end = 0
+    with path.open("r+b") as store:
+        for line in store:
+            if kept == most or not line.endswith(b"\n"):
+                break
+            kept += 1
+            end += len(line)
+        store.truncate(end)
+    return kept
 
 
 @contextmanager

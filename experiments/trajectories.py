@@ -1,7 +1,8 @@
 """The record of an episode: enough to replay it and to re-derive every figure.
 
 A trajectory file is JSON lines: a header that says which world was played how, then one line an episode. It is append-only; a
-process that is killed loses at most the episode in flight.
+process that is killed loses at most the episode in flight. Observations are not in it, only their digests: the world is
+deterministic, so replay brings them back bit by bit.
 """
 
 from __future__ import annotations
@@ -9,9 +10,9 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import gymnasium as gym
 import numpy as np
@@ -23,9 +24,11 @@ from ..simulators.draws import stable_integer
 from ..simulators.errors import DataError
 from ..simulators.scenario import Scenario, parse_scenario
 from ..simulators.world import Episode
-from .files import read_lines
+from .files import iter_lines
 
 FORMAT = "costgym.trajectories/1"
+VIEW_SETTINGS = ("max_tools", "level", "max_observation")
+"""Arguments that one view has and the others have not."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +39,8 @@ class Header:
         format, version: of the file and of costgym.
         env: the environment's id.
         scenario: the world, whole; `digest` names it in short.
-        settings: the environment's other arguments: split, budget, enforcement, grading, max_steps.
+        settings: the environment's other arguments: split, budget, enforcement, grading, max_steps, and what only one view
+            has (`max_tools`, `level`, `max_observation`) where it was given.
         seal: hash of all the above; every episode's seal continues it.
     """
 
@@ -53,6 +57,7 @@ class Header:
         """The header for episodes of this environment."""
         world = env.unwrapped
         assert isinstance(world, ToolEnv)
+        given = {} if env.spec is None else env.spec.kwargs
         header = cls(
             env=env_id,
             scenario=world.scenario.model_dump(mode="json"),
@@ -63,13 +68,14 @@ class Header:
                 "enforcement": world.enforcement,
                 "grading": world.grading,
                 "max_steps": world.max_steps,
+                **{name: given[name] for name in VIEW_SETTINGS if name in given},
             },
         )
         return replace(header, seal=seal_of(header))
 
     def to_json(self) -> str:
         """The file's first line."""
-        return json.dumps(asdict(self), separators=(",", ":"))
+        return _encode(_document(self))
 
     def make(self, data: str | None = None) -> gym.Env[Any, Any]:
         """The environment that the episodes were played in.
@@ -79,10 +85,14 @@ class Header:
         """
         from ..envs.registration import make
 
-        document = self.scenario
-        if data is not None:
-            document = {**document, "source": {**document["source"], "data": data}}
-        return make(self.env, scenario=parse_scenario(document, "header"), disable_env_checker=True, **self.settings)
+        scenario = parse_scenario(self.scenario_document(data), "header")
+        return make(self.env, scenario=scenario, disable_env_checker=True, **self.settings)
+
+    def scenario_document(self, data: str | None = None) -> dict[str, Any]:
+        """The scenario as a document, its data folder replaced where one is given."""
+        if data is None:
+            return self.scenario
+        return {**self.scenario, "source": {**self.scenario["source"], "data": data}}
 
     def scenario_model(self) -> Scenario:
         """The scenario; raises DataError where it is none."""
@@ -130,13 +140,29 @@ class Trajectory:
 
     def to_json(self) -> str:
         """One line; ASCII, so that lone surrogates in a model's text survive."""
-        return json.dumps(asdict(self), separators=(",", ":"))
+        return _encode(_document(self))
+
+    def sealed_json(self, header: Header) -> str:
+        """`sealed(header).to_json()`, written once."""
+        body = _encode(_document(self, seal=""))
+        return f'{body[:-2]}{_seal(body, header.seal)}"}}'
 
 
 def seal_of(record: Header | Trajectory, before: str = "") -> str:
     """Hash of a record without its own seal, after another seal."""
-    document = {**asdict(record), "seal": before}
-    return hashlib.blake2b(json.dumps(document, sort_keys=True).encode(), digest_size=16).hexdigest()
+    return _seal(_encode(_document(record, seal="")), before)
+
+
+def _seal(body: str, before: str) -> str:
+    return hashlib.blake2b(f"{before}\n{body}".encode(), digest_size=16).hexdigest()
+
+
+_encode = json.JSONEncoder(separators=(",", ":")).encode
+
+
+def _document(record: Header | Trajectory, **changed: Any) -> dict[str, Any]:
+    """The fields by name. `dataclasses.asdict` would copy every list in them, at several times the cost of writing them."""
+    return {field.name: getattr(record, field.name) for field in fields(record)} | changed
 
 
 def digest(observation: Any) -> str:
@@ -190,24 +216,55 @@ def record(
     return _trajectory(episode, agent.name, agent.model, index, actions, rewards, digests, truncated), episode
 
 
+class Step(NamedTuple):
+    """One step of a replayed episode; the first is the reset's and has no action.
+
+    Attributes:
+        action: as recorded; None at the reset.
+        observation, reward, terminated, truncated, info: what it brought.
+    """
+
+    action: Any
+    observation: Any
+    reward: float
+    terminated: bool
+    truncated: bool
+    info: dict[str, Any]
+
+
+def replay_steps(env: gym.Env[Any, Any], recorded: Trajectory) -> Iterator[Step]:
+    """Play the recorded actions again, step by step; stops where the episode ends."""
+    observation, info = env.reset(seed=recorded.seed, options={"task": recorded.number})
+    yield Step(None, observation, 0.0, False, False, info)
+    for action in recorded.actions:
+        observation, reward, terminated, truncated, info = env.step(action)
+        yield Step(action, observation, float(reward), terminated, truncated, info)
+        if terminated or truncated:
+            return
+
+
 def replay(env: gym.Env[Any, Any], recorded: Trajectory) -> Trajectory:
     """Play the recorded actions again; in an honest record nothing differs."""
-    observation, _ = env.reset(seed=recorded.seed, options={"task": recorded.number})
+    return replay_episode(env, recorded)[0]
+
+
+def replay_episode(env: gym.Env[Any, Any], recorded: Trajectory) -> tuple[Trajectory, Episode]:
+    """The same, with the episode that was played."""
+    actions: list[Any] = []
+    rewards: list[float] = []
+    digests: list[str] = []
+    truncated = False
+    for step in replay_steps(env, recorded):
+        digests.append(digest(step.observation))
+        if step.action is not None:
+            actions.append(step.action)
+            rewards.append(step.reward)
+            truncated = step.truncated
     world = env.unwrapped
     assert isinstance(world, ToolEnv)
     episode = world._playing()
-    actions: list[Any] = []
-    rewards: list[float] = []
-    digests = [digest(observation)]
-    terminated = truncated = False
-    for action in recorded.actions:
-        if terminated or truncated:
-            break
-        observation, reward, terminated, truncated, _ = env.step(action)
-        actions.append(action)
-        rewards.append(float(reward))
-        digests.append(digest(observation))
-    return _trajectory(episode, recorded.agent, recorded.model, recorded.episode, actions, rewards, digests, truncated)
+    again = _trajectory(episode, recorded.agent, recorded.model, recorded.episode, actions, rewards, digests, truncated)
+    return again, episode
 
 
 def _trajectory(
@@ -237,7 +294,7 @@ def _trajectory(
             [call.tool, call.status.label, call.submitted_s, call.started_s, call.finished_s, call.cold, call.price]
             for call in episode.calls
         ],
-        charges=[list(charge) for charge in ledger],
+        charges=list(map(list, ledger)),
         truncated=truncated,
         final={
             "strict": grade is not None and grade.strict,
@@ -261,16 +318,54 @@ def read_trajectories(path: Path) -> tuple[Header, Iterator[Trajectory]]:
     """
     if not path.is_file():
         raise DataError(path, "there is no such file; expected a trajectory file (JSON lines)")
-    lines = read_lines(path)
-    if not lines:
+    lines = iter_lines(path)
+    first = next(lines, None)
+    if first is None:
         raise DataError(path, "is empty; expected a header and episodes")
-    return _parse(Header, lines[0], path, 1), (_parse(Trajectory, line, path, n) for n, line in enumerate(lines[1:], 2))
+    return parse_header(first, path), (parse_trajectory(line, path, n) for n, line in enumerate(lines, 2))
+
+
+def parse_header(line: str, path: Path) -> Header:
+    """A file's first line; raises DataError where it is none."""
+    header: Header = _parse(Header, line, path, 1)
+    for name, kind in (("env", str), ("scenario", dict), ("digest", str), ("settings", dict), ("seal", str)):
+        if not isinstance(getattr(header, name), kind):
+            raise DataError(path, f"{name}: expected a {kind.__name__}, got {getattr(header, name)!r:.60}", "line 1")
+    return header
+
+
+def parse_trajectory(line: str, path: Path, number: int) -> Trajectory:
+    """A file's further line; raises DataError where it is none."""
+    trajectory: Trajectory = _parse(Trajectory, line, path, number)
+    for name, kind in _KINDS:
+        value = getattr(trajectory, name)
+        if type(value) is not kind:
+            raise DataError(path, f"{name}: expected a {kind.__name__}, got {value!r:.60}", f"line {number}")
+    return trajectory
+
+
+_KINDS: tuple[tuple[str, type], ...] = (
+    ("agent", str),
+    ("model", str),
+    ("episode", int),
+    ("task", str),
+    ("number", int),
+    ("seed", int),
+    ("actions", list),
+    ("rewards", list),
+    ("observations", list),
+    ("calls", list),
+    ("charges", list),
+    ("truncated", bool),
+    ("final", dict),
+    ("seal", str),
+)
 
 
 def _parse(kind: Any, line: str, path: Path, number: int) -> Any:
     try:
         document = json.loads(line)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise DataError(path, f"is no JSON ({error})", f"line {number}") from None
     known = {field.name for field in fields(kind)}
     if not isinstance(document, dict) or set(document) != known:

@@ -1,15 +1,26 @@
-"""Verification by replay: the recorded actions are played again in the deterministic world, and every figure must come out."""
+"""Verification by replay: the recorded actions are played again in the deterministic world, and every figure must come out.
+
+What replay proves: these actions, in this world, bring these figures. What it cannot prove: that the named agent chose them
+without knowing the outcome, and that a model really used the tokens that its actions report.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
+import gymnasium as gym
+
 from .. import __version__
+from ..agents.base import NUMERIC, TEXT
 from ..simulators.errors import CostGymError, DataError
-from .trajectories import FORMAT, Header, Trajectory, read_trajectories, replay, seal_of
+from ..simulators.world import Episode
+from .files import iter_lines
+from .trajectories import FORMAT, VIEW_SETTINGS, Header, Trajectory, parse_header, parse_trajectory, replay_episode, seal_of
+
+SETTINGS = frozenset({"split", "budget", "enforcement", "grading", "max_steps", *VIEW_SETTINGS})
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,51 +56,107 @@ def verify(path: str | Path, data: str | None = None, progress: Callable[[int], 
     file = Path(path)
     if file.is_dir():
         file = file / "trajectories.jsonl"
-    header, episodes = read_trajectories(file)
-    problems = _check_header(header)
+    if not file.is_file():
+        raise DataError(file, "there is no such file; expected a trajectory file (JSON lines)")
+    lines = iter_lines(file)
+    first = next(lines, None)
+    if first is None:
+        raise DataError(file, "is empty; expected a header and episodes")
+    header = parse_header(first, file)
+    problems = check_header(header)
     if problems:
         return Verdict(file, 0, tuple(problems))
-    env = header.make(data)
-    good, number = 0, 0
-    seen: set[tuple[str, int]] = set()
+    try:
+        checker = Checker(header, data)
+    except (CostGymError, TypeError, ValueError) as error:
+        return Verdict(file, 0, (f"header: its world cannot be made: {error}",))
+    good, number = 0, 1
     while True:
         number += 1
         try:
-            recorded = next(episodes, None)
+            line = next(lines, None)
+            if line is None:
+                break
+            recorded = parse_trajectory(line, file, number)
         except DataError as error:
             problems.append(str(error))
             break
-        if recorded is None:
-            break
-        place = f"line {number + 1}, {recorded.agent} episode {recorded.episode}"
-        found = _twice(recorded, seen) or _compare(env, recorded) or _check_seal(header, recorded)
-        if found:
-            problems.append(f"{place}: {found}")
+        problem, _ = checker.check(recorded, line)
+        if problem:
+            problems.append(f"line {number}, {recorded.agent} episode {recorded.episode}: {problem}")
         else:
             good += 1
         if progress is not None:
-            progress(number)
-    if number == 1 and not problems:
+            progress(number - 1)
+    if not good and not problems:
         problems.append("the file holds no episode")
     return Verdict(file, good, tuple(problems))
 
 
-def _twice(recorded: Trajectory, seen: set[tuple[str, int]]) -> str:
-    try:
-        key = (recorded.agent, recorded.episode)
-        if key in seen:
-            return "this episode stands in the file twice"
-        seen.add(key)
-    except TypeError:
-        return "agent and episode are of a wrong type"
-    return ""
+class Checker:
+    """Replays the episodes of one file.
+
+    Args:
+        header: the file's, already checked.
+        data: folder of a ToolBench scenario, where it lies elsewhere now.
+
+    Raises:
+        CostGymError, TypeError, ValueError: no world can be made of the header.
+    """
+
+    def __init__(self, header: Header, data: str | None = None) -> None:
+        self.header = header
+        self.env = header.make(data)
+        self._action = int if header.env == NUMERIC else str
+        self._next: dict[str, int] = {}
+        self._out_of_order: set[tuple[str, int]] = set()
+
+    def check(self, recorded: Trajectory, line: str = "") -> tuple[str, Episode | None]:
+        """What is wrong with an episode, in words, or ""; and the episode as replay played it.
+
+        Args:
+            recorded: the episode.
+            line: as it stands in the file; where replay writes the same line, nothing else need be compared.
+        """
+        if self._twice(recorded.agent, recorded.episode):
+            return "this episode stands in the file twice", None
+        for action in recorded.actions:
+            if type(action) is not self._action:
+                return f"actions: expected each to be of type {self._action.__name__}, got {action!r:.60}", None
+        try:
+            played, episode = replay_episode(self.env, recorded)
+        except (CostGymError, gym.error.Error, *_BROKEN) as error:
+            return f"cannot be replayed: {error}", None
+        if line and played.sealed_json(self.header) == line:
+            return "", episode
+        return _difference_of(played, recorded) or _check_seal(self.header, played, recorded), episode
+
+    def _twice(self, agent: str, episode: int) -> bool:
+        """Whether this episode came before. Files are in order, so a counter does; only strays take memory."""
+        if episode == self._next.get(agent, 0):
+            self._next[agent] = episode + 1
+            return (agent, episode) in self._out_of_order
+        if episode < self._next.get(agent, 0) or (agent, episode) in self._out_of_order:
+            return True
+        self._out_of_order.add((agent, episode))
+        return False
 
 
-def _check_header(header: Header) -> list[str]:
+_BROKEN = (TypeError, ValueError, OverflowError, AttributeError, KeyError, IndexError, AssertionError, RecursionError)
+"""What edited values may set off in Python: a seed that is negative, a task that there is not."""
+
+
+def check_header(header: Header) -> list[str]:
+    """What is wrong with a header, in words."""
     if header.format != FORMAT:
         return [f"header, format: expected {FORMAT!r}, got {header.format!r}"]
     if header.version != __version__:
         return [f"header, version: recorded with costgym {header.version}, this is {__version__}; verify with that version"]
+    if header.env not in (NUMERIC, TEXT):
+        return [f"header, env: expected {NUMERIC} or {TEXT}, got {header.env!r}"]
+    unknown = sorted(header.settings.keys() - SETTINGS)
+    if unknown:
+        return [f"header, settings: {unknown[0]!r} is none of the environment's"]
     try:
         digest = header.scenario_model().digest
     except CostGymError as error:
@@ -101,18 +168,15 @@ def _check_header(header: Header) -> list[str]:
     return []
 
 
-def _check_seal(header: Header, recorded: Trajectory) -> str:
-    if seal_of(recorded, header.seal) == recorded.seal:
+def _check_seal(header: Header, played: Trajectory, recorded: Trajectory) -> str:
+    in_order = replace(recorded, final={name: recorded.final[name] for name in played.final})
+    if seal_of(in_order, header.seal) == recorded.seal:
         return ""
     return "seal: the agent, the model, the episode's index or the seal itself was edited after the record was written"
 
 
-def _compare(env: Any, recorded: Trajectory) -> str:
+def _difference_of(played: Trajectory, recorded: Trajectory) -> str:
     """What differs first, in words; empty where nothing does."""
-    try:
-        played = replay(env, recorded)
-    except (CostGymError, TypeError, ValueError, OverflowError, AttributeError, KeyError) as error:
-        return f"cannot be replayed: {error}"
     for field in fields(Trajectory):
         if field.name == "seal":
             continue
