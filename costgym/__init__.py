@@ -51,6 +51,7 @@ __all__ = [
 _ENVS = {
     "costgym/Marketplace-v0": "costgym.envs.marketplace:MarketplaceEnv",
     "costgym/MarketplaceChat-v0": "costgym.envs.chat:MarketplaceChatEnv",
+    "costgym/DecisionAware-v0": "costgym.envs.decision:DecisionAwareEnv",
 }
 ENV_IDS = tuple(_ENVS)
 

@@ -1,0 +1,211 @@
+"""Who decides: whether to search for a tool, and which candidate to call, if any."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...simulators.decision import NO_SEARCH
+from ...simulators.draws import stable_generator
+from ...simulators.embedding import TextEmbedding
+from ...simulators.errors import ConfigError
+from ...simulators.tasks import Task
+from ...simulators.tools import Tool
+from ...simulators.toolsets import what_it_does
+
+if TYPE_CHECKING:
+    from .examples import Example
+
+WORDS = 1024
+"""Length of the vectors that queries and descriptions are compared in."""
+
+
+class Decider(ABC):
+    """Makes DEER's two decisions from text. A trained model implements the same two questions.
+
+    Attributes:
+        name: as results show it.
+        model: the language model behind it, or "".
+    """
+
+    name: str = ""
+    model: str = ""
+
+    def begin(self, task: Task, seed: int) -> None:  # noqa: B027  # most deciders have nothing to do
+        """A new query. Only a simulated decider may read the task; others see the text they are asked about."""
+
+    @abstractmethod
+    def search(self, query: str) -> bool:
+        """Search for a tool, or answer from one's own knowledge?"""
+
+    @abstractmethod
+    def choose(self, query: str, candidates: Sequence[Tool]) -> int | None:
+        """Index of the candidate to call, or None where none fits."""
+
+
+class RuleDecider(Decider):
+    """Decides by common words.
+
+    It searches if the query is closer to the tools and to the queries that needed one than to the queries that did not, and
+    calls the closest candidate if that is close enough.
+
+    Args:
+        tools: tools whose documentation it has read (the seen ones).
+        searched, answered: remembered queries that needed a tool, and that did not.
+        search_at: least difference in similarity that makes it search.
+        call_at: least similarity to a candidate that makes it call.
+
+    Raises:
+        ConfigError: it knows no tool.
+    """
+
+    name = "deer-rule"
+
+    def __init__(
+        self,
+        tools: Sequence[Tool],
+        searched: Sequence[str] = (),
+        answered: Sequence[str] = (),
+        search_at: float = 0.0,
+        call_at: float = 0.2,
+    ) -> None:
+        if not tools:
+            raise ConfigError("RuleDecider", "expected at least one known tool")
+        documents = list(dict.fromkeys(what_it_does(tool) for tool in tools))
+        self._embed = TextEmbedding([*documents, *searched, *answered], WORDS)
+        self._for = self._embed([*documents, *searched]).astype(np.float32)
+        self._against = self._embed(list(answered)).astype(np.float32)
+        self.search_at, self.call_at = search_at, call_at
+
+    def search(self, query: str) -> bool:
+        return bool(self._leaning([query])[0] >= self.search_at)
+
+    def choose(self, query: str, candidates: Sequence[Tool]) -> int | None:
+        similarities = self._similarities(query, candidates)
+        best = int(similarities.argmax()) if len(similarities) else 0
+        return best if len(similarities) and similarities[best] >= self.call_at else None
+
+    def _leaning(self, queries: Sequence[str]) -> NDArray[np.float32]:
+        vectors = self._embed(queries).astype(np.float32)
+        leaning: NDArray[np.float32] = (vectors @ self._for.T).max(axis=1)
+        against: NDArray[np.float32] = (vectors @ self._against.T).max(axis=1, initial=0.0)
+        return leaning - against
+
+    def _similarities(self, query: str, candidates: Sequence[Tool]) -> NDArray[np.float64]:
+        vectors = self._embed([query, *[what_it_does(tool) for tool in candidates]])
+        similarities: NDArray[np.float64] = vectors[1:] @ vectors[0]
+        return similarities
+
+    @classmethod
+    def fit(cls, known: Sequence[Example]) -> RuleDecider:
+        """Remembers every other example, and takes the thresholds that decide most of the rest rightly.
+
+        Args:
+            known: labelled decisions about seen tools; their candidates are the documentation it knows.
+
+        Raises:
+            ConfigError: there are too few examples.
+        """
+        if len(known) < 4:
+            raise ConfigError("RuleDecider.fit", f"expected at least 4 examples, got {len(known)}")
+        tools = {tool.name: tool for example in known for tool in example.candidates}
+        remembered, rest = known[::2], known[1::2]
+        searched = [example.query for example in remembered if example.kind != NO_SEARCH]
+        answered = [example.query for example in remembered if example.kind == NO_SEARCH]
+        decider = cls([tools[name] for name in sorted(tools)], searched, answered)
+        leaning = decider._leaning([example.query for example in rest])
+        decider.search_at = best_threshold(leaning, np.array([example.kind != NO_SEARCH for example in rest]))
+        asked = [example for example in rest if example.kind != NO_SEARCH]
+        if asked:
+            similarities = [decider._similarities(example.query, example.candidates) for example in asked]
+            right = [e.gold is not None and int(s.argmax()) == e.gold for e, s in zip(asked, similarities, strict=True)]
+            best = np.array([float(s.max()) for s in similarities])
+            decider.call_at = best_threshold(best, np.array(right), np.array([e.gold is None for e in asked]))
+        return decider
+
+
+def best_threshold(
+    scores: NDArray[np.floating[Any]], above: NDArray[np.bool_], below: NDArray[np.bool_] | None = None
+) -> float:
+    """The threshold that is right most often; of equally good ones the highest.
+
+    Args:
+        scores: shape (n,).
+        above: it is right to say yes to this one, shape (n,).
+        below: it is right to say no; the others where not given.
+    """
+    below = ~above if below is None else below
+    order = np.argsort(scores, kind="stable")
+    # with the threshold at the i-th score, all from i on get a yes
+    yes = above[order][::-1].cumsum()[::-1]
+    no = np.concatenate([[0], below[order].cumsum()[:-1]])
+    firsts = np.concatenate([[True], scores[order][1:] > scores[order][:-1]])
+    return float(scores[order][np.flatnonzero((yes + no == (yes + no)[firsts].max()) & firsts)[-1]])
+
+
+@dataclass(frozen=True, slots=True)
+class DecisionRates:
+    """How often a model decides rightly, by kind of sample.
+
+    Attributes:
+        no_search, search, no_call, call: shares of right decisions.
+        other_tool: of the wrong decisions about a Call sample, the share that calls another tool; the rest says that none fits.
+    """
+
+    no_search: float
+    search: float
+    no_call: float
+    call: float
+    other_tool: float = 0.5
+
+
+RATES = {
+    "gpt-4": DecisionRates(0.743, 0.789, 0.873, 0.877),
+    "gpt-3.5-turbo": DecisionRates(0.438, 0.725, 0.592, 0.574),
+    "llama2-13b-chat": DecisionRates(0.444, 0.744, 0.735, 0.477),
+}
+"""Untrained models with six demonstrations. Source: DEER, Table 1; how wrong decisions on Call samples are shared is ours."""
+
+
+class SimulatedDecider(Decider):
+    """A model without weights: it knows what is right and errs at given rates. Results with it say nothing about a model.
+
+    Args:
+        rates: how often it is right; by default GPT-4's with six demonstrations.
+        name: of the model it stands for.
+    """
+
+    def __init__(self, rates: DecisionRates | None = None, name: str = "gpt-4") -> None:
+        self._rates = rates or RATES[name]
+        self.name, self.model = "deer", f"simulated ({name})"
+        self._task: Task | None = None
+        self._luck = (0.0, 0.0, 0.0, 0.0)
+
+    def begin(self, task: Task, seed: int) -> None:
+        self._task = task
+        first, second, third, fourth = stable_generator(seed, "deer").random(4).tolist()
+        self._luck = (first, second, third, fourth)
+
+    def search(self, query: str) -> bool:
+        assert self._task is not None, "begin comes first"
+        if self._task.group == NO_SEARCH:
+            return self._luck[0] >= self._rates.no_search
+        return self._luck[0] < self._rates.search
+
+    def choose(self, query: str, candidates: Sequence[Tool]) -> int | None:
+        assert self._task is not None, "begin comes first"
+        _, luck, error, which = self._luck
+        right = self._task.needs[0].tools
+        gold = next((index for index, tool in enumerate(candidates) if tool.name in right), None)
+        others = [index for index in range(len(candidates)) if index != gold]
+        other = others[int(which * len(others))] if others else None
+        if gold is None:
+            return None if luck < self._rates.no_call else other
+        if luck < self._rates.call:
+            return gold
+        return other if error < self._rates.other_tool else None

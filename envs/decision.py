@@ -1,0 +1,223 @@
+"""DEER's branches as an environment: answer directly or search, then call one of the candidates or none."""
+
+from __future__ import annotations
+
+import json
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+from numpy.typing import NDArray
+
+from ..simulators.decision import DIRECT, NONE_FITS, DecisionSettings, called, decision_world
+from ..simulators.embedding import TextEmbedding
+from ..simulators.errors import ConfigError
+from ..simulators.scenario import Scenario, parse_scenario
+from ..simulators.status import Status
+from ..simulators.tools import Tool
+from ..simulators.toolsets import what_it_does
+from ..simulators.world import Episode, Usage, World
+from .actions import count_tokens
+from .base import ToolEnv
+
+ANSWER, SEARCH, FIRST_CALL = 0, 1, 2
+"""The first two actions; `FIRST_CALL + i` calls candidate i, the last one says that none fits."""
+CANDIDATE_FEATURES = ("on_offer", "similarity", "price", "latency_s", "success", "popularity")
+"""Columns of `observation["candidates"]` before the description's embedding: similarity is the cosine of the query's words to
+the description's, price in units of the scenario's max_price / 10, latency as log(1 + seconds), the rest as advertised."""
+DECISION_TOKENS = 16
+"""Tokens of a decision, or of a call, as a model writes it."""
+SIMILARITY_WORDS = 1024
+"""Length of the vectors behind `similarity`: long enough that words hardly ever share a place."""
+
+Observation = dict[str, NDArray[np.float32]]
+
+
+class DecisionAwareEnv(ToolEnv[Observation, "int | np.integer[Any]"]):
+    """`costgym/DecisionAware-v0`: DEER's branches: does this query need a tool, and does one of these fit?
+
+    An episode has one or two decisions. First `ANSWER` (end) or `SEARCH`; after a search the candidates appear and either one
+    of them is called (end), or none fits (end).
+    Observation: a flat Dict of float32 arrays: `query` (features,), `candidates` (k, 6 + features), zeros before a search,
+    `stage` (2,), `action_mask` (k + 3,).
+    Actions: Discrete(k + 3). One outside the mask is a refused call: it takes a moment and changes nothing.
+    Success: the right decision at every stage; that a right call fails is the tool's affair, not the decision's.
+    Reward: alpha * success - (1 - alpha) * price / max_price, each part when it happens, so the return is the Quality of Plan.
+    The price holds the tokens (after a search the candidates' documentation is read; an answer is written) and the call, which
+    is billed whether it was the right one or not. Seconds, tokens and calls are reported as costs.
+
+    Text for language models: `env.unwrapped.query`, and after a search `.candidates` and `.documentation()`.
+
+    Args:
+        scenario: a generated marketplace; also gives the prices for real samples.
+        data: a ToolDEER folder: its tools and samples instead of generated ones.
+        split: `train` and `valid` are about seen tools, `test` about unseen ones.
+        samples: how generated samples are made; the fields of `DecisionSettings`.
+        features: length of an embedding.
+        answer_tokens: what an answer of one's own takes.
+        max_steps: steps after which an episode is truncated.
+        others: see `ToolEnv`.
+
+    Source: DEER (arXiv 2402.16696).
+    """
+
+    def __init__(
+        self,
+        scenario: str | Path | dict[str, Any] | Scenario = "decision",
+        data: str | None = None,
+        split: str = "train",
+        samples: dict[str, Any] | None = None,
+        features: int = 64,
+        answer_tokens: int = 128,
+        max_steps: int = 8,
+        **settings: Any,
+    ) -> None:
+        for name, number in (("features", features), ("answer_tokens", answer_tokens)):
+            if isinstance(number, bool) or not isinstance(number, int) or number < 1:
+                raise ConfigError(name, f"expected a positive whole number, got {number!r}")
+        if data is not None and samples is not None:
+            raise ConfigError("samples", "they come from the folder; pass either data or samples")
+        super().__init__(scenario=scenario, max_steps=max_steps, **settings)
+        wanted = None if data is not None else json.dumps(samples or {}, sort_keys=True)
+        self.world = _build(self.scenario.model_dump_json(), data, wanted)
+        self.split = split
+        self.numbers = self.world.tasks.numbers(split)
+        self.k = max(len(self.world.tasks[number].candidates) for number in self.numbers[:64])
+        self.none_action = FIRST_CALL + self.k
+        self.features, self.answer_tokens = features, answer_tokens
+        shapes = {"query": (features,), "candidates": (self.k, len(CANDIDATE_FEATURES) + features)}
+        spaces: dict[str, gym.Space[Any]] = {n: gym.spaces.Box(-np.inf, np.inf, s, np.float32) for n, s in shapes.items()}
+        spaces["stage"] = gym.spaces.Box(0.0, 1.0, (2,), np.float32)
+        spaces["action_mask"] = gym.spaces.Box(0.0, 1.0, (self.k + 3,), np.float32)
+        self.observation_space = gym.spaces.Dict(spaces)  # type: ignore[assignment]
+        self.action_space = gym.spaces.Discrete(self.k + 3)
+        self._loss = (1.0 - self.world.alpha) / self.world.max_price
+        documents = [what_it_does(tool) for tool in self.world.catalog]
+        self._embed, self._compare = TextEmbedding(documents, features), TextEmbedding(documents, SIMILARITY_WORDS)
+        self._known: dict[int, tuple[NDArray[np.float32], NDArray[np.float32]]] = {}
+        self.searched = False
+        self.decision: str | None = None
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Observation, dict[str, Any]]:
+        episode = self._begin(seed, options)
+        self.searched, self.decision = False, None
+        self._price = 0.0
+        self._status = Status.OK
+        self._context = count_tokens(self.query)
+        return self._observe(episode), self._full_info()
+
+    # -- what an agent may read ------------------------------------------------------------------------------------------
+
+    @property
+    def query(self) -> str:
+        """What the user asks."""
+        return self.task.query
+
+    @property
+    def candidates(self) -> list[Tool]:
+        """The tools that the search brought, in slot order; none before it."""
+        if not self.searched:
+            return []
+        return [self.world.catalog[slot.number] for slot in self._playing().slots[: self.k]]
+
+    def documentation(self) -> list[dict[str, Any]]:
+        """The candidates' function schemas, as chat models take them."""
+        return [tool.documentation() for tool in self.candidates]
+
+    # -- playing ---------------------------------------------------------------------------------------------------------
+
+    def step(self, action: int | np.integer[Any]) -> tuple[Observation, float, bool, bool, dict[str, Any]]:
+        episode = self._playing()
+        if episode.over:
+            return self._observe(episode), 0.0, True, False, self._full_info()
+        self._steps += 1
+        if self.action_masks()[int(action)] if 0 <= int(action) < self.k + 3 else False:
+            self._decide(episode, int(action))
+        else:
+            self._status = episode.submit(-1, None, Status.UNKNOWN_TOOL, "this action is not open at this stage").status
+        price = episode.ledger.price
+        reward = -self._loss * (price - self._price)
+        self._price = price
+        over = self._playing().over
+        if over and self.succeeded:
+            reward += self.world.alpha
+        truncated = not over and self._steps >= self.max_steps
+        return self._observe(episode), reward, over, truncated, self._full_info()
+
+    def _decide(self, episode: Episode, action: int) -> None:
+        answers = action in (ANSWER, self.none_action)
+        episode.think(Usage(self._context, DECISION_TOKENS + (self.answer_tokens if answers else 0)))
+        if episode.over:
+            return
+        if action == SEARCH:
+            self.searched = True
+            self._context += DECISION_TOKENS + sum(count_tokens(json.dumps(document)) for document in self.documentation())
+            return
+        if answers:
+            self.decision = DIRECT if action == ANSWER else NONE_FITS
+        else:
+            call = episode.settle(episode.submit(action - FIRST_CALL))
+            self._status = call.status
+            self.decision = called(episode.slots[action - FIRST_CALL].name)
+        if not episode.over:
+            episode.finish(self.decision)
+
+    def _observe(self, episode: Episode) -> Observation:
+        query, candidates = self._vectors(episode)
+        return {
+            "query": query.copy(),
+            "candidates": candidates.copy() if self.searched else np.zeros_like(candidates),
+            "stage": np.array((0.0, 1.0) if self.searched else (1.0, 0.0), np.float32),
+            "action_mask": self.action_masks().astype(np.float32),
+        }
+
+    def _vectors(self, episode: Episode) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+        found = self._known.get(episode.number)
+        if found is None:
+            slots = episode.slots[: self.k]
+            texts = [episode.task.query, *[what_it_does(self.world.catalog[slot.number]) for slot in slots]]
+            embedded, compared = self._embed(texts), self._compare(texts)
+            scale = 10.0 / self.world.max_price
+            rows = np.zeros((self.k, len(CANDIDATE_FEATURES) + self.features), np.float32)
+            for row, slot, similarity, vector in zip(rows, slots, compared[1:] @ compared[0], embedded[1:], strict=False):
+                latency = float(np.log1p(slot.advertised_latency_s))
+                row[: len(CANDIDATE_FEATURES)] = (
+                    1.0, similarity, slot.quote * scale, latency, slot.advertised_success, slot.popularity / 10.0
+                )  # fmt: skip
+                row[len(CANDIDATE_FEATURES) :] = vector
+            found = self._known[episode.number] = (embedded[0].astype(np.float32), rows)
+        return found
+
+    def _full_info(self) -> dict[str, Any]:
+        info = self._info()
+        info["status"] = int(self._status)
+        info["searched"] = self.searched
+        info["action_mask"] = self.action_masks()
+        return info
+
+    def action_masks(self) -> NDArray[np.bool_]:
+        """True where an action is open: shape (k + 3,). Never empty."""
+        episode = self._playing()
+        mask = np.zeros(self.k + 3, np.bool_)
+        if not self.searched:
+            mask[[ANSWER, SEARCH]] = True
+            return mask
+        mask[self.none_action] = True
+        for slot in range(min(self.k, len(episode.slots))):
+            refused = episode.enforcement == "refuse" and not episode.affordable(slot)
+            mask[FIRST_CALL + slot] = slot not in episode.banned and not refused
+        return mask
+
+
+@lru_cache(maxsize=4)
+def _build(scenario: str, data: str | None, samples: str | None) -> World:
+    """The world of decisions; built once per process for equal settings."""
+    settings = parse_scenario(json.loads(scenario))
+    if data is not None:
+        from ..simulators.decision_data import recorded_world
+
+        return recorded_world(settings.build(), settings.seed, data)
+    world, _ = decision_world(settings.build(), settings.seed, DecisionSettings.from_mapping(json.loads(samples or "{}")))
+    return world

@@ -1,0 +1,136 @@
+"""What a text is about, as numbers: words hashed into a vector and weighed by how telling they are.
+
+No model and no download; the same text gives the same vector in every process. Good enough to find tools by the words of
+their documentation, to sort tools into clusters, and to tell similar queries from others.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+import zlib
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+_WORD = re.compile(r"[^\W_]+")
+Vectors = NDArray[np.float64]
+
+
+def content_words(text: str) -> list[str]:
+    """The words of a text in order, in small letters, plurals cut to their stem; underscores separate words."""
+    return [word[:-1] if len(word) > 3 and word.endswith("s") else word for word in _WORD.findall(text.casefold())]
+
+
+class TextEmbedding:
+    """Hashed words, weighed by inverse document frequency (tf-idf with the hashing trick).
+
+    Args:
+        corpus: texts that tell how common each word is; without any, all words weigh the same.
+        size: length of a vector. Two words share a place with a chance of 1 / size.
+
+    >>> embed = TextEmbedding(["the price of a book", "the weather in a city"])
+    >>> float(embed(["price of that book"])[0] @ embed(["the book's price"])[0]) > 0.5
+    True
+    """
+
+    def __init__(self, corpus: Iterable[str] = (), size: int = 512) -> None:
+        seen: dict[str, int] = {}
+        documents = 0
+        for text in corpus:
+            documents += 1
+            for word in dict.fromkeys(content_words(text)):
+                seen[word] = seen.get(word, 0) + 1
+        self.size = size
+        self._weights = {word: math.log((1 + documents) / (1 + count)) + 1.0 for word, count in seen.items()}
+        self._rare = math.log(1 + documents) + 1.0
+        self._places: dict[str, tuple[int, float]] = {}
+
+    def __call__(self, texts: Sequence[str]) -> Vectors:
+        """Unit vectors, shape (texts, size); a text without words is all zeros."""
+        vectors = np.zeros((len(texts), self.size))
+        for row, text in zip(vectors, texts, strict=True):
+            for word in content_words(text):
+                place, weight = self._place(word)
+                row[place] += weight
+        lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
+        np.divide(vectors, lengths, out=vectors, where=lengths > 0)
+        return vectors
+
+    def _place(self, word: str) -> tuple[int, float]:
+        found = self._places.get(word)
+        if found is None:
+            code = zlib.crc32(word.encode())
+            sign = 1.0 if code & 0x80000000 else -1.0
+            found = self._places[word] = (code % self.size, sign * self._weights.get(word, self._rare))
+        return found
+
+
+def k_means(points: Vectors, clusters: int, seed: int = 0, restarts: int = 4, rounds: int = 50) -> NDArray[np.int64]:
+    """Lloyd's algorithm from k-means++ seeds; the best of several starts.
+
+    In NumPy rather than from a library, so that the core installation can sample tools by cluster and threads cannot change
+    the result.
+
+    Args:
+        points: shape (points, features).
+        clusters: how many; at most as many as there are points.
+        seed: of the starts.
+        restarts: starts to choose from.
+        rounds: most iterations of each.
+
+    Returns:
+        Cluster of each point, shape (points,). A cluster that runs empty takes the point that lies worst.
+    """
+    count = len(points)
+    clusters = min(clusters, count)
+    best, best_spread = np.zeros(count, np.int64), math.inf
+    for start in range(restarts):
+        generator = np.random.Generator(np.random.Philox(key=[seed, start]))
+        centres = _spread_out(points, clusters, generator)
+        labels = np.full(count, -1, np.int64)
+        for _ in range(rounds):
+            distances = squared_distances(points, centres)
+            moved = distances.argmin(axis=1)
+            nearest = distances[np.arange(count), moved]
+            for empty in np.flatnonzero(np.bincount(moved, minlength=clusters) == 0):
+                alone = np.bincount(moved, minlength=clusters)[moved] == 1
+                worst = int(np.where(alone, -1.0, nearest).argmax())
+                moved[worst], nearest[worst] = empty, 0.0
+            if np.array_equal(moved, labels):
+                break
+            labels = moved
+            centres = centres_of(points, labels, clusters)
+        spread = float(((points - centres[labels]) ** 2).sum())
+        if spread < best_spread:
+            best, best_spread = labels, spread
+    return best
+
+
+def squared_distances(points: Vectors, centres: Vectors) -> Vectors:
+    """Squared distance of every point to every centre, shape (points, centres)."""
+    squares: Vectors = (points**2).sum(axis=1)[:, None] - 2.0 * points @ centres.T + (centres**2).sum(axis=1)[None, :]
+    return np.maximum(squares, 0.0)
+
+
+def centres_of(points: Vectors, labels: NDArray[np.int64], clusters: int) -> Vectors:
+    """Means of the clusters, shape (clusters, features)."""
+    sums = np.zeros((clusters, points.shape[1]))
+    np.add.at(sums, labels, points)
+    sizes = np.bincount(labels, minlength=clusters)
+    return sums / np.maximum(sizes, 1)[:, None]
+
+
+def _spread_out(points: Vectors, clusters: int, generator: np.random.Generator) -> Vectors:
+    """k-means++: each next centre is a point drawn by its squared distance to the nearest one so far."""
+    chosen = [int(generator.integers(len(points)))]
+    nearest = ((points - points[chosen[0]]) ** 2).sum(axis=1)
+    while len(chosen) < clusters:
+        edges = np.cumsum(nearest)
+        if edges[-1] <= 0.0:
+            chosen.append(next(i for i in range(len(points)) if i not in chosen))
+        else:
+            chosen.append(min(int(np.searchsorted(edges, generator.random() * edges[-1], side="right")), len(points) - 1))
+        nearest = np.minimum(nearest, ((points - points[chosen[-1]]) ** 2).sum(axis=1))
+    return points[chosen].copy()

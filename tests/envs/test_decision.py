@@ -1,0 +1,153 @@
+"""DEER's environment: what is right, what it costs, what stands in the samples."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+import pytest
+from gymnasium.utils.env_checker import check_env
+from shared_data import shared
+
+import costgym
+from costgym.envs.decision import ANSWER, FIRST_CALL, SEARCH, DecisionAwareEnv
+from costgym.simulators.decision import CALL, NO_CALL, NO_SEARCH
+from costgym.simulators.status import Status
+
+COUNTS = {"train": (20, 40, 60), "test": (5, 10, 15)}
+
+
+@pytest.fixture(scope="module")
+def env() -> DecisionAwareEnv:
+    return DecisionAwareEnv(samples={"counts": COUNTS})
+
+
+def begin(env: DecisionAwareEnv, kind: str, which: int = 0) -> dict[str, Any]:
+    tasks = [number for number in env.numbers if env.world.tasks[number].group == kind]
+    return env.reset(seed=0, options={"task": tasks[which]})[1]
+
+
+def gold(env: DecisionAwareEnv) -> int:
+    right = env.task.needs[0].tools
+    return next(i for i, tool in enumerate(env.candidates) if tool.name in right)
+
+
+def test_it_passes_the_checks_of_gymnasium_and_stable_baselines() -> None:
+    check_env(costgym.make("costgym/DecisionAware-v0", disable_env_checker=True).unwrapped)
+    checker = pytest.importorskip("stable_baselines3.common.env_checker", reason="needs the extra `train`")
+    checker.check_env(costgym.make("costgym/DecisionAware-v0"), warn=False)
+
+
+def test_answering_directly_is_right_only_where_no_tool_is_needed(env: DecisionAwareEnv) -> None:
+    outcomes = {}
+    for kind in (NO_SEARCH, NO_CALL, CALL):
+        begin(env, kind)
+        *_, terminated, truncated, info = env.step(ANSWER)
+        outcomes[kind] = (terminated, truncated, info["is_success"])
+    assert outcomes == {NO_SEARCH: (True, False, True), NO_CALL: (True, False, False), CALL: (True, False, False)}
+
+
+def test_after_a_search_none_fits_is_right_only_without_the_right_tool(env: DecisionAwareEnv) -> None:
+    outcomes = {}
+    for kind in (NO_SEARCH, NO_CALL, CALL):
+        begin(env, kind)
+        env.step(SEARCH)
+        outcomes[kind] = env.step(env.none_action)[4]["is_success"]
+    assert outcomes == {NO_SEARCH: False, NO_CALL: True, CALL: False}
+
+
+def test_the_right_call_is_right_whether_the_tool_works_or_not(env: DecisionAwareEnv) -> None:
+    statuses = Counter()
+    for which in range(30):
+        begin(env, CALL, which)
+        env.step(SEARCH)
+        info = env.step(FIRST_CALL + gold(env))[4]
+        assert info["is_success"] and info["cost_calls"] == 1
+        statuses[Status(info["status"]) is Status.OK] += 1
+    assert statuses[True] > 0 and statuses[False] > 0
+
+
+def test_a_wrong_call_is_billed_and_fails(env: DecisionAwareEnv) -> None:
+    begin(env, CALL)
+    env.step(SEARCH)
+    wrong = next(i for i in range(5) if i != gold(env))
+    fee = env.candidates[wrong].profile.fee
+    _, reward, terminated, _, info = env.step(FIRST_CALL + wrong)
+    assert terminated and not info["is_success"]
+    assert info["cost_price"] > fee
+    assert reward == pytest.approx(-0.5 * info["cost_price"] / env.world.max_price)
+
+
+def test_searching_costs_time_and_tokens_and_shows_the_candidates(env: DecisionAwareEnv) -> None:
+    begin(env, CALL)
+    assert env.candidates == [] and env.documentation() == []
+    observation, reward, terminated, _, info = env.step(SEARCH)
+    assert not terminated and reward < 0
+    assert info["cost_tokens"] > 0 and info["cost_seconds"] > 0 and info["cost_calls"] == 0
+    assert len(env.candidates) == 5 == len(env.documentation())
+    assert observation["stage"].tolist() == [0.0, 1.0]
+    assert np.abs(observation["candidates"]).sum() > 0
+
+
+def test_only_the_open_actions_of_a_stage_do_something(env: DecisionAwareEnv) -> None:
+    info = begin(env, CALL)
+    assert np.flatnonzero(info["action_mask"]).tolist() == [ANSWER, SEARCH]
+    observation, _, terminated, _, info = env.step(FIRST_CALL)
+    assert not terminated and not info["searched"] and info["status"] == int(Status.UNKNOWN_TOOL)
+    assert observation["action_mask"].tolist() == info["action_mask"].astype(float).tolist()
+    env.step(SEARCH)
+    assert np.flatnonzero(env.action_masks()).tolist() == [*range(FIRST_CALL, FIRST_CALL + 5), env.none_action]
+    assert not env.step(SEARCH)[2]
+
+
+def test_a_wandering_agent_is_cut_off(env: DecisionAwareEnv) -> None:
+    begin(env, CALL)
+    flags = [env.step(env.none_action)[2:4] for _ in range(env.max_steps)]
+    assert flags[-1] == (False, True) and set(flags[:-1]) == {(False, False)}
+
+
+def test_a_spent_budget_ends_the_episode_without_success() -> None:
+    env = DecisionAwareEnv(samples={"counts": COUNTS}, budget={"tokens": 40})
+    begin(env, CALL)
+    env.step(SEARCH)
+    _, _, terminated, _, info = env.step(FIRST_CALL + gold(env) if env.searched else ANSWER)
+    assert terminated and not info["is_success"] and info["budget_remaining_tokens"] < 0
+
+
+def test_the_samples_of_a_folder_play_the_same_way() -> None:
+    env = DecisionAwareEnv(data=str(shared("data/toolbench_family/tooldeer")), split="valid")
+    kinds = Counter(env.world.tasks[number].group for number in env.numbers)
+    assert kinds == {NO_SEARCH: 50, NO_CALL: 50, CALL: 50}
+    for number in env.numbers:
+        env.reset(seed=0, options={"task": number})
+        if env.task.group == NO_SEARCH:
+            info = env.step(ANSWER)[4]
+        else:
+            env.step(SEARCH)
+            info = env.step(env.none_action if env.task.group == NO_CALL else FIRST_CALL + gold(env))[4]
+        assert info["is_success"], env.task.id
+
+
+@pytest.mark.parametrize(
+    ("settings", "names"),
+    [
+        ({"data": "/no/such/folder"}, "folder"),
+        ({"samples": {"depth": 3}}, "depth"),
+        ({"samples": {"candidates": 0}}, "candidates"),
+        ({"samples": {"mixture": {"nearby": 1}}}, "nearby"),
+        ({"samples": {"counts": {"train": [0, 0, 0]}}}, "train"),
+        ({"features": 0}, "features"),
+        ({"split": "holidays"}, "holidays"),
+    ],
+)
+def test_settings_that_make_no_sense_are_clear_errors(settings: dict[str, Any], names: str) -> None:
+    with pytest.raises(costgym.CostGymError, match=names):
+        DecisionAwareEnv(**settings)
+
+
+def test_its_settings_are_plain_data() -> None:
+    env = costgym.make("costgym/DecisionAware-v0", samples={"counts": COUNTS, "clusters": 4}, budget={"price": 5})
+    spec = gym.envs.registration.EnvSpec.from_json(env.spec.to_json())
+    assert spec.kwargs["samples"]["clusters"] == 4
