@@ -8,7 +8,7 @@ Source: BTP (arXiv 2402.15960). Where paper and published code differ, a setting
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -74,7 +74,7 @@ class BtpSettings:
         return cls(threshold=threshold, offset=0.0, prior_weight=0.0, rounding="floor", clip_unhelpful=False)
 
 
-_ROUND = {
+_ROUND: dict[str, Callable[[float], int]] = {
     "floor": math.floor,
     "half_even": round,
     "half_up": lambda mean: math.floor(mean + 0.5),

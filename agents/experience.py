@@ -82,7 +82,8 @@ class Experience:
             value = expected_value((), (), settings)
             return value, frequency_cap((), (), value, settings)
         similarities = (record.embeddings @ embed(query)).tolist()
-        near, helpful = [], []
+        near: list[float] = []
+        helpful: list[float] = []
         for similarity, flags, test in zip(similarities, record.flags, record.test, strict=True):
             if not test:
                 near += [similarity] * len(flags)

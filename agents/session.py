@@ -211,7 +211,8 @@ class Session:
                 turn.nodes = 1
                 turn.messages.append(Message(USER, NUDGE))
             return turn
-        for call in message.calls:
+        written = [call if isinstance(call.name, str) else call._replace(name=str(call.name)) for call in message.calls]
+        for call in written:
             if call.name == FINISH_NAME:
                 ending, problem = _read_finish(call)
                 if ending is None:
@@ -220,7 +221,7 @@ class Session:
                 return turn
         documents: list[dict[str, Any]] = []
         asked: list[FunctionCall] = []
-        for call in message.calls[:MAX_CALLS]:
+        for call in written[:MAX_CALLS]:
             answer = self._handle(call)
             if answer is not None:
                 turn.results.append(CallResult(call, answer, Status.OK, False))
@@ -259,7 +260,9 @@ class Session:
             refusal = part.refuse(call)
             if refusal is not None:
                 document["refuse"], document["reason"] = refusal.status.label, refusal.reason
-                break
+                return document
+        for part in self.access:
+            part.admit(call)
         return document
 
     # -- the whole episode -----------------------------------------------------------------------------------------------

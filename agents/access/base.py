@@ -52,6 +52,9 @@ class ToolAccess:
         """The result of a call that this access answers itself."""
         return None
 
+    def admit(self, call: FunctionCall) -> None:
+        """A call goes to the world; `result` follows."""
+
     def result(self, result: CallResult) -> None:
         """See what a call brought."""
 

@@ -9,6 +9,7 @@ Source: BTP (arXiv 2402.15960), Algorithm 2.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Sequence
 
 from ...simulators.status import Status
@@ -49,6 +50,7 @@ class Btp(ToolAccess):
     def reset(self, session: Session) -> None:
         self._session = session
         self._names = [function.name for function in session.candidates]
+        self._admitted: deque[tuple[FunctionCall, float]] = deque()
         quotes = session.env.quotes()
         estimates = [self.experience.estimate(session.query, name, self.settings) for name in self._names]
         costs = [quotes[name] for name in self._names]
@@ -60,7 +62,8 @@ class Btp(ToolAccess):
         self._helped: set[str] = set()
 
     def _remaining(self) -> float:
-        return float(self._session.info.get("budget_remaining_price", float("inf"))) - self.reserve
+        left = float(self._session.info.get("budget_remaining_price", float("inf"))) - self.reserve
+        return left - sum(quote for _, quote in self._admitted)
 
     def _allowed(self) -> set[str]:
         """Tools that may be called now."""
@@ -90,11 +93,20 @@ class Btp(ToolAccess):
             return Refusal(Status.OVER_BUDGET, "the remaining budget does not cover this call")
         return None
 
+    def admit(self, call: FunctionCall) -> None:
+        # counted when it goes out: calls side by side share the plan and the purse
+        if call.name in self.left:
+            self.left[call.name] -= 1
+            self._admitted.append((call, self._session.env.quotes()[call.name]))
+
     def result(self, result: CallResult) -> None:
         name = result.call.name
-        if not result.executed or name not in self.left:
+        if not (self._admitted and self._admitted[0][0] is result.call):
             return
-        self.left[name] -= 1
+        self._admitted.popleft()
+        if not result.executed:
+            self.left[name] += 1
+            return
         if self.usefulness.helpful(self._session.query, name, result.call.read() or {}, result.text):
             self._helped.add(name)
         elif self.settings.blacklist and not (self.settings.spare_helpful and name in self._helped):

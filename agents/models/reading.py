@@ -31,6 +31,8 @@ class Context:
         failed: tools whose last result showed nothing wanted.
         last_failed: the tool of the last call, if that failed.
         failures: results in a row, up to the last, that showed nothing wanted.
+        after_result: the last message is a tool's result: the time to wonder whether to go on.
+        registered: the tool whose registration is the last message.
     """
 
     shown: dict[str, None]
@@ -45,6 +47,8 @@ class Context:
     failed: set[str] = field(default_factory=set)
     last_failed: str = ""
     failures: int = 0
+    after_result: bool = False
+    registered: str = ""
 
     @property
     def known_count(self) -> int:
@@ -64,7 +68,6 @@ class Reader:
     """
 
     def __init__(self, catalog: Catalog, task: Task) -> None:
-        self._catalog, self._task = catalog, task
         self._plain = task.needs
         self._count = len(task.needs)
         # a fact's number is its need's; changed needs follow
@@ -76,6 +79,7 @@ class Reader:
         ]
         self._need_of = {name: i for i, need in enumerate(task.needs) for name in need.tools}
         self._offered = set(task.candidates)
+        self._tools = {name: catalog.get(name) for name in task.candidates}
         self._read: dict[Message, frozenset[int]] = {}
         self._systems: dict[str, tuple[dict[str, None], Mapping[str, float]]] = {}
         self._current: tuple[Need, ...] = task.needs
@@ -129,6 +133,11 @@ class Reader:
         return context
 
     def _attempts(self, messages: Sequence[Message], context: Context) -> None:
+        last = messages[-1] if messages else None
+        if last is not None and last.role == TOOL:
+            context.after_result = last.name != REGISTER
+            if not context.after_result:
+                context.registered = next((name for name in context.shown if f'"{name}"' in last.content), "")
         seen: frozenset[int] = frozenset()
         for message in messages:
             if message.role == TOOL and message.name != REGISTER:
@@ -183,7 +192,7 @@ class Reader:
     # -- what a reader of the query and the documentation knows ----------------------------------------------------------
 
     def tool(self, name: str) -> Tool | None:
-        return self._catalog.get(name) if name in self._catalog else None
+        return self._tools.get(name)
 
     def need_of(self, name: str) -> int:
         """The need that a tool serves, or -1."""

@@ -31,8 +31,8 @@ class SimulatedRates:
 
     Attributes:
         overlook: a wanted fact is never noticed in the query; drawn once per fact and episode.
-        wrong_tool: calls a tool that does not serve, with up to five functions in context.
-        crowding: added to that for each doubling of the functions in context beyond five.
+        wrong_tool: chooses a tool that does not serve, out of up to five functions shown or named.
+        crowding: added to that for each doubling of their number beyond five.
         misread: misunderstands a tool's arguments; drawn once per fact, tool and episode.
         correct: sets its misunderstanding right after a failure.
         invalid: arguments that do not fit the schema.
@@ -47,6 +47,7 @@ class SimulatedRates:
         forget: leaves a known fact out of the answer.
         attend_costs: chooses the cheapest serving tool where prices are told, rather than any.
         wrong_vote: votes for the worse of two steps.
+        notice: sees from its documentation that a tool it registered does not serve.
         register_more: registers each further tool that it could register at once.
     """
 
@@ -67,6 +68,7 @@ class SimulatedRates:
     forget: float = 0.03
     attend_costs: float = 0.05
     wrong_vote: float = 0.25
+    notice: float = 0.7
     register_more: float = 0.3
 
     def __post_init__(self) -> None:
@@ -79,7 +81,7 @@ class SimulatedRates:
     def perfect(cls) -> SimulatedRates:
         """A model that never errs."""
         never = {spec.name: 0.0 for spec in fields(cls)}
-        return cls(**{**never, "correct": 1.0})
+        return cls(**{**never, "correct": 1.0, "notice": 1.0})
 
 
 class Simulated:
@@ -128,12 +130,14 @@ class Simulated:
         wanted = [need for need in context.open if self._noticed[need]]
         if not wanted:
             return self._finish(context, False)
-        if context.failures == 0 and context.known_count and self._chance(rates.early):
-            return self._stop(context)
-        if context.failures and self._chance(rates.tire * context.failures):
+        if context.after_result and self._chance(rates.tire * context.failures if context.failures else rates.early):
             return self._stop(context)
         if self._chance(rates.invented):
             return "There should be a function for this.", FunctionCall(f"get_{self._reader.capability(wanted[0])}_info", "{}")
+        if context.registered:
+            need = self._reader.need_of(context.registered)
+            if (need in wanted and context.ready(need)) or not self._chance(rates.notice):
+                return self._call(context, need if need in wanted else wanted[0], context.registered)
         gone = [name for name in context.used if name not in context.shown and name not in context.names]
         if gone and self._chance(rates.forbidden):
             return self._call(context, wanted[0], gone[-1])
@@ -161,7 +165,7 @@ class Simulated:
         return self._pick(shown or names)
 
     def _wrong_rate(self, context: Context) -> float:
-        count = max(len(context.shown), 1)
+        count = max(len(context.shown) + len(context.names), 1)
         return self.rates.wrong_tool + self.rates.crowding * max(0.0, log2(count / 5.0))
 
     def _wrong(self, context: Context, need: int) -> tuple[str, FunctionCall]:

@@ -12,7 +12,7 @@ from costgym.agents.access import Btp
 from costgym.agents.btp import BtpSettings
 from costgym.agents.experience import Experience, PastQuery
 from costgym.agents.llm import LlmAgent
-from costgym.agents.models.base import SUMMARISE
+from costgym.agents.models.base import SUMMARISE, FunctionCall, Message
 from costgym.agents.models.scripted import Scripted
 from costgym.agents.strategies import Dfsdt, ReAct
 
@@ -70,6 +70,15 @@ def test_what_the_remaining_budget_does_not_cover_is_removed():
     play(env, player)
     assert shown(player)[0] == ["plan", "finish"]  # 6 + 4 is more than 9: of two that are worth the same, the cheaper
     assert calls(env) == [("map", "forbidden"), ("plan", "ok")]
+
+
+def test_calls_side_by_side_share_the_plan_and_the_purse():
+    both = Message(
+        "assistant", "", (FunctionCall("map", RIGHT), FunctionCall("map", RIGHT), FunctionCall("plan", {"city": "c1"}))
+    )
+    env = chat(small_world(tool("map", fee=3.0), tool("plan", need=1, fee=3.0)), budget={"price": 20})
+    play(env, agent(both, "s", experience=past(map=[1], plan=[1])))
+    assert calls(env) == [("map", "ok"), ("map", "forbidden"), ("plan", "ok")]
 
 
 def test_a_price_rise_removes_a_planned_tool():

@@ -1,0 +1,112 @@
+"""What holds for every composition of strategy and access, in a failing marketplace on the simulated model."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from playing import SMALL, chat, play
+
+from costgym.agents.base import NUMERIC, TEXT
+from costgym.agents.experience import collect_experience
+from costgym.agents.registry import agent_names, agents, make_agent, needs_experience, read_agent_name
+from costgym.simulators.errors import UnknownName
+from costgym.simulators.scenario import parse_scenario
+from costgym.simulators.status import Status
+
+NAMES = [entry.name for entry in agents() if entry.env_id == TEXT] + ["dfsdt+prompt+btp+ecoact"]
+BUDGET = 12.0
+
+
+@pytest.fixture(scope="module")
+def experience():
+    return collect_experience(parse_scenario({"name": "small", **SMALL}), episodes=80, seed=0)
+
+
+@pytest.fixture(scope="module")
+def env():
+    return chat(split="test", budget={"price": BUDGET})
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_episodes_end_add_up_and_repeat_themselves(name, env, experience):
+    agent = make_agent(name, experience=experience)
+    for number in env.numbers[:12]:
+        actions, _, info = play(env, agent, number, seed=5)
+        episode, ledger = env.episode, env.episode.ledger
+        assert len(actions) < 400 and episode.grade is not None
+        assert ledger.price == pytest.approx(sum(charge.price for charge in ledger), rel=1e-12)
+        assert ledger.calls == sum(call.status.executed for call in episode.calls)
+        assert sum(charge.what == "think" for charge in ledger) == len(actions)
+        assert all(isinstance(json.loads(action)["usage"], dict) for action in actions)
+        again, _, _ = play(env, make_agent(name, experience=experience), number, seed=5)
+        assert again == actions
+
+
+@pytest.mark.parametrize("name", [name for name in NAMES if needs_experience(name)])
+def test_a_plan_is_never_exceeded_and_neither_is_the_budget(name, env, experience):
+    agent = make_agent(name, experience=experience)
+    for number in env.numbers:
+        play(env, agent, number, seed=2)
+        plan = next(part.plan for part in agent._access if part.suffix == "btp")
+        assert env.episode.ledger.price <= BUDGET
+        for slot in env.episode.slots:
+            assert env.episode.counts[slot.index] <= plan[slot.name]
+
+
+@pytest.mark.parametrize("name", [name for name in NAMES if "ecoact" in name])
+def test_only_registered_tools_are_executed(name, env, experience):
+    agent = make_agent(name, experience=experience)
+    for number in env.numbers[:20]:
+        play(env, agent, number, seed=3)
+        registered = agent._access[-1].registered
+        assert {call.tool for call in env.episode.calls if call.status.executed} <= set(registered)
+
+
+@pytest.mark.parametrize("enforcement", ["refuse", "terminate"])
+@pytest.mark.parametrize("name", ["react", "dfsdt", "tot-dfs+ecoact", "cot@5+btp", "plan-act"])
+def test_a_budget_that_is_enforced_ends_no_agent_in_an_error(name, enforcement, experience):
+    env = chat(split="test", budget={"price": 8, "tokens": 9000, "seconds": 20}, enforcement=enforcement)
+    agent = make_agent(name, experience=experience)
+    for number in env.numbers[:15]:
+        play(env, agent, number, seed=4)
+        assert env.episode.over
+
+
+def test_an_agent_that_is_cut_off_begins_afresh(env):
+    agent = make_agent("dfsdt")
+    short = chat(split="test", max_steps=2)
+    for number in short.numbers[:5]:
+        play(short, agent, number)
+    whole = [play(env, found, 40, seed=1)[0] for found in (agent, make_agent("dfsdt"))]
+    assert whole[0] == whole[1]
+
+
+@pytest.mark.parametrize("name", ["reacct", "react+btpp", "react+btp+btp", "random+btp", "", "+btp", "react+"])
+def test_an_unknown_agent_is_refused_with_the_nearest_names(name):
+    with pytest.raises(UnknownName) as error:
+        read_agent_name(name)
+    assert error.value.name == name
+
+
+def test_an_unknown_model_is_refused():
+    with pytest.raises(UnknownName, match="simulated"):
+        make_agent("react", model="simulate")
+
+
+def test_every_name_makes_its_agent():
+    for entry in agents():
+        agent = make_agent(entry.name)
+        assert (agent.name, agent.env_id) == (entry.name, entry.env_id)
+        assert agent.model == ("simulated" if entry.env_id == TEXT else "")
+    assert len(agent_names()) == len(set(agent_names()))
+    assert {entry.env_id for entry in agents()} == {NUMERIC, TEXT}
+
+
+def test_refused_statuses_belong_to_the_agent(env, experience):
+    agent = make_agent("react+btp", experience=experience)
+    seen = set()
+    for number in env.numbers:
+        play(env, agent, number, seed=9)
+        seen |= {call.status for call in env.episode.calls if not call.status.executed}
+    assert Status.FORBIDDEN in seen
