@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from ..draws import stable_generator, stable_integer
@@ -18,7 +19,6 @@ from .entities import words
 from .vocabulary import Capability, Category
 
 PROVIDERS_PER_CAPABILITY = 4
-_MEMORY_MB = (64.0, 128.0, 128.0, 256.0, 256.0, 512.0, 1024.0)
 _GPU_CATEGORIES = frozenset({"Artificial_Intelligence", "Images"})
 _SIZE_FACTORS = (0.8, 1.0, 1.3, 1.8)
 SPREADS = (0.15, 0.2, 0.25, 0.3, 0.35, 0.4, 0.45, 0.5)
@@ -41,8 +41,40 @@ _OPTIONALS: tuple[dict[str, Any], ...] = (
 )
 
 
+@dataclass(frozen=True, slots=True)
+class ProfileRules:
+    """From what the profiles of tools are drawn; failures, rate limits and quotas have a model of their own.
+
+    Attributes:
+        fees: lowest and highest flat price, whole numbers (BTP's setting: 1 to 10).
+        cold_share: share of the tools whose new instances take time to load, 0 to 1.
+        slots_share: share of the tools that run 1 to 4 calls at once; the others run any number.
+        memory_mb: sizes of memory to choose from, MB.
+        timeout_s: a longer call ends then, seconds.
+
+    Raises:
+        ConfigError: a share outside 0 to 1, no memory size, or a highest fee below the lowest.
+    """
+
+    fees: tuple[int, int] = (1, 10)
+    cold_share: float = 0.3
+    slots_share: float = 0.25
+    memory_mb: tuple[float, ...] = (64.0, 128.0, 128.0, 256.0, 256.0, 512.0, 1024.0)
+    timeout_s: float = 30.0
+
+    def __post_init__(self) -> None:
+        low, high = self.fees
+        if not 0 <= low <= high:
+            raise ConfigError("profiles.fees", f"expected the lowest and the highest fee, got {self.fees}")
+        for name in ("cold_share", "slots_share"):
+            if not 0 <= getattr(self, name) <= 1:
+                raise ConfigError(f"profiles.{name}", f"expected a share between 0 and 1, got {getattr(self, name)!r}")
+        if not self.memory_mb:
+            raise ConfigError("profiles.memory_mb", "expected at least one size, got none")
+
+
 def build_tools(
-    seed: int, categories: Sequence[Category], tools: int, providers: int, failures: FailureModel, fees: tuple[int, int]
+    seed: int, categories: Sequence[Category], tools: int, providers: int, failures: FailureModel, rules: ProfileRules
 ) -> list[Tool]:
     """The tools, category by category.
 
@@ -55,7 +87,7 @@ def build_tools(
         here = _share(tools, len(categories), position)
         companies = _provider_names(seed, category, _share(providers, len(categories), position))
         for capability, company in _offers(seed, category, companies, here):
-            tool = _tool(seed, capability, company, failures, fees, names)
+            tool = _tool(seed, capability, company, failures, rules, names)
             names.add(tool.name)
             built.append(tool)
     return built
@@ -100,7 +132,7 @@ def _offers(seed: int, category: Category, companies: Sequence[str], count: int)
 
 
 def _tool(
-    seed: int, capability: Capability, company: str, failures: FailureModel, fees: tuple[int, int], taken: set[str]
+    seed: int, capability: Capability, company: str, failures: FailureModel, rules: ProfileRules, taken: set[str]
 ) -> Tool:
     luck = stable_integer(seed, "api", company, capability.name)
     luck, verb = divmod(luck, len(_VERBS))
@@ -127,7 +159,7 @@ def _tool(
             "required": [kind.name for kind in capability.parameters],
             "additionalProperties": False,
         },
-        profile=draw_profile(seed, name, failures, fees, gpu=capability.category in _GPU_CATEGORIES),
+        profile=draw_profile(seed, name, failures, rules, gpu=capability.category in _GPU_CATEGORIES),
         capability=capability.name,
         answer_schema=Shape.of(seed, name, capability).schema(capability),
     )
@@ -143,7 +175,7 @@ def draw_profile(
     seed: int,
     name: str,
     failures: FailureModel,
-    fees: tuple[int, int] = (1, 10),
+    rules: ProfileRules,
     *,
     gpu: bool = False,
     latency_s: float | None = None,
@@ -154,12 +186,13 @@ def draw_profile(
 
     Args:
         failures: gives the shares of unreliable, rate-limited and quota-bound tools.
-        fees: lowest and highest flat price, whole numbers.
+        rules: what else the figures are drawn from.
         gpu: the tool runs on a GPU.
         latency_s, success, popularity: from the tool's own telemetry, where a data set has it: average duration in seconds,
             success share 0 to 1, popularity 0 to 10.
     """
     u = stable_generator(seed, "profile", name).random(15).tolist()
+    fees = rules.fees
     fee = stable_fee(name, fees)
     advert = draw_reliability(failures, seed, name, success)
     spread = SPREADS[int(u[1] * len(SPREADS))]
@@ -173,22 +206,22 @@ def draw_profile(
         if u[14] < abs(dear):
             second = draw_reliability(failures, seed, f"{name}, again", success)
             advert = (max if dear > 0 else min)(advert, second, key=lambda a: a.reliability)
-    cold = u[0] < 0.3
+    cold = u[0] < rules.cold_share
     return ToolProfile(
         fee=float(fee),
         latency_s=tuple(round(median_s * factor, 4) for factor in _SIZE_FACTORS),
         latency_spread=spread,
-        cpu_cons_mb=_MEMORY_MB[int(u[2] * len(_MEMORY_MB))],
+        cpu_cons_mb=rules.memory_mb[int(u[2] * len(rules.memory_mb))],
         cpu_inst_mb=round(16 + 240 * u[3] ** 2, 1),
         gpu_cons_mb=round(512 + 3584 * u[4], 1) if gpu else 0.0,
         gpu_inst_mb=round(64 + 960 * u[5], 1) if gpu else 0.0,
         cold_start_s=round(0.3 + 3.7 * u[6] ** 2, 3) if cold else 0.0,
         keep_alive_s=round(30 + 570 * u[7], 1),
-        concurrency=1 + int(u[9] * 4) if u[8] < 0.25 else 0,
+        concurrency=1 + int(u[9] * 4) if u[8] < rules.slots_share else 0,
         rate_limit=3 + int(u[11] * 8) if u[10] < failures.rate_limited_share else 0,
         window_s=60.0,
         quota=2 + int(u[13] * 5) if u[12] < failures.quota_share else 0,
-        timeout_s=30.0,
+        timeout_s=rules.timeout_s,
         reliability=advert.reliability,
         advertised_success=round(advert.success, 3),
         advertised_latency_s=round(median_s * (0.85 + 0.3 * u[4]), 3) if latency_s is None else round(latency_s, 3),

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from ..errors import ConfigError
 from ..failures import PRESETS, FailureModel
 from ..tools import Catalog
 from .answers import GeneratedAnswers
-from .catalogue import build_tools
+from .catalogue import ProfileRules, build_tools
 from .facts import Database
 from .market import Marketplace
-from .tasks import Candidates, LazyTaskSet, Offers, TaskWriter
+from .tasks import SIZE_LEVELS, Candidates, LazyTaskSet, Offers, TaskWriter
 from .vocabulary import vocabulary
 
 
@@ -24,7 +24,8 @@ def generate_marketplace(
     tasks: Mapping[str, int] | None = None,
     candidates: Candidates = 16,
     failures: FailureModel | None = None,
-    fees: tuple[int, int] = (1, 10),
+    profiles: ProfileRules | None = None,
+    size_levels: Sequence[float] = SIZE_LEVELS,
     chain_share: float = 0.35,
     alternative_share: float = 0.3,
 ) -> Marketplace:
@@ -36,7 +37,8 @@ def generate_marketplace(
         tasks: how many tasks each split has; 400 each in `train` and `test` by default. No two splits name the same entity.
         candidates: tools on offer in a task, or the lowest and highest number; at most the whole catalog.
         failures: how the tools fail; the preset "rapidapi-2023" by default.
-        fees: lowest and highest flat price, whole numbers.
+        profiles: what prices, memory, cold starts and concurrency limits are drawn from.
+        size_levels: weights of the four size levels of a task's input.
         chain_share: share of the tasks with several needs in which one call's answer is another's argument.
         alternative_share: share of the needs, among those that nothing depends on, about which the user may change their mind.
 
@@ -45,13 +47,16 @@ def generate_marketplace(
     """
     known = vocabulary()
     counts = dict(tasks) if tasks is not None else {"train": 400, "test": 400}
-    _check_sizes(tools, providers, categories, counts, candidates, fees, len(known.categories))
+    _check_sizes(tools, providers, categories, counts, candidates, size_levels, len(known.categories))
     capabilities = {c.name: c for category in known.categories for c in category.capabilities}
     chosen = known.categories[:categories]
-    catalog = Catalog(build_tools(seed, chosen, tools, providers, failures or PRESETS["rapidapi-2023"], fees), "marketplace")
+    model, rules = failures or PRESETS["rapidapi-2023"], profiles or ProfileRules()
+    catalog = Catalog(build_tools(seed, chosen, tools, providers, model, rules), "marketplace")
     answers = GeneratedAnswers(Database(seed, known.kinds, len(counts)), capabilities)
     offers = Offers(catalog, capabilities)
-    writer = TaskWriter(seed, offers, answers, known, tuple(counts), candidates, chain_share, alternative_share)
+    writer = TaskWriter(
+        seed, offers, answers, known, tuple(counts), candidates, chain_share, alternative_share, tuple(size_levels)
+    )
     return Marketplace(catalog, LazyTaskSet(writer, counts), answers)
 
 
@@ -61,7 +66,7 @@ def _check_sizes(
     categories: int,
     tasks: Mapping[str, int],
     candidates: Candidates,
-    fees: tuple[int, int],
+    size_levels: Sequence[float],
     most: int,
 ) -> None:
     low, high = (candidates, candidates) if isinstance(candidates, int) else candidates
@@ -71,7 +76,9 @@ def _check_sizes(
         "tools": None if tools >= providers else f"expected at least one a provider ({providers}), got {tools}",
         "tasks": None if tasks and min(tasks.values()) >= 0 and len(tasks) <= 20 else f"expected counts by split, got {tasks}",
         "candidates": None if 1 <= low <= high else f"expected a number of at least 1 or a range, got {candidates}",
-        "fees": None if 0 <= fees[0] <= fees[1] else f"expected the lowest and the highest fee, got {fees}",
+        "size_levels": None
+        if len(size_levels) == 4 and min(size_levels) >= 0 and sum(size_levels) > 0
+        else f"expected four weights, got {tuple(size_levels)}",
     }
     for name, problem in problems.items():
         if problem:

@@ -134,6 +134,7 @@ class TaskWriter:
         candidates: tools on offer in a task, or a range to draw that from.
         chain_share: share of the tasks with several needs in which one call's answer is another's argument.
         alternative_share: share of the needs that the user may change their mind about.
+        size_levels: weights of the size levels.
     """
 
     def __init__(
@@ -146,8 +147,10 @@ class TaskWriter:
         candidates: Candidates,
         chain_share: float,
         alternative_share: float,
+        size_levels: tuple[float, ...] = SIZE_LEVELS,
     ) -> None:
         self.seed, self.offers, self.splits, self.candidates = seed, offers, tuple(splits), candidates
+        self._size_levels = size_levels
         self.chain_share, self.alternative_share = chain_share, alternative_share
         self._database: Database = answers.database
         self._openers = {category.name: category.opener for category in vocabulary.categories}
@@ -161,7 +164,7 @@ class TaskWriter:
         group = list(self._groups)[luck.weighted(tuple(self._groups.values()))]
         count = min(slots, max(1 + luck.weighted(NEEDS), 2 if group == "G3" else 1))
         chained = luck.uniform() < self.chain_share
-        size_level = luck.weighted(SIZE_LEVELS)
+        size_level = luck.weighted(self._size_levels)
         provider, chosen, chained = self.offers.choose(luck, group, count, chained)
         needs, query = self._needs(luck, split, chosen, chained)
         gold = [self._gold(luck, capability, provider) for capability in chosen]

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from ...draws import stable_generator
 from ...failures import PRESETS, FailureModel
+from ..catalogue import ProfileRules
 from ..market import Marketplace
 from .documents import ApiDocument, Key, Library, read_api, read_tool_folder
 from .names import standardize_category
@@ -26,7 +27,7 @@ def load_anytool(
     unsolvable: Path | str | None = None,
     candidates: int = 16,
     failures: FailureModel | None = None,
-    fees: tuple[int, int] = (1, 10),
+    profiles: ProfileRules | None = None,
     train_share: float = 0.5,
 ) -> Marketplace:
     """A marketplace from ``anytoolbench.json``.
@@ -37,7 +38,7 @@ def load_anytool(
         tools: folder of tool documents ``<category>/<tool>.json``, whose APIs are candidates too.
         unsolvable: AnyTool's list of ids to leave out.
         candidates: tools on offer in a task, at least its own.
-        failures, fees, train_share: as in `load_toolbench`.
+        failures, profiles, train_share: as in `load_toolbench`.
 
     Raises:
         DataError: a file cannot be read or a record is malformed; names the record.
@@ -76,4 +77,4 @@ def load_anytool(
         others.sort(key=lambda key: key[0] not in near)
         offered = sorted(own + others[: max(0, candidates - len(own))])
         queries.append(Query(identifier, SUBSET, record.text("query"), tuple(offered), tuple(own), False, ""))
-    return build(queries, documents, seed, failures or PRESETS["rapidapi-2024"], fees, train_share)
+    return build(queries, documents, seed, failures or PRESETS["rapidapi-2024"], profiles or ProfileRules(), train_share)

@@ -8,6 +8,7 @@ from pathlib import Path
 from ...errors import DataError
 from ...failures import PRESETS, FailureModel
 from ...tasks import TaskSet
+from ..catalogue import ProfileRules
 from ..market import Marketplace
 from .documents import ApiDocument, Key, Library
 from .reading import Record, need_folder, read_records
@@ -23,7 +24,7 @@ def load_mgtoolbench(
     seed: int = 0,
     tools: Path | str | None = None,
     failures: FailureModel | None = None,
-    fees: tuple[int, int] = (1, 10),
+    profiles: ProfileRules | None = None,
     train_share: float = 0.5,
 ) -> Marketplace:
     """A marketplace from an MGToolBench folder; each task has its query at all five levels in `instructions`.
@@ -31,7 +32,7 @@ def load_mgtoolbench(
     Args:
         folder: the data's root, or the folder with ``*_ground.json`` itself.
         tools: folder of tool documents ``<category>/<tool>.json``.
-        seed, failures, fees, train_share: as in `load_toolbench`.
+        seed, failures, profiles, train_share: as in `load_toolbench`.
 
     Raises:
         DataError: a file is missing or malformed, or a task lacks one of the levels; names it.
@@ -54,7 +55,7 @@ def load_mgtoolbench(
             raise DataError(path, f"task {missing} of {ground.name} is not in this file")
     library = Library(None if tools is None else need_folder(Path(tools), "tool documents"), None)
     complete = {key: library.complete(documents[key]) for key in sorted({k for query in queries for k in query.offered})}
-    market = build(queries, complete, seed, failures or PRESETS["rapidapi-2024"], fees, train_share)
+    market = build(queries, complete, seed, failures or PRESETS["rapidapi-2024"], profiles or ProfileRules(), train_share)
     tasks = [
         replace(task, instructions={level: texts[query.id] for level, texts in levels.items()})
         for task, query in zip(market.tasks, queries, strict=True)

@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from functools import lru_cache
 
 _FOREIGN = re.compile("[^一-龥^a-zA-Z0-9_]")
 _RESERVED = frozenset({"from", "class", "return", "false", "true", "id", "and"})
 LONGEST = 64
 
 
+@lru_cache(maxsize=65536)
 def standardize(name: str) -> str:
     """Lower case with single underscores; a leading digit gets ``get_`` before it. The caret survives, as in the original."""
     plain = re.sub("_+", "_", _FOREIGN.sub("_", name)).lower().strip("_")

@@ -15,6 +15,7 @@ from ...errors import ConfigError, DataError, UnknownName
 from ...failures import PRESETS, FailureModel
 from ...tasks import Need, Task, TaskSet, normalise
 from ...tools import Catalog
+from ..catalogue import ProfileRules
 from ..market import Marketplace
 from .documents import ApiDocument, Key, Library, make_tool, read_api
 from .names import standardize, standardize_category, unique_names
@@ -110,7 +111,7 @@ def load_toolbench(
     tools: Path | str | None = None,
     anytool_unsolvable: Path | str | bool | None = None,
     failures: FailureModel | None = None,
-    fees: tuple[int, int] = (1, 10),
+    profiles: ProfileRules | None = None,
     train_share: float = 0.5,
 ) -> Marketplace:
     """A marketplace from a ToolBench or StableToolBench folder.
@@ -125,7 +126,7 @@ def load_toolbench(
         tools: folder of tool documents ``<category>/<tool>.json``; by default `toolenv/tools` in the folder, if it is there.
         anytool_unsolvable: AnyTool's list of unsolvable ids, whose queries are left out; True looks for it near the folder.
         failures: how the tools fail; the preset "rapidapi-2024" by default.
-        fees: lowest and highest flat price; a function's price is a whole number by a stable hash of its name.
+        profiles: what prices, memory and limits are drawn from; a price is a whole number by a stable hash of the name.
         train_share: share of the queries in `train`, 0 to 1.
 
     Raises:
@@ -147,7 +148,7 @@ def load_toolbench(
         raise DataError(folder, f"no queries are left in {', '.join(layout.queries)}")
     used = sorted({key for query in queries for key in query.offered})
     complete = {key: library.complete(documents[key]) for key in used}
-    return build(queries, complete, seed, failures or PRESETS["rapidapi-2024"], fees, train_share)
+    return build(queries, complete, seed, failures or PRESETS["rapidapi-2024"], profiles or ProfileRules(), train_share)
 
 
 def build(
@@ -155,12 +156,12 @@ def build(
     documents: Mapping[Key, ApiDocument],
     seed: int,
     failures: FailureModel,
-    fees: tuple[int, int],
+    rules: ProfileRules,
     train_share: float,
 ) -> Marketplace:
     """A marketplace from queries and the documents of the APIs they offer."""
     names = unique_names(documents)
-    catalog = Catalog((make_tool(documents[key], names[key], seed, failures, fees) for key in documents), "queries")
+    catalog = Catalog((make_tool(documents[key], names[key], seed, failures, rules) for key in documents), "queries")
     answers = LoadedAnswers(seed, {names[key]: Mould.of(document) for key, document in documents.items()})
     tasks = [_task(query, number, names, answers, seed, catalog) for number, query in enumerate(queries)]
     return Marketplace(catalog, TaskSet(tasks, _split(queries, train_share)), answers)
