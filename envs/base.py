@@ -18,6 +18,8 @@ from ..simulators.world import Enforcement, Episode, World
 ObsType = TypeVar("ObsType")
 ActType = TypeVar("ActType")
 GRADINGS = ("strict", "judge")
+FRAME_HEIGHT = 640
+"""Frames of a video must be of one size, whatever was called."""
 
 
 class ToolEnv(gym.Env[ObsType, ActType], Generic[ObsType, ActType]):
@@ -72,7 +74,8 @@ class ToolEnv(gym.Env[ObsType, ActType], Generic[ObsType, ActType]):
         self.numbers = self.world.tasks.numbers(split)
         self.budget = scenario.limits() if budget is None else Budget.from_mapping(budget)
         self.enforcement: Enforcement = enforcement or scenario.enforcement
-        self._limits = tuple(getattr(self.budget, name) for name in RESOURCES)
+        limits = self.budget.as_dict()
+        self._limits = tuple(float(limits[name]) if name in limits else None for name in RESOURCES)
         self._cost_index = RESOURCES.index(cost)
         self._spent = (0.0, 0.0, 0, 0)
         self._steps = 0
@@ -168,7 +171,7 @@ class ToolEnv(gym.Env[ObsType, ActType], Generic[ObsType, ActType]):
             gym.logger.warn("render() needs a render_mode; make the env with render_mode='ansi' or 'rgb_array'")
             return None
         if self.render_mode == "rgb_array":
-            return episode_image(self._playing())
+            return episode_image(self._playing(), height=FRAME_HEIGHT)
         text = episode_text(self._playing())
         if self.render_mode == "human":
             print(text)  # noqa: T201
