@@ -32,7 +32,7 @@ def env():
 def test_episodes_end_add_up_and_repeat_themselves(name, env, experience):
     agent = make_agent(name, experience=experience)
     for number in env.numbers[:12]:
-        actions, _, info = play(env, agent, number, seed=5)
+        actions, _, _ = play(env, agent, number, seed=5)
         episode, ledger = env.episode, env.episode.ledger
         assert len(actions) < 400 and episode.grade is not None
         assert ledger.price == pytest.approx(sum(charge.price for charge in ledger), rel=1e-12)
