@@ -357,7 +357,7 @@ class _Solver:
         start = self._begin()
         heap: list[tuple[float, int, Episode]] = [(0.0, 0, start)]
         made = 1
-        seen: dict[tuple[object, ...], float] = {}
+        seen: set[tuple[object, ...]] = set()
         limit = float("inf") if self.budget.price is None else self.budget.price
         for _ in range(NODES):
             if not heap:
@@ -373,10 +373,11 @@ class _Solver:
                     self._call(fork, int(step))
                 else:
                     fork.advance(-1 - step)
-                place = (tuple(fork.counts), tuple(fork.known), round(fork.ledger.price, 9))
-                if fork.over or seen.get(place, float("inf")) <= fork.now_s:
+                # the same calls in another order lead to the same place
+                place = (tuple(fork.counts), tuple(fork.known), round(fork.ledger.price, 9), round(fork.now_s, 6))
+                if fork.over or place in seen:
                     continue
-                seen[place] = fork.now_s
+                seen.add(place)
                 to_come = self.remaining(fork.known, fork.counts, wanted)
                 if to_come is None or fork.ledger.price + to_come[0] > limit + _SLACK:
                     continue

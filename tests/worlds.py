@@ -13,9 +13,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from pydantic import PrivateAttr
+
 from costgym.simulators.calls import Notice
 from costgym.simulators.episode import Episode
 from costgym.simulators.failures import PRESETS, FailureModel
+from costgym.simulators.scenario import Scenario
 from costgym.simulators.tasks import Answers, Need, Task, TaskSet, arguments_match
 from costgym.simulators.tools import Catalog, Tool, ToolProfile
 from costgym.simulators.world import World
@@ -93,6 +96,22 @@ def small_world(
     task_set = TaskSet(tasks, {"train": range(copies), "test": range(copies)})
     settings.setdefault("failures", RELIABLE)
     return World(catalog, task_set, FactAnswers(), events=(lambda task, slots: events) if events else None, **settings)
+
+
+class _HandMade(Scenario):
+    """A scenario that is a world already."""
+
+    _world: World = PrivateAttr()
+
+    def build(self) -> World:
+        return self._world
+
+
+def scenario_of(world: World) -> Scenario:
+    """A hand-made world as a scenario, for environments: ``MarketplaceEnv(scenario=scenario_of(world), budget={})``."""
+    scenario = _HandMade(name="hand-made", alpha=world.alpha, max_price=world.max_price)
+    scenario._world = world
+    return scenario
 
 
 def story(episode: Episode) -> list[tuple[float, str, str]]:
