@@ -1,0 +1,80 @@
+"""Replies that were paid for once are kept on disk; they are charged in full all the same, so figures do not change."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import sqlite3
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import gymnasium as gym
+
+from ...simulators.calls import Usage
+from ...simulators.errors import DataError
+from .base import ACT, ASSISTANT, Function, FunctionCall, LanguageModel, Message, Reply
+
+
+class Cached:
+    """A model with a memory on disk.
+
+    A request is the same if the model, the episode's seed, the context, the functions and the purpose are, and it is the
+    n-th such request of its episode: a model that samples may answer its repetition otherwise.
+
+    Args:
+        model: asked where nothing is kept.
+        path: an SQLite file; several processes may share it.
+
+    Raises:
+        DataError: the file is something else.
+    """
+
+    def __init__(self, model: LanguageModel, path: str | Path) -> None:
+        self.model, self.name, self.path = model, model.name, Path(path)
+        self.hits = self.misses = 0
+        self._seed = 0
+        self._asked: Counter[str] = Counter()
+        try:
+            self._store = sqlite3.connect(self.path, timeout=30.0, isolation_level=None)
+            self._store.execute("CREATE TABLE IF NOT EXISTS replies (request TEXT PRIMARY KEY, reply TEXT NOT NULL)")
+        except sqlite3.Error as error:
+            raise DataError(path, f"is no reply cache: {error}") from error
+
+    def reset(self, env: gym.Env[Any, Any], seed: int) -> None:
+        self._seed = seed
+        self._asked.clear()
+        self.model.reset(env, seed)
+
+    def complete(self, messages: Sequence[Message], functions: Sequence[Function], purpose: str = ACT) -> Reply:
+        key = self._key(messages, functions, purpose)
+        row = self._store.execute("SELECT reply FROM replies WHERE request = ?", (key,)).fetchone()
+        if row is not None:
+            self.hits += 1
+            return _read(row[0], self.path)
+        self.misses += 1
+        said = self.model.complete(messages, functions, purpose)
+        self._store.execute("INSERT OR IGNORE INTO replies VALUES (?, ?)", (key, _write(said)))
+        return said
+
+    def _key(self, messages: Sequence[Message], functions: Sequence[Function], purpose: str) -> str:
+        conversation = [[m.role, m.content, [list(call) for call in m.calls], m.name, m.call_id] for m in messages]
+        request = [self.name, self._seed, purpose, conversation, [function.document() for function in functions]]
+        digest = hashlib.sha256(json.dumps(request, sort_keys=True, default=str).encode()).hexdigest()
+        self._asked[digest] += 1
+        return f"{digest}:{self._asked[digest]}"
+
+
+def _write(said: Reply) -> str:
+    calls = [[call.name, call.arguments, call.id] for call in said.message.calls]
+    return json.dumps({"content": said.message.content, "calls": calls, "usage": list(said.usage)}, default=str)
+
+
+def _read(text: str, path: Path) -> Reply:
+    try:
+        document = json.loads(text)
+        calls = tuple(FunctionCall(str(name), arguments, str(number)) for name, arguments, number in document["calls"])
+        return Reply(Message(ASSISTANT, str(document["content"]), calls), Usage(*map(int, document["usage"])))
+    except (ValueError, KeyError, TypeError) as error:
+        raise DataError(path, f"a kept reply cannot be read: {error}") from error
