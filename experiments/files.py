@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import itertools
 import os
-from collections.abc import Iterator
+import shutil
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -23,6 +24,42 @@ def write_atomically(path: Path, text: str) -> None:
     except OSError as error:
         draft.unlink(missing_ok=True)
         raise DataError(path, f"cannot be written: {error.strerror}") from error
+
+
+@contextmanager
+def finished_file(path: Path) -> Iterator[Path]:
+    """A draft that takes its place as `path` once the block has ended well; else it is removed.
+
+    Raises:
+        ConfigError: something stands there already.
+    """
+    with _finished(path, lambda draft: draft.unlink(missing_ok=True)) as draft:
+        yield draft
+
+
+@contextmanager
+def finished_folder(path: Path) -> Iterator[Path]:
+    """The same for a folder; the draft is created empty."""
+    with _finished(path, lambda draft: shutil.rmtree(draft, ignore_errors=True)) as draft:
+        draft.mkdir()
+        yield draft
+
+
+@contextmanager
+def _finished(path: Path, remove: Callable[[Path], None]) -> Iterator[Path]:
+    if path.exists():
+        raise ConfigError("--out", f"{path} exists already; choose another name")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ConfigError("--out", f"{path.parent} cannot be a folder: {error.strerror}") from error
+    draft = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    remove(draft)
+    try:
+        yield draft
+        draft.rename(path)
+    finally:
+        remove(draft)
 
 
 def read_lines(path: Path) -> list[str]:
