@@ -78,13 +78,13 @@ class _Layout:
         self.right = float(width - MARGIN - 26)  # room for a price beside the last bar
         self.title = _fit(chart.title, inner, TEXT + 3, tail=False)
         self.lines = [_fit(chart.subtitle, inner), _fit(chart.verdict, inner)]
-        y = MARGIN + TEXT + 10
+        y = float(MARGIN + TEXT + 10)
         self.line_tops = [y + i * (TEXT + 6) for i in range(2)]
         y = self.line_tops[-1] + TEXT + 14
         self.events, event_lanes = self._place_events()
         self.events_top = y
         y += event_lanes * (TEXT + 3) + (4 if event_lanes else 0)
-        self.top = float(y)
+        self.top = y
         self.row_tops = []
         y = self.top + GAP
         for row in chart.rows:

@@ -343,7 +343,7 @@ class _Solver:
         call: Call = episode.submit(slot)
         if call.status is Status.RATE_LIMITED and call.finished_s >= 0 and self.patient and not episode.over:
             episode.advance(max(0.0, call.submitted_s + call.retry_after_s - episode.now_s) + 1e-6)
-            if episode.over:
+            if episode.grade is not None:  # the deadline came first: an episode that has ended has a grade
                 return False
             call = episode.submit(slot)
         if call.k == 0:
