@@ -1,0 +1,119 @@
+"""What a planner is: asked for a whole plan, which an agent then writes token by token."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import gymnasium as gym
+import numpy as np
+
+from ...envs.tpl import END, TplState, encode, kind_of
+from ...simulators.calls import Usage
+from ...simulators.opencatp.evaluation import Evaluator
+from ...simulators.opencatp.tasks import OpenCATPTask
+from ...simulators.plan import Plan
+from ..base import Agent
+
+ENV_ID = "costgym/OpenCATP-v0"
+
+
+@dataclass(frozen=True, slots=True)
+class Situation:
+    """What a planner is asked about.
+
+    Attributes:
+        task: the task.
+        sample: which image; only the clairvoyant oracle may look it up.
+        level: the image's size level, 0 to 3.
+        evaluator: scores and prices; a planner that is no oracle may read prices only.
+        seed: of the planner's own chance.
+    """
+
+    task: OpenCATPTask
+    sample: int
+    level: int
+    evaluator: Evaluator
+    seed: int
+
+
+@dataclass(frozen=True, slots=True)
+class Proposal:
+    """A planner's answer.
+
+    Attributes:
+        plan: the plan; None where what was said is none.
+        problem: why it is none.
+        usage: tokens of a language model.
+    """
+
+    plan: Plan | None
+    problem: str = ""
+    usage: Usage = Usage(0, 0)
+
+
+class Planner(Protocol):
+    """Proposes a plan for a situation.
+
+    Attributes:
+        name: as it stands on the leaderboard.
+        model: the language model behind it, or "".
+    """
+
+    name: str
+    model: str
+
+    def propose(self, situation: Situation) -> Proposal:
+        """A plan, or why there is none."""
+        ...
+
+
+class PlanAgent(Agent):
+    """Writes a planner's plan into `costgym/OpenCATP-v0`, one token an action.
+
+    A plan that the masks do not admit is written up to the first token that is not allowed; none at all ends at once. Either
+    way the environment answers as it does to every invalid plan.
+    """
+
+    env_id = ENV_ID
+
+    def __init__(self, planner: Planner) -> None:
+        self.planner, self.name, self.model = planner, planner.name, planner.model
+        self._actions: list[int] = []
+
+    def reset(self, env: gym.Env[Any, Any], observation: Any, info: dict[str, Any], seed: int) -> None:
+        world: Any = env.unwrapped
+        situation = Situation(world.task, world.sample, world.size_level, world.evaluator, seed)
+        self.proposal = self.planner.propose(situation)
+        self._actions = [] if self.proposal.plan is None else actions_of(self.proposal.plan, kind_of(world.task))
+
+    def act(self, observation: Any, info: dict[str, Any]) -> int:
+        return self._actions.pop(0) if self._actions else END
+
+
+def actions_of(plan: Plan, kind: str) -> list[int]:
+    """The choices that write a plan, up to the first that the masks forbid."""
+    state = TplState(kind)
+    chosen = []
+    for token in encode(plan)[1:]:
+        action = _action_of(token)
+        if action is None:
+            continue
+        chosen.append(action)
+        if not state.mask()[action]:
+            break
+        state.push(action)
+    return chosen
+
+
+def _action_of(token: int) -> int | None:
+    from ...envs.tpl import ACTION_TOKENS
+
+    return ACTION_TOKENS.index(token) if token in ACTION_TOKENS else None
+
+
+def generator(seed: int, name: str) -> np.random.Generator:
+    """A planner's own chance."""
+    from ...simulators.draws import stable_generator
+
+    return stable_generator(seed, "planner", name)

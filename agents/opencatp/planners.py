@@ -1,0 +1,115 @@
+"""Language models as planners, prompted in four ways.
+
+*Zero-shot* asks for the plan. *Few-shot* shows worked examples first. *HuggingGPT* asks for the steps, then for the plan that
+joins them. *HYDRA* has several plans made and the model choose among them, told what each costs. All see the same tools and
+prices.
+
+Sources: CATP-LLM, section 5 (the baselines and that they are given cost information); Shen et al. 2023 (HuggingGPT: task
+planning before execution); Ke et al. 2024 (HYDRA: a planner whose proposals a second agent chooses from). The wording is our
+own.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+from ...simulators.calls import Usage
+from ...simulators.errors import InvalidPlan
+from ...simulators.opencatp.evaluation import split_samples
+from ...simulators.opencatp.planspace import PlanValues
+from ...simulators.opencatp.tasks import tasks
+from ...simulators.opencatp.tools import SIGNATURES
+from ...simulators.plan import Plan
+from ..models.base import ACT, PLAN, SYSTEM, USER, VOTE, LanguageModel, Message, Reply
+from .base import Proposal, Situation
+from .prompts import STEPS_HEADING, candidates_text, example_text, system_text, task_text
+
+EXAMPLES = 3
+CANDIDATES = 3
+
+
+class PromptPlanner:
+    """A language model asked for a plan.
+
+    Args:
+        style: ``zero-shot``, ``few-shot``, ``hugginggpt`` or ``hydra``.
+        model: the language model.
+    """
+
+    def __init__(self, style: str, model: LanguageModel) -> None:
+        self.name, self._model = style, model
+        self.model = model.name
+        self._examples: dict[tuple[int, str], str] = {}
+
+    def propose(self, situation: Situation) -> Proposal:
+        self._usage = Usage(0, 0)
+        self._model.reset(None, situation.seed)  # type: ignore[arg-type]
+        messages = [Message(SYSTEM, system_text(situation.evaluator, situation.level))]
+        asked = task_text(situation.task, situation.level)
+        if self.name in ("few-shot", "hydra"):
+            asked = f"{self._worked_examples(situation)}\n\n{asked}"
+        if self.name == "hydra":
+            plan, problem = self._choose(situation, messages, asked)
+        else:
+            if self.name == "hugginggpt":
+                steps = self._ask([*messages, Message(USER, f"Name the steps as a JSON list of tools.\n\n{asked}")], PLAN)
+                messages.append(Message(USER, f"{STEPS_HEADING} {steps}"))
+            plan, problem = read_plan(self._ask([*messages, Message(USER, asked)], ACT))
+        return Proposal(plan, problem, self._usage)
+
+    def _ask(self, messages: Sequence[Message], purpose: str) -> str:
+        answer: Reply = self._model.complete(messages, (), purpose)
+        used = self._usage
+        self._usage = Usage(
+            used.input_tokens + answer.usage.input_tokens,
+            used.output_tokens + answer.usage.output_tokens,
+            used.cached_tokens + answer.usage.cached_tokens,
+        )
+        return answer.message.content
+
+    def _choose(self, situation: Situation, messages: list[Message], asked: str) -> tuple[Plan | None, str]:
+        plans, problem = [], ""
+        for _ in range(CANDIDATES):
+            plan, why = read_plan(self._ask([*messages, Message(USER, asked)], ACT))
+            if plan is None:
+                problem = why
+            elif plan not in plans:
+                plans.append(plan)
+        if len(plans) < 2:
+            return (plans[0], "") if plans else (None, problem)
+        prices = [situation.evaluator.profile.plan_price(plan, situation.level) for plan in plans]
+        shown = candidates_text(plans, prices)
+        said = self._ask([*messages, Message(USER, f"{asked}\n{shown}\nAnswer with the number of the best.")], VOTE)
+        number = int(said) if said.strip().isdecimal() and len(said) < 4 else 1
+        return plans[min(max(number, 1), len(plans)) - 1], ""
+
+    def _worked_examples(self, situation: Situation) -> str:
+        """Tasks of the train split with the plan that proved best on the train samples; the same for all tasks of a kind."""
+        key = (situation.level, situation.task.kind)
+        if key not in self._examples:
+            values = PlanValues(situation.evaluator)
+            samples = split_samples(situation.evaluator.scores.samples, "train")
+            known = tasks(situation.task.kind, "train")
+            chosen = [known[len(known) * place // EXAMPLES] for place in range(EXAMPLES)]
+            self._examples[key] = "\n".join(
+                example_text(task, situation.level, values.informed(task, situation.level, samples)) for task in chosen
+            )
+        return self._examples[key]
+
+
+def read_plan(text: str) -> tuple[Plan | None, str]:
+    """A plan from what a model wrote, or why there is none. The text is data: its first JSON list is read, nothing is run."""
+    start = text.find("[")
+    if start < 0:
+        return None, f"expected a JSON list, got {text[:60]!r}"
+    try:
+        items: Any = json.JSONDecoder().raw_decode(text[start:])[0]
+        plan = Plan.from_list(items)
+        plan.check_types(SIGNATURES)
+    except (ValueError, RecursionError) as error:
+        return None, f"no JSON: {error}"[:200]
+    except InvalidPlan as error:
+        return None, str(error)
+    return plan, ""

@@ -1,0 +1,60 @@
+"""Planners by name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from ...simulators.errors import UnknownName
+from ..models.base import LanguageModel
+from .base import Planner
+from .planners import PromptPlanner
+from .rules import Clairvoyant, Fixed, Greedy, Informed, Random
+from .simulated import SimulatedPlanner
+
+_RULES: dict[str, tuple[str, Callable[[], Planner]]] = {
+    "oracle": ("the best plan for each sample, known after execution", Clairvoyant),
+    "oracle-informed": ("the best fixed plan for each task and size level on the train samples", Informed),
+    "greedy": ("adds the restorer that gains most on the train samples, until none gains", Greedy),
+    "fixed-all": ("every restorer that the description suggests", lambda: Fixed("fixed-all")),
+    "fixed-none": ("no restorer", lambda: Fixed("fixed-none", restore=False)),
+    "random": ("a random walk through the planning language", Random),
+}
+_PROMPTS = {
+    "zero-shot": "a language model asked for the plan",
+    "few-shot": "the same after worked examples",
+    "hugginggpt": "the same after finding the steps",
+    "hydra": "the same, choosing among several plans by what they cost",
+}
+
+
+def planner_names() -> list[str]:
+    """Names of all planners."""
+    return [*_RULES, *_PROMPTS]
+
+
+def describe_planner(name: str) -> str:
+    """One line about a planner."""
+    return _RULES[name][0] if name in _RULES else _PROMPTS[name]
+
+
+def make_planner(name: str, model: str | LanguageModel = "simulated") -> Planner:
+    """A planner by name.
+
+    Args:
+        name: one of `planner_names()`.
+        model: a language model, or its name; only the prompted planners ask one.
+
+    Raises:
+        UnknownName: no such planner or model; names the nearest.
+    """
+    if name in _RULES:
+        return _RULES[name][1]()
+    if name not in _PROMPTS:
+        raise UnknownName("planner", name, planner_names())
+    if model == "simulated":
+        return PromptPlanner(name, SimulatedPlanner())
+    if isinstance(model, str):
+        from ..registry import make_model
+
+        return PromptPlanner(name, make_model(model))
+    return PromptPlanner(name, model)

@@ -1,0 +1,158 @@
+"""Planners without a model: the two exact oracles, greedy search, chance, and fixed chains."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ...envs.tpl import TplState, kind_of
+from ...simulators.opencatp.evaluation import Evaluator, split_samples
+from ...simulators.opencatp.planspace import PlanValues, plan_space
+from ...simulators.opencatp.tasks import OpenCATPTask
+from ...simulators.opencatp.tools import OUTPUT_OF_READER
+from ...simulators.plan import TASK_INPUT, Plan
+from .base import Proposal, Situation, generator
+
+RESTORER_OF = {
+    "low-resolutioned": "image_super_resolution",
+    "noisy": "image_denoising",
+    "blurry": "image_deblurring",
+    "grayscale": "image_colorization",
+}
+USUAL_ORDER = ("image_denoising", "image_deblurring", "image_super_resolution", "image_colorization")
+_READER_OF = {output: reader for reader, output in OUTPUT_OF_READER.items()}
+
+
+class _Values:
+    """Plan values per evaluator, worked out once."""
+
+    def __init__(self) -> None:
+        self._evaluator: Evaluator | None = None
+        self._values: PlanValues | None = None
+
+    def of(self, evaluator: Evaluator) -> PlanValues:
+        if self._values is None or self._evaluator is not evaluator:
+            self._evaluator, self._values = evaluator, PlanValues(evaluator)
+        return self._values
+
+
+class Clairvoyant:
+    """The best plan for each sample, as execution would show it: an upper bound for everybody."""
+
+    name, model = "oracle", ""
+
+    def __init__(self) -> None:
+        self._values = _Values()
+
+    def propose(self, situation: Situation) -> Proposal:
+        values = self._values.of(situation.evaluator)
+        return Proposal(values.clairvoyant(situation.task, situation.sample, situation.level))
+
+
+class Informed:
+    """The best fixed plan for the task and size level over the train samples: the best that is known before execution."""
+
+    name, model = "oracle-informed", ""
+
+    def __init__(self) -> None:
+        self._values = _Values()
+        self._plans: dict[tuple[int, int], Plan] = {}
+
+    def propose(self, situation: Situation) -> Proposal:
+        values = self._values.of(situation.evaluator)
+        samples = split_samples(situation.evaluator.scores.samples, "train")
+        return Proposal(values.informed(situation.task, situation.level, samples))
+
+
+class Greedy:
+    """Begins without a restorer and adds the one that gains most on the train samples, until none gains.
+
+    Restorers form one chain, and all readers stand at its end.
+    """
+
+    name, model = "greedy", ""
+
+    def __init__(self) -> None:
+        self._values = _Values()
+        self._plans: dict[tuple[int, int], Plan] = {}
+
+    def propose(self, situation: Situation) -> Proposal:
+        values = self._values.of(situation.evaluator)
+        key = (situation.task.task_id, situation.level)
+        if key not in self._plans:
+            self._plans[key] = self._search(values, situation)
+        return Proposal(self._plans[key])
+
+    def _search(self, values: PlanValues, situation: Situation) -> Plan:
+        task = situation.task
+        samples = split_samples(situation.evaluator.scores.samples, "train")
+        means = values.qualities(task, situation.level)[samples].mean(axis=0)
+        worth = dict(zip(plan_space(task.wants).plans, means.tolist(), strict=True))
+        chain: tuple[str, ...] = ()
+        best = worth.get(chain_plan(task, chain), float("-inf")) if _possible(task, chain) else float("-inf")
+        while True:
+            options = [(*chain, tool) for tool in USUAL_ORDER if tool not in chain]
+            scored = [(worth.get(chain_plan(task, option), float("-inf")), option) for option in options]
+            value, option = max(scored, default=(float("-inf"), chain), key=lambda pair: pair[0])
+            if value <= best:
+                return chain_plan(task, chain if _possible(task, chain) else option)
+            best, chain = value, option
+
+
+class Fixed:
+    """A fixed answer to every task: every restorer that the description suggests, in the usual order; or none at all."""
+
+    model = ""
+
+    def __init__(self, name: str = "fixed-all", restore: bool = True) -> None:
+        self.name, self._restore = name, restore
+
+    def propose(self, situation: Situation) -> Proposal:
+        task = situation.task
+        chain = suggested(task) if self._restore else ()
+        return Proposal(chain_plan(task, chain if _possible(task, chain) else suggested(task)[:1]))
+
+
+class Random:
+    """A random walk through the planning language: every allowed token alike."""
+
+    name, model = "random", ""
+
+    def propose(self, situation: Situation) -> Proposal:
+        chance = generator(situation.seed, self.name)
+        state = TplState(kind_of(situation.task))
+        while not state.done:
+            actions = state.actions()
+            state.push(actions[int(chance.integers(len(actions)))])
+        return Proposal(state.plan())
+
+
+def suggested(task: OpenCATPTask) -> tuple[str, ...]:
+    """The restorers that the task's description calls for, in the usual order."""
+    wanted = {RESTORER_OF[name] for name in task.degradations}
+    return tuple(tool for tool in USUAL_ORDER if tool in wanted)
+
+
+def chain_plan(task: OpenCATPTask, chain: tuple[str, ...]) -> Plan:
+    """A plan that restores in one chain and reads at its end.
+
+    Where the restored image is wanted beside texts, the readers stand one restorer earlier: the last one's image is the
+    answer, and an answer is what nothing else reads.
+    """
+    items: list[Any] = []
+    for before, tool in zip((TASK_INPUT, *chain), chain, strict=False):
+        items += [tool, [before]]
+    wants_image = any(want.is_image for want in task.wants)
+    nodes = (TASK_INPUT, *chain)
+    place = nodes[-2] if wants_image and chain else nodes[-1]
+    for want in task.wants:
+        if not want.is_image:
+            reader = _READER_OF[want.kind]
+            items += [reader, [place]]
+            if want.german:
+                items += ["machine_translation", [reader]]
+    return Plan.from_list(items, tidy=False)
+
+
+def _possible(task: OpenCATPTask, chain: tuple[str, ...]) -> bool:
+    """A wanted image needs a restorer to come from."""
+    return bool(chain) or not any(want.is_image for want in task.wants)
