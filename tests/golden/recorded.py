@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import sys
 from pathlib import Path
@@ -22,10 +23,8 @@ def line(reply):
         return reply["content"]
     name, arguments = call["name"], call["arguments"]
     if name in REGISTER or name == "Finish":
-        try:
+        with contextlib.suppress(ValueError):
             arguments = json.loads(arguments)
-        except ValueError:
-            pass
     if name in REGISTER:
         theirs, ours = REGISTER[name]
         name = "tool_register"
