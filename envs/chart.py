@@ -208,7 +208,7 @@ def _rows(episode: Episode, now: float) -> tuple[tuple[Row, ...], set[str]]:
             end = call.finished_s if call.finished_s >= 0 else now
             # side by side where they overlap; calls that touch share a lane
             lane = next((lane for lane, last in enumerate(ends) if last <= call.submitted_s), len(ends))
-            ends[lane : lane + 1] = [end]
+            ends[lane : lane + 1] = [end if call.finished_s >= 0 else math.inf]
             meaning = meaning_of(call)
             refused = meaning == "refused"
             started = call.submitted_s if refused else call.started_s if call.started_s >= 0 else end

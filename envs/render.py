@@ -280,6 +280,8 @@ def _svg_text(
 ) -> str:
     title = f"<title>{escape(hint)}</title>" if hint else ""
     place = f'x="{x:.1f}" y="{y:.1f}" fill="{colour}" font-size="{size}" text-anchor="{anchor}"'
+    # whatever font the reader has: as wide as it was measured
+    place += f' textLength="{_wide(text, size):.1f}" lengthAdjust="spacingAndGlyphs"'
     return f"<text {place}>{title}{escape(text)}</text>"
 
 
