@@ -1,110 +1,82 @@
-"""ToolPlanner's measures: whether a solution passes, whether it matches its instruction, and what it is worth.
+"""ToolPlanner's feedback: does a solution pass, does it follow the instruction, and what is it worth.
 
-Source: ToolPlanner (arXiv 2409.14826), Section 4.3, and its published evaluation.
+Source: ToolPlanner (arXiv 2409.14826), Section 4.3.1; which words make an answer meaningless is from the published evaluation.
 """
 
 from __future__ import annotations
 
-import json
 import re
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Iterable, Mapping
+from typing import Any
 
 from ..simulators.errors import UnknownName
+from ..simulators.tasks import LEVELS, normalise
+from ..simulators.tools import Tool
 
-MATCH_LEVELS = ("category", "tool", "api")
-REWARDS = {(True, True): 1, (False, True): -1, (True, False): -2, (False, False): -3}
-"""(passed, matched): the reward of a solution."""
-APOLOGIES = ("sorry", "apologize", "apology", "unfortunately", "couldn't")
-"""An answer with one of these in it does not pass, in whatever spelling of case."""
-NAME_LENGTH = 64
-_GIVES_ANSWER = re.compile(r'"return_type"\s*:\s*"give_answer"')
+REQUIRES = {"statement": "", "category": "category", "tool": "tool", "api": "api", "hybrid": "api"}
+"""What an instruction of each level names, and a solution is held to. A statement names nothing: every solution follows it."""
+_APOLOGIES = re.compile(r"sorry|apologi[sz]e|apology|unfortunately|couldn['’]t", re.IGNORECASE)
 
-
-class Api(NamedTuple):
-    """One function by its three names. `tool` is the provider in ToolBench's words."""
-
-    category: str
-    tool: str
-    api: str
-
-    @property
-    def function(self) -> str:
-        """The name a model calls it by."""
-        return f"{self.api}_for_{self.tool}"[-NAME_LENGTH:]
-
-
-Named = Api | Mapping[str, str] | Sequence[str] | str
+Named = Mapping[str, str] | Tool | str
 
 
 def solution_reward(passed: bool, matched: bool) -> int:
-    """What a solution is worth: 1 (passed and matched), -1 (matched only), -2 (passed only) or -3 (neither)."""
-    return REWARDS[bool(passed), bool(matched)]
+    """Reward of a solution: 1 if it passes and matches, -1 if it only matches, -2 if it only passes, -3 if it does neither.
+
+    Source: ToolPlanner, Eq. 1.
+    """
+    if matched:
+        return 1 if passed else -1
+    return -2 if passed else -3
+
+
+def passed(answer: str | None) -> bool:
+    """A solution passes if it ends in a meaningful answer.
+
+    Args:
+        answer: the final answer; None where the solution gave up or was cut off.
+
+    Returns:
+        False too for an empty answer and for one that apologises.
+    """
+    return answer is not None and bool(answer.strip()) and _APOLOGIES.search(answer) is None
 
 
 def match(called: Iterable[Named], gold: Iterable[Named], level: str) -> bool:
-    """All and only the named categories, tools or APIs were called; order and repeats do not matter.
+    """A solution matches if it uses all that the instruction names and nothing else; order and repeats do not matter.
 
     Args:
-        called, gold: functions as `Api`, as mappings with the keys category, tool and api, as triples, or as plain names at
-            the level.
-        level: "category", "tool" or "api".
+        called: what was called, failed calls included: tools, mappings with `category`, `tool` and `api`, or bare names at that level.
+        gold: what the instruction names, likewise.
+        level: an instruction level of `LEVELS`, or the granularity to compare at: category, tool or api.
 
     Raises:
         UnknownName: there is no such level.
     """
-    return names_at(called, level) == names_at(gold, level)
+    if level not in REQUIRES:
+        raise UnknownName("instruction level", level, LEVELS)
+    granularity = REQUIRES[level]
+    if not granularity:
+        return True
+    return names(called, granularity) == names(gold, granularity)
 
 
-def subset(called: Iterable[Named], gold: Iterable[Named], level: str) -> bool:
-    """Something was called, and nothing but what was named; arguments and errors as `match`."""
-    names = names_at(called, level)
-    return bool(names) and names <= names_at(gold, level)
+def names(items: Iterable[Named], granularity: str) -> frozenset[Any]:
+    """What items are called at a granularity: category, tool (our provider) or api. An API counts with its tool."""
+    return frozenset(_name(item, granularity) for item in items)
 
 
-def names_at(functions: Iterable[Named], level: str) -> frozenset[Any]:
-    """The names of functions at a level; an API is told apart by its tool too."""
-    if level not in MATCH_LEVELS:
-        raise UnknownName("match level", level, MATCH_LEVELS)
-    place = MATCH_LEVELS.index(level)
-    found: set[Any] = set()
-    for function in functions:
-        if isinstance(function, str):
-            found.add(function)
-            continue
-        names = [function[key] for key in MATCH_LEVELS] if isinstance(function, Mapping) else list(function)
-        found.add((names[1], names[2]) if level == "api" else names[place])
-    return frozenset(found)
+def plain_name(name: str) -> str:
+    """A name as it is compared: case, spaces and underscores do not matter."""
+    return normalise(str(name).replace("_", " "))
 
 
-def passed(function: str, arguments: str | Mapping[str, Any]) -> bool:
-    """A solution passes if its last step finishes with an answer that is no apology.
-
-    Args:
-        function: name of the last step's function.
-        arguments: of that step, as written or read.
-    """
-    if function.casefold() != "finish":
-        return False
-    text = arguments if isinstance(arguments, str) else json.dumps(dict(arguments), default=str)
-    try:
-        read = json.loads(text)
-    except (ValueError, RecursionError):
-        read = None
-    if isinstance(read, dict) and "return_type" not in read:
-        answer = read.get("answer")
-        return read.get("give_up") is not True and isinstance(answer, str) and bool(answer.strip()) and not _apology(answer)
-    return bool(_GIVES_ANSWER.search(text)) and not _apology(text)
-
-
-def _apology(text: str) -> bool:
-    plain = text.casefold()
-    return any(word in plain for word in APOLOGIES)
-
-
-def solution_rewards(
-    called: Sequence[Named], gold: Sequence[Named], function: str, arguments: str | Mapping[str, Any]
-) -> dict[str, int]:
-    """The reward of a solution at every level; see `passed` and `match` for the arguments."""
-    works = passed(function, arguments)
-    return {level: solution_reward(works, match(called, gold, level)) for level in MATCH_LEVELS}
+def _name(item: Named, granularity: str) -> Any:
+    if isinstance(item, str):
+        return plain_name(item)
+    if isinstance(item, Tool):
+        item = {"category": item.category, "tool": item.provider, "api": item.title or item.name}
+    if granularity == "api":
+        # two tools may have an API of the same name
+        return plain_name(item.get("tool", "")), plain_name(item["api"])
+    return plain_name(item[granularity])
