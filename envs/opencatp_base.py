@@ -231,7 +231,7 @@ def _tasks(kind: str, split: str) -> tuple[OpenCATPTask, ...]:
 
 
 def _task_row(task: OpenCATPTask) -> npt.NDArray[np.float32]:
-    wanted = {want.kind + ("_de" if want.german else "") for want in task.wants}
+    wanted = {want.name for want in task.wants}
     row = [name in task.degradations for name in _DEGRADATIONS]
     row += [name in wanted for name in TASK_FEATURES[4:11]]
     return np.array([*row, task.kind == "sequential"], dtype=np.float32)

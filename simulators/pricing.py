@@ -50,7 +50,7 @@ class FaasPricing:
     Source: CATP-LLM, Eq. B.1 and Table B.2 (the 5120 MB tier as in its GPU row).
 
     >>> FaasPricing.opencatp().price(100.0, 1024.0)
-    0.0017102800000000001
+    0.00171028
     """
 
     per_run: float = PER_RUN

@@ -13,8 +13,7 @@ class RuleScores:
     samples: int = 100
 
     def score(self, degradation: int, sample: int, chain: Sequence[str], output: str) -> float:
-        assert output == "image"
-        return 0.2 * len(chain)
+        return 0.2 * len(chain) if output == "image" else 0.5 + 0.1 * len(chain)
 
     def text_score(self, degradation: int, sample: int, chain: Sequence[str], route: Sequence[str], wanted: str) -> float:
         translated = "machine_translation" in route

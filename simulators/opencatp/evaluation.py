@@ -29,8 +29,13 @@ from .tasks import OpenCATPTask, Output
 from .tools import IMAGE_TOOLS, OUTPUT_OF_READER, SIGNATURES
 
 _REMEMBERED = 1 << 16
-_WANTED = {"caption": "caption", "label": "label", "object": "objects"}
 TRAIN_SHARE = 0.6
+
+# The straight way to each output from the restored image; tables hold its score ready.
+_READER = {kind: reader for reader, kind in OUTPUT_OF_READER.items()}
+_DIRECT: dict[str, tuple[str, ...]] = {"image": ()}
+_DIRECT |= {kind: (reader,) for kind, reader in _READER.items()}
+_DIRECT |= {f"{kind}_de": (reader, "machine_translation") for kind, reader in _READER.items()}
 
 
 class ScoreSource(Protocol):
@@ -42,7 +47,7 @@ class ScoreSource(Protocol):
         ...
 
     def score(self, degradation: int, sample: int, chain: Sequence[str], output: str) -> float:
-        """Score of the image after a chain of restorers (`output` is ``image``)."""
+        """Score of the image after a chain of restorers, or of the text that is read from it straight (see `Output.name`)."""
         ...
 
     def text_score(self, degradation: int, sample: int, chain: Sequence[str], route: Sequence[str], wanted: str) -> float:
@@ -141,11 +146,10 @@ class Evaluator:
             sink = _answer(want, sinks, task.kind == "sequential")
             if sink is None:
                 continue
-            if want.is_image:
-                total += self.scores.score(task.combination, sample, sink.chain, "image")
+            if sink.route == _DIRECT[want.name]:
+                total += self.scores.score(task.combination, sample, sink.chain, want.name)
             else:
-                wanted = _WANTED[want.kind] + ("_de" if want.german else "")
-                total += self.scores.text_score(task.combination, sample, sink.chain, sink.route, wanted)
+                total += self.scores.text_score(task.combination, sample, sink.chain, sink.route, want.name)
         return total / len(task.wants)
 
     def missing(self, plan: Plan, task: OpenCATPTask) -> tuple[Output, ...]:

@@ -39,6 +39,11 @@ class Output:
     german: bool = False
 
     @property
+    def name(self) -> str:
+        """What outcome tables call it: the kind, with ``_de`` for German."""
+        return f"{self.kind}_de" if self.german else self.kind
+
+    @property
     def is_image(self) -> bool:
         """Whether it is the image rather than a text about it."""
         return self.kind == "image"

@@ -9,11 +9,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 from opencatp_scores import RuleScores
 
-from costgym.simulators.errors import ConfigError, EpisodeOver, InvalidPlan, InvalidProfile, UnknownName
+from costgym.simulators.errors import ConfigError, DataError, EpisodeOver, InvalidPlan, InvalidProfile, UnknownName
 from costgym.simulators.opencatp import Output, all_tasks, task, v100
-from costgym.simulators.opencatp.evaluation import Evaluator, check_sample, evaluate_plan, sample_level, split_samples
+from costgym.simulators.opencatp.evaluation import (
+    Evaluator,
+    check_sample,
+    evaluate_plan,
+    sample_level,
+    shipped_outcomes,
+    split_samples,
+)
 from costgym.simulators.opencatp.playing import RunningPlan
-from costgym.simulators.opencatp.tools import TOOLS, predecessors
+from costgym.simulators.opencatp.tools import OUTPUT_OF_READER, TOOLS, predecessors
 from costgym.simulators.plan import Plan, execute
 from costgym.simulators.quality import MAX_PRICE_USD, quality_of_plan
 
@@ -184,3 +191,16 @@ def test_waiting_after_every_call_takes_the_sum_and_calling_all_at_once_what_the
     assert together.now_s == execute(plan, seconds, slots=slots).seconds
     assert together.price == pytest.approx(in_turn.price, rel=1e-12)
     assert together.price == pytest.approx(v100().plan_price(plan, level), rel=1e-12)
+
+
+def test_the_straight_way_scores_what_any_way_would() -> None:
+    try:
+        table = shipped_outcomes()
+    except DataError as missing:
+        pytest.skip(str(missing))
+    for reader, kind in OUTPUT_OF_READER.items():
+        for name, route in ((kind, (reader,)), (f"{kind}_de", (reader, "machine_translation"))):
+            for degradation, sample in ((0, 0), (7, 31), (14, 99)):
+                for chain in ((), ("image_denoising",), ("image_denoising", "image_deblurring")):
+                    straight = table.score(degradation, sample, chain, name)
+                    assert straight == pytest.approx(table.text_score(degradation, sample, chain, route, name), abs=1e-4)
