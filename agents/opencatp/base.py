@@ -16,6 +16,7 @@ from ...simulators.plan import Plan
 from ..base import Agent
 
 ENV_ID = "costgym/OpenCATP-v0"
+NO_USAGE = Usage(0, 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +50,7 @@ class Proposal:
 
     plan: Plan | None
     problem: str = ""
-    usage: Usage = Usage(0, 0)
+    usage: Usage = NO_USAGE
 
 
 class Planner(Protocol):
