@@ -13,7 +13,7 @@ import math
 import pickle
 import struct
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -250,21 +250,36 @@ def _rebuilt(kind: Any, *_: Any) -> Any:
     return _PlanPool()
 
 
+class _Maker:
+    """A function that a pickle may call and cannot touch otherwise."""
+
+    __slots__ = ("_make",)
+
+    def __init__(self, make: Callable[..., Any]) -> None:
+        self._make = make
+
+    def __call__(self, *args: Any) -> Any:
+        return self._make(*args)
+
+    def __setstate__(self, state: Any) -> None:
+        raise pickle.UnpicklingError("a state for a function")
+
+
 class _PlainUnpickler(pickle.Unpickler):
     """Knows a handful of names and refuses every other."""
 
     _KNOWN = {  # noqa: RUF012
-        ("collections", "defaultdict"): _default_dict,
-        ("builtins", "dict"): _plain_dict,
+        ("collections", "defaultdict"): _Maker(_default_dict),
+        ("builtins", "dict"): _Maker(_plain_dict),
         ("builtins", "object"): object(),
         ("__builtin__", "object"): object(),
-        ("__builtin__", "dict"): _plain_dict,
-        ("copyreg", "_reconstructor"): _rebuilt,
-        ("copy_reg", "_reconstructor"): _rebuilt,
-        ("_codecs", "encode"): _bytes,
+        ("__builtin__", "dict"): _Maker(_plain_dict),
+        ("copyreg", "_reconstructor"): _Maker(_rebuilt),
+        ("copy_reg", "_reconstructor"): _Maker(_rebuilt),
+        ("_codecs", "encode"): _Maker(_bytes),
         ("numpy", "dtype"): _Dtype,
-        ("numpy.core.multiarray", "scalar"): _scalar,
-        ("numpy._core.multiarray", "scalar"): _scalar,
+        ("numpy.core.multiarray", "scalar"): _Maker(_scalar),
+        ("numpy._core.multiarray", "scalar"): _Maker(_scalar),
     }
 
     def __init__(self, stream: io.BytesIO, file: Path) -> None:

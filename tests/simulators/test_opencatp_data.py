@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import math
 import os
 import pickle
 import sys
+import tempfile
 import types
 from collections import defaultdict
 from pathlib import Path
@@ -15,6 +17,8 @@ from typing import Any
 import numpy as np
 import pytest
 import yaml
+from hypothesis import given
+from hypothesis import strategies as st
 from PIL import Image
 
 from costgym.simulators.errors import ConfigError, DataError, InvalidProfile, UnknownName
@@ -290,6 +294,24 @@ def test_numbers_that_hold_objects_are_refused(tmp_path: Path) -> None:
     (tmp_path / "pool.pkl").write_bytes(payload)
     with pytest.raises(DataError, match="numbers of type 'O8'"):
         load_pool(tmp_path / "pool.pkl")
+
+
+def test_a_function_cannot_be_given_a_state(tmp_path: Path) -> None:
+    (tmp_path / "pool.pkl").write_bytes(b"c_codecs\nencode\n(N(dS'__doc__'\nS'x'\nstb.")
+    with pytest.raises(DataError, match="a state for a function"):
+        load_pool(tmp_path / "pool.pkl")
+
+
+@given(st.data())
+def test_a_damaged_pickle_is_a_clear_error_or_still_a_pool(data: st.DataObject) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        path = _pickled_pool(Path(folder) / "pool.pkl", data.draw(st.integers(0, 5)))
+        whole = bytearray(path.read_bytes())
+        for _ in range(data.draw(st.integers(1, 4))):
+            whole[data.draw(st.integers(0, len(whole) - 1))] = data.draw(st.integers(0, 255))
+        path.write_bytes(whole[: data.draw(st.integers(0, len(whole)))])
+        with contextlib.suppress(DataError):
+            load_pool(path)
 
 
 @pytest.mark.parametrize(
