@@ -112,7 +112,8 @@ def low_resolution(images: NDArray[np.uint8]) -> NDArray[np.uint8]:
 
 
 def _rounded(total: NDArray[np.floating], weight: float) -> NDArray[np.uint8]:
-    return np.clip(np.floor(total.astype(np.float64) / weight + 0.5), 0, 255).astype(np.uint8)
+    out: NDArray[np.uint8] = np.clip(np.floor(total.astype(np.float64) / weight + 0.5), 0, 255).astype(np.uint8)
+    return out
 
 
 def noise_field(shape: Sequence[int], rng: np.random.Generator) -> NDArray[np.float32]:
@@ -122,12 +123,14 @@ def noise_field(shape: Sequence[int], rng: np.random.Generator) -> NDArray[np.fl
 
 def add_noise(images: NDArray[np.uint8], field: NDArray[np.float32]) -> NDArray[np.uint8]:
     """Images with a noise field of the same shape, rounded and clipped."""
-    return np.clip(np.rint(images + field), 0, 255).astype(np.uint8)
+    out: NDArray[np.uint8] = np.clip(np.rint(images + field), 0, 255).astype(np.uint8)
+    return out
 
 
 def grey(images: NDArray[np.uint8]) -> NDArray[np.uint8]:
     """Luma (0.299, 0.587, 0.114) in all three channels."""
-    return np.repeat(_rounded(images.astype(np.float64) @ _LUMA, 1000.0)[..., None], 3, axis=3)
+    luma = _rounded(images.astype(np.float64) @ _LUMA, 1000.0)  # (n, h, w)
+    return np.stack([luma, luma, luma], axis=3)
 
 
 def apply(images: NDArray[np.uint8], kinds: Sequence[str], field: NDArray[np.float32]) -> NDArray[np.uint8]:

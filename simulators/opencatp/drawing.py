@@ -158,14 +158,13 @@ def _pattern(canvas: Canvas, texture: str, u: Plane, v: Plane) -> Plane:
     slant = canvas.rng.random() < 0.5
     k = 2 * math.pi / period
     if texture == "striped":
-        wave = np.sin(k * ((u if slant else -u) + v) * math.sqrt(0.5) + phase[0])
-        return np.clip(0.5 + 1.6 * wave, 0, 1)
-    if texture == "checked":
-        return np.clip(0.5 + 2.2 * np.sin(0.9 * k * u + phase[0]) * np.sin(0.9 * k * v + phase[1]), 0, 1)
-    if texture == "dotted":
-        bumps = np.cos(k * u + phase[0]) + np.cos(k * v + phase[1])
-        return np.clip(0.5 + 1.3 * (bumps - 0.75), 0, 1)
-    return np.zeros_like(u)
+        wave = 1.6 * np.sin(k * ((u if slant else -u) + v) * math.sqrt(0.5) + phase[0])
+    elif texture == "checked":
+        wave = 2.2 * np.sin(0.9 * k * u + phase[0]) * np.sin(0.9 * k * v + phase[1])
+    else:
+        wave = 1.3 * (np.cos(k * u + phase[0]) + np.cos(k * v + phase[1]) - 0.75)
+    pattern: Plane = np.clip(0.5 + wave, 0, 1)
+    return pattern
 
 
 def _fish(u: Plane, v: Plane, r: float) -> tuple[Plane, Plane]:

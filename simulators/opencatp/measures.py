@@ -42,4 +42,5 @@ def srgb(values: NDArray[np.float64]) -> Images:
     xyz = np.where(f > 6 / 29, f**3, 3 * (6 / 29) ** 2 * (f - 4 / 29)) * _WHITE
     linear = np.clip(xyz @ np.linalg.inv(_XYZ).T, 0, 1)
     gamma = np.where(linear <= 0.0031308, linear * 12.92, 1.055 * linear ** (1 / 2.4) - 0.055)
-    return np.rint(np.clip(gamma, 0, 1) * 255).astype(np.uint8)
+    out: Images = np.rint(np.clip(gamma, 0, 1) * 255).astype(np.uint8)
+    return out

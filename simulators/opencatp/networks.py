@@ -14,7 +14,7 @@ from torch.nn import functional as F
 LUMA = (0.299, 0.587, 0.114)
 
 
-class ResidualBlock(nn.Module):
+class ResidualBlock(nn.Module):  # type: ignore[misc]
     """Two 3x3 convolutions around a ReLU, added to their input."""
 
     def __init__(self, channels: int) -> None:
@@ -26,7 +26,7 @@ class ResidualBlock(nn.Module):
         return x + self.second(F.relu(self.first(x)))
 
 
-class RestorationNet(nn.Module):
+class RestorationNet(nn.Module):  # type: ignore[misc]
     """A residual U-Net on 2x2 pixel blocks: image in, repaired image of the same size out.
 
     Args:
@@ -70,7 +70,7 @@ def _conv(inputs: int, outputs: int, stride: int = 1) -> nn.Sequential:
     return nn.Sequential(nn.Conv2d(inputs, outputs, 3, stride, 1, bias=False), nn.BatchNorm2d(outputs), nn.ReLU())
 
 
-class Trunk(nn.Module):
+class Trunk(nn.Module):  # type: ignore[misc]
     """What the image readers see: features at a quarter and at an eighth of the image's size."""
 
     WIDTHS = (64, 96)
@@ -85,7 +85,7 @@ class Trunk(nn.Module):
         return quarter, self.eighth(quarter)
 
 
-class Classifier(nn.Module):
+class Classifier(nn.Module):  # type: ignore[misc]
     """Image to the logits of kind and of texture, whose pair is the label."""
 
     def __init__(self, kinds: int, textures: int) -> None:
@@ -99,7 +99,7 @@ class Classifier(nn.Module):
         return self.kind(pooled), self.texture(pooled)
 
 
-class Detector(nn.Module):
+class Detector(nn.Module):  # type: ignore[misc]
     """Image to a grid at a quarter of its size: per cell a logit for each object's centre, and the box around it."""
 
     def __init__(self, objects: int) -> None:
@@ -119,7 +119,7 @@ class Detector(nn.Module):
         return out[:, : self.objects], F.softplus(out[:, self.objects :]) * 4
 
 
-class AttentionDecoder(nn.Module):
+class AttentionDecoder(nn.Module):  # type: ignore[misc]
     """Words one by one: a recurrent network whose state asks the cells it attends to."""
 
     def __init__(self, cells: int, vocabulary: int, hidden: int, embedding: int) -> None:
@@ -148,7 +148,7 @@ class AttentionDecoder(nn.Module):
         return self.out(torch.tanh(self.mix(torch.cat([states, context], 2)))), state
 
 
-class Captioner(nn.Module):
+class Captioner(nn.Module):  # type: ignore[misc]
     """Image to words: a decoder that attends to the trunk's grid."""
 
     def __init__(self, vocabulary: int, hidden: int = 128, embedding: int = 48) -> None:
@@ -170,7 +170,7 @@ class Captioner(nn.Module):
         return cells, torch.ones(cells.shape[:2], dtype=torch.bool, device=x.device), torch.tanh(self.start(pooled))[None]
 
 
-class Seq2Seq(nn.Module):
+class Seq2Seq(nn.Module):  # type: ignore[misc]
     """Words to words: a bidirectional recurrent encoder and a decoder that attends to it (translation, summaries)."""
 
     def __init__(self, source: int, target: int, hidden: int = 128, embedding: int = 48) -> None:
@@ -191,7 +191,7 @@ class Seq2Seq(nn.Module):
         return cells, mask, torch.tanh(self.start(mean))[None]
 
 
-class SentimentNet(nn.Module):
+class SentimentNet(nn.Module):  # type: ignore[misc]
     """Words to the logits of positive and negative: a recurrent encoder, so that a negation is read with what it negates."""
 
     def __init__(self, vocabulary: int, hidden: int = 32, embedding: int = 24) -> None:

@@ -57,7 +57,7 @@ class Loaded:
     def size_mb(self) -> float:
         """Parameters and buffers, MB."""
         tensors = [*self.model.parameters(), *self.model.buffers()]
-        return sum(t.numel() * t.element_size() for t in tensors) / 1e6
+        return float(sum(t.numel() * t.element_size() for t in tensors)) / 1e6
 
 
 class PublishedBackend:

@@ -18,7 +18,7 @@ from torch.nn import functional as F
 from ..errors import DataError, require
 
 
-class ChannelNorm(nn.Module):
+class ChannelNorm(nn.Module):  # type: ignore[misc]
     """Layer norm over the channels of an image; without bias it does not subtract the mean."""
 
     def __init__(self, channels: int, bias: bool) -> None:
@@ -35,7 +35,7 @@ class ChannelNorm(nn.Module):
         return x.permute(0, 3, 1, 2)
 
 
-class ChannelAttention(nn.Module):
+class ChannelAttention(nn.Module):  # type: ignore[misc]
     """Attention between channels (not pixels), so its cost is linear in the number of pixels."""
 
     def __init__(self, channels: int, heads: int, bias: bool) -> None:
@@ -53,7 +53,7 @@ class ChannelAttention(nn.Module):
         return self.project_out((weights.to(v.dtype) @ v).reshape(n, c, h, w))
 
 
-class GatedFeedForward(nn.Module):
+class GatedFeedForward(nn.Module):  # type: ignore[misc]
     """Two branches of depth-wise convolutions, one gating the other."""
 
     def __init__(self, channels: int, expansion: float, bias: bool) -> None:
@@ -68,7 +68,7 @@ class GatedFeedForward(nn.Module):
         return self.project_out(F.gelu(gate) * value)
 
 
-class RestormerBlock(nn.Module):
+class RestormerBlock(nn.Module):  # type: ignore[misc]
     """Channel attention and a gated feed-forward, each normalised before and added to its input."""
 
     def __init__(self, channels: int, heads: int, expansion: float, bias: bool, norm_bias: bool) -> None:
@@ -83,7 +83,7 @@ class RestormerBlock(nn.Module):
         return x + self.ffn(self.norm2(x))
 
 
-class _Resample(nn.Module):
+class _Resample(nn.Module):  # type: ignore[misc]
     def __init__(self, channels: int, up: bool) -> None:
         super().__init__()
         shuffle: nn.Module = nn.PixelShuffle(2) if up else nn.PixelUnshuffle(2)
@@ -94,7 +94,7 @@ class _Resample(nn.Module):
         return out
 
 
-class Restormer(nn.Module):
+class Restormer(nn.Module):  # type: ignore[misc]
     """Image in [0, 1], (n, 3, h, w), to the restored image of the same shape.
 
     Args:
@@ -152,7 +152,7 @@ def _convolutions(widths: list[int], dilation: int = 1, norm: bool = True, relu_
     return nn.Sequential(*layers, nn.BatchNorm2d(widths[-1])) if norm else nn.Sequential(*layers)
 
 
-class Siggraph17(nn.Module):
+class Siggraph17(nn.Module):  # type: ignore[misc]
     """Lightness to colour: L* of (n, 1, h, w) in 0..100 to a*b* of (n, 2, h, w); h and w are multiples of 8.
 
     Args:

@@ -14,6 +14,7 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,12 +29,12 @@ BANDS = (("fine", 0.4), ("middle", 0.2), ("coarse", 0.1), ("colour", 0.3))
 _COMMON_SIZE = scenes.SIZE
 
 
-def _pool(planes: NDArray[np.float32], factor: int) -> NDArray[np.float32]:
+def _pool(planes: NDArray[Any], factor: int) -> NDArray[Any]:
     n, h, w = planes.shape
-    return planes.reshape(n, h // factor, factor, w // factor, factor).mean((2, 4))
+    return np.asarray(planes.reshape(n, h // factor, factor, w // factor, factor).mean((2, 4)))
 
 
-def _smooth(planes: NDArray[np.float32]) -> NDArray[np.float32]:
+def _smooth(planes: NDArray[Any]) -> NDArray[Any]:
     """Binomial 5x5, edges repeated."""
     for axis in (1, 2):
         width = [(0, 0), (0, 0), (0, 0)]

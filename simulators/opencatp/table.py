@@ -79,7 +79,7 @@ class OutcomeTable:
             raise DataError(source, f"expected format {FORMAT}, got {self.meta.get('format')!r}; build the table again")
         self.texts = bytes(arrays["texts"]).decode().split("\n")
         scores = np.concatenate([arrays["image"][None].astype(np.float32), arrays["text"].astype(np.float32)])
-        self.scores: NDArray[np.float32] = scores / np.float32(SCALE)
+        self.scores: NDArray[np.float32] = (scores / SCALE).astype(np.float32)
         self.samples = self.scores.shape[2]
         self._reader, self._tool, self._wanted = arrays["reader"], arrays["tool"], arrays["wanted"]
         self._idf: dict[str, float] = self.meta["idf"]

@@ -1,15 +1,16 @@
 """Training the tiny back-end on generated scenes: `build_tools`.
 
-Restoration first, in the order in which a camera's faults are undone, each network also on what the earlier ones leave;
-then the readers, on clean and on restored images but never on degraded ones (they read photographs, as the published ones
-do); then the language models, on the generated language alone.
+Restoration first: denoising, then super-resolution also on what that leaves, then deblurring and colourisation also on what
+both leave. Then the readers, on clean and on restored images but never on degraded ones (they read photographs, as the
+published ones do). Then the language models, on the generated language alone.
 """
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -37,11 +38,11 @@ class TrainingPlan:
 
     scenes: int = 9000
     denoising_steps: int = 1200
-    super_resolution_steps: int = 1500
-    deblurring_steps: int = 1500
-    colorization_steps: int = 1200
-    reader_steps: int = 800
-    text_steps: int = 1200
+    super_resolution_steps: int = 1000
+    deblurring_steps: int = 1000
+    colorization_steps: int = 900
+    reader_steps: int = 600
+    text_steps: int = 600
 
     def steps(self, tool: str) -> int:
         """Optimiser steps of a tool."""
@@ -70,18 +71,20 @@ def build_tools(
     """
     require("torch", "vision")
     plan, say, out = plan or TrainingPlan(), progress or (lambda _: None), Path(out_dir)
-    metadata = {"version": VERSION, "seed": str(seed), "plan": json.dumps(asdict(plan), sort_keys=True)}
     world: _World | None = None
     for tool in (t for t in ALL_TOOLS if t in tools):
         path = out / f"{tool}.safetensors"
-        if _metadata(path) == {"tool": tool, **metadata}:
+        metadata = {
+            "tool": tool, "version": VERSION, "seed": str(seed), "steps": str(plan.steps(tool)), "scenes": str(plan.scenes)
+        }  # fmt: skip
+        if _metadata(path) == metadata:
             say(f"{tool}: already built")
             continue
         if world is None and tool in RESTORERS + READERS:
             say(f"painting {plan.scenes} scenes")
             world = _World(seed, plan.scenes)
         network = _trained(tool, seed, plan.steps(tool), world, TinyBackend(out), say)
-        save_weights(network, path, {"tool": tool, **metadata})
+        save_weights(network, path, metadata)
     return {tool: out / f"{tool}.safetensors" for tool in tools}
 
 
@@ -133,7 +136,7 @@ def _trained(tool: str, seed: int, steps: int, world: _World | None, built: Tiny
     rate = 2e-3
     if tool in RESTORERS:
         assert world is not None
-        helpers = RESTORERS[: RESTORERS.index(tool)]
+        helpers = RESTORERS[: min(RESTORERS.index(tool), 2)]
         loss = lambda net: _restoration_loss(net, tool, world, rng, built, helpers)  # noqa: E731
     elif tool in READERS:
         assert world is not None
@@ -164,6 +167,23 @@ def _trained(tool: str, seed: int, steps: int, world: _World | None, built: Tiny
         if (step + 1) % max(1, steps // 10) == 0:
             say(f"{tool}: step {step + 1} of {steps}, loss {mean:.4f}")
     return network.eval()
+
+
+def _fast() -> AbstractContextManager[Any]:
+    """Convolutions in bfloat16 where the CPU has it, which halves the time; weights stay in single precision."""
+    import torch
+
+    supported = "avx512_bf16" in _cpu_flags()
+    return torch.autocast("cpu", torch.bfloat16) if supported else nullcontext()
+
+
+@lru_cache(maxsize=1)
+def _cpu_flags() -> frozenset[str]:
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        return frozenset()
+    return frozenset(next((line.split() for line in lines if line.startswith("flags")), ()))
 
 
 # -- restoration ------------------------------------------------------------------------------------------------------
@@ -214,7 +234,9 @@ def _restoration_loss(
 
     faulty, wanted = _restoration_batch(tool, world.images, rng, built, helpers)
     x, y = _tensor(faulty), _tensor(wanted)
-    error = network(x) - y
+    with _fast():
+        restored = network(x)
+    error = restored.float() - y
     if _OWN[tool] == degrade.GREY:
         error = error - (error * torch.tensor(LUMA)[:, None, None]).sum(1, keepdim=True)
     return torch.sqrt(error * error + 1e-5).mean()
@@ -238,16 +260,19 @@ def _label_loss(network: Any, x: torch.Tensor, truth: list[scenes.Scene], mirror
     import torch
     from torch.nn import functional as F
 
-    kind, texture = network(x)
+    with _fast():
+        kind, texture = network(x)
     kinds = torch.tensor([wording.KINDS.index(s.kind) for s in truth])
     textures = torch.tensor([wording.TEXTURES.index(s.texture) for s in truth])
-    return F.cross_entropy(kind, kinds) + F.cross_entropy(texture, textures)
+    return F.cross_entropy(kind.float(), kinds) + F.cross_entropy(texture.float(), textures)
 
 
 def _centre_loss(network: Any, x: torch.Tensor, truth: list[scenes.Scene], mirrored: bool) -> torch.Tensor:
     import torch
 
-    logits, sides = network(x)
+    with _fast():
+        logits, sides = network(x)
+    logits, sides = logits.float(), sides.float()
     n, objects, height, width = logits.shape
     heat = torch.zeros(n, objects, height, width)
     rows = torch.arange(height).float()[:, None]
