@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from ..simulators.embedding import TextEmbedding
 from ..simulators.errors import DataError
 from ..simulators.scenario import Scenario
 from .btp import BtpSettings, expected_value, frequency_cap
-from .embedding import embed
 from .usefulness import RuleBased, Usefulness
 
 
@@ -58,13 +58,15 @@ class Experience:
 
     queries: list[PastQuery] = field(default_factory=list)
     _records: dict[str, ToolRecord] | None = field(default=None, repr=False, compare=False)
+    _embedding: TextEmbedding = field(default_factory=TextEmbedding, repr=False, compare=False)
+    _last: tuple[str, npt.NDArray[np.float64]] | None = field(default=None, repr=False, compare=False)
 
     def __len__(self) -> int:
         return len(self.queries)
 
     def add(self, query: PastQuery) -> None:
         self.queries.append(query)
-        self._records = None
+        self._records = self._last = None
 
     @property
     def tools(self) -> list[str]:
@@ -81,7 +83,7 @@ class Experience:
         if record is None:
             value = expected_value((), (), settings)
             return value, frequency_cap((), (), value, settings)
-        similarities = (record.embeddings @ embed(query)).tolist()
+        similarities = (record.embeddings @ self._embed(query)).tolist()
         near: list[float] = []
         helpful: list[float] = []
         for similarity, flags, test in zip(similarities, record.flags, record.test, strict=True):
@@ -94,12 +96,20 @@ class Experience:
         helped = [float(any(record.flags[i])) for i in kept]
         return value, frequency_cap([similarities[i] for i in kept], counts, value, settings, helped)
 
+    def _embed(self, query: str) -> npt.NDArray[np.float64]:
+        """A query as a vector; the last one is kept, for an episode asks for every tool of one query."""
+        if self._last is None or self._last[0] != query:
+            self._last = query, self._embedding([query])[0]
+        return self._last[1]
+
     def _by_tool(self) -> dict[str, ToolRecord]:
         if self._records is None:
+            self._embedding = TextEmbedding(past.query for past in self.queries)
+            vectors = self._embedding([past.query for past in self.queries])
             rows: dict[str, list[tuple[npt.NDArray[np.float64], tuple[bool, ...], bool]]] = {}
-            for past in self.queries:
+            for past, vector in zip(self.queries, vectors, strict=True):
                 for name, flags in past.uses.items():
-                    rows.setdefault(name, []).append((embed(past.query), flags, past.test))
+                    rows.setdefault(name, []).append((vector, flags, past.test))
             self._records = {
                 name: ToolRecord(np.stack([r[0] for r in found]), tuple(r[1] for r in found), tuple(r[2] for r in found))
                 for name, found in rows.items()
@@ -159,7 +169,6 @@ def collect_experience(
     seed: int = 0,
     usefulness: Usefulness | None = None,
     split: str = "train",
-    data: str | None = None,
 ) -> Experience:
     """Let an agent play a split without a budget and remember what it used.
 
@@ -202,14 +211,3 @@ def remember(env: Any, usefulness: Usefulness, test: bool = False) -> PastQuery:
             helped = usefulness.helpful(query, call.tool, call.arguments or {}, episode.content(call))
             uses.setdefault(call.tool, []).append(helped)
     return PastQuery(query, {name: tuple(flags) for name, flags in uses.items()}, test)
-
-
-def as_experience(value: Experience | str | Path | Iterable[PastQuery] | None) -> Experience:
-    """Experience from itself, a file or past queries; None is no experience at all."""
-    if value is None:
-        return Experience()
-    if isinstance(value, Experience):
-        return value
-    if isinstance(value, str | Path):
-        return Experience.load(value)
-    return Experience(list(value))

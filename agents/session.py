@@ -265,20 +265,30 @@ class Session:
             part.admit(call)
         return document
 
+    @property
+    def summarises(self) -> bool:
+        """Some access has the final answer written anew from all executed calls."""
+        return any(part.summarise for part in self.access)
+
+    def summarise(self, history: Sequence[Message]) -> Play[Ending]:
+        """The final answer, written from the results in a history; without one, a reply that says nothing."""
+        said = yield from self.ask(history, SUMMARISE)
+        text = _answer_in(said.message)
+        return Ending(text[:MAX_ANSWER]) if text else Ending(None)
+
     # -- the whole episode -----------------------------------------------------------------------------------------------
 
     def run(self, strategy: Strategy) -> Play[None]:
         """Search, summarise where the access wants that, finish."""
         ending = yield from strategy.play(self)
-        if any(part.summarise for part in self.access):
+        if self.summarises:
             history = [self.request]
             for result in self.executed:
                 history.append(Message(ASSISTANT, "", (result.call,)))
                 history.append(_result_message(result.call, result.text))
-            said = yield from self.ask(history, SUMMARISE)
-            text = _answer_in(said.message)
-            if text:
-                ending = Ending(text[:MAX_ANSWER])
+            summary = yield from self.summarise(history)
+            if not summary.gave_up:
+                ending = summary
         arguments = {"answer": "", "give_up": True} if ending.answer is None else {"answer": ending.answer}
         self.info = (yield encode_action(FINISH_NAME, arguments, usage=self._take())).info
 

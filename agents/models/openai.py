@@ -212,12 +212,15 @@ def read_reply(document: dict[str, Any], messages: Sequence[Message], functions:
     usage = document.get("usage")
     if isinstance(usage, dict):
         details = usage.get("prompt_tokens_details")
-        numbers = [usage.get("prompt_tokens"), usage.get("completion_tokens"), 0]
-        if isinstance(details, dict):
-            numbers[2] = details.get("cached_tokens") or 0
-        if all(isinstance(n, int) and not isinstance(n, bool) and n >= 0 for n in numbers):
-            return Reply(found.message, Usage(*numbers))
+        cached = details.get("cached_tokens") if isinstance(details, dict) else 0
+        prompt, completion = _count(usage.get("prompt_tokens")), _count(usage.get("completion_tokens"))
+        if prompt is not None and completion is not None:
+            return Reply(found.message, Usage(prompt, completion, _count(cached) or 0))
     return found
+
+
+def _count(value: Any) -> int | None:
+    return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else None
 
 
 def _read_call(entry: dict[str, Any]) -> FunctionCall:

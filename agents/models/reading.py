@@ -194,6 +194,10 @@ class Reader:
     def tool(self, name: str) -> Tool | None:
         return self._tools.get(name)
 
+    def tools(self) -> list[Tool]:
+        """The task's candidates, in order."""
+        return list(self._tools.values())
+
     def need_of(self, name: str) -> int:
         """The need that a tool serves, or -1."""
         return self._need_of.get(name, -1)

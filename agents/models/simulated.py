@@ -31,6 +31,7 @@ class SimulatedRates:
 
     Attributes:
         overlook: a wanted fact is never noticed in the query; drawn once per fact and episode.
+        misunderstand: a wanted fact is misunderstood: the arguments are wrong for every tool; drawn once likewise.
         wrong_tool: chooses a tool that does not serve, out of up to five functions shown or named.
         crowding: added to that for each doubling of their number beyond five.
         misread: misunderstands a tool's arguments; drawn once per fact, tool and episode.
@@ -52,22 +53,23 @@ class SimulatedRates:
     """
 
     overlook: float = 0.10
-    wrong_tool: float = 0.06
-    crowding: float = 0.04
-    misread: float = 0.12
-    correct: float = 0.4
+    misunderstand: float = 0.12
+    wrong_tool: float = 0.10
+    crowding: float = 0.07
+    misread: float = 0.13
+    correct: float = 0.40
     invalid: float = 0.04
     invented: float = 0.015
-    stubborn: float = 0.35
+    stubborn: float = 0.10
     forbidden: float = 0.05
-    grope: float = 0.3
-    early: float = 0.10
-    tire: float = 0.12
-    give_up: float = 0.35
-    give_up_empty: float = 0.7
+    grope: float = 0.60
+    early: float = 0.13
+    tire: float = 0.11
+    give_up: float = 0.97
+    give_up_empty: float = 0.62
     forget: float = 0.03
     attend_costs: float = 0.05
-    wrong_vote: float = 0.25
+    wrong_vote: float = 0.35
     notice: float = 0.7
     register_more: float = 0.3
 
@@ -104,10 +106,11 @@ class Simulated:
         self._generator = stable_generator(seed, "simulated", task.number)
         self._uniforms = []
         count = len(task.needs)
-        lasting = stable_generator(seed, "simulated, lasting", task.number).random((count, 1 + len(task.candidates)))
+        lasting = stable_generator(seed, "simulated, lasting", task.number).random((count, 2 + len(task.candidates)))
         self._noticed = [float(row[0]) >= self.rates.overlook for row in lasting]
+        self._misunderstood = [float(row[1]) < self.rates.misunderstand for row in lasting]
         self._misreads = {
-            (need, name): float(lasting[need][1 + slot]) < self.rates.misread
+            (need, name): self._misunderstood[need] or float(lasting[need][2 + slot]) < self.rates.misread
             for need in range(count)
             for slot, name in enumerate(task.candidates)
         }
@@ -159,7 +162,7 @@ class Simulated:
 
     def _choose(self, context: Context, names: list[str]) -> str:
         """One of several tools that serve: what is at hand first, and the price rarely matters."""
-        if context.costs and self._chance(self.rates.attend_costs):
+        if self._chance(self.rates.attend_costs) and context.costs:
             return min(names, key=lambda name: context.costs.get(name, 0.0))
         shown = [name for name in names if name in context.shown]
         return self._pick(shown or names)
@@ -191,7 +194,7 @@ class Simulated:
             if arguments is None:
                 arguments = plausible(tool, None, self._uniform())
             wrong = self._misreads.get((need, name), False)
-            if wrong and name in context.failed and self._chance(self.rates.correct):
+            if wrong and not self._misunderstood[need] and name in context.failed and self._chance(self.rates.correct):
                 self._misreads[need, name] = wrong = False
             if wrong:
                 arguments = misread(tool, arguments, self._uniform())

@@ -1,4 +1,4 @@
-"""Plan first, then act: the model names all calls at once and is then shown one function at a time."""
+"""Plan first, then act, then answer: the model names all calls at once and is then shown one function at a time."""
 
 from __future__ import annotations
 
@@ -50,9 +50,9 @@ class PlanThenAct:
             if turn.ending is not None:
                 return turn.ending
             history += turn.messages
-        said = yield from session.ask(history, functions=[FINISH])
-        turn = yield from session.perform(said)
-        return turn.ending or Ending(None)
+        if session.summarises:
+            return Ending(None)
+        return (yield from session.summarise(history))
 
 
 def read_plan(text: str) -> list[str] | None:

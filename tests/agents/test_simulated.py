@@ -177,3 +177,9 @@ def test_a_call_is_read_whatever_was_written():
     assert FunctionCall("f", '{"a": 1}').read() == {"a": 1} == FunctionCall("f", {"a": 1}).read()
     assert FunctionCall("f", "").read() == {} and FunctionCall("f", "[1]").read() is None
     assert FunctionCall("f", json.dumps("text")).read() is None
+
+
+def test_a_misunderstood_wish_stays_misunderstood_whatever_the_tool(env):
+    found = model(env, replace(PERFECT, misunderstand=1.0))
+    asked = [ask(found, env, *[(name, "{}") for name in failed]) for failed in ([], ["map"], ["atlas"])]
+    assert all(call.read()["city"] != "c0" for call in asked)
