@@ -53,11 +53,15 @@ _ENVS = {
     "costgym/MarketplaceChat-v0": "costgym.envs.chat:MarketplaceChatEnv",
     "costgym/DecisionAware-v0": "costgym.envs.decision:DecisionAwareEnv",
 }
+_VECTOR_ENVS = {
+    "costgym/Marketplace-v0": "costgym.envs.vector:MarketplaceVectorEnv",
+}
+"""Ids with a native batch; `gymnasium.make_vec` takes it unless told `vectorization_mode="sync"`."""
 ENV_IDS = tuple(_ENVS)
 
 for _id, _entry in _ENVS.items():
     if _id not in gym.registry:
-        gym.register(id=_id, entry_point=_entry)
+        gym.register(id=_id, entry_point=_entry, vector_entry_point=_VECTOR_ENVS.get(_id))
 
 _LAZY = {"make": ".envs.registration", "make_vec": ".envs.registration", "rollout": ".experiments.rollouts"}
 

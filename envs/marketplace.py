@@ -6,6 +6,7 @@ So an agent may run tools side by side, or one after the other by waiting after 
 
 from __future__ import annotations
 
+from math import log1p
 from typing import Any
 
 import gymnasium as gym
@@ -70,7 +71,7 @@ class MarketplaceEnv(ToolEnv[Observation, "int | np.integer[Any]"]):
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Observation, dict[str, Any]]:
         episode = self._begin(seed, options)
-        tools, needs, mask = self._template(episode)
+        tools, needs, mask = self.template(episode.number)
         self._tools, self._needs, self._mask = tools.copy(), needs.copy(), mask.copy()
         self._resources = np.zeros(len(RESOURCE_FEATURES), np.float32)
         self._known = list(episode.known)
@@ -78,25 +79,26 @@ class MarketplaceEnv(ToolEnv[Observation, "int | np.integer[Any]"]):
         self._last_status = Status.OK
         return self._observe(episode), self._full_info(episode)
 
-    def _template(self, episode: Episode) -> tuple[NDArray[np.float32], NDArray[np.float32], NDArray[np.bool_]]:
-        """What is constant about a task, made once."""
-        found = self._templates.get(episode.number)
+    def template(self, number: int) -> tuple[NDArray[np.float32], NDArray[np.float32], NDArray[np.bool_]]:
+        """What a task looks like at the start: tools (max_tools, 16), needs (6, 3), action mask (max_tools + 2,); made once."""
+        found = self._templates.get(number)
         if found is None:
+            slots = self.world.slots(number)[: self.max_tools]
             tools = np.zeros((self.max_tools, len(TOOL_FEATURES)), np.float32)
-            for slot in episode.slots[: self.max_tools]:
+            for slot in slots:
                 tools[slot.index] = self._tool_row(slot)
             needs = np.zeros((MAX_NEEDS, len(NEED_FEATURES)), np.float32)
-            for index, need in enumerate(episode.needs[:MAX_NEEDS]):
+            for index, need in enumerate(self.world.episode(number).needs[:MAX_NEEDS]):
                 needs[index] = (1.0, 0.0, 0.0 if need.after else 1.0)
             mask = np.zeros(self.max_tools + 2, np.bool_)
-            mask[: len(episode.slots)] = True
+            mask[: len(slots)] = True
             mask[self.finish_action] = True
-            found = self._templates[episode.number] = (tools, needs, mask)
+            found = self._templates[number] = (tools, needs, mask)
         return found
 
     def _tool_row(self, slot: Slot) -> list[float]:
         serves = [1.0 if slot.need == index else 0.0 for index in range(MAX_NEEDS)]
-        latency = float(np.log1p(slot.advertised_latency_s))
+        latency = log1p(slot.advertised_latency_s)
         return [1.0, slot.quote * self._scale, latency, slot.advertised_success, slot.popularity / 10.0, *serves, 0, 0, 0, 0, 0]
 
     def step(self, action: int | np.integer[Any]) -> tuple[Observation, float, bool, bool, dict[str, Any]]:
@@ -161,7 +163,7 @@ class MarketplaceEnv(ToolEnv[Observation, "int | np.integer[Any]"]):
         ledger, now = episode.ledger, episode.clock._now
         price, seconds, tokens, calls = self._shares
         resources[:] = (
-            np.log1p(now),
+            log1p(now),
             episode.in_flight * 0.25,
             self._steps / self.max_steps,
             1.0 - ledger.price * price,

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from . import batch_kernels as kernels
-from .batch_random import njit
+from .batch_random import compiled
 from .batch_tables import Tables, make_rules, make_tables
 from .calls import Enforcement
 from .errors import ConfigError
@@ -24,27 +24,29 @@ from .world import World
 EPISODE = np.dtype(
     [(name, np.float64) for name in ("now", "price", "reserved", "gpu_used", "next_at")]
     + [(name, np.float64) for name in ("burst_begin", "burst_end", "burst_before", "last_price", "last_now")]
-    + [(name, np.uint64) for name in ("seed", "known", "seen_known", "seen_ready")]
+    + [(name, np.uint64) for name in ("seed", "known", "seen_known", "seen_ready", "marks")]
     + [(name, np.int32) for name in ("task", "steps", "order", "next", "calls", "attempts", "in_flight", "records")]
     + [(name, np.int32) for name in ("waiting", "news", "news_at", "idle", "burst", "last_calls")]
     + [("log_now", np.float32), ("epoch", np.int16), ("exceeded", np.int8), ("status", np.int8)]
-    + [(name, np.bool_) for name in ("over", "strict", "judged", "ended")],
+    + [(name, np.bool_) for name in ("over", "strict", "judged", "ended", "told")],
     align=True,
 )
-"""One episode. `records` counts the calls in flight, `waiting` those of them that wait for a slot or for memory, `news` what `wait` has
-not handed out yet. A view keeps `steps`, `status`, `ended` and what it has `seen_` or reported `last_`."""
+"""One episode. `records` counts the calls in flight, `waiting` those of them that wait for a slot or for memory, `news` what
+`wait` has not handed out yet. A view keeps `steps`, `status`, `ended`, `marks`, `told` and what it has `seen_` or reported `last_`."""
 
 SLOT_STATE = np.dtype(
-    [("count", np.int32), ("started", np.int32), ("received", np.int32), ("busy", np.int32)]
-    + [("window_at", np.int16), ("window", np.int16), ("seen_epoch", np.int16)]
-    + [("chain", np.int8), ("usual", np.int8), ("last_ok", np.bool_), ("flags", np.int8)],
+    [(name, np.int32) for name in ("count", "started", "received", "busy")]
+    + [(name, np.int16) for name in ("window_at", "window", "seen_epoch")]
+    + [(name, np.int8) for name in ("chain", "usual", "flags", "last_ok")],
     align=True,
 )
 """One candidate in an episode: calls admitted, started, handed out, running; its rate window's ring; its latent chain."""
 
 CALL = np.dtype(
-    [("at", np.float64), ("order", np.int32), ("submitted", np.int32), ("submit_epoch", np.int16), ("start_epoch", np.int16)]
-    + [("slot", np.int16), ("status", np.int8), ("need", np.int8)],
+    [(name, np.float64) for name in ("at",)]
+    + [(name, np.int32) for name in ("order", "submitted")]
+    + [(name, np.int16) for name in ("submit_epoch", "start_epoch", "slot")]
+    + [(name, np.int8) for name in ("status", "need")],
     align=True,
 )
 """A call in flight: when it ends, its place among simultaneous events (-1: waits to start), its place among submissions."""
@@ -84,6 +86,7 @@ class Batch:
         count: N.
         budget, enforcement: as for `World.episode`, for all episodes alike.
         columns: how many candidates can be called; None for all.
+        most: calls that an episode submits at most, where that is known; bounds the memory.
 
     Raises:
         MissingExtra: Numba is not installed.
@@ -98,8 +101,9 @@ class Batch:
         budget: Budget | None = None,
         enforcement: Enforcement = "terminate",
         columns: int | None = None,
+        most: int | None = None,
     ) -> None:
-        self.world, self.count = world, count
+        self.world, self.count, self.most = world, count, most
         self.numbers = list(numbers)
         self.rules = make_rules(world, budget or Budget(), enforcement)
         self.columns = columns
@@ -145,7 +149,7 @@ class Batch:
         state = self.state
         room = state.calls.shape[1]
         if records >= room:
-            room = 2 * max(room, records)
+            room = self._grown(room, records)
             state = state._replace(
                 calls=_wider(state.calls, room),
                 money=_wider(state.money, room) if self.rules.faas else state.money,
@@ -153,9 +157,13 @@ class Batch:
             )
         room = state.idle_at.shape[1]
         if self._cold and idle >= room:
-            room = 2 * max(room, idle)
+            room = self._grown(room, idle)
             state = state._replace(idle_at=_wider(state.idle_at, room), idle_slot=_wider(state.idle_slot, room))
         self.state = state
+
+    def _grown(self, room: int, used: int) -> int:
+        wide = 2 * max(room, used)
+        return wide if self.most is None or used > self.most else min(wide, self.most + 1)
 
     # -- actions -----------------------------------------------------------------------------------------------------------
 
@@ -233,14 +241,14 @@ def _wider_ring(ring: NDArray[np.int32], columns: int, episodes: NDArray[np.void
     return wide
 
 
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@compiled
 def _begin(tables: Any, rules: Any, state: Any, rows: Any, seeds: Any, where: Any) -> None:
     for i in range(rows.size):
         if where[i]:
             kernels.begin(tables, rules, state, i, rows[i], seeds[i])
 
 
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@compiled
 def _act_all(tables: Any, rules: Any, state: Any, kind: int, slots: Any, where: Any, out: Any) -> Any:
     records, idle = 0, 0
     for i in range(slots.size):

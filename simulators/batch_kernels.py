@@ -2,9 +2,6 @@
 
 Every function plays episode `i` of a `State`. Whoever changes a rule here changes it in `episode` too, and the other way
 round: the two are equal call by call, to the last bit. Sums are therefore made in the same order, and nothing is fused.
-
-All functions of the world live in this one file: Numba's cache notices a change of the file a function stands in, not of the
-files it calls into.
 """
 
 # mypy: disable-error-code="misc,untyped-decorator,no-any-return"
@@ -16,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from .batch_random import njit, uniforms
+from .batch_random import compiled, inlined, uniforms
 from .batch_tables import INVISIBLE
 from .calls import CONNECTION_REFUSED_S, QUANTILES
 from .failures import ALIVE, DEAD, DEGRADED
@@ -40,7 +37,7 @@ _CODE = 64
 """A completion is handed out as slot * 64 + status, an event as -1 - its index."""
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def begin(tables: Any, rules: Any, state: Any, i: int, row: int, seed: Any) -> None:
     """Start the task in a row of the tables on a fresh clock."""
     e = state.episodes[i]
@@ -69,12 +66,12 @@ def begin(tables: Any, rules: Any, state: Any, i: int, row: int, seed: Any) -> N
 # -- time ----------------------------------------------------------------------------------------------------------------------
 
 
-@njit(cache=True, nogil=True)
+@inlined
 def _event_at(tables: Any, e: Any) -> float:
     return tables.event_at[e.task, e.epoch] if e.epoch < tables.event_count[e.task] else np.inf
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _step(tables: Any, rules: Any, state: Any, i: int) -> None:
     """Process the next event. Scheduled events were there before any call, so they come first at the same time."""
     e = state.episodes[i]
@@ -87,7 +84,7 @@ def _step(tables: Any, rules: Any, state: Any, i: int) -> None:
         _complete(tables, rules, state, i)
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _reach(tables: Any, rules: Any, state: Any, i: int, at: float) -> None:
     e = state.episodes[i]
     while not e.over and min(e.next_at, _event_at(tables, e)) <= at:
@@ -96,7 +93,7 @@ def _reach(tables: Any, rules: Any, state: Any, i: int, at: float) -> None:
         e.now = e.now + (at - e.now)  # as the clock adds it up
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def advance(tables: Any, rules: Any, state: Any, i: int, seconds: float) -> None:
     """Let time pass."""
     e = state.episodes[i]
@@ -122,14 +119,14 @@ def advance(tables: Any, rules: Any, state: Any, i: int, seconds: float) -> None
 # -- calls ---------------------------------------------------------------------------------------------------------------------
 
 
-@njit(cache=True, nogil=True)
+@inlined
 def refuse(tables: Any, rules: Any, state: Any, i: int) -> None:
     """A call of a tool that is not on offer."""
     state.episodes[i].attempts += 1
     advance(tables, rules, state, i, rules.gateway_s)
 
 
-@njit(cache=True, nogil=True)
+@inlined
 def submit(tables: Any, rules: Any, state: Any, i: int, slot: int) -> int:
     """Ask for a call of a candidate; the status of a refusal, or -1 where the call is on its way."""
     e = state.episodes[i]
@@ -155,7 +152,7 @@ def submit(tables: Any, rules: Any, state: Any, i: int, slot: int) -> int:
     return -1
 
 
-@njit(cache=True, nogil=True)
+@inlined
 def _gateway(tables: Any, rules: Any, state: Any, i: int, slot: int) -> int:
     e = state.episodes[i]
     spec, s = tables.slots[e.task, slot], state.slots[i, slot]
@@ -179,7 +176,7 @@ def _gateway(tables: Any, rules: Any, state: Any, i: int, slot: int) -> int:
     return -1
 
 
-@njit(cache=True, nogil=True)
+@inlined
 def affordable(tables: Any, rules: Any, state: Any, i: int, slot: int) -> bool:
     """Whether a call fits the budget at its quoted price, beside what is already running."""
     e = state.episodes[i]
@@ -188,7 +185,7 @@ def affordable(tables: Any, rules: Any, state: Any, i: int, slot: int) -> bool:
     return e.calls + e.in_flight + 1 <= rules.calls_limit
 
 
-@njit(cache=True, nogil=True)
+@inlined
 def _gpu_fits(tables: Any, rules: Any, state: Any, i: int, slot: int, before: int) -> bool:
     """Whether GPU memory is there for a call, behind those that wait for memory and were submitted earlier."""
     e = state.episodes[i]
@@ -204,7 +201,7 @@ def _gpu_fits(tables: Any, rules: Any, state: Any, i: int, slot: int, before: in
     return e.gpu_used + size <= rules.gpu_capacity_mb or e.gpu_used == 0.0
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _start_waiting(tables: Any, rules: Any, state: Any, i: int) -> None:
     """Start, in the order of submission, what can run now."""
     e = state.episodes[i]
@@ -232,7 +229,7 @@ def _start_waiting(tables: Any, rules: Any, state: Any, i: int) -> None:
             _start(tables, rules, state, i, index)
 
 
-@njit(cache=True, nogil=True)
+@inlined
 def _start(tables: Any, rules: Any, state: Any, i: int, index: int) -> None:
     e, call = state.episodes[i], state.calls[i, index]
     slot = call.slot
@@ -291,7 +288,7 @@ def _start(tables: Any, rules: Any, state: Any, i: int, index: int) -> None:
         e.next_at, e.next = call.at, index
 
 
-@njit(cache=True, nogil=True)
+@inlined
 def _take_idle(state: Any, i: int, slot: int, now: float, keep_alive_s: float) -> bool:
     """Take the most recently used idle instance if it is still warm; if it is not, none is."""
     e = state.episodes[i]
@@ -316,7 +313,7 @@ def _take_idle(state: Any, i: int, slot: int, now: float, keep_alive_s: float) -
     return False
 
 
-@njit(cache=True, nogil=True)
+@inlined
 def _pick(tables: Any, luck: float) -> int:
     last = tables.kind_edge.size - 1
     for kind in range(last):
@@ -325,7 +322,7 @@ def _pick(tables: Any, luck: float) -> int:
     return tables.kind_status[last]
 
 
-@njit(cache=True, nogil=True)
+@inlined
 def _in_burst(tables: Any, rules: Any, state: Any, i: int, at: float) -> bool:
     """Bursts follow one another, so only the first that ends after `at` matters; the current one is kept."""
     e = state.episodes[i]
@@ -344,7 +341,7 @@ def _in_burst(tables: Any, rules: Any, state: Any, i: int, at: float) -> bool:
     return e.burst_begin <= at
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _complete(tables: Any, rules: Any, state: Any, i: int) -> None:
     """The next call ends."""
     e = state.episodes[i]
@@ -383,7 +380,7 @@ def _complete(tables: Any, rules: Any, state: Any, i: int) -> None:
         _start_waiting(tables, rules, state, i)
 
 
-@njit(cache=True, nogil=True)
+@inlined
 def _remove(state: Any, i: int, index: int, faas: bool) -> None:
     """Drop a call's record and find the next to end."""
     e = state.episodes[i]
@@ -401,7 +398,7 @@ def _remove(state: Any, i: int, index: int, faas: bool) -> None:
     e.next, e.next_at = best, at
 
 
-@njit(cache=True, nogil=True)
+@inlined
 def _tell(state: Any, i: int, code: int) -> None:
     e = state.episodes[i]
     place = e.news_at + e.news
@@ -410,7 +407,7 @@ def _tell(state: Any, i: int, code: int) -> None:
     e.news += 1
 
 
-@njit(cache=True, nogil=True)
+@inlined
 def wait(tables: Any, rules: Any, state: Any, i: int) -> int:
     """Go to the next completion or visible event: slot * 64 + status, -1 - the event's index, or NOTHING."""
     e = state.episodes[i]
@@ -431,7 +428,7 @@ def wait(tables: Any, rules: Any, state: Any, i: int) -> int:
 # -- events and the end --------------------------------------------------------------------------------------------------------
 
 
-@njit(cache=True, nogil=True)
+@inlined
 def _happen(tables: Any, state: Any, i: int) -> None:
     """The next scheduled event: prices, bans and wishes follow from the epoch; a wish that changed is not known any more."""
     e = state.episodes[i]
@@ -444,7 +441,7 @@ def _happen(tables: Any, state: Any, i: int) -> None:
         _tell(state, i, -1 - event)
 
 
-@njit(cache=True, nogil=True)
+@inlined
 def finish(tables: Any, rules: Any, state: Any, i: int) -> None:
     """End with an answer that holds every fact learnt so far."""
     e = state.episodes[i]
@@ -459,7 +456,7 @@ def finish(tables: Any, rules: Any, state: Any, i: int) -> None:
     _end(tables, rules, state, i, 0)
 
 
-@njit(cache=True, nogil=True)
+@inlined
 def _exceeded(rules: Any, e: Any, seconds: float) -> int:
     if e.price > rules.price_limit:
         return PRICE
@@ -470,7 +467,7 @@ def _exceeded(rules: Any, e: Any, seconds: float) -> int:
     return 0
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _end(tables: Any, rules: Any, state: Any, i: int, exceeded: int) -> None:
     e = state.episodes[i]
     e.over = True

@@ -1,4 +1,4 @@
-"""The world's chance inside compiled code: NumPy's Philox and PCG64, to the bit.
+"""How kernels are compiled, and the world's chance inside them: NumPy's Philox and PCG64, to the bit.
 
 `uniforms` is one row of the table of `draws`, at any place, without drawing what comes before. `next_draw` is the number that
 ``Generator(PCG64).integers(1 << 62)`` draws next: what an environment picks its task and its episode's seed with.
@@ -11,6 +11,9 @@ documentation for how each is keyed and read.
 
 from __future__ import annotations
 
+import hashlib
+from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -18,7 +21,32 @@ import numpy as np
 from .errors import require
 
 numba = require("numba", "train")
-njit = numba.njit
+
+_OPTIONS = {"cache": True, "nogil": True, "_nrt": False}
+"""No kernel allocates, so none counts references: over three dozen arrays a call that would cost more than the work. No fast
+math: a sum is a sum."""
+
+
+def _digest(*files: Path) -> bytes:
+    return hashlib.sha256(b"".join(file.read_bytes() for file in files)).digest()
+
+
+_BATCH = _digest(*sorted(Path(__file__).parent.glob("batch*.py")))
+
+
+def compiled(function: Callable[..., Any], **options: Any) -> Any:
+    """Compile a kernel; kept on disk until its file or one of the batch's changes, since it contains the functions it calls."""
+    kernel = numba.njit(**_OPTIONS, **options)(function)
+    cache_file = getattr(kernel._cache, "_cache_file", None)
+    if cache_file is not None:
+        cache_file._source_stamp = _BATCH + _digest(Path(function.__code__.co_filename))
+    return kernel
+
+
+def inlined(function: Callable[..., Any]) -> Any:
+    """Compile into the callers: for what is small or called once."""
+    return compiled(function, forceinline=True)
+
 
 _M0, _M1 = np.uint64(0xD2E7470EE14C6C93), np.uint64(0xCA5A826395121157)
 _W0, _W1 = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xBB67AE8584CAA73B)
@@ -45,7 +73,7 @@ def _multiply(typing_context: Any, a: Any, b: Any) -> Any:
     return signature, generate
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def philox(key_0: Any, key_1: Any, counter: Any) -> Any:
     """One block of four words of Philox4x64-10, at a counter below 2**64."""
     c0, c1, c2, c3 = np.uint64(counter), np.uint64(0), np.uint64(0), np.uint64(0)
@@ -59,7 +87,7 @@ def philox(key_0: Any, key_1: Any, counter: Any) -> Any:
     return c0, c1, c2, c3
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def uniforms(seed: Any, task: Any, place: Any) -> Any:
     """The four uniforms at a place (k * slots + slot) of an episode's table, in the order of `draws`' purposes."""
     # NumPy counts before it draws, so the first block is that of counter 1
@@ -72,7 +100,7 @@ def uniforms(seed: Any, task: Any, place: Any) -> Any:
     )
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def next_draw(streams: Any, i: Any) -> Any:
     """Advance stream i and draw an integer below 2**62.
 

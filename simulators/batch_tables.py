@@ -32,8 +32,8 @@ _FLOATS = (
 )  # fmt: skip
 _WHOLE = ("window_at", "rate_limit", "concurrency", "quota", "need")
 SLOT = np.dtype([(name, np.float64) for name in _FLOATS] + [(name, np.int32) for name in _WHOLE], align=True)
-"""A candidate. `alive_edge` and `degraded_edge` part the uniform that picks its latent state; `window_at` is where the ring of its
-admitted calls begins."""
+"""A candidate. `alive_edge` and `degraded_edge` part the uniform that picks its latent state; `window_at` is where the ring of
+its admitted calls begins."""
 
 
 class Tables(NamedTuple):
@@ -141,7 +141,9 @@ def make_tables(world: World, numbers: Sequence[int], columns: int | None = None
     needs = max((len(task.needs) for task in tasks), default=1)
     events = max((len(found) for found in notices), default=0)
     if needs > MAX_NEEDS or events > MAX_EVENTS:
-        raise ConfigError("batch", f"expected at most {MAX_NEEDS} needs and {MAX_EVENTS} events a task, got {needs} and {events}")
+        raise ConfigError(
+            "batch", f"expected at most {MAX_NEEDS} needs and {MAX_EVENTS} events a task, got {needs} and {events}"
+        )
     tables = Tables(
         number=np.array(numbers, np.int64),
         slot_count=np.array([len(slots) for slots in candidates], np.int32),
