@@ -21,6 +21,7 @@ from typing import Any
 
 import gymnasium as gym
 
+from ...envs.actions import MAX_TOKENS_REPORTED
 from ...simulators.calls import Usage
 from ...simulators.errors import ConfigError, InfrastructureError
 from .base import ACT, ASSISTANT, TOOL, Function, FunctionCall, Message, Reply, reply
@@ -204,7 +205,8 @@ def read_reply(document: dict[str, Any], messages: Sequence[Message], functions:
     first = choices[0] if isinstance(choices, list) and choices and isinstance(choices[0], dict) else {}
     message = first.get("message")
     said = message if isinstance(message, dict) else {}
-    calls = [_read_call(entry) for entry in said.get("tool_calls") or () if isinstance(entry, dict)]
+    wire = said.get("tool_calls")
+    calls = [_read_call(entry) for entry in wire if isinstance(entry, dict)] if isinstance(wire, list) else []
     legacy = said.get("function_call")
     if not calls and isinstance(legacy, dict):
         calls = [_read_call({"function": legacy})]
@@ -220,7 +222,8 @@ def read_reply(document: dict[str, Any], messages: Sequence[Message], functions:
 
 
 def _count(value: Any) -> int | None:
-    return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else None
+    whole = isinstance(value, int) and not isinstance(value, bool)
+    return value if whole and 0 <= value <= MAX_TOKENS_REPORTED else None
 
 
 def _read_call(entry: dict[str, Any]) -> FunctionCall:

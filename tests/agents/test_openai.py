@@ -158,6 +158,7 @@ def test_keys_are_needed_abroad_and_never_travel_in_the_clear(monkeypatch):
     "document",
     [
         {"choices": []}, {"choices": [None]}, {"choices": [{}]}, {"choices": [{"message": 3}]},
+        {"choices": [{"message": {"tool_calls": True}}]},
         {"choices": [{"message": {"content": 3, "tool_calls": [None, 3, {}, {"function": 3}, {"function": {"name": None}}]}}]},
         {"choices": [{"message": {"content": [{"text": "a"}, 3, {"type": "image"}], "function_call": {"name": "f"}}}]},
         {"choices": [{"message": {"content": "x"}}], "usage": {"prompt_tokens": "7", "completion_tokens": -1}},
