@@ -1,7 +1,8 @@
 """The main job: agents × budgets × tasks, ranked.
 
-A run lives in a folder. `run.json` says what is run, `episodes.jsonl` grows by one line an episode, `leaderboard.json` and
-`index.html` are written at the end. A run that was killed continues from the episodes it has and ends with the same bytes.
+A run lives in a folder. `run.json` says what is run, `episodes.jsonl` and `trajectories/` grow by one line an episode,
+`leaderboard.json` and `index.html` are written at the end. A run that was killed continues from the episodes it has and ends
+with the same bytes.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 import json
 import multiprocessing
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
@@ -25,10 +26,12 @@ from ..envs.registration import make
 from ..simulators.errors import ConfigError, DataError, InfrastructureError, UnknownName
 from ..simulators.ledger import Budget
 from ..simulators.scenario import Scenario, load_scenario
-from .files import read_lines, sole_writer, write_atomically
+from .files import sole_writer, write_atomically
 from .metrics import GRADINGS, EpisodeResult, rank_rows, summarise
+from .records import Played, Records
 from .rollouts import play_many
 from .suites import suite as suite_named
+from .trajectories import Header
 
 FORMAT = "costgym.leaderboard/1"
 CHUNK = 25
@@ -146,13 +149,12 @@ def run(plan: Plan, out: str | Path, jobs: int = 1, progress: Progress | None = 
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise ConfigError("--out", f"{folder} cannot be a folder: {error.strerror}") from error
-    _check_owner(plan, folder)
+    check_owner(_manifest(plan), folder)
     with sole_writer(folder):
         write_atomically(folder / "run.json", _manifest(plan))
         experience = _experience(plan, folder)
         results = _finish_episodes(plan, folder, experience, jobs, progress)
         document = summarise_run(plan, results)
-        write_atomically(folder / "episodes.jsonl", "".join(f"{result.to_json()}\n" for result in results))
         write_atomically(folder / "leaderboard.json", json.dumps(document, indent=1, ensure_ascii=False) + "\n")
         from .page import render
 
@@ -188,7 +190,8 @@ def _manifest(plan: Plan) -> str:
     return json.dumps(plan.model_dump(mode="json"), indent=1, ensure_ascii=False) + "\n"
 
 
-def _check_owner(plan: Plan, folder: Path) -> None:
+def check_owner(manifest: str, folder: Path) -> None:
+    """Refuse a folder that holds another run, or other files."""
     path = folder / "run.json"
     if not path.exists():
         strangers = sorted(entry.name for entry in folder.iterdir() if not entry.name.startswith("."))
@@ -199,11 +202,13 @@ def _check_owner(plan: Plan, folder: Path) -> None:
         found = json.loads(path.read_text(encoding="utf-8"))
     except (ValueError, OSError) as error:
         raise DataError(path, "is no run manifest; choose another folder") from error
-    wanted = json.loads(_manifest(plan))
+    wanted = json.loads(manifest)
     if found != wanted:
         names = found.keys() | wanted.keys() if isinstance(found, dict) else {"format"}
         differing = sorted(n for n in names if not isinstance(found, dict) or found.get(n) != wanted.get(n))
-        raise ConfigError("--out", f"{folder} belongs to another run (different: {', '.join(differing)}); choose another folder")
+        raise ConfigError(
+            "--out", f"{folder} belongs to another run (different: {', '.join(differing)}); choose another folder"
+        )
 
 
 def _experience(plan: Plan, folder: Path) -> Path | None:
@@ -223,30 +228,18 @@ def _experience(plan: Plan, folder: Path) -> Path | None:
 def _finish_episodes(
     plan: Plan, folder: Path, experience: Path | None, jobs: int, progress: Progress | None
 ) -> list[EpisodeResult]:
-    path = folder / "episodes.jsonl"
-    found: dict[tuple[str, int, int], EpisodeResult] = {}
-    for number, line in enumerate(read_lines(path), 1):
-        try:
-            result = EpisodeResult.from_json(line)
-            found[result.agent, plan.budgets.index(dict(result.budget)), result.episode] = result
-        except (DataError, ValueError) as error:
-            raise DataError(path, f"{error}; delete the folder to start again", f"line {number}") from error
     total = len(plan.agents) * len(plan.budgets) * plan.episodes
-    if progress is not None:
-        progress(len(found), total)
-    write_atomically(path, "".join(f"{result.to_json()}\n" for result in found.values()))
-    with path.open("a", encoding="utf-8") as store:
-        for result in _play(plan, _units(plan, found), experience, jobs):
-            found[result.agent, plan.budgets.index(dict(result.budget)), result.episode] = result
-            store.write(result.to_json() + "\n")
-            store.flush()
+    with Records(folder, plan.agents, plan.budgets) as records:
+        if progress is not None:
+            progress(len(records.found), total)
+        for played in _play(plan, _units(plan, records.found), experience, jobs):
+            records.add(played)
             if progress is not None:
-                progress(len(found), total)
-    order = {name: index for index, name in enumerate(plan.agents)}
-    return [found[key] for key in sorted(found, key=lambda key: (order[key[0]], key[1], key[2]))]
+                progress(len(records.found), total)
+    return records.finish()
 
 
-def _units(plan: Plan, found: dict[tuple[str, int, int], EpisodeResult]) -> list[Unit]:
+def _units(plan: Plan, found: Mapping[tuple[str, int, int], EpisodeResult]) -> list[Unit]:
     """What is still to be played, in runs of consecutive episodes."""
     units = []
     for agent in plan.agents:
@@ -260,7 +253,7 @@ def _units(plan: Plan, found: dict[tuple[str, int, int], EpisodeResult]) -> list
     return units
 
 
-def _play(plan: Plan, units: Sequence[Unit], experience: Path | None, jobs: int) -> Iterator[EpisodeResult]:
+def _play(plan: Plan, units: Sequence[Unit], experience: Path | None, jobs: int) -> Iterator[Played]:
     document, where = plan.model_dump_json(), None if experience is None else str(experience)
     if jobs == 1 or len(units) <= 1:
         for unit in units:
@@ -272,19 +265,22 @@ def _play(plan: Plan, units: Sequence[Unit], experience: Path | None, jobs: int)
         futures = [pool.submit(_play_lines, document, unit, where) for unit in units]
         try:
             for future in as_completed(futures):
-                for line in future.result():
-                    yield EpisodeResult.from_json(line)
+                header, lines = future.result()
+                for result, line in lines:
+                    yield Played(EpisodeResult.from_json(result), header, line)
         except BrokenProcessPool as error:
             raise InfrastructureError("a worker process was lost; run the same command again to continue") from error
         finally:
             pool.shutdown(wait=True, cancel_futures=True)
 
 
-def _play_lines(document: str, unit: Unit, experience: str | None) -> list[str]:
-    return [result.to_json() for result in _play_unit(document, unit, experience)]
+def _play_lines(document: str, unit: Unit, experience: str | None) -> tuple[str, list[tuple[str, str | None]]]:
+    """A unit's header, and its results and trajectories, as text: cheap to send."""
+    played = list(_play_unit(document, unit, experience))
+    return played[0].header, [(each.result.to_json(), each.line) for each in played]
 
 
-def _play_unit(document: str, unit: Unit, experience: str | None) -> Iterator[EpisodeResult]:
+def _play_unit(document: str, unit: Unit, experience: str | None) -> Iterator[Played]:
     plan = _read_plan(document)
     budget = Budget.from_mapping(plan.budgets[unit.budget])
     agent = make_agent(unit.agent, model=plan.model, experience=experience)
@@ -298,7 +294,11 @@ def _play_unit(document: str, unit: Unit, experience: str | None) -> Iterator[Ep
         max_steps=STEP_LIMIT,
         disable_env_checker=True,
     )
-    yield from play_many(env, agent, agent.env_id, range(unit.start, unit.stop), plan.seed, budget, plan.grading)
+    header = Header.of(env, agent.env_id)
+    first = header.to_json()
+    indices = range(unit.start, unit.stop)
+    for result, trajectory in play_many(env, agent, agent.env_id, indices, plan.seed, budget, plan.grading):
+        yield Played(result, first, None if trajectory is None else trajectory.sealed_json(header))
     env.close()
 
 

@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import gymnasium as gym
 
 from ..agents.base import Agent
 from ..envs.base import ToolEnv
-from ..simulators.draws import stable_integer
 from ..simulators.errors import InfrastructureError
 from ..simulators.ledger import Budget
 from ..simulators.quality import quality_of_plan
 from ..simulators.status import Origin
 from ..simulators.world import Episode
 from .metrics import EpisodeResult
+from .trajectories import Trajectory, record
 
 INFRASTRUCTURE_TRIES = 3
 """An episode that the infrastructure broke is void and played again, this many times in all."""
@@ -38,20 +38,7 @@ def play(env: gym.Env[Any, Any], agent: Agent, task: int | str | None, seed: int
     Raises:
         InfrastructureError: a real back-end failed; the episode says nothing about the agent.
     """
-    observation, info = env.reset(seed=seed, options={} if task is None else {"task": task})
-    unwrapped = env.unwrapped
-    assert isinstance(unwrapped, ToolEnv)
-    episode = unwrapped._playing()
-    if agent_seed is None:
-        agent_seed = stable_integer(seed, "agent", episode.number) >> 1
-    agent.reset(env, observation, info, agent_seed)
-    terminated = truncated = False
-    while not (terminated or truncated):
-        observation, reward, terminated, truncated, info = env.step(agent.act(observation, info))
-        agent.observe(observation, float(reward), terminated, truncated, info)
-    if not episode.over:
-        episode.finish("", gave_up=True)
-    return episode
+    return record(env, agent, task, seed, agent_seed=agent_seed)[1]
 
 
 def result_of(
@@ -100,31 +87,41 @@ def play_many(
     env: gym.Env[Any, Any],
     agent: Agent,
     env_id: str,
-    episodes: range,
+    episodes: Iterable[int],
     seed: int,
     budget: Budget,
     grading: str = "strict",
-) -> Iterator[EpisodeResult]:
+) -> Iterator[tuple[EpisodeResult, Trajectory | None]]:
     """Play episodes by index: index i plays the split's i-th task (round and round), each round with the next seed.
 
     The same index is the same world for every agent, so results are paired.
+
+    Yields:
+        The result and the trajectory; no trajectory where the infrastructure broke the episode.
     """
-    unwrapped = env.unwrapped
-    assert isinstance(unwrapped, ToolEnv)
-    numbers = unwrapped.numbers
     for index in episodes:
-        number, world_seed = numbers[index % len(numbers)], seed + index // len(numbers)
+        number, world_seed = world_of(env, index, seed)
         for attempt in range(INFRASTRUCTURE_TRIES):
             try:
-                episode = play(env, agent, number, world_seed)
-                yield result_of(episode, agent, env_id, index, budget, grading)
+                trajectory, episode = record(env, agent, number, world_seed, index)
+                yield result_of(episode, agent, env_id, index, budget, grading), trajectory
                 break
             except InfrastructureError:
                 if attempt + 1 == INFRASTRUCTURE_TRIES:
+                    unwrapped = env.unwrapped
+                    assert isinstance(unwrapped, ToolEnv)
                     episode = unwrapped._playing()
                     if not episode.over:
                         episode.finish("", gave_up=True)
-                    yield result_of(episode, agent, env_id, index, budget, grading, void=True)
+                    yield result_of(episode, agent, env_id, index, budget, grading, void=True), None
+
+
+def world_of(env: gym.Env[Any, Any], index: int, seed: int) -> tuple[int, int]:
+    """The task's number and the world's seed of an index."""
+    unwrapped = env.unwrapped
+    assert isinstance(unwrapped, ToolEnv)
+    numbers = unwrapped.numbers
+    return numbers[index % len(numbers)], seed + index // len(numbers)
 
 
 def rollout(
@@ -154,7 +151,7 @@ def rollout(
     assert isinstance(unwrapped, ToolEnv)
     env_id = env.spec.id if env.spec is not None else agent.env_id
     results = []
-    for result in play_many(env, agent, env_id, range(episodes), seed, unwrapped.budget, unwrapped.grading):
+    for result, _ in play_many(env, agent, env_id, range(episodes), seed, unwrapped.budget, unwrapped.grading):
         results.append(result)
         if progress is not None:
             progress(len(results))
