@@ -46,7 +46,7 @@ def match(called: Iterable[Named], gold: Iterable[Named], level: str) -> bool:
     """A solution matches if it uses all that the instruction names and nothing else; order and repeats do not matter.
 
     Args:
-        called: what was called, failed calls included: tools, mappings with `category`, `tool` and `api`, or bare names at that level.
+        called: what was called, failed calls included: tools, mappings with `category`, `tool` and `api`, or bare names.
         gold: what the instruction names, likewise.
         level: an instruction level of `LEVELS`, or the granularity to compare at: category, tool or api.
 
