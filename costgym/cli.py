@@ -77,6 +77,36 @@ def leaderboard(
         typer.echo(f"page: {board.page.resolve()}")
 
 
+def _plan_leaderboard(
+    out: Path,
+    agents: list[str] | None,
+    alpha: str,
+    split: str,
+    profile: str,
+    episodes: int | None,
+    seed: int,
+    model: str,
+    json_file: Path | None,
+    quiet: bool,
+) -> None:
+    """The suite `opencatp`: planners, not players."""
+    from .experiments.files import write_atomically
+    from .experiments.plans import plan_run, print_plans
+    from .experiments.plans import run as run_plans
+
+    try:
+        weights = tuple(float(value) for value in alpha.split(","))
+    except ValueError:
+        raise ConfigError("--alpha", f"expected numbers, got {alpha!r}; for example 0.3,0.5,0.7") from None
+    with _Progress("planning", quiet) as progress:
+        board = run_plans(plan_run(agents, weights, split, profile, episodes, seed, model), out, progress.update)
+    if json_file is not None:
+        write_atomically(json_file, json.dumps(board.document, indent=1) + "\n")
+    if not quiet:
+        print_plans(board.document, _console())
+        typer.echo(f"page: {board.page.resolve()}")
+
+
 @app.command()
 def run(
     agent: Annotated[str, typer.Option("--agent", help="An agent of `costgym agents`.")],
