@@ -2,7 +2,8 @@
 
     python benchmarks/memory.py [steps]
 
-Prints the resident memory every tenth of the way; the last line compares the end with the first tenth, when all caches are warm.
+Prints the resident memory every tenth of the way; the last line compares the end with the first tenth, when all caches are
+warm.
 """
 
 from __future__ import annotations

@@ -48,7 +48,7 @@ class Action:
 
 
 def count_tokens(text: str) -> int:
-    """Tokens of a text where no tokenizer is at hand: one per four characters, rounded up. The usual rule of thumb for English."""
+    """Tokens of a text where no tokenizer is at hand: one per four characters, rounded up, the rule of thumb for English."""
     return (len(text) + 3) // 4
 
 
@@ -126,8 +126,8 @@ _POLICY_REFUSALS = {
     status.label: status
     for status in (Status.FORBIDDEN, Status.NOT_REGISTERED, Status.OVER_BUDGET, Status.MALFORMED, Status.UNKNOWN_TOOL)
 }
-"""Refusals that an agent's own tool access may declare: its plan, its registrations, its purse. They are recorded with the call, cost
-`gateway_s` and no price, and replay like any other action."""
+"""Refusals that an agent's own tool access may declare: its plan, its registrations, its purse. They are recorded with the
+call, cost `gateway_s` and no price, and replay like any other action."""
 
 
 def _read_arguments(value: Any) -> dict[str, Any] | None:

@@ -174,6 +174,6 @@ class ToolEnv(gym.Env[ObsType, ActType], Generic[ObsType, ActType]):
             return episode_image(self._playing(), height=FRAME_HEIGHT)
         text = episode_text(self._playing())
         if self.render_mode == "human":
-            print(text)  # noqa: T201
+            print(text)
             return None
         return text

@@ -22,8 +22,8 @@ class MarketplaceChatEnv(ToolEnv[str, str]):
     Action: JSON text. A call ``{"name": tool, "arguments": {...}}``, several side by side ``{"calls": [...]}``,
     ``{"name": "wait", "arguments": {"seconds": 5}}``, ``{"name": "think"}`` (charges tokens only), or
     ``{"name": "finish", "arguments": {"answer": "..."}}`` (`"give_up": true` to give up). Each may bring
-    ``"usage": {"input_tokens", "output_tokens", "cached_tokens"}``; where it does not, the view counts tokens itself: the whole context so far in,
-    the action out. Anything else is answered by an error as an observation.
+    ``"usage": {"input_tokens", "output_tokens", "cached_tokens"}``; where it does not, the view counts tokens itself: the
+    whole context so far in, the action out. Anything else is answered by an error as an observation.
     Observation: the query first, then what each call returned, cut at `max_observation` characters.
     Reward: as in the numeric view.
 

@@ -24,15 +24,16 @@ TOOL_FEATURES = (
     "calls", "in_flight", "last_ok", "last_failed", "banned",
 )  # fmt: skip
 """Columns of `observation["tools"]`. Price in units of the scenario's max_price / 10, latency as log(1 + seconds), success and
-popularity as advertised (0 to 1), need_j is 1 where the tool serves the j-th need; the rest counts what was done so far (calls / 4)."""
+popularity as advertised (0 to 1), need_j is 1 where the tool serves the j-th need; the rest counts what was done so far
+(calls / 4)."""
 NEED_FEATURES = ("wanted", "known", "ready")
 """Columns of `observation["needs"]`: the task has such a need; its fact is known; the facts it depends on are known."""
 RESOURCE_FEATURES = (
     "clock", "in_flight", "step",
     "price_left", "seconds_left", "tokens_left", "calls_left", "price_spent",
 )  # fmt: skip
-"""Entries of `observation["resources"]`: log(1 + seconds) so far, calls in flight / 4, steps / max_steps, share of each limit that
-is left (1 where unlimited, negative when overspent), price spent in units of max_price / 10."""
+"""Entries of `observation["resources"]`: log(1 + seconds) so far, calls in flight / 4, steps / max_steps, the share of each
+limit that is left (1 where unlimited, negative when overspent), price spent in units of max_price / 10."""
 _CALLS, _IN_FLIGHT, _OK, _FAILED, _BANNED = range(11, 16)
 
 Observation = dict[str, NDArray[np.float32]]

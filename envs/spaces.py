@@ -10,8 +10,8 @@ import gymnasium as gym
 class UnicodeText(gym.spaces.Text):
     """Any string up to a length.
 
-    Gymnasium's own `Text` admits a fixed set of characters and checks them one by one: 2 ms for 20,000 characters. This one checks the
-    length alone; it samples from printable ASCII.
+    Gymnasium's own `Text` admits a fixed set of characters and checks them one by one: 2 ms for 20,000 characters. This one
+    checks the length alone; it samples from printable ASCII.
 
     >>> UnicodeText(8).contains("caf\\u00e9")
     True
@@ -27,8 +27,6 @@ class UnicodeText(gym.spaces.Text):
         return f"UnicodeText({self.min_length}, {self.max_length})"
 
     def __eq__(self, other: object) -> bool:
-        return (
-            isinstance(other, UnicodeText) and self.max_length == other.max_length and self.min_length == other.min_length
-        )
+        return isinstance(other, UnicodeText) and self.max_length == other.max_length and self.min_length == other.min_length
 
     __hash__ = None  # type: ignore[assignment]

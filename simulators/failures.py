@@ -107,8 +107,8 @@ PRESETS: dict[str, FailureModel] = {
     "rapidapi-2024": FailureModel(usable=0.444),
     "storm": FailureModel(usable=0.38, bursts=Bursts(every_s=45.0, lasts_s=10.0), rate_limited_share=0.4, quota_share=0.1),
 }
-"""Named eras. 2023: usable content in ToolPlanner's evaluation messages, 61.5 %; 2024: StableToolBench's scan of all APIs, 44.4 %;
-storm: the lower end of what was measured (38 %) with outages on top. `reliable` never fails by itself."""
+"""Named eras. 2023: usable content in ToolPlanner's evaluation messages, 61.5 %; 2024: StableToolBench's scan of all APIs,
+44.4 %; storm: the lower end of what was measured (38 %) with outages on top. `reliable` never fails by itself."""
 
 
 @dataclass(frozen=True, slots=True)

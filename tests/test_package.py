@@ -42,7 +42,7 @@ def imports_of(path: Path) -> list[str]:
 
 @pytest.mark.parametrize("floor", FLOORS)
 def test_no_import_runs_up_the_floors(floor: str) -> None:
-    above = tuple(f"costgym.{name}" for name in FLOORS[FLOORS.index(floor) + 1 :]) + ("costgym.cli",)
+    above = (*(f"costgym.{name}" for name in FLOORS[FLOORS.index(floor) + 1 :]), "costgym.cli")
     offending = [
         (str(path.relative_to(ROOT)), name)
         for path in sorted((ROOT / floor).rglob("*.py"))

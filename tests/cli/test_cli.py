@@ -12,7 +12,17 @@ from pathlib import Path
 
 import pytest
 
-SMALL = ("--episodes", "6", "--agents", "random,cheapest,react,react+btp,oracle", "--budgets", "price=10,20", "--seed", "3", "--quiet")
+SMALL = [
+    "--episodes",
+    "6",
+    "--agents",
+    "random,cheapest,react,react+btp,oracle",
+    "--budgets",
+    "price=10,20",
+    "--seed",
+    "3",
+    "--quiet",
+]
 
 
 def costgym(*arguments: object, hash_seed: str = "0", check: bool = True) -> subprocess.CompletedProcess[str]:

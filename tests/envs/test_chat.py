@@ -111,7 +111,7 @@ def test_a_policys_own_refusal_is_recorded_and_free(env: Any) -> None:
 
 
 @settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(action=st.text() | JSON.map(json.dumps) | st.fixed_dictionaries({"name": JSON, "arguments": JSON, "usage": JSON}).map(json.dumps))
+@given(action=st.text() | (JSON | st.fixed_dictionaries({"name": JSON, "arguments": JSON, "usage": JSON})).map(json.dumps))
 def test_any_text_is_answered_by_an_observation(env: Any, action: str) -> None:
     env.reset(seed=8)
     observation, reward, terminated, truncated, info = env.step(action)

@@ -37,7 +37,7 @@ class Dice(Agent):
         pick = int(self._generator.integers(len(tools) + 1))
         if pick == len(tools):
             return encode_action("finish", {"answer": "42 \ud83d and done"})
-        return encode_action(tools[pick].name, {key: "x" for key in tools[pick].parameters["required"]})
+        return encode_action(tools[pick].name, dict.fromkeys(tools[pick].parameters["required"], "x"))
 
 
 @pytest.fixture(scope="module", params=[NUMERIC, TEXT])
