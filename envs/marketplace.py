@@ -62,7 +62,9 @@ class MarketplaceEnv(ToolEnv[Observation, "int | np.integer[Any]"]):
             "needs": (MAX_NEEDS, len(NEED_FEATURES)),
             "resources": (len(RESOURCE_FEATURES),),
         }
-        boxes = {name: gym.spaces.Box(-1e9, 1e9, shape, np.float32) for name, shape in shapes.items()}
+        boxes: dict[str, gym.spaces.Space[Any]] = {
+            name: gym.spaces.Box(-1e9, 1e9, shape, np.float32) for name, shape in shapes.items()
+        }
         self.observation_space: gym.spaces.Space[Observation] = gym.spaces.Dict(boxes)  # type: ignore[assignment]
         self.action_space = gym.spaces.Discrete(largest + 2)
         self._templates: dict[int, tuple[NDArray[np.float32], NDArray[np.float32], NDArray[np.bool_]]] = {}

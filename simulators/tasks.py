@@ -194,7 +194,7 @@ class Judge:
         """Chance that an answer with this share of the facts passes; never falls as the share rises."""
         if not solvable:
             return self.unsolvable
-        return self.none + (self.all_facts - self.none) * share**self.curve
+        return self.none + (self.all_facts - self.none) * float(share**self.curve)
 
     def grade(self, found: Sequence[bool], luck: float, solvable: bool = True, gave_up: bool = False) -> Grade:
         """Grade an answer from the facts found in it.

@@ -157,7 +157,7 @@ class PlanValues:
     def qualities(self, task: OpenCATPTask, level: int) -> NDArray[np.float64]:
         """Quality of every plan on every sample at a size level.  # (samples, plans)"""
         alpha, scale = self.evaluator.alpha, self.evaluator.max_price
-        return alpha * self.scores(task) - (1.0 - alpha) * self.prices(task)[level] / scale
+        return np.asarray(alpha * self.scores(task) - (1.0 - alpha) * self.prices(task)[level] / scale)
 
     def clairvoyant(self, task: OpenCATPTask, sample: int, level: int) -> Plan:
         """The best plan for one sample, known after execution: nothing does better."""
