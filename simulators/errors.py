@@ -73,6 +73,15 @@ class InfrastructureError(CostGymError):
     """A real back-end failed (a model server down, a worker lost). Never an agent's failure: the episode is void."""
 
 
+class TrainingFailed(CostGymError):
+    """Training went wrong in a way that more steps do not mend; `kept` names the last good checkpoint, if there is one."""
+
+    def __init__(self, step: int, problem: str, kept: object = None) -> None:
+        self.step, self.problem, self.kept = step, problem, None if kept is None else str(kept)
+        rest = f"the last good checkpoint is kept: {kept}" if kept is not None else "there is no good checkpoint yet"
+        super().__init__(f"step {step}: {problem}; {rest}. Try a lower learning rate")
+
+
 class MissingExtra(CostGymError):
     """An optional dependency is not installed."""
 

@@ -1,0 +1,186 @@
+"""The offline data: plans found by searching the tool graph, executed on the train samples of the train tasks.
+
+For each task the graph is pruned to the tools that it can use (all restorers, the readers of what it wants, translation where
+German is wanted). Random walks through what is left bring plans of every shape; the search through the space of sensible plans
+brings the best ones found and others near and far from them. Every plan is executed on all train samples, and its return is the
+mean over them, so that no plan looks good for the luck of one image. What the masks do not admit is left out.
+
+Source: CATP-LLM, section 3.2.2 (data generation).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from ...envs.tpl import ACTION_TOKENS, END, FIRST_TOOL, INPUT, TplState, encode, kind_of
+from ...simulators.draws import stable_generator
+from ...simulators.errors import ConfigError, InvalidPlan
+from ...simulators.opencatp.evaluation import Evaluator, split_samples
+from ...simulators.opencatp.levels import LEVELS
+from ...simulators.opencatp.planspace import READER_OF, PlanValues, plan_space
+from ...simulators.opencatp.tasks import OpenCATPTask
+from ...simulators.opencatp.tools import IMAGE_TOOLS, TOOLS
+from ...simulators.plan import Plan
+from .sequences import Record, begin, extend, returns_of, rewards_of
+from .settings import CatpSettings
+
+_ACTION_OF_TOKEN = {token: action for action, token in enumerate(ACTION_TOKENS)}
+_NEAR_SHARE = 0.1
+
+
+@dataclass(frozen=True, slots=True)
+class ExecutedPlan:
+    """A plan and what it came to.
+
+    Attributes:
+        choices: the choices that write it, EOP the last.
+        score: task score, the mean over the samples it was executed on.
+        prices: price of one run of each tool, USD, by its number in `TOOLS`.
+    """
+
+    task: OpenCATPTask
+    level: int
+    choices: tuple[int, ...]
+    score: float
+    prices: tuple[float, ...]
+
+    def record(self, alpha: float, feedback: bool, baseline: float) -> Record:
+        """The plan as an episode, with its returns less a baseline."""
+        returns = returns_of(rewards_of(self.choices, self.prices, self.score, alpha, feedback), baseline)
+        state = TplState(kind_of(self.task))
+        record = begin(self.task, self.level, state, returns[0])
+        for step, choice in enumerate(self.choices):
+            state.push(choice)
+            extend(record, choice, state, returns[min(step + 1, len(returns) - 1)])
+        return record
+
+    def quality(self, alpha: float) -> float:
+        """Quality of Plan: the whole return."""
+        return sum(rewards_of(self.choices, self.prices, self.score, alpha, True))
+
+
+def choices_of(plan: Plan, kind: str) -> tuple[int, ...] | None:
+    """The choices that write a plan; None where the masks do not admit it."""
+    try:
+        state = TplState(kind)
+        choices = [_ACTION_OF_TOKEN[token] for token in encode(plan) if token in _ACTION_OF_TOKEN]
+        for choice in choices:
+            state.push(choice)
+    except InvalidPlan:
+        return None
+    return tuple(choices)
+
+
+def relevant_choices(task: OpenCATPTask) -> int:
+    """The choices left when the tool graph is pruned for a task, as bits: its tools and everything that is no tool."""
+    tools = {*IMAGE_TOOLS, *(READER_OF[want.kind] for want in task.wants if not want.is_image)}
+    if any(want.german for want in task.wants):
+        tools.add("machine_translation")
+    bits = sum(1 << (FIRST_TOOL + number) for number, tool in enumerate(TOOLS) if tool in tools)
+    return bits | sum(1 << choice for choice in range(len(ACTION_TOKENS)) if not FIRST_TOOL <= choice < INPUT)
+
+
+def random_walk(task: OpenCATPTask, chance: np.random.Generator) -> tuple[int, ...]:
+    """A valid plan, every token drawn among the legal ones that the task can use."""
+    state, relevant = TplState(kind_of(task)), relevant_choices(task)
+    choices: list[int] = []
+    while not state.done:
+        bits = state.legal & relevant or state.legal
+        options = [choice for choice in range(len(ACTION_TOKENS)) if bits >> choice & 1]
+        # Ending when it is possible is as likely as going on, so that short plans are not rare.
+        ends = END in options and bool(chance.integers(2))
+        choices.append(END if ends else options[int(chance.integers(len(options)))])
+        state.push(choices[-1])
+    return tuple(choices)
+
+
+def collect(tasks: Sequence[OpenCATPTask], evaluator: Evaluator, settings: CatpSettings) -> list[ExecutedPlan]:
+    """The offline data of some tasks; the same for the same settings, scores and prices.
+
+    Raises:
+        ConfigError: there are no tasks.
+    """
+    if not tasks:
+        raise ConfigError("tasks", "expected at least one task to collect plans for")
+    values = PlanValues(evaluator)
+    found: list[ExecutedPlan] = []
+    for task in tasks:
+        found += _of_task(task, values, settings)
+    return found
+
+
+def _of_task(task: OpenCATPTask, values: PlanValues, settings: CatpSettings) -> Iterator[ExecutedPlan]:
+    evaluator = values.evaluator
+    train = split_samples(evaluator.scores.samples, "train")
+    kind, plans = kind_of(task), plan_space(task.wants).plans
+    chance = stable_generator(settings.seed, "plans", task.task_id)
+    walks = list(dict.fromkeys(random_walk(task, chance) for _ in range(settings.walks)))
+    scores: dict[tuple[int, ...], float] = {}
+
+    def executed(choices: tuple[int, ...], level: int) -> ExecutedPlan:
+        if choices not in scores:
+            plan = _plan(kind, choices)
+            scores[choices] = float(np.mean([evaluator.score(plan, task, sample) for sample in train]))
+        return ExecutedPlan(task, level, choices, scores[choices], prices_at(evaluator, level))
+
+    for level in range(LEVELS):
+        order = np.argsort(-values.qualities(task, level)[train].mean(axis=0), kind="stable")
+        near = order[settings.best : max(settings.best + settings.near, int(_NEAR_SHARE * len(order)))]
+        picked = [*order[: settings.best].tolist()]
+        for pool, count in ((near, settings.near), (order, settings.spread)):
+            if count and len(pool):
+                picked += chance.choice(pool, size=min(count, len(pool)), replace=False).tolist()
+        written = (choices_of(plans[number], kind) for number in picked)
+        for choices in dict.fromkeys([*(each for each in written if each is not None), *walks]):
+            yield executed(choices, level)
+
+
+def labels(tasks: Sequence[OpenCATPTask], evaluator: Evaluator) -> list[ExecutedPlan]:
+    """One labelled plan per task, for every size level: the one that solves the task best, the cheaper of equals.
+
+    This is what instruction tuning has: plans that answer the task, with no word about what they cost.
+    """
+    values = PlanValues(evaluator)
+    train = split_samples(evaluator.scores.samples, "train")
+    found = []
+    for task in tasks:
+        scores = values.scores(task)[train].mean(axis=0)
+        prices = values.prices(task).mean(axis=0)
+        plans, kind = plan_space(task.wants).plans, kind_of(task)
+        for number in np.lexsort((prices, -np.round(scores, 9))).tolist():
+            choices = choices_of(plans[number], kind)
+            if choices is not None:
+                break
+        else:
+            raise InvalidPlan(f"no plan that the masks admit solves task {task.task_id}")
+        for level in range(LEVELS):
+            found.append(ExecutedPlan(task, level, choices, float(scores[number]), prices_at(evaluator, level)))
+    return found
+
+
+def records_of(plans: Sequence[ExecutedPlan], settings: CatpSettings) -> tuple[list[Record], float]:
+    """Executed plans as episodes, and the return to ask a trained policy for."""
+    alpha, feedback = settings.alpha, settings.intermediate_feedback
+    best: dict[tuple[int, int], float] = {}
+    for plan in plans:
+        key = plan.task.task_id, plan.level
+        best[key] = max(best.get(key, -np.inf), plan.quality(alpha))
+    records = [
+        plan.record(alpha, feedback, best[plan.task.task_id, plan.level] if settings.centred else 0.0) for plan in plans
+    ]
+    return records, 0.0 if settings.centred else max(best.values())
+
+
+def prices_at(evaluator: Evaluator, level: int) -> tuple[float, ...]:
+    """Price of one run of each tool at a size level, USD."""
+    return tuple(evaluator.profile.price(tool, level) for tool in TOOLS)
+
+
+def _plan(kind: str, choices: Sequence[int]) -> Plan:
+    state = TplState(kind)
+    for choice in choices:
+        state.push(choice)
+    return state.plan()

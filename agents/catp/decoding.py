@@ -1,0 +1,98 @@
+"""Writing plans with a policy, many at once, under the masks of the planning language.
+
+The return asked for is updated as the plan is written: what a tool costs is taken from what is still to come.
+
+Source: CATP-LLM, section 3.2.2 (inference with a target return).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+
+from ...envs.tpl import END, FIRST_TOOL, INPUT, TplState, kind_of
+from ...simulators.opencatp.tasks import OpenCATPTask
+from ...simulators.plan import Plan
+from ...simulators.quality import MAX_PRICE_USD
+from .policy import CatpPolicy
+from .sequences import Record, batch_of, begin, extend
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """What a policy wrote.
+
+    Attributes:
+        plan: the plan; None where it chose what the masks forbid (only without them).
+        record: its choices, the states they were made in, and the returns told.
+    """
+
+    plan: Plan | None
+    record: Record
+
+
+def write_plans(
+    policy: CatpPolicy,
+    situations: Sequence[tuple[OpenCATPTask, int]],
+    prices: Sequence[Sequence[float]],
+    target_return: float = 0.0,
+    chance: np.random.Generator | None = None,
+    temperature: float = 1.0,
+) -> list[Written]:
+    """A plan for each situation.
+
+    Args:
+        situations: task and size level.
+        prices: price of each tool, USD, by size level and number in `TOOLS`.  # (LEVELS, 10)
+        target_return: what to ask for.
+        chance: draw each choice from its probability; None: take the most likely.
+        temperature: above 1 evens the probabilities out, below sharpens them.
+    """
+    settings = policy.settings
+    states = [TplState(kind_of(task)) for task, _ in situations]
+    records = [begin(task, level, state, target_return) for (task, level), state in zip(situations, states, strict=True)]
+    finished: dict[int, Written] = {}
+    writing = list(range(len(records)))
+    policy.eval()
+    while writing:
+        chosen = _next_choices(policy, [records[i] for i in writing], chance, temperature)
+        for i, choice in zip(list(writing), chosen, strict=True):
+            record, state = records[i], states[i]
+            if not state.legal >> choice & 1:
+                record.choices.append(choice)
+                finished[i] = Written(None, record)
+                writing.remove(i)
+                continue
+            state.push(choice)
+            charged = 0.0
+            if settings.intermediate_feedback and FIRST_TOOL <= choice < INPUT:
+                charged = (1.0 - settings.alpha) * prices[record.level][choice - FIRST_TOOL] / MAX_PRICE_USD
+            extend(record, choice, state, record.returns[-1] + charged)
+            if choice == END:
+                finished[i] = Written(state.plan(), record)
+                writing.remove(i)
+    return [finished[i] for i in range(len(records))]
+
+
+def _next_choices(
+    policy: CatpPolicy, records: Sequence[Record], chance: np.random.Generator | None, temperature: float
+) -> list[int]:
+    settings = policy.settings
+    last = [len(record.choices) for record in records]
+    windows = [(max(0, step - settings.window + 1), step) for step in last]
+    batch = batch_of(records, windows, settings.mask, settings.conditioned, settings.size_words)
+    with torch.no_grad():
+        logs = policy.log_probabilities(batch)
+    rows = torch.arange(len(records)), torch.tensor([step - first for first, step in windows])
+    final = logs[rows].double().cpu().numpy()  # (B, N_ACTIONS)
+    if chance is None:
+        return [int(choice) for choice in final.argmax(axis=1)]
+    weights = np.exp((final - final.max(axis=1, keepdims=True)) / temperature)
+    edges = np.cumsum(weights / weights.sum(axis=1, keepdims=True), axis=1)
+    draws = chance.random(len(records))
+    # The last allowed choice takes what rounding leaves above the last edge.
+    top = np.array([int(np.flatnonzero(row > 0)[-1]) for row in weights])
+    return [int(min(np.searchsorted(row, draw, side="right"), most)) for row, draw, most in zip(edges, draws, top, strict=True)]

@@ -1,0 +1,212 @@
+"""The policy: a decision transformer over a causal language model, which is given vectors instead of words.
+
+What the model reads: the task, the tools, the tools with their costs, then return, state and choice of each step in the window.
+Returns, states and choices go through a linear layer each, plus a vector for the step, through a shared layer norm. Two heads
+read the model at the end of a state: one for tools and EOP, one for dependencies and EOD.
+
+Source: CATP-LLM, section 3.2.2 and Eq. A.1.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from ...envs.tpl import FIRST_TOOL, INPUT, N_ACTIONS
+from ...simulators.errors import ConfigError, InfrastructureError, require
+from ...simulators.opencatp.tools import TOOLS
+from .encoder import TokenEncoder
+from .sequences import (
+    CHOICE,
+    DEPENDENCY_CHOICES,
+    FIRST_CHOICE_TOKEN,
+    MAX_STEPS,
+    NOTHING,
+    RETURN,
+    STATE,
+    TOOL_CHOICES,
+    WORDS,
+    Batch,
+)
+from .settings import CatpSettings
+
+_FORBIDDEN = -1e9
+_LORA_TARGETS = {"gpt2": ["c_attn"], "gpt_neox": ["query_key_value"], "bloom": ["query_key_value"]}
+_MAX_POSITIONS = 320
+
+
+class CatpPolicy(nn.Module):  # type: ignore[misc]
+    """Return, state and choice in; logits of the next choice out.
+
+    Args:
+        settings: of the run.
+        prices: price features of the tools, `sequences.price_features`.  # (10, 4)
+
+    Raises:
+        MissingExtra: transformers (or, for a published model, peft) is not installed.
+        InfrastructureError: the published model cannot be loaded.
+    """
+
+    def __init__(self, settings: CatpSettings, prices: Any) -> None:
+        super().__init__()
+        self.settings = settings
+        self.tokenizer: Any = None
+        self.model = _small_model(settings) if settings.small else self._published_model()
+        width = int(self.model.config.hidden_size)
+        heads = settings.heads if settings.small else 8
+        self.encoder = TokenEncoder(width, heads, settings.context)
+        if settings.small:
+            self.words = nn.Embedding(len(WORDS), width)
+        self.return_in = nn.Linear(1, width)
+        self.state_in = nn.Linear(width, width)
+        self.choice_in = nn.Linear(N_ACTIONS, width)
+        self.steps = nn.Embedding(MAX_STEPS, width)
+        self.norm = nn.LayerNorm(width)
+        self.tool_head = nn.Linear(width, len(TOOL_CHOICES))
+        self.dependency_head = nn.Linear(width, len(DEPENDENCY_CHOICES))
+        order = (*TOOL_CHOICES, *DEPENDENCY_CHOICES)
+        self.register_buffer("order", torch.tensor([order.index(choice) for choice in range(N_ACTIONS)]), persistent=False)
+        self.register_buffer("prices", torch.as_tensor(prices), persistent=False)
+        if not settings.small:
+            # A published model expects vectors as large as its own words.
+            size = float(self.model.get_input_embeddings().weight.float().std())
+            nn.init.constant_(self.norm.weight, size)
+            for table in (self.encoder.tools, self.encoder.dependencies):
+                nn.init.normal_(table.weight, std=size)
+
+    def _published_model(self) -> Any:
+        transformers, settings = require("transformers", "train"), self.settings
+        try:
+            self.tokenizer = transformers.AutoTokenizer.from_pretrained(settings.model)
+            model = transformers.AutoModel.from_pretrained(settings.model, dtype=torch.float32)
+        except (OSError, ValueError) as error:
+            raise InfrastructureError(
+                f"the model {settings.model!r} cannot be loaded ({error}); name a causal language model that is there, "
+                "or a small one: llama, gpt2"
+            ) from error
+        if settings.lora_rank == 0:
+            return model
+        peft = require("peft", "train")
+        adapters = peft.LoraConfig(
+            r=settings.lora_rank,
+            lora_alpha=32,
+            lora_dropout=0.05,
+            bias="none",
+            target_modules=_LORA_TARGETS.get(model.config.model_type, ["q_proj", "v_proj"]),
+        )
+        try:
+            return peft.get_peft_model(model, adapters)
+        except ValueError as error:
+            raise ConfigError("model", f"{settings.model!r} has no attention that adapters are known for: {error}") from error
+
+    def forward(self, batch: Batch) -> Tensor:
+        """Logits of every choice that the batch asks for, before any mask.  # (B, W, N_ACTIONS)"""
+        device = self.prices.device
+        level, kind, number = (torch.as_tensor(each, device=device) for each in (batch.level, batch.kind, batch.number))
+        table = self.encoder(self.prices)  # (levels, tokens, width)
+        prompt, seen = self._prompt(batch, level, table)
+        value = torch.as_tensor(batch.value, device=device)[..., None] * self.settings.return_scale
+        states = self.state_in(table)[level[:, None], number.clamp(max=table.shape[1] - 1)]
+        choices = self.choice_in.weight.T[number.clamp(max=N_ACTIONS - 1)] + self.choice_in.bias
+        body = torch.zeros_like(states)
+        for which, vectors in ((RETURN, self.return_in(value)), (STATE, states), (CHOICE, choices)):
+            body = torch.where((kind == which)[..., None], vectors, body)
+        body = self.norm(body + self.steps(torch.as_tensor(batch.step, device=device)))
+        there = torch.cat([seen, kind != NOTHING], dim=1).long()
+        hidden = self.model(
+            inputs_embeds=torch.cat([prompt, body], dim=1),
+            attention_mask=there,
+            position_ids=(there.cumsum(1) - 1).clamp(min=0),
+        ).last_hidden_state
+        place = torch.as_tensor(batch.place, device=device) + prompt.shape[1]
+        asked = hidden.gather(1, place[..., None].expand(-1, -1, hidden.shape[-1]))
+        return torch.cat([self.tool_head(asked), self.dependency_head(asked)], dim=-1)[..., self.order]
+
+    def _prompt(self, batch: Batch, level: Tensor, table: Tensor) -> tuple[Tensor, Tensor]:
+        """Task, tools and tools with costs, and which of it is there.  # (B, P, width), (B, P)"""
+        tools = slice(FIRST_CHOICE_TOKEN + FIRST_TOOL, FIRST_CHOICE_TOKEN + INPUT)
+        if self.tokenizer is None:
+            words = torch.as_tensor(batch.words, device=level.device)
+            task, seen = self.words(words), words > 0
+        else:
+            task, seen = self._read(batch.texts, level.device)
+        parts = [task, self.encoder.plain()[tools].expand(len(level), -1, -1)]
+        if self.settings.context:
+            parts.append(table[level, tools])
+        more = torch.ones(len(level), len(TOOLS) * (len(parts) - 1), dtype=torch.bool, device=level.device)
+        return torch.cat(parts, dim=1), torch.cat([seen, more], dim=1)
+
+    def _read(self, texts: tuple[str, ...], device: Any) -> tuple[Tensor, Tensor]:
+        """The prompt of a published model, in its own words, which are not trained."""
+        numbers = [self.tokenizer(text)["input_ids"] for text in texts]
+        length = max(len(each) for each in numbers)
+        padded = torch.tensor([each + [0] * (length - len(each)) for each in numbers], device=device)
+        seen = torch.tensor([[i < len(each) for i in range(length)] for each in numbers], device=device)
+        with torch.no_grad():
+            return self.model.get_input_embeddings()(padded), seen
+
+    def log_probabilities(self, batch: Batch) -> Tensor:
+        """Log-probability of every choice among those allowed.  # (B, W, N_ACTIONS)"""
+        logits = self(batch)
+        allowed = torch.as_tensor(batch.allowed, device=logits.device)
+        return F.log_softmax(logits.masked_fill(~allowed, _FORBIDDEN), dim=-1)
+
+
+def choice_loss(log_probabilities: Tensor, batch: Batch) -> Tensor:
+    """Cross-entropy of the choices made, over the steps where there was more than one to choose from.
+
+    Args:
+        log_probabilities: of every choice among those allowed.  # (B, W, N_ACTIONS)
+    """
+    device = log_probabilities.device
+    choice, allowed = torch.as_tensor(batch.choice, device=device), torch.as_tensor(batch.allowed, device=device)
+    counts = torch.as_tensor(batch.counts, device=device) & (allowed.sum(-1) > 1)
+    chosen = log_probabilities.gather(-1, choice[..., None])[..., 0]
+    return -(chosen * counts).sum() / counts.sum().clamp(min=1)
+
+
+def _small_model(settings: CatpSettings) -> Any:
+    """A model made from a config, trained in full; it has no words of its own."""
+    transformers = require("transformers", "train")
+    if settings.model == "gpt2":
+        config = transformers.GPT2Config(
+            vocab_size=1,
+            n_positions=_MAX_POSITIONS,
+            n_embd=settings.width,
+            n_layer=settings.layers,
+            n_head=settings.heads,
+            resid_pdrop=0.0,
+            embd_pdrop=0.0,
+            attn_pdrop=0.0,
+            bos_token_id=None,
+            eos_token_id=None,
+        )
+    else:
+        config = transformers.LlamaConfig(
+            vocab_size=1,
+            hidden_size=settings.width,
+            intermediate_size=settings.width * 8 // 3,
+            num_hidden_layers=settings.layers,
+            num_attention_heads=settings.heads,
+            max_position_embeddings=_MAX_POSITIONS,
+            bos_token_id=None,
+            eos_token_id=None,
+        )
+    model = transformers.AutoModel.from_config(config)
+    model.get_input_embeddings().weight.requires_grad_(False)
+    return model
+
+
+def new_policy(settings: CatpSettings, prices: Any) -> CatpPolicy:
+    """A fresh policy whose weights depend on the settings alone, without touching the global random state."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(settings.seed)
+        return CatpPolicy(settings, prices)
+
+
+def trained_weights(policy: CatpPolicy) -> dict[str, Tensor]:
+    """The weights that training changes: all of a small model; adapters, encoder and heads beside a published one."""
+    return {name: weight for name, weight in policy.named_parameters() if weight.requires_grad}

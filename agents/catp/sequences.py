@@ -1,0 +1,255 @@
+"""Episodes as the policy sees them: which numbers stand where, without torch.
+
+An episode of T choices is read as return, state, choice, return, state, choice and so on. A state is the plan written so far;
+within a window only what is new since the state before it is written out again, the first state of the window in full, so
+that a sequence grows with the plan and not with its square. A choice is predicted at the last token of its state.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...envs.tpl import (
+    ACTION_NAMES,
+    END,
+    END_DEPENDENCIES,
+    FIRST_TOOL,
+    INPUT,
+    N_ACTIONS,
+    TplState,
+)
+from ...simulators.opencatp.levels import LEVELS
+from ...simulators.opencatp.profile import Profile
+from ...simulators.opencatp.tasks import OpenCATPTask
+from ...simulators.opencatp.tools import TOOLS
+from ...simulators.quality import MAX_PRICE_USD, returns_to_go
+
+RETURN, STATE, CHOICE, NOTHING = 0, 1, 2, 3
+SOP_TOKEN, SOD_TOKEN, FIRST_CHOICE_TOKEN = 0, 1, 2
+N_TOKENS = FIRST_CHOICE_TOKEN + N_ACTIONS
+MAX_STEPS = 64
+
+DEGRADATION_WORDS = ("low-resolutioned", "noisy", "blurry", "grayscale")
+OUTPUT_WORDS = ("image", "caption", "caption in German", "label", "label in German", "object", "object in German")
+WORDS = ("", "one output", "several outputs", *DEGRADATION_WORDS, *OUTPUT_WORDS, *(f"size {level}" for level in range(LEVELS)))
+"""Words of the small models' prompt; the first is none at all."""
+MAX_WORDS = 10
+
+TOOL_CHOICES = (END, *range(FIRST_TOOL, INPUT))
+DEPENDENCY_CHOICES = (END_DEPENDENCIES, *range(INPUT, N_ACTIONS))
+TOOL_BITS = sum(1 << choice for choice in TOOL_CHOICES)
+DEPENDENCY_BITS = sum(1 << choice for choice in DEPENDENCY_CHOICES)
+_BIT = np.array([1 << choice for choice in range(N_ACTIONS)], dtype=np.int64)
+
+
+def importance(level: int, levels: int = LEVELS) -> NDArray[np.float64]:
+    """How much the price at each size level counts for an input of one level, (levels,): 1 at that level, less with distance.
+
+    Source: CATP-LLM, Eq. 2: cos(pi (i - l) / 2k).
+    """
+    return np.array([math.cos(math.pi * (i - level) / (2 * levels)) for i in range(levels)])
+
+
+def price_features(profile: Profile, max_price: float = MAX_PRICE_USD) -> NDArray[np.float32]:
+    """Prices of the tools by size level, on a scale on which both the cheapest and the dearest can be told apart.  # (10, 4)"""
+    prices = np.array([[profile.price(tool, level) for level in range(LEVELS)] for tool in TOOLS])
+    return np.log1p(100.0 * prices / max_price).astype(np.float32)
+
+
+def words_of(task: OpenCATPTask, level: int, size_words: bool = False) -> tuple[int, ...]:
+    """A task as words of the small models' vocabulary.  # (MAX_WORDS,), 0 where there is none"""
+    said = ["one output" if len(task.wants) == 1 else "several outputs"]
+    said += [word for word in DEGRADATION_WORDS if word in task.degradations]
+    said += [want.kind + (" in German" if want.german else "") for want in task.wants]
+    if size_words:
+        said.append(f"size {level}")
+    numbers = [WORDS.index(word) for word in said]
+    return (*numbers, *[0] * (MAX_WORDS - len(numbers)))
+
+
+def text_of(task: OpenCATPTask, level: int, size_words: bool = False) -> str:
+    """A task as text, for published models."""
+    size = f" Its size level is {level} of 0 to {LEVELS - 1}." if size_words else ""
+    return f"Write a plan of tools that solves the task well at a low price. {task.description}{size} Plan:"
+
+
+@dataclass(slots=True)
+class Record:
+    """An episode, finished or being written.
+
+    Attributes:
+        task, level: what it is about.
+        tokens: the plan's tokens as `TplState` writes them, numbered for the policy.
+        lengths: how many tokens each state has.
+        choices: what was chosen at each state.
+        allowed: the choices that were legal there, as bits.
+        naming: whether a dependency was chosen there (rather than a tool).
+        returns: the return still to come that is told at each state.
+    """
+
+    task: OpenCATPTask
+    level: int
+    tokens: list[int]
+    lengths: list[int]
+    choices: list[int]
+    allowed: list[int]
+    naming: list[bool]
+    returns: list[float]
+
+
+def begin(task: OpenCATPTask, level: int, state: TplState, wanted_return: float) -> Record:
+    """The record of an episode before its first choice."""
+    return Record(task, level, [SOP_TOKEN], [1], [], [state.legal], [False], [wanted_return])
+
+
+def extend(record: Record, choice: int, state: TplState, wanted_return: float) -> None:
+    """Adds a choice and the state it led to (`state` has it already); after the end there is no further state."""
+    record.choices.append(choice)
+    if choice == END:
+        return
+    record.tokens.append(FIRST_CHOICE_TOKEN + choice)
+    if FIRST_TOOL <= choice < INPUT:
+        record.tokens.append(SOD_TOKEN)
+    record.lengths.append(len(record.tokens))
+    record.allowed.append(state.legal)
+    record.naming.append(state.choosing_dependencies)
+    record.returns.append(wanted_return)
+
+
+def rewards_of(
+    choices: Sequence[int], prices: Sequence[float], score: float, alpha: float, feedback: bool, max_price: float = MAX_PRICE_USD
+) -> list[float]:
+    """Reward of each choice of a finished plan.
+
+    Args:
+        choices: EOP the last.
+        prices: price of each tool, USD, by its number in `TOOLS`.
+        feedback: a tool's price is charged when it is written; else all of it with EOP.
+
+    Source: CATP-LLM, Eq. 4, with the price of the token's own tool rather than of all so far.
+    """
+    rewards = [0.0] * len(choices)
+    for step, choice in enumerate(choices):
+        if FIRST_TOOL <= choice < INPUT:
+            charge = (1.0 - alpha) * prices[choice - FIRST_TOOL] / max_price
+            rewards[step if feedback else -1] -= charge
+    rewards[-1] += alpha * score
+    return rewards
+
+
+def returns_of(rewards: Sequence[float], baseline: float) -> list[float]:
+    """Return still to come at each state, less a baseline."""
+    return [value - baseline for value in returns_to_go(rewards)]
+
+
+class Batch(NamedTuple):
+    """Windows of episodes as arrays.
+
+    Attributes:
+        words: the prompt of small models.  # (B, MAX_WORDS)
+        texts: the prompt of published ones.
+        level: size levels.  # (B,)
+        kind: what stands at each position: RETURN, STATE, CHOICE or NOTHING.  # (B, L)
+        number: token or choice there.  # (B, L)
+        value: return there.  # (B, L)
+        step: which step it belongs to.  # (B, L)
+        place: where each choice is predicted.  # (B, W)
+        choice: what was chosen; 0 where there is nothing to learn.  # (B, W)
+        allowed: what may be chosen.  # (B, W, N_ACTIONS)
+        counts: whether there is a choice at all.  # (B, W)
+    """
+
+    words: NDArray[np.int64]
+    texts: tuple[str, ...]
+    level: NDArray[np.int64]
+    kind: NDArray[np.int64]
+    number: NDArray[np.int64]
+    value: NDArray[np.float32]
+    step: NDArray[np.int64]
+    place: NDArray[np.int64]
+    choice: NDArray[np.int64]
+    allowed: NDArray[np.bool_]
+    counts: NDArray[np.bool_]
+
+
+def allowed_bits(record: Record, step: int, mask: bool) -> int:
+    """The choices considered at a step: the legal ones, or without masks all of the head that is asked."""
+    if mask:
+        return record.allowed[step]
+    return DEPENDENCY_BITS if record.naming[step] else TOOL_BITS
+
+
+def batch_of(
+    records: Sequence[Record],
+    windows: Sequence[tuple[int, int]],
+    mask: bool = True,
+    conditioned: bool = True,
+    size_words: bool = False,
+) -> Batch:
+    """Windows of episodes side by side.
+
+    Args:
+        windows: first and last step of each window; the last may be one that has no choice yet.
+        mask: only legal choices count as allowed.
+        conditioned: returns are part of the sequence.
+    """
+    rows = [_row(record, first, last, conditioned) for record, (first, last) in zip(records, windows, strict=True)]
+    count, length = len(rows), max(len(row[0]) for row in rows)
+    steps = max(last - first + 1 for first, last in windows)
+    kind = np.full((count, length), NOTHING, np.int64)
+    number, step = np.zeros((count, length), np.int64), np.zeros((count, length), np.int64)
+    value = np.zeros((count, length), np.float32)
+    place, choice = np.zeros((count, steps), np.int64), np.zeros((count, steps), np.int64)
+    bits = np.full((count, steps), 1, np.int64)
+    counts = np.zeros((count, steps), np.bool_)
+    for i, (record, (first, last), (kinds, numbers, values, at, places)) in enumerate(zip(records, windows, rows, strict=True)):
+        size, asked = len(kinds), last - first + 1
+        kind[i, :size], number[i, :size], value[i, :size], step[i, :size] = kinds, numbers, values, at
+        place[i, :asked] = places
+        bits[i, :asked] = [allowed_bits(record, t, mask) for t in range(first, last + 1)]
+        known = record.choices[first : last + 1]
+        choice[i, : len(known)] = known
+        counts[i, :asked] = True
+    return Batch(
+        np.array([words_of(record.task, record.level, size_words) for record in records], dtype=np.int64),
+        tuple(text_of(record.task, record.level, size_words) for record in records),
+        np.array([record.level for record in records], dtype=np.int64),
+        kind, number, value, step, place, choice, (bits[:, :, None] & _BIT) != 0, counts,
+    )  # fmt: skip
+
+
+def _row(
+    record: Record, first: int, last: int, conditioned: bool
+) -> tuple[list[int], list[int], list[float], list[int], list[int]]:
+    kinds: list[int] = []
+    numbers: list[int] = []
+    values: list[float] = []
+    steps: list[int] = []
+    places: list[int] = []
+    for step in range(first, last + 1):
+        if conditioned:
+            kinds.append(RETURN)
+            numbers.append(0)
+            values.append(record.returns[step])
+        new = record.tokens[0 if step == first else record.lengths[step - 1] : record.lengths[step]]
+        kinds += [STATE] * len(new)
+        numbers += new
+        values += [0.0] * len(new)
+        places.append(len(kinds) - 1)
+        if step < last:
+            kinds.append(CHOICE)
+            numbers.append(record.choices[step])
+            values.append(0.0)
+        steps += [min(step, MAX_STEPS - 1)] * (len(kinds) - len(steps))
+    return kinds, numbers, values, steps, places
+
+
+def names_of(choices: Sequence[int]) -> list[str]:
+    """Choices in words, for messages."""
+    return [ACTION_NAMES[choice] for choice in choices]
