@@ -11,11 +11,13 @@ from ..simulators.errors import UnknownName
 from .access import Btp, EcoAct, Prompt, ToolAccess
 from .base import NUMERIC, TEXT, Agent
 from .btp import BtpSettings
+from .deer.agent import DECISION
 from .experience import Experience
 from .llm import LlmAgent
 from .models.base import LanguageModel
 from .session import Strategy
 from .strategies import CotAtN, Dfsdt, PlanThenAct, ReAct, SearchSettings, TotDfs
+from .toolplanner_agent import PlannerSettings, ToolPlanner
 
 
 class AgentEntry(NamedTuple):
@@ -45,6 +47,13 @@ _STRATEGIES: dict[str, tuple[str, Callable[[SearchSettings | None], Strategy]]] 
     "dfsdt": ("depth-first tree search over replies", Dfsdt),
     "tot-dfs": ("tree search that votes between steps", TotDfs),
     "plan-act": ("one plan, then its steps", PlanThenAct),
+    "toolplanner": ("extracts tags, plans a path, then grows a guided tree", lambda settings: ToolPlanner()),
+    "toolplanner-no-tags": ("the same without tag extraction", lambda settings: ToolPlanner(PlannerSettings(tags=False))),
+    "toolplanner-no-path": ("the same without path planning", lambda settings: ToolPlanner(PlannerSettings(path=False))),
+}
+_DECIDERS = {
+    "deer": "decides whether to search and what to call, by a (simulated) model",
+    "deer-rule": "decides by the words that query and documentation share",
 }
 _ACCESS = {
     "prompt": "told prices and the remaining budget",
@@ -62,9 +71,9 @@ def read_agent_name(name: str) -> tuple[str, tuple[str, ...]]:
         UnknownName: no such agent; names the nearest.
     """
     base, *suffixes = name.split("+")
-    if base not in _CLASSIC and base not in _STRATEGIES:
+    if base not in _CLASSIC and base not in _STRATEGIES and base not in _DECIDERS:
         raise UnknownName("agent", name, agent_names())
-    if base in _CLASSIC and suffixes:
+    if base not in _STRATEGIES and suffixes:
         raise UnknownName("agent", name, agent_names())
     for suffix in suffixes:
         if suffix not in _ACCESS or suffixes.count(suffix) > 1:
@@ -85,6 +94,7 @@ def agent_names() -> list[str]:
 def agents() -> list[AgentEntry]:
     """All agents, with a line about each."""
     found = [AgentEntry(name, summary, NUMERIC) for name, summary in _CLASSIC.items()]
+    found += [AgentEntry(name, summary, DECISION) for name, summary in _DECIDERS.items()]
     for base, (summary, _) in _STRATEGIES.items():
         found.append(AgentEntry(base, summary, TEXT))
         for suffixes in (("prompt",), ("btp",), ("ecoact",), ("ecoact", "btp")):
@@ -117,6 +127,8 @@ def make_agent(
     base, suffixes = read_agent_name(name)
     if base in _CLASSIC:
         return _classic(base)
+    if base in _DECIDERS:
+        return _decider(base, model)
     access: list[ToolAccess] = []
     for suffix in sorted(suffixes, key=_ORDER.index):
         if suffix == "prompt":
@@ -141,14 +153,24 @@ def make_model(name: str) -> LanguageModel:
     """
     kind, _, rest = name.partition(":")
     if name == "simulated":
-        from .models.simulated import Simulated
+        from .toolplanner_model import SimulatedPlanner
 
-        return Simulated()
+        return SimulatedPlanner()
     if kind == "openai" and rest:
         from .models.openai import OpenAI
 
         return OpenAI(rest)
     raise UnknownName("model", name, model_names())
+
+
+def _decider(name: str, model: str | LanguageModel) -> Agent:
+    from .deer import DeerAgent, RuleAgent, SimulatedDecider
+
+    if name == "deer-rule":
+        return RuleAgent()
+    if model != "simulated":
+        raise UnknownName("model for deer", model if isinstance(model, str) else model.name, ["simulated"])
+    return DeerAgent(SimulatedDecider())
 
 
 def _classic(name: str) -> Agent:

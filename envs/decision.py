@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -11,9 +12,12 @@ import gymnasium as gym
 import numpy as np
 from numpy.typing import NDArray
 
-from ..simulators.decision import DIRECT, NONE_FITS, DecisionSettings, called, decision_world
+from ..simulators.decision import DIRECT, NO_SEARCH, NONE_FITS, DecisionSettings, called, decision_world
 from ..simulators.embedding import TextEmbedding
 from ..simulators.errors import ConfigError
+from ..simulators.ledger import Budget
+from ..simulators.oracle import Optimum
+from ..simulators.quality import quality_of_plan
 from ..simulators.scenario import Scenario, parse_scenario
 from ..simulators.status import Status
 from ..simulators.tools import Tool
@@ -147,15 +151,14 @@ class DecisionAwareEnv(ToolEnv[Observation, "int | np.integer[Any]"]):
         return self._observe(episode), reward, over, truncated, self._full_info()
 
     def _decide(self, episode: Episode, action: int) -> None:
-        answers = action in (ANSWER, self.none_action)
-        episode.think(Usage(self._context, DECISION_TOKENS + (self.answer_tokens if answers else 0)))
+        episode.think(self._usage(action, self._context))
         if episode.over:
             return
         if action == SEARCH:
             self.searched = True
-            self._context += DECISION_TOKENS + sum(count_tokens(json.dumps(document)) for document in self.documentation())
+            self._context += self._reading(episode)
             return
-        if answers:
+        if action in (ANSWER, self.none_action):
             self.decision = DIRECT if action == ANSWER else NONE_FITS
         else:
             call = episode.settle(episode.submit(action - FIRST_CALL))
@@ -163,6 +166,53 @@ class DecisionAwareEnv(ToolEnv[Observation, "int | np.integer[Any]"]):
             self.decision = called(episode.slots[action - FIRST_CALL].name)
         if not episode.over:
             episode.finish(self.decision)
+
+    def optimum(self, budget: Budget | None = None) -> Optimum:
+        """The best that can be done in the episode being played.
+
+        The right decisions, or the cheapest wrong one where those cost more than they bring or than the budget allows.
+
+        Args:
+            budget: what may be spent; None for the environment's.
+        """
+        limits = self.budget if budget is None else budget
+        found = [self._price_of(actions, limits) for actions in (self.right_actions(), (ANSWER,))]
+        price, seconds, quality, feasible = max(found, key=lambda outcome: outcome[2])
+        return Optimum((), (), price, seconds, feasible, True, quality, quality)
+
+    def right_actions(self) -> tuple[int, ...]:
+        """The actions that are right in the episode being played."""
+        task = self.task
+        if task.group == NO_SEARCH:
+            return (ANSWER,)
+        right = task.needs[0].tools
+        gold = next((slot.index for slot in self._playing().slots[: self.k] if slot.name in right), None)
+        return (SEARCH, self.none_action if gold is None else FIRST_CALL + gold)
+
+    def _price_of(self, actions: Sequence[int], budget: Budget) -> tuple[float, float, float, bool]:
+        """Price, seconds, Quality of Plan and success of some decisions in this episode's world."""
+        played = self._playing()
+        episode = self.world.episode(played.number, played.seed)
+        context = count_tokens(played.task.query)
+        for action in actions:
+            episode.think(self._usage(action, context))
+            if action == SEARCH:
+                context += self._reading(episode)
+            elif FIRST_CALL <= action < self.none_action:
+                episode.settle(episode.submit(action - FIRST_CALL))
+        right = tuple(actions) == self.right_actions() and episode.ledger.exceeded(budget, episode.now_s) is None
+        price, performance = episode.ledger.price, 1.0 if right else 0.0
+        quality = float(quality_of_plan(performance, price, self.world.alpha, self.world.max_price))
+        return price, episode.now_s, quality, right
+
+    def _usage(self, action: int, context: int) -> Usage:
+        answers = action in (ANSWER, self.none_action)
+        return Usage(context, DECISION_TOKENS + (self.answer_tokens if answers else 0))
+
+    def _reading(self, episode: Episode) -> int:
+        """Tokens that a search adds to the context: the decision, and the candidates' documentation."""
+        tools = [self.world.catalog[slot.number] for slot in episode.slots[: self.k]]
+        return DECISION_TOKENS + sum(count_tokens(json.dumps(tool.documentation())) for tool in tools)
 
     def _observe(self, episode: Episode) -> Observation:
         query, candidates = self._vectors(episode)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import gymnasium as gym
 
@@ -17,6 +17,9 @@ from ..simulators.status import Origin
 from ..simulators.world import Episode
 from .metrics import EpisodeResult
 from .trajectories import Trajectory, record
+
+if TYPE_CHECKING:
+    from ..simulators.oracle import Optimum
 
 INFRASTRUCTURE_TRIES = 3
 """An episode that the infrastructure broke is void and played again, this many times in all."""
@@ -41,16 +44,30 @@ def play(env: gym.Env[Any, Any], agent: Agent, task: int | str | None, seed: int
     return record(env, agent, task, seed, agent_seed=agent_seed)[1]
 
 
+class Player(NamedTuple):
+    """Who played, where only the names are known."""
+
+    name: str
+    model: str
+
+
 def result_of(
-    episode: Episode, agent: Agent, env_id: str, index: int, budget: Budget, grading: str = "strict", void: bool = False
+    episode: Episode,
+    agent: Agent | Player,
+    env_id: str,
+    index: int,
+    budget: Budget,
+    grading: str = "strict",
+    void: bool = False,
+    best: Optimum | None = None,
 ) -> EpisodeResult:
-    """The record of an episode that has ended; regret is measured against the optimum of the same world."""
+    """The record of an episode that has ended; regret is measured against `best`, by default the optimum of the same world."""
     from ..simulators.oracle import optimum
 
     statuses = Counter(call.status for call in episode.calls if call.status.origin is not Origin.NONE)
     grade, ledger, world = episode.grade, episode.ledger, episode.world
     assert grade is not None
-    best = optimum(world, episode.number, episode.seed, budget, grading)
+    best = best or optimum(world, episode.number, episode.seed, budget, grading)
     passed = grade.strict if grading == "strict" else grade.judged
     within = episode.exceeded is None
     quality = float(quality_of_plan(1.0 if passed and within else 0.0, ledger.price, world.alpha, world.max_price))
@@ -104,7 +121,8 @@ def play_many(
         for attempt in range(INFRASTRUCTURE_TRIES):
             try:
                 trajectory, episode = record(env, agent, number, world_seed, index)
-                yield result_of(episode, agent, env_id, index, budget, grading), trajectory
+                best = best_decision(env, budget)
+                yield result_of(episode, agent, env_id, index, budget, grading, best=best), trajectory
                 break
             except InfrastructureError:
                 if attempt + 1 == INFRASTRUCTURE_TRIES:
@@ -114,6 +132,14 @@ def play_many(
                     if not episode.over:
                         episode.finish("", gave_up=True)
                     yield result_of(episode, agent, env_id, index, budget, grading, void=True), None
+
+
+def best_decision(env: gym.Env[Any, Any], budget: Budget) -> Optimum | None:
+    """The optimum where the environment knows better than the world: of decisions, not of facts."""
+    from ..envs.decision import DecisionAwareEnv
+
+    unwrapped = env.unwrapped
+    return unwrapped.optimum(budget) if isinstance(unwrapped, DecisionAwareEnv) else None
 
 
 def world_of(env: gym.Env[Any, Any], index: int, seed: int) -> tuple[int, int]:

@@ -182,7 +182,7 @@ class SimulatedDecider(Decider):
 
     def __init__(self, rates: DecisionRates | None = None, name: str = "gpt-4") -> None:
         self._rates = rates or RATES[name]
-        self.name, self.model = "deer", f"simulated ({name})"
+        self.name, self.model = "deer", "simulated"
         self._task: Task | None = None
         self._luck = (0.0, 0.0, 0.0, 0.0)
 

@@ -8,6 +8,7 @@ import pytest
 from playing import SMALL, chat, play
 
 from costgym.agents.base import NUMERIC, TEXT
+from costgym.agents.deer import DECISION
 from costgym.agents.experience import collect_experience
 from costgym.agents.registry import agent_names, agents, make_agent, needs_experience, read_agent_name
 from costgym.simulators.errors import UnknownName
@@ -98,9 +99,9 @@ def test_every_name_makes_its_agent():
     for entry in agents():
         agent = make_agent(entry.name)
         assert (agent.name, agent.env_id) == (entry.name, entry.env_id)
-        assert agent.model == ("simulated" if entry.env_id == TEXT else "")
+        assert agent.model == ("simulated" if entry.env_id == TEXT or entry.name == "deer" else "")
     assert len(agent_names()) == len(set(agent_names()))
-    assert {entry.env_id for entry in agents()} == {NUMERIC, TEXT}
+    assert {entry.env_id for entry in agents()} == {NUMERIC, TEXT, DECISION}
 
 
 def test_refused_statuses_belong_to_the_agent(env, experience):

@@ -91,11 +91,13 @@ def test_names_stand_in_a_text_as_they_are_written() -> None:
     assert named([book, get_book, memes], "What does it cost?") == []
     word = tool("followers", "Dd Api")
     assert named([word], "Tell me the number of followers of u-123. Thanks!") == []
-    for text in ("I run a club. Please call followers and likes.", "Using followers APIs.", "it with followers of Dd Api (Social)"):
+    for text in ("I run it. Please call followers and likes.", "Using followers APIs.", "it with followers of Dd Api (Social)"):
         assert named([word], text) == [word]
 
 
-@pytest.mark.parametrize("reply", ["", "no", "[1]", "{", '{"categories": "x"}', '{"apis": {}}', "[" * 50_000, '{"tools": null}'])
+@pytest.mark.parametrize(
+    "reply", ["", "no", "[1]", "{", '{"categories": "x"}', '{"apis": {}}', "[" * 50_000, '{"tools": null}']
+)
 def test_a_reply_without_tags_is_none(reply: str) -> None:
     assert read_tags(reply) is None
 

@@ -1,6 +1,7 @@
 """Solution trees: rewards of solutions and rounds, and the pairs for ranking.
 
-The world is the paper's own example (Figure 5): tools A and B with APIs A1 to B3, and a foreign tool C; the instruction names A and B.
+The world is the paper's own example (Figure 5): tools A and B with APIs A1 to B3, and a foreign tool C; the instruction
+names A and B.
 """
 
 from __future__ import annotations
@@ -25,7 +26,8 @@ from costgym.agents.toolplanner_tree import (
 )
 from costgym.simulators.tools import Catalog, Tool
 
-APIS = {name: Tool(name, name, "Travel" if name[0] != "C" else "Food", name[0], name) for name in ("A1", "A2", "A3", "B1", "B2", "B3", "C1", "C2")}
+NAMES = ("A1", "A2", "A3", "B1", "B2", "B3", "C1", "C2")
+APIS = {name: Tool(name, name, "Travel" if name[0] != "C" else "Food", name[0], name) for name in NAMES}
 CATALOG = Catalog(APIS.values())
 GOLD = (APIS["A1"], APIS["B1"])
 
@@ -84,7 +86,8 @@ def test_pairs_share_their_history_and_made_up_ones_fill_the_gaps() -> None:
     tree = figure_five()
     score(tree, GOLD, "tool", CATALOG)
     pairs = extract_pairs(tree, GOLD, "tool", CATALOG, seed=0, others=[APIS["C1"], APIS["A1"]])
-    told = [("".join(t for s in p.history for t in s.tools), p.better.tools or p.better.end, p.worse.tools, p.made) for p in pairs]
+    histories = ["".join(name for step in pair.history for name in step.tools) for pair in pairs]
+    told = [(h, p.better.tools or p.better.end, p.worse.tools, p.made) for h, p in zip(histories, pairs, strict=True)]
     assert told[1:] == [
         ("A1", ("B2",), ("A2",), ""),
         ("A1", ("B2",), ("C1",), ""),
@@ -147,7 +150,9 @@ def test_rewards_and_pairs_of_any_tree(tree: list[Round], level: str, seed: int)
         assert pair.better in siblings and ((pair.worse in siblings) == (pair.made == ""))
 
 
-@pytest.mark.parametrize(("works", "follows", "reward"), [(True, True, 1), (False, True, -1), (True, False, -2), (False, False, -3)])
+@pytest.mark.parametrize(
+    ("works", "follows", "reward"), [(True, True, 1), (False, True, -1), (True, False, -2), (False, False, -3)]
+)
 def test_the_papers_four_rewards(works: bool, follows: bool, reward: int) -> None:
     assert solution_reward(works, follows) == reward
 

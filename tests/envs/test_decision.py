@@ -14,6 +14,7 @@ from shared_data import shared
 import costgym
 from costgym.envs.decision import ANSWER, FIRST_CALL, SEARCH, DecisionAwareEnv
 from costgym.simulators.decision import CALL, NO_CALL, NO_SEARCH
+from costgym.simulators.ledger import Budget
 from costgym.simulators.status import Status
 
 COUNTS = {"train": (20, 40, 60), "test": (5, 10, 15)}
@@ -151,3 +152,25 @@ def test_its_settings_are_plain_data() -> None:
     env = costgym.make("costgym/DecisionAware-v0", samples={"counts": COUNTS, "clusters": 4}, budget={"price": 5})
     spec = gym.envs.registration.EnvSpec.from_json(env.spec.to_json())
     assert spec.kwargs["samples"]["clusters"] == 4
+
+
+def test_nobody_does_better_than_the_optimum(env: DecisionAwareEnv) -> None:
+    generator = np.random.default_rng(3)
+    for number in env.numbers[:60]:
+        _, info = env.reset(seed=int(number), options={"task": number})
+        best, over = env.optimum(), False
+        while not over:
+            *_, terminated, truncated, info = env.step(int(generator.choice(np.flatnonzero(info["action_mask"]))))
+            over = terminated or truncated
+        assert env.quality() <= best.quality + 1e-12
+        env.reset(seed=int(number), options={"task": number})
+        for action in env.right_actions():
+            env.step(action)
+        assert env.quality() == pytest.approx(best.quality) and best.feasible
+        assert env.episode is not None and env.episode.ledger.price == pytest.approx(best.price)
+
+
+def test_where_the_right_decision_is_not_affordable_the_optimum_is_to_save(env: DecisionAwareEnv) -> None:
+    begin(env, CALL)
+    best = env.optimum(Budget(tokens=1))
+    assert not best.feasible and best.quality < 0
