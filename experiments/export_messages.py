@@ -122,7 +122,7 @@ def _dpo(path: str, data: str | None) -> Iterator[dict[str, Any]]:
             recorded = parse_trajectory(line, file, 0)
             grade = recorded.final["judged" if header.settings["grading"] == "judge" else "strict"]
             passed = grade and recorded.final["exceeded"] is None
-            world = json.dumps([header.digest, {k: v for k, v in header.settings.items() if k in ("level", "max_observation")}])
+            world = json.dumps([header.digest, *(header.settings.get(name) for name in ("level", "max_observation"))])
             pair = best.setdefault((world, recorded.number, recorded.seed), [None, None])
             price = recorded.final["price"]
             found = pair[0 if passed else 1]

@@ -155,7 +155,7 @@ def _flush(
 def recoverable_spec(header: Header, env: gym.Env[Any, Any], data: str | None = None) -> Any:
     """The environment's spec with every argument as JSON, so that whoever reads it needs this package and nothing else."""
     spec = copy(gym.spec(header.env))
-    spec.kwargs = {"scenario": header.scenario_document(data), **header.settings}
+    spec.kwargs = header.arguments(data)
     spec.disable_env_checker = True
     return spec
 

@@ -154,12 +154,37 @@ def run(plan: Plan, out: str | Path, jobs: int = 1, progress: Progress | None = 
         write_atomically(folder / "run.json", _manifest(plan))
         experience = _experience(plan, folder)
         results = _finish_episodes(plan, folder, experience, jobs, progress)
-        document = summarise_run(plan, results)
-        write_atomically(folder / "leaderboard.json", json.dumps(document, indent=1, ensure_ascii=False) + "\n")
-        from .page import render
-
-        write_atomically(folder / "index.html", render(document))
+        document = publish(folder, summarise_run(plan, results))
     return Leaderboard(folder, document)
+
+
+def read_plan(folder: Path) -> Plan:
+    """What a run's folder says it runs.
+
+    Raises:
+        ConfigError: the folder holds no run.
+        DataError: its manifest is none.
+    """
+    path = folder / "run.json"
+    if not path.is_file():
+        raise ConfigError("--run", f"{folder} is no leaderboard run: it holds no run.json")
+    try:
+        return Plan.model_validate_json(path.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise DataError(path, "is no run manifest") from error
+
+
+def publish(folder: Path, document: dict[str, Any]) -> dict[str, Any]:
+    """Write `leaderboard.json` and the page: the run's own rows, and those of the submissions kept in its folder."""
+    from .page import render
+
+    rows = [row for row in document["rows"] if "submission" not in row]
+    for path in sorted(folder.glob("submissions/*/rows.json")):
+        rows += json.loads(path.read_text(encoding="utf-8"))
+    document = {**document, "rows": list(rank_rows(rows, document["grading"]))}
+    write_atomically(folder / "leaderboard.json", json.dumps(document, indent=1, ensure_ascii=False) + "\n")
+    write_atomically(folder / "index.html", render(document))
+    return document
 
 
 def summarise_run(plan: Plan, results: Iterable[EpisodeResult]) -> dict[str, Any]:

@@ -27,8 +27,8 @@ from ..simulators.world import Episode
 from .files import iter_lines
 
 FORMAT = "costgym.trajectories/1"
-VIEW_SETTINGS = ("max_tools", "level", "max_observation")
-"""Arguments that one view has and the others have not."""
+NOT_OF_THE_WORLD = frozenset({"scenario", "cost", "render_mode", "disable_env_checker"})
+"""Arguments of an environment that are not among a header's settings: its own field, or without influence on an episode."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,8 +39,8 @@ class Header:
         format, version: of the file and of costgym.
         env: the environment's id.
         scenario: the world, whole; `digest` names it in short.
-        settings: the environment's other arguments: split, budget, enforcement, grading, max_steps, and what only one view
-            has (`max_tools`, `level`, `max_observation`) where it was given.
+        settings: the environment's other arguments: split, budget, enforcement, grading, max_steps, and what one view has and
+            others have not (`max_tools`, `level`, ...) where it was given.
         seal: hash of all the above; every episode's seal continues it.
     """
 
@@ -57,18 +57,21 @@ class Header:
         """The header for episodes of this environment."""
         world = env.unwrapped
         assert isinstance(world, ToolEnv)
-        given = {} if env.spec is None else env.spec.kwargs
+        source = world.scenario.model_dump(mode="json")
+        given = {} if env.spec is None else {k: v for k, v in env.spec.kwargs.items() if k not in NOT_OF_THE_WORLD}
+        if "data" in given and source["source"].get("data") is not None:
+            del given["data"]  # the scenario holds it
         header = cls(
             env=env_id,
-            scenario=world.scenario.model_dump(mode="json"),
+            scenario=source,
             digest=world.scenario.digest,
             settings={
+                **given,
                 "split": world.split,
                 "budget": world.budget.as_dict(),
                 "enforcement": world.enforcement,
                 "grading": world.grading,
                 "max_steps": world.max_steps,
-                **{name: given[name] for name in VIEW_SETTINGS if name in given},
             },
         )
         return replace(header, seal=seal_of(header))
@@ -81,18 +84,22 @@ class Header:
         """The environment that the episodes were played in.
 
         Args:
-            data: folder of a ToolBench scenario, where it lies elsewhere now.
+            data: the folder that the world is read from, where it lies elsewhere now.
         """
         from ..envs.registration import make
 
-        scenario = parse_scenario(self.scenario_document(data), "header")
-        return make(self.env, scenario=scenario, disable_env_checker=True, **self.settings)
+        arguments = self.arguments(data)
+        arguments["scenario"] = parse_scenario(arguments["scenario"], "header")
+        return make(self.env, disable_env_checker=True, **arguments)
 
-    def scenario_document(self, data: str | None = None) -> dict[str, Any]:
-        """The scenario as a document, its data folder replaced where one is given."""
-        if data is None:
-            return self.scenario
-        return {**self.scenario, "source": {**self.scenario["source"], "data": data}}
+    def arguments(self, data: str | None = None) -> dict[str, Any]:
+        """All that the environment is made from, as JSON, its data folder replaced where one is given."""
+        arguments = {**self.settings, "scenario": self.scenario}
+        if data is not None and "data" in self.settings:
+            arguments["data"] = data
+        elif data is not None:
+            arguments["scenario"] = {**self.scenario, "source": {**self.scenario["source"], "data": data}}
+        return arguments
 
     def scenario_model(self) -> Scenario:
         """The scenario; raises DataError where it is none."""

@@ -14,13 +14,19 @@ from typing import Any
 import gymnasium as gym
 
 from .. import __version__
-from ..agents.base import NUMERIC, TEXT
 from ..simulators.errors import CostGymError, DataError
 from ..simulators.world import Episode
 from .files import iter_lines
-from .trajectories import FORMAT, VIEW_SETTINGS, Header, Trajectory, parse_header, parse_trajectory, replay_episode, seal_of
-
-SETTINGS = frozenset({"split", "budget", "enforcement", "grading", "max_steps", *VIEW_SETTINGS})
+from .trajectories import (
+    FORMAT,
+    NOT_OF_THE_WORLD,
+    Header,
+    Trajectory,
+    parse_header,
+    parse_trajectory,
+    replay_episode,
+    seal_of,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +113,7 @@ class Checker:
     def __init__(self, header: Header, data: str | None = None) -> None:
         self.header = header
         self.env = header.make(data)
-        self._action = int if header.env == NUMERIC else str
+        self._action = str if isinstance(self.env.action_space, gym.spaces.Text) else int
         self._next: dict[str, int] = {}
         self._out_of_order: set[tuple[str, int]] = set()
 
@@ -152,11 +158,11 @@ def check_header(header: Header) -> list[str]:
         return [f"header, format: expected {FORMAT!r}, got {header.format!r}"]
     if header.version != __version__:
         return [f"header, version: recorded with costgym {header.version}, this is {__version__}; verify with that version"]
-    if header.env not in (NUMERIC, TEXT):
-        return [f"header, env: expected {NUMERIC} or {TEXT}, got {header.env!r}"]
-    unknown = sorted(header.settings.keys() - SETTINGS)
-    if unknown:
-        return [f"header, settings: {unknown[0]!r} is none of the environment's"]
+    if not header.env.startswith("costgym/") or header.env not in gym.registry:
+        return [f"header, env: expected an environment of costgym, got {header.env!r}"]
+    strange = sorted(header.settings.keys() & NOT_OF_THE_WORLD)
+    if strange:
+        return [f"header, settings: {strange[0]!r} does not belong there"]
     try:
         digest = header.scenario_model().digest
     except CostGymError as error:

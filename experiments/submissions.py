@@ -1,0 +1,393 @@
+"""A leaderboard submission: a folder that anyone can check by replay.
+
+`manifest.json` says who submits what, `trajectories/` holds every episode of every entry. `validate` believes none of the
+figures: it plays each episode again in the world that the manifest names, compares every value, and works the rows out anew.
+What replay cannot show is said in `verify`; a submission is evidence of what was done, not of how the agent came to do it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from .. import __version__
+from ..simulators.errors import ConfigError, CostGymError, DataError, UnknownName
+from ..simulators.ledger import Budget
+from ..simulators.scenario import parse_scenario
+from .files import finished_folder, iter_lines, sole_writer, write_atomically
+from .leaderboard import STEP_LIMIT, Plan, publish, read_plan
+from .metrics import EpisodeResult, summarise
+from .records import FOLDER, file_name
+from .rollouts import Player, best_decision, result_of, world_of
+from .trajectories import Header, parse_header, parse_trajectory
+from .verify import Checker, check_header
+
+FORMAT = "costgym.submission/1"
+MANIFEST, SUBMISSIONS = "manifest.json", "submissions"
+LARGEST_MANIFEST = 8 * 2**20
+MOST_PROBLEMS = 100
+"""Problems of one file that are listed."""
+
+
+class TrajectoryFile(BaseModel):
+    """One entry of the leaderboard: an agent under a budget."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+    path: str = Field(pattern=r"^trajectories/[A-Za-z0-9%+@_.,=-]+\.jsonl$", description="File with the entry's episodes.")
+    agent: str = Field(min_length=1, max_length=200, description="The agent's name, as its episodes have it.")
+    budget: dict[str, float] = Field(description="Limit of each limited resource: price, seconds, tokens, calls.")
+    digest: str = Field(pattern="^[0-9a-f]{32}$", description="BLAKE2b hash of the file, 16 bytes in hex.")
+
+
+class Submission(BaseModel):
+    """The manifest of a submission."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+    format: Literal["costgym.submission/1"] = Field(description="Version of this format.")
+    version: str = Field(description="Version of costgym that played the episodes and replays them.")
+    name: str = Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9 ._+-]{0,79}$", description="Who submits: a team, a method.")
+    contact: str = Field(min_length=1, max_length=200, description="Where questions go.")
+    url: str = Field(default="", max_length=500, pattern="^(https://.*)?$", description="Where more is to be read.")
+    description: str = Field(default="", max_length=4000, description="What the agents are, in a few sentences.")
+    model: str = Field(max_length=200, description="The language model behind the agents that need one.")
+    suite: str = Field(max_length=200, description="The leaderboard's suite.")
+    scenario: dict[str, Any] = Field(description="The world, whole.")
+    digest: str = Field(description="The scenario's digest.")
+    split: Literal["train", "test"] = Field(description="The tasks that were played.")
+    grading: Literal["strict", "judge"] = Field(description="The grading that ranks.")
+    seed: int = Field(ge=0, description="Seed of the run.")
+    episodes: int = Field(ge=1, description="Episodes of every entry.")
+    files: list[TrajectoryFile] = Field(min_length=1, max_length=10_000, description="The entries.")
+    rows: list[dict[str, Any]] = Field(description="The leaderboard rows that the submitter claims, one an entry.")
+
+
+@dataclass(frozen=True, slots=True)
+class SubmissionVerdict:
+    """What replay says of a submission.
+
+    Attributes:
+        folder: of the submission.
+        manifest: what it says; None where that cannot be read.
+        episodes: how many agreed.
+        problems: what did not, in words, each with its place.
+        rows: the leaderboard rows as replay derives them, one an entry.
+    """
+
+    folder: Path
+    manifest: Submission | None
+    episodes: int
+    problems: tuple[str, ...]
+    rows: tuple[dict[str, Any], ...]
+
+    @property
+    def verified(self) -> bool:
+        return not self.problems and self.episodes > 0
+
+
+def schema() -> dict[str, Any]:
+    """The manifest's JSON schema; `experiments/schemas/submission.json` holds the same."""
+    return Submission.model_json_schema()
+
+
+def pack(
+    run: str | Path,
+    out: str | Path,
+    name: str,
+    contact: str,
+    url: str = "",
+    description: str = "",
+    agents: Sequence[str] | None = None,
+) -> Path:
+    """Make a submission of a leaderboard run that has ended.
+
+    Args:
+        run: the run's folder.
+        out: the submission's folder; must not exist.
+        name, contact, url, description: of the submitter.
+        agents: which of the run's agents; all by default.
+
+    Raises:
+        ConfigError: the run is none or has not ended, `out` exists, or an entry of the manifest is not as the schema wants it.
+        UnknownName: the run has no such agent.
+    """
+    source = Path(run)
+    plan = read_plan(source)
+    if not (source / "leaderboard.json").is_file():
+        raise ConfigError("--run", f"{source} has not ended; run the leaderboard again to finish it")
+    board = json.loads((source / "leaderboard.json").read_text(encoding="utf-8"))
+    for agent in agents or ():
+        if agent not in plan.agents:
+            raise UnknownName("agent of the run", agent, plan.agents)
+    chosen = [agent for agent in plan.agents if agents is None or agent in agents]
+    with finished_folder(Path(out)) as draft:
+        (draft / FOLDER).mkdir()
+        files = []
+        for agent in chosen:
+            for budget in plan.budgets:
+                file = source / FOLDER / file_name(agent, budget)
+                if not file.is_file():
+                    raise ConfigError("--run", f"{file} is missing; run the leaderboard again to play its episodes")
+                shutil.copyfile(file, draft / FOLDER / file.name)
+                files.append({"path": f"{FOLDER}/{file.name}", "agent": agent, "budget": budget, "digest": _digest(file)})
+        document = {
+            "format": FORMAT,
+            "version": plan.version,
+            "name": name,
+            "contact": contact,
+            "url": url,
+            "description": description,
+            "model": plan.model,
+            "suite": plan.suite,
+            "scenario": plan.scenario.model_dump(mode="json"),
+            "digest": plan.scenario.digest,
+            "split": plan.split,
+            "grading": plan.grading,
+            "seed": plan.seed,
+            "episodes": plan.episodes,
+            "files": files,
+            "rows": [row for row in board["rows"] if row["agent"] in chosen and "submission" not in row],
+        }
+        try:
+            Submission.model_validate(document)
+        except ValidationError as error:
+            raise ConfigError("submission", _first(error)) from None
+        write_atomically(draft / MANIFEST, json.dumps(document, indent=1, ensure_ascii=False) + "\n")
+    return Path(out)
+
+
+def validate(
+    folder: str | Path, data: str | None = None, progress: Callable[[int, int], None] | None = None
+) -> SubmissionVerdict:
+    """Check a submission: its schema, its files, every episode by replay, and the rows it claims.
+
+    Args:
+        folder: the submission.
+        data: folder of a ToolBench scenario.
+        progress: called with the numbers of replayed and of all episodes.
+
+    Raises:
+        DataError: there is no manifest.
+    """
+    place = Path(folder)
+    manifest, problems = _read_manifest(place)
+    if manifest is None:
+        return SubmissionVerdict(place, None, 0, tuple(problems), ())
+    problems += _check_manifest(manifest)
+    if problems:
+        return SubmissionVerdict(place, manifest, 0, tuple(problems), ())
+    good, rows, total = 0, [], manifest.episodes * len(manifest.files)
+    for file in manifest.files:
+        results: list[EpisodeResult] = []
+        found = _check_file(place, manifest, file, data, results)
+        for problem in found:
+            problems.append(f"{file.path}: {problem}")
+            if len(problems) >= MOST_PROBLEMS:
+                break
+        good += len(results)
+        if progress is not None:
+            progress(good, total)
+        if len(results) == manifest.episodes:
+            rows.append(summarise(results, manifest.grading, episodes=manifest.episodes, seed=manifest.seed))
+    if not problems:
+        problems += _check_rows(manifest, rows)
+    return SubmissionVerdict(place, manifest, good, tuple(problems), tuple(rows))
+
+
+def add(
+    leaderboard: str | Path,
+    submission: str | Path,
+    data: str | None = None,
+    progress: Callable[[int, int], None] | None = None,
+) -> list[dict[str, Any]]:
+    """Add a submission's entries to a leaderboard run, once replay agrees with all of it.
+
+    Its rows carry `"verified": true` and `"submission"` (who, and where to ask); their figures are those that replay derived.
+    The submission is kept below the run's folder, so that anyone can check it again, and a later `run` shows it too. A
+    submission of the same name is replaced.
+
+    Args:
+        leaderboard: folder of a run that has ended.
+        submission: the submission's folder.
+        data: folder of a ToolBench scenario.
+        progress: called with the numbers of replayed and of all episodes.
+
+    Returns:
+        The rows that were added.
+
+    Raises:
+        ConfigError: the submission was not played as the leaderboard is (world, budgets, seed, ...); nothing is replayed.
+        DataError: replay does not agree; the first problems are named. Nothing is added.
+    """
+    board, source = Path(leaderboard), Path(submission)
+    plan = read_plan(board)
+    manifest, problems = _read_manifest(source)
+    if manifest is None:
+        raise DataError(source / MANIFEST, problems[0])
+    if not (board / "leaderboard.json").is_file():
+        raise ConfigError("--out", f"{board} has not ended; run the leaderboard again to finish it")
+    different = _differences(plan, manifest)
+    if different:
+        raise ConfigError("--add", f"{source} was not played as {board} is; different: {', '.join(different)}")
+    verdict = validate(source, data, progress)
+    if not verdict.verified:
+        more = f" (and {len(verdict.problems) - 3} more)" if len(verdict.problems) > 3 else ""
+        raise DataError(source, "; ".join(verdict.problems[:3]) + more)
+    about = {"name": manifest.name, "contact": manifest.contact, "url": manifest.url}
+    rows = [
+        {**row, "agent": f"{row['agent']} ({manifest.name})", "verified": True, "submission": about} for row in verdict.rows
+    ]
+    with sole_writer(board):
+        kept = board / SUBMISSIONS / manifest.name
+        shutil.rmtree(kept, ignore_errors=True)
+        with finished_folder(kept) as draft:
+            (draft / FOLDER).mkdir()
+            for path in (MANIFEST, *(file.path for file in manifest.files)):
+                shutil.copyfile(source / path, draft / path)
+            write_atomically(draft / "rows.json", json.dumps(rows, indent=1, ensure_ascii=False) + "\n")
+        publish(board, json.loads((board / "leaderboard.json").read_text(encoding="utf-8")))
+    return rows
+
+
+def _read_manifest(folder: Path) -> tuple[Submission | None, list[str]]:
+    path = folder / MANIFEST
+    if not path.is_file():
+        raise DataError(path, "there is no such file; expected the folder that `costgym submit pack` wrote")
+    if path.stat().st_size > LARGEST_MANIFEST:
+        return None, [f"{MANIFEST}: is larger than {LARGEST_MANIFEST} bytes"]
+    try:
+        document = json.loads(path.read_text(encoding="utf-8"))
+        return Submission.model_validate(document), []
+    except ValidationError as error:
+        return None, [f"{MANIFEST}, {text}" for text in _texts(error)]
+    except (ValueError, RecursionError) as error:
+        return None, [f"{MANIFEST}: is no JSON ({error})"]
+
+
+def _texts(error: ValidationError) -> Iterator[str]:
+    for each in error.errors()[:MOST_PROBLEMS]:
+        yield f"{'.'.join(map(str, each['loc']))}: {each['msg']}"
+
+
+def _first(error: ValidationError) -> str:
+    return next(_texts(error))
+
+
+def _check_manifest(manifest: Submission) -> list[str]:
+    if manifest.version != __version__:
+        return [f"{MANIFEST}, version: played with costgym {manifest.version}, this is {__version__}"]
+    try:
+        digest = parse_scenario(manifest.scenario, MANIFEST).digest
+        budgets = {(file.agent, file_name(file.agent, Budget.from_mapping(file.budget).as_dict())) for file in manifest.files}
+    except CostGymError as error:
+        return [str(error)]
+    if digest != manifest.digest:
+        return [f"{MANIFEST}, digest: the scenario's is {digest}, the manifest says {manifest.digest}"]
+    if len(budgets) != len(manifest.files) or len({file.path for file in manifest.files}) != len(manifest.files):
+        return [f"{MANIFEST}, files: an entry or a file stands there twice"]
+    return []
+
+
+def _check_file(
+    folder: Path, manifest: Submission, file: TrajectoryFile, data: str | None, results: list[EpisodeResult]
+) -> Iterator[str]:
+    """What is wrong with an entry; fills `results` with what replay derives."""
+    path = folder / file.path
+    if path.is_symlink() or not path.is_file():
+        yield "there is no such file"
+        return
+    if _digest(path) != file.digest:
+        yield "digest: the file is not the one that the manifest was written for"
+    try:
+        lines = iter_lines(path)
+        header = parse_header(next(lines, ""), path)
+        wrong = check_header(header) or _check_world(manifest, file, header)
+        if wrong:
+            yield wrong[0]
+            return
+        checker = Checker(header, data)
+        player: tuple[str, str] | None = None
+        for number, line in enumerate(lines, 2):
+            recorded = parse_trajectory(line, path, number)
+            place, index = f"line {number}, episode {recorded.episode}", number - 2
+            if index >= manifest.episodes or recorded.episode != index:
+                yield f"{place}: expected the episodes 0 to {manifest.episodes - 1} in order, one a line"
+                return
+            player = player or (file.agent, recorded.model)
+            if (recorded.agent, recorded.model) != player:
+                yield f"{place}: agent: expected {player}, got {(recorded.agent, recorded.model)}"
+                continue
+            world = world_of(checker.env, index, manifest.seed)
+            if (recorded.number, recorded.seed) != world:
+                said = (recorded.number, recorded.seed)
+                yield f"{place}: number and seed: episode {index} is {world}, the record says {said}"
+                continue
+            problem, episode = checker.check(recorded, line)
+            if problem or episode is None:
+                yield f"{place}: {problem}"
+                continue
+            who, budget = Player(recorded.agent, recorded.model), Budget.from_mapping(file.budget)
+            best = best_decision(checker.env, budget)
+            results.append(result_of(episode, who, header.env, index, budget, manifest.grading, best=best))
+        if len(results) < manifest.episodes:
+            yield f"{len(results)} of {manifest.episodes} episodes agree with replay"
+    except (CostGymError, TypeError, ValueError) as error:
+        yield str(error)
+
+
+def _check_world(manifest: Submission, file: TrajectoryFile, header: Header) -> list[str]:
+    wanted = {
+        "split": manifest.split,
+        "budget": file.budget,
+        "enforcement": "record",
+        "grading": manifest.grading,
+        "max_steps": STEP_LIMIT,
+    }
+    if header.digest != manifest.digest:
+        return [f"header, digest: expected the manifest's world {manifest.digest}, got {header.digest}"]
+    wrong = [name for name in sorted(wanted.keys() | header.settings.keys()) if header.settings.get(name) != wanted.get(name)]
+    return [f"header, {name}: expected {wanted.get(name)!r}, got {header.settings.get(name)!r}" for name in wrong]
+
+
+def _check_rows(manifest: Submission, rows: Sequence[dict[str, Any]]) -> list[str]:
+    claimed = {_entry(row): row for row in manifest.rows}
+    derived = {_entry(row): row for row in json.loads(json.dumps(rows))}
+    if len(claimed) != len(manifest.rows) or claimed.keys() != derived.keys():
+        return [f"{MANIFEST}, rows: expected one row for each of the {len(rows)} files"]
+    problems = []
+    for key, row in derived.items():
+        for name in sorted(row.keys() | claimed[key].keys()):
+            if row.get(name) != claimed[key].get(name):
+                said = claimed[key].get(name)
+                problems.append(f"{MANIFEST}, rows, {key}: {name}: replay says {row.get(name)!r:.120}, the row {said!r:.120}")
+    return problems
+
+
+def _entry(row: dict[str, Any]) -> str:
+    return f"{row.get('agent')} under {json.dumps(row.get('budget'), sort_keys=True)}"
+
+
+def _differences(plan: Plan, manifest: Submission) -> list[str]:
+    budgets = {json.dumps(dict(budget), sort_keys=True) for budget in plan.budgets}
+    pairs = {
+        "version": (plan.version, manifest.version),
+        "suite": (plan.suite, manifest.suite),
+        "scenario": (plan.scenario.digest, manifest.digest),
+        "split": (plan.split, manifest.split),
+        "grading": (plan.grading, manifest.grading),
+        "seed": (plan.seed, manifest.seed),
+        "episodes": (plan.episodes, manifest.episodes),
+        "budgets": (True, all(json.dumps(file.budget, sort_keys=True) in budgets for file in manifest.files)),
+    }
+    return [name for name, (ours, theirs) in pairs.items() if ours != theirs]
+
+
+def _digest(path: Path) -> str:
+    with path.open("rb") as store:
+        return hashlib.file_digest(store, lambda: hashlib.blake2b(digest_size=16)).hexdigest()
