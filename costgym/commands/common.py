@@ -1,0 +1,122 @@
+"""What the commands share: options, progress, an agent with its environment."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from ..simulators.errors import ConfigError
+
+Seed = Annotated[int, typer.Option("--seed", help="Same seed, same bytes.")]
+Quiet = Annotated[bool, typer.Option("--quiet", help="No progress bar, no table.")]
+JsonFile = Annotated[Path | None, typer.Option("--json", metavar="FILE", help="Also write the figures as JSON.")]
+ScenarioName = Annotated[
+    str | None, typer.Option("--scenario", metavar="NAME|FILE", help="A scenario of `costgym scenarios`, or a YAML file.")
+]
+Data = Annotated[Path | None, typer.Option("--data", metavar="DIR", help="Folder that a ToolBench scenario reads.")]
+Split = Annotated[str, typer.Option("--split", help="train or test.")]
+BudgetText = Annotated[
+    str | None, typer.Option("--budgets", "--budget", metavar="LIMITS", help="price=10,20,40 or price=20;seconds=60")
+]
+Grading = Annotated[str, typer.Option("--grading", help="What counts as a pass: strict (every fact) or judge (lenient).")]
+
+
+def make_player(
+    agent: str,
+    env: str | None,
+    scenario: str | None,
+    data: Path | None,
+    budget: str | None,
+    split: str,
+    grading: str,
+    enforcement: str,
+    seed: int,
+    model: str,
+) -> tuple[Any, Any]:
+    """An agent and its environment."""
+    from ..agents.experience import collect_experience
+    from ..agents.registry import make_agent, needs_experience
+    from ..envs.registration import make
+    from ..simulators.ledger import Budget
+    from ..simulators.scenario import load_scenario
+
+    if seed < 0:
+        raise ConfigError("--seed", f"expected a whole number of at least 0, got {seed}")
+    limits = None
+    if budget is not None:
+        parsed = Budget.parse(budget)
+        if len(parsed) > 1:
+            raise ConfigError("--budget", f"expected one limit per resource, got {budget!r}")
+        limits = parsed[0].as_dict()
+    settings = load_scenario(scenario or "marketplace", data)
+    experience = collect_experience(settings, episodes=400, seed=seed) if needs_experience(agent) else None
+    player = make_agent(agent, model=model, experience=experience)
+    env_id = env or player.env_id
+    if env_id != player.env_id:
+        raise ConfigError("--env", f"{agent} plays in {player.env_id}, not in {env_id}")
+    world = make(
+        env_id,
+        scenario=settings,
+        split=split,
+        budget=limits,
+        grading=grading,
+        enforcement=enforcement,
+        max_steps=400,
+        disable_env_checker=True,
+    )
+    return player, world
+
+
+def names_in(text: str | None) -> list[str] | None:
+    return None if text is None else [name.strip() for name in text.split(",") if name.strip()]
+
+
+def print_list(rows: list[dict[str, str]], json_file: Path | None) -> None:
+    from rich.table import Table
+
+    from ..experiments.files import write_atomically
+
+    if json_file is not None:
+        write_atomically(json_file, json.dumps(rows, indent=1, ensure_ascii=False) + "\n")
+    table = Table(box=None, pad_edge=False)
+    for column in rows[0]:
+        table.add_column(column, no_wrap=column == next(iter(rows[0])))
+    for row in rows:
+        table.add_row(*row.values())
+    console().print(table)
+
+
+def console() -> Any:
+    from rich.console import Console
+
+    return Console()
+
+
+class Progress:
+    """A progress bar on standard error, or nothing."""
+
+    def __init__(self, what: str, quiet: bool) -> None:
+        self._what, self._quiet = what, quiet
+
+    def __enter__(self) -> Progress:
+        if not self._quiet:
+            from rich.console import Console
+            from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
+            from rich.progress import Progress as Bar
+
+            columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+            self._bar = Bar(*columns, console=Console(stderr=True))
+            self._task = self._bar.add_task(self._what, total=None)
+            self._bar.start()
+        return self
+
+    def update(self, done: int, total: int) -> None:
+        if not self._quiet:
+            self._bar.update(self._task, completed=done, total=total)
+
+    def __exit__(self, *exc: object) -> None:
+        if not self._quiet:
+            self._bar.stop()

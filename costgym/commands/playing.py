@@ -1,0 +1,188 @@
+"""Leaderboards, single agents, single episodes."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from ..simulators.errors import ConfigError, UnknownName
+from .common import (
+    BudgetText,
+    Data,
+    Grading,
+    JsonFile,
+    Progress,
+    Quiet,
+    ScenarioName,
+    Seed,
+    Split,
+    console,
+    make_player,
+    names_in,
+)
+
+
+def leaderboard(
+    out: Annotated[Path, typer.Option("--out", metavar="DIR", help="Folder of the run; the same folder continues it.")] = Path(
+        "leaderboard"
+    ),
+    suite: Annotated[str, typer.Option("--suite", help="What to run.")] = "quick",
+    scenario: ScenarioName = None,
+    data: Data = None,
+    agents: Annotated[str | None, typer.Option("--agents", metavar="A,B,...", help="Instead of the suite's.")] = None,
+    budgets: BudgetText = None,
+    episodes: Annotated[int | None, typer.Option("--episodes", help="Tasks per agent and budget.")] = None,
+    split: Split = "test",
+    grading: Grading = "strict",
+    seed: Seed = 0,
+    model: Annotated[str, typer.Option("--model", help="Language model behind the agents that need one.")] = "simulated",
+    jobs: Annotated[
+        int | None, typer.Option("--jobs", help="Processes; all processors by default. Results do not depend on it.")
+    ] = None,
+    json_file: JsonFile = None,
+    quiet: Quiet = False,
+) -> None:
+    """Rank agents under budgets: a table, leaderboard.json and a page."""
+    from ..experiments.files import write_atomically
+    from ..experiments.leaderboard import default_jobs, make_plan, run
+    from ..experiments.table import print_table
+
+    plan = make_plan(suite, scenario, data, names_in(agents), budgets, episodes, split, grading, seed, model)
+    with Progress("playing", quiet) as progress:
+        board = run(plan, out, default_jobs() if jobs is None else jobs, progress.update)
+    if json_file is not None:
+        write_atomically(json_file, json.dumps(board.document, indent=1, ensure_ascii=False) + "\n")
+    if not quiet:
+        print_table(board.document, console())
+        typer.echo(f"page: {board.page.resolve()}")
+
+
+def _plan_leaderboard(
+    out: Path,
+    agents: list[str] | None,
+    alpha: str,
+    split: str,
+    profile: str,
+    episodes: int | None,
+    seed: int,
+    model: str,
+    json_file: Path | None,
+    quiet: bool,
+) -> None:
+    """The suite `opencatp`: planners, not players."""
+    from ..experiments.files import write_atomically
+    from ..experiments.plans import plan_run, print_plans
+    from ..experiments.plans import run as run_plans
+
+    try:
+        weights = tuple(float(value) for value in alpha.split(","))
+    except ValueError:
+        raise ConfigError("--alpha", f"expected numbers, got {alpha!r}; for example 0.3,0.5,0.7") from None
+    with Progress("planning", quiet) as progress:
+        board = run_plans(plan_run(agents, weights, split, profile, episodes, seed, model), out, progress.update)
+    if json_file is not None:
+        write_atomically(json_file, json.dumps(board.document, indent=1) + "\n")
+    if not quiet:
+        print_plans(board.document, console())
+        typer.echo(f"page: {board.page.resolve()}")
+
+
+def run(
+    agent: Annotated[str, typer.Option("--agent", help="An agent of `costgym agents`.")],
+    env: Annotated[
+        str | None, typer.Option("--env", help="An environment of `costgym envs`; the agent's own by default.")
+    ] = None,
+    scenario: ScenarioName = None,
+    data: Data = None,
+    budget: BudgetText = None,
+    episodes: Annotated[int, typer.Option("--episodes", help="How many.")] = 100,
+    split: Split = "test",
+    grading: Grading = "strict",
+    enforcement: Annotated[
+        str, typer.Option("--enforcement", help="refuse, terminate or record what passes the budget.")
+    ] = "terminate",
+    seed: Seed = 0,
+    model: Annotated[str, typer.Option("--model", help="Language model behind the agent, if it needs one.")] = "simulated",
+    json_file: JsonFile = None,
+    quiet: Quiet = False,
+) -> None:
+    """Play one agent in one environment and sum up."""
+    from ..experiments.files import write_atomically
+    from ..experiments.metrics import summarise
+    from ..experiments.rollouts import rollout
+
+    player, world = make_player(agent, env, scenario, data, budget, split, grading, enforcement, seed, model)
+    if episodes < 1:
+        raise ConfigError("--episodes", f"expected a positive whole number, got {episodes}")
+    with Progress(f"playing {agent}", quiet) as progress:
+        results = rollout(world, player, episodes, seed, lambda done: progress.update(done, episodes))
+    row = summarise(results, grading, seed=seed)
+    if json_file is not None:
+        write_atomically(json_file, json.dumps(row, indent=1) + "\n")
+    if not quiet:
+        for name in _SUMMARY:
+            interval = row["ci95"].get(name)
+            value = row[name]
+            if value is not None:
+                typer.echo(f"{name:32} {value:10.4f}" + (f"  [{interval[0]:.4f}, {interval[1]:.4f}]" if interval else ""))
+
+
+_SUMMARY = (
+    "pass_rate",
+    "pass_rate_under_budget",
+    "judged_pass_rate",
+    "judged_pass_rate_under_budget",
+    "average_cost",
+    "budget_failure_rate",
+    "quality_of_plan",
+    "regret",
+    "average_seconds",
+    "average_tokens",
+    "agent_error_rate",
+    "tool_error_rate",
+    "infrastructure_error_rate",
+)
+
+
+def show(
+    agent: Annotated[str, typer.Option("--agent", help="Who plays.")] = "react",
+    env: Annotated[str | None, typer.Option("--env", help="Where; the agent's own environment by default.")] = None,
+    task: Annotated[int, typer.Option("--task", help="Number of the task within the split.")] = 0,
+    scenario: ScenarioName = None,
+    data: Data = None,
+    budget: BudgetText = None,
+    split: Split = "test",
+    enforcement: Annotated[
+        str, typer.Option("--enforcement", help="refuse, terminate or record what passes the budget.")
+    ] = "terminate",
+    seed: Seed = 0,
+    model: Annotated[str, typer.Option("--model", help="Language model behind the agent, if it needs one.")] = "simulated",
+    format: Annotated[str, typer.Option("--format", help="text, png or html.")] = "text",
+    out: Annotated[Path | None, typer.Option("--out", metavar="FILE", help="Where png and html go.")] = None,
+) -> None:
+    """One episode as a Gantt chart of its calls."""
+    from ..envs.render import episode_html, episode_image, episode_text
+    from ..experiments.files import write_atomically
+    from ..experiments.rollouts import play
+
+    if format not in ("text", "png", "html"):
+        raise UnknownName("format", format, ("text", "png", "html"))
+    player, world = make_player(agent, env, scenario, data, budget, split, "strict", enforcement, seed, model)
+    numbers = world.unwrapped.numbers
+    if not 0 <= task < len(numbers):
+        raise ConfigError("--task", f"expected a number from 0 to {len(numbers) - 1}, got {task}")
+    episode = play(world, player, numbers[task], seed)
+    if format == "text":
+        typer.echo(episode_text(episode))
+        return
+    path = out or Path(f"episode-{task}.{format}")
+    if format == "html":
+        write_atomically(path, episode_html(episode))
+    else:
+        from PIL import Image
+
+        Image.fromarray(episode_image(episode)).save(path)
+    typer.echo(str(path))
