@@ -34,7 +34,7 @@ def agents(json_file: JsonFile = None) -> None:
 
 def scenarios(json_file: JsonFile = None) -> None:
     """The scenarios that come with the package."""
-    from ..simulators.scenario import load_scenario
+    from ..simulators.scenario import load_scenario, scenario_names
 
     found = [load_scenario(name) for name in scenario_names()]
     print_list([{"name": scenario.name, "description": scenario.description} for scenario in found], json_file)
