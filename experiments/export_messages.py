@@ -132,7 +132,7 @@ def _dpo(path: str, data: str | None) -> Iterator[dict[str, Any]]:
     for chosen, rejected in best.values():
         if chosen is None or rejected is None:
             continue
-        sides = []
+        sides: list[tuple[Played, list[Message], list[Message], list[dict[str, Any]]]] = []
         for _, index, offset in (chosen, rejected):
             played = replay_at(files[index], offset, headers[index], envs[index])
             if played.passed != (len(sides) == 0):

@@ -216,17 +216,23 @@ def check_minari(dataset_id: str, root: str | Path | None = None) -> list[str]:
         root: Minari's folder of datasets; its own default where None.
     """
     minari = require("minari", "data")
-    problems: list[str] = []
     with _datasets_in(root):
-        dataset = minari.load_dataset(dataset_id)
-        env = dataset.recover_environment()
-        records = dataset.storage.get_episode_metadata(range(dataset.total_episodes))
-        for record, episode in zip(records, dataset.iterate_episodes(), strict=True):
-            options = {name: int(value) for name, value in record["options"].items()}
-            steps = list(steps_of(env, int(record["seed"]), options, [_native(action) for action in episode.actions]))
-            problem = _differs(steps, episode)
-            if problem:
-                problems.append(f"episode {episode.id}: {problem}")
+        return check_minari_at(Path(minari.storage.get_dataset_path(dataset_id)))
+
+
+def check_minari_at(folder: Path) -> list[str]:
+    """The same for a dataset's folder."""
+    minari = require("minari", "data")
+    problems: list[str] = []
+    dataset = minari.MinariDataset(folder / "data")
+    env = dataset.recover_environment()
+    records = dataset.storage.get_episode_metadata(range(dataset.total_episodes))
+    for record, episode in zip(records, dataset.iterate_episodes(), strict=True):
+        options = {name: int(value) for name, value in record["options"].items()}
+        steps = list(steps_of(env, int(record["seed"]), options, [_native(action) for action in episode.actions]))
+        problem = _differs(steps, episode)
+        if problem:
+            problems.append(f"episode {episode.id}: {problem}")
     return problems
 
 

@@ -91,14 +91,20 @@ def replay_at(path: Path, offset: int, header: Header, env: gym.Env[Any, Any]) -
 
 
 def _play(header: Header, env: gym.Env[Any, Any], recorded: Trajectory, path: Path, number: int) -> Played:
-    place = f"line {number}"
     try:
-        steps = list(replay_steps(env, recorded))
+        played = replay_recorded(header, env, recorded)
     except (CostGymError, gym.error.Error, TypeError, ValueError, OverflowError) as error:
-        raise DataError(path, f"cannot be replayed ({error}); run `costgym verify`", place) from error
+        raise DataError(path, f"cannot be replayed ({error}); run `costgym verify`", f"line {number}") from error
+    steps = played.steps
     same = [step.reward for step in steps[1:]] == recorded.rewards and len(steps) == len(recorded.actions) + 1
     if not same or [digest(step.observation) for step in steps] != recorded.observations:
-        raise DataError(path, "does not replay as it is recorded; run `costgym verify` to see where", place)
+        raise DataError(path, "does not replay as it is recorded; run `costgym verify` to see where", f"line {number}")
+    return played
+
+
+def replay_recorded(header: Header, env: gym.Env[Any, Any], recorded: Trajectory) -> Played:
+    """An episode played again from its task, seed and actions alone; nothing is compared."""
+    steps = list(replay_steps(env, recorded))
     world = env.unwrapped
     assert isinstance(world, ToolEnv)
     episode = world._playing()
