@@ -52,24 +52,24 @@ class SimulatedRates:
         register_more: registers each further tool that it could register at once.
     """
 
-    overlook: float = 0.10
-    misunderstand: float = 0.12
-    wrong_tool: float = 0.10
-    crowding: float = 0.07
-    misread: float = 0.13
-    correct: float = 0.40
-    invalid: float = 0.04
+    overlook: float = 0.03
+    misunderstand: float = 0.11
+    wrong_tool: float = 0.04
+    crowding: float = 0.025
+    misread: float = 0.02
+    correct: float = 0.5
+    invalid: float = 0.02
     invented: float = 0.015
-    stubborn: float = 0.10
+    stubborn: float = 0.15
     forbidden: float = 0.05
-    grope: float = 0.60
-    early: float = 0.13
-    tire: float = 0.11
-    give_up: float = 0.97
-    give_up_empty: float = 0.62
+    grope: float = 0.95
+    early: float = 0.04
+    tire: float = 0.12
+    give_up: float = 0.98
+    give_up_empty: float = 0.76
     forget: float = 0.03
-    attend_costs: float = 0.05
-    wrong_vote: float = 0.35
+    attend_costs: float = 0.03
+    wrong_vote: float = 0.15
     notice: float = 0.7
     register_more: float = 0.3
 
