@@ -233,8 +233,8 @@ class MarketplaceVectorEnv(gym.vector.VectorEnv[Observation, Any, Any]):
         """Arrays to write to: new ones, but for the observations where nothing is copied."""
         count, width = self.num_envs, self.scalar.max_tools
         observed = self._observed
-        if observed is None or self.copy:
-            observed = self._observed = (
+        if observed is None:
+            observed = (
                 np.empty((count, width, len(TOOL_FEATURES)), np.float32),
                 np.empty((count, MAX_NEEDS, len(NEED_FEATURES)), np.float32),
                 np.empty((count, len(RESOURCE_FEATURES)), np.float32),
@@ -250,6 +250,8 @@ class MarketplaceVectorEnv(gym.vector.VectorEnv[Observation, Any, Any]):
             success=np.empty(count, np.bool_),
         )
         self._mask = out.mask
+        if not self.copy:
+            self._observed = observed
         return out
 
     def _observations(self, out: kernels.Out) -> Observation:

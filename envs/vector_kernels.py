@@ -11,8 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..simulators import batch_kernels as world
+from ..simulators.batch import CALL, EPISODE, SLOT_STATE
 from ..simulators.batch_random import compiled, inlined, next_draw, numba
-from ..simulators.batch_tables import PRICE_CHANGE
+from ..simulators.batch_tables import PRICE_CHANGE, SLOT
 from ..simulators.errors import require
 from ..simulators.status import LOOKS_OK, Status
 
@@ -24,6 +25,10 @@ _ONE = np.uint64(1)
 ALL = -2
 """Which row of `tools` to rewrite: all of them."""
 _NONE = -1
+
+
+_FAR, _NEAR = 8, 4
+_EPISODE_BYTES, _SLOT_BYTES, _SPEC_BYTES, _CALL_BYTES = EPISODE.itemsize, SLOT_STATE.itemsize, SLOT.itemsize, CALL.itemsize
 
 
 class View(NamedTuple):
@@ -104,6 +109,27 @@ def _copy_row(typing_context: Any, target: Any, i: Any, source: Any, j: Any) -> 
     return signature, generate
 
 
+@numba.extending.intrinsic
+def _prefetch(typing_context: Any, array: Any, i: Any, offset: Any) -> Any:
+    """Ask for the memory at ``array[i]`` plus some bytes before it is needed."""
+    signature = numba.types.void(array, numba.types.int64, numba.types.int64)
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        ir = require("llvmlite.ir", "train")
+        whole, byte = ir.IntType(32), ir.IntType(8).as_pointer()
+        here = context.make_array(signature.args[0])(context, builder, arguments[0])
+        stride = numba.core.cgutils.unpack_tuple(builder, here.strides)[0]
+        place = builder.add(builder.mul(arguments[1], stride), arguments[2])
+        address = builder.gep(builder.bitcast(here.data, byte), [place])
+        hint = numba.core.cgutils.get_or_insert_function(
+            builder.module, ir.FunctionType(ir.VoidType(), [byte, whole, whole, whole]), "llvm.prefetch.p0i8"
+        )
+        builder.call(hint, [address, ir.Constant(whole, 1), ir.Constant(whole, 3), ir.Constant(whole, 1)])
+        return context.get_dummy_value()
+
+    return signature, generate
+
+
 @compiled
 def reset_where(
     tables: Any,
@@ -132,7 +158,7 @@ def reset_where(
             _begin(tables, rules, state, view, streams, i, tasks[i], seeds[i], seeded[i])
             _show(tables, rules, state, view, out, i, ALL)
             e = state.episodes[i]
-            records, idle = max(records, e.in_flight + e.news), max(idle, e.in_flight + e.idle)
+            records, idle = max(records, e.in_flight + e.news), max(idle, e.cold + e.idle)
         elif show_all:
             _show(tables, rules, state, view, out, i, ALL)
     return records, idle
@@ -153,6 +179,7 @@ def step_all(
     """
     records, idle, ended = 0, 0, 0
     for i in range(actions.size):
+        _look_ahead(tables, state, actions, i)
         e = state.episodes[i]
         if autoreset and e.ended:
             _begin(tables, rules, state, view, streams, i, -1, np.uint64(0), False)
@@ -167,8 +194,26 @@ def step_all(
             e.ended = e.over or out.truncated[i]
             if e.ended:
                 ended += 1
-        records, idle = max(records, e.in_flight + e.news), max(idle, e.in_flight + e.idle)
+        records, idle = max(records, e.in_flight + e.news), max(idle, e.cold + e.idle)
     return records, idle, ended
+
+
+@inlined
+def _look_ahead(tables: Any, state: Any, actions: Any, i: int) -> None:
+    """Fetch what the next episodes will touch: without this a large batch waits for memory most of the time."""
+    far, near = i + _FAR, i + _NEAR
+    if far >= actions.size:
+        return
+    for line in range(0, _EPISODE_BYTES, 64):
+        _prefetch(state.episodes, far, line)
+    if 0 <= actions[far] < state.slots.shape[1]:
+        _prefetch(state.slots, far, np.int64(actions[far]) * _SLOT_BYTES)
+    e = state.episodes[near]
+    if 0 <= actions[near] < state.slots.shape[1]:
+        place = np.int64(actions[near]) * _SPEC_BYTES
+        _prefetch(tables.slots, e.task, place)
+        _prefetch(tables.slots, e.task, place + 64)
+        _prefetch(state.calls, near, np.int64(e.records) * _CALL_BYTES)
 
 
 @inlined
@@ -256,7 +301,7 @@ def _receive(tables: Any, state: Any, i: int, news: int) -> int:
 
 @inlined
 def _show(tables: Any, rules: Any, state: Any, view: Any, out: Any, i: int, touched: int) -> Any:
-    """Write what is seen of an episode after a step or a reset; returns the price since the last look and whether it succeeded."""
+    """Write what is seen of an episode after a step or a reset; returns what was spent since the last look, and success."""
     e = state.episodes[i]
     count, width = np.int64(tables.slot_count[e.task]), state.slots.shape[1]
     if touched == ALL:

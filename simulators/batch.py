@@ -26,13 +26,14 @@ EPISODE = np.dtype(
     + [(name, np.float64) for name in ("burst_begin", "burst_end", "burst_before", "last_price", "last_now")]
     + [(name, np.uint64) for name in ("seed", "known", "seen_known", "seen_ready", "marks")]
     + [(name, np.int32) for name in ("task", "steps", "order", "next", "calls", "attempts", "in_flight", "records")]
-    + [(name, np.int32) for name in ("waiting", "news", "news_at", "idle", "burst", "last_calls")]
+    + [(name, np.int32) for name in ("waiting", "news", "news_at", "idle", "cold", "burst", "last_calls")]
     + [("log_now", np.float32), ("epoch", np.int16), ("exceeded", np.int8), ("status", np.int8)]
     + [(name, np.bool_) for name in ("over", "strict", "judged", "ended", "told")],
     align=True,
 )
-"""One episode. `records` counts the calls in flight, `waiting` those of them that wait for a slot or for memory, `news` what
-`wait` has not handed out yet. A view keeps `steps`, `status`, `ended`, `marks`, `told` and what it has `seen_` or reported `last_`."""
+"""One episode. `records` counts the calls in flight, `waiting` those of them that wait for a slot or for memory, `cold` those
+of tools that start cold, `news` what `wait` has not handed out yet. A view keeps `steps`, `status`, `ended`, `marks`, `told`
+and what it has `seen_` or reported as `last_`."""
 
 SLOT_STATE = np.dtype(
     [(name, np.int32) for name in ("count", "started", "received", "busy")]
@@ -144,7 +145,7 @@ class Batch:
 
         Args:
             records: the largest number of calls in flight or not handed out yet.
-            idle: the largest number of instances, running or idle.
+            idle: the largest number of instances that started cold, running or idle.
         """
         state = self.state
         room = state.calls.shape[1]
@@ -162,7 +163,7 @@ class Batch:
         self.state = state
 
     def _grown(self, room: int, used: int) -> int:
-        wide = 2 * max(room, used)
+        wide = max(room, used) * 3 // 2
         return wide if self.most is None or used > self.most else min(wide, self.most + 1)
 
     # -- actions -----------------------------------------------------------------------------------------------------------
@@ -264,5 +265,5 @@ def _act_all(tables: Any, rules: Any, state: Any, kind: int, slots: Any, where: 
                 out[i] = kernels.UNKNOWN_TOOL
                 kernels.refuse(tables, rules, state, i)
         records = max(records, e.in_flight + e.news)
-        idle = max(idle, e.in_flight + e.idle)
+        idle = max(idle, e.cold + e.idle)
     return records, idle

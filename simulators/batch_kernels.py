@@ -47,7 +47,7 @@ def begin(tables: Any, rules: Any, state: Any, i: int, row: int, seed: Any) -> N
     e.burst_begin = e.burst_end = e.burst_before = 0.0
     e.known = np.uint64(0)
     e.calls = e.attempts = e.in_flight = e.records = e.waiting = 0
-    e.order = e.burst = e.news = e.news_at = e.idle = 0
+    e.order = e.burst = e.news = e.news_at = e.idle = e.cold = 0
     e.epoch = 0
     e.over = e.strict = e.judged = False
     e.exceeded = 0
@@ -138,6 +138,8 @@ def submit(tables: Any, rules: Any, state: Any, i: int, slot: int) -> int:
     spec, s = tables.slots[e.task, slot], state.slots[i, slot]
     s.count += 1
     e.in_flight += 1
+    if spec.cold_start_s:
+        e.cold += 1
     e.reserved += tables.quote[e.task, e.epoch, slot]
     index = e.records
     e.records += 1
@@ -364,6 +366,7 @@ def _complete(tables: Any, rules: Any, state: Any, i: int) -> None:
                 running = True
         e.gpu_used = e.gpu_used - spec.gpu_mb if running else 0.0
     if spec.cold_start_s:
+        e.cold -= 1
         state.idle_at[i, e.idle], state.idle_slot[i, e.idle] = e.now, slot
         e.idle += 1
     e.in_flight -= 1
@@ -485,6 +488,6 @@ def _end(tables: Any, rules: Any, state: Any, i: int, exceeded: int) -> None:
             elapsed = max(0.0, e.now - state.money[i, index, 1]) if rules.faas else 0.0
             e.price += tables.factor[e.task, call.start_epoch, call.slot] * (spec.fee + spec.rate_per_s * elapsed)
             e.calls += 1
-    e.records = e.in_flight = e.waiting = 0
+    e.records = e.in_flight = e.waiting = e.cold = 0
     e.reserved, e.next_at = 0.0, np.inf
     e.exceeded = exceeded if exceeded else _exceeded(rules, e, e.now)

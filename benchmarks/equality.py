@@ -1,0 +1,74 @@
+"""Step the native vector environment beside Gymnasium's SyncVectorEnv over the scalar one, and compare every byte.
+
+    python benchmarks/equality.py --steps 1000000 --json benchmarks/results/equality.json
+
+Steps are shared between scenarios, autoreset modes, enforcement modes and budgets. Compared after every step: observations,
+rewards, ends, masks and all of `info` (costs, statuses, clocks, what is left of each budget), dtypes included. The first
+difference ends the run with its place.
+"""
+
+from __future__ import annotations
+
+import argparse
+import datetime
+import itertools
+import json
+import platform
+import sys
+import time
+from collections import Counter
+from pathlib import Path
+
+import gymnasium
+import numba
+import numpy as np
+from costgym.simulators.status import Status
+from gymnasium.vector import AutoresetMode
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
+from lockstep import run_views
+
+SCENARIOS = ("marketplace", "marketplace-2024", "marketplace-reliable", "storm", "faas")
+ENFORCEMENTS = ("refuse", "terminate", "record")
+BUDGETS = (None, {}, {"seconds": 15.0, "calls": 10})
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--steps", type=int, default=1_000_000)
+    parser.add_argument("--envs", type=int, default=16)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--json", type=Path)
+    options = parser.parse_args()
+    cases = list(itertools.product(SCENARIOS, AutoresetMode, ENFORCEMENTS, BUDGETS))
+    rounds = -(-options.steps // (len(cases) * options.envs))
+    met: Counter[str] = Counter()
+    begin = time.perf_counter()
+    for number, (scenario, mode, enforcement, budget) in enumerate(cases):
+        settings = {
+            "scenario": scenario, "enforcement": enforcement, "budget": budget, "max_steps": 48,
+            "grading": ("strict", "judge")[number % 2], "cost": ("price", "seconds", "calls", "tokens")[number % 4],
+        }  # fmt: skip
+        met.update(run_views(options.envs, rounds, options.seed + number, mode, **settings))
+        print(f"{number + 1}/{len(cases)} {scenario} {mode.value} {enforcement} {budget}: equal", flush=True)
+    statuses = {Status(int(key)).label: count for key, count in sorted(met.items(), key=str) if key.isdigit()}
+    report = {
+        "steps": rounds * options.envs * len(cases),
+        "cases": len(cases),
+        "envs": options.envs,
+        "seed": options.seed,
+        "differences": 0,
+        "ends": {key: met[key] for key in ("terminated", "truncated", "success")},
+        "last_statuses": statuses,
+        "seconds": round(time.perf_counter() - begin, 1),
+        "date": datetime.datetime.now(datetime.UTC).date().isoformat(),
+        "machine": f"{platform.machine()}, Python {platform.python_version()}",
+        "versions": {"numpy": np.__version__, "numba": numba.__version__, "gymnasium": gymnasium.__version__},
+    }
+    print(json.dumps(report, indent=1))
+    if options.json:
+        options.json.write_text(json.dumps(report, indent=1) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
