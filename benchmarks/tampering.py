@@ -1,0 +1,162 @@
+"""Tampered records are rejected, honest ones are not, and checking is quicker than playing.
+
+    python benchmarks/tampering.py [records] [agent] [--json FILE]
+
+Plays a collection, then edits it one value at a time, each field in turn: half of the edits as they are, half with the seal
+made anew, as a forger who knows the code would. Every edit must be found, with its line and a reason, and no honest record
+rejected. A name under a fresh seal is no lie that replay could know, so names are edited under the old seal alone. Times are of
+this process's processor, best of three.
+"""
+
+from __future__ import annotations
+
+import copy
+import json
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import costgym
+from costgym.agents.registry import make_agent
+from costgym.experiments.collect import collect
+from costgym.experiments.rollouts import play, world_of
+from costgym.experiments.trajectories import Header, Trajectory
+from costgym.experiments.verify import Checker, verify
+
+NOT_DERIVED = ("agent", "model", "episode", "seal")
+"""Fields that the seal alone protects: a name says nothing about the world."""
+
+
+def places(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
+    """Paths to every leaf."""
+    if isinstance(value, dict) and value:
+        return [leaf for key in value for leaf in places(value[key], (*path, key))]
+    if isinstance(value, list) and value:
+        return [leaf for index in range(len(value)) for leaf in places(value[index], (*path, index))]
+    return [path]
+
+
+def edited(document: dict[str, Any], path: tuple[Any, ...], chance: np.random.Generator) -> dict[str, Any]:
+    """The document with one leaf changed: by a little, by much, or to another type."""
+    changed = copy.deepcopy(document)
+    target = changed
+    for key in path[:-1]:
+        target = target[key]
+    old = target[path[-1]]
+    if isinstance(old, bool):
+        choices: list[Any] = [not old, None, int(old)]
+    elif isinstance(old, int | float):
+        near = old + (1e-9 if isinstance(old, float) and abs(old) < 1e3 else 1)
+        choices = [old + 1, old * 2 + 1, -old - 1, str(old), None, near]
+    elif isinstance(old, str):
+        choices = [old + "x", old[:-1], "", None, 7]
+    else:
+        choices = [["x"], 1]
+    choices = [new for new in choices if type(new) is not type(old) or new != old]
+    new = choices[int(chance.integers(len(choices)))]
+    target[path[-1]] = new
+    return changed
+
+
+def tamper(path: Path, records: int, seed: int = 0) -> dict[str, Any]:
+    """Edit a collection `records` times and count what is found."""
+    chance = np.random.default_rng(seed)
+    header_line, *lines = path.read_text().splitlines()
+    header = Header(**json.loads(header_line))
+    fields = list(json.loads(lines[0]))
+    rejected: Counter[str] = Counter()
+    tried: Counter[str] = Counter()
+    reasons: dict[str, str] = {}
+    missed: list[str] = []
+    forged = path.with_name("forged.jsonl")
+    for turn in range(records):
+        field = fields[turn % len(fields)]
+        document = json.loads(lines[int(chance.integers(len(lines)))])
+        leaves = [leaf for leaf in places(document) if leaf[0] == field]
+        leaf = leaves[int(chance.integers(len(leaves)))]
+        wrong = edited(document, leaf, chance)
+        if turn // len(fields) % 2 and field not in NOT_DERIVED:
+            wrong["seal"] = Trajectory(**{**wrong, "seal": ""}).sealed(header).seal
+        forged.write_text(f"{header_line}\n{json.dumps(wrong)}\n")
+        verdict = verify(forged)
+        tried[field] += 1
+        if verdict.verified or "line 2" not in verdict.problems[0]:
+            missed.append(f"{leaf}: {document['task']}")
+        else:
+            rejected[field] += 1
+            reasons.setdefault(field, verdict.problems[0].split(": ", 1)[-1])
+    forged.unlink()
+    honest = verify(path)
+    return {
+        "records": records,
+        "rejected": sum(rejected.values()),
+        "missed": missed,
+        "fields": {field: [rejected[field], tried[field]] for field in fields},
+        "reasons": reasons,
+        "honest": len(lines),
+        "honest_rejected": len(lines) - honest.episodes,
+    }
+
+
+def seconds(do: Callable[[], None]) -> float:
+    """Processor time of the best of three."""
+    times = []
+    for _ in range(3):
+        begin = time.process_time()
+        do()
+        times.append(time.process_time() - begin)
+    return min(times)
+
+
+def speed(path: Path, name: str, episodes: int) -> dict[str, float]:
+    """Seconds to play, to record and to verify the same episodes; each in a warm world."""
+    header_line, *lines = path.read_text().splitlines()
+    header = Header(**json.loads(header_line))
+    env, agent = header.make(), make_agent(name)
+    worlds = [world_of(env, index, 0) for index in range(episodes)]
+
+    def playing() -> None:
+        for number, seed in worlds:
+            play(env, agent, number, seed)
+
+    def checking() -> None:
+        checker = Checker(header)
+        checker.env = env
+        for line in lines:
+            problem, _ = checker.check(Trajectory(**json.loads(line)), line)
+            assert not problem, problem
+
+    return {"play_s": seconds(playing), "verify_s": seconds(checking)}
+
+
+def main() -> None:
+    arguments = [argument for argument in sys.argv[1:] if not argument.startswith("--")]
+    out = Path(arguments.pop()) if "--json" in sys.argv else None
+    records = int(arguments[0]) if arguments else 1000
+    name = arguments[1] if len(arguments) > 1 else "react"
+    episodes = 200
+    with tempfile.TemporaryDirectory() as folder:
+        agent = make_agent(name)
+        env = costgym.make(agent.env_id, scenario="storm", split="train", max_steps=400, disable_env_checker=True)
+        path = collect(env, agent, episodes, folder)
+        report = {"agent": name, **tamper(path, records), **speed(path, name, episodes)}
+    report["play_to_verify"] = report["play_s"] / report["verify_s"]
+    print(f"{report['rejected']} of {records} tampered records rejected, {report['honest_rejected']} of {episodes} honest ones")
+    for field, (found, tried) in report["fields"].items():
+        print(f"  {field:13} {found}/{tried}  {report['reasons'].get(field, '')[:110]}")
+    for place in report["missed"]:
+        print(f"  missed: {place}")
+    print(f"{episodes} episodes of {name}: playing {report['play_s']:.3f} s, verifying {report['verify_s']:.3f} s, "
+          f"{report['play_to_verify']:.1f} times as quick")  # fmt: skip
+    if out is not None:
+        out.write_text(json.dumps(report, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()

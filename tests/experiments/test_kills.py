@@ -1,0 +1,62 @@
+"""A process that is killed at any moment loses nothing but what was in flight."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from costgym.experiments.files import keep_lines, read_lines
+
+COLLECT = ("collect", "--agent", "react", "--scenario", "storm", "--episodes", "600", "--seed", "5")
+BOARD = ("leaderboard", "--agents", "cheapest,react", "--budgets", "price=10,20", "--episodes", "60", "--jobs", "1")
+
+
+def start(arguments: tuple[str, ...], folder: Path) -> subprocess.Popen[bytes]:
+    command = [sys.executable, "-m", "costgym", *arguments, "--out", str(folder), "--quiet"]
+    return subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+
+
+def files(folder: Path) -> dict[str, bytes]:
+    found = (path for path in folder.rglob("*") if path.is_file() and not path.name.startswith("."))
+    return {str(path.relative_to(folder)): path.read_bytes() for path in found}
+
+
+def size(folder: Path) -> int:
+    return sum(path.stat().st_size for path in folder.rglob("*.jsonl")) if folder.exists() else 0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("arguments", [COLLECT, BOARD], ids=["collect", "leaderboard"])
+def test_a_run_killed_three_times_ends_with_the_bytes_of_one_that_was_not(arguments: tuple[str, ...], tmp_path: Path) -> None:
+    whole, killed = tmp_path / "whole", tmp_path / "killed"
+    assert start(arguments, whole).wait(120) == 0
+    expected = files(whole)
+    kills = 0
+    for part in np.sort(np.random.default_rng(0).uniform(0.05, 0.8, 3)):
+        process = start(arguments, killed)
+        deadline = time.monotonic() + 60
+        while process.poll() is None and size(killed) < part * size(whole) and time.monotonic() < deadline:
+            time.sleep(0.002)
+        if process.poll() is None:
+            process.send_signal(signal.SIGKILL)
+            kills += 1
+        process.wait()
+    assert kills >= 2
+    assert start(arguments, killed).wait(120) == 0
+    assert files(killed) == expected
+
+
+@pytest.mark.parametrize("cut", [0, 1, 30, 31, 32, 70, 94, 95, 96])
+def test_a_file_is_cut_after_its_last_whole_line(tmp_path: Path, cut: int) -> None:
+    path = tmp_path / "lines"
+    whole = b"".join(bytes([97 + i]) * 31 + b"\n" for i in range(3))
+    path.write_bytes(whole[:cut])
+    assert keep_lines(path, 2) == min(2, cut // 32)
+    assert path.read_bytes() == whole[: min(2, cut // 32) * 32]
+    assert len(read_lines(path)) == min(2, cut // 32)
