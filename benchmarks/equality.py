@@ -22,8 +22,9 @@ from pathlib import Path
 import gymnasium
 import numba
 import numpy as np
-from costgym.simulators.status import Status
 from gymnasium.vector import AutoresetMode
+
+from costgym.simulators.status import Status
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 from lockstep import run_views
