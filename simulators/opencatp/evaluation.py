@@ -14,19 +14,18 @@ another's image, which is not followed.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
-from ..errors import ConfigError, UnknownName
-from ..plan import Plan
+from ..errors import ConfigError, InvalidProfile, UnknownName
+from ..plan import TASK_INPUT, Plan
 from ..quality import MAX_PRICE_USD, quality_of_plan
 from .levels import LEVELS
 from .profile import Profile, load_profile
 from .table import OutcomeTable
 from .tasks import OpenCATPTask, Output
-from .tools import IMAGE_TOOLS, OUTPUT_OF_READER, SIGNATURES
+from .tools import IMAGE, IMAGE_TOOLS, OUTPUT_OF_READER, SIGNATURES, TOOLS
 
 _REMEMBERED = 1 << 16
 TRAIN_SHARE = 0.6
@@ -36,6 +35,10 @@ _READER = {kind: reader for reader, kind in OUTPUT_OF_READER.items()}
 _DIRECT: dict[str, tuple[str, ...]] = {"image": ()}
 _DIRECT |= {kind: (reader,) for kind, reader in _READER.items()}
 _DIRECT |= {f"{kind}_de": (reader, "machine_translation") for kind, reader in _READER.items()}
+
+
+_TAKES = {tool: signature.takes for tool, signature in SIGNATURES.items()}
+_GIVES = {TASK_INPUT: IMAGE} | {tool: signature.gives for tool, signature in SIGNATURES.items()}
 
 
 class ScoreSource(Protocol):
@@ -64,12 +67,46 @@ class PlanOutcome(NamedTuple):
     quality: float
 
 
-@dataclass(frozen=True, slots=True)
 class _Sink:
-    """An output of a plan: the restorers it went through, and the reader and text tools after them (none for an image)."""
+    """Something made from the task's image: the restorers it went through, and the reader and text tools after them.
 
-    chain: tuple[str, ...]
-    route: tuple[str, ...]
+    All plans share these objects, which know what each further tool makes of them: plans are read by walking from one to the
+    next, and reading many makes little for the garbage collector to look through.
+
+    Attributes:
+        chain: Restorers.
+        route: Reader and text tools; none for an image.
+        kind: ``image``, or what the reader reads.
+    """
+
+    __slots__ = ("_after", "chain", "kind", "route")
+
+    def __init__(self, chain: tuple[str, ...], route: tuple[str, ...]) -> None:
+        self.chain, self.route = chain, route
+        self.kind = OUTPUT_OF_READER[route[0]] if route else IMAGE
+        self._after: dict[str, _Sink] = {}
+
+    def after(self, tool: str) -> _Sink:
+        """What a tool makes of it."""
+        found = self._after.get(tool)
+        if found is None:
+            image = tool in IMAGE_TOOLS
+            found = _Sink((*self.chain, tool), ()) if image else _Sink(self.chain, (*self.route, tool))
+            self._after[tool] = found
+        return found
+
+
+_GIVEN = _Sink((), ())
+
+
+class _Known:
+    """A plan that was read: its outputs, and its price and time by size level, as far as asked for."""
+
+    __slots__ = ("costs", "sinks")
+
+    def __init__(self, sinks: tuple[_Sink, ...]) -> None:
+        self.sinks = sinks
+        self.costs: list[tuple[float, float] | None] = [None] * LEVELS
 
 
 @lru_cache(maxsize=4)
@@ -119,8 +156,10 @@ class Evaluator:
         self.profile = profile if isinstance(profile, Profile) else load_profile(profile)
         quality_of_plan(0.0, 0.0, alpha, max_price)
         self.alpha, self.max_price = alpha, max_price
-        self._sinks: dict[Plan, tuple[_Sink, ...]] = {}
-        self._costs: dict[tuple[Plan, int], tuple[float, float]] = {}
+        levels = range(LEVELS)
+        self._prices = [{tool: self.profile.price(tool, level) for tool in TOOLS} for level in levels]
+        self._seconds = [{tool: self.profile.seconds(tool, level) for tool in TOOLS} for level in levels]
+        self._known: dict[Plan, _Known] = {}
 
     def evaluate(self, plan: Plan, task: OpenCATPTask, sample: int, level: int | None = None) -> PlanOutcome:
         """What a plan comes to.
@@ -132,65 +171,72 @@ class Evaluator:
             InvalidPlan: a tool is unknown or reads what it cannot.
             UnknownName: no such sample.
         """
-        score = self.score(plan, task, sample)
-        price, seconds = self.cost(plan, sample_level(task, sample) if level is None else level)
+        known = self._known.get(plan) or self._read(plan)
+        score = self._score(known.sinks, task, sample)
+        price, seconds = self._cost(known, plan, sample_level(task, sample) if level is None else level)
         return PlanOutcome(score, price, seconds, self.alpha * score - (1.0 - self.alpha) * price / self.max_price)
 
     def score(self, plan: Plan, task: OpenCATPTask, sample: int) -> float:
         """Task score of a plan on a sample: the mean over what is wanted."""
-        sinks = self._sinks.get(plan)
-        if sinks is None:
-            sinks = self._read(plan)
-        total = 0.0
-        for want in task.wants:
-            sink = _answer(want, sinks, task.kind == "sequential")
-            if sink is None:
-                continue
-            if sink.route == _DIRECT[want.name]:
-                total += self.scores.score(task.combination, sample, sink.chain, want.name)
-            else:
-                total += self.scores.text_score(task.combination, sample, sink.chain, sink.route, want.name)
-        return total / len(task.wants)
+        return self._score((self._known.get(plan) or self._read(plan)).sinks, task, sample)
 
     def missing(self, plan: Plan, task: OpenCATPTask) -> tuple[Output, ...]:
         """What is wanted and not among the plan's outputs."""
-        sinks = self._sinks.get(plan) or self._read(plan)
+        sinks = (self._known.get(plan) or self._read(plan)).sinks
         return tuple(want for want in task.wants if _answer(want, sinks, task.kind == "sequential") is None)
 
     def cost(self, plan: Plan, level: int) -> tuple[float, float]:
         """Price (USD) and time (seconds, branches at once) of a plan at a size level."""
-        key = (plan, level)
-        found = self._costs.get(key)
+        return self._cost(self._known.get(plan) or self._read(plan), plan, level)
+
+    def _score(self, sinks: tuple[_Sink, ...], task: OpenCATPTask, sample: int) -> float:
+        total = 0.0
+        any_text = task.kind == "sequential"
+        for want in task.wants:
+            sink = _answer(want, sinks, any_text)
+            if sink is None:
+                continue
+            name = want.name
+            if sink.route == _DIRECT[name]:
+                total += self.scores.score(task.combination, sample, sink.chain, name)
+            else:
+                total += self.scores.text_score(task.combination, sample, sink.chain, sink.route, name)
+        return total / len(task.wants)
+
+    def _cost(self, known: _Known, plan: Plan, level: int) -> tuple[float, float]:
+        if not 0 <= level < LEVELS:
+            raise InvalidProfile(f"size level: expected 0..{LEVELS - 1}, got {level}")
+        found = known.costs[level]
         if found is None:
-            if plan not in self._sinks:
-                self._read(plan)
-            if len(self._costs) >= _REMEMBERED:
-                self._costs.clear()
-            found = self._costs[key] = (self.profile.plan_price(plan, level), self.profile.plan_seconds(plan, level))
+            prices, seconds, end = self._prices[level], self._seconds[level], {TASK_INPUT: 0.0}
+            for step in plan.steps:
+                end[step.tool] = max([end[dep] for dep in step.deps]) + seconds[step.tool]
+            found = known.costs[level] = (sum([prices[step.tool] for step in plan.steps]), max(end.values()))
         return found
 
-    def _read(self, plan: Plan) -> tuple[_Sink, ...]:
-        plan.check_types(SIGNATURES)
-        if len(self._sinks) >= _REMEMBERED:
-            self._sinks.clear()
-        chains = plan.chains()
-        sinks = []
-        for tool in plan.sinks:
-            chain = chains[tool]
-            restorers = sum(each in IMAGE_TOOLS for each in chain)
-            sinks.append(_Sink(chain[:restorers], chain[restorers:]))
-        found = self._sinks[plan] = tuple(sinks)
+    def _read(self, plan: Plan) -> _Known:
+        """Types checked, and the sinks with what led to them, in one pass."""
+        needed: set[str] = set()
+        made = {TASK_INPUT: _GIVEN}
+        for step in plan.steps:
+            tool, deps = step.tool, step.deps
+            takes = _TAKES.get(tool)
+            for dep in deps:
+                if _GIVES[dep] != takes:
+                    plan.check_types(SIGNATURES)  # says what is wrong and where
+            needed.update(deps)
+            made[tool] = made[deps[-1]].after(tool)
+        if len(self._known) >= _REMEMBERED:
+            self._known.clear()
+        found = self._known[plan] = _Known(tuple([made[step.tool] for step in plan.steps if step.tool not in needed]))
         return found
 
 
 def _answer(want: Output, sinks: tuple[_Sink, ...], any_text: bool) -> _Sink | None:
-    for sink in reversed(sinks):
-        if want.is_image:
-            if not sink.route:
-                return sink
-        elif sink.route and (any_text or OUTPUT_OF_READER[sink.route[0]] == want.kind):
-            return sink
-    return None
+    wanted = want.kind
+    if any_text and wanted != IMAGE:
+        return next((sink for sink in reversed(sinks) if sink.route), None)
+    return next((sink for sink in reversed(sinks) if sink.kind == wanted), None)
 
 
 @lru_cache(maxsize=8)

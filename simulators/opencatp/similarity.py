@@ -11,6 +11,7 @@ trigrams in the place of contextual embeddings.
 from __future__ import annotations
 
 import math
+import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
@@ -107,9 +108,12 @@ def fnorm_legacy(image: NDArray[np.uint8], wanted: NDArray[np.uint8]) -> float:
 # -- texts ------------------------------------------------------------------------------------------------------------
 
 
+_WORD = re.compile(r"[^\W_]+")
+
+
 def tokens(text: str) -> list[str]:
     """Words in lower case without punctuation."""
-    return "".join(c if c.isalnum() else " " for c in text.lower()).split()
+    return _WORD.findall(text.lower())
 
 
 @lru_cache(maxsize=4096)
@@ -146,20 +150,22 @@ def scene_idf() -> Mapping[str, float]:
 
 def _covered(words: Sequence[str], others: Sequence[str], idf: Mapping[str, float], default: float) -> float:
     weights = [idf.get(w, default) + 1e-9 for w in words]
-    best = [max((word_similarity(w, o) for o in others), default=0.0) for w in words]
-    return sum(w * b for w, b in zip(weights, best, strict=True)) / sum(weights)
+    # no similarity passes that of the word itself, and most words are there themselves
+    best = [1.0 if w in others else max([word_similarity(w, o) for o in others]) for w in words]
+    return sum([w * b for w, b in zip(weights, best, strict=True)]) / sum(weights)
 
 
-def text_score(text: str, wanted: str, idf: Mapping[str, float] | None = None) -> float:
+def text_score(text: str, wanted: str, idf: Mapping[str, float] | None = None, rarest: float | None = None) -> float:
     """Soft token F1 of a text against the wanted one, in [0, 1]; 1 for the same words in any order.
 
     Args:
         idf: Weight of each word; unknown ones weigh as much as the rarest known. Default: those of the generated language.
+        rarest: The largest of these weights, where it is known already.
     """
     a, b = tokens(text), tokens(wanted)
     if not a or not b:
         return float(a == b)
     idf = scene_idf() if idf is None else idf
-    default = max(idf.values(), default=1.0)
+    default = max(idf.values(), default=1.0) if rarest is None else rarest
     precision, recall = _covered(a, b, idf, default), _covered(b, a, idf, default)
     return 2 * precision * recall / (precision + recall) if precision + recall else 0.0

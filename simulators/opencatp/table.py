@@ -83,6 +83,7 @@ class OutcomeTable:
         self.samples = self.scores.shape[2]
         self._reader, self._tool, self._wanted = arrays["reader"], arrays["tool"], arrays["wanted"]
         self._idf: dict[str, float] = self.meta["idf"]
+        self._rarest = max(self._idf.values(), default=1.0)
         self._output = {name: i for i, name in enumerate(OUTPUTS)}
         self._pairs: dict[tuple[int, int], float] = {}
 
@@ -134,10 +135,11 @@ class OutcomeTable:
             raise UnknownName("wanted text", wanted, WANTED)
         text = self._follow(degradation, sample, chain, route)
         truth = int(self._wanted[WANTED.index(wanted), self._sample(sample)])
-        if (text, truth) not in self._pairs:
-            score = similarity.text_score(self.texts[text], self.texts[truth], self._idf)
-            self._pairs[text, truth] = round(score * SCALE) / SCALE
-        return self._pairs[text, truth]
+        found = self._pairs.get((text, truth))
+        if found is None:
+            score = similarity.text_score(self.texts[text], self.texts[truth], self._idf, self._rarest)
+            found = self._pairs[text, truth] = round(score * SCALE) / SCALE
+        return found
 
     def wanted(self, sample: int, wanted: str) -> str:
         """The true text of a sample, one of `WANTED`."""
