@@ -27,8 +27,8 @@ class BtpSettings:
 
     Attributes:
         threshold: tau; a tool whose expected value is below it is not planned.
-        sharpness: weight of a past use is exp(sharpness * (similarity - offset)); 1 as in the paper, more makes the value
-            depend more on the query.
+        sharpness: weight of a past use is exp(sharpness * (similarity - offset)); 1 in the paper, where a use in an unrelated
+            query still weighs a third of one in the same; more makes the value depend more on the query.
         offset: subtracted from the similarity; matters only beside a prior.
         prior_value, prior_weight: pseudo-uses added to every tool: so many, worth so much.
         rounding: of the mean use count.
@@ -41,7 +41,7 @@ class BtpSettings:
     """
 
     threshold: float = 0.15
-    sharpness: float = 1.0
+    sharpness: float = 3.0
     offset: float = 1.0
     prior_value: float = 0.1
     prior_weight: float = 1.0
@@ -66,12 +66,12 @@ class BtpSettings:
     @classmethod
     def published(cls, threshold: float = 0.15) -> BtpSettings:
         """As the published code has it: caps rounded half to even, use counts of test queries kept."""
-        return cls(threshold=threshold, rounding="half_even", count_test_queries=True)
+        return cls(threshold=threshold, sharpness=1.0, rounding="half_even", count_test_queries=True)
 
     @classmethod
     def paper(cls, threshold: float = 0.15) -> BtpSettings:
         """As the paper's formulas have it: no prior, exp(sim), caps rounded down, counts as they are."""
-        return cls(threshold=threshold, offset=0.0, prior_weight=0.0, rounding="floor", clip_unhelpful=False)
+        return cls(threshold=threshold, sharpness=1.0, offset=0.0, prior_weight=0.0, rounding="floor", clip_unhelpful=False)
 
 
 _ROUND: dict[str, Callable[[float], int]] = {

@@ -174,7 +174,8 @@ def collect_experience(
 
     Args:
         scenario: the world.
-        agent: a language-model agent; DFSDT on the simulated model by default, for it tries the most.
+        agent: a language-model agent; by default ReAct on the simulated model. A tree search uses more tools, but most of its
+            uses come from searches that fail, which lowers the value of good tools.
         episodes: how many; tasks come round and round, each round with another seed.
         seed: keys the world's chance and the agent's.
         usefulness: judges results.
@@ -185,7 +186,7 @@ def collect_experience(
     from .registry import make_agent
 
     judge = usefulness or RuleBased()
-    player = agent if agent is not None else make_agent("dfsdt")
+    player = agent if agent is not None else make_agent("react")
     env = MarketplaceChatEnv(scenario=scenario, split=split, budget={}, enforcement="record", max_steps=400)
     experience = Experience()
     for index in range(episodes):

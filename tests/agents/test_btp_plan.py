@@ -76,7 +76,7 @@ def test_a_value_is_the_weighted_share_of_helpful_uses():
 
 
 def test_the_prior_pulls_a_value_towards_a_tenth():
-    assert expected_value([1.0], [1]) == pytest.approx((1.0 + 0.1) / 2.0)
+    assert expected_value([1.0], [1], BtpSettings.published()) == pytest.approx((1.0 + 0.1) / 2.0)
     assert expected_value([], []) == pytest.approx(0.1)
 
 
