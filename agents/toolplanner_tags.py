@@ -11,6 +11,7 @@ import json
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import zip_longest
 from typing import NamedTuple
 
 import numpy as np
@@ -34,10 +35,10 @@ class Tags:
     tools: tuple[str, ...] = ()
     apis: tuple[str, ...] = ()
 
-    def at(self, granularity: str) -> frozenset[str]:
-        """The names of one granularity, as they are compared."""
-        names = {"category": self.categories, "tool": self.tools, "api": self.apis}[granularity]
-        return frozenset(plain_name(name) for name in names if name)
+    def mappings(self) -> list[dict[str, str]]:
+        """The triples by place, as `match` and `names` take them; "" where a list is shorter."""
+        triples = zip_longest(self.categories, self.tools, self.apis, fillvalue="")
+        return [dict(zip(("category", "tool", "api"), triple, strict=True)) for triple in triples]
 
     def lines(self) -> str:
         """As the following prompts show them."""
@@ -140,7 +141,7 @@ class Retriever:
 
     def top(self, query: str, count: int) -> list[Tool]:
         """The `count` tools whose documents are closest to the query, the closest first."""
-        scores = self._vectors @ self._embed([query])[0].astype(np.float32)
+        scores = (self._vectors @ self._embed([query])[0].astype(np.float32)).round(5)
         return [self.tools[index] for index in np.argsort(-scores, kind="stable")[:count].tolist()]
 
 

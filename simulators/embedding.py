@@ -111,7 +111,8 @@ def k_means(points: Vectors, clusters: int, seed: int = 0, restarts: int = 4, ro
 def squared_distances(points: Vectors, centres: Vectors) -> Vectors:
     """Squared distance of every point to every centre, shape (points, centres)."""
     squares: Vectors = (points**2).sum(axis=1)[:, None] - 2.0 * points @ centres.T + (centres**2).sum(axis=1)[None, :]
-    return np.maximum(squares, 0.0)
+    # rounded, so that the order in which a processor adds up cannot break a tie
+    return np.maximum(squares.round(9), 0.0)
 
 
 def centres_of(points: Vectors, labels: NDArray[np.int64], clusters: int) -> Vectors:

@@ -94,11 +94,11 @@ class RuleDecider(Decider):
         vectors = self._embed(queries).astype(np.float32)
         leaning: NDArray[np.float32] = (vectors @ self._for.T).max(axis=1)
         against: NDArray[np.float32] = (vectors @ self._against.T).max(axis=1, initial=0.0)
-        return leaning - against
+        return (leaning - against).round(5)  # free of the noise of a sum's order
 
     def _similarities(self, query: str, candidates: Sequence[Tool]) -> NDArray[np.float64]:
         vectors = self._embed([query, *[what_it_does(tool) for tool in candidates]])
-        similarities: NDArray[np.float64] = vectors[1:] @ vectors[0]
+        similarities: NDArray[np.float64] = (vectors[1:] @ vectors[0]).round(9)
         return similarities
 
     @classmethod
