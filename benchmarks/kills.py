@@ -22,9 +22,9 @@ from pathlib import Path
 
 import numpy as np
 
-COLLECT = ("collect", "--agent", "react", "--scenario", "storm", "--episodes", "2500", "--seed", "5")
+COLLECT = ("collect", "--agent", "react", "--scenario", "storm", "--episodes", "1000", "--seed", "5")
 AGENTS = "random,cheapest,react,dfsdt"
-BOARD = ("leaderboard", "--agents", AGENTS, "--budgets", "price=10,20", "--episodes", "150", "--seed", "3")
+BOARD = ("leaderboard", "--agents", AGENTS, "--budgets", "price=10,20", "--episodes", "60", "--seed", "3")
 JOBS = {
     "collect": COLLECT,
     "leaderboard, one process": (*BOARD, "--jobs", "1"),

@@ -72,7 +72,14 @@ def to_messages(
                 if progress is not None:
                     progress(count)
         return place
-    return save_dataset(_rows, given, features(kind), place, f"{kind} messages of costgym episodes")
+    datasets = require("datasets", "data")
+
+    def load(cache: Path) -> Any:
+        table = datasets.Dataset.from_generator(_rows, gen_kwargs=given, features=features(kind), cache_dir=str(cache))
+        table.info.description = f"{kind} messages of costgym episodes"
+        return table
+
+    return save_dataset(load, place)
 
 
 def features(kind: str) -> Any:

@@ -65,41 +65,35 @@ def to_hf(
     progress: Callable[[int], None] | None = None,
 ) -> Path:
     """Write a folder that `datasets.load_from_disk` reads. Arguments and errors as in `to_parquet`."""
-    schema = schema_of(next(replayed(path, data), None), next_observation)
-    features = require("datasets", "data").Features.from_arrow_schema(schema)
-    given = {"path": str(path), "next_observation": next_observation, "data": data}
-    return save_dataset(_all_rows, given, features, Path(out), schema.metadata[b"costgym.header"].decode())
+    datasets, parquet = require("datasets", "data"), require("pyarrow.parquet", "data")
+
+    def load(cache: Path) -> Any:
+        rows = to_parquet(path, cache / "steps.parquet", next_observation, data, progress)
+        table = datasets.Dataset.from_parquet(str(rows), cache_dir=str(cache))
+        table.info.description = parquet.read_schema(rows).metadata[b"costgym.header"].decode()
+        return table
+
+    return save_dataset(load, Path(out))
 
 
-def save_dataset(
-    generator: Callable[..., Iterator[dict[str, Any]]], given: dict[str, Any], features: Any, out: Path, about: str
-) -> Path:
-    """Stream rows into a Hugging Face dataset on disk.
+def save_dataset(load: Callable[[Path], Any], out: Path) -> Path:
+    """Write a Hugging Face dataset to disk.
 
     Args:
-        generator: a module's function that yields rows.
-        given: its arguments.
-        features: of the rows.
-        out: the folder.
-        about: its description.
+        load: makes the dataset; it is given a folder for its cache.
+        out: the folder to write.
     """
     datasets = require("datasets", "data")
-    # the library caches by what it takes for the generator's fingerprint; a cache of our own is never stale
+    # the library caches by what it takes for a generator's fingerprint; a cache of our own is never stale
     with finished_folder(out) as draft, tempfile.TemporaryDirectory(dir=draft.parent, prefix=".cache-") as cache:
         noisy = datasets.is_progress_bar_enabled()
         datasets.disable_progress_bars()
         try:
-            table = datasets.Dataset.from_generator(generator, gen_kwargs=given, features=features, cache_dir=cache)
-            table.info.description = about
-            table.save_to_disk(str(draft))
+            load(Path(cache)).save_to_disk(str(draft))
         finally:
             if noisy:
                 datasets.enable_progress_bars()
     return out
-
-
-def _all_rows(path: str, next_observation: bool, data: str | None) -> Iterator[dict[str, Any]]:
-    yield from _begin(replayed(path, data), path, next_observation, None)[1]
 
 
 def _begin(
