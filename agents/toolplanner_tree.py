@@ -10,17 +10,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Any, Literal
 
 from ..simulators.marketplace.tasks import Luck
 from ..simulators.tools import Catalog, Tool
-from .models.base import Message
+from .models.base import ASSISTANT, FINISH, FunctionCall, Message
 from .toolplanner import match, passed, solution_reward
 
 End = Literal["", "answer", "give_up", "cut"]
 GIVE_UP, OTHER_TOOL, EARLY_ANSWER = "give_up", "other_tool", "early_answer"
 NEGATIVES = (GIVE_UP, OTHER_TOOL, EARLY_ANSWER)
 """Negatives that are made up where a positive round has no negative sibling."""
+EARLY = "Here is what I know so far."
 
 
 @dataclass(slots=True, eq=False)
@@ -46,7 +47,7 @@ class Round:
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """Two rounds with the same history, the first better than the second.
+    """Two rounds with the same history, the first better than the second. Each round's first message is the reply to be ranked.
 
     Attributes:
         history: the rounds before, from the root.
@@ -150,7 +151,12 @@ def extract_pairs(
 
 def _negative(kind: str, wrong: Sequence[Tool], luck: Luck) -> Round:
     if kind == GIVE_UP:
-        return Round(end="give_up", reward=-3)
+        return Round(messages=(_says(FINISH.name, {"answer": "", "give_up": True}),), end="give_up", reward=-3)
     if kind == EARLY_ANSWER:
-        return Round(end="answer", answer="Here is what I know so far.", reward=-2)
-    return Round(tools=(wrong[luck.below(len(wrong))].name,), reward=-3)
+        return Round(messages=(_says(FINISH.name, {"answer": EARLY}),), end="answer", answer=EARLY, reward=-2)
+    name = wrong[luck.below(len(wrong))].name
+    return Round(tools=(name,), messages=(_says(name, {}),), reward=-3)
+
+
+def _says(name: str, arguments: dict[str, Any]) -> Message:
+    return Message(ASSISTANT, "", (FunctionCall(name, arguments),))

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from playing import SMALL, calls, chat, play
+from shared_data import shared
 
 from costgym import ConfigError
 from costgym.agents.llm import LlmAgent
@@ -15,6 +16,7 @@ from costgym.agents.models.base import ACT, PLAN, SYSTEM, Function, Message, Rep
 from costgym.agents.models.scripted import Scripted
 from costgym.agents.models.simulated import Simulated, SimulatedRates
 from costgym.agents.strategies import Dfsdt
+from costgym.agents.toolplanner import names
 from costgym.agents.toolplanner_agent import (
     PATH_LINE,
     TAGS,
@@ -24,8 +26,10 @@ from costgym.agents.toolplanner_agent import (
     tag_lines,
 )
 from costgym.agents.toolplanner_model import SimulatedPlanner
-from costgym.agents.toolplanner_tags import Tags, gold_tools, tags_of, write_tags
-from costgym.agents.toolplanner_tree import called_tools, final_solution, score
+from costgym.agents.toolplanner_tags import Retriever, Tags, gold_tools, tag_score, tags_of, write_tags
+from costgym.agents.toolplanner_tree import called_tools, extract_pairs, final_solution, score
+from costgym.simulators.marketplace.loaders.mgtoolbench import load_mgtoolbench
+from costgym.simulators.world import World
 
 GIVE_UP = ("finish", {"answer": "", "give_up": True})
 
@@ -136,6 +140,36 @@ def test_naming_tools_matters_to_a_model_that_minds() -> None:
             hits += any(tool in gold for tool, _ in calls(env)[:1])
         first_is_named[heed] = hits / len(env.numbers)
     assert first_is_named[1.0] > first_is_named[0.0] + 0.3
+
+
+def test_recorded_instructions_are_played_at_every_level() -> None:
+    market = load_mgtoolbench(shared("data/toolbench_family/mgtoolbench_CC-BY-NC-SA-4.0"))
+    world = World(market.catalog, market.tasks, market.answers)
+    retriever = Retriever(list(market.catalog))
+    for level, granularity in (("tool", "tool"), ("api", "api"), ("hybrid", "api")):
+        env = chat(world, split="train", level=level)
+        agent = LlmAgent(SimulatedPlanner(), planner := ToolPlanner())
+        extracted, retrieved = [], []
+        for number, task in enumerate(market.tasks):
+            play(env, agent, number)
+            gold = names(gold_tools(task, market.catalog), granularity)
+            assert planner.tags is not None
+            extracted.append((names(planner.tags.mappings(), granularity), gold))
+            retrieved.append((names(retriever.top(task.instructions[level], 3), granularity), gold))
+        assert tag_score(extracted).f1 > tag_score(retrieved).f1 + 0.1
+
+
+def test_pairs_come_out_of_what_was_played() -> None:
+    env = chat(level="hybrid", split="test")
+    agent, made = LlmAgent(SimulatedPlanner(), planner := ToolPlanner()), 0
+    for number in env.numbers:
+        play(env, agent, number)
+        gold = gold_tools(env.task, env.world.catalog)
+        score(planner.roots, gold, "hybrid", env.world.catalog)
+        for pair in extract_pairs(planner.roots, gold, "hybrid", env.world.catalog, number, env.candidates):
+            assert pair.better.messages[0].role == pair.worse.messages[0].role == "assistant"
+            made += bool(pair.made)
+    assert made > 10
 
 
 def test_lists_of_names_are_read_as_they_were_written() -> None:
