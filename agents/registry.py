@@ -115,7 +115,8 @@ def make_agent(
 
     Args:
         name: one of `agent_names()`, or any strategy with accesses added by "+".
-        model: a language model, or its name: "simulated", or "openai:MODEL" for a server that speaks OpenAI's protocol.
+        model: a language model, or its name: "simulated", "openai:MODEL" for a server that speaks OpenAI's protocol,
+            "local:MODEL" for a folder or a hub name that transformers loads here.
         experience: past uses for BTP, or the file that holds them.
         search: limits of the search; None for the strategy's own.
         btp: settings of BTP.
@@ -142,7 +143,7 @@ def make_agent(
 
 
 def model_names() -> list[str]:
-    return ["simulated", "openai:MODEL"]
+    return ["simulated", "openai:MODEL", "local:MODEL"]
 
 
 def make_model(name: str) -> LanguageModel:
@@ -160,6 +161,10 @@ def make_model(name: str) -> LanguageModel:
         from .models.openai import OpenAI
 
         return OpenAI(rest)
+    if kind == "local" and rest:
+        from .models.local import Local
+
+        return Local(rest)
     raise UnknownName("model", name, model_names())
 
 

@@ -1,0 +1,165 @@
+"""A language model on this machine, through Hugging Face transformers.
+
+The model's own chat template presents the functions; calls are read from its text in the forms that open models write.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import gymnasium as gym
+
+from ...simulators.calls import Usage
+from ...simulators.errors import ConfigError, require
+from .base import ACT, ASSISTANT, Function, FunctionCall, Message, Reply
+from .openai import chat_messages
+
+_TAGGED = re.compile(r"<tool_call>\s*(.*?)\s*(?:</tool_call>|\Z)", re.DOTALL)
+_MARKED = re.compile(r"\[TOOL_CALLS\]\s*(.*)\Z", re.DOTALL)
+_FENCE = re.compile(r"\A\s*(?:```(?:json)?\s*)?(?:<\|python_tag\|>)?\s*([\[{].*[\]}])\s*(?:```)?\s*\Z", re.DOTALL)
+_THOUGHT = re.compile(r"<think>.*?(?:</think>|\Z)", re.DOTALL)
+
+
+class Local:
+    """Generates on CPU or GPU. Weights are read from safetensors only, and no code comes with them.
+
+    Args:
+        model: a folder or a name on the hub; or a loaded model, with `tokenizer`.
+        tokenizer: of a loaded model; must have a chat template.
+        adapter: folder of a LoRA adapter to put on top.
+        device: "cpu", "cuda" and so on; None takes a GPU where there is one.
+        max_tokens: longest reply.
+        temperature: of sampling; 0 takes the likeliest token.
+
+    Raises:
+        MissingExtra: transformers or torch is not installed.
+        ConfigError: the model cannot be loaded, or has no chat template.
+    """
+
+    def __init__(
+        self,
+        model: Any,
+        tokenizer: Any = None,
+        adapter: str | Path | None = None,
+        device: str | None = None,
+        max_tokens: int = 512,
+        temperature: float = 0.0,
+    ) -> None:
+        self._torch = torch = require("torch", "llm")
+        self.name = str(model) if tokenizer is None else str(getattr(model, "name_or_path", "") or "local")
+        if tokenizer is None:
+            model, tokenizer = _load(str(model))
+        if adapter is not None:
+            model = require("peft", "llm").PeftModel.from_pretrained(model, str(adapter))
+            self.name += f"+{Path(adapter).name}"
+        if not getattr(tokenizer, "chat_template", None):
+            raise ConfigError(f"model {self.name}", "has no chat template; choose an instruction-tuned model")
+        if tokenizer.pad_token_id is None:
+            tokenizer.pad_token = tokenizer.eos_token
+        self._device = device or ("cuda" if torch.cuda.is_available() else "cpu")
+        self._model, self._tokenizer = model.to(self._device).eval(), tokenizer
+        self.max_tokens, self.temperature = max_tokens, temperature
+        self._seed = self._said = 0
+
+    def reset(self, env: gym.Env[Any, Any], seed: int) -> None:
+        self._seed, self._said = seed & 0x7FFFFFFF, 0
+
+    def complete(self, messages: Sequence[Message], functions: Sequence[Function], purpose: str = ACT) -> Reply:
+        return self.complete_many([(messages, functions)])[0]
+
+    def complete_many(self, requests: Sequence[tuple[Sequence[Message], Sequence[Function]]]) -> list[Reply]:
+        """Replies to several requests in one batch. A context that is too long for the model brings an empty reply, unpaid."""
+        texts = [self._render(messages, functions) for messages, functions in requests]
+        lengths = [len(ids) for ids in self._tokenizer(texts, add_special_tokens=False)["input_ids"]]
+        longest = int(getattr(self._model.config, "max_position_embeddings", 0) or 1 << 30)
+        fits = [i for i, length in enumerate(lengths) if length + self.max_tokens <= longest]
+        replies = [Reply(Message(ASSISTANT, ""), Usage(0, 0))] * len(requests)
+        if fits:
+            for i, (text, count) in zip(fits, self._generate([texts[i] for i in fits]), strict=True):
+                content, calls = read_calls(text)
+                replies[i] = Reply(Message(ASSISTANT, content, calls), Usage(lengths[i], count))
+        return replies
+
+    def _render(self, messages: Sequence[Message], functions: Sequence[Function]) -> str:
+        written = chat_messages(messages)
+        for entry in written:
+            for call in entry.get("tool_calls", ()):
+                # templates write the arguments out as JSON themselves
+                read = FunctionCall("", call["function"]["arguments"]).read()
+                call["function"]["arguments"] = {} if read is None else read
+        tools = [function.document() for function in functions] or None
+        return str(self._tokenizer.apply_chat_template(written, tools=tools, tokenize=False, add_generation_prompt=True))
+
+    def _generate(self, texts: Sequence[str]) -> list[tuple[str, int]]:
+        """For each text its continuation and how many tokens that took."""
+        torch, tokenizer = self._torch, self._tokenizer
+        inputs = tokenizer(list(texts), add_special_tokens=False, padding=True, padding_side="left", return_tensors="pt").to(
+            self._device
+        )
+        sampling = {"do_sample": True, "temperature": self.temperature} if self.temperature > 0 else {"do_sample": False}
+        self._said += 1
+        # a generator of its own, put back afterwards: no chance leaks into or out of the model
+        with torch.random.fork_rng(), torch.inference_mode():
+            torch.manual_seed(self._seed + self._said)
+            output = self._model.generate(
+                input_ids=inputs["input_ids"],
+                attention_mask=inputs["attention_mask"],
+                max_new_tokens=self.max_tokens,
+                pad_token_id=tokenizer.pad_token_id,
+                **sampling,
+            )
+        found = []
+        for row in output[:, inputs["input_ids"].shape[1] :].tolist():
+            ended = row.index(tokenizer.eos_token_id) + 1 if tokenizer.eos_token_id in row else len(row)
+            found.append((str(tokenizer.decode(row[:ended], skip_special_tokens=True)), ended))
+        return found
+
+
+def _load(name: str) -> tuple[Any, Any]:
+    transformers = require("transformers", "llm")
+    try:
+        tokenizer = transformers.AutoTokenizer.from_pretrained(name, trust_remote_code=False)
+        model = transformers.AutoModelForCausalLM.from_pretrained(name, trust_remote_code=False, use_safetensors=True)
+    except (OSError, ValueError) as error:
+        raise ConfigError(f"model {name}", f"cannot be loaded: {str(error)[:300]}") from error
+    return model, tokenizer
+
+
+def read_calls(text: str) -> tuple[str, tuple[FunctionCall, ...]]:
+    """Text and calls of a reply, in the forms that open models write: tagged, marked, or bare JSON.
+
+    >>> read_calls('I look. <tool_call>{"name": "map", "arguments": {"city": "Lille"}}</tool_call>')
+    ('I look.', (FunctionCall(name='map', arguments={'city': 'Lille'}, id=''),))
+    """
+    text = _THOUGHT.sub("", text)
+    tagged = _TAGGED.findall(text)
+    if tagged:
+        return _TAGGED.sub("", text).strip(), tuple(call for document in tagged for call in _calls_in(document, True))
+    marked = _MARKED.search(text)
+    if marked:
+        return text[: marked.start()].strip(), tuple(_calls_in(marked.group(1), True))
+    bare = _FENCE.match(text)
+    calls = _calls_in(bare.group(1), False) if bare else []
+    return ("", tuple(calls)) if calls else (text.strip(), ())
+
+
+def _calls_in(text: str, surely: bool) -> list[FunctionCall]:
+    """The calls in a JSON text; where it surely is meant as one but cannot be read, a call without a name."""
+    try:
+        document = json.loads(text)
+    except (ValueError, RecursionError):
+        return [FunctionCall("", text[:2000])] if surely else []
+    found = []
+    for entry in document if isinstance(document, list) else [document]:
+        function = entry.get("function", entry) if isinstance(entry, dict) else None
+        function = function if isinstance(function, dict) else entry
+        if isinstance(function, dict) and isinstance(function.get("name"), str):
+            arguments = function.get("arguments", function.get("parameters", {}))
+            found.append(FunctionCall(function["name"], arguments))
+        elif surely:
+            found.append(FunctionCall("", "{}"))
+    return found
