@@ -12,6 +12,7 @@ import json
 import shutil
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import Any, Literal
 
@@ -32,7 +33,7 @@ from .verify import Checker, check_header
 FORMAT = "costgym.submission/1"
 MANIFEST, SUBMISSIONS = "manifest.json", "submissions"
 LARGEST_MANIFEST = 8 * 2**20
-MOST_PROBLEMS = 100
+MOST_PROBLEMS = 20
 """Problems of one file that are listed."""
 
 
@@ -40,7 +41,7 @@ class TrajectoryFile(BaseModel):
     """One entry of the leaderboard: an agent under a budget."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
-    path: str = Field(pattern=r"^trajectories/[A-Za-z0-9%+@_.,=-]+\.jsonl$", description="File with the entry's episodes.")
+    path: str = Field(pattern=r"^trajectories/[A-Za-z0-9%+@_.,=~-]+\.jsonl$", description="File with the entry's episodes.")
     agent: str = Field(min_length=1, max_length=200, description="The agent's name, as its episodes have it.")
     budget: dict[str, float] = Field(description="Limit of each limited resource: price, seconds, tokens, calls.")
     digest: str = Field(pattern="^[0-9a-f]{32}$", description="BLAKE2b hash of the file, 16 bytes in hex.")
@@ -119,47 +120,62 @@ def pack(
     """
     source = Path(run)
     plan = read_plan(source)
-    if not (source / "leaderboard.json").is_file():
-        raise ConfigError("--run", f"{source} has not ended; run the leaderboard again to finish it")
-    board = json.loads((source / "leaderboard.json").read_text(encoding="utf-8"))
     for agent in agents or ():
         if agent not in plan.agents:
             raise UnknownName("agent of the run", agent, plan.agents)
     chosen = [agent for agent in plan.agents if agents is None or agent in agents]
+    about = {"name": name, "contact": contact, "url": url, "description": description}
+    try:
+        manifest = Submission.model_validate({**_document(source, plan, chosen), **about})
+    except ValidationError as error:
+        raise ConfigError("submission", next(_texts(error))) from None
     with finished_folder(Path(out)) as draft:
         (draft / FOLDER).mkdir()
-        files = []
-        for agent in chosen:
-            for budget in plan.budgets:
-                file = source / FOLDER / file_name(agent, budget)
-                if not file.is_file():
-                    raise ConfigError("--run", f"{file} is missing; run the leaderboard again to play its episodes")
-                shutil.copyfile(file, draft / FOLDER / file.name)
-                files.append({"path": f"{FOLDER}/{file.name}", "agent": agent, "budget": budget, "digest": _digest(file)})
-        document = {
-            "format": FORMAT,
-            "version": plan.version,
-            "name": name,
-            "contact": contact,
-            "url": url,
-            "description": description,
-            "model": plan.model,
-            "suite": plan.suite,
-            "scenario": plan.scenario.model_dump(mode="json"),
-            "digest": plan.scenario.digest,
-            "split": plan.split,
-            "grading": plan.grading,
-            "seed": plan.seed,
-            "episodes": plan.episodes,
-            "files": files,
-            "rows": [row for row in board["rows"] if row["agent"] in chosen and "submission" not in row],
-        }
-        try:
-            Submission.model_validate(document)
-        except ValidationError as error:
-            raise ConfigError("submission", _first(error)) from None
-        write_atomically(draft / MANIFEST, json.dumps(document, indent=1, ensure_ascii=False) + "\n")
+        for file in manifest.files:
+            shutil.copyfile(source / file.path, draft / file.path)
+        write_atomically(draft / MANIFEST, json.dumps(manifest.model_dump(), indent=1, ensure_ascii=False) + "\n")
     return Path(out)
+
+
+def _document(run: Path, plan: Plan, agents: Sequence[str]) -> dict[str, Any]:
+    """A run's manifest, but for who submits it."""
+    if not (run / "leaderboard.json").is_file():
+        raise ConfigError("--run", f"{run} has not ended; run the leaderboard again to finish it")
+    board = json.loads((run / "leaderboard.json").read_text(encoding="utf-8"))
+    files = []
+    for agent in agents:
+        for budget in plan.budgets:
+            path = f"{FOLDER}/{file_name(agent, budget)}"
+            if not (run / path).is_file():
+                raise ConfigError("--run", f"{run / path} is missing; run the leaderboard again to play its episodes")
+            files.append({"path": path, "agent": agent, "budget": budget, "digest": _digest(run / path)})
+    return {
+        "format": FORMAT,
+        "version": plan.version,
+        "model": plan.model,
+        "suite": plan.suite,
+        "scenario": plan.scenario.model_dump(mode="json"),
+        "digest": plan.scenario.digest,
+        "split": plan.split,
+        "grading": plan.grading,
+        "seed": plan.seed,
+        "episodes": plan.episodes,
+        "files": files,
+        "rows": [row for row in board["rows"] if row["agent"] in agents and "submission" not in row],
+    }
+
+
+def validate_run(folder: str | Path, data: str | None = None) -> SubmissionVerdict:
+    """The same check for a leaderboard run as it lies there, its `episodes.jsonl` included.
+
+    Raises:
+        ConfigError: the folder holds no run, or one that has not ended.
+    """
+    place = Path(folder)
+    plan = read_plan(place)
+    about = {"name": "run", "contact": "run"}
+    manifest = Submission.model_validate({**_document(place, plan, plan.agents), **about})
+    return _validate(place, manifest, data, None, place / "episodes.jsonl")
 
 
 def validate(
@@ -179,17 +195,24 @@ def validate(
     manifest, problems = _read_manifest(place)
     if manifest is None:
         return SubmissionVerdict(place, None, 0, tuple(problems), ())
-    problems += _check_manifest(manifest)
+    return _validate(place, manifest, data, progress, None)
+
+
+def _validate(
+    place: Path, manifest: Submission, data: str | None, progress: Callable[[int, int], None] | None, episodes: Path | None
+) -> SubmissionVerdict:
+    problems = _check_manifest(manifest)
     if problems:
         return SubmissionVerdict(place, manifest, 0, tuple(problems), ())
+    claimed = None if episodes is None else iter_lines(episodes)
     good, rows, total = 0, [], manifest.episodes * len(manifest.files)
     for file in manifest.files:
         results: list[EpisodeResult] = []
         found = _check_file(place, manifest, file, data, results)
-        for problem in found:
-            problems.append(f"{file.path}: {problem}")
-            if len(problems) >= MOST_PROBLEMS:
-                break
+        problems += [f"{file.path}: {problem}" for problem in islice(found, MOST_PROBLEMS)]
+        if claimed is not None:
+            lines = list(islice(claimed, manifest.episodes))
+            problems += _check_results(lines, results)
         good += len(results)
         if progress is not None:
             progress(good, total)
@@ -198,6 +221,14 @@ def validate(
     if not problems:
         problems += _check_rows(manifest, rows)
     return SubmissionVerdict(place, manifest, good, tuple(problems), tuple(rows))
+
+
+def _check_results(lines: Sequence[str], results: Sequence[EpisodeResult]) -> Iterator[str]:
+    """Compare a run's results with those that replay derives."""
+    for line, result in zip(lines, results, strict=False):
+        if line != result.to_json():
+            yield f"episodes.jsonl, {result.agent} episode {result.episode}: replay says {result.to_json()[:200]}"
+            return
 
 
 def add(
@@ -273,10 +304,6 @@ def _read_manifest(folder: Path) -> tuple[Submission | None, list[str]]:
 def _texts(error: ValidationError) -> Iterator[str]:
     for each in error.errors()[:MOST_PROBLEMS]:
         yield f"{'.'.join(map(str, each['loc']))}: {each['msg']}"
-
-
-def _first(error: ValidationError) -> str:
-    return next(_texts(error))
 
 
 def _check_manifest(manifest: Submission) -> list[str]:

@@ -61,18 +61,19 @@ class Header:
         given = {} if env.spec is None else {k: v for k, v in env.spec.kwargs.items() if k not in NOT_OF_THE_WORLD}
         if "data" in given and source["source"].get("data") is not None:
             del given["data"]  # the scenario holds it
+        settings = {
+            **given,
+            "split": world.split,
+            "budget": world.budget.as_dict(),
+            "enforcement": world.enforcement,
+            "grading": world.grading,
+            "max_steps": world.max_steps,
+        }
         header = cls(
             env=env_id,
             scenario=source,
             digest=world.scenario.digest,
-            settings={
-                **given,
-                "split": world.split,
-                "budget": world.budget.as_dict(),
-                "enforcement": world.enforcement,
-                "grading": world.grading,
-                "max_steps": world.max_steps,
-            },
+            settings={name: settings[name] for name in sorted(settings)},
         )
         return replace(header, seal=seal_of(header))
 

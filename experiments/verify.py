@@ -49,10 +49,10 @@ class Verdict:
 
 
 def verify(path: str | Path, data: str | None = None, progress: Callable[[int], None] | None = None) -> Verdict:
-    """Replay every episode of a trajectory file and compare every figure.
+    """Replay every episode of a trajectory file, a leaderboard run or a submission, and compare every figure.
 
     Args:
-        path: a trajectory file, or a folder with a `trajectories.jsonl`.
+        path: a trajectory file, or the folder of a collection, of a run that has ended, or of a submission.
         data: folder of a ToolBench scenario, where it lies elsewhere now.
         progress: called with the number of episodes looked at.
 
@@ -60,6 +60,11 @@ def verify(path: str | Path, data: str | None = None, progress: Callable[[int], 
         DataError: there is no file, or its header cannot be read.
     """
     file = Path(path)
+    if (file / "run.json").is_file() or (file / "manifest.json").is_file():
+        from .submissions import validate, validate_run
+
+        whole = validate_run(file, data) if (file / "run.json").is_file() else validate(file, data)
+        return Verdict(file, whole.episodes, whole.problems)
     if file.is_dir():
         file = file / "trajectories.jsonl"
     if not file.is_file():

@@ -60,6 +60,18 @@ def test_an_honest_submission_is_verified(packed: Path, board: Path) -> None:
     assert sorted(json.dumps(row) for row in verdict.rows) == sorted(json.dumps(row) for row in expected)
 
 
+def test_a_run_is_verified_as_it_lies_there(board: Path, packed: Path, tmp_path: Path) -> None:
+    verdict = verify(board)
+    assert verdict.verified and verdict.episodes == 48
+    assert verify(packed).verified
+    mine = tmp_path / "board"
+    shutil.copytree(board, mine)
+    lines = (mine / "episodes.jsonl").read_text().splitlines()
+    forged = lines[20].replace('"tokens":', '"tokens":1')
+    (mine / "episodes.jsonl").write_text("\n".join([*lines[:20], forged, *lines[21:]]) + "\n")
+    assert verify(mine).problems[0].startswith("episodes.jsonl, react episode 4: replay says")
+
+
 def test_the_shipped_schema_is_the_models() -> None:
     path = Path(costgym.__file__).parent.parent / "experiments" / "schemas" / "submission.json"
     if not path.is_file():  # an installed package, not a checkout
