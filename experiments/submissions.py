@@ -14,9 +14,9 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import ValidationError
 
 from .. import __version__
 from ..simulators.errors import ConfigError, CostGymError, DataError, UnknownName
@@ -24,49 +24,17 @@ from ..simulators.ledger import Budget
 from ..simulators.scenario import parse_scenario
 from .files import finished_folder, iter_lines, sole_writer, write_atomically
 from .leaderboard import STEP_LIMIT, Plan, publish, read_plan
+from .manifest import FORMAT, MANIFEST, MOST_PROBLEMS, Submission, TrajectoryFile, read_manifest, schema, texts_of
 from .metrics import EpisodeResult, summarise
 from .records import FOLDER, file_name
 from .rollouts import Player, best_decision, result_of, world_of
 from .trajectories import Header, parse_header, parse_trajectory
 from .verify import Checker, check_header
 
-FORMAT = "costgym.submission/1"
-MANIFEST, SUBMISSIONS = "manifest.json", "submissions"
-LARGEST_MANIFEST = 8 * 2**20
-MOST_PROBLEMS = 20
-"""Problems of one file that are listed."""
+__all__ = ["Submission", "SubmissionVerdict", "add", "pack", "schema", "validate", "validate_run"]
 
-
-class TrajectoryFile(BaseModel):
-    """One entry of the leaderboard: an agent under a budget."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
-    path: str = Field(pattern=r"^trajectories/[A-Za-z0-9%+@_.,=~-]+\.jsonl$", description="File with the entry's episodes.")
-    agent: str = Field(min_length=1, max_length=200, description="The agent's name, as its episodes have it.")
-    budget: dict[str, float] = Field(description="Limit of each limited resource: price, seconds, tokens, calls.")
-    digest: str = Field(pattern="^[0-9a-f]{32}$", description="BLAKE2b hash of the file, 16 bytes in hex.")
-
-
-class Submission(BaseModel):
-    """The manifest of a submission."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
-    format: Literal["costgym.submission/1"] = Field(description="Version of this format.")
-    version: str = Field(description="Version of costgym that played the episodes and replays them.")
-    name: str = Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9 ._+-]{0,79}$", description="Who submits: a team, a method.")
-    contact: str = Field(min_length=1, max_length=200, description="Where questions go.")
-    url: str = Field(default="", max_length=500, pattern="^(https://.*)?$", description="Where more is to be read.")
-    description: str = Field(default="", max_length=4000, description="What the agents are, in a few sentences.")
-    model: str = Field(max_length=200, description="The language model behind the agents that need one.")
-    suite: str = Field(max_length=200, description="The leaderboard's suite.")
-    scenario: dict[str, Any] = Field(description="The world, whole.")
-    digest: str = Field(description="The scenario's digest.")
-    split: Literal["train", "test"] = Field(description="The tasks that were played.")
-    grading: Literal["strict", "judge"] = Field(description="The grading that ranks.")
-    seed: int = Field(ge=0, description="Seed of the run.")
-    episodes: int = Field(ge=1, description="Episodes of every entry.")
-    files: list[TrajectoryFile] = Field(min_length=1, max_length=10_000, description="The entries.")
-    rows: list[dict[str, Any]] = Field(description="The leaderboard rows that the submitter claims, one an entry.")
+SUBMISSIONS = "submissions"
+"""Where a run keeps those that were added to it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,11 +58,6 @@ class SubmissionVerdict:
     @property
     def verified(self) -> bool:
         return not self.problems and self.episodes > 0
-
-
-def schema() -> dict[str, Any]:
-    """The manifest's JSON schema; `experiments/schemas/submission.json` holds the same."""
-    return Submission.model_json_schema()
 
 
 def pack(
@@ -128,7 +91,7 @@ def pack(
     try:
         manifest = Submission.model_validate({**_document(source, plan, chosen), **about})
     except ValidationError as error:
-        raise ConfigError("submission", next(_texts(error))) from None
+        raise ConfigError("submission", next(texts_of(error))) from None
     with finished_folder(Path(out)) as draft:
         (draft / FOLDER).mkdir()
         for file in manifest.files:
@@ -192,7 +155,7 @@ def validate(
         DataError: there is no manifest.
     """
     place = Path(folder)
-    manifest, problems = _read_manifest(place)
+    manifest, problems = read_manifest(place)
     if manifest is None:
         return SubmissionVerdict(place, None, 0, tuple(problems), ())
     return _validate(place, manifest, data, progress, None)
@@ -258,7 +221,7 @@ def add(
     """
     board, source = Path(leaderboard), Path(submission)
     plan = read_plan(board)
-    manifest, problems = _read_manifest(source)
+    manifest, problems = read_manifest(source)
     if manifest is None:
         raise DataError(source / MANIFEST, problems[0])
     if not (board / "leaderboard.json").is_file():
@@ -284,26 +247,6 @@ def add(
             write_atomically(draft / "rows.json", json.dumps(rows, indent=1, ensure_ascii=False) + "\n")
         publish(board, json.loads((board / "leaderboard.json").read_text(encoding="utf-8")))
     return rows
-
-
-def _read_manifest(folder: Path) -> tuple[Submission | None, list[str]]:
-    path = folder / MANIFEST
-    if not path.is_file():
-        raise DataError(path, "there is no such file; expected the folder that `costgym submit pack` wrote")
-    if path.stat().st_size > LARGEST_MANIFEST:
-        return None, [f"{MANIFEST}: is larger than {LARGEST_MANIFEST} bytes"]
-    try:
-        document = json.loads(path.read_text(encoding="utf-8"))
-        return Submission.model_validate(document), []
-    except ValidationError as error:
-        return None, [f"{MANIFEST}, {text}" for text in _texts(error)]
-    except (ValueError, RecursionError) as error:
-        return None, [f"{MANIFEST}: is no JSON ({error})"]
-
-
-def _texts(error: ValidationError) -> Iterator[str]:
-    for each in error.errors()[:MOST_PROBLEMS]:
-        yield f"{'.'.join(map(str, each['loc']))}: {each['msg']}"
 
 
 def _check_manifest(manifest: Submission) -> list[str]:
