@@ -32,7 +32,7 @@ COMBINATIONS: tuple[tuple[str, ...], ...] = (*((*c, GREY) for c in _COLOURED), (
 NAMES = tuple(" ".join(c) for c in COMBINATIONS)
 
 FACTOR = 2  # low resolution keeps every second pixel in each direction
-NOISE_SIGMA = 30.0  # of 255
+NOISE_SIGMA = 55.0  # of 255
 REPAIRS = {
     LOW_RESOLUTION: "image_super_resolution",
     NOISE: "image_denoising",

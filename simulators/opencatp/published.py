@@ -15,7 +15,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from ..errors import ConfigError, DataError, require
+from ..errors import ConfigError, DataError, UnknownName, require
 from .backend import ALL_TOOLS, RESTORERS, Images, check_inputs
 
 # Source: OpenCATP, the model registry of its configuration.
@@ -107,6 +107,18 @@ class PublishedBackend:
         if tool in RESTORERS:
             return np.concatenate(parts) if parts else cast(Images, inputs).copy()
         return [text for part in parts for text in part]
+
+    def load(self, tool: str) -> Loaded:
+        """Brings a tool's model into memory, on the device.
+
+        Raises:
+            UnknownName: no such tool.
+            DataError: its weights are not at hand.
+            ConfigError: it alone takes more than `memory_limit_mb`.
+        """
+        if tool not in ALL_TOOLS:
+            raise UnknownName("tool", tool, ALL_TOOLS)
+        return self._get(tool)
 
     def _autocast(self) -> AbstractContextManager[Any]:
         import torch

@@ -95,6 +95,13 @@ def degraded(clean: Images, d: int, seed: int) -> Images:
 
 def _outcomes(backend: Backend, clean: Images, features: similarity.Features, d: int, seed: int) -> dict[str, NDArray[Any]]:
     """One degradation: image scores (samples, 65), reader texts (3, samples, 65) and the texts."""
+    states = _restored(backend, clean, d, seed)
+    image = np.stack([(similarity.image_features(states[c]) * features).sum(1) for c in CHAINS], 1)
+    return {"image": np.rint(np.clip(image, -1, 1) * SCALE).astype(np.int16), **_read(backend, states)}
+
+
+def _restored(backend: Backend, clean: Images, d: int, seed: int) -> dict[tuple[str, ...], Images]:
+    """The scenes under one degradation after every chain; a chain is the one before it and one tool more."""
     n = len(clean)
     states: dict[tuple[str, ...], Images] = {(): degraded(clean, d, seed)}
     for length in range(1, 5):
@@ -103,14 +110,17 @@ def _outcomes(backend: Backend, clean: Images, features: similarity.Features, d:
             after = run_images(backend, tool, np.concatenate([states[c] for c in before]))
             for i, chain in enumerate(before):
                 states[(*chain, tool)] = after[i * n : (i + 1) * n]
-    image = np.stack([(similarity.image_features(states[c]) * features).sum(1) for c in CHAINS], 1)
+    return states
+
+
+def _read(backend: Backend, states: dict[tuple[str, ...], Images]) -> dict[str, NDArray[Any]]:
     numbers: dict[str, int] = {}
-    reader = np.empty((len(READERS), n, len(CHAINS)), np.uint32)
+    reader = np.empty((len(READERS), len(states[()]), len(CHAINS)), np.uint32)
     for k, tool in enumerate(READERS):
         for i, chain in enumerate(CHAINS):
             read = run_texts(backend, tool, states[chain])
             reader[k, :, i] = [numbers.setdefault(text, len(numbers)) for text in read]
-    return {"image": np.rint(np.clip(image, -1, 1) * SCALE).astype(np.int16), "reader": reader, "texts": _lines(list(numbers))}
+    return {"reader": reader, "texts": _lines(list(numbers))}
 
 
 def _merge(backend: Backend, parts: list[dict[str, NDArray[Any]]], world: list[scenes.Scene]) -> dict[str, NDArray[Any]]:

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from ..errors import require
 from . import degrade, scenes, wording
 from .backend import ALL_TOOLS, READERS, RESTORERS, run_chain
-from .tiny import TinyBackend, make_network, pad, save_weights
+from .tiny import TinyBackend, load_network, make_network, pad, save_weights
 from .vocabulary import END, PAD, START, vocabulary
 
 if TYPE_CHECKING:
@@ -141,9 +141,8 @@ def _trained(tool: str, seed: int, steps: int, world: _World | None, built: Tiny
     elif tool in READERS:
         assert world is not None
         if tool != READERS[0]:
-            # what one reader has learnt to see helps the next
-            before = built.network(READERS[READERS.index(tool) - 1])
-            network.trunk.load_state_dict(before.trunk.state_dict())
+            # what the classifier has learnt to see helps the other two
+            network.trunk.load_state_dict(load_network(READERS[0], built.weights).trunk.state_dict())
         restored, reader = world.restored(built), {"image_classification": _label_loss, "object_detection": _centre_loss}
         compute = reader.get(tool, _caption_loss)
         loss = lambda net: compute(net, *_reader_batch(world, restored, rng))  # noqa: E731
@@ -194,10 +193,11 @@ def _restoration_batch(
 ) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
     """A batch with faults, and the same with the tool's own fault undone and all others left as they are."""
     own = _OWN[tool]
-    others = [k for k in degrade.KINDS if k != own]
+    # low resolution looks like blur: seen often, it would make deblurring hedge
+    chance = {k: 0.2 if (own, k) == (degrade.BLUR, degrade.LOW_RESOLUTION) else 0.45 for k in degrade.KINDS if k != own}
     faulty, wanted = [], []
     for _ in range(3):
-        kinds = {k for k in others if rng.random() < 0.45} if rng.random() < 0.65 else set()
+        kinds = {k for k, p in chance.items() if rng.random() < p} if rng.random() < 0.65 else set()
         if rng.random() < 0.85:
             kinds.add(own)
         batch = images[rng.integers(len(images), size=_IMAGE_BATCH // 3)]
@@ -234,7 +234,8 @@ def _restoration_loss(
 
     faulty, wanted = _restoration_batch(tool, world.images, rng, built, helpers)
     x, y = _tensor(faulty), _tensor(wanted)
-    with _fast():
+    # deblurring divides by small numbers; bfloat16 has too few digits for it
+    with nullcontext() if _OWN[tool] == degrade.BLUR else _fast():
         restored = network(x)
     error = restored.float() - y
     if _OWN[tool] == degrade.GREY:
