@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import typer
 
-from .commands import datasets, listing, playing
+from .commands import datasets, listing, playing, training, vision
 from .simulators.errors import CostGymError
 
 app = typer.Typer(
@@ -20,12 +20,20 @@ for verb in (
     playing.show,
     datasets.collect,
     datasets.verify,
+    datasets.export,
+    datasets.datasets,
+    training.train,
+    training.reproduce,
+    vision.profile,
+    vision.build_tools,
+    vision.build_table,
     listing.envs,
     listing.agents,
     listing.scenarios,
     listing.bench,
 ):
     app.command()(verb)
+app.add_typer(datasets.submit, name="submit")
 
 
 def main() -> None:

@@ -1,4 +1,4 @@
-"""Recorded trajectories: collecting and verifying them."""
+"""Recorded trajectories: collecting, exporting, listing, verifying and submitting them."""
 
 from __future__ import annotations
 
@@ -11,12 +11,15 @@ from .common import (
     BudgetText,
     Data,
     Grading,
+    JsonFile,
     Progress,
     Quiet,
     ScenarioName,
     Seed,
     Split,
     make_player,
+    names_in,
+    print_list,
 )
 
 
@@ -44,6 +47,13 @@ def collect(
         path = record_episodes(world, player, episodes, out, seed, progress.update)
     if not quiet:
         typer.echo(str(path))
+    if format != "jsonl":
+        from ..experiments.export import export as write
+
+        name = f"costgym/{agent.replace('+', '-')}-v0" if format == "minari" else out / format
+        written = write(path, format, name)
+        if not quiet:
+            typer.echo(str(written))
 
 
 def verify(
@@ -62,4 +72,81 @@ def verify(
     if not quiet:
         typer.echo(f"{verdict.path}: {verdict.episodes} episodes verified, {len(verdict.problems)} problems")
     if not verdict.verified:
+        raise typer.Exit(1)
+
+
+def export(
+    path: Annotated[Path, typer.Argument(help="A trajectory file, or the folder of a collection.")],
+    format: Annotated[str, typer.Option("--format", help="minari, parquet, hf, messages or experience.")],
+    out: Annotated[str, typer.Option("--out", metavar="NAME", help="File or folder; for minari the dataset's id.")],
+    kind: Annotated[str | None, typer.Option("--kind", help="messages: sft or dpo.")] = None,
+    storage: Annotated[str | None, typer.Option("--storage", help="minari: hdf5, arrow or parquet.")] = None,
+    data: Data = None,
+    quiet: Quiet = False,
+) -> None:
+    """Write recorded trajectories in another format."""
+    from ..experiments.export import export as write
+
+    options = {"kind": kind, "storage": storage, "data": None if data is None else str(data)}
+    written = write(path, format, out, **{name: value for name, value in options.items() if value is not None})
+    if not quiet:
+        typer.echo(str(written))
+
+
+def datasets(
+    folder: Annotated[Path, typer.Argument(help="Folder to look through.")] = Path(),
+    check: Annotated[bool, typer.Option("--check", help="Replay every episode and compare.")] = False,
+    data: Data = None,
+    json_file: JsonFile = None,
+) -> None:
+    """The datasets in a folder, and whether they hold."""
+    from dataclasses import asdict
+
+    from ..experiments.folders import check_dataset, list_datasets
+
+    rows = []
+    for found in list_datasets(folder):
+        row = {name: str(value) for name, value in asdict(found).items()}
+        if check:
+            problems = check_dataset(found.path, None if data is None else str(data))
+            row["holds"] = "yes" if not problems else problems[0]
+        rows.append(row)
+    if rows:
+        print_list(rows, json_file)
+    else:
+        typer.echo(f"no datasets in {folder}")
+    if check and any(row["holds"] != "yes" for row in rows):
+        raise typer.Exit(1)
+
+
+submit = typer.Typer(help="Leaderboard submissions: a folder that anyone can verify by replay.", no_args_is_help=True)
+
+
+@submit.command()
+def pack(
+    run: Annotated[Path, typer.Argument(help="Folder of a leaderboard run that has ended.")],
+    out: Annotated[Path, typer.Option("--out", metavar="DIR", help="Folder of the submission.")],
+    name: Annotated[str, typer.Option("--name", help="What the submission is called.")],
+    contact: Annotated[str, typer.Option("--contact", help="Who to ask.")],
+    agents: Annotated[str | None, typer.Option("--agents", metavar="A,B,...", help="Only these.")] = None,
+) -> None:
+    """Make a submission of a run."""
+    from ..experiments.submissions import pack as make
+
+    typer.echo(str(make(run, out, name, contact, agents=names_in(agents))))
+
+
+@submit.command()
+def validate(
+    folder: Annotated[Path, typer.Argument(help="The submission.")],
+    data: Data = None,
+) -> None:
+    """Check a submission: its schema, its files, every episode by replay, the rows it claims."""
+    from ..experiments.submissions import validate as check
+
+    verdict = check(folder, None if data is None else str(data))
+    for problem in verdict.problems[:20]:
+        typer.echo(problem, err=True)
+    typer.echo(f"{folder}: {verdict.episodes} episodes verified, {len(verdict.problems)} problems")
+    if verdict.problems:
         raise typer.Exit(1)

@@ -42,11 +42,21 @@ def leaderboard(
     jobs: Annotated[
         int | None, typer.Option("--jobs", help="Processes; all processors by default. Results do not depend on it.")
     ] = None,
+    add: Annotated[
+        Path | None, typer.Option("--add", metavar="DIR", help="Add a submission to the run in --out, if replay agrees.")
+    ] = None,
     json_file: JsonFile = None,
     quiet: Quiet = False,
 ) -> None:
     """Rank agents under budgets: a table, leaderboard.json and a page."""
     from ..experiments.files import write_atomically
+
+    if add is not None:
+        from ..experiments.submissions import add as add_submission
+
+        rows = add_submission(out, add, None if data is None else str(data))
+        typer.echo(f"{len(rows)} rows added, verified by replay")
+        return
     from ..experiments.leaderboard import default_jobs, make_plan, run
     from ..experiments.table import print_table
 

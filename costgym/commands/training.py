@@ -1,0 +1,110 @@
+"""Training policies inside the world, and the papers' tables beside ours."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from ..simulators.errors import ConfigError, UnknownName
+from .common import BudgetText, Data, JsonFile, Progress, Quiet, ScenarioName, Seed, console
+
+TRAINERS = ("ppo", "dqn", "catp", "ift", "rltf", "grpo")
+
+
+def train(
+    what: Annotated[str, typer.Argument(help=", ".join(TRAINERS))],
+    out: Annotated[Path, typer.Option("--out", metavar="DIR", help="Folder of the run; the same folder continues it.")],
+    scenario: ScenarioName = None,
+    steps: Annotated[int | None, typer.Option("--steps", help="Decisions (ppo, dqn) or optimiser steps (the others).")] = None,
+    minutes: Annotated[float | None, typer.Option("--minutes", help="ppo, dqn: train so long instead.")] = None,
+    budget: BudgetText = None,
+    cost_limit: Annotated[
+        float | None, typer.Option("--cost-limit", help="ppo: hold the mean price under it (Lagrangian).")
+    ] = None,
+    tasks: Annotated[str, typer.Option("--tasks", help="catp, ift, rltf: sequential, nonsequential or all.")] = "all",
+    context: Annotated[bool, typer.Option(help="catp: context augmentation.")] = True,
+    feedback: Annotated[bool, typer.Option(help="catp: intermediate feedback.")] = True,
+    mask: Annotated[bool, typer.Option(help="catp: masked decoding.")] = True,
+    model: Annotated[str | None, typer.Option("--model", help="A published model by id or folder; else a small one.")] = None,
+    seed: Seed = 0,
+    quiet: Quiet = False,
+) -> None:
+    """Train a policy; it plays as `sb3:DIR` or `catp:DIR`."""
+    if what not in TRAINERS:
+        raise UnknownName("trainer", what, TRAINERS)
+    from ..simulators.ledger import Budget
+
+    limits = None
+    if budget is not None:
+        parsed = Budget.parse(budget)
+        if len(parsed) > 1:
+            raise ConfigError("--budget", f"expected one limit per resource, got {budget!r}")
+        limits = parsed[0].as_dict()
+    with _watch(what, quiet) as progress:
+        if what in ("ppo", "dqn"):
+            from ..experiments.rl import train_dqn, train_ppo
+
+            world = scenario or "marketplace"
+            if what == "ppo":
+                train_ppo(
+                    out,
+                    world,
+                    seed,
+                    steps=steps,
+                    minutes=minutes,
+                    budget=limits,
+                    lagrangian=cost_limit,
+                    progress=progress.update,
+                )
+            else:
+                train_dqn(out, world, seed, steps=steps, minutes=minutes, budget=limits, progress=progress.update)
+        elif what == "grpo":
+            from ..experiments.grpo import GrpoWorld, train_grpo
+
+            world_of_it = GrpoWorld(scenario=scenario or "marketplace-reliable", budget=limits)
+            train_grpo(out, world_of_it, seed, steps=steps or 20, model=model, progress=progress.update)
+        else:
+            from ..agents.catp.training import train_catp, train_ift, train_rltf
+
+            if what == "catp":
+                train_catp(
+                    out, tasks, steps or 3000, seed, context=context, intermediate_feedback=feedback, mask=mask,
+                    progress=progress.update, **({} if model is None else {"model": model}),
+                )  # fmt: skip
+            else:
+                (train_ift if what == "ift" else train_rltf)(out, tasks, steps or 1500, seed, progress=progress.update)
+    if not quiet:
+        typer.echo(str(out))
+
+
+def _watch(what: str, quiet: bool) -> Progress:
+    return Progress(f"training {what}", quiet)
+
+
+def reproduce(
+    name: Annotated[str, typer.Argument(help="btp, ecoact, deer or toolplanner.")],
+    episodes: Annotated[int | None, typer.Option("--episodes", help="Per agent; the paper's setting by default.")] = None,
+    data: Data = None,
+    out: Annotated[
+        Path | None, typer.Option("--out", metavar="DIR", help="Keeps the runs; the same folder continues them.")
+    ] = None,
+    jobs: Annotated[int | None, typer.Option("--jobs", help="Processes; all processors by default.")] = None,
+    seed: Seed = 0,
+    json_file: JsonFile = None,
+    quiet: Quiet = False,
+) -> None:
+    """A paper's table beside ours, under the simulated model."""
+    from ..experiments.files import write_atomically
+    from ..experiments.leaderboard import default_jobs
+    from ..experiments.reproduce import print_reproduction
+    from ..experiments.reproduce import reproduce as rerun
+
+    with Progress(f"reproducing {name}", quiet) as progress:
+        found = rerun(name, seed, episodes, jobs or default_jobs(), None if data is None else str(data), out, progress.update)
+    if json_file is not None:
+        write_atomically(json_file, json.dumps(found, indent=1, ensure_ascii=False) + "\n")
+    if not quiet:
+        print_reproduction(name, found, console())
