@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 from costgym.simulators.opencatp.degrade import COMBINATIONS, REPAIRS
+from costgym.simulators.opencatp.tools import OUTPUT_OF_READER
 
 _ORDER = ("image_denoising", "image_super_resolution", "image_deblurring", "image_colorization")
 _WEIGHT = {
@@ -26,7 +28,10 @@ class ShapedScores:
         return self._score(degradation, sample, chain, "image")
 
     def text_score(self, degradation: int, sample: int, chain: Sequence[str], route: Sequence[str], wanted: str) -> float:
-        score = self._score(degradation, sample, chain, wanted.removesuffix("_de").rstrip("s"))
+        kind = wanted.removesuffix("_de").rstrip("s")
+        if OUTPUT_OF_READER[route[0]] != kind:
+            return 0.05
+        score = self._score(degradation, sample, chain, kind)
         return score - 0.3 if ("machine_translation" in route) != wanted.endswith("_de") else score
 
     def _score(self, degradation: int, sample: int, chain: Sequence[str], kind: str) -> float:
@@ -38,4 +43,4 @@ class ShapedScores:
             elif tool in chain and tool not in needed:
                 score -= 0.03
         places = [_ORDER.index(tool) for tool in chain]
-        return score - 0.02 * sum(a > b for a, b in zip(places, places[1:], strict=False))
+        return score - 0.02 * sum(a > b for a, b in pairwise(places))

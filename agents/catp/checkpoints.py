@@ -1,7 +1,7 @@
 """Checkpoints of a run: a folder each, complete or not there at all.
 
-`RUN/checkpoints/step-00000500/` holds `policy.safetensors` (the trained weights), `optimizer.safetensors` and `state.json`. A folder
-is written under another name and renamed when it is whole, so a killed run leaves no half of one. The last two are kept.
+`RUN/checkpoints/step-00000500/` holds `policy.safetensors` (the trained weights), `optimizer.safetensors` and `state.json`. A
+folder is written under another name and renamed when it is whole, so a killed run leaves no half of one. The last two are kept.
 """
 
 from __future__ import annotations
@@ -52,8 +52,9 @@ def save(run: Path, step: int, weights: dict[str, Any], optimizer: Any, state: d
     part.mkdir(parents=True)
     safetensors.save_file({name: weight.detach().contiguous() for name, weight in weights.items()}, part / POLICY)
     moments = {}
-    for (name, _), each in zip(weights.items(), optimizer.state_dict()["state"].values(), strict=False):
-        for key, value in each.items():
+    kept = optimizer.state_dict()["state"]
+    for number, name in enumerate(weights):
+        for key, value in kept.get(number, {}).items():
             moments[f"{key}/{name}"] = value.detach().contiguous()
     safetensors.save_file(moments, part / OPTIMIZER)
     (part / STATE).write_text(json.dumps({"step": step, **state}) + "\n", encoding="utf-8")

@@ -39,6 +39,7 @@ class ExecutedPlan:
         choices: the choices that write it, EOP the last.
         score: task score, the mean over the samples it was executed on.
         prices: price of one run of each tool, USD, by its number in `TOOLS`.
+        sample: the one sample it was executed on; -1: the mean over all train samples.
     """
 
     task: OpenCATPTask
@@ -46,6 +47,7 @@ class ExecutedPlan:
     choices: tuple[int, ...]
     score: float
     prices: tuple[float, ...]
+    sample: int = -1
 
     def record(self, alpha: float, feedback: bool, baseline: float) -> Record:
         """The plan as an episode, with its returns less a baseline."""
@@ -88,7 +90,11 @@ def random_walk(task: OpenCATPTask, chance: np.random.Generator) -> tuple[int, .
     state, relevant = TplState(kind_of(task)), relevant_choices(task)
     choices: list[int] = []
     while not state.done:
-        bits = state.legal & relevant or state.legal
+        bits = state.legal & relevant
+        if not bits:  # only tools that the task cannot use could still finish this plan: begin another
+            state.reset()
+            choices.clear()
+            continue
         options = [choice for choice in range(len(ACTION_TOKENS)) if bits >> choice & 1]
         # Ending when it is possible is as likely as going on, so that short plans are not rare.
         ends = END in options and bool(chance.integers(2))
@@ -164,12 +170,12 @@ def labels(tasks: Sequence[OpenCATPTask], evaluator: Evaluator) -> list[Executed
 def records_of(plans: Sequence[ExecutedPlan], settings: CatpSettings) -> tuple[list[Record], float]:
     """Executed plans as episodes, and the return to ask a trained policy for."""
     alpha, feedback = settings.alpha, settings.intermediate_feedback
-    best: dict[tuple[int, int], float] = {}
-    for plan in plans:
-        key = plan.task.task_id, plan.level
+    best: dict[tuple[int, int, int], float] = {}
+    keys = [(plan.task.task_id, plan.level, plan.sample) for plan in plans]
+    for key, plan in zip(keys, plans, strict=True):
         best[key] = max(best.get(key, -np.inf), plan.quality(alpha))
     records = [
-        plan.record(alpha, feedback, best[plan.task.task_id, plan.level] if settings.centred else 0.0) for plan in plans
+        plan.record(alpha, feedback, best[key] if settings.centred else 0.0) for key, plan in zip(keys, plans, strict=True)
     ]
     return records, 0.0 if settings.centred else max(best.values())
 

@@ -93,7 +93,11 @@ class FeedbackLearner(OfflineLearner):
         asked = [pair for pair in situations for _ in range(settings.group)]
         levels = [sample_level(task, sample) for task, sample in asked]
         written = write_plans(
-            self.policy, [(task, level) for (task, _), level in zip(asked, levels, strict=True)], price_table(evaluator), 0.0, chance
+            self.policy,
+            [(task, level) for (task, _), level in zip(asked, levels, strict=True)],
+            price_table(evaluator),
+            0.0,
+            chance,
         )
         rewards = np.array(
             [

@@ -43,8 +43,8 @@ MAX_WORDS = 10
 
 TOOL_CHOICES = (END, *range(FIRST_TOOL, INPUT))
 DEPENDENCY_CHOICES = (END_DEPENDENCIES, *range(INPUT, N_ACTIONS))
-TOOL_BITS = sum(1 << choice for choice in TOOL_CHOICES)
-DEPENDENCY_BITS = sum(1 << choice for choice in DEPENDENCY_CHOICES)
+TOOL_BITS: int = sum(1 << choice for choice in TOOL_CHOICES)
+DEPENDENCY_BITS: int = sum(1 << choice for choice in DEPENDENCY_CHOICES)
 _BIT = np.array([1 << choice for choice in range(N_ACTIONS)], dtype=np.int64)
 
 
@@ -123,7 +123,12 @@ def extend(record: Record, choice: int, state: TplState, wanted_return: float) -
 
 
 def rewards_of(
-    choices: Sequence[int], prices: Sequence[float], score: float, alpha: float, feedback: bool, max_price: float = MAX_PRICE_USD
+    choices: Sequence[int],
+    prices: Sequence[float],
+    score: float,
+    alpha: float,
+    feedback: bool,
+    max_price: float = MAX_PRICE_USD,
 ) -> list[float]:
     """Reward of each choice of a finished plan.
 

@@ -1,7 +1,7 @@
 """Training runs: `train_catp`, and the baselines `train_ift` and `train_rltf` with the same policy and planning language.
 
-A run is a folder: `config.json` (what it is), `checkpoints/` (`checkpoints`), `curve.jsonl` (the loss of every step, and now and then
-the Quality of Plan on the train tasks) and, at the end, `metrics.json`. Every draw is a function of the seed and of the step's
+A run is a folder: `config.json` (what it is), `checkpoints/`, `curve.jsonl` (the loss of every step, and now and then the
+Quality of Plan on the train tasks) and, at the end, `metrics.json`. Every draw is a function of the seed and of the step's
 number, so a run that was stopped and resumed ends in the same bytes as one that was not.
 """
 
@@ -126,8 +126,8 @@ def train_ift(out: str | Path, tasks: str = "all", steps: int = 1500, seed: int 
 def train_rltf(out: str | Path, tasks: str = "all", steps: int = 1500, seed: int = 0, **options: Any) -> TrainingResult:
     """Trains reinforcement learning from task feedback: a policy gradient on the quality of finished plans.
 
-    It begins with `warm_steps` of supervised learning as IFT. Then several plans are drawn for each situation and executed on one
-    train sample; each is pushed up or down by how far its Quality of Plan lies from their mean. Options as for
+    It begins with `warm_steps` of supervised learning as IFT. Then several plans are drawn for each situation and executed on
+    one train sample; each is pushed up or down by how far its Quality of Plan lies from their mean. Options as for
     :func:`train_catp`.
 
     Source: CATP-LLM, section 5 (the baseline RLTF); Ge et al. 2023 (OpenAGI).
@@ -136,7 +136,9 @@ def train_rltf(out: str | Path, tasks: str = "all", steps: int = 1500, seed: int
 
 
 def _baseline(method: str, out: Path, tasks: str, steps: int, seed: int, options: dict[str, Any]) -> TrainingResult:
-    known = {name: options.pop(name) for name in ("evaluator", "resume", "device", "watching", "progress", "log") if name in options}
+    known = {
+        name: options.pop(name) for name in ("evaluator", "resume", "device", "watching", "progress", "log") if name in options
+    }
     evaluator = known.get("evaluator")
     settings = _settings(method, tasks, steps, seed, evaluator, options, {"context": False, "window": MAX_STEPS})
     watching = _watching(known.get("watching"), known.get("progress"), known.get("log"))
@@ -203,6 +205,7 @@ def _run(
     board = require("torch.utils.tensorboard", "train").SummaryWriter(str(out)) if watching.tensorboard else None
 
     recent: list[float] = []
+    metrics: dict[str, float] = {}
     step = start
     with (out / CURVE).open("a", encoding="utf-8") as curve:
         while step < settings.steps:
@@ -222,7 +225,8 @@ def _run(
             stopped = watching.stop is not None and watching.stop(step)
             last = step == settings.steps or stopped
             if last or (watching.check_every and step % watching.check_every == 0):
-                line |= learn.check()
+                metrics = learn.check()
+                line |= metrics
                 say(f"step {step}: " + ", ".join(f"{name} {number:.4f}" for name, number in line.items() if name != "step"))
             curve.write(json.dumps(line) + "\n")
             if board is not None:
@@ -239,7 +243,7 @@ def _run(
                 break
     if board is not None:
         board.close()
-    metrics = learn.check()
+    metrics = metrics or learn.check()
     mean = sum(recent) / len(recent) if recent else float("nan")
     report = {"steps": step, "loss": mean if recent else None, **metrics, "settings": asdict(settings)}
     (out / METRICS).write_text(json.dumps(report, indent=1) + "\n", encoding="utf-8")

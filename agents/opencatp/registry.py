@@ -25,6 +25,8 @@ _PROMPTS = {
     "hugginggpt": "the same after finding the steps",
     "hydra": "the same, choosing among several plans by what they cost",
 }
+_TRAINED = ("catp", "ift", "rltf")
+"""Planners trained by `costgym train`, named with the folder of their run: ``catp:runs/x``."""
 
 
 def planner_names() -> list[str]:
@@ -41,14 +43,19 @@ def make_planner(name: str, model: str | LanguageModel = "simulated") -> Planner
     """A planner by name.
 
     Args:
-        name: one of `planner_names()`.
+        name: one of `planner_names()`, or the kind and the folder of a training run: ``catp:RUN``.
         model: a language model, or its name; only the prompted planners ask one.
 
     Raises:
         UnknownName: no such planner or model; names the nearest.
+        DataError: the folder holds no training run that can be read.
     """
     if name in _RULES:
         return _RULES[name][1]()
+    if name.split(":", 1)[0] in _TRAINED and ":" in name:
+        from ..catp.planner import CatpPlanner
+
+        return CatpPlanner(name.split(":", 1)[1])
     if name not in _PROMPTS:
         raise UnknownName("planner", name, planner_names())
     if model == "simulated":
