@@ -28,8 +28,8 @@ class Suite:
 
 SUITES = {
     "quick": Suite(
-        "the default: baselines, ReAct with and without BTP, and the oracle, in seconds and without any model",
-        ("random", "cheapest", "greedy", "react", "react+prompt", "react+btp", "oracle"),
+        "the default: baselines, ReAct and tree search with and without BTP, and the oracle, without any real model",
+        ("random", "cheapest", "greedy", "react", "react+prompt", "react+btp", "dfsdt", "dfsdt+btp", "oracle"),
         "price=10,20,40",
         200,
         "marketplace",
