@@ -136,7 +136,7 @@ class PlanValues:
                         table[w, c] = [source.score(task.combination, s, chain, "image") for s in samples]
                     else:
                         route = (READER_OF[want.kind], *(("machine_translation",) if want.german else ()))
-                        wanted = {"object": "objects"}.get(want.kind, want.kind) + ("_de" if want.german else "")
+                        wanted = want.kind + ("_de" if want.german else "")
                         table[w, c] = [source.text_score(task.combination, s, chain, route, wanted) for s in samples]
             total = np.zeros((len(space.plans), len(samples)))
             for w in range(len(task.wants)):
