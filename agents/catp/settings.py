@@ -40,7 +40,7 @@ class CatpSettings:
         width, layers, heads: of a small model.
         lora_rank: of the adapters of a published model; 0 trains it in full.
         batch: episodes per step.
-        learning_rate: of AdamW; None: 1e-3 for a small model, 1e-4 for a published one.
+        learning_rate: of AdamW; None: 2e-3 for a small model, 1e-4 for a published one.
         weight_decay, clip: of AdamW, and the norm to which gradients are clipped.
         warmup: steps over which the learning rate rises; over the last third of all steps it falls to a tenth.
         walks: random walks through the tool graph, per task, in the offline data.
@@ -56,7 +56,7 @@ class CatpSettings:
 
     method: str = "catp"
     tasks: str = "all"
-    steps: int = 3000
+    steps: int = 2000
     seed: int = 0
     alpha: float = 0.5
     profile: str = "v100"
@@ -67,7 +67,7 @@ class CatpSettings:
     size_words: bool = False
     window: int = 12
     model: str = "llama"
-    width: int = 96
+    width: int = 64
     layers: int = 2
     heads: int = 4
     lora_rank: int = 64
@@ -76,11 +76,11 @@ class CatpSettings:
     weight_decay: float = 1e-4
     clip: float = 1.0
     warmup: int = 100
-    walks: int = 16
+    walks: int = 6
     best: int = 4
     near: int = 6
     spread: int = 4
-    balance: float = 0.4
+    balance: float = 0.5
     return_scale: float = 10.0
     warm_steps: int = 300
     group: int = 8
@@ -117,7 +117,7 @@ class CatpSettings:
 
     def rate(self, step: int) -> float:
         """Learning rate of a step, counted from 0."""
-        peak = self.learning_rate if self.learning_rate is not None else (1e-3 if self.small else 1e-4)
+        peak = self.learning_rate if self.learning_rate is not None else (2e-3 if self.small else 1e-4)
         rising = min(1.0, (step + 1) / max(1, self.warmup))
         falling = min(1.0, max(0.1, 0.1 + 0.9 * (self.steps - step) / max(1.0, self.steps / 3)))
         return peak * min(rising, falling)

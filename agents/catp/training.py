@@ -69,7 +69,7 @@ class Watching:
 def train_catp(
     out: str | Path,
     tasks: str = "all",
-    steps: int = 3000,
+    steps: int = 2000,
     seed: int = 0,
     *,
     resume: bool = True,
@@ -112,7 +112,7 @@ def train_catp(
     return _run(Path(out), chosen, evaluator, plans, resume, device, _watching(watching, progress, log))
 
 
-def train_ift(out: str | Path, tasks: str = "all", steps: int = 1500, seed: int = 0, **options: Any) -> TrainingResult:
+def train_ift(out: str | Path, tasks: str = "all", steps: int = 1000, seed: int = 0, **options: Any) -> TrainingResult:
     """Trains instruction fine-tuning: supervised on one labelled plan per task, the one that solves it best.
 
     Labels say how a task is solved, not at what price, and the policy is told neither returns nor costs. Options as for
@@ -123,7 +123,7 @@ def train_ift(out: str | Path, tasks: str = "all", steps: int = 1500, seed: int 
     return _baseline("ift", Path(out), tasks, steps, seed, options)
 
 
-def train_rltf(out: str | Path, tasks: str = "all", steps: int = 1500, seed: int = 0, **options: Any) -> TrainingResult:
+def train_rltf(out: str | Path, tasks: str = "all", steps: int = 1000, seed: int = 0, **options: Any) -> TrainingResult:
     """Trains reinforcement learning from task feedback: a policy gradient on the quality of finished plans.
 
     It begins with `warm_steps` of supervised learning as IFT. Then several plans are drawn for each situation and executed on

@@ -55,12 +55,19 @@ class Informed:
 
     def __init__(self) -> None:
         self._values = _Values()
+        self._known: PlanValues | None = None
         self._plans: dict[tuple[int, int], Plan] = {}
 
     def propose(self, situation: Situation) -> Proposal:
         values = self._values.of(situation.evaluator)
-        samples = split_samples(situation.evaluator.scores.samples, "train")
-        return Proposal(values.informed(situation.task, situation.level, samples))
+        if values is not self._known:
+            self._known = values
+            self._plans.clear()
+        key = (situation.task.task_id, situation.level)
+        if key not in self._plans:
+            samples = split_samples(situation.evaluator.scores.samples, "train")
+            self._plans[key] = values.informed(situation.task, situation.level, samples)
+        return Proposal(self._plans[key])
 
 
 class Greedy:

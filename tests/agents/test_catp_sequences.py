@@ -188,7 +188,7 @@ def test_a_setting_that_makes_no_sense_is_refused_by_name(settings, place):
 def test_the_learning_rate_rises_then_stands_then_falls_to_a_tenth():
     settings = CatpSettings(steps=300, warmup=10)
     rates = [settings.rate(step) for step in range(300)]
-    assert rates[0] == pytest.approx(1e-4)
-    assert rates[9] == rates[150] == pytest.approx(1e-3)
-    assert rates[-1] == pytest.approx(1e-3 * (0.1 + 0.9 / 100))
-    assert CatpSettings(model="some/model").rate(2000) == pytest.approx(1e-4)
+    assert rates[0] == pytest.approx(2e-4)
+    assert rates[9] == rates[150] == pytest.approx(2e-3)
+    assert rates[-1] == pytest.approx(2e-3 * (0.1 + 0.9 / 100))
+    assert CatpSettings(model="some/model").rate(500) == pytest.approx(1e-4)
