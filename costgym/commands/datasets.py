@@ -37,6 +37,7 @@ def collect(
     ] = "terminate",
     seed: Seed = 0,
     model: Annotated[str, typer.Option("--model", help="Language model behind the agent, if it needs one.")] = "simulated",
+    format: Annotated[str, typer.Option("--format", help="jsonl; or minari, parquet, hf, messages beside it.")] = "jsonl",
     quiet: Quiet = False,
 ) -> None:
     """Record an agent's episodes; a kill loses at most the one in flight."""

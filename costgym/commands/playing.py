@@ -42,6 +42,8 @@ def leaderboard(
     jobs: Annotated[
         int | None, typer.Option("--jobs", help="Processes; all processors by default. Results do not depend on it.")
     ] = None,
+    alpha: Annotated[str, typer.Option("--alpha", metavar="A,B,...", help="Suite opencatp: weights of the score.")] = "0.5",
+    profile: Annotated[str, typer.Option("--profile", metavar="NAME|FILE", help="Suite opencatp: what tools cost.")] = "v100",
     add: Annotated[
         Path | None, typer.Option("--add", metavar="DIR", help="Add a submission to the run in --out, if replay agrees.")
     ] = None,
@@ -51,6 +53,9 @@ def leaderboard(
     """Rank agents under budgets: a table, leaderboard.json and a page."""
     from ..experiments.files import write_atomically
 
+    if suite == "opencatp":
+        _plan_leaderboard(out, names_in(agents), alpha, split, profile, episodes, seed, model, json_file, quiet)
+        return
     if add is not None:
         from ..experiments.submissions import add as add_submission
 
