@@ -21,6 +21,9 @@ from ..session import CallResult, Session
 from ..usefulness import RuleBased, Usefulness
 from .base import Refusal, ToolAccess
 
+HISTORY_TOKENS, REPLY_TOKENS = 600, 80
+"""Room for instructions and results in the context of a reply, and the length of a reply, where its price is estimated."""
+
 
 class Btp(ToolAccess):
     """Plans tool use within the budget and holds the model to the plan.
@@ -29,7 +32,9 @@ class Btp(ToolAccess):
         experience: past uses; best collected on the train split of the same world.
         settings: see `BtpSettings`.
         usefulness: judges whether a result helped, for the blacklist.
-        reserve: part of the budget kept back for the model itself (c_s and T in the paper), in the scenario's currency.
+        reserve: part of the budget kept back (c_s in the paper), in the scenario's currency.
+        thinking: price of one reply of the model, planned with every use and kept back for the final one. None estimates it
+            from the request and the documentation of all candidates, where tokens have a price.
     """
 
     suffix = "btp"
@@ -40,20 +45,22 @@ class Btp(ToolAccess):
         settings: BtpSettings | None = None,
         usefulness: Usefulness | None = None,
         reserve: float = 0.0,
+        thinking: float | None = None,
     ) -> None:
         self.experience = experience if experience is not None else Experience()
         self.settings = settings or BtpSettings()
         self.usefulness = usefulness or RuleBased()
-        self.reserve = reserve
+        self.reserve, self.thinking = reserve, thinking
         self.summarise = self.settings.summarise
 
     def reset(self, session: Session) -> None:
         self._session = session
         self._names = [function.name for function in session.candidates]
         self._admitted: deque[tuple[FunctionCall, float]] = deque()
+        self._reply = self._price_of_a_reply(session) if self.thinking is None else self.thinking
         quotes = session.env.quotes()
         estimates = [self.experience.estimate(session.query, name, self.settings) for name in self._names]
-        costs = [quotes[name] for name in self._names]
+        costs = [quotes[name] + self._reply for name in self._names]
         uses = plan_tool_usage(costs, [v for v, _ in estimates], [c for _, c in estimates], self._remaining())
         self.values = {name: value for name, (value, _) in zip(self._names, estimates, strict=True)}
         self.plan = dict(zip(self._names, uses, strict=True))
@@ -61,13 +68,21 @@ class Btp(ToolAccess):
         self.blacklist: set[str] = set()
         self._helped: set[str] = set()
 
+    def _price_of_a_reply(self, session: Session) -> float:
+        pricing = session.env.world.tokens
+        if pricing is None:
+            return 0.0
+        told = session.request.tokens + sum(function.tokens for function in session.candidates)
+        return float(pricing.price(told + HISTORY_TOKENS, REPLY_TOKENS))
+
     def _remaining(self) -> float:
-        left = float(self._session.info.get("budget_remaining_price", float("inf"))) - self.reserve
+        """What calls and the replies that make them may still cost; the final reply is taken care of."""
+        left = float(self._session.info.get("budget_remaining_price", float("inf"))) - self.reserve - self._reply
         return left - sum(quote for _, quote in self._admitted)
 
     def _allowed(self) -> set[str]:
         """Tools that may be called now."""
-        quotes, remaining = self._session.env.quotes(), self._remaining() + 1e-9
+        quotes, remaining = self._session.env.quotes(), self._remaining() - self._reply + 1e-9
         return {
             name for name in self._names if self.left[name] > 0 and name not in self.blacklist and quotes[name] <= remaining
         }
@@ -89,7 +104,7 @@ class Btp(ToolAccess):
             return Refusal(Status.FORBIDDEN, "this function did not help before; it may not be called any more")
         if self.left[name] <= 0:
             return Refusal(Status.FORBIDDEN, "the plan allows no further call of this function")
-        if self._session.env.quotes()[name] > self._remaining() + 1e-9:
+        if self._session.env.quotes()[name] > self._remaining() - self._reply + 1e-9:
             return Refusal(Status.OVER_BUDGET, "the remaining budget does not cover this call")
         return None
 

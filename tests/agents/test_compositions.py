@@ -55,6 +55,17 @@ def test_a_plan_is_never_exceeded_and_neither_is_the_budget(name, env, experienc
             assert env.episode.counts[slot.index] <= plan[slot.name]
 
 
+def test_where_tokens_have_a_price_the_plan_pays_for_thinking_too(experience):
+    env = chat(scenario={**SMALL, "tokens": {"input": 500, "output": 1500}}, split="test", budget={"price": BUDGET})
+    spent = []
+    for name in ("react+btp", "dfsdt+btp", "tot-dfs+btp"):
+        agent = make_agent(name, experience=experience)
+        for number in env.numbers:
+            play(env, agent, number, seed=2)
+            spent.append(env.episode.ledger.price)
+    assert max(spent) <= BUDGET and sum(spent) / len(spent) > 0.2 * BUDGET
+
+
 @pytest.mark.parametrize("name", [name for name in NAMES if "ecoact" in name])
 def test_only_registered_tools_are_executed(name, env, experience):
     agent = make_agent(name, experience=experience)
