@@ -51,6 +51,8 @@ __all__ = [
 _ENVS = {
     "costgym/Marketplace-v0": "costgym.envs.marketplace:MarketplaceEnv",
     "costgym/MarketplaceChat-v0": "costgym.envs.chat:MarketplaceChatEnv",
+    "costgym/OpenCATP-v0": "costgym.envs.opencatp:OpenCATPEnv",
+    "costgym/OpenCATPCalls-v0": "costgym.envs.opencatp_calls:OpenCATPCallsEnv",
     "costgym/DecisionAware-v0": "costgym.envs.decision:DecisionAwareEnv",
 }
 _VECTOR_ENVS = {

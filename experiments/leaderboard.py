@@ -21,6 +21,7 @@ from typing import Any, NamedTuple
 from pydantic import BaseModel, ConfigDict
 
 from .. import __version__
+from ..agents.base import TEXT
 from ..agents.registry import agent_names, make_agent, needs_experience, read_agent_name
 from ..envs.registration import make
 from ..simulators.errors import ConfigError, DataError, InfrastructureError, UnknownName
@@ -56,6 +57,7 @@ class Plan(BaseModel):
     grading: str
     seed: int
     model: str
+    settings: dict[str, str] = {}  # pydantic copies it
 
 
 class Unit(NamedTuple):
@@ -126,6 +128,7 @@ def make_plan(
         grading=grading,
         seed=seed,
         model=model,
+        settings=dict(chosen.settings),
     )
 
 
@@ -318,6 +321,7 @@ def _play_unit(document: str, unit: Unit, experience: str | None) -> Iterator[Pl
         grading=plan.grading,
         max_steps=STEP_LIMIT,
         disable_env_checker=True,
+        **({} if agent.env_id != TEXT else plan.settings),
     )
     header = Header.of(env, agent.env_id)
     first = header.to_json()

@@ -17,6 +17,7 @@ class Suite:
         budgets: in the text form of `--budgets`.
         episodes: per agent and budget.
         scenario: the default scenario.
+        settings: further arguments of the text view.
     """
 
     description: str
@@ -24,6 +25,7 @@ class Suite:
     budgets: str
     episodes: int
     scenario: str
+    settings: tuple[tuple[str, str], ...] = ()
 
 
 SUITES = {
@@ -34,11 +36,34 @@ SUITES = {
         200,
         "marketplace",
     ),
+    "toolbench": Suite(
+        "ReAct, DFSDT and ToT-DFS with and without BTP on ToolBench queries (--data FOLDER)",
+        ("react", "react+prompt", "react+btp", "dfsdt", "dfsdt+btp", "tot-dfs", "tot-dfs+btp", "oracle"),
+        "price=20",
+        200,
+        "toolbench",
+    ),
+    "ecoact": Suite(
+        "ReAct and DFSDT with and without registering tools by name; tokens are what costs",
+        ("react", "react+ecoact", "dfsdt", "dfsdt+ecoact"),
+        "price=20",
+        200,
+        "marketplace",
+    ),
+    "deer": Suite("whether a query needs a tool, and whether one fits", ("deer", "deer-rule"), "price=20", 1000, "decision"),
+    "toolplanner": Suite(
+        "instructions that name categories, tools and APIs: tree search beside planning by tags",
+        ("dfsdt", "toolplanner", "toolplanner-no-tags", "toolplanner-no-path"),
+        "price=20",
+        400,
+        "marketplace",
+        (("level", "hybrid"),),
+    ),
 }
 
 
 def suite(name: str) -> Suite:
-    """A suite by name; raises UnknownName with the nearest ones."""
+    """A suite by name; raises UnknownName with the nearest ones. The suite `opencatp` is one of planners: see `plans`."""
     if name not in SUITES:
-        raise UnknownName("suite", name, SUITES)
+        raise UnknownName("suite", name, [*SUITES, "opencatp"])
     return SUITES[name]
