@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import ctypes
 import gc
 import os
 import threading
@@ -38,8 +40,10 @@ class Meter:
             torch.cuda.synchronize(self.device)
 
     def rest(self) -> None:
-        """Gives back what is not used."""
+        """Gives back what is not used, so that it is not counted for what comes next."""
         gc.collect()
+        with contextlib.suppress(AttributeError, OSError):  # only glibc keeps freed memory and can be told to return it
+            ctypes.CDLL(None).malloc_trim(0)
         if self.gpu:
             import torch
 

@@ -168,8 +168,8 @@ def measure(
     meter = Meter(device, memory_limit_mb)
     with tempfile.TemporaryDirectory() as scratch:
         for tool in TOOLS:
-            meter.rest()
             tools, load = _backend(backend, tool, device, weights, Path(scratch))
+            meter.rest()
             before, began = meter.held_mb(), time.perf_counter()
             load()
             meter.wait()
@@ -352,9 +352,10 @@ def _backend(
             tiny.save_weights(tiny.make_network(tool), folder / f"{tool}.safetensors", {})
         small = tiny.TinyBackend(folder, device, 1)
         return small, lambda: small.network(tool)
-    from ..simulators.opencatp.published import PublishedBackend
+    from ..simulators.opencatp.published import PublishedBackend, import_classes
     from ..simulators.opencatp.untrained import untrained_loaders
 
+    import_classes(tool)
     loaders = untrained_loaders() if weights is None else None
     full = PublishedBackend(weights, device=device, batch_size=1, loaders=loaders)
     return full, lambda: full.load(tool)

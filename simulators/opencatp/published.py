@@ -45,6 +45,13 @@ _CLASSES = {
 }
 
 
+def import_classes(tool: str) -> None:
+    """Imports what a tool's model needs, so that loading it is loading alone."""
+    transformers = require("transformers", "vision")
+    for name in filter(None, _CLASSES.get(tool, ())):
+        getattr(transformers, name)
+
+
 @dataclass(frozen=True)
 class Loaded:
     """A model with what prepares its inputs and reads its outputs; both are None where none is needed."""
