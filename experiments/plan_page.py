@@ -6,12 +6,15 @@ Everything is drawn here, in SVG; the page needs no script.
 from __future__ import annotations
 
 import html
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Callable, Mapping, Sequence
+from itertools import pairwise
 from typing import Any
 
 from .page import _template
 
 _W, _H, _LEFT, _BOTTOM, _TOP, _RIGHT = 460, 300, 46, 40, 14, 108
+_LOG_TICKS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0)
 _MARKS = ("circle", "square", "triangle", "diamond", "down")
 _KIND_TITLES = {"sequential": "Sequential tasks", "nonsequential": "Non-sequential tasks"}
 _COLUMNS = (
@@ -45,13 +48,23 @@ def render(document: Mapping[str, Any]) -> str:
         if not own:
             continue
         parts.append(f"<h2>{title}</h2>\n{_table(own)}\n<div class='pair'>")
-        parts.append(_figure("Score against price", "Up and to the left is better.", _scatter(own, colour)))
-        caption = "Larger images cost more: what pays at level 0 is a loss at level 3."
-        parts.append(_figure("Quality of plan by size of the image", caption, _levels(own, colour)))
+        drawn = [row for row in own if row["agent"] != "random"]
+        caption = "Up and to the left is better. The random walk is left out of the figures; the table has it."
+        parts.append(_figure("Score against price", caption, _scatter(drawn, colour)))
+        caption = (
+            "Larger images cost more: what pays at level 0 is a loss at level 3. Lines that leave the frame go on below it."
+        )
+        parts.append(_figure("Quality of plan by size of the image", caption, _levels(drawn, colour)))
         if len(alphas) > 1:
-            swept = [row for row in rows if row["tasks"] == kind]
+            swept = [row for row in rows if row["tasks"] == kind and row["agent"] != "random"]
             caption = "The more the score weighs, the more restoration pays."
-            parts.append(_figure("Quality of plan over the weight of the score", caption, _sweep(swept, agents, colour)))
+            parts.append(
+                _figure(
+                    "Quality of plan over the weight of the score",
+                    caption,
+                    _sweep(swept, [agent for agent in agents if agent != "random"], colour),
+                )
+            )
         parts.append("</div>")
     scenario = document["scenario"]
     lede = (
@@ -97,7 +110,7 @@ def _table(rows: Sequence[Mapping[str, Any]]) -> str:
             value = row[metric]
             best = (max if higher else min)((other[metric] for other in ranked), default=value)
             shown = f"{100 * value:.{digits}f}" if metric == "plan_validity" else f"{value:.{digits}f}"
-            shown = shown.replace("-", "−")
+            shown = _minus(shown)
             bold = row in ranked and value == best and metric != "plan_validity"
             cells.append(
                 f"<td class='figure'>{f'<b class=best>{shown}</b>' if bold else shown}{_interval(row, metric, digits)}</td>"
@@ -114,7 +127,8 @@ def _interval(row: Mapping[str, Any], metric: str, digits: int) -> str:
     ends = row["ci95"].get(metric)
     if ends is None or metric == "plan_validity":
         return ""
-    return f"<small class='ci'>{ends[0]:.{digits}f} to {ends[1]:.{digits}f}</small>".replace("-", "−")
+    low, high = (_minus(f"{end:.{digits}f}") for end in ends)
+    return f"<small class='ci'>{low} to {high}</small>"
 
 
 def _figure(title: str, caption: str, drawing: str) -> str:
@@ -125,7 +139,13 @@ class _Axes:
     """A frame with two scales and their ticks."""
 
     def __init__(
-        self, xs: Sequence[float], ys: Sequence[float], x_label: str, y_label: str, ticks: Sequence[float] | None = None
+        self,
+        xs: Sequence[float],
+        ys: Sequence[float],
+        x_label: str,
+        y_label: str,
+        ticks: Sequence[float] | None = None,
+        shown: Callable[[float], float] = float,
     ) -> None:
         self.x0, self.x1 = min(xs), max(xs)
         self.y0, self.y1 = min(ys), max(ys)
@@ -140,9 +160,10 @@ class _Axes:
             self.parts.append(f"<text x='{_LEFT - 6}' y='{y + 3.5:.1f}' text-anchor='end'>{_number(value)}</text>")
         for value in ticks or _ticks(self.x0, self.x1):
             self.parts.append(
-                f"<text x='{self.x(value):.1f}' y='{_H - _BOTTOM + 16}' text-anchor='middle'>{_number(value)}</text>"
+                f"<text x='{self.x(value):.1f}' y='{_H - _BOTTOM + 16}' text-anchor='middle'>{_number(round(shown(value), 6))}</text>"
             )
-        self.parts.append(f"<line class='axis' x1='{_LEFT}' x2='{_W - _RIGHT}' y1='{_H - _BOTTOM}' y2='{_H - _BOTTOM}'/>")
+        base = _H - _BOTTOM
+        self.parts.append(f"<line class='axis' x1='{_LEFT}' x2='{_W - _RIGHT}' y1='{base}' y2='{base}'/>")
         self.parts.append(
             f"<text x='{(_LEFT + _W - _RIGHT) / 2:.0f}' y='{_H - 6}' text-anchor='middle'>{_text(x_label)}</text>"
         )
@@ -183,12 +204,25 @@ class _Axes:
     def svg(self, label: str) -> str:
         return f"<svg viewBox='0 0 {_W} {_H}' role='img' aria-label='{_text(label)}'>{''.join(self.parts)}</svg>"
 
+    def inside(self, y: float) -> bool:
+        """The value lies within the frame; what lies below a cut-off axis is only in the table."""
+        return self.y0 <= y <= self.y1
+
 
 def _scatter(rows: Sequence[Mapping[str, Any]], colour: Mapping[str, int]) -> str:
-    axes = _Axes([0.0, *(r["average_cost"] for r in rows)], [r["score"] for r in rows], "price, USD a plan", "task score")
-    for row in rows:
+    prices = [math.log10(max(row["average_cost"], 1e-4)) for row in rows]
+    marks = [math.log10(value) for value in _LOG_TICKS if min(prices) - 0.1 <= math.log10(value) <= max(prices) + 0.1]
+    axes = _Axes(
+        [*prices, *marks],
+        [row["score"] for row in rows],
+        "price, USD a plan, logarithmic",
+        "task score",
+        marks,
+        lambda v: 10**v,
+    )
+    for price, row in zip(prices, rows, strict=True):
         title = f"{row['agent']}: score {row['score']:.3f}, price {row['average_cost']:.4f} USD"
-        axes.mark(row["average_cost"], row["score"], colour[row["agent"]], title)
+        axes.mark(price, row["score"], colour[row["agent"]], title)
     axes.labels([(row["score"], _name(row), colour[row["agent"]]) for row in rows])
     return axes.svg("Task score against price, one mark a planner; the table holds the same numbers")
 
@@ -198,38 +232,55 @@ def _levels(rows: Sequence[Mapping[str, Any]], colour: Mapping[str, int]) -> str
     if not shown:
         return "<p class='note'>Too few plans for every size level.</p>"
     values = [level["quality"] for row in shown for level in row["by_level"]]
-    axes = _Axes([0, 3], values, "size level of the image", "quality of plan", ticks=[0, 1, 2, 3])
+    axes = _Axes([0, 3], _cut(values), "size level of the image", "quality of plan", ticks=[0, 1, 2, 3])
     for row in shown:
         index = colour[row["agent"]]
         points = [(level["level"], level["quality"]) for level in row["by_level"]]
         _line(axes, points, index, row["agent"])
-    axes.labels([(row["by_level"][-1]["quality"], _name(row), colour[row["agent"]]) for row in shown])
+    ends = [(max(row["by_level"][-1]["quality"], axes.y0), _name(row), colour[row["agent"]]) for row in shown]
+    axes.labels(ends)
     return axes.svg("Quality of plan by size level, one line a planner")
 
 
 def _sweep(rows: Sequence[Mapping[str, Any]], agents: Sequence[str], colour: Mapping[str, int]) -> str:
     alphas = sorted({row["alpha"] for row in rows})
-    axes = _Axes(alphas, [row["quality_of_plan"] for row in rows], "weight of the score", "quality of plan", ticks=alphas)
+    values = _cut([row["quality_of_plan"] for row in rows])
+    axes = _Axes(alphas, values, "weight of the score", "quality of plan", ticks=alphas)
     ends = []
     for agent in agents:
         own = sorted((row["alpha"], row["quality_of_plan"]) for row in rows if row["agent"] == agent)
         _line(axes, own, colour[agent], agent)
-        ends.append((own[-1][1], _name(next(row for row in rows if row["agent"] == agent)), colour[agent]))
+        ends.append((max(own[-1][1], axes.y0), _name(next(row for row in rows if row["agent"] == agent)), colour[agent]))
     axes.labels(ends)
     return axes.svg("Quality of plan over the weight of the score, one line a planner")
 
 
+def _cut(values: Sequence[float]) -> list[float]:
+    """Values for a scale that is not stretched by a few planners far below all others."""
+    kept = sorted(values)
+    middle, top = kept[len(kept) // 2], kept[-1]
+    floor = middle - 1.5 * max(top - middle, 0.05)
+    return [max(value, floor) for value in values]
+
+
 def _line(axes: _Axes, points: Sequence[tuple[float, float]], index: int, name: str) -> None:
-    path = " ".join(f"{axes.x(x):.1f},{axes.y(y):.1f}" for x, y in points)
-    axes.parts.append(f"<polyline class='l{index % 8}' points='{path}'/>")
+    """A line as far as it stays in the frame; the stretch that leaves it ends at the edge."""
+    for (x0, y0), (x1, y1) in pairwise(points):
+        if y0 < axes.y0 and y1 < axes.y0:
+            continue
+        if y1 < axes.y0:
+            x1, y1 = x0 + (x1 - x0) * (axes.y0 - y0) / (y1 - y0), axes.y0
+        elif y0 < axes.y0:
+            x0, y0 = x1 + (x0 - x1) * (axes.y0 - y1) / (y0 - y1), axes.y0
+        ends = f"{axes.x(x0):.1f},{axes.y(y0):.1f} {axes.x(x1):.1f},{axes.y(y1):.1f}"
+        axes.parts.append(f"<polyline class='l{index % 8}' points='{ends}'/>")
     for x, y in points:
-        axes.mark(x, y, index, f"{name}: {y:.3f} at {x:g}")
+        if axes.inside(y):
+            axes.mark(x, y, index, f"{name}: {y:.3f} at {x:g}")
 
 
 def _ticks(low: float, high: float) -> list[float]:
     """Round values, four to seven of them."""
-    import math
-
     step = 10 ** math.floor(math.log10((high - low) / 4))
     for factor in (1, 2, 5, 10):
         if (high - low) / (step * factor) <= 7:
@@ -240,4 +291,11 @@ def _ticks(low: float, high: float) -> list[float]:
 
 
 def _number(value: float) -> str:
-    return f"{value:g}".replace("-", "−")
+    return _minus(f"{value:g}")
+
+
+def _minus(figure: str) -> str:
+    """A figure with a real minus sign, and none before a zero."""
+    if figure.startswith("-") and not figure.strip("-0."):
+        figure = figure[1:]
+    return figure.replace("-", "−")
