@@ -159,9 +159,8 @@ class _Axes:
             self.parts.append(f"<line class='grid' x1='{_LEFT}' x2='{_W - _RIGHT}' y1='{y:.1f}' y2='{y:.1f}'/>")
             self.parts.append(f"<text x='{_LEFT - 6}' y='{y + 3.5:.1f}' text-anchor='end'>{_number(value)}</text>")
         for value in ticks or _ticks(self.x0, self.x1):
-            self.parts.append(
-                f"<text x='{self.x(value):.1f}' y='{_H - _BOTTOM + 16}' text-anchor='middle'>{_number(round(shown(value), 6))}</text>"
-            )
+            label = _number(round(shown(value), 6))
+            self.parts.append(f"<text x='{self.x(value):.1f}' y='{_H - _BOTTOM + 16}' text-anchor='middle'>{label}</text>")
         base = _H - _BOTTOM
         self.parts.append(f"<line class='axis' x1='{_LEFT}' x2='{_W - _RIGHT}' y1='{base}' y2='{base}'/>")
         self.parts.append(
