@@ -76,7 +76,8 @@ class MarketplaceEnv(ToolEnv[Observation, "int | np.integer[Any]"]):
         episode = self._begin(seed, options)
         tools, needs, mask = self.template(episode.number)
         self._tools, self._needs, self._mask = tools.copy(), needs.copy(), mask.copy()
-        self._resources = np.zeros(len(RESOURCE_FEATURES), np.float32)
+        self._callable = min(len(episode.slots), self.max_tools)
+        self._received = [0] * self._callable
         self._known = list(episode.known)
         self._price = 0.0
         self._last_status = Status.OK
@@ -105,7 +106,7 @@ class MarketplaceEnv(ToolEnv[Observation, "int | np.integer[Any]"]):
         return [1.0, slot.quote * self._scale, latency, slot.advertised_success, slot.popularity / 10.0, *serves, 0, 0, 0, 0, 0]
 
     def step(self, action: int | np.integer[Any]) -> tuple[Observation, float, bool, bool, dict[str, Any]]:
-        episode = self._playing()
+        episode = self.episode or self._playing()
         over = episode.over
         if over:
             return self._observe(episode), 0.0, True, False, self._full_info(episode)
@@ -115,15 +116,16 @@ class MarketplaceEnv(ToolEnv[Observation, "int | np.integer[Any]"]):
             episode.finish()
         elif action == self.wait_action:
             self._receive(episode, episode.wait())
-        elif 0 <= action < len(episode.slots):
+        elif 0 <= action < self._callable:
             call = episode.submit(action)
+            tools = self._tools
             if call.finished_s >= 0:
                 self._last_status = call.status
-                self._tools[action, _OK], self._tools[action, _FAILED] = 0.0, 1.0
+                tools[action, _OK], tools[action, _FAILED] = 0.0, 1.0
             else:
-                row = self._tools[action]
-                row[_CALLS] += 0.25
-                row[_IN_FLIGHT] += 1.0
+                count = episode.counts[action]
+                tools[action, _CALLS] = 0.25 * count
+                tools[action, _IN_FLIGHT] = count - self._received[action]
         else:
             self._last_status = episode.submit(-1, None, Status.UNKNOWN_TOOL).status
         price = episode.ledger.price
@@ -141,11 +143,12 @@ class MarketplaceEnv(ToolEnv[Observation, "int | np.integer[Any]"]):
         if isinstance(news, Notice):
             self._take_notice(episode, news)
         else:
-            self._last_status = news.status
-            row = self._tools[news.slot]
-            row[_IN_FLIGHT] -= 1.0
-            looks_ok = news.status in LOOKS_OK
-            row[_OK], row[_FAILED] = (1.0, 0.0) if looks_ok and news.status is not Status.EMPTY else (0.0, 1.0)
+            slot, status, tools = news.slot, news.status, self._tools
+            self._last_status = status
+            self._received[slot] += 1
+            tools[slot, _IN_FLIGHT] = episode.counts[slot] - self._received[slot]
+            looks_ok = status in LOOKS_OK and status is not Status.EMPTY
+            tools[slot, _OK], tools[slot, _FAILED] = (1.0, 0.0) if looks_ok else (0.0, 1.0)
         if episode.known != self._known:
             self._known = list(episode.known)
             for index, need in enumerate(episode.needs[:MAX_NEEDS]):
@@ -162,35 +165,38 @@ class MarketplaceEnv(ToolEnv[Observation, "int | np.integer[Any]"]):
                 self._tools[slot, _BANNED] = slot in episode.banned
 
     def _observe(self, episode: Episode) -> Observation:
-        resources = self._resources
         ledger, now = episode.ledger, episode.clock._now
         price, seconds, tokens, calls = self._shares
-        resources[:] = (
-            log1p(now),
-            episode.in_flight * 0.25,
-            self._steps / self.max_steps,
-            1.0 - ledger.price * price,
-            1.0 - now * seconds,
-            1.0 - ledger.tokens * tokens,
-            1.0 - ledger.calls * calls,
-            ledger.price * self._scale,
+        spent = ledger.price
+        resources = np.array(
+            (
+                log1p(now),
+                episode.in_flight * 0.25,
+                self._steps / self.max_steps,
+                1.0 - spent * price,
+                1.0 - now * seconds,
+                1.0 - ledger.tokens * tokens,
+                1.0 - ledger.calls * calls,
+                spent * self._scale,
+            ),
+            np.float32,
         )
-        return {"tools": self._tools.copy(), "needs": self._needs.copy(), "resources": resources.copy()}
+        return {"tools": self._tools.copy(), "needs": self._needs.copy(), "resources": resources}
 
     def _full_info(self, episode: Episode) -> dict[str, Any]:
         info = self._info()
-        info["status"] = int(self._last_status)
+        info["status"] = self._last_status.value
         info["action_mask"] = self.action_masks()
         return info
 
     def action_masks(self) -> NDArray[np.bool_]:
         """True where an action does something: shape (max_tools + 2,). `finish` is always allowed."""
-        episode = self._playing()
+        episode = self.episode or self._playing()
         mask = self._mask.copy()
-        mask[self.wait_action] = episode.in_flight > 0 or len(episode._done) > 0
+        mask[self.wait_action] = episode.in_flight > 0 or bool(episode._done)
         if episode.banned:
-            mask[list(episode.banned)] = False
+            mask[[slot for slot in episode.banned if slot < self.max_tools]] = False
         if episode.enforcement == "refuse":
-            for slot in range(min(len(episode.slots), self.max_tools)):
+            for slot in range(self._callable):
                 mask[slot] &= episode.affordable(slot)
         return mask

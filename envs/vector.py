@@ -84,7 +84,7 @@ class MarketplaceVectorEnv(gym.vector.VectorEnv[Observation, Any, Any]):
         self._seeded = np.zeros(num_envs, np.bool_)
         self._ended = np.zeros(num_envs, np.bool_)
         self._begun = np.zeros(num_envs, np.bool_)
-        self._observed: tuple[NDArray[np.float32], ...] | None = None
+        self._observed: tuple[NDArray[np.float32], NDArray[np.float32], NDArray[np.float32]] | None = None
         self._mask: Mask | None = None
 
     def _make_view(self) -> kernels.View:
@@ -232,15 +232,18 @@ class MarketplaceVectorEnv(gym.vector.VectorEnv[Observation, Any, Any]):
     def _fresh(self) -> kernels.Out:
         """Arrays to write to: new ones, but for the observations where nothing is copied."""
         count, width = self.num_envs, self.scalar.max_tools
-        observed = self._observed
-        if observed is None:
-            observed = (
+        if self._observed is not None:
+            tools, needs, resources = self._observed
+        else:
+            tools, needs, resources = (
                 np.empty((count, width, len(TOOL_FEATURES)), np.float32),
                 np.empty((count, MAX_NEEDS, len(NEED_FEATURES)), np.float32),
                 np.empty((count, len(RESOURCE_FEATURES)), np.float32),
             )
         out = kernels.Out(
-            *observed,
+            tools=tools,
+            needs=needs,
+            resources=resources,
             mask=np.empty((count, width + 2), np.bool_),
             rewards=np.empty(count),
             terminated=np.empty(count, np.bool_),
@@ -251,7 +254,7 @@ class MarketplaceVectorEnv(gym.vector.VectorEnv[Observation, Any, Any]):
         )
         self._mask = out.mask
         if not self.copy:
-            self._observed = observed
+            self._observed = tools, needs, resources
         return out
 
     def _observations(self, out: kernels.Out) -> Observation:

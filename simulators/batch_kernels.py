@@ -425,7 +425,7 @@ def wait(tables: Any, rules: Any, state: Any, i: int) -> int:
     code = state.news[i, e.news_at]
     e.news_at = e.news_at + 1 if e.news_at + 1 < state.news.shape[1] else 0
     e.news -= 1
-    return np.int64(code)
+    return int(code)
 
 
 # -- events and the end --------------------------------------------------------------------------------------------------------

@@ -132,10 +132,7 @@ def make_tables(world: World, numbers: Sequence[int], columns: int | None = None
     """
     tasks = [world.tasks[number] for number in numbers]
     candidates = [world.slots(number) for number in numbers]
-    notices = [
-        sorted(world.events(task, slots), key=lambda notice: notice.at_s) if world.events is not None else []
-        for task, slots in zip(tasks, candidates, strict=True)
-    ]
+    notices = [sorted(world.notices(number), key=lambda notice: notice.at_s) for number in numbers]
     rows = len(tasks)
     width = max((len(slots) for slots in candidates), default=1) if columns is None else columns
     needs = max((len(task.needs) for task in tasks), default=1)

@@ -31,6 +31,12 @@ class DrawSource:
 
     def rows(self, seed: int, task: int, slots: int, first: int, count: int) -> list[list[list[float]]]:
         """Rows ``first .. first + count - 1`` of an episode's table, shape (count, slots, PURPOSES), in [0, 1)."""
+        flat = np.array(self.flat(seed, task, slots, first, count))
+        table: list[list[list[float]]] = flat.reshape(count, slots, PURPOSES).tolist()
+        return table
+
+    def flat(self, seed: int, task: int, slots: int, first: int, count: int) -> list[float]:
+        """The same as one list."""
         state = self._state
         inner = state["state"]
         inner["key"][0], inner["key"][1] = seed & _WORD, task & _WORD
@@ -38,8 +44,8 @@ class DrawSource:
         inner["counter"][0] = first * slots  # one Philox block of four words per (k, slot)
         state["buffer_pos"] = PURPOSES
         self._bits.state = state
-        table: list[list[list[float]]] = self._generator.random((count, slots, PURPOSES)).tolist()
-        return table
+        values: list[float] = self._generator.random(count * slots * PURPOSES).tolist()
+        return values
 
 
 class Draws:
@@ -52,20 +58,22 @@ class Draws:
         tools: how many tools the episode has; slot `tools` is the world's own.
     """
 
-    __slots__ = ("_chunk", "_rows", "_source", "seed", "slots", "task")
+    __slots__ = ("_chunk", "_source", "_values", "seed", "slots", "task")
 
     def __init__(self, source: DrawSource, seed: int, task: int, tools: int) -> None:
         self._source, self.seed, self.task = source, seed, task
         self.slots = tools + 1
         self._chunk = max(2, 64 // self.slots)
-        self._rows = source.rows(seed, task, self.slots, 0, self._chunk)
+        self._values = source.flat(seed, task, self.slots, 0, self._chunk)
 
     def at(self, k: int, slot: int) -> list[float]:
         """The uniforms of the k-th call in a slot, one per purpose."""
-        rows = self._rows
-        while k >= len(rows):
-            rows += self._source.rows(self.seed, self.task, self.slots, len(rows), self._chunk)
-        return rows[k][slot]
+        place = (k * self.slots + slot) * PURPOSES
+        values = self._values
+        while place >= len(values):
+            known = len(values) // (self.slots * PURPOSES)
+            values += self._source.flat(self.seed, self.task, self.slots, known, self._chunk)
+        return values[place : place + PURPOSES]
 
 
 def stable_generator(seed: int, *names: object) -> np.random.Generator:

@@ -6,10 +6,9 @@ from collections import deque
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-import simpy
-
 from .calls import CONNECTION_REFUSED_S, QUANTILES, Call, Enforcement, Notice, Slot, Usage
-from .draws import CONTENT, DURATION, KIND, Draws
+from .clock import Clock, Ending
+from .draws import CONTENT, DURATION, KIND, OUTCOME, Draws
 from .errors import EpisodeOver
 from .failures import BurstTimes, Chain, start_chain
 from .ledger import Budget, Ledger
@@ -19,6 +18,9 @@ from .tasks import Grade, Task, arguments_match, fact_in, normalise
 
 if TYPE_CHECKING:
     from .world import World
+
+# an enum's members are looked up through its class on every use; these are used on every call
+_OK, _TIMEOUT, _CONNECTION_ERROR = Status.OK, Status.TIMEOUT, Status.CONNECTION_ERROR
 
 
 class Episode:
@@ -51,15 +53,15 @@ class Episode:
         self.world, self.number, self.seed, self.budget, self.enforcement = world, number, seed, budget, enforcement
         self.task: Task = world.tasks[number]
         self.slots = world.slots(number)
-        count = len(self.slots)
-        self.clock = simpy.Environment(0.0)
+        size = len(self.slots)
+        self.clock = Clock()
         self.ledger = Ledger()
         self.calls: list[Call] = []
         self.log: list[tuple[Any, ...]] = []
         self.needs = list(self.task.needs)
         self.known = [False] * len(self.needs)
-        self.counts = [0] * count
-        self.successes = [0] * count
+        self.counts = [0] * size
+        self.successes = [0] * size
         self.in_flight = 0
         self.factors: list[float] | None = None
         self.banned: set[int] = set()
@@ -68,22 +70,21 @@ class Episode:
         self.exceeded: str | None = None
         self.grade: Grade | None = None
         self._versions = [0] * len(self.needs)
-        self._draws = Draws(world._source, seed, number, count)
-        self._chains: list[Chain | None] = [None] * count
-        self._busy = [0] * count
-        self._idle: list[list[float] | None] = [None] * count
-        self._windows: list[deque[float] | None] = [None] * count
+        self._draws = Draws(world._source, seed, number, size)
+        self._chains: list[Chain | None] = [None] * size
+        self._busy = [0] * size
+        self._idle: list[list[float] | None] = [None] * size
+        self._windows: list[deque[float] | None] = [None] * size
         self._queue: deque[Call] = deque()
         self._done: deque[Call | Notice] = deque()
         self._reserved = 0.0
         self._gpu_used = 0.0
         self._deadline = budget.seconds if enforcement != "record" else None
         outages = world.failures.bursts
-        self.bursts = None if outages is None else BurstTimes(outages, self._draws, count)
+        self.bursts = None if outages is None else BurstTimes(outages, self._draws, size)
         if world.events is not None:
-            for notice in world.events(self.task, self.slots):
-                event = self.clock.timeout(notice.at_s, notice)
-                event.callbacks.append(self._happen)
+            for notice in world.notices(number):
+                Ending(self.clock, notice.at_s, self._happen, notice)
             self._reach(0.0)
 
     # -- time ------------------------------------------------------------------------------------------------------------
@@ -91,7 +92,7 @@ class Episode:
     @property
     def now_s(self) -> float:
         """Simulated seconds since the start."""
-        return self.clock._now  # type: ignore[no-any-return]  # the property costs a call, and this is read on every step
+        return self.clock._now  # the property costs a call, and this is read on every step
 
     def advance(self, seconds: float) -> None:
         """Let time pass; what completes meanwhile is handed out by the next `wait`."""
@@ -100,8 +101,7 @@ class Episode:
         self._advance(seconds)
 
     def _advance(self, seconds: float) -> None:
-        deadline = self._deadline
-        clock = self.clock
+        deadline, clock = self._deadline, self.clock
         if deadline is not None and clock._now + seconds > deadline:
             self._reach(deadline)
             if not self.over:
@@ -134,7 +134,8 @@ class Episode:
         Returns:
             The call; refused at once if its `finished_s` is set.
         """
-        self._alive()
+        if self.over:
+            self._alive()
         self.log.append(("submit", slot, arguments, refusal, reason))
         self.ledger.attempts += 1
         clock = self.clock
@@ -144,7 +145,8 @@ class Episode:
         if refusal is None:
             spec = self.slots[slot]
             call = Call(slot, 0, now, arguments, spec.name)
-            refusal = self._gateway(spec, call, now)
+            if spec.rate_limit or spec.quota or self.banned or self.enforcement == "refuse":
+                refusal = self._gateway(spec, call, now)
         else:
             call = Call(slot, 0, now, arguments, self.slots[slot].name if slot >= 0 else "", reason=reason)
         self.calls.append(call)
@@ -157,8 +159,8 @@ class Episode:
         if spec.need >= 0:
             call.version = self._versions[spec.need]
         self.in_flight += 1
-        call.quote = self.quote(slot)
-        self._reserved += call.quote
+        call.quote = quote = spec.quote if self.factors is None else spec.quote * self.factors[slot]
+        self._reserved += quote
         if (spec.concurrency and self._busy[slot] >= spec.concurrency) or (
             self.world.gpu_capacity_mb is not None and not self._gpu_fits(spec)
         ):
@@ -230,44 +232,44 @@ class Episode:
         call.ready_s = now + delay
         row = self._draws.at(call.k, slot)
         duration = spec.latency_s * spec.factors[int(row[DURATION] * QUANTILES)]
-        status = self._outcome(call, spec, row, call.ready_s)
-        if status is Status.CONNECTION_ERROR:
+        status = self._outcome(call, spec, row)
+        if status is _CONNECTION_ERROR:
             duration = CONNECTION_REFUSED_S
-        elif status is Status.TIMEOUT or duration > spec.timeout_s:
-            duration, status = spec.timeout_s, Status.TIMEOUT
+        elif status is _TIMEOUT or duration > spec.timeout_s:
+            duration, status = spec.timeout_s, _TIMEOUT
             call.need, call.answer = -1, None
         call.status = status
         if self.factors is not None:
             call.factor = self.factors[slot]
-        if status is not Status.OK and status >= 32 and not self.world.bill_failures:
+        if status is not _OK and not self.world.bill_failures and status >= 32:
             call.price = 0.0
         elif spec.rate_per_s:
             billed = duration + delay if self.world.bill_cold_start else duration
             call.price = call.factor * (spec.fee + spec.rate_per_s * billed)
         else:
             call.price = call.factor * spec.fee
-        event = clock.timeout(delay + duration, call)
-        event.callbacks.append(self._complete)
+        Ending(clock, delay + duration, self._complete, call)
 
-    def _outcome(self, call: Call, spec: Slot, row: list[float], at_s: float) -> Status:
+    def _outcome(self, call: Call, spec: Slot, row: list[float]) -> Status:
         chain = self._chains[spec.index]
         if chain is None:
             world = self.world
             chain = self._chains[spec.index] = start_chain(
                 self._draws, spec.index, spec.reliability, world.failures, world.kinds
             )
-        works = chain.ok(call.k)
-        if self.bursts is not None and self.bursts.cover(at_s):
+        works = chain.extend(row[OUTCOME]) if len(chain.outcomes) == call.k - 1 else chain.ok(call.k)
+        if self.bursts is not None and self.bursts.cover(call.ready_s):
             return Status.OUTAGE
         if not works:
             return chain.failure(call.k)
         need = spec.need
         if call.arguments is None:
             if need < 0:
-                return Status.OK
-            if all(self.known[before] for before in self.needs[need].after):
+                return _OK
+            after = self.needs[need].after
+            if not after or all(self.known[before] for before in after):
                 call.need = need
-                return Status.OK
+                return _OK
         else:
             # what the user wants may have changed since the call was made: the answer is to what was asked
             call.answer = self.world.answers.answer(self.world.catalog[spec.number], call.arguments, self.task)
@@ -277,10 +279,8 @@ class Episode:
                 return Status.OK
         return Status.WRONG_ARGUMENTS if row[CONTENT] < 0.5 else Status.NO_DATA
 
-    def _complete(self, event: simpy.Event) -> None:
+    def _complete(self, event: Ending) -> None:
         call: Call = event.value
-        if self.over:
-            return
         slot, now = call.slot, self.clock._now
         spec = self.slots[slot]
         call.finished_s = now
@@ -295,7 +295,7 @@ class Episode:
         self._reserved = self._reserved - call.quote if self.in_flight else 0.0
         if call.need >= 0 and call.version == self._versions[call.need]:
             self.known[call.need] = True
-        if call.status is Status.OK:
+        if call.status is _OK:
             self.successes[slot] += 1
         self.ledger.charge(now, call.tool, call.price, 0, 1)
         self._done.append(call)
@@ -364,10 +364,8 @@ class Episode:
 
     # -- events ----------------------------------------------------------------------------------------------------------
 
-    def _happen(self, event: simpy.Event) -> None:
+    def _happen(self, event: Ending) -> None:
         notice: Notice = event.value
-        if self.over:
-            return
         if notice.kind == "price_change":
             if self.factors is None:
                 self.factors = [1.0] * len(self.slots)
@@ -430,6 +428,7 @@ class Episode:
     def _end(self, exceeded: str | None) -> None:
         self.over = True
         self._cancel()
+        self.clock._queue.clear()  # nothing happens any more; and the events' callbacks hold on to the episode
         self.exceeded = exceeded or self.ledger.exceeded(self.budget, self.clock._now)
         if self.grade is None:
             self.grade = Grade(0.0, False, False)
@@ -437,18 +436,18 @@ class Episode:
     def _cancel(self) -> None:
         if not self.in_flight:
             return
-        now = self.clock._now
+        now, slots, charge, cancelled = self.clock._now, self.slots, self.ledger.charge, Status.CANCELLED
         for call in self.calls:
             if call.finished_s >= 0 or not call.k:
                 continue
-            spec = self.slots[call.slot]
-            call.finished_s, call.status, call.need = now, Status.CANCELLED, -1
+            call.finished_s, call.status, call.need = now, cancelled, -1
             if call.started_s < 0:
                 call.price = 0.0
                 continue
+            spec = slots[call.slot]
             begin = call.started_s if self.world.bill_cold_start else call.ready_s
             call.price = call.factor * (spec.fee + spec.rate_per_s * max(0.0, now - begin))
-            self.ledger.charge(now, call.tool, call.price, 0, 1)
+            charge(now, call.tool, call.price, 0, 1)
         self.in_flight = 0
         self._reserved = 0.0
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from math import log
 from typing import Annotated
 
@@ -161,6 +162,7 @@ def draw_latency_s(seed: int, name: str) -> float:
     return latency * TAIL_FACTOR**uniform if latency > threshold else latency
 
 
+@lru_cache(maxsize=65536)
 def state_chances(reliability: float, slip: float) -> tuple[float, float]:
     """P(alive) and P(degraded) of a tool in an episode; the rest is dead. A half-reliable tool is degraded now and then."""
     degraded = 0.4 * reliability * (1 - reliability)
@@ -178,19 +180,33 @@ class Chain:
     sticky: float
     kinds: tuple[tuple[float, Status], ...]
     state: int
-    usual: Status
     outcomes: list[bool] = field(default_factory=list)
+    _usual: Status | None = None
+
+    @property
+    def usual(self) -> Status:
+        """The way in which the tool mostly fails in this episode."""
+        if self._usual is None:
+            self._usual = pick(self.kinds, self.draws.at(0, self.slot)[KIND])
+        return self._usual
 
     def ok(self, k: int) -> bool:
         """Whether the k-th call (from 1) finds the tool working."""
         outcomes = self.outcomes
         while len(outcomes) < k:
-            chance = self.chances[self.state]
-            if outcomes:
-                pull = self.persistence
-                chance = chance + pull * (1.0 - chance) if outcomes[-1] else chance - pull * chance
-            outcomes.append(self.draws.at(len(outcomes) + 1, self.slot)[OUTCOME] < chance)
+            self.extend(self.draws.at(len(outcomes) + 1, self.slot)[OUTCOME])
         return outcomes[k - 1]
+
+    def extend(self, luck: float) -> bool:
+        """Whether the next call finds the tool working, by its own uniform."""
+        outcomes = self.outcomes
+        chance = self.chances[self.state]
+        if outcomes:
+            pull = self.persistence
+            chance = chance + pull * (1.0 - chance) if outcomes[-1] else chance - pull * chance
+        works = luck < chance
+        outcomes.append(works)
+        return works
 
     def failure(self, k: int) -> Status:
         """How the k-th call fails if it does: mostly the tool's usual way."""
@@ -223,11 +239,10 @@ def start_chain(
     draws: Draws, slot: int, reliability: float, model: FailureModel, kinds: tuple[tuple[float, Status], ...]
 ) -> Chain:
     """The chain of a tool for an episode: its latent state and its usual failure come from row 0 of the draws."""
-    row = draws.at(0, slot)
-    alive, degraded = state_chances(reliability, model.slip)
-    state = ALIVE if row[OUTCOME] < alive else DEGRADED if row[OUTCOME] < alive + degraded else DEAD
-    chances = (1.0 - model.slip, 0.5, model.slip)
-    return Chain(draws, slot, chances, model.persistence, model.sticky, kinds, state, pick(kinds, row[KIND]))
+    luck, slip = draws.at(0, slot)[OUTCOME], model.slip
+    alive, degraded = state_chances(reliability, slip)
+    state = ALIVE if luck < alive else DEGRADED if luck < alive + degraded else DEAD
+    return Chain(draws, slot, (1.0 - slip, 0.5, slip), model.persistence, model.sticky, kinds, state)
 
 
 @dataclass(slots=True)

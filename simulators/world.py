@@ -80,6 +80,7 @@ class World:
     max_price: float = 100.0
     alpha: float = 0.5
     _slots: dict[int, tuple[Slot, ...]] = field(default_factory=dict, repr=False)
+    _notices: dict[int, tuple[Notice, ...]] = field(default_factory=dict, repr=False)
     _source: DrawSource = field(default_factory=DrawSource, repr=False)
     _kinds: list[tuple[tuple[float, Status], ...]] = field(default_factory=list, repr=False)
 
@@ -88,6 +89,14 @@ class World:
         found = self._slots.get(number)
         if found is None:
             found = self._slots[number] = self._look_up(self.tasks[number])
+        return found
+
+    def notices(self, number: int) -> tuple[Notice, ...]:
+        """A task's scheduled events, in the order in which they were given; they depend on the task alone."""
+        found = self._notices.get(number)
+        if found is None:
+            events = () if self.events is None else self.events(self.tasks[number], self.slots(number))
+            found = self._notices[number] = tuple(events)
         return found
 
     def _look_up(self, task: Task) -> tuple[Slot, ...]:
