@@ -60,6 +60,8 @@ _ACCESS = {
     "btp": "holds a knapsack plan made from past uses",
     "ecoact": "registers tools by name as needed",
 }
+LEARNT = "sb3:"
+"""Before the folder of a `costgym train ppo` or `dqn` run."""
 _ORDER = ("prompt", "btp", "ecoact")
 """Accesses that filter tools stand before those that present them."""
 
@@ -70,6 +72,8 @@ def read_agent_name(name: str) -> tuple[str, tuple[str, ...]]:
     Raises:
         UnknownName: no such agent; names the nearest.
     """
+    if name.startswith(LEARNT):
+        return name, ()
     base, *suffixes = name.split("+")
     if base not in _CLASSIC and base not in _STRATEGIES and base not in _DECIDERS:
         raise UnknownName("agent", name, agent_names())
@@ -114,7 +118,7 @@ def make_agent(
     """An agent by name.
 
     Args:
-        name: one of `agent_names()`, or any strategy with accesses added by "+".
+        name: one of `agent_names()`, any strategy with accesses added by "+", or ``sb3:RUN``: learnt in that folder.
         model: a language model, or its name: "simulated", "openai:MODEL" for a server that speaks OpenAI's protocol,
             "local:MODEL" for a folder or a hub name that transformers loads here.
         experience: past uses for BTP, or the file that holds them.
@@ -126,6 +130,10 @@ def make_agent(
         DataError: the experience cannot be read.
     """
     base, suffixes = read_agent_name(name)
+    if base.startswith(LEARNT):
+        from .sb3 import Sb3Agent
+
+        return Sb3Agent(base.removeprefix(LEARNT), base)
     if base in _CLASSIC:
         return _classic(base)
     if base in _DECIDERS:

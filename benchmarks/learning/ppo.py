@@ -1,0 +1,118 @@
+"""MaskablePPO (and DQN) in the marketplace, against the classic agents, on tasks that no learner saw.
+
+    OMP_NUM_THREADS=1 python benchmarks/learning/ppo.py --out runs/ppo --minutes 5
+
+trains on the train split, then plays every agent on the same worlds of the test split: budget price=20, recorded as on the
+leaderboard. Prints return (Quality of Plan), pass rate under the budget and mean cost with 95 % intervals, and the paired
+differences. `--only` chooses among ppo, lagrangian and dqn; a run that is there already is continued, or only played.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import platform
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import torch
+
+import costgym
+from costgym.agents import Agent, make_agent
+from costgym.agents.sb3 import Sb3Agent
+from costgym.experiments.metrics import EpisodeResult, paired_difference, summarise
+from costgym.experiments.rl import TrainingResult, train_dqn, train_ppo
+from costgym.experiments.rl_settings import Lagrangian, PpoSettings
+
+FIGURES = ("quality_of_plan", "pass_rate_under_budget", "average_cost", "budget_failure_rate")
+CLASSIC = ("random", "cheapest", "greedy", "oracle-informed")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--out", type=Path, default=Path("runs/learning"))
+    parser.add_argument("--scenario", default="marketplace")
+    parser.add_argument("--minutes", type=float, default=5.0)
+    parser.add_argument("--price", type=float, default=20.0, help="the budget")
+    parser.add_argument("--limit", type=float, default=7.0, help="mean cost that the Lagrangian run must keep")
+    parser.add_argument("--episodes", type=int, default=800)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--only", default="ppo,lagrangian")
+    parser.add_argument("--json", type=Path)
+    given = parser.parse_args()
+    torch.set_num_threads(1)
+    budget = {"price": given.price}
+    print(f"costgym {costgym.__version__}, Python {platform.python_version()}, torch {torch.__version__}, {platform.machine()}")
+
+    runs: dict[str, Agent] = {}
+    for name in given.only.split(","):
+        began = time.process_time()
+        result = _train(name, given, budget)
+        used = time.process_time() - began
+        if used > 1:
+            print(f"{name}: {result.steps} decisions in {result.seconds:.0f} s ({used:.0f} s of processor time)", flush=True)
+        runs[name] = Sb3Agent(given.out / name, name)
+
+    played = {name: _play(agent, given, budget) for name, agent in _agents(runs)}
+    rows = {name: summarise(results, seed=given.seed) for name, results in played.items()}
+    print(f"\n{given.episodes} episodes of the test split of {given.scenario}, price {given.price:g}, seed {given.seed}")
+    for name, row in rows.items():
+        print(f"{name:16}", "  ".join(_figure(row, figure) for figure in FIGURES))
+    report: dict[str, Any] = {"rows": rows, "differences": {}}
+    for name in runs:
+        for other in ("greedy", "random"):
+            for metric in FIGURES[:2]:
+                found = paired_difference(played[name], played[other], metric, seed=given.seed)
+                low, high = found.ci95
+                print(f"{name} - {other}, {metric}: {found.difference:+.4f} [{low:+.4f}, {high:+.4f}], p = {found.p_value:.4f}")
+                report["differences"][f"{name} - {other}: {metric}"] = [found.difference, low, high, found.p_value]
+    if "lagrangian" in runs:
+        cost = rows["lagrangian"]["average_cost"]
+        print(f"lagrangian: mean cost {cost:.3f}, limit {given.limit:g}: {'kept' if cost <= given.limit else 'BROKEN'}")
+    if given.json is not None:
+        given.json.write_text(json.dumps(report, indent=1) + "\n", encoding="utf-8")
+
+
+def _train(name: str, given: argparse.Namespace, budget: dict[str, float]) -> TrainingResult:
+    settings: dict[str, Any] = {"seed": given.seed, "minutes": given.minutes, "budget": budget}
+    if name == "dqn":
+        return train_dqn(given.out / name, given.scenario, progress=_show(name), **settings)
+    constraint = Lagrangian(given.limit) if name == "lagrangian" else None
+    if constraint is not None:  # giving up has to be explored until the multiplier has settled
+        settings["settings"] = PpoSettings(entropy=0.01)
+    return train_ppo(given.out / name, given.scenario, lagrangian=constraint, progress=_show(name), **settings)
+
+
+def _show(name: str) -> Any:
+    return lambda done, total: print(f"\r{name}: {done}/{total}", end="", file=sys.stderr, flush=True)
+
+
+def _agents(runs: dict[str, Agent]) -> Iterator[tuple[str, Agent]]:
+    yield from runs.items()
+    for name in CLASSIC:
+        yield name, make_agent(name)
+
+
+def _play(agent: Agent, given: argparse.Namespace, budget: dict[str, float]) -> list[EpisodeResult]:
+    env = costgym.make(
+        agent.env_id,
+        scenario=given.scenario,
+        split="test",
+        budget=budget,
+        enforcement="record",
+        max_steps=400,
+        disable_env_checker=True,
+    )
+    return costgym.rollout(env, agent, given.episodes, given.seed)
+
+
+def _figure(row: dict[str, Any], name: str) -> str:
+    low, high = row["ci95"][name]
+    return f"{name} {row[name]:.4f} [{low:.4f}, {high:.4f}]"
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,51 @@
+"""Constrained reinforcement learning: as many passes as possible while an episode costs at most so much on average.
+
+    python examples/lagrangian.py --minutes 5 --limit 7
+
+The environment reports what each step cost as `info["cost"]`. The learner is that of `ppo_marketplace.py`; here its reward
+loses `multiplier * cost`, and the multiplier follows by dual ascent: it rises while episodes cost more than the limit on
+average and falls, never below 0, while they cost less. `costgym train ppo --cost-limit 7` does the same with Stable-Baselines3.
+
+MEASURED
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from ppo_marketplace import Args, Learnt, measure, parse, train
+
+from costgym.agents import make_agent
+
+
+@dataclass
+class ConstrainedArgs(Args):
+    """Settings; each is a command line flag."""
+
+    limit: float = 7.0  # mean price of an episode
+    rate: float = 5e-4  # of the dual ascent
+    margin: float = 0.05  # aim at this share below the limit, for the worlds that were not seen
+
+
+class Multiplier:
+    """What a unit of cost takes from the reward."""
+
+    def __init__(self, args: ConstrainedArgs) -> None:
+        self.target, self.rate, self.value = args.limit * (1.0 - args.margin), args.rate, 0.0
+
+    def __call__(self, mean_cost: float) -> float:
+        """Dual ascent: one step up the gradient of the Lagrangian, which is the overspending."""
+        self.value = max(0.0, self.value + self.rate * (mean_cost - self.target))
+        return self.value
+
+
+if __name__ == "__main__":
+    torch.set_num_threads(1)
+    settings = parse(ConstrainedArgs)
+    assert isinstance(settings, ConstrainedArgs)
+    learnt = Learnt(train(settings, Multiplier(settings)), "lagrangian")
+    found = measure(learnt, settings)
+    measure(make_agent("greedy"), settings)
+    verdict = "kept" if found["average_cost"] <= settings.limit else "broken"
+    print(f"mean cost {found['average_cost']:.3f}, limit {settings.limit:g}: {verdict}")
