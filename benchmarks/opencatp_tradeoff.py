@@ -33,10 +33,10 @@ SUPER_RESOLUTION = "image_super_resolution"
 PROMPTED = ("zero-shot", "few-shot", "hugginggpt", "hydra")
 
 
-def informed_plans(values: PlanValues) -> dict[tuple[OpenCATPTask, int], Plan]:
-    """The best fixed plan on the train samples for every task and size level."""
+def informed_plans(values: PlanValues, complete: bool) -> dict[tuple[OpenCATPTask, int], Plan]:
+    """The best fixed plan on the train samples for every task and size level; `complete`: that leaves no output out."""
     train = split_samples(values.evaluator.scores.samples, "train")
-    return {(task, level): values.informed(task, level, train) for task in all_tasks() for level in range(LEVELS)}
+    return {(task, level): values.informed(task, level, train, complete) for task in all_tasks() for level in range(LEVELS)}
 
 
 def restorers(plan: Plan) -> frozenset[str]:
@@ -131,14 +131,14 @@ def super_resolution(values: PlanValues) -> list[dict[str, Any]]:
 
 
 def concurrency(values: PlanValues) -> dict[str, Any]:
-    """Time of the clairvoyant's plans for non-sequential test tasks, with branches at once and one by one."""
+    """Time of the clairvoyant's complete plans for non-sequential test tasks, with branches at once and one by one."""
     evaluator = values.evaluator
     together = one_by_one = 0.0
     count = faster = 0
     for task in tasks("nonsequential", "test"):
         for sample in split_samples(evaluator.scores.samples, "test"):
             level = (sample + task.task_id) % LEVELS
-            plan = values.clairvoyant(task, sample, level)
+            plan = values.clairvoyant(task, sample, level, complete=True)
             seconds = evaluator.profile.plan_seconds(plan, level)
             in_turn = sum(evaluator.profile.seconds(tool, level) for tool in plan.nodes)
             together, one_by_one = together + seconds, one_by_one + in_turn
@@ -191,18 +191,23 @@ def main() -> None:
     parser.add_argument("--json", type=Path, default=None)
     arguments = parser.parse_args()
     values = PlanValues(Evaluator(OutcomeTable.load(arguments.table), arguments.profile))
-    plans = informed_plans(values)
-    report: dict[str, Any] = {"profile": arguments.profile, "contents": contents(plans), "most_frequent": most_frequent(plans)}
-    show = report["contents"]
-    print(f"informed optimum restores in {show['restores_at_levels_0_and_1']:.1%} of the cells of levels 0 and 1")
-    print(f"and leaves out a suggested restorer in {show['leaves_out_at_levels_2_and_3']:.1%} of those of levels 2 and 3")
-    for row in show["by_level"]:
-        print(f"  level {row['level']}: restores in {row['restores']} of {row['cells']}, ", end="")
-        print(f"tasks without an image {row['restores_without_image_tasks']} of {row['cells_without_image_tasks']}; ", end="")
-        print(f"leaves out in {row['leaves_out']}; {row['used']}")
-    for name, row in report["most_frequent"].items():
-        print(f"{name}: one plan is best in {row['best_in']:.1%} of {row['cells']} cells, {row['plan']}; ", end="")
-        print(f"one set of restorers in {row['restorers_best_in']:.1%}, {row['restorers']}")
+    report: dict[str, Any] = {"profile": arguments.profile}
+    for title, complete in (("of all plans", False), ("of plans that leave no output out", True)):
+        plans = informed_plans(values, complete)
+        show = contents(plans)
+        print(f"informed optimum {title}: restores in {show['restores_at_levels_0_and_1']:.1%} of the cells of levels 0 and 1,")
+        print(f"leaves out a suggested restorer in {show['leaves_out_at_levels_2_and_3']:.1%} of those of levels 2 and 3")
+        for row in show["by_level"]:
+            print(f"  level {row['level']}: restores in {row['restores']} of {row['cells']}, ", end="")
+            print(
+                f"tasks without an image {row['restores_without_image_tasks']} of {row['cells_without_image_tasks']}; ", end=""
+            )
+            print(f"leaves out in {row['leaves_out']}; {row['used']}")
+        frequent = most_frequent(plans)
+        for name, row in frequent.items():
+            print(f"{name}: one plan is best in {row['best_in']:.1%} of {row['cells']} cells, {row['plan']}; ", end="")
+            print(f"one set of restorers in {row['restorers_best_in']:.1%}, {row['restorers']}")
+        report["complete" if complete else "all"] = {"contents": show, "most_frequent": frequent}
     report["super_resolution"] = super_resolution(values)
     for row in report["super_resolution"]:
         print(

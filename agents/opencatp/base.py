@@ -29,6 +29,7 @@ class Situation:
         level: the image's size level, 0 to 3.
         evaluator: scores and prices; a planner that is no oracle may read prices only.
         seed: of the planner's own chance.
+        complete: the plan must answer with everything that is wanted, as the planning language demands.
     """
 
     task: OpenCATPTask
@@ -36,6 +37,7 @@ class Situation:
     level: int
     evaluator: Evaluator
     seed: int
+    complete: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +86,7 @@ class PlanAgent(Agent):
 
     def reset(self, env: gym.Env[Any, Any], observation: Any, info: dict[str, Any], seed: int) -> None:
         world: Any = env.unwrapped
-        situation = Situation(world.task, world.sample, world.size_level, world.evaluator, seed)
+        situation = Situation(world.task, world.sample, world.size_level, world.evaluator, seed, complete=True)
         self.proposal = self.planner.propose(situation)
         self._actions = [] if self.proposal.plan is None else actions_of(self.proposal.plan, kind_of(world.task))
 

@@ -94,7 +94,8 @@ class PromptPlanner:
             known = tasks(situation.task.kind, "train")
             chosen = [known[len(known) * place // EXAMPLES] for place in range(EXAMPLES)]
             self._examples[key] = "\n".join(
-                example_text(task, situation.level, values.informed(task, situation.level, samples)) for task in chosen
+                example_text(task, situation.level, values.informed(task, situation.level, samples, complete=True))
+                for task in chosen
             )
         return self._examples[key]
 

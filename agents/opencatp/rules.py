@@ -45,7 +45,7 @@ class Clairvoyant:
 
     def propose(self, situation: Situation) -> Proposal:
         values = self._values.of(situation.evaluator)
-        return Proposal(values.clairvoyant(situation.task, situation.sample, situation.level))
+        return Proposal(values.clairvoyant(situation.task, situation.sample, situation.level, situation.complete))
 
 
 class Informed:
@@ -56,17 +56,17 @@ class Informed:
     def __init__(self) -> None:
         self._values = _Values()
         self._known: PlanValues | None = None
-        self._plans: dict[tuple[int, int], Plan] = {}
+        self._plans: dict[tuple[int, int, bool], Plan] = {}
 
     def propose(self, situation: Situation) -> Proposal:
         values = self._values.of(situation.evaluator)
         if values is not self._known:
             self._known = values
             self._plans.clear()
-        key = (situation.task.task_id, situation.level)
+        key = (situation.task.task_id, situation.level, situation.complete)
         if key not in self._plans:
             samples = split_samples(situation.evaluator.scores.samples, "train")
-            self._plans[key] = values.informed(situation.task, situation.level, samples)
+            self._plans[key] = values.informed(situation.task, situation.level, samples, situation.complete)
         return Proposal(self._plans[key])
 
 

@@ -1,8 +1,10 @@
 """All plans worth considering for a task, and what each comes to on every sample: the ground of the exact oracles.
 
 Restorers form a forest under the task's image, each used at most once; every wanted text is read at one of its nodes (or at
-the input) and translated where German is wanted; a wanted image is the one leaf that nothing reads. Plans outside this space
-only add tools that change no output, so its best is the best of all.
+the input); a wanted image is the one leaf that nothing reads. A German text may be translated or not. Where a single text is
+wanted any text answers, so any reader may read it: a cheap one is sometimes worth more than the right one. And an output may be
+left out: it scores nothing, which can be worth more than what it costs. Plans outside this space add tools that change no
+output, or text tools that no task wants, which cost more than they could bring.
 """
 
 from __future__ import annotations
@@ -19,7 +21,7 @@ from ..plan import TASK_INPUT, Plan
 from .evaluation import Evaluator
 from .levels import LEVELS
 from .tasks import OpenCATPTask, Output
-from .tools import IMAGE_TOOLS, OUTPUT_OF_READER
+from .tools import IMAGE_TOOLS, OUTPUT_OF_READER, READER_TOOLS
 
 READER_OF = {output: reader for reader, output in OUTPUT_OF_READER.items()}
 Forest = dict[str, str]
@@ -62,9 +64,42 @@ def chain_to(forest: Forest, node: str) -> tuple[str, ...]:
     return tuple(reversed(chain))
 
 
-def _plans(wants: tuple[Output, ...]) -> Iterator[tuple[Plan, tuple[tuple[str, ...], ...]]]:
+Route = tuple[str, ...]
+"""A reader and the text tools after it; empty for an image."""
+
+
+def routes_to(want: Output, alone: bool) -> tuple[Route, ...]:
+    """The ways to a wanted output from an image; the straight one first.
+
+    Args:
+        alone: It is the only output wanted.
+    """
+    if want.is_image:
+        return ((),)
+    readers = [READER_OF[want.kind], *(reader for reader in READER_TOOLS if alone and reader != READER_OF[want.kind])]
+    ends: tuple[Route, ...] = (("machine_translation",), ()) if want.german else ((),)
+    return tuple((reader, *end) for reader in readers for end in ends)
+
+
+Way = tuple[tuple[str, ...], Route]
+"""How an output was made: the chain of restorers, and the reader and text tools after it."""
+
+
+def _plans(wants: tuple[Output, ...]) -> Iterator[tuple[Plan, tuple[Way | None, ...]]]:
+    """Plans with the way to each wanted output, None where it is left out; those that leave out nothing come first."""
+    for kept in product((True, False), repeat=len(wants)):
+        for plan, ways in _plans_for(tuple(want for want, keep in zip(wants, kept, strict=True) if keep), len(wants) == 1):
+            found = iter(ways)
+            yield plan, tuple(next(found) if keep else None for keep in kept)
+    if len(wants) == 1 and wants[0].is_image:
+        for reader in READER_TOOLS:  # a plan has a tool, whatever it answers
+            yield Plan.from_list([reader, [TASK_INPUT]], tidy=False), (None,)
+
+
+def _plans_for(wants: tuple[Output, ...], alone: bool) -> Iterator[tuple[Plan, tuple[Way, ...]]]:
     texts = [want for want in wants if not want.is_image]
     wants_image = len(texts) < len(wants)
+    options = [routes_to(want, alone) for want in texts]
     for forest in forests():
         inner = set(forest.values())
         leaves = [tool for tool in forest if tool not in inner]
@@ -72,18 +107,17 @@ def _plans(wants: tuple[Output, ...]) -> Iterator[tuple[Plan, tuple[tuple[str, .
             free = [leaf for leaf in leaves if leaf not in places]
             if len(free) != (1 if wants_image else 0):
                 continue
-            items: list[object] = []
-            for tool, parent in forest.items():
-                items += [tool, [parent]]
-            for want, place in zip(texts, places, strict=True):
-                reader = READER_OF[want.kind]
-                items += [reader, [place]]
-                if want.german:
-                    items += ["machine_translation", [reader]]
-            where = iter(places)
-            chains = tuple(chain_to(forest, free[0] if want.is_image else next(where)) for want in wants)
-            if items:
-                yield Plan.from_list(items, tidy=False), chains
+            for routes in product(*options):
+                items: list[object] = []
+                for tool, parent in forest.items():
+                    items += [tool, [parent]]
+                for route, place in zip(routes, places, strict=True):
+                    for tool, source in zip(route, (place, *route), strict=False):
+                        items += [tool, [source]]
+                where = iter(zip(places, routes, strict=True))
+                ends = [(free[0], ()) if want.is_image else next(where) for want in wants]
+                if items:
+                    yield Plan.from_list(items, tidy=False), tuple((chain_to(forest, end), route) for end, route in ends)
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,23 +126,27 @@ class PlanSpace:
 
     Attributes:
         plans: one after the other.
-        chains: all different restorer chains that occur.
-        chain_of: index into `chains` of each plan's wanted outputs.  # (plans, wants)
+        ways: all different ways to an output that occur.
+        way_of: index into `ways` of each plan's wanted outputs; one past the last where it is left out.  # (plans, wants)
+        complete: how many plans leave nothing out; they come first.
     """
 
     plans: tuple[Plan, ...]
-    chains: tuple[tuple[str, ...], ...]
-    chain_of: NDArray[np.int64]
+    ways: tuple[Way, ...]
+    way_of: NDArray[np.int64]
+    complete: int
 
 
 @lru_cache(maxsize=64)
 def plan_space(wants: tuple[Output, ...]) -> PlanSpace:
     """The plans for a task's wanted outputs."""
     found = list(_plans(wants))
-    chains = tuple(sorted({chain for _, used in found for chain in used}, key=lambda chain: (len(chain), chain)))
-    number = {chain: index for index, chain in enumerate(chains)}
-    chain_of = np.array([[number[chain] for chain in used] for _, used in found], dtype=np.int64)
-    return PlanSpace(tuple(plan for plan, _ in found), chains, chain_of)
+    ways = tuple(sorted({way for _, used in found for way in used if way is not None}, key=lambda way: (len(way[0]), way)))
+    number: dict[Way | None, int] = {way: index for index, way in enumerate(ways)}
+    number[None] = len(ways)
+    way_of = np.array([[number[way] for way in used] for _, used in found], dtype=np.int64)
+    complete = sum(None not in used for _, used in found)
+    return PlanSpace(tuple(plan for plan, _ in found), ways, way_of, complete)
 
 
 class PlanValues:
@@ -129,18 +167,18 @@ class PlanValues:
         if found is None:
             space = plan_space(task.wants)
             source, samples = self.evaluator.scores, range(self.evaluator.scores.samples)
-            table = np.zeros((len(task.wants), len(space.chains), len(samples)))
+            table = np.zeros((len(task.wants), len(space.ways) + 1, len(samples)))
             for w, want in enumerate(task.wants):
-                for c, chain in enumerate(space.chains):
-                    if want.is_image:
-                        table[w, c] = [source.score(task.combination, s, chain, "image") for s in samples]
+                straight = routes_to(want, False)[0]
+                for index in sorted(set(space.way_of[:, w].tolist()) - {len(space.ways)}):
+                    chain, route = space.ways[index]
+                    if route == straight:  # the table has these figures ready, and the evaluator takes them too
+                        table[w, index] = [source.score(task.combination, s, chain, want.name) for s in samples]
                     else:
-                        route = (READER_OF[want.kind], *(("machine_translation",) if want.german else ()))
-                        wanted = want.kind + ("_de" if want.german else "")
-                        table[w, c] = [source.text_score(task.combination, s, chain, route, wanted) for s in samples]
+                        table[w, index] = [source.text_score(task.combination, s, chain, route, want.name) for s in samples]
             total = np.zeros((len(space.plans), len(samples)))
             for w in range(len(task.wants)):
-                total += table[w, space.chain_of[:, w]]
+                total += table[w, space.way_of[:, w]]
             found = self._scores[task.task_id] = (total / len(task.wants)).T
         return found
 
@@ -159,10 +197,18 @@ class PlanValues:
         alpha, scale = self.evaluator.alpha, self.evaluator.max_price
         return np.asarray(alpha * self.scores(task) - (1.0 - alpha) * self.prices(task)[level] / scale)
 
-    def clairvoyant(self, task: OpenCATPTask, sample: int, level: int) -> Plan:
-        """The best plan for one sample, known after execution: nothing does better."""
-        return plan_space(task.wants).plans[int(np.argmax(self.qualities(task, level)[sample]))]
+    def clairvoyant(self, task: OpenCATPTask, sample: int, level: int, complete: bool = False) -> Plan:
+        """The best plan for one sample, known after execution: nothing does better.
 
-    def informed(self, task: OpenCATPTask, level: int, samples: range) -> Plan:
+        Args:
+            complete: Among plans that leave nothing out, as the planning language has them.
+        """
+        return self._best(task, self.qualities(task, level)[sample], complete)
+
+    def informed(self, task: OpenCATPTask, level: int, samples: range, complete: bool = False) -> Plan:
         """The best fixed plan for a task and size level over given samples: the best that can be known before execution."""
-        return plan_space(task.wants).plans[int(np.argmax(self.qualities(task, level)[samples].mean(axis=0)))]
+        return self._best(task, self.qualities(task, level)[samples].mean(axis=0), complete)
+
+    def _best(self, task: OpenCATPTask, worth: NDArray[np.float64], complete: bool) -> Plan:
+        space = plan_space(task.wants)
+        return space.plans[int(np.argmax(worth[: space.complete] if complete else worth))]
