@@ -47,16 +47,16 @@ class GrpoSettings:
 
     group: int = 8
     groups: int = 1
-    completion: int = 400
-    learning_rate: float = 1e-4
+    completion: int = 300
+    learning_rate: float = 2e-4
     temperature: float = 1.0
     beta: float = 0.0
-    warm_steps: int = 300
-    warm_batch: int = 8
-    warm_rate: float = 2e-3
+    warm_steps: int = 150
+    warm_batch: int = 4
+    warm_rate: float = 3e-3
     warm_variants: int = 12
-    hidden: int = 128
-    layers: int = 3
+    hidden: int = 96
+    layers: int = 2
     vocabulary: int = 2048
     lora_rank: int = 16
 
@@ -317,9 +317,7 @@ def _warm_up(folder: Path, model: Any, tokenizer: Any, rows: list[Row], seed: in
 
 def _lora(settings: GrpoSettings) -> Any:
     rank = settings.lora_rank
-    return require("peft", "train").LoraConfig(
-        r=rank, lora_alpha=2 * rank, target_modules="all-linear", task_type="CAUSAL_LM"
-    )
+    return require("peft", "train").LoraConfig(r=rank, lora_alpha=2 * rank, target_modules="all-linear", task_type="CAUSAL_LM")
 
 
 def _quiet() -> dict[str, Any]:

@@ -26,7 +26,7 @@ from ..envs.chat import MarketplaceChatEnv
 from ..envs.registration import make
 from ..simulators.draws import stable_integer
 from ..simulators.errors import BudgetExceeded, ConfigError, EpisodeOver, require
-from ..simulators.scenario import Scenario, load_scenario
+from ..simulators.scenario import Scenario, load_scenario, parse_scenario
 from ..simulators.status import LOOKS_OK, Status
 from ..simulators.tools import Tool
 
@@ -164,6 +164,13 @@ class GrpoWorld:
             space = {**methods, "_settings": self._settings, "__doc__": f"Task {task}."}
             self._classes[task] = type("Task_" + re.sub(r"\W", "_", task), (TaskEnvironment,), space)
             self._queries[task] = env.query
+
+    @classmethod
+    def tiny(cls, tasks: int = 3, rounds: int = 8, seed: int = 0) -> GrpoWorld:
+        """Tasks of two needs among about four tools, out of a marketplace of 40: what a tiny model learns on a CPU in minutes."""
+        source = {"kind": "marketplace", "tools": 40, "providers": 10, "categories": 4, "train": 24, "test": 4, "candidates": 4}
+        scenario = parse_scenario({"name": "tiny", "description": "Small enough for a tiny model.", "source": source})
+        return cls(scenario, tasks=tasks, most_needs=2, rounds=rounds, seed=seed)
 
     @property
     def environment_factory(self) -> dict[str, type[TaskEnvironment]]:
