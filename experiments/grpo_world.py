@@ -167,7 +167,7 @@ class GrpoWorld:
 
     @classmethod
     def tiny(cls, tasks: int = 3, rounds: int = 8, seed: int = 0) -> GrpoWorld:
-        """Tasks of two needs among about four tools, out of a marketplace of 40: what a tiny model learns on a CPU in minutes."""
+        """Tasks of two needs among about four tools of a marketplace of 40: what a tiny model learns on a CPU in minutes."""
         source = {"kind": "marketplace", "tools": 40, "providers": 10, "categories": 4, "train": 24, "test": 4, "candidates": 4}
         scenario = parse_scenario({"name": "tiny", "description": "Small enough for a tiny model.", "source": source})
         return cls(scenario, tasks=tasks, most_needs=2, rounds=rounds, seed=seed)
