@@ -3,10 +3,10 @@
 import sys
 from pathlib import Path
 
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-# A busy machine makes an example slow, not wrong.
-settings.register_profile("costgym", deadline=None)
+# A busy machine makes an example slow, not wrong; the same code meets the same examples.
+settings.register_profile("costgym", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("costgym")
