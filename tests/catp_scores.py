@@ -28,7 +28,7 @@ class ShapedScores:
         return self._score(degradation, sample, chain, "image")
 
     def text_score(self, degradation: int, sample: int, chain: Sequence[str], route: Sequence[str], wanted: str) -> float:
-        kind = wanted.removesuffix("_de").rstrip("s")
+        kind = wanted.removesuffix("_de")
         if OUTPUT_OF_READER[route[0]] != kind:
             return 0.05
         score = self._score(degradation, sample, chain, kind)

@@ -12,16 +12,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import combinations
 
 import numpy as np
 
-from ...envs.tpl import ACTION_TOKENS, END, FIRST_TOOL, INPUT, TplState, encode, kind_of
+from ...envs.tpl import ACTION_TOKENS, END, FIRST_TOOL, INPUT, KINDS, TplState, encode, kind_of
 from ...simulators.draws import stable_generator
 from ...simulators.errors import ConfigError, InvalidPlan
 from ...simulators.opencatp.evaluation import Evaluator, split_samples
 from ...simulators.opencatp.levels import LEVELS
 from ...simulators.opencatp.planspace import READER_OF, PlanValues, plan_space
-from ...simulators.opencatp.tasks import OpenCATPTask
+from ...simulators.opencatp.tasks import OpenCATPTask, Output
+from ...simulators.opencatp.tasks import tasks as find_tasks
 from ...simulators.opencatp.tools import IMAGE_TOOLS, TOOLS
 from ...simulators.plan import Plan
 from .sequences import Record, begin, extend, returns_of, rewards_of
@@ -29,6 +31,8 @@ from .settings import CatpSettings
 
 _ACTION_OF_TOKEN = {token: action for action, token in enumerate(ACTION_TOKENS)}
 _NEAR_SHARE = 0.1
+COMPOSED = 1000
+"""Joined tasks are numbered from here."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +107,39 @@ def random_walk(task: OpenCATPTask, chance: np.random.Generator) -> tuple[int, .
     return tuple(choices)
 
 
+def train_tasks(settings: CatpSettings) -> tuple[OpenCATPTask, ...]:
+    """What a run learns from: the train tasks of its kind, and with several outputs also joined ones."""
+    own = find_tasks(settings.tasks, "train")
+    return own if settings.tasks == "sequential" else (*own, *composed_tasks(settings.composed, settings.seed))
+
+
+def composed_tasks(count: int, seed: int) -> tuple[OpenCATPTask, ...]:
+    """Tasks with two or three outputs, joined from sequential train tasks on the same degraded image.
+
+    What such a task wants was wanted of the same images before, so nothing but train tasks and train samples goes into its
+    plans. Tasks that there are already, the test tasks among them, are left out, and at most one output is German, as in all
+    tasks.
+    """
+    known = {(task.combination, frozenset(task.wants)) for task in find_tasks("all")}
+    single: dict[int, list[Output]] = {}
+    for task in find_tasks("sequential", "train"):
+        single.setdefault(task.combination, []).append(task.wants[0])
+    possible = [
+        (combination, wants)
+        for combination, outputs in sorted(single.items())
+        for size in (2, 3)
+        for wants in combinations(outputs, size)
+        if len({want.kind for want in wants}) == size
+        and _kind(wants) in KINDS
+        and sum(want.german for want in wants) <= 1
+        and (combination, frozenset(wants)) not in known
+    ]
+    order = stable_generator(seed, "composed").permutation(len(possible))[:count].tolist()
+    return tuple(
+        OpenCATPTask(COMPOSED + number, COMPOSED + number, "nonsequential", "train", *possible[number]) for number in order
+    )
+
+
 def collect(tasks: Sequence[OpenCATPTask], evaluator: Evaluator, settings: CatpSettings) -> list[ExecutedPlan]:
     """The offline data of some tasks; the same for the same settings, scores and prices.
 
@@ -111,17 +148,17 @@ def collect(tasks: Sequence[OpenCATPTask], evaluator: Evaluator, settings: CatpS
     """
     if not tasks:
         raise ConfigError("tasks", "expected at least one task to collect plans for")
-    values = PlanValues(evaluator)
     found: list[ExecutedPlan] = []
     for task in tasks:
-        found += _of_task(task, values, settings)
+        found += _of_task(task, PlanValues(evaluator), settings)  # values of their own: they are large and used once
     return found
 
 
 def _of_task(task: OpenCATPTask, values: PlanValues, settings: CatpSettings) -> Iterator[ExecutedPlan]:
     evaluator = values.evaluator
     train = split_samples(evaluator.scores.samples, "train")
-    kind, plans = kind_of(task), plan_space(task.wants).plans
+    kind, space = kind_of(task), plan_space(task.wants)
+    plans = space.plans[: space.complete]
     chance = stable_generator(settings.seed, "plans", task.task_id)
     walks = list(dict.fromkeys(random_walk(task, chance) for _ in range(settings.walks)))
     scores: dict[tuple[int, ...], float] = {}
@@ -133,7 +170,7 @@ def _of_task(task: OpenCATPTask, values: PlanValues, settings: CatpSettings) -> 
         return ExecutedPlan(task, level, choices, scores[choices], prices_at(evaluator, level))
 
     for level in range(LEVELS):
-        order = np.argsort(-values.qualities(task, level)[train].mean(axis=0), kind="stable")
+        order = np.argsort(-values.qualities(task, level)[train, : space.complete].mean(axis=0), kind="stable")
         near = order[settings.best : max(settings.best + settings.near, int(_NEAR_SHARE * len(order)))]
         picked = [*order[: settings.best].tolist()]
         for pool, count in ((near, settings.near), (order, settings.spread)):
@@ -149,15 +186,15 @@ def labels(tasks: Sequence[OpenCATPTask], evaluator: Evaluator) -> list[Executed
 
     This is what instruction tuning has: plans that answer the task, with no word about what they cost.
     """
-    values = PlanValues(evaluator)
     train = split_samples(evaluator.scores.samples, "train")
     found = []
     for task in tasks:
-        scores = values.scores(task)[train].mean(axis=0)
-        prices = values.prices(task).mean(axis=0)
-        plans, kind = plan_space(task.wants).plans, kind_of(task)
+        values = PlanValues(evaluator)
+        space, kind = plan_space(task.wants), kind_of(task)
+        scores = values.scores(task)[train, : space.complete].mean(axis=0)
+        prices = values.prices(task)[:, : space.complete].mean(axis=0)
         for number in np.lexsort((prices, -np.round(scores, 9))).tolist():
-            choices = choices_of(plans[number], kind)
+            choices = choices_of(space.plans[number], kind)
             if choices is not None:
                 break
         else:
@@ -183,6 +220,10 @@ def records_of(plans: Sequence[ExecutedPlan], settings: CatpSettings) -> tuple[l
 def prices_at(evaluator: Evaluator, level: int) -> tuple[float, ...]:
     """Price of one run of each tool at a size level, USD."""
     return tuple(evaluator.profile.price(tool, level) for tool in TOOLS)
+
+
+def _kind(wants: Sequence[Output]) -> str:
+    return "+".join(sorted("image" if want.is_image else "text" for want in wants))
 
 
 def _plan(kind: str, choices: Sequence[int]) -> Plan:

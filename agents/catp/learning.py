@@ -10,7 +10,9 @@ import torch
 
 from ...simulators.draws import stable_generator, stable_integer
 from ...simulators.opencatp.evaluation import Evaluator, sample_level, split_samples
+from ...simulators.opencatp.levels import LEVELS
 from ...simulators.quality import INVALID_PLAN_REWARD
+from .dataset import COMPOSED
 from .decoding import write_plans
 from .measure import measure
 from .planner import price_table
@@ -70,10 +72,11 @@ class OfflineLearner:
 
     def check(self) -> dict[str, float]:
         """Quality of the policy's most likely plans on the train tasks and samples, and the share that is valid."""
-        asked = [(task, level) for task in self.tasks for level in range(4)]
+        tasks = [task for task in self.tasks if task.task_id < COMPOSED]
+        asked = [(task, level) for task in tasks for level in range(LEVELS)]
         written = write_plans(self.policy, asked, price_table(self.evaluator), self.target_return)
         plans = {(task.task_id, level): each.plan for (task, level), each in zip(asked, written, strict=True)}
-        found = measure(lambda task, _, level: plans[task.task_id, level], self.tasks, "train", self.evaluator)
+        found = measure(lambda task, _, level: plans[task.task_id, level], tasks, "train", self.evaluator)
         return {"train_quality": found.quality, "train_valid": found.valid}
 
 

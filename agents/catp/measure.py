@@ -59,7 +59,7 @@ def plans_of(planner: Planner, evaluator: Evaluator, seed: int = 0) -> PlanOf:
 
     def plan_of(task: OpenCATPTask, sample: int, level: int) -> Plan | None:
         chance = stable_integer(seed, "measure", task.task_id, sample)
-        plan = planner.propose(Situation(task, sample, level, evaluator, chance)).plan
+        plan = planner.propose(Situation(task, sample, level, evaluator, chance, complete=True)).plan
         if plan is None:
             return None
         state = TplState(kind_of(task))

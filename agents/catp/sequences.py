@@ -66,7 +66,8 @@ def words_of(task: OpenCATPTask, level: int, size_words: bool = False) -> tuple[
     """A task as words of the small models' vocabulary.  # (MAX_WORDS,), 0 where there is none"""
     said = ["one output" if len(task.wants) == 1 else "several outputs"]
     said += [word for word in DEGRADATION_WORDS if word in task.degradations]
-    said += [want.kind + (" in German" if want.german else "") for want in task.wants]
+    wanted = [want.kind + (" in German" if want.german else "") for want in task.wants]
+    said += [word for word in OUTPUT_WORDS if word in wanted]
     if size_words:
         said.append(f"size {level}")
     numbers = [WORDS.index(word) for word in said]

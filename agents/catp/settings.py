@@ -44,6 +44,8 @@ class CatpSettings:
         weight_decay, clip: of AdamW, and the norm to which gradients are clipped.
         warmup: steps over which the learning rate rises; over the last third of all steps it falls to a tenth.
         walks: random walks through the tool graph, per task, in the offline data.
+        composed: tasks with several outputs made by joining sequential train tasks on the same degraded image, beside the train
+            tasks themselves (where non-sequential tasks are trained on).
         best, near, spread: plans per task and size level that are the best found, drawn from the best tenth, and from all.
         balance: share of a batch that is non-sequential where both kinds are trained on.
         return_scale: factor on returns before they are embedded.
@@ -77,6 +79,7 @@ class CatpSettings:
     clip: float = 1.0
     warmup: int = 100
     walks: int = 6
+    composed: int = 120
     best: int = 4
     near: int = 6
     spread: int = 4
@@ -92,7 +95,8 @@ class CatpSettings:
             raise ConfigError("tasks", f"expected sequential, nonsequential or all, got {self.tasks!r}")
         for name, least in (
             ("steps", 1), ("seed", 0), ("window", 1), ("width", 1), ("layers", 1), ("heads", 1), ("lora_rank", 0), ("batch", 1),
-            ("warmup", 0), ("walks", 0), ("best", 1), ("near", 0), ("spread", 0), ("warm_steps", 0), ("group", 2),
+            ("warmup", 0), ("walks", 0), ("composed", 0), ("best", 1), ("near", 0), ("spread", 0), ("warm_steps", 0),
+            ("group", 2),
         ):  # fmt: skip
             value = getattr(self, name)
             if isinstance(value, bool) or not isinstance(value, int) or value < least:

@@ -16,9 +16,7 @@ from typing import Any
 
 from ...simulators.errors import ConfigError, DataError, TrainingFailed, require
 from ...simulators.opencatp.evaluation import Evaluator
-from ...simulators.opencatp.tasks import OpenCATPTask
-from ...simulators.opencatp.tasks import tasks as find_tasks
-from .dataset import ExecutedPlan, collect, labels, records_of
+from .dataset import ExecutedPlan, collect, labels, records_of, train_tasks
 from .sequences import MAX_STEPS
 from .settings import CONFIG, CatpSettings, read_config, write_config
 
@@ -54,7 +52,7 @@ class Watching:
         log: given lines of text.
         stop: asked after each step; the run then saves and ends, and can be resumed.
         save_every: steps between checkpoints.
-        check_every: steps between figures on the train tasks; 0: only at the end.
+        check_every: steps between figures on the train tasks; 0: only at the end; None: never.
         tensorboard: also write TensorBoard event files into the run's folder.
     """
 
@@ -62,7 +60,7 @@ class Watching:
     log: Callable[[str], None] | None = None
     stop: Callable[[int], bool] | None = None
     save_every: int = 250
-    check_every: int = 0
+    check_every: int | None = 0
     tensorboard: bool = False
 
 
@@ -183,9 +181,8 @@ def _run(
 
     say = watching.log or (lambda line: None)
     world = evaluator or Evaluator(None, settings.profile, settings.alpha)
-    learnt_from = find_tasks(settings.tasks, "train")
     go_on = _prepare(out, settings, resume, FOLDER)
-    records, target_return = records_of(_plans(settings, learnt_from, world, plans), settings)
+    records, target_return = records_of(_plans(settings, world, plans), settings)
     say(f"{settings.method}: {len(records)} plans of {len({r.task.task_id for r in records})} tasks to learn from")
     write_config(out, settings, target_return)
 
@@ -202,7 +199,7 @@ def _run(
         say(f"going on from step {start}")
     _cut_curve(out / CURVE, start)
     learn = learner(policy, records, world, settings, target_return)
-    board = require("torch.utils.tensorboard", "train").SummaryWriter(str(out)) if watching.tensorboard else None
+    board = _board(out) if watching.tensorboard else None
 
     recent: list[float] = []
     metrics: dict[str, float] = {}
@@ -224,7 +221,7 @@ def _run(
             line = {"step": step, "loss": value, **figures}
             stopped = watching.stop is not None and watching.stop(step)
             last = step == settings.steps or stopped
-            if last or (watching.check_every and step % watching.check_every == 0):
+            if watching.check_every is not None and (last or (watching.check_every and step % watching.check_every == 0)):
                 metrics = learn.check()
                 line |= metrics
                 say(f"step {step}: " + ", ".join(f"{name} {number:.4f}" for name, number in line.items() if name != "step"))
@@ -243,7 +240,8 @@ def _run(
                 break
     if board is not None:
         board.close()
-    metrics = metrics or learn.check()
+    if not metrics and watching.check_every is not None:
+        metrics = learn.check()
     mean = sum(recent) / len(recent) if recent else float("nan")
     report = {"steps": step, "loss": mean if recent else None, **metrics, "settings": asdict(settings)}
     (out / METRICS).write_text(json.dumps(report, indent=1) + "\n", encoding="utf-8")
@@ -276,14 +274,19 @@ def _prepare(out: Path, settings: CatpSettings, resume: bool, folder: str) -> bo
     return False
 
 
-def _plans(
-    settings: CatpSettings, tasks: Sequence[OpenCATPTask], evaluator: Evaluator, given: Sequence[ExecutedPlan] | None
-) -> Sequence[ExecutedPlan]:
+def _plans(settings: CatpSettings, evaluator: Evaluator, given: Sequence[ExecutedPlan] | None) -> Sequence[ExecutedPlan]:
     if given is not None:
         if not given:
             raise ConfigError("plans", "expected at least one executed plan")
         return given
+    tasks = train_tasks(settings)
     return collect(tasks, evaluator, settings) if settings.method == "catp" else labels(tasks, evaluator)
+
+
+def _board(out: Path) -> Any:
+    """A writer of TensorBoard event files."""
+    require("tensorboard", "train")
+    return require("torch.utils.tensorboard", "train").SummaryWriter(str(out))
 
 
 def _cut_curve(path: Path, steps: int) -> None:

@@ -111,13 +111,15 @@ def _print(row: dict[str, Any]) -> None:
     )
 
 
-def _train(train: Callable[..., TrainingResult], run: Path, args: argparse.Namespace, **settings: Any) -> str:
+def _train(
+    train: Callable[..., TrainingResult], run: Path, args: argparse.Namespace, check: int | None = 500, **settings: Any
+) -> str:
     began, cpu = time.monotonic(), time.process_time()
 
     def late(step: int) -> bool:
         return time.monotonic() - began > 60 * args.minutes
 
-    result = train(run, seed=args.seed, watching=Watching(stop=late, check_every=500), **settings)
+    result = train(run, seed=args.seed, watching=Watching(stop=late, check_every=check), **settings)
     minutes, cpu_minutes = (time.monotonic() - began) / 60, (time.process_time() - cpu) / 60
     figures = ", ".join(f"{name} {value:.4f}" for name, value in result.metrics.items())
     return f"# {run}: {result.steps} steps, {minutes:.1f} min ({cpu_minutes:.1f} of the CPU), loss {result.loss:.3f}, {figures}"
@@ -127,7 +129,7 @@ def _pools(args: argparse.Namespace, settings: dict[str, Any]) -> list[dict[str,
     from costgym.agents.catp.pools import pool_data, pool_figures
 
     rows = []
-    # Figures on the train tasks need scores; recorded plans bring their own, so what the table says is of no account here.
+    # Recorded plans bring their own scores; of the evaluator only the prices are asked.
     evaluator = Evaluator(shipped_outcomes(args.outcomes))
     for path in args.pools:
         data = pool_data([path], args.seed)
@@ -135,7 +137,15 @@ def _pools(args: argparse.Namespace, settings: dict[str, Any]) -> list[dict[str,
         kind = data.train[0].task.kind
         window = {"window": 10 if kind == "sequential" else 12}
         run = args.out / f"pool-{kind}-{args.seed}"
-        options = {"tasks": kind, "plans": data.train, "evaluator": evaluator, **window, "steps": 1000, **settings}
+        options = {
+            "tasks": kind,
+            "plans": data.train,
+            "evaluator": evaluator,
+            **window,
+            "steps": 1000,
+            "check": None,
+            **settings,
+        }
         print(_train(train_catp, run, args, **options), flush=True)
         found = pool_figures(CatpPlanner(run), data)
         rows.append({"pool": path.name, **{name: getattr(found, name) for name in found.__slots__}})

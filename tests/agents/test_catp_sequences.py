@@ -9,13 +9,16 @@ import pytest
 from catp_scores import ShapedScores
 
 from costgym.agents.catp.dataset import (
+    COMPOSED,
     ExecutedPlan,
     choices_of,
     collect,
+    composed_tasks,
     labels,
     random_walk,
     records_of,
     relevant_choices,
+    train_tasks,
 )
 from costgym.agents.catp.sequences import (
     CHOICE,
@@ -31,7 +34,7 @@ from costgym.agents.catp.sequences import (
     words_of,
 )
 from costgym.agents.catp.settings import CatpSettings
-from costgym.envs.tpl import END, END_DEPENDENCIES, FIRST_DEPENDENCY, FIRST_TOOL, INPUT, kind_of, replay
+from costgym.envs.tpl import END, END_DEPENDENCIES, FIRST_DEPENDENCY, FIRST_TOOL, INPUT, KINDS, kind_of, replay
 from costgym.simulators.errors import ConfigError, UnknownName
 from costgym.simulators.opencatp import TOOLS, task, tasks
 from costgym.simulators.opencatp.evaluation import Evaluator
@@ -128,7 +131,7 @@ def test_the_data_hold_the_best_plan_of_each_task_and_level_and_only_valid_ones(
     for each in learnt:
         for level in range(4):
             own = [plan for plan in found if plan.task == each and plan.level == level]
-            best = choices_of(values.informed(each, level, range(12)), kind_of(each))
+            best = choices_of(values.informed(each, level, range(12), True), kind_of(each))
             assert best in [plan.choices for plan in own]
             assert len({plan.choices for plan in own}) == len(own)
             assert {plan.choices[-1] for plan in own} == {END}
@@ -142,6 +145,25 @@ def test_a_returned_quality_is_the_mean_over_the_train_samples(evaluator):
         state.push(choice)
     qualities = [evaluator.evaluate(state.plan(), plan.task, sample, plan.level).quality for sample in range(12)]
     assert plan.quality(0.5) == pytest.approx(sum(qualities) / 12)
+
+
+def test_joined_tasks_want_what_train_tasks_wanted_of_the_same_images_and_are_no_known_task():
+    joined = composed_tasks(1000, seed=0)
+    assert len(joined) == 116
+    assert composed_tasks(10, seed=0) == joined[:10]
+    single = {(each.combination, each.wants[0]) for each in tasks("sequential", "train")}
+    known = {(each.combination, frozenset(each.wants)) for each in tasks("all")}
+    for each in joined:
+        assert all((each.combination, want) in single for want in each.wants)
+        assert (each.combination, frozenset(each.wants)) not in known
+        assert sum(want.german for want in each.wants) <= 1
+        assert each.task_id >= COMPOSED and kind_of(each) in KINDS
+
+
+def test_only_runs_with_several_outputs_learn_from_joined_tasks():
+    assert train_tasks(CatpSettings(tasks="sequential")) == tasks("sequential", "train")
+    assert len(train_tasks(CatpSettings(tasks="all", composed=7))) == len(tasks("all", "train")) + 7
+    assert train_tasks(CatpSettings(tasks="nonsequential", composed=0)) == tasks("nonsequential", "train")
 
 
 def test_centred_returns_ask_for_zero_and_absolute_ones_for_the_largest_in_the_data(evaluator):

@@ -32,6 +32,7 @@ TINY = {
     "best": 1,
     "near": 1,
     "spread": 0,
+    "composed": 0,
     "tasks": "nonsequential",
 }
 
