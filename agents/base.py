@@ -36,4 +36,4 @@ class Agent(ABC):
 
     def observe(self, observation: Any, reward: float, terminated: bool, truncated: bool, info: dict[str, Any]) -> None:
         """See what the action brought; nothing to do for an agent without memory."""
-        return None
+        del observation, reward, terminated, truncated, info
