@@ -51,7 +51,7 @@ def _layers(width_in: int, hidden: int) -> nn.Sequential:
     return nn.Sequential(nn.Linear(width_in, hidden), nn.ReLU(), nn.Linear(hidden, hidden), nn.ReLU())
 
 
-class ToolNetwork(nn.Module):
+class ToolNetwork(nn.Module):  # type: ignore[misc, unused-ignore]
     """Observation to one number per action, and the state's value.
 
     The share of a resource that is left is 1 where it is unlimited; the number of steps so far is not read, since it depends

@@ -25,6 +25,9 @@ class ConstrainedArgs(Args):
 
     limit: float = 7.0  # mean price of an episode
     rate: float = 5e-4  # of the dual ascent
+    gain: float = 5e-3  # of the proportional term that damps its swings
+    entropy: float = 0.01  # giving up has to be explored until the multiplier has settled
+    final_share: float = 0.3  # and the policy has to be able to follow it to the end
     margin: float = 0.05  # aim at this share below the limit, for the worlds that were not seen
 
 
@@ -32,12 +35,14 @@ class Multiplier:
     """What a unit of cost takes from the reward."""
 
     def __init__(self, args: ConstrainedArgs) -> None:
-        self.target, self.rate, self.value = args.limit * (1.0 - args.margin), args.rate, 0.0
+        self.target, self.rate, self.gain = args.limit * (1.0 - args.margin), args.rate, args.gain
+        self.integral = 0.25 / args.limit  # an episode at the limit loses half of what a success is worth
 
     def __call__(self, mean_cost: float) -> float:
         """Dual ascent: one step up the gradient of the Lagrangian, which is the overspending."""
-        self.value = max(0.0, self.value + self.rate * (mean_cost - self.target))
-        return self.value
+        excess = mean_cost - self.target
+        self.integral = max(0.0, self.integral + self.rate * excess)
+        return max(0.0, self.integral + self.gain * excess)
 
 
 if __name__ == "__main__":

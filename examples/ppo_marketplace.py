@@ -5,7 +5,11 @@
 The policy reads every tool with the same small network, so what it learns of one slot holds for all of them. It is trained on
 the train split of the default marketplace under a budget of 20 credits and measured on the test split, beside the greedy agent.
 
-MEASURED
+Measured on 2026-11-21 with `--minutes 3` (25 updates) on two shared x86-64 cores under heavy load, 400 episodes, 95 % intervals:
+
+    ppo     return 0.367 [0.348, 0.386]   passed within the budget 0.848 [0.812, 0.880]   mean cost 11.26
+    greedy  return 0.303 [0.280, 0.327]   passed within the budget 0.723 [0.680, 0.765]   mean cost 11.56
+    random  return -0.075                 passed within the budget 0.013                  mean cost 16.22
 """
 
 from __future__ import annotations
@@ -37,6 +41,7 @@ class Args:
     epochs: int = 4
     minibatch: int = 2048
     learning_rate: float = 1e-3
+    final_share: float = 0.03  # of the learning rate, at the end
     gae_lambda: float = 0.95
     clip: float = 0.2
     entropy: float = 0.003
@@ -126,7 +131,7 @@ def train(args: Args, price_of_cost: Callable[[float], float] | None = None, sho
     seen, info = env.reset(seed=args.seed)
     began, update, multiplier = time.monotonic(), 0, 0.0
     while (done := _share(args, update, began)) < 1.0:
-        optimizer.param_groups[0]["lr"] = args.learning_rate * (1.0 - 0.97 * done)
+        optimizer.param_groups[0]["lr"] = args.learning_rate * (1.0 - (1.0 - args.final_share) * done)
         stored: list[tuple[Observation, Tensor, Tensor, Tensor, Tensor]] = []
         rewards, ends, costs, passed = [], [], [], []
         for _ in range(args.rollout):

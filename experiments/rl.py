@@ -140,8 +140,8 @@ class _Run:
             minutes = 5.0 if minutes is None else minutes
             if isinstance(minutes, bool) or not isinstance(minutes, int | float) or not 0 < minutes < math.inf:
                 raise ConfigError("--minutes", f"expected a positive number, got {minutes!r}")
-        if isinstance(lagrangian, int | float) and not isinstance(lagrangian, bool):
-            lagrangian = Lagrangian(float(lagrangian))
+        if isinstance(lagrangian, int | float):
+            lagrangian = Lagrangian(lagrangian)
         self.lagrangian: Lagrangian | None = lagrangian
         self.scenario = scenario if isinstance(scenario, Scenario) else load_scenario(scenario)
         limits = self.scenario.limits() if budget is None else Budget.from_mapping(budget)
@@ -156,7 +156,7 @@ class _Run:
             "max_steps": TRAIN_STEP_LIMIT,
         }
         self.steps, self.legs, self.before_s = 0, 0, 0.0
-        self.multiplier = 0.0 if lagrangian is None else lagrangian.first(self.scenario.alpha)
+        self.integral = self.multiplier = 0.0 if lagrangian is None else lagrangian.first(self.scenario.alpha)
         self.metrics: dict[str, float | None] = {}
         self._began = time.monotonic()
 
@@ -226,7 +226,7 @@ class _Run:
         if differing:
             raise ConfigError("--out", f"{self.folder} belongs to another run (different: {', '.join(differing)})")
         self.steps, self.legs, self.before_s = found.steps, found.legs, found.seconds
-        self.multiplier = found.state.get("multiplier", 0.0)
+        self.integral, self.multiplier = found.state.get("integral", 0.0), found.state.get("multiplier", 0.0)
         self.metrics = dict(found.metrics)
         keep_lines(self.folder / CURVE, _lines_until(self.folder / CURVE, found.steps))
         return found
@@ -287,7 +287,7 @@ class _Run:
             steps=self.steps,
             legs=self.legs,
             seconds=round(self.seconds, 3),
-            state={"multiplier": self.multiplier},
+            state={"integral": self.integral, "multiplier": self.multiplier},
             metrics=self.metrics,
         )
 
@@ -353,7 +353,7 @@ def _make_dqn(run: _Run, env: Any) -> Any:
 
     def explore(_: float) -> float:
         done = run.share(model.num_timesteps)
-        return max(s.explore_final, 1.0 - (1.0 - s.explore_final) * done / max(s.explore_share, 1e-9))
+        return float(max(s.explore_final, 1.0 - (1.0 - s.explore_final) * done / max(s.explore_share, 1e-9)))
 
     model.exploration_schedule = explore
     return model

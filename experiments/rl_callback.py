@@ -77,7 +77,8 @@ class Watch(BaseCallback):  # type: ignore[misc]
         if self.run.algorithm == "dqn":
             self.logger.dump(self.num_timesteps)
         if self.run.lagrangian is not None and line["cost"] is not None:
-            self.run.multiplier = self.env.multiplier = self.run.lagrangian.update(self.run.multiplier, line["cost"])
+            self.run.integral, self.run.multiplier = self.run.lagrangian.update(self.run.integral, line["cost"])
+            self.env.multiplier = self.run.multiplier
 
 
 def _mean(values: list[float]) -> float | None:

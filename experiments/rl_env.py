@@ -56,7 +56,9 @@ class ToolVecEnv(NativeVecEnv):
         self._needed_only, self._show_mask = needed_only, show_mask
         if show_mask:
             mask = gym.spaces.Box(0, 1, (int(self.action_space.n),), np.float32)
-            self.observation_space = gym.spaces.Dict({**self.observation_space.spaces, MASK: mask})
+            parts = self.env.single_observation_space
+            assert isinstance(parts, gym.spaces.Dict)
+            self.observation_space: gym.Space[Any] = gym.spaces.Dict({**parts.spaces, MASK: mask})
         self._wait = self.env.scalar.wait_action
         self.multiplier = 0.0
         self.finished: list[Finished] = []
@@ -86,8 +88,8 @@ class ToolVecEnv(NativeVecEnv):
                 final = info["final_info"]
                 cost += np.where(ended, 0.0, np.where(done, final["cost"], info["cost"]))
                 success |= done & final["is_success"]
-                for index in np.flatnonzero(done):
-                    last[int(index)] = info["final_obs"][index]
+                for place in np.flatnonzero(done).tolist():
+                    last[place] = info["final_obs"][place]
                 ended |= done
             else:
                 cost += np.where(ended, 0.0, info["cost"])

@@ -56,7 +56,7 @@ class ToolPolicy(MaskableActorCriticPolicy):  # type: ignore[misc]
         return distribution
 
 
-class ToolValues(torch.nn.Module):
+class ToolValues(torch.nn.Module):  # type: ignore[misc, unused-ignore]
     """Values of the actions; those that the observation's mask forbids are far below any allowed one.
 
     The network's state value is their common level and its action outputs are what sets them apart, as in duelling networks.
@@ -84,7 +84,8 @@ class ToolValuePolicy(DQNPolicy):  # type: ignore[misc]
         super().__init__(*args, **kwargs)
 
     def make_q_net(self) -> ToolValues:
-        return ToolValues(self._network_settings).to(self.device)
+        values: ToolValues = ToolValues(self._network_settings).to(self.device)
+        return values
 
     def _predict(self, obs: Observation, deterministic: bool = True) -> Tensor:
         values: Tensor = self.q_net(obs)
@@ -97,6 +98,8 @@ class MaskedDQN(DQN):  # type: ignore[misc]
     What it learns from are allowed actions only, and the best next value is taken over allowed actions, so no penalty for
     forbidden ones is needed.
     """
+
+    exploration_rate: float
 
     def predict(
         self, observation: Any, state: Any = None, episode_start: Any = None, deterministic: bool = False
@@ -113,7 +116,8 @@ class MaskedDQN(DQN):  # type: ignore[misc]
 
     def _sample_action(self, learning_starts: int, action_noise: Any = None, n_envs: int = 1) -> tuple[Any, Any]:
         if self.num_timesteps < learning_starts:
-            rate, self.exploration_rate = self.exploration_rate, 1.0
+            rate: float = self.exploration_rate
+            self.exploration_rate = 1.0
             actions, _ = self.predict(self._last_obs)
             self.exploration_rate = rate
         else:

@@ -112,25 +112,29 @@ class DqnSettings:
 
 @dataclass(frozen=True, slots=True)
 class Lagrangian:
-    """A constraint on the mean cost of an episode, by dual ascent: ``multiplier = max(0, multiplier + rate * (cost - aim))``.
+    """A constraint on the mean cost of an episode, by dual ascent with a proportional term that damps its swings:
+    ``integral = max(0, integral + rate * (cost - aim))``, ``multiplier = max(0, integral + gain * (cost - aim))``.
 
     Attributes:
         limit: what an episode may cost on average, in units of the resource.
         resource: price, seconds, tokens or calls.
-        rate: how fast the multiplier follows, reward per unit of cost squared and update.
+        rate: how fast the multiplier's integral follows, reward per unit of cost squared and update.
+        gain: of the proportional term, reward per unit of cost squared; 0 for plain dual ascent.
         margin: aim at this share below the limit, so that what is learnt keeps it on worlds that it has not seen, too.
-        start: the first multiplier; by default an episode at the limit loses half of what a success is worth. From 0 the policy
+        start: the first integral; by default an episode at the limit loses half of what a success is worth. From 0 the policy
             would settle on solving everything before the constraint is felt, and explore giving up too late.
 
     Raises:
         ConfigError, UnknownName: a value makes no sense.
 
-    Source: constrained MDPs (Altman 1999); PPO-Lagrangian as in Ray, Achiam and Amodei 2019.
+    Source: constrained MDPs (Altman 1999); PPO-Lagrangian as in Ray, Achiam and Amodei 2019; the
+        proportional term as in Stooke, Achiam and Abbeel 2020, section 5.
     """
 
     limit: float
     resource: str = "price"
     rate: float = 5e-4
+    gain: float = 5e-3
     margin: float = 0.05
     start: float | None = None
 
@@ -142,16 +146,19 @@ class Lagrangian:
             if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < math.inf:
                 raise ConfigError(f"lagrangian {name}", f"expected a positive finite number, got {value!r}")
         _share("lagrangian margin", self.margin)
+        _share("lagrangian gain", self.gain, 0.0, 1e9)
         if self.start is not None:
             _share("lagrangian start", self.start, 0.0, 1e9)
 
     def first(self, alpha: float) -> float:
-        """The first multiplier, where a success is worth `alpha`."""
+        """The first integral and multiplier, where a success is worth `alpha`."""
         return 0.5 * alpha / self.limit if self.start is None else self.start
 
-    def update(self, multiplier: float, mean_cost: float) -> float:
-        """The multiplier after an update in which episodes cost that much on average."""
-        return max(0.0, multiplier + self.rate * (mean_cost - self.limit * (1.0 - self.margin)))
+    def update(self, integral: float, mean_cost: float) -> tuple[float, float]:
+        """Integral and multiplier after an update in which episodes cost that much on average."""
+        excess = mean_cost - self.limit * (1.0 - self.margin)
+        integral = max(0.0, integral + self.rate * excess)
+        return integral, max(0.0, integral + self.gain * excess)
 
 
 def as_document(settings: PpoSettings | DqnSettings, lagrangian: Lagrangian | None) -> dict[str, Any]:

@@ -36,6 +36,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=Path("runs/learning"))
     parser.add_argument("--scenario", default="marketplace")
     parser.add_argument("--minutes", type=float, default=5.0)
+    parser.add_argument("--steps", type=int, help="train for so many decisions instead: the same policy on any machine")
     parser.add_argument("--price", type=float, default=20.0, help="the budget")
     parser.add_argument("--limit", type=float, default=7.0, help="mean cost that the Lagrangian run must keep")
     parser.add_argument("--episodes", type=int, default=800)
@@ -77,12 +78,13 @@ def main() -> None:
 
 
 def _train(name: str, given: argparse.Namespace, budget: dict[str, float]) -> TrainingResult:
-    settings: dict[str, Any] = {"seed": given.seed, "minutes": given.minutes, "budget": budget}
+    settings: dict[str, Any] = {"seed": given.seed, "budget": budget}
+    settings |= {"minutes": given.minutes} if given.steps is None else {"steps": given.steps}
     if name == "dqn":
         return train_dqn(given.out / name, given.scenario, progress=_show(name), **settings)
     constraint = Lagrangian(given.limit) if name == "lagrangian" else None
-    if constraint is not None:  # giving up has to be explored until the multiplier has settled
-        settings["settings"] = PpoSettings(entropy=0.01)
+    if constraint is not None:  # the policy has to follow the multiplier, and to explore giving up, until both have settled
+        settings["settings"] = PpoSettings(entropy=0.01, final_share=0.3)
     return train_ppo(given.out / name, given.scenario, lagrangian=constraint, progress=_show(name), **settings)
 
 
