@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -62,20 +62,26 @@ def train(
             else:
                 train_dqn(out, world, seed, steps=steps, minutes=minutes, budget=limits, progress=progress.update)
         elif what == "grpo":
-            from ..experiments.grpo import GrpoWorld, train_grpo
+            from ..experiments.grpo import train_grpo
+            from ..experiments.grpo_world import GrpoWorld
 
-            world_of_it = GrpoWorld(scenario=scenario or "marketplace-reliable", budget=limits)
+            # a tiny model needs a tiny world; a published one takes the scenario as it is
+            small = model is None and scenario is None
+            world_of_it = GrpoWorld.tiny(seed=seed) if small else GrpoWorld(scenario or "marketplace", budget=limits)
             train_grpo(out, world_of_it, seed, steps=steps or 20, model=model, progress=progress.update)
         else:
             from ..agents.catp.training import train_catp, train_ift, train_rltf
 
+            def watch(done: int, total: int, loss: float) -> None:
+                progress.update(done, total)
+
             if what == "catp":
-                train_catp(
-                    out, tasks, steps or 3000, seed, context=context, intermediate_feedback=feedback, mask=mask,
-                    progress=progress.update, **({} if model is None else {"model": model}),
-                )  # fmt: skip
+                parts: dict[str, Any] = {"context": context, "intermediate_feedback": feedback, "mask": mask}
+                if model is not None:
+                    parts["model"] = model
+                train_catp(out, tasks, steps or 3000, seed, progress=watch, **parts)
             else:
-                (train_ift if what == "ift" else train_rltf)(out, tasks, steps or 1500, seed, progress=progress.update)
+                (train_ift if what == "ift" else train_rltf)(out, tasks, steps or 1500, seed, progress=watch)
     if not quiet:
         typer.echo(str(out))
 
