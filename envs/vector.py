@@ -112,6 +112,11 @@ class MarketplaceVectorEnv(gym.vector.VectorEnv[Observation, Any, Any]):
             resource=RESOURCES.index(scalar.cost),
         )
 
+    @property
+    def view_tables(self) -> tuple[NDArray[Any], ...]:
+        """The view's arrays that all environments share."""
+        return tuple(part for part in self._view if isinstance(part, np.ndarray))
+
     # -- reset -------------------------------------------------------------------------------------------------------------
 
     def reset(

@@ -27,7 +27,7 @@ ALL = -2
 _NONE = -1
 
 
-_FAR, _NEAR = 8, 4
+_FAR, _NEAR = 12, 4
 _EPISODE_BYTES, _SLOT_BYTES, _SPEC_BYTES, _CALL_BYTES = EPISODE.itemsize, SLOT_STATE.itemsize, SLOT.itemsize, CALL.itemsize
 
 
