@@ -25,7 +25,7 @@ class ConstrainedArgs(Args):
 
     limit: float = 7.0  # mean price of an episode
     rate: float = 5e-4  # of the dual ascent
-    gain: float = 5e-3  # of the proportional term that damps its swings
+    gain: float = 1e-3  # of the proportional term that damps its swings
     entropy: float = 0.01  # giving up has to be explored until the multiplier has settled
     final_share: float = 0.3  # and the policy has to be able to follow it to the end
     margin: float = 0.05  # aim at this share below the limit, for the worlds that were not seen
@@ -36,7 +36,7 @@ class Multiplier:
 
     def __init__(self, args: ConstrainedArgs) -> None:
         self.target, self.rate, self.gain = args.limit * (1.0 - args.margin), args.rate, args.gain
-        self.integral = 0.25 / args.limit  # an episode at the limit loses half of what a success is worth
+        self.integral = 0.0
 
     def __call__(self, mean_cost: float) -> float:
         """Dual ascent: one step up the gradient of the Lagrangian, which is the overspending."""

@@ -156,7 +156,7 @@ class _Run:
             "max_steps": TRAIN_STEP_LIMIT,
         }
         self.steps, self.legs, self.before_s = 0, 0, 0.0
-        self.integral = self.multiplier = 0.0 if lagrangian is None else lagrangian.first(self.scenario.alpha)
+        self.integral = self.multiplier = 0.0 if lagrangian is None else lagrangian.start
         self.metrics: dict[str, float | None] = {}
         self._began = time.monotonic()
 

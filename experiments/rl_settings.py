@@ -121,8 +121,7 @@ class Lagrangian:
         rate: how fast the multiplier's integral follows, reward per unit of cost squared and update.
         gain: of the proportional term, reward per unit of cost squared; 0 for plain dual ascent.
         margin: aim at this share below the limit, so that what is learnt keeps it on worlds that it has not seen, too.
-        start: the first integral; by default an episode at the limit loses half of what a success is worth. From 0 the policy
-            would settle on solving everything before the constraint is felt, and explore giving up too late.
+        start: the first integral. Well above 0 it drives a policy that solves little yet to give everything up.
 
     Raises:
         ConfigError, UnknownName: a value makes no sense.
@@ -134,9 +133,9 @@ class Lagrangian:
     limit: float
     resource: str = "price"
     rate: float = 5e-4
-    gain: float = 5e-3
+    gain: float = 1e-3
     margin: float = 0.05
-    start: float | None = None
+    start: float = 0.0
 
     def __post_init__(self) -> None:
         if self.resource not in RESOURCES:
@@ -147,12 +146,7 @@ class Lagrangian:
                 raise ConfigError(f"lagrangian {name}", f"expected a positive finite number, got {value!r}")
         _share("lagrangian margin", self.margin)
         _share("lagrangian gain", self.gain, 0.0, 1e9)
-        if self.start is not None:
-            _share("lagrangian start", self.start, 0.0, 1e9)
-
-    def first(self, alpha: float) -> float:
-        """The first integral and multiplier, where a success is worth `alpha`."""
-        return 0.5 * alpha / self.limit if self.start is None else self.start
+        _share("lagrangian start", self.start, 0.0, 1e9)
 
     def update(self, integral: float, mean_cost: float) -> tuple[float, float]:
         """Integral and multiplier after an update in which episodes cost that much on average."""

@@ -141,7 +141,6 @@ def test_dual_ascent_moves_the_multiplier_by_rate_times_overspending() -> None:
     assert constraint.update(0.5, 12.0) == pytest.approx((0.5 + 0.01 * 3.0, 0.53 + 0.1 * 3.0))
     assert constraint.update(0.5, 6.0) == pytest.approx((0.5 - 0.01 * 3.0, 0.47 - 0.1 * 3.0))
     assert constraint.update(0.01, 0.0) == (0.0, 0.0)
-    assert (constraint.first(alpha=0.5), Lagrangian(10.0, start=0.7).first(0.5)) == (0.025, 0.7)
 
 
 def example(name: str) -> Any:
@@ -181,7 +180,7 @@ def test_the_buffer_of_sb3_agrees() -> None:
 def test_the_examples_multiplier_is_the_same_dual_ascent() -> None:
     lagrangian = example("lagrangian")
     multiplier = lagrangian.Multiplier(lagrangian.ConstrainedArgs(limit=10.0, rate=0.01, gain=0.1, margin=0.1))
-    assert [multiplier(12.0), multiplier(9.0), multiplier(0.0)] == pytest.approx([0.025 + 0.03 + 0.3, 0.055, 0.0])
+    assert [multiplier(12.0), multiplier(9.0), multiplier(0.0)] == pytest.approx([0.03 + 0.3, 0.03, 0.0])
 
 
 def test_forbidden_actions_have_no_value_and_are_never_explored() -> None:
