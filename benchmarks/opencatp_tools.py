@@ -17,7 +17,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from costgym.simulators.opencatp import degrade, measures, scenes, similarity, tasks
+from costgym.simulators.opencatp import OpenCATPTask, degrade, measures, scenes, similarity, tasks
 from costgym.simulators.opencatp.backend import READERS, RESTORERS, run_chain, run_images, run_texts
 from costgym.simulators.opencatp.profile import v100
 from costgym.simulators.opencatp.table import CHAINS, OUTPUTS, READER_OF, TRAIN_SAMPLES, OutcomeTable
@@ -109,7 +109,7 @@ def trees() -> Iterator[Tree]:
             yield chains
 
 
-def best_plans(table: OutcomeTable) -> list[tuple[tasks.OpenCATPTask, int, float, str, frozenset[str]]]:
+def best_plans(table: OutcomeTable) -> list[tuple[OpenCATPTask, int, float, str, frozenset[str]]]:
     """The best fixed plan of every task and size level on the train samples: QoP, the plan in words, and its restorers."""
     mean = table.scores[:, :, list(TRAIN_SAMPLES)].mean(2)  # (7, 15, 65)
     profile, number = v100(), {c: i for i, c in enumerate(CHAINS)}

@@ -32,7 +32,7 @@ COMBINATIONS: tuple[tuple[str, ...], ...] = (*((*c, GREY) for c in _COLOURED), (
 NAMES = tuple(" ".join(c) for c in COMBINATIONS)
 
 FACTOR = 2  # low resolution keeps every second pixel in each direction
-NOISE_SIGMA = 55.0  # of 255
+NOISE_SIGMA = 36.0  # of 255
 REPAIRS = {
     LOW_RESOLUTION: "image_super_resolution",
     NOISE: "image_denoising",
@@ -90,6 +90,19 @@ def blur(images: NDArray[np.uint8]) -> NDArray[np.uint8]:
     return _rounded(total, _DISC.sum())
 
 
+def inverse_of_blur(size: int = 21, regularisation: float = 0.01) -> NDArray[np.float64]:
+    """The Wiener filter against `blur`, (size, size), sum 1: what a sharpener that knows the lens starts from."""
+    spectrum = 64
+    lens = np.zeros((spectrum, spectrum))
+    lens[:5, :5] = _DISC / _DISC.sum()
+    response = np.fft.fft2(np.roll(lens, (-2, -2), (0, 1))).real  # the disc is symmetric
+    kernel = np.fft.fftshift(np.fft.ifft2(response / (response**2 + regularisation)).real)
+    middle, reach = spectrum // 2, size // 2
+    window = kernel[middle - reach : middle + reach + 1, middle - reach : middle + reach + 1]
+    out: NDArray[np.float64] = window / window.sum()
+    return out
+
+
 def _low_resolution_matrix(size: int) -> NDArray[np.float64]:
     """(size, size): the sensor's filter at every second pixel, then bicubic back, times 128 * 128."""
     cells = -(-size // FACTOR)
@@ -117,8 +130,15 @@ def _rounded(total: NDArray[np.floating], weight: float) -> NDArray[np.uint8]:
 
 
 def noise_field(shape: Sequence[int], rng: np.random.Generator) -> NDArray[np.float32]:
-    """Gaussian sensor noise of `NOISE_SIGMA`, to be added before rounding."""
-    return rng.standard_normal(tuple(shape), dtype=np.float32) * np.float32(NOISE_SIGMA)
+    """Grain of `NOISE_SIGMA` for images (n, height, width, 3), to be added before rounding.
+
+    Neighbouring pixels share some of it (a binomial window of 3 pixels), as where a camera computes colours from its sensor.
+    """
+    n, height, width, channels = shape
+    white = rng.standard_normal((n, height + 2, width + 2, channels), dtype=np.float32)
+    rows = white[:, :-2] + 2 * white[:, 1:-1] + white[:, 2:]
+    both = rows[:, :, :-2] + 2 * rows[:, :, 1:-1] + rows[:, :, 2:]
+    return both * np.float32(NOISE_SIGMA / 6)  # the window's weights 1, 2, 1 have the length sqrt(6) in each direction
 
 
 def add_noise(images: NDArray[np.uint8], field: NDArray[np.float32]) -> NDArray[np.uint8]:

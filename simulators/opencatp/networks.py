@@ -32,13 +32,16 @@ class RestorationNet(nn.Module):  # type: ignore[misc]
     Args:
         widths: Channels per level; each level halves height and width.
         chroma_only: The correction carries no luma, so the input's luma stays as it is (colourisation).
+        inverse: A kernel, (size, size), that undoes a known blur where nothing else is wrong. The network sees what it makes
+            of the input beside the input itself, and learns when to trust it; the kernel is trained on.
     """
 
-    def __init__(self, widths: tuple[int, ...] = (40, 72), chroma_only: bool = False) -> None:
+    def __init__(self, widths: tuple[int, ...] = (40, 64), chroma_only: bool = False, inverse: Tensor | None = None) -> None:
         super().__init__()
         self.chroma_only = chroma_only
         self.multiple = 2 ** len(widths)
-        self.enter = nn.Conv2d(12, widths[0], 3, padding=1)
+        self.inverse = None if inverse is None else nn.Parameter(inverse.clone()[None, None])
+        self.enter = nn.Conv2d(12 if inverse is None else 24, widths[0], 3, padding=1)
         self.down_blocks = nn.ModuleList([ResidualBlock(w) for w in widths[:-1]])
         self.down = nn.ModuleList([nn.Conv2d(a, b, 2, stride=2) for a, b in pairwise(widths)])
         self.middle = nn.Sequential(ResidualBlock(widths[-1]), ResidualBlock(widths[-1]), ResidualBlock(widths[-1]))
@@ -50,7 +53,12 @@ class RestorationNet(nn.Module):  # type: ignore[misc]
         """Images (n, 3, h, w) in [0, 1] to images of the same shape, not clipped."""
         height, width = x.shape[2:]
         padded = F.pad(x, (0, -width % self.multiple, 0, -height % self.multiple), mode="replicate")
-        h = self.enter(F.pixel_unshuffle(padded - 0.5, 2))
+        seen = padded - 0.5
+        if self.inverse is not None:
+            reach = self.inverse.shape[-1] // 2
+            planes = F.pad(padded, (reach, reach, reach, reach), mode="replicate").flatten(0, 1)[:, None]
+            seen = torch.cat([seen, F.conv2d(planes, self.inverse).reshape(padded.shape) - padded], 1)
+        h = self.enter(F.pixel_unshuffle(seen, 2))
         skips = []
         for block, down in zip(self.down_blocks, self.down, strict=True):
             h = block(h)

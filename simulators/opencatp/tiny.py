@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from ..errors import DataError, UnknownName, require
 from . import wording
 from .backend import ALL_TOOLS, RESTORERS, TEXT_TOOLS, Images, check_inputs
+from .degrade import inverse_of_blur
 from .vocabulary import END, START, vocabulary
 
 if TYPE_CHECKING:
@@ -29,13 +30,15 @@ def make_network(tool: str) -> torch.nn.Module:
     Raises:
         UnknownName: no such tool.
     """
-    require("torch", "vision")
+    torch = require("torch", "vision")
     from . import networks as n
 
     english, german = len(vocabulary()), len(vocabulary(True))
     match tool:
-        case "image_denoising" | "image_super_resolution" | "image_deblurring":
+        case "image_denoising" | "image_super_resolution":
             return n.RestorationNet((40, 64))
+        case "image_deblurring":
+            return n.RestorationNet((40, 64), inverse=torch.from_numpy(inverse_of_blur()).float())
         case "image_colorization":
             return n.RestorationNet((32, 56, 80), chroma_only=True)
         case "image_classification":

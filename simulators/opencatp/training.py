@@ -7,6 +7,7 @@ published ones do). Then the language models, on the generated language alone.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
@@ -42,12 +43,15 @@ class TrainingPlan:
     deblurring_steps: int = 1000
     colorization_steps: int = 900
     reader_steps: int = 600
+    captioning_steps: int = 1200
     text_steps: int = 600
 
     def steps(self, tool: str) -> int:
         """Optimiser steps of a tool."""
         if tool in RESTORERS:
             return int(getattr(self, f"{tool.removeprefix('image_')}_steps"))
+        if tool == "image_captioning":
+            return self.captioning_steps
         return self.reader_steps if tool in READERS else self.text_steps
 
 
@@ -74,9 +78,9 @@ def build_tools(
     world: _World | None = None
     for tool in (t for t in ALL_TOOLS if t in tools):
         path = out / f"{tool}.safetensors"
-        metadata = {
-            "tool": tool, "version": VERSION, "seed": str(seed), "steps": str(plan.steps(tool)), "scenes": str(plan.scenes)
-        }  # fmt: skip
+        # one entry: several would be written in any order
+        origin = {"tool": tool, "version": VERSION, "seed": seed, "steps": plan.steps(tool), "scenes": plan.scenes}
+        metadata = {"training": json.dumps(origin)}
         if _metadata(path) == metadata:
             say(f"{tool}: already built")
             continue
