@@ -22,7 +22,7 @@ from .errors import require
 
 numba = require("numba", "train")
 
-_OPTIONS = {"cache": True, "nogil": True, "_nrt": False}
+_OPTIONS = {"nogil": True, "_nrt": False}
 """No kernel allocates, so none counts references: over three dozen arrays a call that would cost more than the work. No fast
 math: a sum is a sum."""
 
@@ -36,7 +36,10 @@ _BATCH = _digest(*sorted(Path(__file__).parent.glob("batch*.py")))
 
 def compiled(function: Callable[..., Any], **options: Any) -> Any:
     """Compile a kernel; kept on disk until its file or one of the batch's changes, since it contains the functions it calls."""
-    kernel = numba.njit(**_OPTIONS, **options)(function)
+    try:
+        kernel = numba.njit(cache=True, **_OPTIONS, **options)(function)
+    except RuntimeError:  # no folder to keep it in: compile in every process
+        return numba.njit(**_OPTIONS, **options)(function)
     cache_file = getattr(kernel._cache, "_cache_file", None)
     if cache_file is not None:
         cache_file._source_stamp = _BATCH + _digest(Path(function.__code__.co_filename))
