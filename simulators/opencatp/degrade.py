@@ -138,7 +138,10 @@ def noise_field(shape: Sequence[int], rng: np.random.Generator) -> NDArray[np.fl
     white = rng.standard_normal((n, height + 2, width + 2, channels), dtype=np.float32)
     rows = white[:, :-2] + 2 * white[:, 1:-1] + white[:, 2:]
     both = rows[:, :, :-2] + 2 * rows[:, :, 1:-1] + rows[:, :, 2:]
-    return both * np.float32(NOISE_SIGMA / 6)  # the window's weights 1, 2, 1 have the length sqrt(6) in each direction
+    grain: NDArray[np.float32] = both * np.float32(
+        NOISE_SIGMA / 6
+    )  # the window's weights 1, 2, 1 have the length sqrt(6) in each direction
+    return grain
 
 
 def add_noise(images: NDArray[np.uint8], field: NDArray[np.float32]) -> NDArray[np.uint8]:
@@ -182,4 +185,5 @@ def degrade(image: NDArray[np.uint8], name_or_index: str | int, seed: int, index
     """One image, (height, width, 3), under a combination; the noise is that of scene `index` in the world `seed`."""
     kinds = combination(name_or_index)
     rng = np.random.default_rng((seed, index, COMBINATIONS.index(kinds), 77))
-    return apply(image[None], kinds, noise_field(image[None].shape, rng))[0]
+    out: NDArray[np.uint8] = apply(image[None], kinds, noise_field(image[None].shape, rng))[0]
+    return out
