@@ -275,9 +275,7 @@ def episode_html(episode: Episode, width: int = 960) -> str:
     )
 
 
-def _svg_text(
-    x: float, y: float, text: str, colour: str, size: int = TEXT, anchor: str = "start", hint: str = ""
-) -> str:
+def _svg_text(x: float, y: float, text: str, colour: str, size: int = TEXT, anchor: str = "start", hint: str = "") -> str:
     title = f"<title>{escape(hint)}</title>" if hint else ""
     place = f'x="{x:.1f}" y="{y:.1f}" fill="{colour}" font-size="{size}" text-anchor="{anchor}"'
     # whatever font the reader has: as wide as it was measured

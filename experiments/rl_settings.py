@@ -134,7 +134,7 @@ class Lagrangian:
     resource: str = "price"
     rate: float = 5e-4
     gain: float = 1e-3
-    margin: float = 0.05
+    margin: float = 0.1
     start: float = 0.0
 
     def __post_init__(self) -> None:

@@ -121,9 +121,7 @@ class DecisionCase:
 
     def task(self, identity: str, number: int) -> Task:
         """The sample as a task: its one need is the right decision."""
-        need = Need(
-            fact=self.right, tools=(self.gold,) if self.kind == CALL else (), arguments=self.arguments, wish=self.query
-        )
+        need = Need(fact=self.right, tools=(self.gold,) if self.kind == CALL else (), arguments=self.arguments, wish=self.query)
         return Task(identity, number, self.query, (need,), self.candidates, group=self.kind)
 
 

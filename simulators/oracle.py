@@ -118,9 +118,7 @@ def facts_wanted(episode: Episode, grading: str) -> int | None:
 class _Solver:
     """Looks for the optimum of one episode."""
 
-    def __init__(
-        self, world: World, number: int, seed: int, budget: Budget, enforcement: Enforcement, patient: bool
-    ) -> None:
+    def __init__(self, world: World, number: int, seed: int, budget: Budget, enforcement: Enforcement, patient: bool) -> None:
         self.world, self.number, self.seed, self.budget = world, number, seed, budget
         self.enforcement, self.patient = enforcement, patient
         self.scratch = world.episode(number, seed)
