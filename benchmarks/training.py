@@ -74,6 +74,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--score", type=float, default=0.25)
     parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--envs", type=int, default=256, help="of the native batch")
     parser.add_argument("--limit", type=int, default=400_000)
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
@@ -84,7 +85,7 @@ def main() -> None:
     warm.step(np.zeros(1, np.int64))
     makers: dict[str, tuple[Callable[[], Any], int]] = {
         "DummyVecEnv": (lambda: DummyVecEnv([lambda: Monitor(MarketplaceEnv(**settings))] * 8), 8),
-        "native": (lambda: NativeVecEnv(256, **settings), 256),
+        "native": (lambda: NativeVecEnv(options.envs, **settings), options.envs),
     }
     runs = []
     for seed in range(options.seeds):

@@ -80,6 +80,7 @@ class Policy(nn.Module):
         context = self.all(torch.cat([0.25 * n.sum(1), resources], -1))  # (B, H)
         h = self.final(torch.cat([h, serves @ n, context.unsqueeze(1).expand_as(h)], -1))
         logits = torch.cat([self.call(h).squeeze(-1), self.wait_finish(context)], -1)  # (B, T + 2)
+        logits = 4.0 * torch.tanh(logits / 4.0)  # no action becomes so unlikely that it is never tried again
         return logits.where(mask, torch.full_like(logits, -1e8)), self.value(context).squeeze(-1)
 
 

@@ -133,7 +133,7 @@ class Lagrangian:
     limit: float
     resource: str = "price"
     rate: float = 5e-4
-    gain: float = 1e-3
+    gain: float = 2e-3
     margin: float = 0.1
     start: float = 0.0
 

@@ -16,7 +16,7 @@ from .vocabulary import Capability
 _WRAPS = ((), ("data",), ("result",), ("response", "payload"), ("items", 0), ("data", "results", 0), ("body", "record"))
 _VALUE_NAMES = ("", "value", "result_value", "output")
 _EXTRAS = (
-    ("confidence", "decimal"),
+    ("confidence", "share"),
     ("last_updated", "moment"),
     ("samples", "count"),
     ("previous", ""),

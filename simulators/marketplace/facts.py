@@ -53,12 +53,15 @@ def make_fact(form: str, luck: int) -> str | int | float:
     """A value of a format from a 64-bit integer.
 
     Args:
-        form: "decimal", "money", "count", "person", "title", "phrase", "address", "day" or "moment".
+        form: "decimal", "share" (four decimals, which no fact has), "money", "count", "person", "title", "phrase",
+            "address", "day" or "moment".
         luck: what to make it from.
     """
     match form:
         case "decimal":
             return _cents(110 + luck % 9_880)
+        case "share":
+            return (1_000 + luck % 9_000) / 10_000
         case "money":
             return _cents(10_100 + luck % 980_000)
         case "count":
