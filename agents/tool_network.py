@@ -120,3 +120,15 @@ class ToolNetwork(nn.Module):  # type: ignore[misc, unused-ignore]
 def masked(logits: Tensor, mask: Tensor) -> Tensor:
     """Logits with forbidden actions far below any allowed one; finite, so that gradients stay finite."""
     return logits.where(mask, torch.full_like(logits, -1e8))
+
+
+LOGIT_BOUND = 4.0
+
+
+def bounded(logits: Tensor) -> Tensor:
+    """Logits of an actor, held within `LOGIT_BOUND`, in the same order.
+
+    So the likeliest action is never more than about 3,000 times as likely as another allowed one: a policy that never gave up
+    could not learn to when a multiplier rises.
+    """
+    return LOGIT_BOUND * torch.tanh(logits / LOGIT_BOUND)

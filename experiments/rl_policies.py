@@ -12,14 +12,10 @@ from stable_baselines3 import DQN
 from stable_baselines3.dqn.policies import DQNPolicy
 from torch import Tensor
 
-from ..agents.tool_network import NetworkSettings, ToolNetwork, masked
+from ..agents.tool_network import NetworkSettings, ToolNetwork, bounded, masked
 from .rl_env import MASK
 
 Observation = dict[str, Tensor]
-LOGIT_BOUND = 4.0
-"""Logits stay within it, so the likeliest action is never more than about 3,000 times as likely as another allowed one: a
-policy that never gave up could not learn to when a multiplier rises. The order of the actions, and so how a policy plays, is
-that of the logits themselves."""
 
 
 class ToolPolicy(MaskableActorCriticPolicy):  # type: ignore[misc]
@@ -54,8 +50,7 @@ class ToolPolicy(MaskableActorCriticPolicy):  # type: ignore[misc]
         return values.unsqueeze(-1)
 
     def _distribution(self, logits: Tensor, action_masks: Any) -> Any:
-        bounded = LOGIT_BOUND * torch.tanh(logits / LOGIT_BOUND)
-        distribution = self.action_dist.proba_distribution(action_logits=bounded)
+        distribution = self.action_dist.proba_distribution(action_logits=bounded(logits))
         if action_masks is not None:
             distribution.apply_masking(action_masks)
         return distribution

@@ -132,9 +132,9 @@ class Lagrangian:
 
     limit: float
     resource: str = "price"
-    rate: float = 5e-4
-    gain: float = 2e-3
-    margin: float = 0.1
+    rate: float = 1e-3
+    gain: float = 4e-3
+    margin: float = 0.15
     start: float = 0.0
 
     def __post_init__(self) -> None:
