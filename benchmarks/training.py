@@ -74,7 +74,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--score", type=float, default=0.25)
     parser.add_argument("--seeds", type=int, default=3)
-    parser.add_argument("--envs", type=int, default=256, help="of the native batch")
+    parser.add_argument("--envs", type=int, default=128, help="of the native batch")
     parser.add_argument("--limit", type=int, default=400_000)
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
