@@ -5,9 +5,9 @@
 The policy reads every tool with the same small network, so what it learns of one slot holds for all of them. It is trained on
 the train split of the default marketplace under a budget of 20 credits and measured on the test split, beside the greedy agent.
 
-Measured on 2026-11-21 with `--minutes 3` (25 updates) on two busy x86-64 cores, 400 episodes, 95 % intervals:
+Measured on 2026-11-21 with `--minutes 3` (some 55 updates) on two busy x86-64 cores, 400 episodes, 95 % intervals:
 
-    ppo     return 0.367 [0.348, 0.386]   passed within the budget 0.848 [0.812, 0.880]   mean cost 11.26
+    ppo     return 0.370 [0.350, 0.388]   passed within the budget 0.853 [0.815, 0.885]   mean cost 11.23
     greedy  return 0.303 [0.280, 0.327]   passed within the budget 0.723 [0.680, 0.765]   mean cost 11.56
     random  return -0.075                 passed within the budget 0.013                  mean cost 16.22
 """
