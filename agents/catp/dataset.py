@@ -214,6 +214,8 @@ def records_of(plans: Sequence[ExecutedPlan], settings: CatpSettings) -> tuple[l
     records = [
         plan.record(alpha, feedback, best[key] if settings.centred else 0.0) for key, plan in zip(keys, plans, strict=True)
     ]
+    for key, plan, record in zip(keys, plans, records, strict=True):
+        record.regret = best[key] - plan.quality(alpha)
     return records, 0.0 if settings.centred else max(best.values())
 
 

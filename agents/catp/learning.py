@@ -20,6 +20,8 @@ from .policy import CatpPolicy, choice_loss
 from .sequences import Batch, Record, batch_of
 from .settings import CatpSettings
 
+ELITE_REGRET = 0.03
+
 
 class OfflineLearner:
     """Cross-entropy of recorded choices, in windows of recorded episodes.
@@ -37,9 +39,12 @@ class OfflineLearner:
         self.policy, self.records, self.evaluator, self.settings = policy, list(records), evaluator, settings
         self.target_return = target_return
         self.tasks = tuple({record.task.task_id: record.task for record in records}.values())
-        self._kinds = [
+        drawn_from = [
             [i for i, record in enumerate(records) if record.task.kind == kind] for kind in ("sequential", "nonsequential")
         ]
+        self._pools = [
+            (every, [i for i in every if records[i].regret <= ELITE_REGRET]) for every in drawn_from if every
+        ]  # per kind of task: all plans, and those near the best
 
     def loss(self, step: int) -> tuple[Any, dict[str, float]]:
         """The loss of a step, and figures beside it for the curve."""
@@ -55,13 +60,12 @@ class OfflineLearner:
         """
         settings = self.settings
         chance = stable_generator(settings.seed, "batch", step)
-        sequential, several = self._kinds
-        if sequential and several:
-            others = round(settings.batch * settings.balance)
-            drawn = [sequential[i] for i in chance.integers(len(sequential), size=settings.batch - others).tolist()]
-            drawn += [several[i] for i in chance.integers(len(several), size=others).tolist()]
-        else:
-            drawn = chance.integers(len(self.records), size=settings.batch).tolist()
+        several = round(settings.batch * settings.balance) if len(self._pools) == 2 else settings.batch
+        drawn: list[int] = []
+        for (every, elite), count in zip(self._pools, (settings.batch - several, several)[-len(self._pools) :], strict=True):
+            best = round(count * settings.elite) if elite else 0
+            drawn += [elite[i] for i in chance.integers(len(elite), size=best).tolist()] if best else []
+            drawn += [every[i] for i in chance.integers(len(every), size=count - best).tolist()]
         chosen = [self.records[i] for i in drawn]
         windows = []
         for record in chosen:

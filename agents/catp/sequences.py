@@ -92,6 +92,7 @@ class Record:
         allowed: the choices that were legal there, as bits.
         naming: whether a dependency was chosen there (rather than a tool).
         returns: the return still to come that is told at each state.
+        regret: how far the plan's return lies below the best one known for its task and level.
     """
 
     task: OpenCATPTask
@@ -102,6 +103,7 @@ class Record:
     allowed: list[int]
     naming: list[bool]
     returns: list[float]
+    regret: float = 0.0
 
 
 def begin(task: OpenCATPTask, level: int, state: TplState, wanted_return: float) -> Record:

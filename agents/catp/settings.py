@@ -47,6 +47,8 @@ class CatpSettings:
         composed: tasks with several outputs made by joining sequential train tasks on the same degraded image, beside the train
             tasks themselves (where non-sequential tasks are trained on).
         best, near, spread: plans per task and size level that are the best found, drawn from the best tenth, and from all.
+        elite: share of a batch that is drawn from plans whose return lies within 0.03 of the best known; the rest is drawn
+            from all.
         balance: share of a batch that is non-sequential where both kinds are trained on.
         return_scale: factor on returns before they are embedded.
         warm_steps: of RLTF: supervised steps before the policy gradient.
@@ -83,6 +85,7 @@ class CatpSettings:
     best: int = 4
     near: int = 6
     spread: int = 4
+    elite: float = 0.5
     balance: float = 0.5
     return_scale: float = 10.0
     warm_steps: int = 300
@@ -103,7 +106,7 @@ class CatpSettings:
                 raise ConfigError(name, f"expected a whole number of at least {least}, got {value!r}")
         if self.width % (2 * self.heads):
             raise ConfigError("width", f"expected a multiple of twice the {self.heads} heads, got {self.width}")
-        rates = ("alpha", "weight_decay", "clip", "balance", "return_scale")
+        rates = ("alpha", "weight_decay", "clip", "elite", "balance", "return_scale")
         for name in (*rates, *(("learning_rate",) if self.learning_rate is not None else ())):
             value = getattr(self, name)
             if isinstance(value, bool) or not isinstance(value, int | float) or not 0.0 <= value < math.inf:

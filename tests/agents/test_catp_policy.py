@@ -191,6 +191,22 @@ def test_every_end_is_learnt(evaluator):
     assert ends > 10
 
 
+def test_a_share_of_each_batch_comes_from_plans_near_the_best(evaluator):
+    settings = CatpSettings(**{**TINY, "walks": 20, "batch": 20, "elite": 0.5, "balance": 0.4})
+    records = episodes(evaluator, settings, 24, 202)
+    learner = OfflineLearner(ready_policy(settings, "cpu"), records, evaluator, settings, 0.0)
+    near = sum(record.regret <= 0.03 for record in records) / len(records)
+    told = []
+    for step in range(20):
+        batch = learner.batch(step)
+        assert sum(text.count("Work out") for text in batch.texts) == 20
+        told += batch.value[:, 0].tolist()
+    # Returns are told less the best one, so a plan near the best is told a return near zero at its first state.
+    share = sum(value >= -0.03 for value in told) / len(told)
+    assert share == pytest.approx(0.5 + 0.5 * near, abs=0.15)
+    assert near < 0.4
+
+
 @pytest.fixture(scope="module")
 def published(tmp_path_factory):
     """A small model on disk, as a published one lies there."""
