@@ -15,6 +15,7 @@ from .deer.agent import DECISION
 from .experience import Experience
 from .llm import LlmAgent
 from .models.base import LanguageModel
+from .models.named import make_real_model, read_model_name
 from .session import Strategy
 from .strategies import CotAtN, Dfsdt, PlanThenAct, ReAct, SearchSettings, TotDfs
 from .toolplanner_agent import PlannerSettings, ToolPlanner
@@ -59,10 +60,12 @@ _ACCESS = {
     "prompt": "told prices and the remaining budget",
     "btp": "holds a knapsack plan made from past uses",
     "ecoact": "registers tools by name as needed",
+    "ecoact-several": "the same, several at once (an ablation)",
+    "ecoact-described": "the same, names told with descriptions (an ablation)",
 }
 LEARNT = "sb3:"
 """Before the folder of a `costgym train ppo` or `dqn` run."""
-_ORDER = ("prompt", "btp", "ecoact")
+_ORDER = ("prompt", "btp", "ecoact", "ecoact-several", "ecoact-described")
 """Accesses that filter tools stand before those that present them."""
 
 
@@ -82,6 +85,8 @@ def read_agent_name(name: str) -> tuple[str, tuple[str, ...]]:
     for suffix in suffixes:
         if suffix not in _ACCESS or suffixes.count(suffix) > 1:
             raise UnknownName("agent", name, agent_names())
+    if sum(suffix.startswith("ecoact") for suffix in suffixes) > 1:
+        raise UnknownName("agent", name, agent_names())
     return base, tuple(suffixes)
 
 
@@ -120,7 +125,7 @@ def make_agent(
     Args:
         name: one of `agent_names()`, any strategy with accesses added by "+", or ``sb3:RUN``: learnt in that folder.
         model: a language model, or its name: "simulated", "openai:MODEL" for a server that speaks OpenAI's protocol,
-            "local:MODEL" for a folder or a hub name that transformers loads here.
+            "local:MODEL" for a folder or a hub name that transformers loads here; see `costgym.agents.models.named`.
         experience: past uses for BTP, or the file that holds them.
         search: limits of the search; None for the strategy's own.
         btp: settings of BTP.
@@ -145,7 +150,7 @@ def make_agent(
         elif suffix == "btp":
             access.append(Btp(_experience(experience), btp))
         else:
-            access.append(EcoAct())
+            access.append(EcoAct(several=suffix == "ecoact-several", descriptions=suffix == "ecoact-described"))
     chosen = make_model(model) if isinstance(model, str) else model
     return LlmAgent(chosen, _STRATEGIES[base][1](search), access, name)
 
@@ -158,22 +163,17 @@ def make_model(name: str) -> LanguageModel:
     """A language model by name.
 
     Raises:
-        UnknownName: no such model.
+        UnknownName: no such model, or no such setting of it.
+        ConfigError: a setting makes no sense, or the model cannot be reached.
     """
-    kind, _, rest = name.partition(":")
     if name == "simulated":
         from .toolplanner_model import SimulatedPlanner
 
         return SimulatedPlanner()
-    if kind == "openai" and rest:
-        from .models.openai import OpenAI
-
-        return OpenAI(rest)
-    if kind == "local" and rest:
-        from .models.local import Local
-
-        return Local(rest)
-    raise UnknownName("model", name, model_names())
+    real = read_model_name(name)
+    if real is None:
+        raise UnknownName("model", name, model_names())
+    return make_real_model(real)
 
 
 def _decider(name: str, model: str | LanguageModel) -> Agent:

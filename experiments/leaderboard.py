@@ -22,7 +22,9 @@ from pydantic import BaseModel, ConfigDict
 
 from .. import __version__
 from ..agents.base import TEXT
+from ..agents.btp import BtpSettings
 from ..agents.registry import agent_names, make_agent, needs_experience, read_agent_name
+from ..agents.strategies import SearchSettings
 from ..envs.registration import make
 from ..simulators.errors import ConfigError, DataError, InfrastructureError, UnknownName
 from ..simulators.ledger import Budget
@@ -43,7 +45,11 @@ Progress = Callable[[int, int], None]
 
 
 class Plan(BaseModel):
-    """All that determines a leaderboard's bytes."""
+    """All that determines a leaderboard's bytes.
+
+    `settings` are further arguments of the text view; `search` and `btp` are fields of `SearchSettings` and `BtpSettings` that
+    differ from the agents' own.
+    """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
     format: str = FORMAT
@@ -58,6 +64,8 @@ class Plan(BaseModel):
     seed: int
     model: str
     settings: dict[str, str] = {}  # pydantic copies it
+    search: dict[str, Any] = {}
+    btp: dict[str, Any] = {}
 
 
 class Unit(NamedTuple):
@@ -92,6 +100,8 @@ def make_plan(
     grading: str = "strict",
     seed: int = 0,
     model: str = "simulated",
+    search: Mapping[str, Any] | None = None,
+    btp: Mapping[str, Any] | None = None,
 ) -> Plan:
     """What to run, checked before anything runs.
 
@@ -129,6 +139,8 @@ def make_plan(
         seed=seed,
         model=model,
         settings=dict(chosen.settings),
+        search=dict(search or {}),
+        btp=dict(btp or {}),
     )
 
 
@@ -311,7 +323,9 @@ def _play_lines(document: str, unit: Unit, experience: str | None) -> tuple[str,
 def _play_unit(document: str, unit: Unit, experience: str | None) -> Iterator[Played]:
     plan = _read_plan(document)
     budget = Budget.from_mapping(plan.budgets[unit.budget])
-    agent = make_agent(unit.agent, model=plan.model, experience=experience)
+    search = SearchSettings(**plan.search) if plan.search else None
+    btp = BtpSettings(**plan.btp) if plan.btp else None
+    agent = make_agent(unit.agent, model=plan.model, experience=experience, search=search, btp=btp)
     env = make(
         agent.env_id,
         scenario=plan.scenario,

@@ -26,15 +26,16 @@ class Cached:
     Args:
         model: asked where nothing is kept.
         path: an SQLite file; several processes may share it.
+        identity: what tells the model apart from others of its name: its server, its settings.
 
     Raises:
         DataError: the file is something else.
     """
 
-    def __init__(self, model: LanguageModel, path: str | Path) -> None:
+    def __init__(self, model: LanguageModel, path: str | Path, identity: str = "") -> None:
         self.model, self.name, self.path = model, model.name, Path(path)
         self.hits = self.misses = 0
-        self._seed = 0
+        self._identity, self._seed = identity, 0
         self._asked: Counter[str] = Counter()
         try:
             self._store = sqlite3.connect(self.path, timeout=30.0, isolation_level=None)
@@ -60,7 +61,8 @@ class Cached:
 
     def _key(self, messages: Sequence[Message], functions: Sequence[Function], purpose: str) -> str:
         conversation = [[m.role, m.content, [list(call) for call in m.calls], m.name, m.call_id] for m in messages]
-        request = [self.name, self._seed, purpose, conversation, [function.document() for function in functions]]
+        documents = [function.document() for function in functions]
+        request = [self.name, self._identity, self._seed, purpose, conversation, documents]
         digest = hashlib.sha256(json.dumps(request, sort_keys=True, default=str).encode()).hexdigest()
         self._asked[digest] += 1
         return f"{digest}:{self._asked[digest]}"

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Sequence
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -52,9 +53,10 @@ class Local:
         self._torch = torch = require("torch", "llm")
         self.name = str(model) if tokenizer is None else str(getattr(model, "name_or_path", "") or "local")
         if tokenizer is None:
-            model, tokenizer = _load(str(model))
+            model, tokenizer = _load(str(model), None if adapter is None else str(adapter))
+        elif adapter is not None:
+            model = _adapt(model, str(adapter))
         if adapter is not None:
-            model = require("peft", "llm").PeftModel.from_pretrained(model, str(adapter))
             self.name += f"+{Path(adapter).name}"
         if not getattr(tokenizer, "chat_template", None):
             raise ConfigError(f"model {self.name}", "has no chat template; choose an instruction-tuned model")
@@ -119,14 +121,23 @@ class Local:
         return found
 
 
-def _load(name: str) -> tuple[Any, Any]:
+@lru_cache(maxsize=1)
+def _load(name: str, adapter: str | None) -> tuple[Any, Any]:
+    """A model and its tokenizer from disk; kept, for a leaderboard makes many agents of one model."""
     transformers = require("transformers", "llm")
     try:
         tokenizer = transformers.AutoTokenizer.from_pretrained(name, trust_remote_code=False)
         model = transformers.AutoModelForCausalLM.from_pretrained(name, trust_remote_code=False, use_safetensors=True)
     except (OSError, ValueError) as error:
         raise ConfigError(f"model {name}", f"cannot be loaded: {str(error)[:300]}") from error
-    return model, tokenizer
+    return model if adapter is None else _adapt(model, adapter), tokenizer
+
+
+def _adapt(model: Any, adapter: str) -> Any:
+    """A model with a LoRA adapter on top."""
+    if not (Path(adapter) / "adapter_config.json").is_file():
+        raise ConfigError(f"adapter {adapter}", "expected a folder with adapter_config.json and adapter_model.safetensors")
+    return require("peft", "train").PeftModel.from_pretrained(model, adapter)
 
 
 def read_calls(text: str) -> tuple[str, tuple[FunctionCall, ...]]:

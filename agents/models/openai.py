@@ -34,6 +34,16 @@ _NAME = re.compile(r"[^a-zA-Z0-9_-]")
 _LOCAL = ("localhost", "127.0.0.1", "::1")
 
 
+def server_url() -> str:
+    """The server that the environment names, else OpenAI's own."""
+    return (os.environ.get(URL_VARIABLE) or DEFAULT_URL).rstrip("/")
+
+
+def on_this_machine(url: str) -> bool:
+    """The server is reached over loopback."""
+    return urllib.parse.urlsplit(url).hostname in _LOCAL
+
+
 class OpenAI:
     """Chat completions over HTTP.
 
@@ -66,14 +76,14 @@ class OpenAI:
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
         self.name = model
-        self.url = (url or os.environ.get(URL_VARIABLE) or DEFAULT_URL).rstrip("/")
+        self.url = (url or server_url()).rstrip("/")
         parts = urllib.parse.urlsplit(self.url)
         if parts.scheme not in ("http", "https") or not parts.hostname:
             raise ConfigError("model server", f"expected a URL such as https://host/v1, got {self.url!r}")
         if parts.username or parts.password:
             raise ConfigError("model server", f"put no key into the URL; set the environment variable {key_variable}")
         self._key = os.environ.get(key_variable, "")
-        local = parts.hostname in _LOCAL
+        local = on_this_machine(self.url)
         if not self._key and not local:
             raise ConfigError("model server", f"set the environment variable {key_variable} to the key of {parts.hostname}")
         if self._key and parts.scheme == "http" and not local:

@@ -1,15 +1,20 @@
-"""Prices of language models: a dated table that users edit, checked before anything runs."""
+"""Prices of language models: a dated table that users edit, checked before anything runs.
+
+The table is in US dollars; a scenario counts in a currency of its own. What a dollar is in that currency stands in the table
+too, so tools' fees and models' tokens are added up in one unit.
+"""
 
 from __future__ import annotations
 
 import datetime
 from pathlib import Path
+from typing import Annotated
 
 import yaml
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from ...simulators.errors import DataError, UnknownName
-from ...simulators.scenario import TokenPrices
+from ...simulators.errors import ConfigError, DataError, UnknownName
+from ...simulators.scenario import Scenario, TokenPrices
 
 DEFAULT_TABLE = Path(__file__).parent / "prices.yaml"
 
@@ -20,14 +25,16 @@ class PriceTable(BaseModel):
     Attributes:
         date: when the prices were looked up.
         models: USD per million tokens, by the model's name.
+        per_dollar: what one US dollar is in scenarios' currencies.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
     date: datetime.date
     models: dict[str, TokenPrices]
+    per_dollar: dict[str, Annotated[float, Field(gt=0, allow_inf_nan=False)]] = {"USD": 1.0, "credits": 100.0}
 
     def of(self, model: str) -> TokenPrices:
-        """The prices of a model; a scenario's `tokens`.
+        """The prices of a model, USD per million tokens.
 
         Raises:
             UnknownName: the table does not have it.
@@ -35,6 +42,31 @@ class PriceTable(BaseModel):
         if model not in self.models:
             raise UnknownName("model in the price table", model, self.models)
         return self.models[model]
+
+    def in_currency(self, model: str, currency: str) -> TokenPrices:
+        """The prices of a model in a scenario's currency; a scenario's `tokens`.
+
+        Raises:
+            UnknownName: the table does not have the model.
+            ConfigError: it does not say what a dollar is in that currency.
+        """
+        dollars = self.of(model)
+        if currency not in self.per_dollar:
+            known = ", ".join(self.per_dollar)
+            raise ConfigError("price table", f"per_dollar: expected an entry for the currency {currency!r}; it has {known}")
+        rate = self.per_dollar[currency]
+        cached = None if dollars.cached is None else dollars.cached * rate
+        return TokenPrices(input=dollars.input * rate, output=dollars.output * rate, cached=cached)
+
+    def price(self, scenario: Scenario, model: str) -> Scenario:
+        """The same scenario with a model's tokens priced; its description says by which table.
+
+        Raises:
+            UnknownName, ConfigError: as `in_currency`.
+        """
+        tokens = self.in_currency(model, scenario.currency)
+        note = f"Tokens at the prices of {model}, {self.date.isoformat()}."
+        return scenario.model_copy(update={"tokens": tokens, "description": f"{scenario.description} {note}".strip()})
 
 
 def load_prices(path: str | Path = DEFAULT_TABLE) -> PriceTable:

@@ -32,7 +32,8 @@ class Context:
         last_failed: the tool of the last call, if that failed.
         failures: results in a row, up to the last, that showed nothing wanted.
         after_result: the last message is a tool's result: the time to wonder whether to go on.
-        registered: the tool whose registration is the last message.
+        registered: the tool whose registration is the last message; where several were registered at once there is a choice
+            to make, as among all that is shown.
     """
 
     shown: dict[str, None]
@@ -137,7 +138,8 @@ class Reader:
         if last is not None and last.role == TOOL:
             context.after_result = last.name != REGISTER
             if not context.after_result:
-                context.registered = next((name for name in context.shown if f'"{name}"' in last.content), "")
+                new = [name for name in context.shown if f'"{name}"' in last.content]
+                context.registered = new[0] if len(new) == 1 else ""
         seen: frozenset[int] = frozenset()
         for message in messages:
             if message.role == TOOL and message.name != REGISTER:

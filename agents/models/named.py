@@ -1,0 +1,121 @@
+"""Real models by name: ``openai:MODEL`` behind a server, ``local:MODEL`` on this machine, with settings after commas.
+
+    openai:gpt-4o-mini-2024-07-18,temperature=0.7
+    local:runs/model,adapter=runs/adapter,max_tokens=256
+
+A name holds all that tells two models apart but a server's URL and its key, which come from the environment alone. With
+``COSTGYM_CACHE`` set to a folder, replies are kept there and asked for once.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from ...simulators.errors import ConfigError, UnknownName
+from ...simulators.scenario import Scenario
+from .base import LanguageModel
+from .cached import Cached
+from .openai import on_this_machine, server_url
+from .prices import DEFAULT_TABLE, load_prices
+
+CACHE_VARIABLE = "COSTGYM_CACHE"
+_SETTINGS: Mapping[str, Mapping[str, Callable[[str], Any]]] = {
+    "openai": {"temperature": float, "max_tokens": int, "timeout_s": float, "tries": int, "concurrency": int},
+    "local": {"adapter": str, "device": str, "temperature": float, "max_tokens": int},
+}
+
+
+class ModelName(NamedTuple):
+    """A name, read.
+
+    Attributes:
+        kind: "openai" or "local".
+        model: the name on the server, or the folder or hub name.
+        settings: by keyword.
+    """
+
+    kind: str
+    model: str
+    settings: dict[str, Any]
+
+
+def read_model_name(name: str) -> ModelName | None:
+    """The parts of a real model's name, or None where it is none.
+
+    Raises:
+        ConfigError: a setting's value makes no sense.
+        UnknownName: there is no such setting; names the nearest.
+
+    >>> read_model_name("openai:tiny,temperature=0.5")
+    ModelName(kind='openai', model='tiny', settings={'temperature': 0.5})
+    """
+    kind, _, rest = name.partition(":")
+    model, *written = rest.split(",")
+    if kind not in _SETTINGS or not model:
+        return None
+    settings: dict[str, Any] = {}
+    for part in written:
+        key, _, value = part.partition("=")
+        read = _SETTINGS[kind].get(key)
+        if read is None:
+            raise UnknownName(f"setting of {kind}:{model}", key, _SETTINGS[kind])
+        try:
+            settings[key] = read(value)
+        except ValueError:
+            raise ConfigError(f"--model {kind}:{model}", f"{key}: expected a number, got {value!r}") from None
+    return ModelName(kind, model, settings)
+
+
+def make_real_model(name: ModelName) -> LanguageModel:
+    """The model of a name, with the reply cache in front where ``COSTGYM_CACHE`` names a folder.
+
+    Raises:
+        ConfigError: a key is missing, or the model cannot be loaded.
+        DataError: the cache's file is something else.
+    """
+    model: LanguageModel
+    if name.kind == "openai":
+        from .openai import OpenAI
+
+        model = OpenAI(name.model, **name.settings)
+    else:
+        from .local import Local
+
+        model = Local(name.model, **name.settings)
+    folder = os.environ.get(CACHE_VARIABLE)
+    if not folder:
+        return model
+    Path(folder).mkdir(parents=True, exist_ok=True)
+    server = server_url() if name.kind == "openai" else ""
+    return Cached(model, Path(folder) / "replies.sqlite", f"{name.kind} {server} {sorted(name.settings.items())}")
+
+
+def priced_for(scenario: Scenario, model: str, table: str | Path | None = None) -> Scenario:
+    """A scenario in which a real model's tokens cost what the price table says; checked before anything runs.
+
+    Args:
+        scenario: where it is to play.
+        model: its name, as `costgym.agents.make_agent` takes it; scenarios of other models stay as they are.
+        table: a price file, in which the model must be listed. None takes the one that comes with the package where the
+            scenario prices no tokens itself; a model on this machine is free there unless it is listed.
+
+    Raises:
+        ConfigError: a table was given, but the model has no tokens to price; or the currency has no rate.
+        DataError: the table cannot be read; names the entry.
+        UnknownName: the table does not list the model.
+    """
+    name = read_model_name(model)
+    if name is None:
+        if table is not None:
+            raise ConfigError("--prices", f"{model} is no real model; the scenario's own token prices hold")
+        return scenario
+    if table is not None:
+        return load_prices(table).price(scenario, name.model)
+    if scenario.tokens is not None:
+        return scenario
+    prices = load_prices(DEFAULT_TABLE)
+    local = name.kind == "local" or on_this_machine(server_url())
+    return scenario if local and name.model not in prices.models else prices.price(scenario, name.model)
