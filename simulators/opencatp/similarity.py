@@ -1,8 +1,10 @@
 """How like two images or two texts are: the scores of the OpenCATP world.
 
 Images: the cosine of centred features, weighted over bands: fine and middle detail, the coarse picture, and colour. Each
-band is centred by the mean of generated scenes, so that an image is 1 to itself and near 0 to an unrelated one, and none
-can hide another: noise shows in the fine band, blur and low resolution in both detail bands, grey in the colour band.
+band is centred by the mean of generated scenes and the two smooth ones are whitened by their covariance (scenes share few
+coarse layouts and colours, so that plain cosines call any two evening skies alike): an image is 1 to itself and near 0 to an
+unrelated one, and no band can hide another: noise shows in the fine band, blur and low resolution in both detail bands, grey
+in the colour band.
 
 Texts: a soft token F1 in the manner of BERTScore, with the greedy matching and idf weights of that measure, but character
 trigrams in the place of contextual embeddings.
@@ -27,6 +29,8 @@ Features = NDArray[np.float32]
 
 # (name, weight): the weights are the squared lengths of the bands in the feature vector; they sum to 1.
 BANDS = (("fine", 0.4), ("middle", 0.2), ("coarse", 0.1), ("colour", 0.3))
+# Ridge of a band's whitening, as a share of its largest variance; detail is nearly white by itself.
+_RIDGES = {"coarse": 0.003, "colour": 0.003}
 _COMMON_SIZE = scenes.SIZE
 
 
@@ -61,10 +65,20 @@ def _bands(images: NDArray[np.uint8]) -> list[NDArray[np.float32]]:
 
 
 @lru_cache(maxsize=1)
-def _means() -> tuple[NDArray[np.float32], ...]:
-    """The mean bands of 400 generated scenes that serve nothing else."""
+def _reference() -> tuple[tuple[NDArray[np.float32], NDArray[np.float32] | None], ...]:
+    """Each band's mean and whitening (length, length) or none, over 400 generated scenes that serve nothing else."""
     images = np.stack([s.image for s in scenes.make_scenes(scenes.MEAN_SEED, range(400))])
-    return tuple(b.mean(0, dtype=np.float64).astype(np.float32) for b in _bands(images))
+    out = []
+    for band, (name, _) in zip(_bands(images), BANDS, strict=True):
+        mean, ridge = band.mean(0, dtype=np.float64), _RIDGES.get(name)
+        whitening = None
+        if ridge is not None:
+            centred = band - mean
+            variances, axes = np.linalg.eigh(centred.T @ centred / len(centred))
+            scale = 1 / np.sqrt(np.maximum(variances, 0) + ridge * variances[-1])
+            whitening = np.asarray((axes * scale) @ axes.T, np.float32)
+        out.append((mean.astype(np.float32), whitening))
+    return tuple(out)
 
 
 def image_features(images: NDArray[np.uint8]) -> Features:
@@ -83,8 +97,8 @@ def image_features(images: NDArray[np.uint8]) -> Features:
         size = (_COMMON_SIZE, _COMMON_SIZE)
         images = np.stack([np.asarray(Image.fromarray(i).resize(size, Image.Resampling.BICUBIC)) for i in images])
     out = []
-    for band, mean, (_, weight) in zip(_bands(images), _means(), BANDS, strict=True):
-        centred = band - mean
+    for band, (mean, whitening), (_, weight) in zip(_bands(images), _reference(), BANDS, strict=True):
+        centred = band - mean if whitening is None else (band - mean) @ whitening
         length = np.linalg.norm(centred, axis=1, keepdims=True)
         out.append(centred / np.maximum(length, 1e-6) * np.float32(math.sqrt(weight)))
     return np.concatenate(out, 1)

@@ -8,8 +8,8 @@ published ones do). Then the language models, on the generated language alone.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -65,7 +65,7 @@ def build_tools(
 
     Args:
         out_dir: Folder for the weights.
-        seed: Decides scenes, first weights and batches; with the same seed and number of threads the weights are the same.
+        seed: Decides scenes, first weights and batches; on the same kind of processor the same seed gives the same weights.
         progress: Called with one line now and then.
         plan: How long to train; default: as the shipped weights were.
         tools: Which tools to train; the readers need the four restorers to be there or among them.
@@ -75,8 +75,27 @@ def build_tools(
     """
     require("torch", "vision")
     plan, say, out = plan or TrainingPlan(), progress or (lambda _: None), Path(out_dir)
+    with _threads(2):
+        _build(out, seed, plan, [t for t in ALL_TOOLS if t in tools], say)
+    return {tool: out / f"{tool}.safetensors" for tool in tools}
+
+
+@contextmanager
+def _threads(count: int) -> Iterator[None]:
+    """A fixed number of threads: sums in another order would give other weights."""
+    import torch
+
+    before = torch.get_num_threads()
+    torch.set_num_threads(count)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
+def _build(out: Path, seed: int, plan: TrainingPlan, tools: Sequence[str], say: Progress) -> None:
     world: _World | None = None
-    for tool in (t for t in ALL_TOOLS if t in tools):
+    for tool in tools:
         path = out / f"{tool}.safetensors"
         # one entry: several would be written in any order
         origin = {"tool": tool, "version": VERSION, "seed": seed, "steps": plan.steps(tool), "scenes": plan.scenes}
@@ -89,7 +108,6 @@ def build_tools(
             world = _World(seed, plan.scenes)
         network = _trained(tool, seed, plan.steps(tool), world, TinyBackend(out), say)
         save_weights(network, path, metadata)
-    return {tool: out / f"{tool}.safetensors" for tool in tools}
 
 
 def _metadata(path: Path) -> dict[str, str] | None:
