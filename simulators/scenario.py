@@ -19,6 +19,7 @@ from .draws import stable_integer
 from .errors import ConfigError, DataError, UnknownName
 from .failures import PRESETS, FailureModel
 from .ledger import RESOURCES, Budget
+from .marketplace.own import OwnSource, own_marketplace
 from .pricing import FaasPricing, TokenPricing
 from .tasks import Judge, Task
 from .world import Enforcement, Notice, Slot, World
@@ -122,7 +123,7 @@ class Scenario(_Model):
     name: str = Field(min_length=1)
     description: str = ""
     seed: int = Field(default=0, ge=0)
-    source: MarketplaceSource | ToolBenchSource = Field(default_factory=MarketplaceSource, discriminator="kind")
+    source: MarketplaceSource | ToolBenchSource | OwnSource = Field(default_factory=MarketplaceSource, discriminator="kind")
     pricing: Literal["flat", "faas", "faas-aws"] = "flat"
     bill_failures: bool = True
     bill_cold_start: bool = False
@@ -202,6 +203,8 @@ def _build(document: str) -> World:
             anytool_unsolvable=None if source.anytool_filter is None else Path(source.anytool_filter),
             failures=scenario.failures,
         )
+    elif isinstance(source, OwnSource):
+        market = own_marketplace(source)
     else:
         from .marketplace.generator import generate_marketplace
 
