@@ -16,6 +16,7 @@ from .experience import Experience
 from .llm import LlmAgent
 from .models.base import LanguageModel
 from .models.named import make_real_model, read_model_name
+from .own import is_own, own_agent
 from .session import Strategy
 from .strategies import CotAtN, Dfsdt, PlanThenAct, ReAct, SearchSettings, TotDfs
 from .toolplanner_agent import PlannerSettings, ToolPlanner
@@ -75,7 +76,7 @@ def read_agent_name(name: str) -> tuple[str, tuple[str, ...]]:
     Raises:
         UnknownName: no such agent; names the nearest.
     """
-    if name.startswith(LEARNT):
+    if name.startswith(LEARNT) or is_own(name):
         return name, ()
     base, *suffixes = name.split("+")
     if base not in _CLASSIC and base not in _STRATEGIES and base not in _DECIDERS:
@@ -123,7 +124,8 @@ def make_agent(
     """An agent by name.
 
     Args:
-        name: one of `agent_names()`, any strategy with accesses added by "+", or ``sb3:RUN``: learnt in that folder.
+        name: one of `agent_names()`, any strategy with accesses added by "+", ``sb3:RUN``: learnt in that folder, or
+            ``FILE.py:CLASS``: a user's own.
         model: a language model, or its name: "simulated", "openai:MODEL" for a server that speaks OpenAI's protocol,
             "local:MODEL" for a folder or a hub name that transformers loads here; see `costgym.agents.models.named`.
         experience: past uses for BTP, or the file that holds them.
@@ -135,6 +137,8 @@ def make_agent(
         DataError: the experience cannot be read.
     """
     base, suffixes = read_agent_name(name)
+    if is_own(base):
+        return own_agent(base)
     if base.startswith(LEARNT):
         from .sb3 import Sb3Agent
 
