@@ -1,14 +1,20 @@
-"""Checkpoints of reinforcement learning: a folder that says what was trained, where and how far, and holds its weights.
+"""Checkpoints: a folder each, complete or not there at all; the one format of everything that is trained here.
 
-`RUN/checkpoint.json` names the format, the algorithm, the environment with its settings and scenario, the network, the seed and
-the metrics; `RUN/policy-N.safetensors` the weights after N steps, and `RUN/training-N.safetensors` what training needs to go
-on. No file is ever unpickled, so a checkpoint from a stranger can be opened: at worst it is refused.
+`RUN/checkpoints/step-00000500/` holds `policy.safetensors` (the trained weights), `optimizer.safetensors` (what training needs
+to go on) and `state.json`. A folder is written under another name and renamed when it is whole, so a killed run leaves no half
+of one. The last two are kept. No file is ever unpickled, so a checkpoint from a stranger can be opened: at worst it is refused.
+
+What a run *is* stands in its own file beside them: `config.json`, or, of reinforcement learning, `checkpoint.json`: the
+algorithm, the environment with its settings and scenario, the network, the seed, the metrics, and the steps of the checkpoint
+that counts. Older runs of reinforcement learning, which hold `policy-N.safetensors` and `training-N.safetensors` instead, are read too.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import shutil
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -19,9 +25,138 @@ from ..simulators.errors import ConfigError, DataError, require
 from ..simulators.scenario import Scenario
 from .base import NUMERIC
 
+FOLDER = "checkpoints"
+POLICY, OPTIMIZER, STATE = "policy.safetensors", "optimizer.safetensors", "state.json"
+_KEPT = 2
 FORMAT = "costgym.policy/1"
 MANIFEST = "checkpoint.json"
 LARGEST_MANIFEST = 16 * 2**20
+
+
+# -- any run ------------------------------------------------------------------------------------------------------------------
+
+
+def checkpoints(run: Path) -> list[Path]:
+    """The complete checkpoints of a run, oldest first."""
+    return sorted((path for path in (run / FOLDER).glob("step-*") if _is_whole(path)), key=_steps_of)
+
+
+def newest(run: Path) -> Path:
+    """The newest checkpoint.
+
+    Raises:
+        DataError: there is none.
+    """
+    found = checkpoints(run)
+    if not found:
+        raise DataError(run, "the run has no checkpoint; train it (again), or wait for its first one")
+    return found[-1]
+
+
+def save(run: Path, step: int, weights: dict[str, Any], optimizer: Any, state: dict[str, Any]) -> Path:
+    """Saves a checkpoint and drops the oldest ones.
+
+    Args:
+        step: how many steps were taken.
+        weights: the trained weights by name.
+        optimizer: an AdamW over them, in the same order.
+        state: anything else, as JSON.
+    """
+    moments = {}
+    kept = optimizer.state_dict()["state"]
+    for number, name in enumerate(weights):
+        for key, value in kept.get(number, {}).items():
+            moments[f"{key}/{name}"] = value
+    return save_tensors(run, step, weights, moments, state)
+
+
+def save_tensors(
+    run: Path, step: int, weights: Mapping[str, Any], training: Mapping[str, Any], state: Mapping[str, Any]
+) -> Path:
+    """The same where it is known which tensors training goes on with."""
+    safetensors = require("safetensors.torch", "train")
+    whole = run / FOLDER / f"step-{step:08d}"
+    part = whole.with_suffix(".part")
+    if part.exists():
+        shutil.rmtree(part)
+    part.mkdir(parents=True)
+    for name, tensors in ((POLICY, weights), (OPTIMIZER, training)):
+        safetensors.save_file({key: tensor.detach().cpu().contiguous() for key, tensor in tensors.items()}, part / name)
+    (part / STATE).write_text(json.dumps({"step": step, **state}) + "\n", encoding="utf-8")
+    if whole.exists():
+        shutil.rmtree(whole)
+    part.rename(whole)
+    for old in checkpoints(run)[:-_KEPT]:
+        if old != whole:
+            shutil.rmtree(old)
+    return whole
+
+
+def load_weights(checkpoint: Path, weights: dict[str, Any]) -> None:
+    """Fills weights from a checkpoint.
+
+    Raises:
+        DataError: a file is missing or damaged, or the weights are another policy's.
+    """
+    tensors = read_tensors(checkpoint / POLICY)
+    odd = sorted(set(tensors) ^ set(weights))
+    if odd:
+        raise DataError(checkpoint / POLICY, f"weights of another policy; differing: {', '.join(odd[:4])}")
+    for name, weight in weights.items():
+        if tensors[name].shape != weight.shape:
+            raise DataError(
+                checkpoint / POLICY, f"expected shape {tuple(weight.shape)}, got {tuple(tensors[name].shape)}", name
+            )
+        weight.data.copy_(tensors[name])
+
+
+def load_optimizer(checkpoint: Path, weights: dict[str, Any], optimizer: Any) -> dict[str, Any]:
+    """Restores the optimiser; returns the rest of the state."""
+    tensors = read_tensors(checkpoint / OPTIMIZER)
+    whole = optimizer.state_dict()
+    names = list(weights)
+    whole["state"] = {}
+    for key, value in tensors.items():
+        kind, _, name = key.partition("/")
+        if name not in weights:
+            raise DataError(checkpoint / OPTIMIZER, f"the optimiser of another policy; it has {key!r}")
+        whole["state"].setdefault(names.index(name), {})[kind] = value
+    optimizer.load_state_dict(whole)
+    return read_state(checkpoint)
+
+
+def read_state(checkpoint: Path) -> dict[str, Any]:
+    """What a checkpoint says besides its weights: `step` and whatever was saved with it."""
+    try:
+        state: Any = json.loads((checkpoint / STATE).read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, json.JSONDecodeError) as error:
+        raise DataError(checkpoint / STATE, f"cannot be read as JSON: {error}") from error
+    if not isinstance(state, dict) or not isinstance(state.get("step"), int):
+        raise DataError(checkpoint / STATE, "expected a table with the number of steps")
+    return state
+
+
+def read_tensors(path: Path) -> dict[str, Any]:
+    """A safetensors file; raises DataError where it is none."""
+    torch_files = require("safetensors.torch", "train")
+    try:
+        found: dict[str, Any] = torch_files.load_file(path)
+    except Exception as error:
+        raise DataError(
+            path, f"cannot be read as weights: it is missing or damaged ({error}); an older checkpoint may be whole"
+        ) from error
+    return found
+
+
+def _is_whole(path: Path) -> bool:
+    return path.name.removeprefix("step-").isdecimal() and (path / STATE).is_file()
+
+
+def _steps_of(path: Path) -> int:
+    return int(path.name.removeprefix("step-"))
+
+
+# -- reinforcement learning ---------------------------------------------------------------------------------------------------
 
 
 class Checkpoint(BaseModel):
@@ -70,20 +205,14 @@ def save_checkpoint(run: Path, checkpoint: Checkpoint, weights: dict[str, Any], 
     Returns:
         The file of the weights.
     """
-    save_file = require("safetensors.torch", "train").save_file
-    paths = _weights(run, checkpoint.steps), _training(run, checkpoint.steps)
-    for path, tensors in zip(paths, (weights, training), strict=True):
-        draft = path.with_name(f".{path.name}.tmp")
-        save_file({name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}, draft)
-        draft.replace(path)
+    folder = save_tensors(run, checkpoint.steps, weights, training, {})
     draft = run / f".{MANIFEST}.{os.getpid()}.tmp"
     draft.write_text(checkpoint.model_dump_json(indent=1) + "\n", encoding="utf-8")
     draft.replace(run / MANIFEST)
     for pattern in ("policy-*.safetensors", "training-*.safetensors"):
-        for old in run.glob(pattern):
-            if old not in paths:
-                old.unlink(missing_ok=True)
-    return paths[0]
+        for old in run.glob(pattern):  # of the older layout
+            old.unlink(missing_ok=True)
+    return folder / POLICY
 
 
 def read_checkpoint(run: str | Path, algorithms: tuple[str, ...] = ("ppo", "dqn")) -> Checkpoint:
@@ -159,19 +288,11 @@ def load_training(run: str | Path, checkpoint: Checkpoint) -> dict[str, Any]:
     return read_tensors(_training(Path(run), checkpoint.steps))
 
 
-def read_tensors(path: Path) -> dict[str, Any]:
-    """A safetensors file; raises DataError where it is none."""
-    safetensors = require("safetensors.torch", "train")
-    try:
-        found: dict[str, Any] = safetensors.load_file(path)
-    except Exception as error:
-        raise DataError(path, f"is missing or damaged ({error}); train the policy again") from error
-    return found
-
-
 def _weights(run: Path, steps: int) -> Path:
-    return run / f"policy-{steps}.safetensors"
+    older = run / f"policy-{steps}.safetensors"
+    return older if older.is_file() else run / FOLDER / f"step-{steps:08d}" / POLICY
 
 
 def _training(run: Path, steps: int) -> Path:
-    return run / f"training-{steps}.safetensors"
+    older = run / f"training-{steps}.safetensors"
+    return older if older.is_file() else run / FOLDER / f"step-{steps:08d}" / OPTIMIZER

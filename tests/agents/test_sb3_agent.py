@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import pickle
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -19,6 +20,8 @@ from costgym.simulators.scenario import load_scenario
 
 torch = pytest.importorskip("torch", reason="learnt policies need torch (the train extra)")
 pytest.importorskip("safetensors", reason="checkpoints are safetensors files (the train extra)")
+
+WEIGHTS = "checkpoints/step-00000007/policy.safetensors"
 
 
 @pytest.fixture
@@ -130,7 +133,7 @@ def test_weights_of_another_network_are_refused(run: Path) -> None:
 
 
 def test_broken_and_missing_weights_are_refused(run: Path) -> None:
-    weights = run / "policy-7.safetensors"
+    weights = run / WEIGHTS
     weights.write_bytes(weights.read_bytes()[:-100])
     with pytest.raises(DataError, match="missing or damaged"):
         Sb3Agent(run)
@@ -142,11 +145,24 @@ def test_broken_and_missing_weights_are_refused(run: Path) -> None:
 def test_weights_that_are_no_numbers_are_refused(run: Path) -> None:
     from safetensors.torch import load_file, save_file
 
-    weights = load_file(run / "policy-7.safetensors")
+    weights = load_file(run / WEIGHTS)
     weights["score.bias"][0] = float("nan")
-    save_file(weights, run / "policy-7.safetensors")
+    save_file(weights, run / WEIGHTS)
     with pytest.raises(DataError, match="do not fit"):
         Sb3Agent(run)
+
+
+def test_a_run_of_the_older_layout_still_plays(run: Path) -> None:
+    from costgym.agents.checkpoints import load_training
+
+    env = costgym.make("costgym/Marketplace-v0", split="test")
+    now = costgym.rollout(env, Sb3Agent(run), episodes=5, seed=3)
+    folder = (run / WEIGHTS).parent
+    (run / WEIGHTS).rename(run / "policy-7.safetensors")
+    (folder / "optimizer.safetensors").rename(run / "training-7.safetensors")
+    shutil.rmtree(folder.parent)
+    assert costgym.rollout(env, Sb3Agent(run), episodes=5, seed=3) == now
+    assert load_training(run, read_checkpoint(run)) == {}
 
 
 class Bomb:
@@ -155,7 +171,7 @@ class Bomb:
 
 
 def test_nothing_is_ever_unpickled(run: Path) -> None:
-    (run / "policy-7.safetensors").write_bytes(pickle.dumps(Bomb()))
+    (run / WEIGHTS).write_bytes(pickle.dumps(Bomb()))
     with pytest.raises(DataError, match="missing or damaged"):
         Sb3Agent(run)
 

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import costgym
-from costgym.agents.checkpoints import read_checkpoint, read_tensors
+from costgym.agents.checkpoints import POLICY, newest, read_checkpoint, read_tensors
 from costgym.experiments.rl import train_dqn, train_ppo
 from costgym.experiments.rl_settings import DqnSettings, Lagrangian, PpoSettings
 from costgym.simulators.errors import ConfigError, MissingExtra, UnknownName
@@ -32,7 +32,7 @@ def _one_thread() -> None:
 
 
 def weights(run: Path) -> dict[str, list[float]]:
-    found = read_tensors(run / f"policy-{read_checkpoint(run).steps}.safetensors")
+    found = read_tensors(newest(run) / POLICY)
     return {name: tensor.flatten().tolist() for name, tensor in found.items()}
 
 
