@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 
 from ..simulators import batch_kernels as world
 from ..simulators.batch import CALL, EPISODE, SLOT_STATE
-from ..simulators.batch_random import compiled, inlined, next_draw, numba
+from ..simulators.batch_memory import copy_row, prefetch
+from ..simulators.batch_random import compiled, inlined, next_draw
 from ..simulators.batch_tables import PRICE_CHANGE, SLOT
-from ..simulators.errors import require
 from ..simulators.status import LOOKS_OK, Status
 
 _OK, _FAILED, _BANNED = 1, 2, 4
@@ -88,46 +88,6 @@ class Out(NamedTuple):
     figures: NDArray[np.float64]
     counts: NDArray[np.int64]
     success: NDArray[np.bool_]
-
-
-@numba.extending.intrinsic
-def _copy_row(typing_context: Any, target: Any, i: Any, source: Any, j: Any) -> Any:
-    """``target[i] = source[j]`` in one copy of memory; both are contiguous and of one type but for the length."""
-    signature = numba.types.void(target, numba.types.int64, source, numba.types.int64)
-
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        arrays = [context.make_array(signature.args[k])(context, builder, arguments[k]) for k in (0, 2)]
-        size = numba.core.cgutils.unpack_tuple(builder, arrays[0].strides)[0]
-        byte = require("llvmlite.ir", "train").IntType(8).as_pointer()
-        places = [
-            builder.gep(builder.bitcast(array.data, byte), [builder.mul(arguments[k], size)])
-            for array, k in zip(arrays, (1, 3), strict=True)
-        ]
-        numba.core.cgutils.raw_memcpy(builder, *places, size, 1, align=1)
-        return context.get_dummy_value()
-
-    return signature, generate
-
-
-@numba.extending.intrinsic
-def _prefetch(typing_context: Any, array: Any, i: Any, offset: Any) -> Any:
-    """Ask for the memory at ``array[i]`` plus some bytes before it is needed."""
-    signature = numba.types.void(array, numba.types.int64, numba.types.int64)
-
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        ir = require("llvmlite.ir", "train")
-        whole, byte = ir.IntType(32), ir.IntType(8).as_pointer()
-        here = context.make_array(signature.args[0])(context, builder, arguments[0])
-        stride = numba.core.cgutils.unpack_tuple(builder, here.strides)[0]
-        place = builder.add(builder.mul(arguments[1], stride), arguments[2])
-        address = builder.gep(builder.bitcast(here.data, byte), [place])
-        hint = numba.core.cgutils.get_or_insert_function(
-            builder.module, ir.FunctionType(ir.VoidType(), [byte, whole, whole, whole]), "llvm.prefetch.p0i8"
-        )
-        builder.call(hint, [address, ir.Constant(whole, 1), ir.Constant(whole, 3), ir.Constant(whole, 1)])
-        return context.get_dummy_value()
-
-    return signature, generate
 
 
 @compiled
@@ -205,15 +165,15 @@ def _look_ahead(tables: Any, state: Any, actions: Any, i: int) -> None:
     if far >= actions.size:
         return
     for line in range(0, _EPISODE_BYTES, 64):
-        _prefetch(state.episodes, far, line)
+        prefetch(state.episodes, far, line)
     if 0 <= actions[far] < state.slots.shape[1]:
-        _prefetch(state.slots, far, np.int64(actions[far]) * _SLOT_BYTES)
+        prefetch(state.slots, far, np.int64(actions[far]) * _SLOT_BYTES)
     e = state.episodes[near]
     if 0 <= actions[near] < state.slots.shape[1]:
         place = np.int64(actions[near]) * _SPEC_BYTES
-        _prefetch(tables.slots, e.task, place)
-        _prefetch(tables.slots, e.task, place + 64)
-        _prefetch(state.calls, near, np.int64(e.records) * _CALL_BYTES)
+        prefetch(tables.slots, e.task, place)
+        prefetch(tables.slots, e.task, place + 64)
+        prefetch(state.calls, near, np.int64(e.records) * _CALL_BYTES)
 
 
 @inlined
@@ -305,7 +265,7 @@ def _show(tables: Any, rules: Any, state: Any, view: Any, out: Any, i: int, touc
     e = state.episodes[i]
     count, width = np.int64(tables.slot_count[e.task]), state.slots.shape[1]
     if touched == ALL:
-        _copy_row(out.tools, i, view.tools, np.int64(e.task))
+        copy_row(out.tools, i, view.tools, np.int64(e.task))
         group, marks = (width + 63) // 64, e.marks
         while marks:
             bit = _lowest(marks)
@@ -315,7 +275,7 @@ def _show(tables: Any, rules: Any, state: Any, view: Any, out: Any, i: int, touc
     elif touched >= 0:
         _show_tool(state, view, out, i, touched, e.task)
     if not e.told:
-        _copy_row(out.needs, i, view.plain, np.int64(e.task))
+        copy_row(out.needs, i, view.plain, np.int64(e.task))
     else:
         needs = view.needs[e.task]
         for need in range(6):
@@ -336,7 +296,7 @@ def _show(tables: Any, rules: Any, state: Any, view: Any, out: Any, i: int, touc
     resources[i, 6] = 1.0 - e.calls * view.calls_share
     resources[i, 7] = e.price * view.scale
 
-    _copy_row(out.mask, i, view.mask, np.int64(e.task) * view.quote.shape[1] + e.epoch)
+    copy_row(out.mask, i, view.mask, np.int64(e.task) * view.quote.shape[1] + e.epoch)
     if rules.refuse:
         for slot in range(min(count, width)):
             if out.mask[i, slot]:

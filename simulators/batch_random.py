@@ -1,7 +1,8 @@
 """How kernels are compiled, and the world's chance inside them: NumPy's Philox and PCG64, to the bit.
 
 `uniforms` is one row of the table of `draws`, at any place, without drawing what comes before. `next_draw` is the number that
-``Generator(PCG64).integers(1 << 62)`` draws next: what an environment picks its task and its episode's seed with.
+``Generator(PCG64).integers(1 << 62)`` draws next: what an environment picks its task and its episode's seed with; `next_word`
+is the generator's next 64 bits.
 
 Sources: Salmon et al., "Parallel random numbers: as easy as 1, 2, 3" (Philox4x64-10); O'Neill, PCG XSL-RR 128/64; NumPy's
 documentation for how each is keyed and read.
@@ -31,7 +32,7 @@ def _digest(*files: Path) -> bytes:
     return hashlib.sha256(b"".join(file.read_bytes() for file in files)).digest()
 
 
-_BATCH = _digest(*sorted(Path(__file__).parent.glob("batch*.py")))
+_BATCH = _digest(*sorted(Path(__file__).parent.rglob("batch*.py")))
 
 
 def compiled(function: Callable[..., Any], **options: Any) -> Any:
@@ -104,8 +105,8 @@ def uniforms(seed: Any, task: Any, place: Any) -> Any:
 
 
 @compiled
-def next_draw(streams: Any, i: Any) -> Any:
-    """Advance stream i and draw an integer below 2**62.
+def next_word(streams: Any, i: Any) -> Any:
+    """Advance stream i and draw 64 bits.
 
     Args:
         streams: (n, 4) uint64: state and increment of each PCG64, high word first.
@@ -120,8 +121,13 @@ def next_draw(streams: Any, i: Any) -> Any:
     streams[i, 0], streams[i, 1] = high, low
     word = high ^ low
     turn = high >> _SIX
-    word = (word >> turn) | (word << ((_WORD - turn) & _MASK))
-    return word >> _TWO
+    return (word >> turn) | (word << ((_WORD - turn) & _MASK))
+
+
+@inlined
+def next_draw(streams: Any, i: Any) -> Any:
+    """Advance stream i and draw an integer below 2**62."""
+    return next_word(streams, i) >> _TWO
 
 
 def stream_words(seed: int | None) -> tuple[int, int, int, int]:
