@@ -15,6 +15,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -32,18 +33,26 @@ def _digest(*files: Path) -> bytes:
     return hashlib.sha256(b"".join(file.read_bytes() for file in files)).digest()
 
 
-_BATCH = _digest(*sorted(Path(__file__).parent.rglob("batch*.py")))
+_BATCH = _digest(*sorted(Path(__file__).parent.glob("batch*.py")))
+
+
+def _ours(module: ModuleType) -> bool:
+    return module.__name__.partition(".")[0] == __name__.partition(".")[0]
 
 
 def compiled(function: Callable[..., Any], **options: Any) -> Any:
-    """Compile a kernel; kept on disk until its file or one of the batch's changes, since it contains the functions it calls."""
+    """Compile a kernel; kept on disk until its file, one of the batch's or a module that its file imports as one changes, since
+    it contains the functions it calls."""
     try:
         kernel = numba.njit(cache=True, **_OPTIONS, **options)(function)
     except RuntimeError:  # no folder to keep it in: compile in every process
         return numba.njit(**_OPTIONS, **options)(function)
     cache_file = getattr(kernel._cache, "_cache_file", None)
     if cache_file is not None:
-        cache_file._source_stamp = _BATCH + _digest(Path(function.__code__.co_filename))
+        named = {part.__file__ for part in function.__globals__.values() if isinstance(part, ModuleType) and _ours(part)}
+        cache_file._source_stamp = _BATCH + _digest(
+            Path(function.__code__.co_filename), *map(Path, sorted(filter(None, named)))
+        )
     return kernel
 
 
