@@ -103,9 +103,10 @@ def priced_for(scenario: Scenario, model: str, table: str | Path | None = None) 
             scenario prices no tokens itself; a model on this machine is free there unless it is listed.
 
     Raises:
-        ConfigError: a table was given, but the model has no tokens to price; or the currency has no rate.
+        ConfigError: a table was given, but the model has no tokens to price; the currency has no rate; or no table was given
+            and the package's does not list the model.
         DataError: the table cannot be read; names the entry.
-        UnknownName: the table does not list the model.
+        UnknownName: the table that was given does not list the model.
     """
     name = read_model_name(model)
     if name is None:
@@ -117,5 +118,9 @@ def priced_for(scenario: Scenario, model: str, table: str | Path | None = None) 
     if scenario.tokens is not None:
         return scenario
     prices = load_prices(DEFAULT_TABLE)
-    local = name.kind == "local" or on_this_machine(server_url())
-    return scenario if local and name.model not in prices.models else prices.price(scenario, name.model)
+    if name.model in prices.models:
+        return prices.price(scenario, name.model)
+    if name.kind == "local" or on_this_machine(server_url()):
+        return scenario
+    advice = "write it into a copy with today's date and pass that with --prices FILE"
+    raise ConfigError("--prices", f"{name.model} is not in the table of {prices.date.isoformat()}; {advice}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -16,10 +17,19 @@ JsonFile = Annotated[Path | None, typer.Option("--json", metavar="FILE", help="A
 ScenarioName = Annotated[
     str | None, typer.Option("--scenario", metavar="NAME|FILE", help="A scenario of `costgym scenarios`, or a YAML file.")
 ]
-Data = Annotated[Path | None, typer.Option("--data", metavar="DIR", help="Folder that a ToolBench scenario reads.")]
+Data = Annotated[Path | None, typer.Option("--data", metavar="DIR", help="Folder that the scenario reads.")]
 Split = Annotated[str, typer.Option("--split", help="train or test.")]
 BudgetText = Annotated[
     str | None, typer.Option("--budgets", "--budget", metavar="LIMITS", help="price=10,20,40 or price=20;seconds=60")
+]
+Model = Annotated[
+    str, typer.Option("--model", help="Behind agents that need one: simulated, openai:NAME, local:FOLDER[,adapter=DIR].")
+]
+Prices = Annotated[
+    Path | None, typer.Option("--prices", metavar="FILE", help="What a real model's tokens cost: a dated table, in YAML.")
+]
+Cache = Annotated[
+    Path | None, typer.Option("--cache", metavar="DIR", help="Keeps a real model's replies; they are charged all the same.")
 ]
 Grading = Annotated[str, typer.Option("--grading", help="What counts as a pass: strict (every fact) or judge (lenient).")]
 
@@ -35,9 +45,12 @@ def make_player(
     enforcement: str,
     seed: int,
     model: str,
+    prices: Path | None = None,
+    cache: Path | None = None,
 ) -> tuple[Any, Any]:
     """An agent and its environment."""
     from ..agents.experience import collect_experience
+    from ..agents.models.named import priced_for
     from ..agents.registry import make_agent, needs_experience
     from ..envs.registration import make
     from ..simulators.ledger import Budget
@@ -51,7 +64,8 @@ def make_player(
         if len(parsed) > 1:
             raise ConfigError("--budget", f"expected one limit per resource, got {budget!r}")
         limits = parsed[0].as_dict()
-    settings = load_scenario(scenario or "marketplace", data)
+    settings = priced_for(load_scenario(scenario or "marketplace", data), model, prices)
+    keep_replies(cache, model)
     experience = collect_experience(settings, episodes=400, seed=seed) if needs_experience(agent) else None
     player = make_agent(agent, model=model, experience=experience)
     env_id = env or player.env_id
@@ -68,6 +82,17 @@ def make_player(
         disable_env_checker=True,
     )
     return player, world
+
+
+def keep_replies(cache: Path | None, model: str) -> None:
+    """Let every process of this run keep a real model's replies in a folder."""
+    from ..agents.models.named import CACHE_VARIABLE, read_model_name
+
+    if cache is None:
+        return
+    if read_model_name(model) is None:
+        raise ConfigError("--cache", f"{model} is no real model; there is nothing to keep")
+    os.environ[CACHE_VARIABLE] = str(cache.resolve())
 
 
 def names_in(text: str | None) -> list[str] | None:

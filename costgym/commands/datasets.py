@@ -9,9 +9,12 @@ import typer
 
 from .common import (
     BudgetText,
+    Cache,
     Data,
     Grading,
     JsonFile,
+    Model,
+    Prices,
     Progress,
     Quiet,
     ScenarioName,
@@ -36,14 +39,16 @@ def collect(
         str, typer.Option("--enforcement", help="refuse, terminate or record what passes the budget.")
     ] = "terminate",
     seed: Seed = 0,
-    model: Annotated[str, typer.Option("--model", help="Language model behind the agent, if it needs one.")] = "simulated",
+    model: Model = "simulated",
+    prices: Prices = None,
+    cache: Cache = None,
     format: Annotated[str, typer.Option("--format", help="jsonl; or minari, parquet, hf, messages beside it.")] = "jsonl",
     quiet: Quiet = False,
 ) -> None:
     """Record an agent's episodes; a kill loses at most the one in flight."""
     from ..experiments.collect import collect as record_episodes
 
-    player, world = make_player(agent, None, scenario, data, budget, split, grading, enforcement, seed, model)
+    player, world = make_player(agent, None, scenario, data, budget, split, grading, enforcement, seed, model, prices, cache)
     with Progress(f"recording {agent}", quiet) as progress:
         path = record_episodes(world, player, episodes, out, seed, progress.update)
     if not quiet:

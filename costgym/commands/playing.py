@@ -11,15 +11,19 @@ import typer
 from ..simulators.errors import ConfigError, UnknownName
 from .common import (
     BudgetText,
+    Cache,
     Data,
     Grading,
     JsonFile,
+    Model,
+    Prices,
     Progress,
     Quiet,
     ScenarioName,
     Seed,
     Split,
     console,
+    keep_replies,
     make_player,
     names_in,
 )
@@ -38,7 +42,9 @@ def leaderboard(
     split: Split = "test",
     grading: Grading = "strict",
     seed: Seed = 0,
-    model: Annotated[str, typer.Option("--model", help="Language model behind the agents that need one.")] = "simulated",
+    model: Model = "simulated",
+    prices: Prices = None,
+    cache: Cache = None,
     jobs: Annotated[
         int | None, typer.Option("--jobs", help="Processes; all processors by default. Results do not depend on it.")
     ] = None,
@@ -62,10 +68,15 @@ def leaderboard(
         rows = add_submission(out, add, None if data is None else str(data))
         typer.echo(f"{len(rows)} rows added, verified by replay")
         return
+    from ..agents.models.named import priced_for
     from ..experiments.leaderboard import default_jobs, make_plan, run
+    from ..experiments.suites import suite as suite_named
     from ..experiments.table import print_table
+    from ..simulators.scenario import load_scenario
 
-    plan = make_plan(suite, scenario, data, names_in(agents), budgets, episodes, split, grading, seed, model)
+    world = priced_for(load_scenario(scenario or suite_named(suite).scenario, data), model, prices)
+    keep_replies(cache, model)
+    plan = make_plan(suite, world, None, names_in(agents), budgets, episodes, split, grading, seed, model)
     with Progress("playing", quiet) as progress:
         board = run(plan, out, default_jobs() if jobs is None else jobs, progress.update)
     if json_file is not None:
@@ -120,7 +131,9 @@ def run(
         str, typer.Option("--enforcement", help="refuse, terminate or record what passes the budget.")
     ] = "terminate",
     seed: Seed = 0,
-    model: Annotated[str, typer.Option("--model", help="Language model behind the agent, if it needs one.")] = "simulated",
+    model: Model = "simulated",
+    prices: Prices = None,
+    cache: Cache = None,
     json_file: JsonFile = None,
     quiet: Quiet = False,
 ) -> None:
@@ -129,7 +142,7 @@ def run(
     from ..experiments.metrics import summarise
     from ..experiments.rollouts import rollout
 
-    player, world = make_player(agent, env, scenario, data, budget, split, grading, enforcement, seed, model)
+    player, world = make_player(agent, env, scenario, data, budget, split, grading, enforcement, seed, model, prices, cache)
     if episodes < 1:
         raise ConfigError("--episodes", f"expected a positive whole number, got {episodes}")
     with Progress(f"playing {agent}", quiet) as progress:
@@ -174,7 +187,9 @@ def show(
         str, typer.Option("--enforcement", help="refuse, terminate or record what passes the budget.")
     ] = "terminate",
     seed: Seed = 0,
-    model: Annotated[str, typer.Option("--model", help="Language model behind the agent, if it needs one.")] = "simulated",
+    model: Model = "simulated",
+    prices: Prices = None,
+    cache: Cache = None,
     format: Annotated[str, typer.Option("--format", help="text, png or html.")] = "text",
     out: Annotated[Path | None, typer.Option("--out", metavar="FILE", help="Where png and html go.")] = None,
 ) -> None:
@@ -185,7 +200,7 @@ def show(
 
     if format not in ("text", "png", "html"):
         raise UnknownName("format", format, ("text", "png", "html"))
-    player, world = make_player(agent, env, scenario, data, budget, split, "strict", enforcement, seed, model)
+    player, world = make_player(agent, env, scenario, data, budget, split, "strict", enforcement, seed, model, prices, cache)
     numbers = world.unwrapped.numbers
     if not 0 <= task < len(numbers):
         raise ConfigError("--task", f"expected a number from 0 to {len(numbers) - 1}, got {task}")

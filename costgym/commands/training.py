@@ -95,7 +95,7 @@ def reproduce(
     episodes: Annotated[int | None, typer.Option("--episodes", help="Per agent; the paper's setting by default.")] = None,
     data: Data = None,
     out: Annotated[
-        Path | None, typer.Option("--out", metavar="DIR", help="Keeps the runs; the same folder continues them.")
+        Path | None, typer.Option("--out", metavar="DIR", help="Keeps the runs and a page; the same folder continues them.")
     ] = None,
     jobs: Annotated[int | None, typer.Option("--jobs", help="Processes; all processors by default.")] = None,
     seed: Seed = 0,
@@ -107,6 +107,7 @@ def reproduce(
     from ..experiments.leaderboard import default_jobs
     from ..experiments.reproduce import print_reproduction
     from ..experiments.reproduce import reproduce as rerun
+    from ..experiments.reproduction_page import write_page
 
     with Progress(f"reproducing {name}", quiet) as progress:
         found = rerun(name, seed, episodes, jobs or default_jobs(), None if data is None else str(data), out, progress.update)
@@ -114,3 +115,8 @@ def reproduce(
         write_atomically(json_file, json.dumps(found, indent=1, ensure_ascii=False) + "\n")
     if not quiet:
         print_reproduction(name, found, console())
+    if out is not None:
+        count = "" if episodes is None else f" --episodes {episodes}"
+        page = write_page(name, found, out, f"costgym reproduce {name}{count} --seed {seed}")
+        if not quiet:
+            typer.echo(f"page: {page.resolve()}")

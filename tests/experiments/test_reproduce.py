@@ -3,16 +3,23 @@
 from __future__ import annotations
 
 import io
+import json
+from xml.etree import ElementTree
 
 import pytest
 from rich.console import Console
 from shared_data import shared
 
 from costgym import ConfigError, UnknownName
+from costgym.experiments.curves import BUDGETS, FIGURES, THRESHOLDS, _episodes
 from costgym.experiments.decisions import ACCURACIES
+from costgym.experiments.effects import _bends
 from costgym.experiments.instructions import follow, instruction_rows, tag_rows, wins
+from costgym.experiments.metrics import EpisodeResult
 from costgym.experiments.published import PUBLISHED, published
-from costgym.experiments.reproduce import CANDIDATES, print_reproduction, reproduce
+from costgym.experiments.reproduce import CANDIDATES, enlarged, print_reproduction, reproduce, verdict
+from costgym.experiments.reproduction_page import write_page
+from costgym.simulators.scenario import load_scenario
 
 
 def test_published_figures_are_shares_with_their_sources() -> None:
@@ -65,10 +72,82 @@ def test_btp_never_overspends_and_costs_less() -> None:
 
 
 def test_a_run_that_is_kept_is_continued(tmp_path) -> None:
-    first = reproduce("btp", episodes=4, out=tmp_path)
+    first = reproduce("ecoact", episodes=4, out=tmp_path)
     steps: list[tuple[int, int]] = []
-    assert reproduce("btp", episodes=4, out=tmp_path, progress=lambda done, total: steps.append((done, total))) == first
-    assert steps == [(36, 36)]
+    assert reproduce("ecoact", episodes=4, out=tmp_path, progress=lambda done, total: steps.append((done, total))) == first
+    assert steps == [(24, 24)] * 3
+
+
+@pytest.fixture(scope="module")
+def btp(tmp_path_factory) -> tuple[dict, object]:
+    folder = tmp_path_factory.mktemp("btp")
+    return reproduce("btp", episodes=6, seed=2, out=folder), folder
+
+
+def test_the_curves_hold_every_point_and_meet_the_table_at_the_papers_setting(btp) -> None:
+    found, _ = btp
+    curves = {(row["agent"], row["curve"], row["at"]): row for row in found["curves"]}
+    bases = ("react", "dfsdt", "tot-dfs")
+    assert sum(key[1] == "R" for key in curves) == 6 * len(BUDGETS) and sum(key[1] == "tau" for key in curves) == 3 * len(
+        THRESHOLDS
+    )
+    table = {row["agent"]: row for row in found["ours"]}
+    for base in bases:
+        for agent, curve, at in ((base, "R", 20.0), (f"{base}+btp", "R", 20.0), (f"{base}+btp", "tau", 0.15)):
+            point = curves[agent, curve, at]
+            assert all(point[name] == table[agent][name] for name in FIGURES)
+        passes = [curves[base, "R", at]["judged_pass_rate_under_budget"] for at in BUDGETS]
+        assert passes == sorted(passes)
+        assert len({curves[base, "R", at]["average_cost"] for at in BUDGETS}) == 1
+        assert all(curves[f"{base}+btp", "R", at]["budget_failure_rate"] == 0.0 for at in BUDGETS)
+
+
+def test_a_point_played_anew_says_what_the_leaderboard_said(btp) -> None:
+    _, folder = btp
+    scenario = enlarged(load_scenario("marketplace"), 6)
+    point = ("dfsdt+btp", "R", 20.0, str(folder / "btp" / "experience.jsonl"))
+    again = [EpisodeResult.from_json(line) for line in _episodes(scenario.model_dump_json(), point, 6, 2)]
+    kept = [EpisodeResult.from_json(line) for line in (folder / "btp" / "episodes.jsonl").read_text().splitlines()]
+    assert again == [result for result in kept if result.agent == "dfsdt+btp"]
+
+
+def test_every_effect_is_said_to_follow_or_not_and_the_page_says_it_too(btp, tmp_path) -> None:
+    found, _ = btp
+    effects = found["effects"]
+    assert {row["grading"] for row in effects} == {"", "judge", "strict"}
+    assert all(isinstance(row["follows"], bool) and row["measured"] for row in effects)
+    path = write_page("btp", found, tmp_path, "costgym reproduce btp")
+    text = path.read_text()
+    assert text.count("DOES NOT FOLLOW") == sum(not row["follows"] for row in effects) > 0
+    assert verdict(effects) in text and "simulated" in text and "btp.svg" in text
+    ElementTree.fromstring((tmp_path / "btp.svg").read_text())
+    console = Console(file=io.StringIO(), width=200)
+    print_reproduction("btp", found, console)
+    assert "DOES NOT FOLLOW" in console.file.getvalue()  # type: ignore[attr-defined]
+
+
+def test_an_effect_that_is_not_there_is_not_seen() -> None:
+    curves = [
+        {"agent": "react+btp", "curve": curve, "at": at, "judged_pass_rate_under_budget": value, "average_cost": value}
+        for curve, ats in (("R", (5.0, 20.0)), ("tau", (0.0, 0.15, 0.5)))
+        for at, value in zip(ats, (0.5, 0.4, 0.5), strict=False)
+    ]
+    follows = [row["follows"] for row in _bends(curves, ["react+btp"], "judged_pass_rate_under_budget", "judge")]
+    assert follows == [False, False, False]
+
+
+def test_enough_tasks_are_made_for_every_episode_to_have_its_own() -> None:
+    assert len(enlarged(load_scenario("marketplace"), 450).build().tasks.numbers("test")) == 450
+    assert enlarged(load_scenario("marketplace"), 10) == load_scenario("marketplace")
+
+
+def test_ecoacts_chains_may_be_twice_as_long(tmp_path) -> None:
+    rows = reproduce("ecoact", episodes=3, out=tmp_path)["ours"]
+    assert json.loads((tmp_path / "ecoact-0" / "run.json").read_text())["search"] == {"depth": 24}
+    shares = {
+        row["agent"]: row["registered_share"] for row in rows if row["group"] == "more than 20" and "registered_share" in row
+    }
+    assert 0 < shares["react+ecoact"] < shares["react+ecoact-several"] < 1
 
 
 @pytest.mark.slow
