@@ -38,7 +38,7 @@ bench: .venv/.core
 # torch comes first and by number: any other request for it downloads gigabytes of GPU libraries
 .venv/.dev: .venv/bin/python pyproject.toml constraints.txt
 	$(PIP) torch==2.13.0
-	$(PIP) --editable ".[dev,train,vision,data]"
+	$(PIP) --editable ".[dev,train,vision,data,store,serve]"
 	touch $@ .venv/.core
 
 clean:

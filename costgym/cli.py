@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import typer
 
-from .commands import datasets, listing, playing, training, vision
+from .commands import datasets, listing, playing, serving, training, vision
 from .simulators.errors import CostGymError
 
 app = typer.Typer(
@@ -24,6 +24,7 @@ for verb in (
     datasets.datasets,
     training.train,
     training.reproduce,
+    serving.serve,
     vision.profile,
     vision.build_tools,
     vision.build_table,

@@ -1,0 +1,174 @@
+"""Connections that do not wait for ever, and requests of bounded size.
+
+Uvicorn bounds neither the time in which a request must arrive nor the time in which an answer must be read. Here a client that
+dawdles is cut off, and nobody else notices.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import Any
+from urllib.parse import urlsplit
+
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from uvicorn.config import Config
+from uvicorn.protocols.http.h11_impl import H11Protocol
+from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
+
+from .limits import Limits
+
+
+def protocols(limits: Limits) -> tuple[type[H11Protocol], type[WebSocketsSansIOProtocol]]:
+    """Uvicorn's protocols with the deadlines of `limits`."""
+
+    class Http(H11Protocol):
+        """Cuts off a client whose request head does not arrive in time, or who does not read."""
+
+        def __init__(self, config: Config, *args: Any, **kwargs: Any) -> None:
+            super().__init__(config, *args, **kwargs)
+            self._slow_head: asyncio.TimerHandle | None = None
+            self._slow_reader: asyncio.TimerHandle | None = None
+
+        def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+            super().connection_made(transport)
+            self._slow_head = self.loop.call_later(limits.read_s, self.transport.abort)
+
+        def data_received(self, data: bytes) -> None:
+            idle = self.cycle is None or self.cycle.response_complete
+            if idle and self._slow_head is None:
+                self._slow_head = self.loop.call_later(limits.read_s, self.transport.abort)
+            super().data_received(data)
+
+        def handle_events(self) -> None:
+            before = self.scope
+            super().handle_events()
+            if self.scope is not before:
+                self._slow_head = _cancel(self._slow_head)  # a whole head has come
+
+        def pause_writing(self) -> None:
+            super().pause_writing()
+            if self._slow_reader is None:
+                self._slow_reader = self.loop.call_later(limits.write_s, self.transport.abort)
+
+        def resume_writing(self) -> None:
+            self._slow_reader = _cancel(self._slow_reader)
+            super().resume_writing()
+
+        def connection_lost(self, exc: Exception | None) -> None:
+            self._slow_head, self._slow_reader = _cancel(self._slow_head), _cancel(self._slow_reader)
+            super().connection_lost(exc)
+
+    class Socket(WebSocketsSansIOProtocol):
+        """Cuts off a client who does not read."""
+
+        _slow_reader: asyncio.TimerHandle | None = None
+
+        def pause_writing(self) -> None:
+            super().pause_writing()
+            if self._slow_reader is None:
+                self._slow_reader = self.loop.call_later(limits.write_s, self.transport.abort)
+
+        def resume_writing(self) -> None:
+            self._slow_reader = _cancel(self._slow_reader)
+            super().resume_writing()
+
+        def connection_lost(self, exc: Exception | None) -> None:
+            self._slow_reader = _cancel(self._slow_reader)
+            super().connection_lost(exc)
+
+    return Http, Socket
+
+
+def _cancel(timer: asyncio.TimerHandle | None) -> asyncio.TimerHandle | None:
+    """What stands in a timer's place once it is cancelled."""
+    if timer is not None:
+        timer.cancel()
+    return None
+
+
+class Gate:
+    """Lets a request through once it is whole, small enough, and from where it may come.
+
+    Args:
+        app: who answers.
+        limits: size and time of a request.
+        hosts: names under which the server may be addressed; None for any. A page in a browser could otherwise talk to a server
+            on this machine under a name of its own.
+    """
+
+    def __init__(self, app: ASGIApp, limits: Limits, hosts: frozenset[str] | None) -> None:
+        self._app, self._limits, self._hosts = app, limits, hosts
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] not in ("http", "websocket"):
+            await self._app(scope, receive, send)
+            return
+        headers = {name: value.decode("latin-1") for name, value in scope["headers"]}
+        if not self._welcome(headers):
+            if scope["type"] == "websocket":
+                await send({"type": "websocket.close", "code": 1008})
+            else:
+                await _refuse(send, 403, "this server does not answer under that host name or to that origin", "FORBIDDEN")
+            return
+        if scope["type"] == "websocket" or scope["method"] in ("GET", "HEAD", "DELETE", "OPTIONS"):
+            await self._app(scope, receive, send)
+            return
+        most = self._limits.request_bytes
+        declared = headers.get(b"content-length", "0")
+        try:
+            if int(declared) > most:
+                raise OverflowError
+            async with asyncio.timeout(self._limits.read_s):
+                body = await _whole(receive, most)
+        except (OverflowError, ValueError):
+            await _refuse(send, 413, f"a request may have {most} bytes", "TOO_LARGE")
+            return
+        except TimeoutError:
+            await _refuse(send, 408, f"the request did not arrive within {self._limits.read_s:g} s", "TOO_SLOW")
+            return
+        if body is None:
+            return  # the client is gone
+        told = False
+
+        async def replay() -> Message:
+            nonlocal told
+            if told:
+                return await receive()
+            told = True
+            return {"type": "http.request", "body": body, "more_body": False}
+
+        await self._app(scope, replay, send)
+
+    def _welcome(self, headers: dict[bytes, str]) -> bool:
+        if self._hosts is None:
+            return True
+        host = urlsplit(f"//{headers.get(b'host', '')}")
+        origin = headers.get(b"origin")
+        try:
+            named = [host.hostname] if origin is None else [host.hostname, urlsplit(origin).hostname]
+        except ValueError:
+            return False
+        return all(name in self._hosts for name in named)
+
+
+async def _whole(receive: Receive, most: int) -> bytes | None:
+    parts, size = [], 0
+    while True:
+        message = await receive()
+        if message["type"] == "http.disconnect":
+            return None
+        part = message.get("body", b"")
+        size += len(part)
+        if size > most:
+            raise OverflowError
+        parts.append(part)
+        if not message.get("more_body", False):
+            return b"".join(parts)
+
+
+async def _refuse(send: Send, status: int, message: str, code: str) -> None:
+    body = json.dumps({"detail": message, "code": code}).encode()
+    headers = [(b"content-type", b"application/json"), (b"connection", b"close"), (b"content-length", b"%d" % len(body))]
+    await send({"type": "http.response.start", "status": status, "headers": headers})
+    await send({"type": "http.response.body", "body": body})

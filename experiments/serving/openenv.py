@@ -1,0 +1,245 @@
+"""OpenEnv's messages: reset, step and state over HTTP and over a WebSocket, and what is to be known about the environment.
+
+A WebSocket at `/ws` is a session of its own, as OpenEnv's clients expect. Over plain HTTP a session is opened by `POST /reset`
+and named by `session_id` in the requests that follow; OpenEnv's own server forgets it between two requests.
+
+Source: OpenEnv 0.10, environment server and client.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import BaseRoute, Route, WebSocketRoute
+from starlette.websockets import WebSocket, WebSocketDisconnect
+
+from ... import __version__
+from ...envs.chat import MarketplaceChatEnv
+from ...simulators.errors import CostGymError
+from .limits import Refused
+from .sessions import Session, Sessions, task_numbers
+from .wire import action_schema, observation_schema, reset_schema, state_schema
+
+Handler = Callable[[Request, dict[str, Any]], Awaitable[Any]]
+GOING_AWAY, TRY_LATER = 1001, 1013
+MOST_TASKS = 10_000
+"""Tasks that one answer lists."""
+
+
+class OpenEnv:
+    """The routes.
+
+    Args:
+        sessions: where episodes are played.
+        env_id: the environment's id.
+        description: the environment in a line.
+    """
+
+    def __init__(self, sessions: Sessions, env_id: str, description: str) -> None:
+        self.sessions, self.env_id, self.description = sessions, env_id, description
+        self.name = env_id.rsplit("/", 1)[-1].rsplit("-v", 1)[0]
+
+    def routes(self) -> list[BaseRoute]:
+        """All of them."""
+        return [
+            Route("/health", answering(self.health)),
+            Route("/schema", answering(self.schema)),
+            Route("/metadata", answering(self.metadata)),
+            Route("/reset", answering(self.reset), methods=["POST"]),
+            Route("/step", answering(self.step), methods=["POST"]),
+            Route("/state", answering(self.state)),
+            Route("/close", answering(self.close), methods=["POST"]),
+            WebSocketRoute("/ws", self.socket),
+            Route("/list_environments", answering(self.environments)),
+            Route("/{env}/splits", answering(self.splits)),
+            Route("/{env}/tasks", answering(self.tasks), methods=["POST"]),
+            Route("/{env}/num_tasks", answering(self.count), methods=["POST"]),
+            Route("/{env}/task", answering(self.task), methods=["POST"]),
+            Route("/{env}/task_range", answering(self.tasks), methods=["POST"]),
+        ]
+
+    # -- about the environment -------------------------------------------------------------------------------------------
+
+    async def health(self, request: Request, body: dict[str, Any]) -> Any:
+        return {"status": "healthy", "sessions": len(self.sessions), "most_sessions": self.sessions.limits.sessions}
+
+    async def schema(self, request: Request, body: dict[str, Any]) -> Any:
+        env = self.sessions.example
+        found = {
+            "action": action_schema(env.action_space),
+            "observation": observation_schema(env.observation_space),
+            "state": state_schema(),
+        }
+        if isinstance(env.unwrapped, MarketplaceChatEnv):
+            found["reset_observation"] = reset_schema()
+        return found
+
+    async def metadata(self, request: Request, body: dict[str, Any]) -> Any:
+        return {"name": self.name, "description": self.description, "version": __version__}
+
+    # -- episodes over HTTP ----------------------------------------------------------------------------------------------
+
+    async def reset(self, request: Request, body: dict[str, Any]) -> Any:
+        named = body.get("session_id", request.query_params.get("session_id"))
+        if named is not None:
+            return self.sessions.get(named).reset(body)
+        session = self.sessions.open()
+        try:
+            return session.reset(body)
+        except Refused:
+            self.sessions.close(session)  # nobody was told its name
+            raise
+
+    def _named(self, request: Request, body: dict[str, Any]) -> Session:
+        return self.sessions.get(body.get("session_id", request.query_params.get("session_id")))
+
+    async def step(self, request: Request, body: dict[str, Any]) -> Any:
+        session = self._named(request, body)
+        action = body.get("action")
+        return session.step(action if isinstance(action, dict) else body)
+
+    async def state(self, request: Request, body: dict[str, Any]) -> Any:
+        return self._named(request, body).state()
+
+    async def close(self, request: Request, body: dict[str, Any]) -> Any:
+        session = self._named(request, body)
+        self.sessions.close(session)
+        return {"session_id": session.name, "closed": True}
+
+    # -- tasks -----------------------------------------------------------------------------------------------------------
+
+    async def environments(self, request: Request, body: dict[str, Any]) -> Any:
+        return [self.name]
+
+    async def splits(self, request: Request, body: dict[str, Any]) -> Any:
+        self._right(request)
+        kinds = {"train": "train", "valid": "validation", "test": "test"}
+        found = []
+        for split, kind in kinds.items():
+            try:
+                task_numbers(self.sessions.example, split)
+            except (CostGymError, KeyError, ValueError):
+                continue
+            found.append({"name": split, "type": kind})
+        return found
+
+    async def count(self, request: Request, body: dict[str, Any]) -> Any:
+        self._right(request)
+        return {"num_tasks": len(task_numbers(self.sessions.example, body.get("split")))}
+
+    async def task(self, request: Request, body: dict[str, Any]) -> Any:
+        self._right(request)
+        numbers = task_numbers(self.sessions.example, body.get("split"))
+        index = body.get("index")
+        if isinstance(index, bool) or not isinstance(index, int) or not 0 <= index < len(numbers):
+            raise Refused(f"index: expected a whole number from 0 to {len(numbers) - 1}, got {index!r:.60}", status=400)
+        return {"task": self._tell(numbers[index], index)}
+
+    async def tasks(self, request: Request, body: dict[str, Any]) -> Any:
+        self._right(request)
+        numbers = task_numbers(self.sessions.example, body.get("split"))
+        start, stop = (body.get(name) for name in ("start", "stop"))
+        for bound in (start, stop):
+            if bound is not None and (isinstance(bound, bool) or not isinstance(bound, int)):
+                raise Refused(f"start and stop: expected whole numbers, got {bound!r:.60}")
+        chosen = list(enumerate(numbers))[start:stop][:MOST_TASKS]
+        return {"tasks": [self._tell(number, index) for index, number in chosen], "env_name": self.name}
+
+    def _right(self, request: Request) -> None:
+        if request.path_params["env"].lower() != self.name.lower():
+            raise Refused(f"unknown environment {request.path_params['env']!r:.60}; this is {self.name}", status=404)
+
+    def _tell(self, number: int, index: int) -> dict[str, Any]:
+        world: Any = self.sessions.example.unwrapped
+        if hasattr(world, "world"):
+            task = world.world.tasks[number]
+            return {"index": index, "task": task.id, "number": number, "query": task.query}
+        return {"index": index, "task": number, "number": number, "query": world.tasks[index].description}
+
+    # -- episodes over a WebSocket ---------------------------------------------------------------------------------------
+
+    async def socket(self, websocket: WebSocket) -> None:
+        """A connection is a session; it ends with it."""
+        await websocket.accept()
+        try:
+            session = self.sessions.open()
+        except Refused as error:
+            await websocket.send_text(_error(error))
+            await websocket.close(TRY_LATER)
+            return
+
+        async def hang_up() -> None:
+            await websocket.close(GOING_AWAY, "idle for too long")
+
+        session.hang_up = hang_up
+        try:
+            while (message := await websocket.receive())["type"] == "websocket.receive":
+                answer = self._respond(session, message.get("text"))
+                if answer is None:
+                    await websocket.close()
+                    break
+                await websocket.send_text(answer)
+        except (WebSocketDisconnect, RuntimeError, OSError):
+            pass  # the client is gone, or was hung up
+        finally:
+            self.sessions.close(session)
+
+    def _respond(self, session: Session, text: str | None) -> str | None:
+        """The answer to a message; None where the client says goodbye."""
+        try:
+            self.sessions.use(session)
+            try:
+                message = json.loads(text) if text is not None else None
+            except (ValueError, RecursionError) as error:
+                raise Refused(f"expected JSON text ({str(error)[:120]})", "INVALID_JSON") from None
+            if not isinstance(message, dict):
+                raise Refused("expected a JSON object with type and data, as text", "INVALID_JSON")
+            kind, data = message.get("type"), message.get("data", {})
+            if kind == "close":
+                return None
+            if kind == "state":
+                return json.dumps({"type": "state", "data": session.state()})
+            if kind not in ("reset", "step"):
+                raise Refused(f"unknown message type {kind!r:.60}; known: reset, step, state, close", "UNKNOWN_TYPE")
+            if not isinstance(data, dict):
+                raise Refused(f"data: expected an object, got {type(data).__name__}")
+            done = session.reset(data) if kind == "reset" else session.step(data)
+            return json.dumps({"type": "observation", "data": done})
+        except Refused as error:
+            return _error(error)
+
+
+def _error(error: Refused) -> str:
+    return json.dumps({"type": "error", "data": {"message": str(error), "code": error.code}})
+
+
+def answering(handler: Handler) -> Callable[[Request], Awaitable[Response]]:
+    """An HTTP endpoint of a handler that takes and gives JSON; a refusal is an answer that says why."""
+
+    async def endpoint(request: Request) -> Response:
+        try:
+            return JSONResponse(await handler(request, await _body(request)))
+        except Refused as error:
+            headers = {"Retry-After": f"{max(1, round(error.retry_after_s))}"} if error.retry_after_s else None
+            return JSONResponse({"detail": str(error), "code": error.code}, error.status, headers)
+
+    return endpoint
+
+
+async def _body(request: Request) -> dict[str, Any]:
+    if request.method == "GET":
+        return {}
+    text = await request.body()
+    if not text:
+        return {}
+    try:
+        body = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise Refused(f"expected JSON ({str(error)[:120]})", "INVALID_JSON", 400) from None
+    if not isinstance(body, dict):
+        raise Refused(f"expected a JSON object, got {type(body).__name__}", "INVALID_JSON", 400)
+    return body

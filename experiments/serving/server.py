@@ -1,0 +1,179 @@
+"""The server: one process, many sessions; ends cleanly on SIGTERM and SIGINT."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import gc
+import signal
+import time
+from collections.abc import AsyncIterator, Callable, Iterator
+from typing import Any
+
+import gymnasium as gym
+import uvicorn
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import BaseRoute, Route
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from ...envs.chat import MarketplaceChatEnv
+from .connections import Gate, protocols
+from .limits import Limits
+from .openenv import OpenEnv
+from .sessions import Sessions
+
+LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
+LONGEST_HEAD = 16 * 1024
+SHUTDOWN_S = 3
+"""Time that requests under way have to end when the server is told to."""
+
+
+class Service:
+    """All that a server answers with.
+
+    Args:
+        make: makes an environment; called once for every session.
+        env_id, description: the environment's id, and what it is in a line.
+        limits: what clients may take.
+        seed: of the first session that names none.
+        hosts: names under which the server may be addressed; None for any.
+        clock: seconds that never run back.
+
+    Attributes:
+        app: the ASGI application.
+        sessions: the open ones.
+    """
+
+    def __init__(
+        self,
+        make: Callable[[], gym.Env[Any, Any]],
+        env_id: str,
+        description: str = "",
+        limits: Limits | None = None,
+        seed: int = 0,
+        hosts: frozenset[str] | None = LOOPBACK,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.limits = limits or Limits()
+        self.sessions = Sessions(make, self.limits, seed, clock)
+        self.speaks_mcp = isinstance(self.sessions.example.unwrapped, MarketplaceChatEnv)
+        routes: list[BaseRoute] = []
+        self._mcp: Any = None
+        if self.speaks_mcp:
+            from .tools import McpEndpoint, Tools
+
+            self._mcp = McpEndpoint(Tools(self.sessions), self.limits)
+            routes += [Route("/mcp", self._mcp), Route("/mcp/{name:path}", self._mcp)]
+        routes += OpenEnv(self.sessions, env_id, description).routes()
+        application = Starlette(routes=routes, lifespan=self._life, exception_handlers={Exception: _broken, 404: _missing})
+        self.app: ASGIApp = _Outer(Gate(application, self.limits, hosts), application)
+
+    @contextlib.asynccontextmanager
+    async def _life(self, app: Starlette) -> AsyncIterator[None]:
+        async with contextlib.AsyncExitStack() as stack:
+            if self._mcp is not None:
+                await stack.enter_async_context(self._mcp.manager.run())
+            reaper = asyncio.create_task(self._reap())
+            try:
+                yield
+            finally:
+                reaper.cancel()
+                for session in self.sessions:
+                    self.sessions.close(session)
+
+    async def _reap(self) -> None:
+        while True:
+            await asyncio.sleep(min(5.0, self.limits.idle_s / 4))
+            await self.sessions.reap()
+
+
+class _Outer:
+    """The gate for requests, the application itself for its start and end."""
+
+    def __init__(self, gate: ASGIApp, application: Starlette) -> None:
+        self._gate, self._application = gate, application
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        await (self._application if scope["type"] == "lifespan" else self._gate)(scope, receive, send)
+
+
+async def _broken(request: Request, error: Exception) -> Response:
+    return JSONResponse({"detail": "the server failed; the error is in its log", "code": "EXECUTION_ERROR"}, 500)
+
+
+async def _missing(request: Request, error: Exception) -> Response:
+    return JSONResponse({"detail": f"there is nothing at {request.url.path[:200]}", "code": "UNKNOWN_TYPE"}, 404)
+
+
+class Server(uvicorn.Server):
+    """Uvicorn's server; a signal ends it without a traceback or a signal's exit status."""
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        loop, signals = asyncio.get_running_loop(), (signal.SIGINT, signal.SIGTERM)
+        try:
+            for number in signals:
+                loop.add_signal_handler(number, self.handle_exit, number, None)
+        except (NotImplementedError, RuntimeError, ValueError):  # Windows, or not the main thread
+            yield
+            return
+        try:
+            yield
+        finally:
+            for number in signals:
+                loop.remove_signal_handler(number)
+
+
+def server_of(service: Service, host: str = "127.0.0.1", port: int = 8000) -> Server:
+    """A server for a service, ready to `run()` or `serve()`."""
+    http, websocket = protocols(service.limits)
+    return Server(
+        uvicorn.Config(
+            service.app,
+            host=host,
+            port=port,
+            http=http,
+            ws=websocket,
+            ws_max_size=service.limits.request_bytes,
+            ws_per_message_deflate=False,
+            h11_max_incomplete_event_size=LONGEST_HEAD,
+            limit_concurrency=4 * service.limits.sessions + 64,
+            timeout_keep_alive=max(1, int(service.limits.read_s)),
+            timeout_graceful_shutdown=SHUTDOWN_S,
+            access_log=False,
+            log_level="warning",
+            server_header=False,
+        )
+    )
+
+
+def serve(service: Service, host: str, port: int, ready: Callable[[str], None]) -> None:
+    """Serve until a signal.
+
+    Args:
+        service: what to answer with.
+        host, port: where to listen; port 0 takes a free one.
+        ready: called with the address once it listens.
+    """
+
+    gc.collect()
+    gc.freeze()  # the world stays; looking through it for garbage would hold up every session
+
+    async def run() -> None:
+        server = server_of(service, host, port)
+        serving = asyncio.create_task(server.serve())
+        while not server.started and not serving.done():
+            await asyncio.sleep(0.01)
+        if server.started:
+            ready(address_of(server, host))
+        await serving
+
+    asyncio.run(run())
+
+
+def address_of(server: uvicorn.Server, host: str) -> str:
+    """Where a server that has started listens."""
+    port = server.servers[0].sockets[0].getsockname()[1]
+    return f"http://{f'[{host}]' if ':' in host else host}:{port}"

@@ -1,0 +1,231 @@
+"""Sessions: an environment and its seed each, within limits. No transport in here.
+
+A session's transcript is that of the same environment played locally with the same seed and actions: sessions share the
+world, which is fixed, and nothing else.
+"""
+
+from __future__ import annotations
+
+import itertools
+import secrets
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from typing import Any
+
+import gymnasium as gym
+
+from ...envs.chat import MarketplaceChatEnv
+from ...simulators.errors import CostGymError
+from .limits import Bucket, Limits, Refused
+from .wire import encode_info, encode_observation, read_action
+
+LARGEST_SEED = 2**62
+
+
+class Session:
+    """One client's environment.
+
+    Attributes:
+        name: its handle.
+        env: its environment.
+        steps: in the current episode.
+        used_at: when it was last used, on the clock of `Sessions`.
+        hang_up: closes the connection that holds it, if one does.
+    """
+
+    def __init__(self, name: str, env: gym.Env[Any, Any], seed: int, bucket: Bucket, now: float) -> None:
+        self.name, self.env, self.steps, self.used_at = name, env, 0, now
+        self.hang_up: Callable[[], Awaitable[None]] | None = None
+        self.asked: dict[str, Any] = {}
+        self._next_seed: int | None = seed
+        self._bucket = bucket
+        self._episode_id: str | None = None
+        self._info: dict[str, Any] = {}
+        self._begun = self._done = False
+
+    def use(self, now: float) -> None:
+        """Note that a client is at work; raises Refused where it is too fast."""
+        self.used_at = now
+        wait = self._bucket.take(now)
+        if wait:
+            raise Refused(f"too many requests; come back in {wait:.3f} s", "RATE_LIMITED", 429, wait)
+
+    def reset(self, request: Mapping[str, Any]) -> dict[str, Any]:
+        """Begin an episode.
+
+        Args:
+            request: `seed`, `task` (number or id) or `split` with `index`, `episode_id`; all optional.
+        """
+        seed = request.get("seed")
+        if seed is not None and (isinstance(seed, bool) or not isinstance(seed, int) or not 0 <= seed < LARGEST_SEED):
+            raise Refused(f"seed: expected a whole number from 0 to {LARGEST_SEED - 1}, got {seed!r:.60}")
+        episode_id = request.get("episode_id")
+        if episode_id is not None and (not isinstance(episode_id, str) or len(episode_id) > 255):
+            raise Refused(f"episode_id: expected a text of at most 255 characters, got {episode_id!r:.60}")
+        options = {} if (task := self._task(request)) is None else {"task": task}
+        if seed is None:  # the first episode has the session's seed, the next ones follow from it
+            seed, self._next_seed = self._next_seed, None
+        try:
+            observation, info = self.env.reset(seed=seed, options=options)
+        except CostGymError as error:
+            raise Refused(str(error)) from error
+        self._next_seed = None
+        self.steps, self._begun, self._done = 0, True, False
+        self._episode_id = episode_id or secrets.token_hex(8)
+        answer = self._answer(observation, None, False, False, info)
+        world = self.env.unwrapped
+        if isinstance(world, MarketplaceChatEnv):
+            answer["observation"] |= {"tools": world.documentation(), "prices": world.quotes()}
+        return answer
+
+    def _task(self, request: Mapping[str, Any]) -> int | str | None:
+        task, index = request.get("task"), request.get("index")
+        if task is not None:
+            if isinstance(task, bool) or not isinstance(task, int | str):
+                raise Refused(f"task: expected a number or an id, got {task!r:.60}")
+            return task
+        if index is None:
+            return None
+        numbers = task_numbers(self.env, request.get("split"))
+        if isinstance(index, bool) or not isinstance(index, int) or not 0 <= index < len(numbers):
+            raise Refused(f"index: expected a whole number from 0 to {len(numbers) - 1}, got {index!r:.60}")
+        return numbers[index]
+
+    def step(self, request: Mapping[str, Any]) -> dict[str, Any]:
+        """Do an action; see `wire.read_action` for its forms."""
+        if not self._begun:
+            raise Refused("no episode has begun; reset first", "EXECUTION_ERROR", 409)
+        if self._done:
+            raise Refused("the episode has ended; reset to begin another", "EXECUTION_ERROR", 409)
+        return self.act(read_action(self.env.action_space, request))
+
+    def act(self, action: Any) -> dict[str, Any]:
+        """The same with an action as the environment takes it."""
+        try:
+            observation, reward, terminated, truncated, info = self.env.step(action)
+        except CostGymError as error:
+            raise Refused(str(error), "EXECUTION_ERROR", 409) from error
+        self.steps += 1
+        self._done = terminated or truncated
+        return self._answer(observation, float(reward), terminated, truncated, info)
+
+    @property
+    def playing(self) -> bool:
+        """An episode has begun and has not ended."""
+        return self._begun and not self._done
+
+    def _answer(
+        self, observation: Any, reward: float | None, terminated: bool, truncated: bool, info: Mapping[str, Any]
+    ) -> dict[str, Any]:
+        self._info = encode_info(info)
+        return {
+            "observation": encode_observation(observation),
+            "reward": reward,
+            "done": terminated or truncated,
+            "metadata": {
+                "session_id": self.name,
+                "episode_id": self._episode_id,
+                "terminated": terminated,
+                "truncated": truncated,
+                **self._info,
+            },
+        }
+
+    def state(self) -> dict[str, Any]:
+        """Where the session stands; enough to play its episode again elsewhere."""
+        world = self.env.unwrapped
+        episode = getattr(world, "episode", None) if self._begun else None
+        state: dict[str, Any] = {
+            "session_id": self.name,
+            "episode_id": self._episode_id,
+            "step_count": self.steps,
+            "done": self._done,
+            "env": None if self.env.spec is None else self.env.spec.id,
+            **self._info,
+        }
+        if episode is not None:
+            state |= {"task": episode.task.id, "number": episode.number, "seed": episode.seed}
+        return state
+
+
+def task_numbers(env: gym.Env[Any, Any], split: object = None) -> list[int]:
+    """The tasks of a split, by number; by default of the environment's own."""
+    world: Any = env.unwrapped
+    if hasattr(world, "numbers"):
+        if split is None or split == world.split:
+            return list(world.numbers)
+        if split not in ("train", "valid", "test") or not (found := list(world.world.tasks.numbers(split))):
+            raise Refused(f"split: there is no split {split!r:.60}; try train or test")
+        return found
+    if split not in (None, world.split):
+        raise Refused(f"split: this server plays {world.split}, not {split!r:.60}")
+    return [task.task_id for task in world.tasks]
+
+
+class Sessions:
+    """All sessions of a server.
+
+    Args:
+        make: makes an environment.
+        limits: what clients may take.
+        seed: the n-th session that names none begins with the seed `seed + n`.
+        clock: seconds that never run back.
+    """
+
+    def __init__(self, make: Callable[[], gym.Env[Any, Any]], limits: Limits, seed: int, clock: Callable[[], float]) -> None:
+        self.limits, self._make, self._seed, self._clock = limits, make, seed, clock
+        self.example = make()  # pays for building the world once, and tells the spaces
+        self._open: dict[str, Session] = {}
+        self._opened = itertools.count()
+        self._bucket = Bucket(limits.openings, clock())
+
+    def __len__(self) -> int:
+        return len(self._open)
+
+    def __iter__(self) -> Iterator[Session]:
+        return iter(list(self._open.values()))
+
+    def open(self, name: str | None = None, seed: int | None = None) -> Session:
+        """A new session; raises Refused where there are too many."""
+        now = self._clock()
+        if len(self._open) >= self.limits.sessions:
+            raise Refused(f"all {self.limits.sessions} sessions are taken; come back later", "CAPACITY_REACHED", 503, 1.0)
+        wait = self._bucket.take(now)
+        if wait:
+            raise Refused(f"too many new sessions; come back in {wait:.3f} s", "RATE_LIMITED", 429, wait)
+        number = next(self._opened)
+        name = name or secrets.token_hex(16)
+        bucket = Bucket(self.limits.rate, now)
+        session = Session(name, self._make(), self._seed + number if seed is None else seed, bucket, now)
+        self._open[name] = session
+        return session
+
+    def find(self, name: object) -> Session | None:
+        """The session of that name, if it is open."""
+        return self._open.get(name) if isinstance(name, str) else None
+
+    def get(self, name: object) -> Session:
+        """The same for a request: counts as use; raises Refused where there is none."""
+        session = self.find(name)
+        if session is None:
+            raise Refused("no such session (it may have been idle for too long); reset to open one", "SESSION_ERROR", 404)
+        session.use(self._clock())
+        return session
+
+    def close(self, session: Session) -> None:
+        """Forget a session and free its environment."""
+        if self._open.pop(session.name, None) is not None:
+            session.env.close()
+
+    async def reap(self) -> int:
+        """Close the sessions that have been idle for too long; returns how many."""
+        now = self._clock()
+        idle = [session for session in self._open.values() if now - session.used_at > self.limits.idle_s]
+        for session in idle:
+            self.close(session)
+            if session.hang_up is not None:
+                await session.hang_up()
+        return len(idle)
+
+    def use(self, session: Session) -> None:
+        """Note that a session's client is at work; raises Refused where it is too fast."""
+        session.use(self._clock())

@@ -1,0 +1,273 @@
+"""An episode's tools over MCP: priced, slow at times, and failing.
+
+`tools/list` gives the task's candidates with their schemas and prices, `tools/call` makes a call in the simulated world. Beside
+them stand four tools of ours: `task`, `budget`, `wait` and `finish`. An MCP session is an episode. Over HTTP it is either the
+protocol's own session (`/mcp`), or one that the client names in the URL (`/mcp/NAME?seed=7&index=3`), which also serves clients
+of the protocol's 2026 revision, where requests stand alone.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Awaitable, Mapping
+from typing import Any
+
+import mcp_types as types
+from mcp.server.lowlevel import Server
+from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
+from mcp.shared.exceptions import MCPError
+from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS, MODERN_PROTOCOL_VERSIONS
+from starlette.requests import Request
+from starlette.responses import JSONResponse
+from starlette.types import Message, Receive, Scope, Send
+
+from ... import __version__
+from ...envs.actions import RESERVED
+from ...envs.chat import MarketplaceChatEnv
+from ...simulators.status import LOOKS_OK
+from .limits import Limits, Refused
+from .sessions import LARGEST_SEED, Session, Sessions
+
+SESSION_HEADER, VERSION_HEADER = "mcp-session-id", "mcp-protocol-version"
+LONGEST_NAME = 64
+INSTRUCTIONS = (
+    "A simulated marketplace of tools. Ask `task` what the user wants, call tools, and hand in the answer with `finish`. "
+    "Every executed call costs its price, failed ones too; `budget` tells prices and what is left. Tools may be slow, "
+    "wrong or out of order."
+)
+_TEXT = {"type": "string"}
+OURS = {
+    "task": ("What the user wants. Costs nothing.", {}, []),
+    "budget": ("What was spent, what is left, and what a call of each tool costs now. Costs nothing.", {}, []),
+    "wait": (
+        "Let simulated time pass, for example until a rate limit is over.",
+        {"seconds": {"type": "number", "minimum": 0, "maximum": 86_400}},
+        ["seconds"],
+    ),
+    "finish": (
+        "Hand in the final answer and end the episode.",
+        {"answer": {**_TEXT, "description": "Everything the user asked for."}, "give_up": {"type": "boolean"}},
+        ["answer"],
+    ),
+}
+"""Name: what it does, its parameters, the required ones."""
+PREFIX = "tool_"
+"""Stands before the name of a candidate that is called like one of ours."""
+
+
+class Tools:
+    """MCP's requests, played in sessions.
+
+    Args:
+        sessions: where episodes are played; of the text view.
+    """
+
+    def __init__(self, sessions: Sessions) -> None:
+        self.sessions = sessions
+        self.server: Server[Any] = Server(
+            "costgym",
+            version=__version__,
+            instructions=INSTRUCTIONS,
+            on_list_tools=self._list,
+            on_call_tool=self._call,
+            on_list_prompts=self._prompts,
+            on_get_prompt=self._prompt,
+        )
+
+    # -- MCP's requests --------------------------------------------------------------------------------------------------
+
+    async def _list(self, context: Any, params: Any) -> types.ListToolsResult:
+        return types.ListToolsResult(tools=describe(_chat(self._session(context))))
+
+    async def _call(self, context: Any, params: types.CallToolRequestParams) -> types.CallToolResult:
+        return call(self._session(context), params.name, params.arguments or {})
+
+    async def _prompts(self, context: Any, params: Any) -> types.ListPromptsResult:
+        return types.ListPromptsResult(prompts=[types.Prompt(name="task", description="What the user wants.")])
+
+    async def _prompt(self, context: Any, params: types.GetPromptRequestParams) -> types.GetPromptResult:
+        if params.name != "task":
+            raise MCPError(types.INVALID_PARAMS, f"unknown prompt {params.name!r:.60}; known: task")
+        text = types.TextContent(text=_chat(self._session(context)).query)
+        return types.GetPromptResult(messages=[types.PromptMessage(role="user", content=text)])
+
+    def _session(self, context: Any) -> Session:
+        """The session of a request, opened with its first one."""
+        request: Request | None = context.request
+        name, wish = ("stdio", {}) if request is None else _address(request)
+        session = self.sessions.find(name)
+        try:
+            if session is None:
+                session = self.sessions.open(name)
+                try:
+                    session.reset(wish)
+                except Refused:
+                    self.sessions.close(session)
+                    raise
+                session.asked = wish
+            elif wish and wish != session.asked:
+                raise Refused(f"the session {name!r:.80} was opened with {session.asked}, not with {wish}; choose another name")
+            self.sessions.use(session)
+        except Refused as error:
+            raise MCPError(types.INVALID_PARAMS, str(error)) from error
+        return session
+
+
+def _address(request: Request) -> tuple[str, dict[str, Any]]:
+    """The session that a request is about, and what its URL wishes for."""
+    name = request.path_params.get("name") or request.url.path.removeprefix("/mcp").strip("/")
+    if name and (len(name) > LONGEST_NAME or not all(mark.isalnum() or mark in "._-" for mark in name)):
+        problem = f"a session's name has up to {LONGEST_NAME} letters, digits, dots, dashes and underscores, got {name!r:.80}"
+        raise MCPError(types.INVALID_PARAMS, problem)
+    wish: dict[str, Any] = {}
+    for key in ("seed", "index", "task", "split"):
+        text = request.query_params.get(key)
+        if text is not None:
+            wish[key] = int(text) if key != "split" and text.isdecimal() and len(text) <= len(str(LARGEST_SEED)) else text
+    return f"mcp/{name}" if name else f"mcp:{request.headers.get(SESSION_HEADER, '')}", wish
+
+
+# -- the episode as tools -------------------------------------------------------------------------------------------------
+
+
+def _chat(session: Session) -> MarketplaceChatEnv:
+    env = session.env.unwrapped
+    assert isinstance(env, MarketplaceChatEnv)
+    return env
+
+
+def describe(env: MarketplaceChatEnv) -> list[types.Tool]:
+    """The candidates with their prices, then ours."""
+    currency = env.scenario.currency
+    quotes, found = env.quotes(), []
+    for tool in env.candidates:
+        profile, price = tool.profile, quotes[tool.name]
+        claim = (
+            f"Price: {price:.6g} {currency} a call. "
+            f"Advertised: {profile.advertised_success:.0%} success, {profile.advertised_latency_s:.2g} s."
+        )
+        found.append(
+            types.Tool(
+                name=f"{PREFIX}{tool.name}" if tool.name in OURS or tool.name in RESERVED else tool.name,
+                description=f"{tool.description} {claim}",
+                input_schema=dict(tool.parameters),
+                _meta={"costgym/price": price, "costgym/currency": currency, "costgym/category": tool.category},
+            )
+        )
+    for name, (description, properties, required) in OURS.items():
+        schema = {"type": "object", "properties": properties, "required": required}
+        found.append(types.Tool(name=name, description=description, input_schema=schema))
+    return found
+
+
+def call(session: Session, name: str, arguments: Mapping[str, Any]) -> types.CallToolResult:
+    """Do what a `tools/call` asks for: the text a tool answers with, then what it cost."""
+    env = _chat(session)
+    if name == "task":
+        return _result(session, env.query, {"query": env.query})
+    if name == "budget":
+        prices = {f"price of {tool}": quote for tool, quote in env.quotes().items()}
+        return _result(session, json.dumps({**_standing(session), **prices}), {"prices": env.quotes()})
+    if not session.playing:
+        return _result(session, "the episode has ended; connect anew for another", {}, failed=True)
+    asked = name.removeprefix(PREFIX) if name.removeprefix(PREFIX) in (*OURS, *RESERVED) else name
+    if name in RESERVED and name not in OURS:
+        asked = f"{name}?"  # not for clients: it would be read as an action of another kind
+    before = len(env._playing().calls)
+    price, at_s = env._playing().ledger.price, env._playing().now_s
+    answer = session.act(json.dumps({"name": asked, "arguments": dict(arguments)}))
+    episode = env._playing()
+    figures: dict[str, Any] = {"price": episode.ledger.price - price, "seconds": episode.now_s - at_s}
+    text = answer["observation"]["text"]
+    calls = episode.calls[before:]
+    failed = False
+    if calls:
+        figures["status"] = calls[-1].status.label
+        failed = calls[-1].status not in LOOKS_OK
+        if not text:
+            text = episode.content(calls[-1])
+    if episode.over and episode.grade is not None:
+        figures |= {"passed": env.succeeded, "share_of_facts": episode.grade.share, "exceeded": episode.exceeded}
+        text = text or ("the answer is in" if episode.exceeded is None else f"over the budget of {episode.exceeded}")
+    return _result(session, text, figures, failed)
+
+
+def _result(session: Session, text: str, figures: Mapping[str, Any], failed: bool = False) -> types.CallToolResult:
+    standing = {**figures, **_standing(session)}
+    shown = "; ".join(f"{key} {value:.6g}" if isinstance(value, float) else f"{key} {value}" for key, value in _flat(standing))
+    parts: list[types.ContentBlock] = [types.TextContent(text=text), types.TextContent(text=shown)]
+    return types.CallToolResult(content=parts, structured_content=standing, is_error=failed)
+
+
+def _flat(standing: Mapping[str, Any]) -> list[tuple[str, Any]]:
+    return [(key.replace("_", " "), value) for key, value in standing.items() if not isinstance(value, dict) and key != "query"]
+
+
+def _standing(session: Session) -> dict[str, Any]:
+    env = _chat(session)
+    episode = env._playing()
+    left = {f"left_{name}": value for name, value in episode.remaining().items()}
+    return {
+        "at_s": float(episode.now_s),
+        "spent_price": episode.ledger.price,
+        **left,
+        "episode_over": not session.playing,
+        "task": episode.task.id,
+        "seed": episode.seed,
+    }
+
+
+# -- over HTTP ------------------------------------------------------------------------------------------------------------
+
+
+class McpEndpoint:
+    """`/mcp` and `/mcp/NAME` as an ASGI application; `manager.run()` must be entered around its life."""
+
+    def __init__(self, tools: Tools, limits: Limits) -> None:
+        self._tools = tools
+        self.manager = StreamableHTTPSessionManager(
+            app=tools.server,
+            json_response=True,
+            session_idle_timeout=limits.idle_s,
+            max_request_body_size=limits.request_bytes,
+            max_sessions=limits.sessions,
+        )
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
+        unnamed = scope["path"].removeprefix("/mcp").strip("/") == ""
+        if unnamed and headers.get(VERSION_HEADER) in MODERN_PROTOCOL_VERSIONS:
+            # requests that stand alone cannot be told apart without a name; the client falls back to a session of the protocol
+            await self._fall_back(scope, receive, send)
+            return
+        ended = headers.get(SESSION_HEADER) if scope["method"] == "DELETE" else None
+
+        async def watch(message: Message) -> None:
+            if ended is not None and message["type"] == "http.response.start" and message["status"] < 400:
+                session = self._tools.sessions.find(f"mcp:{ended}")
+                if session is not None:
+                    self._tools.sessions.close(session)
+            await send(message)
+
+        await self.manager.handle_request(scope, receive, watch)
+
+    async def _fall_back(self, scope: Scope, receive: Receive, send: Send) -> None:
+        try:
+            number = json.loads(await Request(scope, receive).body())["id"]
+        except (ValueError, TypeError, KeyError, RecursionError):
+            number = None
+        error = {
+            "code": types.UNSUPPORTED_PROTOCOL_VERSION,
+            "message": "requests that stand alone need a session's name in the URL: /mcp/NAME",
+            "data": {"supported": list(HANDSHAKE_PROTOCOL_VERSIONS), "requested": MODERN_PROTOCOL_VERSIONS[-1]},
+        }
+        answer: Awaitable[None] = JSONResponse({"jsonrpc": "2.0", "id": number, "error": error}, 400)(scope, receive, send)
+        await answer
+
+
+async def serve_stdio(tools: Tools) -> None:
+    """Serve one episode over standard input and output, until the client closes them."""
+    from mcp.server.stdio import stdio_server
+
+    async with stdio_server() as (reader, writer):
+        await tools.server.run(reader, writer, tools.server.create_initialization_options())

@@ -1,0 +1,129 @@
+"""Spaces, actions and observations as JSON."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+
+from .limits import Refused
+
+CALL_KEYS = ("name", "calls")
+"""A text environment's action may come as the JSON object that its text would hold."""
+
+
+def read_action(space: gym.Space[Any], request: Mapping[str, Any]) -> Any:
+    """The action of a request.
+
+    Forms: ``{"action": 3}`` for a numeric environment, ``{"action": "text"}`` for a text one, which also takes the object
+    itself, ``{"name": ..., "arguments": ...}`` or ``{"calls": [...]}``. A key `metadata` is left out of account.
+
+    Raises:
+        Refused: the request has another form. What the text says is not looked at: a model's nonsense is an observation.
+    """
+    action = request.get("action")
+    if isinstance(space, gym.spaces.Discrete):
+        low, high = int(space.start), int(space.start + space.n) - 1
+        if isinstance(action, bool) or not isinstance(action, int) or not low <= action <= high:
+            raise Refused(f'action: expected {{"action": a whole number from {low} to {high}}}, got {action!r:.60}')
+        return action
+    if isinstance(action, str):
+        longest = getattr(space, "max_length", None)
+        if longest is not None and len(action) > longest:
+            raise Refused(f"action: expected a text of at most {longest} characters, got {len(action)}")
+        return action
+    if action is None and any(key in request for key in CALL_KEYS):
+        return json.dumps({key: value for key, value in request.items() if key not in ("metadata", "session_id")})
+    raise Refused(f'action: expected {{"action": text}} or {{"name": tool, "arguments": {{...}}}}, got {dict(request)!r:.100}')
+
+
+def encode_observation(observation: Any) -> dict[str, Any]:
+    """``{"text": ...}`` of a text, lists by name of arrays."""
+    if isinstance(observation, str):
+        return {"text": observation}
+    if isinstance(observation, Mapping):
+        return {name: plain(value) for name, value in observation.items()}
+    return {"value": plain(observation)}
+
+
+def encode_info(info: Mapping[str, Any]) -> dict[str, Any]:
+    """An environment's `info`; what is infinite (no limit) becomes null."""
+    return {name: plain(value) for name, value in info.items()}
+
+
+def plain(value: Any) -> Any:
+    """A value that JSON can hold."""
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if value is None or isinstance(value, str | int):
+        return value.item() if isinstance(value, np.generic) else value
+    if isinstance(value, np.ndarray):
+        if value.dtype.kind == "f" and not np.isfinite(value).all():
+            return [plain(each) for each in value.tolist()]
+        return value.astype(int).tolist() if value.dtype.kind == "b" else value.tolist()
+    if isinstance(value, np.generic):
+        return plain(value.item())
+    if isinstance(value, Mapping):
+        return {str(name): plain(each) for name, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(each) for each in value]
+    return str(value)
+
+
+def action_schema(space: gym.Space[Any]) -> dict[str, Any]:
+    """JSON schema of an action."""
+    if isinstance(space, gym.spaces.Discrete):
+        low = int(space.start)
+        return _object({"action": {"type": "integer", "minimum": low, "maximum": low + int(space.n) - 1}}, ["action"])
+    call = {"name": {"type": "string"}, "arguments": {"type": "object"}}
+    return {
+        "type": "object",
+        "anyOf": [
+            _object({"action": {"type": "string", "maxLength": getattr(space, "max_length", 100_000)}}, ["action"]),
+            _object({**call, "usage": {"type": "object"}}, ["name"]),
+            _object({"calls": {"type": "array", "items": _object(call, ["name"])}, "usage": {"type": "object"}}, ["calls"]),
+        ],
+    }
+
+
+def observation_schema(space: gym.Space[Any]) -> dict[str, Any]:
+    """JSON schema of an observation."""
+    if isinstance(space, gym.spaces.Dict):
+        return _object({name: _array(inner.shape) for name, inner in space.spaces.items()}, list(space.spaces))
+    if isinstance(space, gym.spaces.Text):
+        return _object({"text": {"type": "string"}}, ["text"])
+    return _object({"value": _array(space.shape)}, ["value"])
+
+
+def reset_schema() -> dict[str, Any]:
+    """JSON schema of a text environment's first observation: the query, the functions on offer, what a call of each costs."""
+    prices = {"type": "object", "additionalProperties": {"type": "number"}}
+    functions = {"type": "array", "items": {"type": "object"}}
+    return _object({"text": {"type": "string"}, "tools": functions, "prices": prices}, ["text", "tools", "prices"])
+
+
+def state_schema() -> dict[str, Any]:
+    """JSON schema of a session's state."""
+    text = {"type": ["string", "null"]}
+    known = {
+        "session_id": text,
+        "episode_id": text,
+        "step_count": {"type": "integer", "minimum": 0},
+        "done": {"type": "boolean"},
+    }
+    return {**_object(known, ["session_id", "episode_id", "step_count"]), "additionalProperties": True}
+
+
+def _array(shape: tuple[int, ...] | None) -> dict[str, Any]:
+    schema: dict[str, Any] = {"type": "number"}
+    for length in reversed(shape or ()):
+        schema = {"type": "array", "items": schema, "minItems": length, "maxItems": length}
+    return schema
+
+
+def _object(properties: dict[str, Any], required: list[str]) -> dict[str, Any]:
+    return {"type": "object", "properties": properties, "required": required}
