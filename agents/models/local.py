@@ -52,6 +52,8 @@ class Local:
     ) -> None:
         self._torch = torch = require("torch", "llm")
         self.name = str(model) if tokenizer is None else str(getattr(model, "name_or_path", "") or "local")
+        if Path(self.name).is_dir():
+            self.name = Path(self.name).resolve().name  # where it lies on this machine is nobody's business
         if tokenizer is None:
             model, tokenizer = _load(str(model), None if adapter is None else str(adapter))
         elif adapter is not None:

@@ -89,8 +89,8 @@ def make_real_model(name: ModelName) -> LanguageModel:
     if not folder:
         return model
     Path(folder).mkdir(parents=True, exist_ok=True)
-    server = server_url() if name.kind == "openai" else ""
-    return Cached(model, Path(folder) / "replies.sqlite", f"{name.kind} {server} {sorted(name.settings.items())}")
+    place = server_url() if name.kind == "openai" else str(Path(name.model).resolve())
+    return Cached(model, Path(folder) / "replies.sqlite", f"{name.kind} {place} {sorted(name.settings.items())}")
 
 
 def priced_for(scenario: Scenario, model: str, table: str | Path | None = None) -> Scenario:
