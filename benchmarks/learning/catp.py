@@ -2,6 +2,7 @@
 
     python benchmarks/learning/catp.py                                  # trains and measures everything
     python benchmarks/learning/catp.py --only catp,baselines --steps 2000 --minutes 20
+    python benchmarks/learning/catp.py --only catp,no-feedback,no-mask --steps 400 --seeds 0,1,2   # and the mean over seeds
     python benchmarks/learning/catp.py --pools seq_plan_pool.json       # learns from recorded plans instead
 
 Runs are kept under --out and gone on with when the script is called again. `share` is the mean Quality of Plan over that of the
@@ -44,7 +45,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=Path("runs/catp"), help="folder of the runs")
     parser.add_argument("--steps", type=int, default=None, help="optimiser steps of each run; default: each method's own")
     parser.add_argument("--minutes", type=float, default=20.0, help="most minutes of training for each run")
-    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--seeds", default="0", help="one run of each method per seed, with commas between")
     parser.add_argument("--tasks", default="all", help="sequential, nonsequential or all")
     parser.add_argument("--only", default="", help=f"some of {', '.join([*TRAINED, 'baselines'])}, with commas between")
     parser.add_argument(
@@ -59,7 +60,12 @@ def main() -> None:
     settings = {name: json.loads(value) for name, value in (each.split("=", 1) for each in args.set)}
     if args.steps is not None:
         settings["steps"] = args.steps
-    rows = _pools(args, settings) if args.pools else _table(args, settings)
+    rows = []
+    for seed in [int(seed) for seed in args.seeds.split(",")]:
+        args.seed = seed
+        rows += _pools(args, settings) if args.pools else _table(args, settings)
+    if not args.pools and "," in args.seeds:
+        _means(rows)
     if args.json is not None:
         args.json.write_text(json.dumps(rows, indent=1) + "\n")
 
@@ -75,7 +81,7 @@ def _table(args: argparse.Namespace, settings: dict[str, Any]) -> list[dict[str,
             found = measure(plans_of(planner, evaluator, args.seed), tasks(kind, "test"), "test", evaluator)
             if name == "oracle-informed":
                 informed[kind] = found.quality
-            rows.append({"policy": name, "tasks": kind, **_columns(found, informed[kind])})
+            rows.append({"policy": name, "tasks": kind, "seed": args.seed, **_columns(found, informed[kind])})
             _print(rows[-1])
 
     print(f"{'policy':18} {'tasks':14} {'QoP':>7} {'share':>7} {'score':>7} {'price':>7} {'s':>7} {'valid':>6}", flush=True)
@@ -90,6 +96,19 @@ def _table(args: argparse.Namespace, settings: dict[str, Any]) -> list[dict[str,
             print(_train(train, run, args, evaluator=evaluator, tasks=args.tasks, **{**settings, **own}), flush=True)
             show(name, CatpPlanner(run))
     return rows
+
+
+def _means(rows: list[dict[str, Any]]) -> None:
+    """What each policy reaches over all seeds; `both` weighs the two kinds of tasks alike."""
+    print("\nmean over seeds")
+    for name in dict.fromkeys(row["policy"] for row in rows):
+        own = [row for row in rows if row["policy"] == name]
+        for kind in (*dict.fromkeys(row["tasks"] for row in own), "both"):
+            some = [row for row in own if kind in (row["tasks"], "both")]
+            figures = {
+                key: sum(row[key] for row in some) / len(some) for key in some[0] if key not in ("policy", "tasks", "seed")
+            }
+            _print({"policy": name, "tasks": kind, **figures})
 
 
 def _columns(found: Figures, informed: float) -> dict[str, float]:
