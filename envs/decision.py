@@ -18,7 +18,7 @@ from ..simulators.errors import ConfigError
 from ..simulators.ledger import Budget
 from ..simulators.oracle import Optimum
 from ..simulators.quality import quality_of_plan
-from ..simulators.scenario import Scenario, parse_scenario
+from ..simulators.scenario import Scenario, load_scenario, parse_scenario
 from ..simulators.status import Status
 from ..simulators.tools import Tool
 from ..simulators.toolsets import what_it_does
@@ -55,7 +55,7 @@ class DecisionAwareEnv(ToolEnv[Observation, "int | np.integer[Any]"]):
     Text for language models: `env.unwrapped.query`, and after a search `.candidates` and `.documentation()`.
 
     Args:
-        scenario: a generated marketplace; also gives the prices for real samples.
+        scenario: a generated marketplace, which also gives the prices for real samples; or one of kind `tooldeer`.
         data: a ToolDEER folder: its tools and samples instead of generated ones.
         split: `train` and `valid` are about seen tools, `test` about unseen ones.
         samples: how generated samples are made; the fields of `DecisionSettings`.
@@ -81,8 +81,18 @@ class DecisionAwareEnv(ToolEnv[Observation, "int | np.integer[Any]"]):
         for name, number in (("features", features), ("answer_tokens", answer_tokens)):
             if isinstance(number, bool) or not isinstance(number, int) or number < 1:
                 raise ConfigError(name, f"expected a positive whole number, got {number!r}")
-        if data is not None and samples is not None:
+        if isinstance(scenario, dict):
+            scenario = parse_scenario({"name": "inline", **scenario})
+        elif not isinstance(scenario, Scenario):
+            scenario = load_scenario(scenario)
+        recorded = scenario.source.kind == "tooldeer"
+        if samples is not None and (data is not None or recorded):
             raise ConfigError("samples", "they come from the folder; pass either data or samples")
+        if recorded:
+            # the scenario's own world has the samples' splits; a generated market has others
+            if data is not None:
+                scenario = scenario.model_copy(update={"source": scenario.source.model_copy(update={"data": data})})
+            settings["split"], data = split, None
         super().__init__(scenario=scenario, max_steps=max_steps, **settings)
         wanted = None if data is not None else json.dumps(samples or {}, sort_keys=True)
         self.world = _build(self.scenario.model_dump_json(), data, wanted)
@@ -265,6 +275,8 @@ class DecisionAwareEnv(ToolEnv[Observation, "int | np.integer[Any]"]):
 def _build(scenario: str, data: str | None, samples: str | None) -> World:
     """The world of decisions; built once per process for equal settings."""
     settings = parse_scenario(json.loads(scenario))
+    if settings.source.kind == "tooldeer":
+        return settings.build()
     if data is not None:
         from ..simulators.decision_data import recorded_world
 

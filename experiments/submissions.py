@@ -19,6 +19,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from .. import __version__
+from ..agents.base import TEXT
 from ..simulators.errors import ConfigError, CostGymError, DataError, UnknownName
 from ..simulators.ledger import Budget
 from ..simulators.scenario import parse_scenario
@@ -28,6 +29,7 @@ from .manifest import FORMAT, MANIFEST, MOST_PROBLEMS, Submission, TrajectoryFil
 from .metrics import EpisodeResult, summarise
 from .records import FOLDER, file_name
 from .rollouts import Player, best_decision, result_of, world_of
+from .suites import SUITES
 from .trajectories import Header, parse_header, parse_trajectory
 from .verify import Checker, check_header
 
@@ -319,6 +321,8 @@ def _check_world(manifest: Submission, file: TrajectoryFile, header: Header) -> 
         "grading": manifest.grading,
         "max_steps": STEP_LIMIT,
     }
+    if header.env == TEXT and manifest.suite in SUITES:
+        wanted |= dict(SUITES[manifest.suite].settings)
     if header.digest != manifest.digest:
         return [f"header, digest: expected the manifest's world {manifest.digest}, got {header.digest}"]
     wrong = [name for name in sorted(wanted.keys() | header.settings.keys()) if header.settings.get(name) != wanted.get(name)]

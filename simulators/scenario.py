@@ -69,6 +69,34 @@ class ToolBenchSource(_Model):
     anytool_filter: str | None = None
 
 
+class MGToolBenchSource(_Model):
+    """MGToolBench's tasks with their queries at all five instruction levels.
+
+    Attributes:
+        data: the folder; the command line's `--data` fills it.
+        tools: folder with tool documents, where there is one.
+    """
+
+    kind: Literal["mgtoolbench"] = "mgtoolbench"
+    data: str | None = None
+    tools: str | None = None
+
+
+class ToolDeerSource(_Model):
+    """DEER's own samples: whether a query needs a tool, and whether one of the candidates fits.
+
+    Attributes:
+        data: the folder; the command line's `--data` fills it.
+    """
+
+    kind: Literal["tooldeer"] = "tooldeer"
+    data: str | None = None
+
+
+FOLDERS = {"toolbench": "ToolBench or StableToolBench", "mgtoolbench": "MGToolBench", "tooldeer": "ToolDEER"}
+"""Kinds of source that read a folder, and whose."""
+
+
 class TokenPrices(_Model):
     """USD per million tokens, the way providers print it."""
 
@@ -123,7 +151,9 @@ class Scenario(_Model):
     name: str = Field(min_length=1)
     description: str = ""
     seed: int = Field(default=0, ge=0)
-    source: MarketplaceSource | ToolBenchSource | OwnSource = Field(default_factory=MarketplaceSource, discriminator="kind")
+    source: MarketplaceSource | ToolBenchSource | MGToolBenchSource | ToolDeerSource | OwnSource = Field(
+        default_factory=MarketplaceSource, discriminator="kind"
+    )
     pricing: Literal["flat", "faas", "faas-aws"] = "flat"
     bill_failures: bool = True
     bill_cold_start: bool = False
@@ -166,9 +196,10 @@ class Scenario(_Model):
 
         Where a scenario reads a folder, what was read counts, not where it lay.
         """
-        if not isinstance(self.source, ToolBenchSource):
+        if not isinstance(self.source, ToolBenchSource | MGToolBenchSource | ToolDeerSource):
             return hashlib.sha256(self.model_dump_json().encode()).hexdigest()[:16]
-        document = self.model_copy(update={"source": ToolBenchSource(subsets=self.source.subsets)}).model_dump_json()
+        subsets = {"subsets": self.source.subsets} if isinstance(self.source, ToolBenchSource) else {}
+        document = self.model_copy(update={"source": type(self.source)(**subsets)}).model_dump_json()
         state = hashlib.sha256(document.encode())
         if self.source.data is not None:
             for task in self.build().tasks:
@@ -188,21 +219,32 @@ class Scenario(_Model):
 def _build(document: str) -> World:
     scenario = Scenario.model_validate_json(document)
     source = scenario.source
+    if isinstance(source, ToolBenchSource | MGToolBenchSource | ToolDeerSource) and source.data is None:
+        wanted = f"source.data: expected a {FOLDERS[source.kind]} folder; pass --data FOLDER"
+        raise ConfigError(f"scenario {scenario.name}", wanted)
+    if isinstance(source, ToolDeerSource):
+        from .decision_data import recorded_world
+
+        # its tools and tasks take the place of the small market's; the rules, prices and failures are the scenario's
+        market_of_its_own = MarketplaceSource(tools=60, providers=12, categories=4, train=4, test=4)
+        rules = scenario.model_copy(update={"source": market_of_its_own, "events": ()})
+        return recorded_world(rules.build(), scenario.seed, source.data or "")
     if isinstance(source, ToolBenchSource):
         from .marketplace.loaders.toolbench import load_toolbench
 
-        if source.data is None:
-            raise ConfigError(
-                f"scenario {scenario.name}", "source.data: expected a ToolBench or StableToolBench folder; pass --data FOLDER"
-            )
         market = load_toolbench(
-            Path(source.data),
+            Path(source.data or ""),
             seed=scenario.seed,
             subsets=source.subsets,
             tools=None if source.tools is None else Path(source.tools),
             anytool_unsolvable=None if source.anytool_filter is None else Path(source.anytool_filter),
             failures=scenario.failures,
         )
+    elif isinstance(source, MGToolBenchSource):
+        from .marketplace.loaders.mgtoolbench import load_mgtoolbench
+
+        documents = None if source.tools is None else Path(source.tools)
+        market = load_mgtoolbench(Path(source.data or ""), seed=scenario.seed, tools=documents, failures=scenario.failures)
     elif isinstance(source, OwnSource):
         market = own_marketplace(source)
     else:
@@ -283,7 +325,7 @@ def load_scenario(name_or_file: str | Path, data: str | Path | None = None) -> S
 
     Args:
         name_or_file: one of `scenario_names()`, or a path ending in .yaml or .yml.
-        data: folder for a ToolBench scenario.
+        data: folder for a scenario that reads one.
 
     Raises:
         UnknownName: no such scenario.
@@ -306,8 +348,9 @@ def load_scenario(name_or_file: str | Path, data: str | Path | None = None) -> S
     document.setdefault("name", path.stem)
     if data is not None:
         source = document.get("source")
-        if not isinstance(source, dict) or source.get("kind") != "toolbench":
-            raise ConfigError("--data", f"the scenario {document['name']!r} reads no folder; choose one of kind toolbench")
+        if not isinstance(source, dict) or source.get("kind") not in FOLDERS:
+            kinds = ", ".join(FOLDERS)
+            raise ConfigError("--data", f"the scenario {document['name']!r} reads no folder; choose one of kind {kinds}")
         document["source"] = {**source, "data": str(data)}
     return parse_scenario(document, path)
 
