@@ -11,6 +11,7 @@ import hashlib
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass, fields, replace
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -165,6 +166,12 @@ def _seal(body: str, before: str) -> str:
     return hashlib.blake2b(f"{before}\n{body}".encode(), digest_size=16).hexdigest()
 
 
+def is_sealed(line: str, record: Trajectory, header: Header) -> bool:
+    """Whether a record's line, as it was written, carries the seal of just this text."""
+    end = f'"seal":"{record.seal}"}}'
+    return line.endswith(end) and _seal(f"{line[: -len(record.seal) - 2]}\"}}", header.seal) == record.seal
+
+
 _encode = json.JSONEncoder(separators=(",", ":")).encode
 
 
@@ -175,17 +182,22 @@ def _document(record: Header | Trajectory, **changed: Any) -> dict[str, Any]:
 
 def digest(observation: Any) -> str:
     """A short hash of an observation: of its text, or of its arrays' names, shapes and bytes."""
-    state = hashlib.blake2b(digest_size=8)
     if isinstance(observation, str):
-        state.update(observation.encode("utf-8", "surrogatepass"))
-    elif isinstance(observation, dict):
+        return hashlib.blake2b(observation.encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
+    state = hashlib.blake2b(digest_size=8)
+    if isinstance(observation, dict):
         for name in sorted(observation):
             array = np.ascontiguousarray(observation[name])
-            state.update(f"{name}{array.dtype}{array.shape}".encode())
+            state.update(_title(name, array.dtype, array.shape))
             state.update(array.tobytes())
     else:
         state.update(np.ascontiguousarray(observation).tobytes())
     return state.hexdigest()
+
+
+@lru_cache(maxsize=1024)
+def _title(name: str, dtype: np.dtype[Any], shape: tuple[int, ...]) -> bytes:
+    return f"{name}{dtype}{shape}".encode()
 
 
 def record(
@@ -258,18 +270,20 @@ def replay(env: gym.Env[Any, Any], recorded: Trajectory) -> Trajectory:
 
 def replay_episode(env: gym.Env[Any, Any], recorded: Trajectory) -> tuple[Trajectory, Episode]:
     """The same, with the episode that was played."""
+    world = env.unwrapped  # wrappers of `Header.make` guard against misuse, and change nothing
+    assert isinstance(world, ToolEnv)
     actions: list[Any] = []
     rewards: list[float] = []
-    digests: list[str] = []
+    observation, _ = world.reset(seed=recorded.seed, options={"task": recorded.number})
+    digests = [digest(observation)]
     truncated = False
-    for step in replay_steps(env, recorded):
-        digests.append(digest(step.observation))
-        if step.action is not None:
-            actions.append(step.action)
-            rewards.append(step.reward)
-            truncated = step.truncated
-    world = env.unwrapped
-    assert isinstance(world, ToolEnv)
+    for action in recorded.actions:
+        observation, reward, terminated, truncated, _ = world.step(action)
+        actions.append(action)
+        rewards.append(float(reward))
+        digests.append(digest(observation))
+        if terminated or truncated:
+            break
     episode = world._playing()
     again = _trajectory(episode, recorded.agent, recorded.model, recorded.episode, actions, rewards, digests, truncated)
     return again, episode
@@ -372,11 +386,25 @@ _KINDS: tuple[tuple[str, type], ...] = (
 
 def _parse(kind: Any, line: str, path: Path, number: int) -> Any:
     try:
-        document = json.loads(line)
+        document = _decode(line)
     except (ValueError, RecursionError) as error:
         raise DataError(path, f"is no JSON ({error})", f"line {number}") from None
-    known = {field.name for field in fields(kind)}
-    if not isinstance(document, dict) or set(document) != known:
+    known = _FIELDS[kind]
+    if not isinstance(document, dict) or document.keys() != known:
         got = sorted(set(document) ^ known) if isinstance(document, dict) else type(document).__name__
         raise DataError(path, f"expected the fields of a {kind.__name__.lower()}; these differ: {got}", f"line {number}")
     return kind(**document)
+
+
+_FIELDS = {kind: frozenset(field.name for field in fields(kind)) for kind in (Header, Trajectory)}
+
+
+def _once(members: list[tuple[str, Any]]) -> dict[str, Any]:
+    """An object, each of whose names stands there once: readers differ in which of two values they believe."""
+    document = dict(members)
+    if len(document) < len(members):
+        raise ValueError("a name stands twice in one object")
+    return document
+
+
+_decode = json.JSONDecoder(object_pairs_hook=_once).decode
