@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import typer
 
-from .commands import datasets, listing, playing, serving, training, vision
+from .commands import calibration, datasets, listing, playing, serving, training, vision
 from .simulators.errors import CostGymError
 
 app = typer.Typer(
@@ -25,6 +25,7 @@ for verb in (
     training.train,
     training.reproduce,
     serving.serve,
+    calibration.calibrate,
     vision.profile,
     vision.build_tools,
     vision.build_table,
