@@ -168,10 +168,8 @@ def _unseen(tools: dict[str, list[LoggedCall]], gap_s: float) -> dict[str, Any]:
         chains = list(fits.chains(test, gap_s))
         predicted, *told = success_interval(list(fits.chains(train, gap_s)))
         rate, low, high = success_interval(chains)
-        if rate < predicted:
-            room = math.hypot(predicted - told[0], high - rate)
-        else:
-            room = math.hypot(told[1] - predicted, rate - low)
+        worse, better = (predicted - told[0], high - rate), (told[1] - predicted, rate - low)
+        room = math.hypot(*(worse if rate < predicted else better))
         chained, alone = fits.outcome_log_likelihood(chains, predicted, fit.failures)
         row: dict[str, Any] = {
             "calls": sum(map(len, chains)),
