@@ -7,6 +7,8 @@ import json
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from nonsense import AGENTS as ALL_AGENTS
+from nonsense import Table
 from playing import chat, play
 from worlds import small_world, tool
 
@@ -63,3 +65,20 @@ def test_any_replies_are_played_to_an_end(name, env, replies):
     assert sum(used["input_tokens"] > 0 for used in usage) == len(model.heard)
     if "btp" in name:
         assert ledger.price <= 9
+
+
+def test_nonsense_in_every_form_is_paid_in_full() -> None:
+    table = Table(seed=5)
+    replies = sum(table.play(number) for number in range(12 * len(ALL_AGENTS)))
+    assert replies > 500 and set(table.model.kinds) == {"message", "server", "text"}
+    assert {"ok", "malformed", "unknown_tool", "not_registered", "forbidden"} <= set(table.met)
+
+
+def test_a_call_that_goes_unpaid_would_be_seen() -> None:
+    table = Table(seed=5)
+    table.play(0)
+    name, agent = table.agents[0]
+    assert isinstance(agent, LlmAgent)
+    table.env.episode.ledger.charges.pop()
+    with pytest.raises(AssertionError):
+        table.check(name, agent)
