@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import typer
 
-from .commands import calibration, datasets, listing, playing, serving, training, vision
+from .commands import calibration, datasets, listing, playing, serving, showing, site, training, vision
 from .simulators.errors import CostGymError
 
 app = typer.Typer(
@@ -17,7 +17,8 @@ app = typer.Typer(
 for verb in (
     playing.leaderboard,
     playing.run,
-    playing.show,
+    showing.show,
+    site.site,
     datasets.collect,
     datasets.verify,
     datasets.export,

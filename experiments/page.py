@@ -11,7 +11,8 @@ import html
 import itertools
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from importlib.resources import files
 from typing import Any
 
@@ -36,12 +37,34 @@ _GRADING_TITLES = {"strict": "Strict", "judge": "Lenient judge"}
 _UNITS = {"rate": ",&nbsp;%"}
 
 
-def render(leaderboard: Mapping[str, Any]) -> str:
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What the site adds to the page; all of it HTML.
+
+    Attributes:
+        policy: the page's content security policy.
+        styles: links in the head.
+        bar: navigation above the header.
+        sections: after the figures.
+        scripts: at the end.
+        agent_page: address of the page of a row's agent.
+    """
+
+    policy: str = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'"
+    styles: str = ""
+    bar: str = ""
+    sections: str = ""
+    scripts: str = ""
+    agent_page: Callable[[Row], str] | None = None
+
+
+def render(leaderboard: Mapping[str, Any], around: Surroundings | None = None) -> str:
     """The page of a leaderboard.
 
     Args:
         leaderboard: the content of `leaderboard.json`; rows in any order. A `scenario` with name, description and currency, and
             `verified` rows, are shown where they are there.
+        around: what the site adds; nothing by default.
 
     Returns:
         A whole HTML document.
@@ -54,7 +77,13 @@ def render(leaderboard: Mapping[str, Any]) -> str:
     scenario = leaderboard.get("scenario")
     scenario = scenario if isinstance(scenario, Mapping) else {"name": scenario} if scenario else {}
     ranks = {name: _ranks(rows, name) for name in GRADINGS}
+    around = around or Surroundings()
     slots = {
+        "policy": around.policy,
+        "styles": around.styles,
+        "bar": around.bar,
+        "sections": around.sections,
+        "scripts": around.scripts,
         "title": _text(f"costgym leaderboard: {leaderboard.get('suite', '')}, seed {leaderboard.get('seed', '')}"),
         "grading": grading,
         "heading": "Tool-using agents under a budget",
@@ -64,7 +93,7 @@ def render(leaderboard: Mapping[str, Any]) -> str:
         "grading_choices": "".join(_choice("grading", name, _GRADING_TITLES[name], name == grading) for name in GRADINGS),
         "ranking_note": _ranking_note(rows),
         "head": _head(scenario),
-        "body": "\n".join(_row(row, rows, ranks, index) for index, row in enumerate(rows)),
+        "body": "\n".join(_row(row, rows, ranks, index, around.agent_page) for index, row in enumerate(rows)),
         "notes": _notes(rows),
         "lines_caption": _caption(
             "Whiskers are 95 % intervals; marks of one budget are set apart sideways to be told apart.", rows
@@ -206,7 +235,13 @@ def _head(scenario: Mapping[str, Any]) -> str:
     return "\n".join(cells)
 
 
-def _row(row: Row, rows: Sequence[Row], ranks: Mapping[str, Mapping[int, tuple[int, str]]], index: int) -> str:
+def _row(
+    row: Row,
+    rows: Sequence[Row],
+    ranks: Mapping[str, Mapping[int, tuple[int, str]]],
+    index: int,
+    agent_page: Callable[[Row], str] | None,
+) -> str:
     peers = _same_budget(row, rows)
     rank = "".join(f'<span class="of-{name}">{ranks[name][id(row)][1]}</span>' for name in GRADINGS)
     if is_simulated(row):
@@ -217,7 +252,10 @@ def _row(row: Row, rows: Sequence[Row], ranks: Mapping[str, Mapping[int, tuple[i
         under = plain(row["model"]) if row.get("model") else "no language model"
     if row.get("verified") is True:
         under += ", verified"
-    name = f'<span class="name"><span>{_text(row.get("agent"))}</span></span><small>{_text(under)}</small>'
+    agent = _text(row.get("agent"))
+    if agent_page is not None:
+        agent = f'<a href="{_text(agent_page(row))}">{agent}</a>'
+    name = f'<span class="name"><span>{agent}</span></span><small>{_text(under)}</small>'
     cells = "".join(_figure_cell(row, column, peers) for column in COLUMNS)
     reference = ' class="reference"' if is_reference(row) else ""
     return (

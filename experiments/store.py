@@ -23,7 +23,7 @@ from sqlalchemy.exc import DatabaseError, DBAPIError, InterfaceError, Operationa
 from ..simulators.errors import ConfigError, DataError, InfrastructureError, UnknownName
 from .metrics import EpisodeResult
 from .replays import readable
-from .store_runs import Entry, Run, entry_of, read_run
+from .store_runs import Entry, Run, entry_of, outcome, read_run
 from .store_tables import SCHEMA, create_tables, entries, episodes, open_engine, runs, schema, store_url, use_wal
 
 BATCH = 2000
@@ -266,12 +266,3 @@ def _episode_row(place: tuple[str, str, str], entry: str, result: EpisodeResult,
         row[name] = None if row[name] is None else readable(row[name])
     status = outcome(result, grading)
     return {**row, "run": run, "entry": entry, "scenario": scenario, "status": status, "verified": verified}
-
-
-def outcome(result: EpisodeResult, grading: str = "strict") -> str:
-    """An episode in a word: `passed`, `failed`, `over budget` or `void`."""
-    if result.void:
-        return "void"
-    if not result.within_budget:
-        return "over budget"
-    return "passed" if (result.strict if grading == "strict" else result.judged) else "failed"

@@ -18,7 +18,7 @@ from ..simulators.errors import ConfigError, CostGymError, DataError
 from ..simulators.quality import quality_of_plan
 from ..simulators.scenario import parse_scenario
 from ..simulators.status import Origin, Status
-from .columns import plain
+from .columns import budget_label, plain
 from .files import iter_lines
 from .metrics import ORIGINS, EpisodeResult
 from .records import FOLDER, file_name
@@ -81,6 +81,13 @@ def entry_id(row: Mapping[str, Any]) -> str:
     if "submission" in row:
         key["submission"] = row["submission"]["name"]
     return _digest(key)
+
+
+def condition(row: Mapping[str, Any]) -> str:
+    """What an entry was played under, in words: its budget, or the kind of tasks and the weight of the score."""
+    if "tasks" in row:
+        return f"{row['tasks']} tasks, score weighs {row['alpha']:g}"
+    return budget_label(row.get("budget"))
 
 
 def _digest(document: Mapping[str, Any]) -> str:
@@ -214,3 +221,12 @@ def _plans(folder: Path, document: Mapping[str, Any], entries: tuple[Entry, ...]
             )
         except (ValueError, KeyError, TypeError) as error:
             raise DataError(path, f"is no plan's record ({error})", f"line {number}") from error
+
+
+def outcome(result: EpisodeResult, grading: str = "strict") -> str:
+    """An episode in a word: `passed`, `failed`, `over budget` or `void`."""
+    if result.void:
+        return "void"
+    if not result.within_budget:
+        return "over budget"
+    return "passed" if (result.strict if grading == "strict" else result.judged) else "failed"

@@ -31,6 +31,10 @@ Prices = Annotated[
 Cache = Annotated[
     Path | None, typer.Option("--cache", metavar="DIR", help="Keeps a real model's replies; they are charged all the same.")
 ]
+StoreUrl = Annotated[
+    str | None,
+    typer.Option("--store", metavar="URL", help="Results in SQL: sqlite:///FILE, a file, or postgresql://HOST/DATABASE"),
+]
 Grading = Annotated[str, typer.Option("--grading", help="What counts as a pass: strict (every fact) or judge (lenient).")]
 
 

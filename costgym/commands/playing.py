@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from ..simulators.errors import ConfigError, UnknownName
+from ..simulators.errors import ConfigError
 from .common import (
     BudgetText,
     Cache,
@@ -22,11 +22,13 @@ from .common import (
     ScenarioName,
     Seed,
     Split,
+    StoreUrl,
     console,
     keep_replies,
     make_player,
     names_in,
 )
+from .site import check_store, save_run
 
 
 def leaderboard(
@@ -53,19 +55,24 @@ def leaderboard(
     add: Annotated[
         Path | None, typer.Option("--add", metavar="DIR", help="Add a submission to the run in --out, if replay agrees.")
     ] = None,
+    store: StoreUrl = None,
     json_file: JsonFile = None,
     quiet: Quiet = False,
 ) -> None:
     """Rank agents under budgets: a table, leaderboard.json and a page."""
     from ..experiments.files import write_atomically
 
+    if store is not None:
+        check_store(store)
     if suite == "opencatp":
         _plan_leaderboard(out, names_in(agents), alpha, split, profile, episodes, seed, model, json_file, quiet)
+        save_run(store, out)
         return
     if add is not None:
         from ..experiments.submissions import add as add_submission
 
         rows = add_submission(out, add, None if data is None else str(data))
+        save_run(store, out)
         typer.echo(f"{len(rows)} rows added, verified by replay")
         return
     from ..agents.models.named import priced_for
@@ -79,6 +86,7 @@ def leaderboard(
     plan = make_plan(suite, world, None, names_in(agents), budgets, episodes, split, grading, seed, model)
     with Progress("playing", quiet) as progress:
         board = run(plan, out, default_jobs() if jobs is None else jobs, progress.update)
+    save_run(store, out)
     if json_file is not None:
         write_atomically(json_file, json.dumps(board.document, indent=1, ensure_ascii=False) + "\n")
     if not quiet:
@@ -173,46 +181,3 @@ _SUMMARY = (
     "tool_error_rate",
     "infrastructure_error_rate",
 )
-
-
-def show(
-    agent: Annotated[str, typer.Option("--agent", help="Who plays.")] = "react",
-    env: Annotated[str | None, typer.Option("--env", help="Where; the agent's own environment by default.")] = None,
-    task: Annotated[int, typer.Option("--task", help="Number of the task within the split.")] = 0,
-    scenario: ScenarioName = None,
-    data: Data = None,
-    budget: BudgetText = None,
-    split: Split = "test",
-    enforcement: Annotated[
-        str, typer.Option("--enforcement", help="refuse, terminate or record what passes the budget.")
-    ] = "terminate",
-    seed: Seed = 0,
-    model: Model = "simulated",
-    prices: Prices = None,
-    cache: Cache = None,
-    format: Annotated[str, typer.Option("--format", help="text, png or html.")] = "text",
-    out: Annotated[Path | None, typer.Option("--out", metavar="FILE", help="Where png and html go.")] = None,
-) -> None:
-    """One episode as a Gantt chart of its calls."""
-    from ..envs.render import episode_html, episode_image, episode_text
-    from ..experiments.files import write_atomically
-    from ..experiments.rollouts import play
-
-    if format not in ("text", "png", "html"):
-        raise UnknownName("format", format, ("text", "png", "html"))
-    player, world = make_player(agent, env, scenario, data, budget, split, "strict", enforcement, seed, model, prices, cache)
-    numbers = world.unwrapped.numbers
-    if not 0 <= task < len(numbers):
-        raise ConfigError("--task", f"expected a number from 0 to {len(numbers) - 1}, got {task}")
-    episode = play(world, player, numbers[task], seed)
-    if format == "text":
-        typer.echo(episode_text(episode))
-        return
-    path = out or Path(f"episode-{task}.{format}")
-    if format == "html":
-        write_atomically(path, episode_html(episode))
-    else:
-        from PIL import Image
-
-        Image.fromarray(episode_image(episode)).save(path)
-    typer.echo(str(path))

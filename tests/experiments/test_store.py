@@ -19,10 +19,10 @@ from databases import postgres
 import costgym
 from costgym.experiments.leaderboard import make_plan, run
 from costgym.experiments.metrics import EpisodeResult
-from costgym.experiments.store_runs import Entry, Run, entry_id, read_run, run_id
+from costgym.experiments.store_runs import Entry, Run, entry_id, outcome, read_run, run_id
 
 sa = pytest.importorskip("sqlalchemy", reason="no SQLAlchemy here: install costgym[store]")
-from costgym.experiments.store import Store, outcome  # noqa: E402
+from costgym.experiments.store import Store  # noqa: E402
 
 BUDGET = {"price": 10.0}
 
