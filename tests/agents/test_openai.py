@@ -7,7 +7,7 @@ import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
-from playing import chat, play
+from playing import SMALL, chat, play
 from worlds import small_world, tool
 
 from costgym.agents.llm import LlmAgent
@@ -18,7 +18,10 @@ from costgym.agents.models.prices import load_prices
 from costgym.agents.models.scripted import Scripted
 from costgym.agents.registry import make_agent
 from costgym.agents.strategies import ReAct
+from costgym.experiments.leaderboard import make_plan, run
+from costgym.experiments.verify import verify
 from costgym.simulators.errors import ConfigError, DataError, InfrastructureError, UnknownName
+from costgym.simulators.scenario import parse_scenario
 
 
 def said(content=None, *calls, prompt=100, completion=10):
@@ -219,3 +222,20 @@ def test_an_agent_is_made_for_a_server_by_name(server, monkeypatch):
     monkeypatch.setenv("OPENAI_BASE_URL", server.url)
     agent = make_agent("react", model="openai:tiny")
     assert (agent.name, agent.model) == ("react", "tiny")
+
+
+def test_a_leaderboard_holds_the_servers_usage_and_no_key(server, monkeypatch, tmp_path):
+    monkeypatch.setenv("OPENAI_BASE_URL", server.url)
+    monkeypatch.setenv(KEY_VARIABLE, "sk-secret")
+    usages = [(1000 + i, 7 * i) for i in range(6)]
+    lines = [("look", ("no_such_tool", {})), ("", ("finish", {"answer": "?"}))] * 3
+    server.answers = [said(text, call, prompt=p, completion=c) for (text, call), (p, c) in zip(lines, usages, strict=True)]
+    scenario = parse_scenario({"name": "small", **SMALL, "tokens": {"input": 100.0, "output": 400.0}})
+    plan = make_plan(scenario=scenario, agents=["react"], budgets="price=20", episodes=3, model="openai:tiny")
+    row = run(plan, tmp_path / "run").document["rows"][0]
+    assert row["model"] == "tiny" and row["void_episodes"] == 0
+    assert row["average_tokens"] * 3 == sum(p + c for p, c in usages)
+    assert row["average_cost"] * 3 == pytest.approx(sum(100 * p + 400 * c for p, c in usages) / 1e6, rel=1e-12)
+    assert verify(tmp_path / "run").verified
+    assert not any(b"sk-secret" in path.read_bytes() for path in tmp_path.rglob("*") if path.is_file())
+    assert {headers["Authorization"] for headers in server.headers} == {"Bearer sk-secret"}
