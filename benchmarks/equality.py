@@ -1,6 +1,7 @@
 """Step the native vector environment beside Gymnasium's SyncVectorEnv over the scalar one, and compare every byte.
 
     python benchmarks/equality.py --steps 1000000 --json benchmarks/results/equality.json
+    python benchmarks/equality.py --env decision --steps 1000000 --json benchmarks/results/equality_decision.json
 
 Steps are shared between scenarios, autoreset modes, enforcement modes and budgets. Compared after every step: observations,
 rewards, ends, masks and all of `info` (costs, statuses, clocks, what is left of each budget), dtypes included. The first
@@ -18,42 +19,71 @@ import sys
 import time
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import gymnasium
 import numba
 import numpy as np
 from gymnasium.vector import AutoresetMode
 
+from costgym.envs.decision import DecisionAwareEnv
+from costgym.envs.vector_decision import DecisionVectorEnv
 from costgym.simulators.status import Status
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
-from lockstep import run_views
+from lockstep import run_views, some_decisions
 
-SCENARIOS = ("marketplace", "marketplace-2024", "marketplace-reliable", "storm", "faas")
+EVENTS = [
+    {"at_s": 0.3, "kind": "price_change", "share": 0.6, "factor": 1.7},
+    {"at_s": 1.2, "kind": "ban", "share": 0.7},
+    {"at_s": 2.5, "kind": "unban"},
+]
+SCENARIOS: dict[str, list[Any]] = {
+    "marketplace": ["marketplace", "marketplace-2024", "marketplace-reliable", "storm", "faas"],
+    "decision": [
+        "decision",
+        "marketplace-2024",
+        "storm",
+        "faas",
+        {"failures": "storm", "tokens": {"input": 500}, "events": EVENTS},
+    ],
+}
 ENFORCEMENTS = ("refuse", "terminate", "record")
-BUDGETS = (None, {}, {"seconds": 15.0, "calls": 10})
+BUDGETS: dict[str, list[dict[str, float] | None]] = {
+    "marketplace": [None, {}, {"seconds": 15.0, "calls": 10}],
+    "decision": [None, {}, {"price": 4.0, "seconds": 6.0, "tokens": 1200}],
+}
+VIEWS: dict[str, dict[str, Any]] = {
+    "marketplace": {"max_steps": 48},
+    "decision": {
+        "scalar_env": DecisionAwareEnv, "native_env": DecisionVectorEnv, "choose": some_decisions, "max_steps": 4,
+        "samples": {"counts": {"train": [100, 200, 300]}},
+    },
+}  # fmt: skip
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--env", choices=list(VIEWS), default="marketplace")
     parser.add_argument("--steps", type=int, default=1_000_000)
     parser.add_argument("--envs", type=int, default=16)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
-    cases = list(itertools.product(SCENARIOS, AutoresetMode, ENFORCEMENTS, BUDGETS))
+    cases = list(itertools.product(SCENARIOS[options.env], AutoresetMode, ENFORCEMENTS, BUDGETS[options.env]))
     rounds = -(-options.steps // (len(cases) * options.envs))
     met: Counter[str] = Counter()
     begin = time.perf_counter()
     for number, (scenario, mode, enforcement, budget) in enumerate(cases):
         settings = {
-            "scenario": scenario, "enforcement": enforcement, "budget": budget, "max_steps": 48,
+            **VIEWS[options.env], "scenario": scenario, "enforcement": enforcement, "budget": budget,
             "grading": ("strict", "judge")[number % 2], "cost": ("price", "seconds", "calls", "tokens")[number % 4],
         }  # fmt: skip
         met.update(run_views(options.envs, rounds, options.seed + number, mode, **settings))
         print(f"{number + 1}/{len(cases)} {scenario} {mode.value} {enforcement} {budget}: equal", flush=True)
     statuses = {Status(int(key)).label: count for key, count in sorted(met.items(), key=str) if key.isdigit()}
     report = {
+        "env": options.env,
         "steps": rounds * options.envs * len(cases),
         "cases": len(cases),
         "envs": options.envs,

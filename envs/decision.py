@@ -6,7 +6,7 @@ import json
 from collections.abc import Sequence
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import gymnasium as gym
 import numpy as np
@@ -20,9 +20,10 @@ from ..simulators.oracle import Optimum
 from ..simulators.quality import quality_of_plan
 from ..simulators.scenario import Scenario, load_scenario, parse_scenario
 from ..simulators.status import Status
+from ..simulators.tasks import fact_in, normalise
 from ..simulators.tools import Tool
 from ..simulators.toolsets import what_it_does
-from ..simulators.world import Episode, Usage, World
+from ..simulators.world import Episode, Slot, Usage, World
 from .actions import count_tokens
 from .base import ToolEnv
 
@@ -36,7 +37,22 @@ DECISION_TOKENS = 16
 SIMILARITY_WORDS = 1024
 """Length of the vectors behind `similarity`: long enough that words hardly ever share a place."""
 
+THINKING = ("answer", "search", "call", "none fits")
+"""What a model is charged for, each in its own context: see `DecisionAwareEnv.usages`."""
+
 Observation = dict[str, NDArray[np.float32]]
+
+
+class Template(NamedTuple):
+    """What a task brings to every episode of it.
+
+    Attributes:
+        query: (features,) the query's embedding.
+        candidates: (k, 6 + features) the candidates as a search shows them.
+    """
+
+    query: NDArray[np.float32]
+    candidates: NDArray[np.float32]
 
 
 class DecisionAwareEnv(ToolEnv[Observation, "int | np.integer[Any]"]):
@@ -110,7 +126,8 @@ class DecisionAwareEnv(ToolEnv[Observation, "int | np.integer[Any]"]):
         self._loss = (1.0 - self.world.alpha) / self.world.max_price
         documents = [what_it_does(tool) for tool in self.world.catalog]
         self._embed, self._compare = TextEmbedding(documents, features), TextEmbedding(documents, SIMILARITY_WORDS)
-        self._known: dict[int, tuple[NDArray[np.float32], NDArray[np.float32]]] = {}
+        self._templates: dict[int, Template] = {}
+        self._lengths: dict[int, int] = {}
         self.searched = False
         self.decision: str | None = None
 
@@ -166,7 +183,7 @@ class DecisionAwareEnv(ToolEnv[Observation, "int | np.integer[Any]"]):
             return
         if action == SEARCH:
             self.searched = True
-            self._context += self._reading(episode)
+            self._context += self._reading(episode.slots)
             return
         if action in (ANSWER, self.none_action):
             self.decision = DIRECT if action == ANSWER else NONE_FITS
@@ -207,7 +224,7 @@ class DecisionAwareEnv(ToolEnv[Observation, "int | np.integer[Any]"]):
         for action in actions:
             episode.think(self._usage(action, context))
             if action == SEARCH:
-                context += self._reading(episode)
+                context += self._reading(episode.slots)
             elif FIRST_CALL <= action < self.none_action:
                 episode.settle(episode.submit(action - FIRST_CALL))
         right = tuple(actions) == self.right_actions() and episode.ledger.exceeded(budget, episode.now_s) is None
@@ -219,13 +236,31 @@ class DecisionAwareEnv(ToolEnv[Observation, "int | np.integer[Any]"]):
         answers = action in (ANSWER, self.none_action)
         return Usage(context, DECISION_TOKENS + (self.answer_tokens if answers else 0))
 
-    def _reading(self, episode: Episode) -> int:
+    def _reading(self, slots: Sequence[Slot]) -> int:
         """Tokens that a search adds to the context: the decision, and the candidates' documentation."""
-        tools = [self.world.catalog[slot.number] for slot in episode.slots[: self.k]]
-        return DECISION_TOKENS + sum(count_tokens(json.dumps(tool.documentation())) for tool in tools)
+        total, lengths = DECISION_TOKENS, self._lengths
+        for slot in slots[: self.k]:
+            if slot.number not in lengths:
+                lengths[slot.number] = count_tokens(json.dumps(self.world.catalog[slot.number].documentation()))
+            total += lengths[slot.number]
+        return total
+
+    def usages(self, number: int) -> list[Usage]:
+        """What the model is charged for in a task, in the order of `THINKING`: before a search for the first two, after it for
+        the others."""
+        before = count_tokens(self.world.tasks[number].query)
+        after = before + self._reading(self.world.slots(number))
+        contexts = ((ANSWER, before), (SEARCH, before), (FIRST_CALL, after), (self.none_action, after))
+        return [self._usage(action, context) for action, context in contexts]
+
+    def right(self, number: int) -> list[bool]:
+        """Which decisions (to answer, to say that none fits, to call candidate 0, 1, ...) hold all of a task's facts."""
+        names = [called(slot.name) for slot in self.world.slots(number)[: self.k]]
+        texts = [normalise(decision) for decision in (DIRECT, NONE_FITS, *names)]
+        return [all(fact_in(need.fact, text) for need in self.world.tasks[number].needs) for text in texts]
 
     def _observe(self, episode: Episode) -> Observation:
-        query, candidates = self._vectors(episode)
+        query, candidates = self.template(episode.number)
         return {
             "query": query.copy(),
             "candidates": candidates.copy() if self.searched else np.zeros_like(candidates),
@@ -233,11 +268,12 @@ class DecisionAwareEnv(ToolEnv[Observation, "int | np.integer[Any]"]):
             "action_mask": self.action_masks().astype(np.float32),
         }
 
-    def _vectors(self, episode: Episode) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-        found = self._known.get(episode.number)
+    def template(self, number: int) -> Template:
+        """What a task looks like; made once."""
+        found = self._templates.get(number)
         if found is None:
-            slots = episode.slots[: self.k]
-            texts = [episode.task.query, *[what_it_does(self.world.catalog[slot.number]) for slot in slots]]
+            slots = self.world.slots(number)[: self.k]
+            texts = [self.world.tasks[number].query, *[what_it_does(self.world.catalog[slot.number]) for slot in slots]]
             embedded, compared = self._embed(texts), self._compare(texts)
             scale = 10.0 / self.world.max_price
             rows = np.zeros((self.k, len(CANDIDATE_FEATURES) + self.features), np.float32)
@@ -247,7 +283,7 @@ class DecisionAwareEnv(ToolEnv[Observation, "int | np.integer[Any]"]):
                     1.0, similarity, slot.quote * scale, latency, slot.advertised_success, slot.popularity / 10.0
                 )  # fmt: skip
                 row[len(CANDIDATE_FEATURES) :] = vector
-            found = self._known[episode.number] = (embedded[0].astype(np.float32), rows)
+            found = self._templates[number] = Template(embedded[0].astype(np.float32), rows)
         return found
 
     def _full_info(self) -> dict[str, Any]:

@@ -17,11 +17,7 @@ from ..simulators.ledger import RESOURCES
 from . import vector_kernels as kernels
 from .marketplace import MAX_NEEDS, NEED_FEATURES, RESOURCE_FEATURES, TOOL_FEATURES, MarketplaceEnv
 from .vector_base import Mask, NativeVectorEnv, Observation, checked_mode
-
-FIGURES = (
-    "cost_price", "cost_seconds", "cost_sum",
-    "budget_remaining_price", "budget_remaining_seconds", "budget_remaining_tokens", "budget_remaining_calls", "at_s",
-)  # fmt: skip
+from .vector_figures import COUNTS, FIGURES, figures_info
 
 
 class MarketplaceVectorEnv(NativeVectorEnv):
@@ -52,6 +48,7 @@ class MarketplaceVectorEnv(NativeVectorEnv):
         )
         self._choices = len(scalar.numbers)
         self._view = self._make_view()
+        self._changing = np.zeros((num_envs, scalar.max_tools, len(TOOL_FEATURES) - kernels.CHANGING), np.float32)
         self._observed: tuple[NDArray[np.float32], NDArray[np.float32], NDArray[np.float32]] | None = None
 
     def _make_view(self) -> kernels.View:
@@ -59,13 +56,11 @@ class MarketplaceVectorEnv(NativeVectorEnv):
         templates = [scalar.template(number) for number in self.batch.numbers]
         masks = np.stack([template[2] for template in templates])[:, None, :]
         shares = scalar._shares
-        tokens = scalar.budget.tokens
         return kernels.View(
             tools=np.stack([template[0] for template in templates]),
             plain=np.stack([template[1] for template in templates]),
-            mask=(masks & ~np.pad(tables.banned, ((0, 0), (0, 0), (0, 2)))).reshape(-1, scalar.max_tools + 2),
+            mask=(masks & ~np.pad(tables.banned[: len(templates)], ((0, 0), (0, 0), (0, 2)))).reshape(-1, scalar.max_tools + 2),
             quote=(tables.quote * scalar._scale).astype(np.float32),
-            needs=np.minimum(tables.need_count, MAX_NEEDS),
             choices=self._choices,
             max_steps=scalar.max_steps,
             scale=float(scalar._scale),
@@ -74,10 +69,14 @@ class MarketplaceVectorEnv(NativeVectorEnv):
             price_share=float(shares[0]),
             seconds_share=float(shares[1]),
             calls_share=float(shares[3]),
-            tokens_limit=float("inf") if tokens is None else float(tokens),
             judged=scalar.grading == "judge",
             resource=RESOURCES.index(scalar.cost),
         )
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes held of all episodes, without what they share and what a step hands out."""
+        return self.batch.nbytes + self._changing.nbytes + self._streams.nbytes
 
     @property
     def view_tables(self) -> tuple[NDArray[Any], ...]:
@@ -147,8 +146,9 @@ class MarketplaceVectorEnv(NativeVectorEnv):
             terminated=np.empty(count, np.bool_),
             truncated=np.empty(count, np.bool_),
             figures=np.empty((len(FIGURES), count)),
-            counts=np.empty((2, count), np.int64),
+            counts=np.empty((len(COUNTS), count), np.int64),
             success=np.empty(count, np.bool_),
+            changing=self._changing,
         )
         if not self.copy:
             self._observed = tools, needs, resources
@@ -158,12 +158,4 @@ class MarketplaceVectorEnv(NativeVectorEnv):
         return {"tools": out.tools, "needs": out.needs, "resources": out.resources}
 
     def _figures(self, out: kernels.Out) -> dict[str, NDArray[Any]]:
-        info: dict[str, NDArray[Any]] = dict(zip(FIGURES, out.figures, strict=True))
-        info["cost_calls"], info["status"] = out.counts
-        info["cost_tokens"] = np.zeros(self.num_envs, np.int64)
-        info["is_success"] = out.success
-        info["action_mask"] = out.mask.copy()
-        info["cost"] = info[f"cost_{self.scalar.cost}"].copy()
-        if self.scalar.cost in ("tokens", "calls"):
-            info["cost_sum"] = info["cost_sum"].astype(np.int64)
-        return info
+        return figures_info(out, self.scalar.cost)

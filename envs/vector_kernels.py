@@ -12,20 +12,22 @@ from numpy.typing import NDArray
 
 from ..simulators import batch_kernels as world
 from ..simulators.batch import CALL, EPISODE, SLOT_STATE
-from ..simulators.batch_memory import copy_row, prefetch
+from ..simulators.batch_memory import clear_row, copy_row, prefetch
 from ..simulators.batch_random import compiled, inlined, next_draw
 from ..simulators.batch_tables import PRICE_CHANGE, SLOT
 from ..simulators.status import LOOKS_OK, Status
+from .vector_figures import report
 
-_OK, _FAILED, _BANNED = 1, 2, 4
-"""Bits of a candidate's flags: columns last_ok, last_failed and banned of the observation."""
+CHANGING = 11
+"""The first of the columns of `tools` that change call by call; the price changes with events only."""
+_CALLS, _IN_FLIGHT, _OK, _FAILED, _BANNED = range(5)
+_ZERO, _WHOLE, _QUARTER = np.float32(0.0), np.float32(1.0), np.float32(0.25)
 _CODE = 64
 _LOOKS_OK = sum(1 << int(status) for status in LOOKS_OK if status is not Status.EMPTY)
 _ONE = np.uint64(1)
-ALL = -2
-"""Which row of `tools` to rewrite: all of them."""
+ALL, START = -2, -3
+"""Which row of `tools` to rewrite: all of them; all, as they are at the start."""
 _NONE = -1
-
 
 _FAR, _NEAR = 12, 4
 _EPISODE_BYTES, _SLOT_BYTES, _SPEC_BYTES, _CALL_BYTES = EPISODE.itemsize, SLOT_STATE.itemsize, SLOT.itemsize, CALL.itemsize
@@ -39,11 +41,9 @@ class View(NamedTuple):
         plain: (T, 6, 3) `observation["needs"]` at the start.
         mask: (T * (E + 1), M + 2) the actions that are possible in an epoch, budgets and `wait` aside.
         quote: (T, E + 1, M) the price column by epoch.
-        needs: (T,) how many needs the observation shows.
         choices: how many tasks a reset draws from; they come first in the tables.
         max_steps, scale, loss, alpha: of `MarketplaceEnv`.
         price_share, seconds_share, calls_share: 1 / limit, or 0.
-        tokens_limit: infinite where there is none.
         judged: the lenient grade counts.
         resource: index of the resource that `cost_sum` reports.
     """
@@ -52,7 +52,6 @@ class View(NamedTuple):
     plain: NDArray[np.float32]
     mask: NDArray[np.bool_]
     quote: NDArray[np.float32]
-    needs: NDArray[np.int32]
     choices: int
     max_steps: int
     scale: float
@@ -61,7 +60,6 @@ class View(NamedTuple):
     price_share: float
     seconds_share: float
     calls_share: float
-    tokens_limit: float
     judged: bool
     resource: int
 
@@ -73,9 +71,9 @@ class Out(NamedTuple):
         tools, needs, resources: (N, M, 16), (N, 6, 3), (N, 8).
         mask: (N, M + 2).
         rewards, terminated, truncated: (N,).
-        figures: (8, N) cost_price, cost_seconds, cost_sum, budget_remaining_* and at_s.
-        counts: (2, N) cost_calls and status.
+        figures, counts: (8, N), (3, N) as `vector_figures` names them.
         success: (N,).
+        changing: (N, M, 5) the last columns of `tools`, kept from step to step.
     """
 
     tools: NDArray[np.float32]
@@ -88,6 +86,7 @@ class Out(NamedTuple):
     figures: NDArray[np.float64]
     counts: NDArray[np.int64]
     success: NDArray[np.bool_]
+    changing: NDArray[np.float32]
 
 
 @compiled
@@ -115,8 +114,8 @@ def reset_where(
     records, idle = 0, 0
     for i in range(where.size):
         if where[i]:
-            _begin(tables, rules, state, view, streams, i, tasks[i], seeds[i], seeded[i])
-            _show(tables, rules, state, view, out, i, ALL)
+            _begin(tables, rules, state, view, out, streams, i, tasks[i], seeds[i], seeded[i])
+            _show(tables, rules, state, view, out, i, START)
             e = state.episodes[i]
             records, idle = max(records, e.in_flight + e.news), max(idle, e.cold + e.idle)
         elif show_all:
@@ -142,11 +141,11 @@ def step_all(
         _look_ahead(tables, state, actions, i)
         e = state.episodes[i]
         if autoreset and e.ended:
-            _begin(tables, rules, state, view, streams, i, -1, np.uint64(0), False)
-            _show(tables, rules, state, view, out, i, ALL)
+            _begin(tables, rules, state, view, out, streams, i, -1, np.uint64(0), False)
+            _show(tables, rules, state, view, out, i, START)
             out.rewards[i], out.terminated[i], out.truncated[i] = 0.0, False, False
         else:
-            touched = _act(tables, rules, state, view, i, np.int64(actions[i]))
+            touched = _act(tables, rules, state, view, out, i, np.int64(actions[i]))
             spent, success = _show(tables, rules, state, view, out, i, ALL if fresh else touched)
             reward = -view.loss * spent
             out.rewards[i] = reward + view.alpha if success else reward
@@ -177,19 +176,13 @@ def _look_ahead(tables: Any, state: Any, actions: Any, i: int) -> None:
 
 
 @inlined
-def _begin(tables: Any, rules: Any, state: Any, view: Any, streams: Any, i: int, row: int, seed: Any, seeded: bool) -> None:
+def _begin(
+    tables: Any, rules: Any, state: Any, view: Any, out: Any, streams: Any, i: int, row: int, seed: Any, seeded: bool
+) -> None:
     draw = next_draw(streams, i)
     task = np.int64(draw % np.uint64(view.choices)) if row < 0 else np.int64(row)
     world.begin(tables, rules, state, i, task, seed if seeded else draw)
-    e = state.episodes[i]
-    e.steps = 0
-    e.status = 0
-    e.ended = False
-    e.last_price = e.last_now = 0.0
-    e.last_calls = 0
-    e.log_now = 0.0
-    e.marks = e.seen_known = e.seen_ready = np.uint64(0)
-    e.told = False
+    clear_row(out.changing, i)
 
 
 @inlined
@@ -204,7 +197,7 @@ def _ready(tables: Any, e: Any, epoch: int, known: Any) -> Any:
 
 
 @inlined
-def _act(tables: Any, rules: Any, state: Any, view: Any, i: int, action: int) -> int:
+def _act(tables: Any, rules: Any, state: Any, view: Any, out: Any, i: int, action: int) -> int:
     """Play one action; returns the row of `tools` that changed, ALL, or -1 for none."""
     e = state.episodes[i]
     e.steps += 1
@@ -212,14 +205,16 @@ def _act(tables: Any, rules: Any, state: Any, view: Any, i: int, action: int) ->
     if action == width + 1:
         world.finish(tables, rules, state, i)
     elif action == width:
-        return _receive(tables, state, i, world.wait(tables, rules, state, i))
+        return _receive(tables, state, view, out, i, world.wait(tables, rules, state, i))
     elif 0 <= action < min(tables.slot_count[e.task], width):
         refusal = world.submit(tables, rules, state, i, action)
-        _mark(state, e, action)
+        changing = out.changing
         if refusal >= 0:
             e.status = refusal
-            s = state.slots[i, action]
-            s.flags = (s.flags & _BANNED) | _FAILED
+            changing[i, action, _OK], changing[i, action, _FAILED] = _ZERO, _WHOLE
+        else:
+            changing[i, action, _CALLS] = state.slots[i, action].count * _QUARTER
+            changing[i, action, _IN_FLIGHT] += _WHOLE
         return action
     else:
         world.refuse(tables, rules, state, i)
@@ -228,30 +223,27 @@ def _act(tables: Any, rules: Any, state: Any, view: Any, i: int, action: int) ->
 
 
 @inlined
-def _receive(tables: Any, state: Any, i: int, news: int) -> int:
+def _receive(tables: Any, state: Any, view: Any, out: Any, i: int, news: int) -> int:
     if news == world.NOTHING:
         return _NONE
-    e = state.episodes[i]
+    e, changing = state.episodes[i], out.changing
     if news >= 0:
         slot, status = news // _CODE, news % _CODE
-        s = state.slots[i, slot]
         e.status = status
-        s.received += 1
+        changing[i, slot, _IN_FLIGHT] -= _WHOLE
         looks_ok = ((_LOOKS_OK >> status) & 1) == 1
-        s.flags = (s.flags & _BANNED) | (_OK if looks_ok else _FAILED)
+        changing[i, slot, _OK] = _WHOLE if looks_ok else _ZERO
+        changing[i, slot, _FAILED] = _ZERO if looks_ok else _WHOLE
         touched = slot
     else:
         event = -1 - news
         for slot in range(min(tables.slot_count[e.task], state.slots.shape[1])):
             if tables.event_hits[e.task, event, slot]:
-                s = state.slots[i, slot]
-                _mark(state, e, slot)
                 if tables.event_kind[e.task, event] == PRICE_CHANGE:
-                    s.seen_epoch = e.epoch
-                elif tables.banned[e.task, e.epoch, slot]:
-                    s.flags |= _BANNED
+                    state.slots[i, slot].seen_epoch = e.epoch
+                    e.priced = True
                 else:
-                    s.flags &= ~_BANNED
+                    changing[i, slot, _BANNED] = _WHOLE if tables.banned[e.task, e.epoch, slot] else _ZERO
         touched = ALL
     if e.known != e.seen_known:
         e.seen_known, e.told = e.known, True
@@ -264,25 +256,28 @@ def _show(tables: Any, rules: Any, state: Any, view: Any, out: Any, i: int, touc
     """Write what is seen of an episode after a step or a reset; returns what was spent since the last look, and success."""
     e = state.episodes[i]
     count, width = np.int64(tables.slot_count[e.task]), state.slots.shape[1]
-    if touched == ALL:
+    if touched >= 0:
+        for column in range(5):
+            out.tools[i, touched, CHANGING + column] = out.changing[i, touched, column]
+    elif touched != _NONE:
         copy_row(out.tools, i, view.tools, np.int64(e.task))
-        group, marks = (width + 63) // 64, e.marks
-        while marks:
-            bit = _lowest(marks)
-            marks &= marks - _ONE
-            for slot in range(bit * group, min(width, (bit + 1) * group)):
-                _show_tool(state, view, out, i, slot, e.task)
-    elif touched >= 0:
-        _show_tool(state, view, out, i, touched, e.task)
+        if touched == ALL:
+            for slot in range(width):
+                for column in range(5):
+                    out.tools[i, slot, CHANGING + column] = out.changing[i, slot, column]
+            if e.priced:
+                for slot in range(width):
+                    epoch = state.slots[i, slot].seen_epoch
+                    if epoch:
+                        out.tools[i, slot, 1] = view.quote[e.task, epoch, slot]
     if not e.told:
         copy_row(out.needs, i, view.plain, np.int64(e.task))
     else:
-        needs = view.needs[e.task]
         for need in range(6):
-            there, bit_ = need < needs, np.uint64(need)
-            out.needs[i, need, 0] = 1.0 if there else 0.0
-            out.needs[i, need, 1] = 1.0 if there and (e.seen_known >> bit_) & _ONE else 0.0
-            out.needs[i, need, 2] = 1.0 if there and (e.seen_ready >> bit_) & _ONE else 0.0
+            bit = np.uint64(need)
+            out.needs[i, need, 0] = view.plain[e.task, need, 0]
+            out.needs[i, need, 1] = (e.seen_known >> bit) & _ONE
+            out.needs[i, need, 2] = (e.seen_ready >> bit) & _ONE
 
     if e.now != e.last_now:
         e.log_now = np.float32(math.log1p(e.now))
@@ -303,63 +298,4 @@ def _show(tables: Any, rules: Any, state: Any, view: Any, out: Any, i: int, touc
                 out.mask[i, slot] = world.affordable(tables, rules, state, i, slot)
     out.mask[i, width] = e.in_flight > 0 or e.news > 0
 
-    success = e.over and e.exceeded == 0 and (e.judged if view.judged else e.strict)
-    spent = e.price - e.last_price
-    out.success[i] = success
-    figures = out.figures
-    figures[0, i], figures[1, i] = spent, e.now - e.last_now
-    total = e.price
-    if view.resource == 1:
-        total = e.now
-    elif view.resource == 2:
-        total = 0.0
-    elif view.resource == 3:
-        total = np.float64(e.calls)
-    figures[2, i] = total
-    figures[3, i], figures[4, i] = rules.price_limit - e.price, rules.seconds_limit - e.now
-    figures[5, i], figures[6, i] = view.tokens_limit, rules.calls_limit - e.calls
-    figures[7, i] = e.now
-    out.counts[0, i], out.counts[1, i] = e.calls - e.last_calls, e.status
-    e.last_price, e.last_now, e.last_calls = e.price, e.now, e.calls
-    return spent, success
-
-
-@inlined
-def _show_tool(state: Any, view: Any, out: Any, i: int, slot: int, row: int) -> None:
-    """Write the columns that change."""
-    s = state.slots[i, slot]
-    out.tools[i, slot, 11] = s.count * 0.25
-    out.tools[i, slot, 12] = s.count - s.received
-    out.tools[i, slot, 13] = s.flags & _OK
-    out.tools[i, slot, 14] = (s.flags & _FAILED) >> 1
-    out.tools[i, slot, 15] = (s.flags & _BANNED) >> 2
-    if s.seen_epoch:
-        out.tools[i, slot, 1] = view.quote[row, s.seen_epoch, slot]
-
-
-@inlined
-def _mark(state: Any, e: Any, slot: int) -> None:
-    """Note that a candidate's row differs from the start; one bit stands for as many candidates as 64 bits require."""
-    e.marks |= _ONE << np.uint64(slot // ((state.slots.shape[1] + 63) // 64))
-
-
-@inlined
-def _lowest(bits: Any) -> int:
-    """The place of the lowest bit that is set."""
-    lone, place = bits & (~bits + _ONE), 0
-    if lone >> np.uint64(32):
-        place += 32
-        lone >>= np.uint64(32)
-    if lone >> np.uint64(16):
-        place += 16
-        lone >>= np.uint64(16)
-    if lone >> np.uint64(8):
-        place += 8
-        lone >>= np.uint64(8)
-    if lone >> np.uint64(4):
-        place += 4
-        lone >>= np.uint64(4)
-    if lone >> np.uint64(2):
-        place += 2
-        lone >>= np.uint64(2)
-    return place + 1 if lone >> _ONE else place
+    return report(rules, view, out, e, i)

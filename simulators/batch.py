@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from . import batch_kernels as kernels
 from .batch_random import compiled
-from .batch_tables import Tables, make_rules, make_tables
+from .batch_tables import Tables, add_rows, make_rules, make_tables
 from .calls import Enforcement
 from .errors import ConfigError
 from .ledger import RESOURCES, Budget
@@ -24,33 +24,37 @@ from .world import World
 EPISODE = np.dtype(
     [(name, np.float64) for name in ("now", "price", "reserved", "gpu_used", "next_at")]
     + [(name, np.float64) for name in ("burst_begin", "burst_end", "burst_before", "last_price", "last_now")]
-    + [(name, np.uint64) for name in ("seed", "known", "seen_known", "seen_ready", "marks")]
+    + [(name, np.uint64) for name in ("seed", "known", "seen_known", "seen_ready")]
     + [(name, np.int32) for name in ("task", "steps", "order", "next", "calls", "attempts", "in_flight", "records")]
-    + [(name, np.int32) for name in ("waiting", "news", "news_at", "idle", "cold", "burst", "last_calls")]
+    + [
+        (name, np.int32)
+        for name in ("waiting", "news", "news_at", "idle", "cold", "burst", "tokens", "last_calls", "last_tokens")
+    ]
     + [("log_now", np.float32), ("epoch", np.int16), ("exceeded", np.int8), ("status", np.int8)]
-    + [(name, np.bool_) for name in ("over", "strict", "judged", "ended", "told")],
+    + [(name, np.bool_) for name in ("over", "strict", "judged", "ended", "told", "priced")],
     align=True,
 )
 """One episode. `records` counts the calls in flight, `waiting` those of them that wait for a slot or for memory, `cold` those
-of tools that start cold, `news` what `wait` has not handed out yet. A view keeps `steps`, `status`, `ended`, `marks`, `told`
-and what it has `seen_` or reported as `last_`."""
+of tools that start cold, `news` what `wait` has not handed out yet. A view keeps `steps`, `status`, `ended`, `told`, `priced`
+and what it has `seen_` or reported as `last_`. All zeros: an episode at its start, but for `seed`, `task`, `next_at`."""
 
 SLOT_STATE = np.dtype(
-    [(name, np.int32) for name in ("count", "started", "received", "busy")]
+    [(name, np.int32) for name in ("count", "started", "busy")]
     + [(name, np.int16) for name in ("window_at", "window", "seen_epoch")]
-    + [(name, np.int8) for name in ("chain", "usual", "flags", "last_ok")],
+    + [(name, np.int8) for name in ("chain", "usual", "last_ok")],
     align=True,
 )
-"""One candidate in an episode: calls admitted, started, handed out, running; its rate window's ring; its latent chain."""
+"""One candidate in an episode: calls admitted, started, running; its rate window's ring; its latent chain. Zeros at first."""
 
 CALL = np.dtype(
     [(name, np.float64) for name in ("at",)]
-    + [(name, np.int32) for name in ("order", "submitted")]
+    + [("order", np.int32)]
     + [(name, np.int16) for name in ("submit_epoch", "start_epoch", "slot")]
     + [(name, np.int8) for name in ("status", "need")],
     align=True,
 )
-"""A call in flight: when it ends, its place among simultaneous events (-1: waits to start), its place among submissions."""
+"""A call in flight: when it ends, its place among simultaneous events (-1: waits to start). An episode's calls stand in the
+order of submission."""
 
 _FIRST_ROOM = 16
 
@@ -83,7 +87,7 @@ class Batch:
 
     Args:
         world: where they play.
-        numbers: the tasks that may be played; an episode names its task by the place in this list.
+        numbers: the tasks that may be played; an episode names its task by the place in this list, to which `add` adds.
         count: N.
         budget, enforcement: as for `World.episode`, for all episodes alike.
         columns: how many candidates can be called; None for all.
@@ -128,12 +132,21 @@ class Batch:
     def row(self, number: int) -> int:
         """A task's row in the tables; made where it is not there yet."""
         if number not in self.numbers:
-            columns = self.tables.slots.shape[1] if self.columns is None else self.columns
-            self.numbers.append(number)
-            self.tables = make_tables(self.world, self.numbers, columns)
-            need = int(self.tables.slots["rate_limit"].sum(axis=1).max())
-            self.state = self.state._replace(windows=_wider(self.state.windows, need))
+            self.add([number])
         return self.numbers.index(number)
+
+    def add(self, numbers: Sequence[int]) -> None:
+        """Rows for more tasks, behind those that there are."""
+        columns = self.tables.slots.shape[1] if self.columns is None else self.columns
+        more = make_tables(self.world, numbers, columns)
+        self.tables, state = add_rows(self.tables, len(self.numbers), more), self.state
+        self.numbers += numbers
+        self._cold = self._cold or bool((more.slots["cold_start_s"] > 0).any())
+        news = state.calls.shape[1] + self.tables.event_at.shape[1]
+        self.state = state._replace(
+            windows=_wider(state.windows, int(more.slots["rate_limit"].sum(axis=1).max(initial=0))),
+            news=_wider_ring(state.news, news, state.episodes) if news > state.news.shape[1] else state.news,
+        )
 
     @property
     def nbytes(self) -> int:

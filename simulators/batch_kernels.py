@@ -13,15 +13,16 @@ from typing import Any
 
 import numpy as np
 
+from .batch_luck import in_burst, pick
+from .batch_memory import clear_row
 from .batch_random import compiled, inlined, uniforms
 from .batch_tables import INVISIBLE
 from .calls import CONNECTION_REFUSED_S, QUANTILES
-from .failures import ALIVE, DEAD, DEGRADED
 from .status import Status
 
 NOTHING = -(1 << 30)
 """What `wait` returns where there is no news."""
-PRICE, SECONDS, _, CALLS = range(1, 5)
+PRICE, SECONDS, TOKENS, CALLS = range(1, 5)
 """Limits that were exceeded; 0 for none. In the order of `ledger.RESOURCES`."""
 
 UNKNOWN_TOOL = int(Status.UNKNOWN_TOOL)
@@ -29,9 +30,11 @@ _OK, _BANNED, _OVER_BUDGET = int(Status.OK), int(Status.BANNED), int(Status.OVER
 _WRONG, _NO_DATA = int(Status.WRONG_ARGUMENTS), int(Status.NO_DATA)
 _RATE_LIMITED, _QUOTA = int(Status.RATE_LIMITED), int(Status.QUOTA_EXCEEDED)
 _REFUSED_CONNECTION, _TIMEOUT, _OUTAGE = int(Status.CONNECTION_ERROR), int(Status.TIMEOUT), int(Status.OUTAGE)
+_CANCELLED = int(Status.CANCELLED)
 _FIRST_FAILURE = 32
 _WAITING = -1
-_UNSEEN = -1
+_UNSEEN, _ALIVE, _DEGRADED, _DEAD = range(4)
+"""States of a candidate's latent chain; the first before it has been called."""
 _ONE = np.uint64(1)
 _CODE = 64
 """A completion is handed out as slot * 64 + status, an event as -1 - its index."""
@@ -40,25 +43,10 @@ _CODE = 64
 @compiled
 def begin(tables: Any, rules: Any, state: Any, i: int, row: int, seed: Any) -> None:
     """Start the task in a row of the tables on a fresh clock."""
+    clear_row(state.episodes, i)
+    clear_row(state.slots, i)
     e = state.episodes[i]
-    e.seed, e.task = seed, row
-    e.now = e.price = e.reserved = e.gpu_used = 0.0
-    e.next_at = np.inf
-    e.burst_begin = e.burst_end = e.burst_before = 0.0
-    e.known = np.uint64(0)
-    e.calls = e.attempts = e.in_flight = e.records = e.waiting = 0
-    e.order = e.burst = e.news = e.news_at = e.idle = e.cold = 0
-    e.epoch = 0
-    e.over = e.strict = e.judged = False
-    e.exceeded = 0
-    for slot in range(state.slots.shape[1]):
-        s = state.slots[i, slot]
-        s.count = s.started = s.busy = s.received = 0
-        s.window_at = s.window = 0
-        s.chain = s.usual = _UNSEEN
-        s.last_ok = False
-        s.seen_epoch = 0
-        s.flags = 0
+    e.seed, e.task, e.next_at = seed, row, np.inf
     while e.epoch < tables.event_count[row] and tables.event_at[row, e.epoch] <= 0.0:
         _happen(tables, state, i)
 
@@ -144,9 +132,9 @@ def submit(tables: Any, rules: Any, state: Any, i: int, slot: int) -> int:
     index = e.records
     e.records += 1
     call = state.calls[i, index]
-    call.slot, call.submitted, call.submit_epoch, call.order = slot, e.attempts, e.epoch, _WAITING
+    call.slot, call.submit_epoch, call.order = slot, e.epoch, _WAITING
     if (spec.concurrency and s.busy >= spec.concurrency) or (
-        rules.gpu_capacity_mb >= 0.0 and not _gpu_fits(tables, rules, state, i, slot, e.attempts)
+        rules.gpu_capacity_mb >= 0.0 and not _gpu_fits(tables, rules, state, i, slot, index)
     ):
         e.waiting += 1
     else:
@@ -189,14 +177,14 @@ def affordable(tables: Any, rules: Any, state: Any, i: int, slot: int) -> bool:
 
 @inlined
 def _gpu_fits(tables: Any, rules: Any, state: Any, i: int, slot: int, before: int) -> bool:
-    """Whether GPU memory is there for a call, behind those that wait for memory and were submitted earlier."""
+    """Whether GPU memory is there for a call, behind those `before` it that wait for memory."""
     e = state.episodes[i]
     size = tables.slots[e.task, slot].gpu_mb
     if rules.gpu_capacity_mb < 0.0 or size == 0.0:
         return True
-    for index in range(e.records):
+    for index in range(before):
         call = state.calls[i, index]
-        if call.order == _WAITING and call.submitted < before:
+        if call.order == _WAITING:
             other = tables.slots[e.task, call.slot]
             if other.gpu_mb and not (other.concurrency and state.slots[i, call.slot].busy >= other.concurrency):
                 return False
@@ -207,26 +195,20 @@ def _gpu_fits(tables: Any, rules: Any, state: Any, i: int, slot: int, before: in
 def _start_waiting(tables: Any, rules: Any, state: Any, i: int) -> None:
     """Start, in the order of submission, what can run now."""
     e = state.episodes[i]
-    last = -1
-    while True:
-        index, earliest = -1, 1 << 40
-        for other in range(e.records):
-            call = state.calls[i, other]
-            if call.order == _WAITING and last < call.submitted < earliest:
-                index, earliest = other, call.submitted
-        if index < 0:
-            return
-        last = earliest
-        slot = state.calls[i, index].slot
+    for index in range(e.records):
+        call = state.calls[i, index]
+        if call.order != _WAITING:
+            continue
+        slot = call.slot
         spec = tables.slots[e.task, slot]
         blocked = False
         if spec.concurrency:
             blocked = state.slots[i, slot].busy >= spec.concurrency
-            for other in range(e.records):
-                call = state.calls[i, other]
-                if call.order == _WAITING and call.slot == slot and call.submitted < earliest:
+            for before in range(index):
+                other = state.calls[i, before]
+                if other.order == _WAITING and other.slot == slot:
                     blocked = True
-        if not blocked and _gpu_fits(tables, rules, state, i, slot, earliest):
+        if not blocked and _gpu_fits(tables, rules, state, i, slot, index):
             e.waiting -= 1
             _start(tables, rules, state, i, index)
 
@@ -252,19 +234,19 @@ def _start(tables: Any, rules: Any, state: Any, i: int, index: int) -> None:
     # the latent chain: its state and its usual way to fail come from row 0
     if s.chain == _UNSEEN:
         u_state, u_usual, _, _ = uniforms(e.seed, number, slot)
-        s.chain = ALIVE if u_state < spec.alive_edge else DEGRADED if u_state < spec.degraded_edge else DEAD
-        s.usual = _pick(tables, u_usual)
-    chance = 1.0 - rules.slip if s.chain == ALIVE else 0.5 if s.chain == DEGRADED else rules.slip
+        s.chain = _ALIVE if u_state < spec.alive_edge else _DEGRADED if u_state < spec.degraded_edge else _DEAD
+        s.usual = pick(tables, u_usual)
+    chance = 1.0 - rules.slip if s.chain == _ALIVE else 0.5 if s.chain == _DEGRADED else rules.slip
     if k > 1:
         pull = rules.persistence
         chance = chance + pull * (1.0 - chance) if s.last_ok else chance - pull * chance
     s.last_ok = u_outcome < chance
 
     status = _OK
-    if rules.burst_every_s > 0.0 and _in_burst(tables, rules, state, i, ready):
+    if rules.burst_every_s > 0.0 and in_burst(tables, rules, state, i, ready):
         status = _OUTAGE
     elif not s.last_ok:
-        status = s.usual if u_kind < rules.sticky else _pick(tables, (u_kind - rules.sticky) / (1.0 - rules.sticky))
+        status = s.usual if u_kind < rules.sticky else pick(tables, (u_kind - rules.sticky) / (1.0 - rules.sticky))
     elif spec.need >= 0:
         after = tables.after[e.task, e.epoch, spec.need]
         if (e.known & after) == after:
@@ -315,34 +297,6 @@ def _take_idle(state: Any, i: int, slot: int, now: float, keep_alive_s: float) -
     return False
 
 
-@inlined
-def _pick(tables: Any, luck: float) -> int:
-    last = tables.kind_edge.size - 1
-    for kind in range(last):
-        if luck < tables.kind_edge[kind]:
-            return tables.kind_status[kind]
-    return tables.kind_status[last]
-
-
-@inlined
-def _in_burst(tables: Any, rules: Any, state: Any, i: int, at: float) -> bool:
-    """Bursts follow one another, so only the first that ends after `at` matters; the current one is kept."""
-    e = state.episodes[i]
-    if e.burst > 0 and at < e.burst_before:  # before the burst kept: begin again
-        e.burst = 0
-    if e.burst == 0:
-        e.burst_before, e.burst_begin, e.burst_end = -np.inf, 0.0, 0.0
-    while e.burst == 0 or e.burst_end <= at:
-        slots = np.int64(tables.slot_count[e.task])
-        _, _, u_gap, u_length = uniforms(e.seed, tables.number[e.task], np.int64(e.burst) * (slots + 1) + slots)
-        if e.burst > 0:
-            e.burst_before = e.burst_end
-        e.burst_begin = e.burst_end - rules.burst_every_s * math.log(1.0 - u_gap)
-        e.burst_end = e.burst_begin - rules.burst_lasts_s * math.log(1.0 - u_length)
-        e.burst += 1
-    return e.burst_begin <= at
-
-
 @compiled
 def _complete(tables: Any, rules: Any, state: Any, i: int) -> None:
     """The next call ends."""
@@ -385,14 +339,14 @@ def _complete(tables: Any, rules: Any, state: Any, i: int) -> None:
 
 @inlined
 def _remove(state: Any, i: int, index: int, faas: bool) -> None:
-    """Drop a call's record and find the next to end."""
+    """Drop a call's record, keep the others in the order of submission, and find the next to end."""
     e = state.episodes[i]
     e.records -= 1
     last = e.records
-    if index != last:
-        state.calls[i, index] = state.calls[i, last]
+    for other in range(index, last):
+        state.calls[i, other] = state.calls[i, other + 1]
         if faas:
-            state.money[i, index, 0], state.money[i, index, 1] = state.money[i, last, 0], state.money[i, last, 1]
+            state.money[i, other, 0], state.money[i, other, 1] = state.money[i, other + 1, 0], state.money[i, other + 1, 1]
     best, at, order = -1, np.inf, 0
     for other in range(last):
         call = state.calls[i, other]
@@ -428,6 +382,34 @@ def wait(tables: Any, rules: Any, state: Any, i: int) -> int:
     return int(code)
 
 
+@inlined
+def settle(tables: Any, rules: Any, state: Any, i: int) -> int:
+    """Wait until the only call in flight has ended; its status."""
+    e = state.episodes[i]
+    status = state.calls[i, 0].status
+    while e.in_flight and not e.over:
+        if min(e.next_at, _event_at(tables, e)) > rules.deadline_s:
+            _reach(tables, rules, state, i, rules.deadline_s)
+            _end(tables, rules, state, i, SECONDS)
+            status = _CANCELLED
+        else:
+            _step(tables, rules, state, i)
+    return status
+
+
+@inlined
+def think(tables: Any, rules: Any, state: Any, i: int, seconds: float, price: float, tokens: int) -> None:
+    """Charge a model's tokens; the clock moves by the time they take."""
+    advance(tables, rules, state, i, seconds)
+    e = state.episodes[i]
+    if not e.over:
+        e.price += price
+        e.tokens += tokens
+        exceeded = 0 if rules.record else _exceeded(rules, e, 0.0)
+        if exceeded:
+            _end(tables, rules, state, i, exceeded)
+
+
 # -- events and the end --------------------------------------------------------------------------------------------------------
 
 
@@ -447,11 +429,18 @@ def _happen(tables: Any, state: Any, i: int) -> None:
 @inlined
 def finish(tables: Any, rules: Any, state: Any, i: int) -> None:
     """End with an answer that holds every fact learnt so far."""
-    e = state.episodes[i]
-    row, known, found = e.task, e.known, 0
+    known, found = state.episodes[i].known, 0
     while known:
         known &= known - _ONE
         found += 1
+    answer(tables, rules, state, i, found)
+
+
+@inlined
+def answer(tables: Any, rules: Any, state: Any, i: int, found: int) -> None:
+    """End with an answer that holds so many of the facts."""
+    e = state.episodes[i]
+    row = e.task
     slots = np.int64(tables.slot_count[row])
     _, luck, _, _ = uniforms(e.seed, tables.number[row], slots)
     e.strict = found > 0 and found == tables.need_count[row]
@@ -465,6 +454,8 @@ def _exceeded(rules: Any, e: Any, seconds: float) -> int:
         return PRICE
     if seconds > rules.seconds_limit:
         return SECONDS
+    if e.tokens > rules.tokens_limit:
+        return TOKENS
     if e.calls > rules.calls_limit:
         return CALLS
     return 0
@@ -475,14 +466,8 @@ def _end(tables: Any, rules: Any, state: Any, i: int, exceeded: int) -> None:
     e = state.episodes[i]
     e.over = True
     # cut off what runs, in the order of submission: flat fees in full, pay-per-use for the time so far
-    for _ in range(e.records):
-        index, earliest = -1, 1 << 40
-        for other in range(e.records):
-            submitted = state.calls[i, other].submitted
-            if 0 <= submitted < earliest:
-                index, earliest = other, submitted
+    for index in range(e.records):
         call = state.calls[i, index]
-        call.submitted = -1
         if call.order != _WAITING:
             spec = tables.slots[e.task, call.slot]
             elapsed = max(0.0, e.now - state.money[i, index, 1]) if rules.faas else 0.0

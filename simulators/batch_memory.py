@@ -1,4 +1,4 @@
-"""Memory as kernels need it told: whole rows copied at once, and lines fetched before they are needed."""
+"""Memory as kernels need it told: whole rows copied or cleared at once, and lines fetched before they are needed."""
 
 # mypy: disable-error-code="misc,untyped-decorator,no-any-return"
 
@@ -24,6 +24,22 @@ def copy_row(typing_context: Any, target: Any, i: Any, source: Any, j: Any) -> A
             for array, k in zip(arrays, (1, 3), strict=True)
         ]
         numba.core.cgutils.raw_memcpy(builder, *places, size, 1, align=1)
+        return context.get_dummy_value()
+
+    return signature, generate
+
+
+@numba.extending.intrinsic
+def clear_row(typing_context: Any, target: Any, i: Any) -> Any:
+    """Zero bytes all over ``target[i]``, of a contiguous array."""
+    signature = numba.types.void(target, numba.types.int64)
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        array = context.make_array(signature.args[0])(context, builder, arguments[0])
+        size = numba.core.cgutils.unpack_tuple(builder, array.strides)[0]
+        byte = require("llvmlite.ir", "train").IntType(8).as_pointer()
+        place = builder.gep(builder.bitcast(array.data, byte), [builder.mul(arguments[1], size)])
+        numba.core.cgutils.memset(builder, place, size, 0)
         return context.get_dummy_value()
 
     return signature, generate

@@ -78,6 +78,7 @@ class Rules(NamedTuple):
 
     price_limit: float
     seconds_limit: float
+    tokens_limit: float
     calls_limit: float
     deadline_s: float
     refuse: bool
@@ -97,11 +98,13 @@ class Rules(NamedTuple):
 def make_rules(world: World, budget: Budget, enforcement: Enforcement) -> Rules:
     """The scalars of a world under a budget."""
     inf = float("inf")
-    price, seconds, calls = (inf if limit is None else float(limit) for limit in (budget.price, budget.seconds, budget.calls))
+    limits = (budget.price, budget.seconds, budget.tokens, budget.calls)
+    price, seconds, tokens, calls = (inf if limit is None else float(limit) for limit in limits)
     bursts = world.failures.bursts
     return Rules(
         price_limit=price,
         seconds_limit=seconds,
+        tokens_limit=tokens,
         calls_limit=calls,
         deadline_s=inf if enforcement == "record" else seconds,
         refuse=enforcement == "refuse",
@@ -168,6 +171,30 @@ def make_tables(world: World, numbers: Sequence[int], columns: int | None = None
             share = known / count if count else 0.0
             tables.pass_chance[row, known] = world.judge.chance(share, task.solvable)
     return tables
+
+
+def add_rows(tables: Tables, used: int, more: Tables) -> Tables:
+    """Tables with the rows of `more` behind the first `used` ones."""
+    shared = ("kind_edge", "kind_status", "normal")
+    return Tables(
+        *(
+            array if name in shared else put_rows(array, used, block)
+            for name, array, block in zip(Tables._fields, tables, more, strict=True)
+        )
+    )
+
+
+def put_rows(array: NDArray[Any], used: int, block: NDArray[Any]) -> NDArray[Any]:
+    """Write a block behind the first `used` rows of an array, or of a larger one where it does not fit: twice the rows then,
+    so that adding rows one by one copies each of them a few times at most."""
+    end = used + len(block)
+    shape = tuple(map(max, zip(array.shape[1:], block.shape[1:], strict=True)))
+    if end > len(array) or shape != array.shape[1:]:
+        larger = np.zeros((len(array) if end <= len(array) else max(end, 2 * len(array)), *shape), array.dtype)
+        larger[(slice(used), *map(slice, array.shape[1:]))] = array[:used]
+        array = larger
+    array[(slice(used, end), *map(slice, block.shape[1:]))] = block
+    return array
 
 
 def _fill_slots(tables: Tables, row: int, slots: Sequence[Slot], slip: float) -> None:

@@ -154,10 +154,36 @@ def some_actions(generator: np.random.Generator, observation: dict[str, Any], ma
     return np.where(complete, width - 1, np.where((actions == width - 1) & (luck < 0.8), width - 2, actions))
 
 
+def some_decisions(generator: np.random.Generator, observation: dict[str, Any], mask: Any) -> Any:
+    """Decisions that reach every corner: mostly open ones, half of them likely to be right, some nonsense."""
+    count, width = mask.shape
+    luck = generator.random(count)
+    allowed = (generator.random(mask.shape) * mask).argmax(axis=1)
+    likely = (observation["candidates"][:, :, 1] + mask[:, 2:-1]).argmax(axis=1) + 2  # the most similar candidate
+    searched = observation["stage"][:, 1] > 0
+    chosen = np.where(searched & (luck < 0.5), likely, np.where(searched | (luck < 0.2), allowed, 1))
+    return np.where(luck > 0.9, generator.integers(-1, width + 1, count), chosen)
+
+
 def run_views(
-    count: int, steps: int, seed: int, mode: AutoresetMode, tick: Callable[[], None] | None = None, **settings: Any
+    count: int,
+    steps: int,
+    seed: int,
+    mode: AutoresetMode,
+    tick: Callable[[], None] | None = None,
+    scalar_env: Callable[..., Any] = MarketplaceEnv,
+    native_env: Callable[..., Any] = MarketplaceVectorEnv,
+    choose: Callable[..., Any] = some_actions,
+    **settings: Any,
 ) -> Counter[str]:
     """Step the native vector environment beside `SyncVectorEnv` over the scalar one.
+
+    Args:
+        count, steps, seed, mode: how many side by side, for how long, with which luck and autoreset mode.
+        tick: called after every step.
+        scalar_env, native_env: what makes either.
+        choose: picks the actions from a generator, the observation and the mask.
+        settings: of both.
 
     Returns:
         How often each status and each way to end was met.
@@ -165,8 +191,8 @@ def run_views(
     Raises:
         AssertionError: they differ; says where.
     """
-    scalar = SyncVectorEnv([lambda: MarketplaceEnv(**settings)] * count, autoreset_mode=mode)
-    native = MarketplaceVectorEnv(count, autoreset_mode=mode, **settings)
+    scalar = SyncVectorEnv([lambda: scalar_env(**settings)] * count, autoreset_mode=mode)
+    native = native_env(count, autoreset_mode=mode, **settings)
     generator = np.random.default_rng(seed)
     expected, got = scalar.reset(seed=seed), native.reset(seed=seed)
     found = difference(dict(enumerate_all(expected)), dict(enumerate_all(got)))
@@ -174,7 +200,7 @@ def run_views(
     observation, mask = got[0], native.action_masks()
     met: Counter[str] = Counter()
     for step in range(steps):
-        actions = some_actions(generator, observation, mask)
+        actions = choose(generator, observation, mask)
         results, answers = scalar.step(actions), native.step(actions)
         found = difference(dict(enumerate_all(results)), dict(enumerate_all(answers)))
         assert found is None, f"step {step}{found}"
