@@ -57,6 +57,7 @@ _ENVS = {
 }
 _VECTOR_ENVS = {
     "costgym/Marketplace-v0": "costgym.envs.vector:MarketplaceVectorEnv",
+    "costgym/DecisionAware-v0": "costgym.envs.vector_decision:DecisionVectorEnv",
 }
 """Ids with a native batch; `gymnasium.make_vec` takes it unless told `vectorization_mode="sync"`."""
 ENV_IDS = tuple(_ENVS)
