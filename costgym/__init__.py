@@ -57,6 +57,8 @@ _ENVS = {
 }
 _VECTOR_ENVS = {
     "costgym/Marketplace-v0": "costgym.envs.vector:MarketplaceVectorEnv",
+    "costgym/OpenCATP-v0": "costgym.envs.opencatp_vector:OpenCATPVectorEnv",
+    "costgym/OpenCATPCalls-v0": "costgym.envs.opencatp_vector_calls:OpenCATPCallsVectorEnv",
     "costgym/DecisionAware-v0": "costgym.envs.vector_decision:DecisionVectorEnv",
 }
 """Ids with a native batch; `gymnasium.make_vec` takes it unless told `vectorization_mode="sync"`."""

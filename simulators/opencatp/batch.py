@@ -89,12 +89,12 @@ class PlanScorer:
         Raises:
             DataError: the outcome table has no such text.
         """
-        count = int(self.store.count[0])
+        count = int(self.store.lacking[0])
         if not count:
             return
         keys, first = np.unique(self.store.missing[0, :count], return_index=True)
         values = np.array([self._ask(place) for place in self.store.missing[1, first].tolist()])
-        self.store.count[0] = 0
+        self.store.lacking[0] = 0
         self._known += len(keys)
         if 2 * self._known > self.store.keys.size:
             before = self.store
@@ -164,7 +164,7 @@ class PlanScorer:
         if invalid == "raise" and not valid.all():
             first = int(np.flatnonzero(~valid)[0])
             raise InvalidPlan(_REASONS[int(errors[0, first])], f"plan {first + 1}, token {int(errors[1, first]) + 1}")
-        return PlanScores(*figures, valid)
+        return PlanScores(figures[0], figures[1], figures[2], figures[3], valid)
 
 
 def score_plans(
@@ -281,6 +281,7 @@ def _tables(evaluator: Evaluator) -> kernels.Tables:
         scores=np.zeros((0, 0, 0, 0), np.float32) if table is None else np.ascontiguousarray(table.scores),
         reader=np.zeros((0, 0, 0, 0), np.uint32) if table is None else np.ascontiguousarray(table._reader, np.uint32),
         tool=np.zeros((0, 0), np.int32) if table is None else np.ascontiguousarray(table._tool, np.int32),
+        wanted=np.zeros((0, 0), np.uint32) if table is None else np.ascontiguousarray(table._wanted, np.uint32),
         samples=source.samples,
         alpha=float(evaluator.alpha),
         max_price=float(evaluator.max_price),

@@ -34,6 +34,7 @@ WANTS = 3
 TEXT_TAKERS = sum(1 << number for number, tool in enumerate(TOOLS) if tool in TEXT_READING_TOOLS)
 IMAGE_MAKERS = sum(1 << number for number, tool in enumerate(TOOLS) if tool in IMAGE_TOOLS)
 _ONE = np.uint64(1)
+_TEXTS = 1 << 31
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 
 EMPTY, NO_TOKEN, NO_TOOL_YET, NO_DEPENDENCY, TWICE, NOT_BEFORE, UNKNOWN_TOOL, WRONG_KIND = range(1, 9)
@@ -79,8 +80,8 @@ class Tables(NamedTuple):
         task_id, combination, want_count: (T,).
         any_text: (T,) whether any text answers.
         want_kind, want_output: (T, 3) as in `KINDS_OF_OUTPUT` and `OUTPUTS`.
-        from_table: scores come from an outcome table: the next three are its arrays; else they are empty.
-        scores, reader, tool: (7, 15, S, 65), (3, 15, S, 65), (3, texts).
+        from_table: scores come from an outcome table: the next four are its arrays; else they are empty.
+        scores, reader, tool, wanted: (7, 15, S, 65), (3, 15, S, 65), (3, texts), (6, S).
         samples, alpha, max_price: of the evaluator.
         compensated: prices are summed as Python does from 3.12 on.
     """
@@ -101,6 +102,7 @@ class Tables(NamedTuple):
     scores: NDArray[np.float32]
     reader: NDArray[np.uint32]
     tool: NDArray[np.int32]
+    wanted: NDArray[np.uint32]
     samples: int
     alpha: float
     max_price: float
@@ -114,17 +116,17 @@ class Store(NamedTuple):
         keys: (2**bits,) int64, -1 where free.
         values: (2**bits,).
         missing: (2, M) key, and place: what `batch.PlanScorer` looks it up by.
-        count: (1,) how many are missing.
+        lacking: (1,) how many are missing.
     """
 
     keys: NDArray[np.int64]
     values: NDArray[np.float64]
     missing: NDArray[np.int64]
-    count: NDArray[np.int64]
+    lacking: NDArray[np.int64]
 
 
 @inlined
-def _place(keys: Any, key: int) -> int:
+def _place(keys: Any, key: int) -> Any:
     """Where a key stands, or the free place where it would."""
     mask = np.uint64(keys.size - 1)
     mixed = np.uint64(key) * _GOLDEN
@@ -143,7 +145,7 @@ def insert(store: Any, keys: Any, values: Any) -> None:
 
 
 @inlined
-def answer(tables: Any, row: int, want: int, order: Any, node: Any, i: int, count: int, sinks: int) -> int:
+def answer(tables: Any, row: int, want: int, order: Any, node: Any, i: int, count: int, sinks: int) -> Any:
     """The node that answers a wanted output: the last sink of its kind in the order written; -1 where there is none.
 
     Args:
@@ -187,20 +189,20 @@ def score(
                     break
                 text = np.int64(tables.tool[tables.route_tools[route, k], text])
             # No text at all has no key, so it is asked for, and the table says what is wrong.
-            key = (text * tables.samples + sample) * 8 + output if text >= 0 else -2
+            key = text * _TEXTS + np.int64(tables.wanted[output - 1, sample]) if text >= 0 else -2
         found = _place(store.keys, key)
         if store.keys[found] == key:
             total += store.values[found]
         else:
-            at = store.count[0]
+            at = store.lacking[0]
             store.missing[0, at], store.missing[1, at] = key, place
-            store.count[0] = at + 1
+            store.lacking[0] = at + 1
             lacking += 1
     return total / wants, lacking
 
 
 @inlined
-def _number(token: int, first: int, listed: int) -> int:
+def _number(token: int, first: int, listed: int) -> Any:
     """The tool or dependency of an official token in this numbering; -1 where the token is of another kind."""
     place = token - first
     return np.int64(TOKEN_NUMBERS[place]) if 0 <= place < listed else -1
@@ -291,12 +293,12 @@ def score_all(
     """
     order, node, ends = scratch
     figures, errors = out
-    store.count[0] = 0
+    store.lacking[0] = 0
     left = 0
     for p in range(rows.size):
         if not todo[p]:
             continue
-        if store.count[0] + WANTS > store.missing.shape[1]:
+        if store.lacking[0] + WANTS > store.missing.shape[1]:
             left += 1
             continue
         level = levels[p]

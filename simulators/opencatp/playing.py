@@ -40,6 +40,26 @@ class PlanCall:
     price: float = 0.0
 
 
+def gpu_bytes(profile: Profile, level: int, capacity_mb: float | None) -> tuple[dict[str, int], int | None]:
+    """What each tool needs of the GPU's memory, and how much there is, in whole bytes.
+
+    Fractions of a MB do not add up exactly, and what was taken could not always be given back.
+
+    Raises:
+        ConfigError: a tool needs more than there is.
+    """
+    needs_mb = profile.gpu_mb(level)
+    needs = {tool: round(need * 2**20) for tool, need in needs_mb.items()}
+    if capacity_mb is None:
+        return needs, None
+    largest = max(TOOLS, key=lambda tool: needs_mb[tool])
+    if not capacity_mb >= needs_mb[largest]:
+        needed = needs_mb[largest]
+        raise ConfigError("gpu_capacity_mb", f"expected at least {needed:g}, which {largest} needs, got {capacity_mb}")
+    enough = sum(needs.values()) + 1
+    return needs, max(1, round(min(capacity_mb * 2**20, enough)))
+
+
 class RunningPlan:
     """The calls of one episode and its clock.
 
@@ -64,18 +84,10 @@ class RunningPlan:
         cold_starts: bool = False,
     ) -> None:
         self._profile, self._level = profile, level
-        self._needs = profile.gpu_mb(level)
-        if gpu_capacity_mb is not None:
-            largest = max(TOOLS, key=lambda tool: self._needs[tool])
-            if not gpu_capacity_mb >= self._needs[largest]:
-                needed = self._needs[largest]
-                raise ConfigError(
-                    "gpu_capacity_mb", f"expected at least {needed:g}, which {largest} needs, got {gpu_capacity_mb}"
-                )
+        self._needs, memory = gpu_bytes(profile, level, gpu_capacity_mb)
         self._cold = profile.cold_start_s() if cold_starts else {}
         self._clock = simpy.Environment()
         self._slots = None if slots is None else simpy.Resource(self._clock, capacity=slots)
-        memory = gpu_capacity_mb
         self._memory = None if memory is None else simpy.Container(self._clock, capacity=memory, init=memory)
         self._finished: list[PlanCall] = []
         self.calls: list[PlanCall] = []
@@ -130,7 +142,7 @@ class RunningPlan:
         if self._slots is not None:
             slot = self._slots.request()
             yield slot
-        if self._memory is not None and self._needs[tool] > 0.0:
+        if self._memory is not None and self._needs[tool] > 0:
             yield self._memory.get(self._needs[tool])
         if self._cold.get(tool, 0.0) > 0.0:
             yield clock.timeout(self._cold[tool])
@@ -139,7 +151,7 @@ class RunningPlan:
         call.end_s = float(clock.now)
         self._charge(call, self._profile.price(tool, self._level))
         self._finished.append(call)
-        if self._memory is not None and self._needs[tool] > 0.0:
+        if self._memory is not None and self._needs[tool] > 0:
             yield self._memory.put(self._needs[tool])
         if self._slots is not None:
             self._slots.release(slot)

@@ -15,6 +15,8 @@ from opencatp_scores import RuleScores
 from costgym.envs.opencatp_calls import ACTION_NAMES, CALLS, FINISH, WAIT, OpenCATPCallsEnv
 from costgym.simulators.errors import ConfigError, EpisodeOver
 from costgym.simulators.opencatp import v100
+from costgym.simulators.opencatp.profile import Profile, ToolCost
+from costgym.simulators.opencatp.tools import TOOLS
 from costgym.simulators.plan import Plan
 from costgym.simulators.quality import quality_of_plan
 
@@ -142,6 +144,18 @@ def test_the_return_is_the_quality_and_time_never_runs_back(seed: int, slots: in
 def test_settings_that_make_no_sense(settings: dict[str, Any]) -> None:
     with pytest.raises(ConfigError):
         make(**settings)
+
+
+def test_memory_in_fractions_is_given_back_whole() -> None:
+    tools = {tool: ToolCost((1000.0,) * 4, 100.0, 50.1 + 33.3 * number) for number, tool in enumerate(TOOLS)}
+    for extra in range(20):
+        env = make(profile=Profile("odd", tools), gpu_capacity_mb=349.8 + 7.7 * extra)
+        env.reset(seed=extra)
+        for tool in ("image_deblurring", "image_denoising", "image_captioning", "image_super_resolution"):
+            info = env.step(call(tool))[4]
+        while info["action_mask"][WAIT]:
+            info = env.step(WAIT)[4]
+        assert env._running.in_flight == 0, extra
 
 
 def test_a_step_before_the_first_reset() -> None:
