@@ -157,12 +157,12 @@ def _panel(rows: Sequence[Row], metric: str, scale: float, title: str, label: st
     if not rows:
         return ""
     xs = sorted({row["at"] for row in rows})
-    top = max(row[metric] * scale for row in rows) * 1.08 or 1.0
+    top = float(max(row[metric] * scale for row in rows)) * 1.08 or 1.0
     right, bottom = _WIDTH - _RIGHT, _HEIGHT - _BOTTOM
     span = xs[-1] - xs[0] or 1.0
 
     def x(value: float) -> float:
-        return _LEFT + (value - xs[0]) / span * (right - _LEFT)
+        return float(_LEFT + (value - xs[0]) / span * (right - _LEFT))
 
     def y(value: float) -> float:
         return bottom - value / top * (bottom - _TOP)

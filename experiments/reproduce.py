@@ -42,7 +42,7 @@ ECOACT_AGENTS = (
 )  # fmt: skip
 CANDIDATES = {"up to 10": (5, 10), "11 to 20": (11, 20), "more than 20": (21, 40)}
 """EcoAct's three scales of candidate tools."""
-ECOACT_SEARCH = {"depth": 24}
+ECOACT_SEARCH: dict[str, Any] = {"depth": 24}
 """Longest chain, for EcoAct and its baselines. Source: EcoAct, Appendix B: 24 steps instead of 12."""
 UNITS_PER_CENT = 10_000
 """EcoAct counts the model's tokens alone: prices are in such small units that the tools' own fees of 1 to 10 do not show."""

@@ -198,8 +198,8 @@ class Scenario(_Model):
         """
         if not isinstance(self.source, ToolBenchSource | MGToolBenchSource | ToolDeerSource):
             return hashlib.sha256(self.model_dump_json().encode()).hexdigest()[:16]
-        subsets = {"subsets": self.source.subsets} if isinstance(self.source, ToolBenchSource) else {}
-        document = self.model_copy(update={"source": type(self.source)(**subsets)}).model_dump_json()
+        what = ToolBenchSource(subsets=self.source.subsets) if isinstance(self.source, ToolBenchSource) else type(self.source)()
+        document = self.model_copy(update={"source": what}).model_dump_json()
         state = hashlib.sha256(document.encode())
         if self.source.data is not None:
             for task in self.build().tasks:
