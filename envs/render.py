@@ -147,7 +147,12 @@ class _Layout:
 
 
 def episode_image(episode: Episode, width: int = 960, height: int | None = None) -> NDArray[np.uint8]:
-    """The episode as a Gantt chart: a row per tool called, bars for queueing, cold start and running.
+    """The episode as a Gantt chart: a row per tool called, bars for queueing, cold start and running; see `chart_picture`."""
+    return chart_picture(chart_of(episode), width, height)
+
+
+def chart_picture(chart: Chart, width: int = 960, height: int | None = None) -> NDArray[np.uint8]:
+    """A chart as an image.
 
     Args:
         width: pixels, at least 320.
@@ -157,7 +162,7 @@ def episode_image(episode: Episode, width: int = 960, height: int | None = None)
     Returns:
         RGB, shape (height, width, 3).
     """
-    layout = _Layout(chart_of(episode), max(320, width))
+    layout = _Layout(chart, max(320, width))
     image = Image.new("RGB", (layout.width, layout.height), PAPER)
     _paint(ImageDraw.Draw(image), layout)
     if height is not None and height != layout.height:
@@ -225,10 +230,9 @@ def _dashed(draw: ImageDraw.ImageDraw, x: float, top: float, bottom: float, colo
 # -- the page -------------------------------------------------------------------------------------------------------------
 
 
-def episode_html(episode: Episode, width: int = 960) -> str:
-    """The same chart as a page that needs nothing else: HTML with SVG, bars say what they are under the pointer."""
-    layout = _Layout(chart_of(episode), max(320, width))
-    chart = layout.chart
+def chart_drawing(chart: Chart, name: str, width: int = 960) -> str:
+    """The same chart as an SVG drawing of that name; bars say what they are under the pointer."""
+    layout = _Layout(chart, max(320, width))
     parts = [_svg_text(MARGIN, MARGIN + TEXT, layout.title, INK, TEXT + 3)]
     parts += [_svg_text(MARGIN, y + TEXT, line, FAINT) for line, y in zip(layout.lines, layout.line_tops, strict=True)]
     tall = layout.bottom - layout.top
@@ -264,15 +268,29 @@ def episode_html(episode: Episode, width: int = 960) -> str:
         parts.append(_svg_box(x, y, 12, TEXT, COLOURS[meaning], meaning))
         parts.append(_svg_text(x + 18, y + TEXT - 2, meaning, INK))
     drawing = "\n".join(parts)
-    title = escape(f"costgym episode: task {episode.task.id}, seed {episode.seed}")
     return (
-        f'<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><title>{title}</title>\n'
+        f'<svg xmlns="http://www.w3.org/2000/svg" role="img" viewBox="0 0 {layout.width} {layout.height}" '
+        f'width="{layout.width}" height="{layout.height}" font-family="system-ui, sans-serif">\n'
+        f"<title>{escape(name)}</title>\n"
+        f'<rect width="100%" height="100%" fill="{PAPER}"/>\n'
+        f"{drawing}\n</svg>\n"
+    )
+
+
+def chart_page(chart: Chart, name: str, text: str, width: int = 960) -> str:
+    """The drawing, and a text below it, as a page that needs nothing else."""
+    return (
+        f'<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><title>{escape(name)}</title>\n'
         "<style>body{margin:1rem;font-family:system-ui,sans-serif;background:#fff;color:#222}svg{max-width:100%;height:auto}"
         "pre{overflow-x:auto;font-size:12px}</style></head>\n<body>\n"
-        f'<svg xmlns="http://www.w3.org/2000/svg" role="img" viewBox="0 0 {layout.width} {layout.height}" '
-        f'width="{layout.width}" height="{layout.height}" font-family="system-ui, sans-serif">\n<title>{title}</title>\n'
-        f"{drawing}\n</svg>\n<pre>{escape(episode_text(episode))}</pre>\n</body></html>\n"
+        f"{chart_drawing(chart, name, width)}<pre>{escape(text)}</pre>\n</body></html>\n"
     )
+
+
+def episode_html(episode: Episode, width: int = 960) -> str:
+    """The episode's chart and table as a page that needs nothing else."""
+    name = f"costgym episode: task {episode.task.id}, seed {episode.seed}"
+    return chart_page(chart_of(episode), name, episode_text(episode), width)
 
 
 def _svg_text(x: float, y: float, text: str, colour: str, size: int = TEXT, anchor: str = "start", hint: str = "") -> str:

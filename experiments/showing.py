@@ -8,7 +8,8 @@ from __future__ import annotations
 import json
 import textwrap
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
@@ -18,17 +19,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..envs.base import ToolEnv
-from ..envs.chart import Bar, Chart, chart_of, number, say, verdict
-from ..envs.render import episode_html, episode_image, episode_svg
+from ..envs.chart import Bar, Chart, Row, chart_of, number, say, verdict
+from ..envs.render import chart_drawing, chart_page, chart_picture
 from ..simulators.calls import Call
 from ..simulators.episode import Episode
-from ..simulators.errors import ConfigError, CostGymError, DataError, UnknownName
+from ..simulators.errors import CostGymError, DataError, UnknownName
 from .files import iter_lines
 from .replays import replay_recorded, trajectory_files
 from .trajectories import Header, Step, Trajectory, digest, parse_header, parse_trajectory
 from .verify import check_header
 
-WIDTH = 118
+WIDTH, PIXELS = 118, 1200
+"""Of the text, in characters, and of pictures."""
 LONGEST = 600
 """Characters of a message that are shown."""
 COLUMNS = 60
@@ -46,32 +48,24 @@ class Shown:
     """An episode to be looked at.
 
     Attributes:
+        name: what it is.
         text: all of it in words.
-        episode: for pictures; None where it is a plan.
-        image: of a plan.
+        chart: its calls in time.
     """
 
+    name: str
     text: str
-    episode: Episode | None = None
-    image: NDArray[np.uint8] | None = field(default=None, repr=False)
+    chart: Chart
 
     def png(self) -> NDArray[np.uint8]:
         """RGB, shape (height, width, 3)."""
-        if self.episode is not None:
-            return episode_image(self.episode, 1200)
-        assert self.image is not None
-        return self.image
+        return chart_picture(self.chart, PIXELS)
 
     def svg(self) -> str:
-        return episode_svg(self._drawn("svg"), 1200)
+        return chart_drawing(self.chart, self.name, PIXELS)
 
     def html(self) -> str:
-        return episode_html(self._drawn("html"), 1200)
-
-    def _drawn(self, what: str) -> Episode:
-        if self.episode is None:
-            raise ConfigError("--format", f"a plan is drawn as text or png, not as {what}")
-        return self.episode
+        return chart_page(self.chart, self.name, self.text, PIXELS)
 
 
 # -- finding --------------------------------------------------------------------------------------------------------------
@@ -121,7 +115,7 @@ def show_recorded(path: Path, key: str | None = None, data: str | None = None) -
         "" if honest else "\nThis record does not replay as it stands: what follows is the replay. See `costgym verify`.\n"
     )
     text = f"{title}\n{warning}\n{episode_story(env, played.steps, _settings(header))}"
-    return Shown(text, played.episode)
+    return Shown(title, text, chart_of(played.episode))
 
 
 def _agent(file: Path) -> str:
@@ -181,7 +175,7 @@ def _task(episode: Episode, settings: str) -> str:
         mark = "+" if episode.known[index] else "-"
         lines.append(_wrapped(f"  {mark} {index + 1}. ", f"{need.wish or need.capability or 'an answer'}{after}: {need.fact}"))
     if episode.needs:
-        lines.append("  (+ was learnt, - was not)")
+        lines.append("  (+ learnt from a call, - not)")
     return "\n".join(lines)
 
 
@@ -230,6 +224,13 @@ def _timeline(chart: Chart) -> str:
                     last = max(first + 1, round(COLUMNS * end / chart.span_s))
                     cells[first:last] = [MARKS[meaning]] * (min(last, COLUMNS) - first)
             lines.append(f"  {_short(row.name, width) if lane == 0 else '':<{width}}  [{''.join(cells)}]")
+    if chart.outages:
+        cells = [" "] * COLUMNS
+        for begin, end in chart.outages:
+            first = min(COLUMNS - 1, int(COLUMNS * begin / chart.span_s))
+            last = min(COLUMNS, max(first + 1, round(COLUMNS * end / chart.span_s)))
+            cells[first:last] = "#" * (last - first)
+        lines.append(f"  {'(outage of all)':<{width}}  [{''.join(cells)}]")
     for marker in chart.markers:
         at = min(COLUMNS - 1, int(COLUMNS * marker.at_s / chart.span_s))
         lines.append(f"  {'':<{width}}   {' ' * at}^ {marker.text}")
@@ -275,7 +276,11 @@ def _deeds(episode: Episode) -> str:
                 lines.append(f"  think: {usage.input_tokens} tokens in, {usage.output_tokens} out")
             case ("finish", answer, gave_up):
                 lines.append("  give up" if gave_up else f"  finish{'' if answer is None else f': {answer}'}")
-    return "\n".join(_short(line, WIDTH) for line in lines)
+    told = []
+    for line, same in groupby(lines):
+        count = len(list(same))
+        told.append(_short(line, WIDTH) + (f" ({count} times)" if count > 1 else ""))
+    return "\n".join(told)
 
 
 def _ledger(episode: Episode) -> str:
@@ -299,11 +304,12 @@ def _ledger(episode: Episode) -> str:
 
 
 def _grade(episode: Episode) -> str:
-    news = [
-        f"  {notice.at_s:.2f} s: {say(notice)}"
-        for notice in episode.world.notices(episode.number)
-        if notice.at_s <= episode.now_s
-    ]
+    news = []
+    for notice in episode.world.notices(episode.number):
+        if notice.at_s <= episode.now_s:
+            names = [episode.slots[slot].name for slot in notice.slots]
+            whom = ", ".join(names) if len(names) <= 4 else f"{len(names)} of the {len(episode.slots)} tools"
+            news.append(_wrapped(f"  {notice.at_s:.2f} s: ", f"{say(notice)}: {whom}" if names else say(notice)))
     events = "\n".join(["Events", *news]) + "\n\n" if news else ""
     return f"{events}Grade at {episode.now_s:.2f} s\n  {verdict(episode)}"
 
@@ -342,36 +348,49 @@ def _show_plan(path: Path, key: str | None) -> Shown:
 
 
 def _plan_shown(path: Path, line: int, record: Mapping[str, Any]) -> Shown:
-    from ..envs.opencatp_render import Bar as PlanBar
-    from ..envs.opencatp_render import chart_image, chart_text
     from ..simulators.opencatp.profile import load_profile
     from ..simulators.opencatp.tasks import task as find_task
     from ..simulators.plan import Plan
 
-    task = find_task(record["task"])
+    task, level = find_task(record["task"]), record["level"]
+    name = f"{path}, line {line}: plan {record['episode']} of {record['agent']}"
     head = [
-        f"{path}, line {line}: plan {record['episode']} of {record['agent']}",
+        name,
         "",
         _wrapped(f"Task {record['task']} ({record['tasks']}): ", task.description),
-        f"  sample {record['sample']}, size level {record['level']}, alpha {record['alpha']:g}",
+        f"  sample {record['sample']}, size level {level}, alpha {record['alpha']:g}",
         "",
     ]
-    bars: list[PlanBar] = []
-    if record["plan"] is None:
-        head.append(f"No plan: {record['problem']}")
-    else:
-        run = path.parent / "run.json"
-        profile = load_profile(json.loads(run.read_text(encoding="utf-8"))["profile"] if run.is_file() else "v100")
-        ends: dict[str, float] = {}
-        for step in Plan.from_list(record["plan"]).steps:
-            begin = max([0.0, *(ends.get(dependency, 0.0) for dependency in step.deps)])
-            ends[step.tool] = begin + profile.seconds(step.tool, record["level"])
-            bars.append(PlanBar(step.tool, begin, ends[step.tool], ", ".join(step.deps)))
-        head.append("Plan, tools side by side where they do not depend on each other")
     figures = (
         f"score {record['score']:.3f}, price {record['price']:.5f} USD, {record['seconds']:.2f} s "
         f"({record['one_by_one_s']:.2f} s one by one), {record['tokens']:,} tokens of the planner; "
         f"Quality of Plan {record['quality']:.3f} (the best for this sample: {record['best']:.3f})"
     )
-    text = "\n".join([chart_text(head, bars), "", _wrapped("Grade: ", figures), ""])
-    return Shown(text, image=chart_image(f"{record['agent']}, task {record['task']}, sample {record['sample']}", bars))
+    rows: list[Row] = []
+    if record["plan"] is None:
+        head.append(f"No plan: {record['problem']}")
+    else:
+        run = path.parent / "run.json"
+        profile = load_profile(json.loads(run.read_text(encoding="utf-8"))["profile"] if run.is_file() else "v100")
+        head += ["Plan", f"  {'tool':<22} {'begins s':>9} {'ends s':>9} {'price':>10}  after"]
+        ends: dict[str, float] = {}
+        for step in Plan.from_list(record["plan"]).steps:
+            begin = max([0.0, *(ends.get(dependency, 0.0) for dependency in step.deps)])
+            end = ends[step.tool] = begin + profile.seconds(step.tool, level)
+            price, after = profile.price(step.tool, level), ", ".join(step.deps)
+            head.append(f"  {step.tool:<22} {begin:>9.3f} {end:>9.3f} {price:>10.5f}  {after}")
+            hint = f"{step.tool}: {begin:.3f} to {end:.3f} s, price {number(price)}, after {after}"
+            rows.append(Row(step.tool, 1, (Bar(0, begin, begin, begin, end, "ok", number(price), hint),)))
+    chart = Chart(
+        title=task.description,
+        subtitle=f"task {record['task']}, sample {record['sample']}, plan of {record['agent']}",
+        verdict=figures,
+        span_s=1.02 * max((bar.end_s for row in rows for bar in row.bars), default=1.0),
+        rows=tuple(rows),
+        markers=(),
+        outages=(),
+        meters=(),
+        meanings=(),
+    )
+    parts = ["\n".join(head), _timeline(chart), _wrapped("Grade: ", figures)]
+    return Shown(name, "\n\n".join(part for part in parts if part) + "\n", chart)

@@ -39,7 +39,9 @@ def show(
     seed: Seed = 0,
     model: Annotated[str, typer.Option("--model", help="Language model behind the agent, if it needs one.")] = "simulated",
     format: Annotated[str, typer.Option("--format", help="text, png, svg or html.")] = "text",
-    out: Annotated[Path | None, typer.Option("--out", metavar="FILE", help="Where it goes; text goes to the screen.")] = None,
+    out: Annotated[
+        Path | None, typer.Option("--out", metavar="FILE", help="Where it goes; text goes to the screen too.")
+    ] = None,
 ) -> None:
     """An episode: its calls in time, what was said, what it cost, how it was graded."""
     if format not in FORMATS:
@@ -55,8 +57,10 @@ def show(
     else:
         shown = _play(agent, env, task, scenario, data, budget, split, enforcement, seed, model)
         name = f"episode-{task}"
-    if format == "text" and out is None:
+    if format == "text":
         typer.echo(shown.text, nl=False)
+        if out is not None:
+            write_atomically(out, shown.text)
         return
     target = out or Path(f"{name}.{format}")
     if format == "png":
@@ -64,7 +68,7 @@ def show(
 
         Image.fromarray(shown.png()).save(target, "PNG")
     else:
-        write_atomically(target, {"text": lambda: shown.text, "svg": shown.svg, "html": shown.html}[format]())
+        write_atomically(target, shown.svg() if format == "svg" else shown.html())
     typer.echo(str(target))
 
 
@@ -80,6 +84,7 @@ def _play(
     seed: int,
     model: str,
 ) -> Any:
+    from ..envs.chart import chart_of
     from ..experiments.showing import Shown, episode_story
     from ..experiments.trajectories import record, replay_steps
 
@@ -92,4 +97,5 @@ def _play(
     played = world.unwrapped._playing()
     if not played.over:
         played.finish("", gave_up=True)
-    return Shown(f"{agent} plays\n\n{episode_story(world, steps)}", played)
+    name = f"{agent} plays task {played.task.id}, seed {seed}"
+    return Shown(name, f"{name}\n\n{episode_story(world, steps)}", chart_of(played))
