@@ -66,6 +66,8 @@ _ACCESS = {
 }
 LEARNT = "sb3:"
 """Before the folder of a `costgym train ppo` or `dqn` run."""
+LEARNT_PLANNER = "toolplanner:"
+"""Before the folder of a `costgym train toolplanner` run."""
 _ORDER = ("prompt", "btp", "ecoact", "ecoact-several", "ecoact-described")
 """Accesses that filter tools stand before those that present them."""
 
@@ -76,7 +78,7 @@ def read_agent_name(name: str) -> tuple[str, tuple[str, ...]]:
     Raises:
         UnknownName: no such agent; names the nearest.
     """
-    if name.startswith(LEARNT) or is_own(name):
+    if name.startswith((LEARNT, LEARNT_PLANNER)) or is_own(name):
         return name, ()
     base, *suffixes = name.split("+")
     if base not in _CLASSIC and base not in _STRATEGIES and base not in _DECIDERS:
@@ -124,8 +126,8 @@ def make_agent(
     """An agent by name.
 
     Args:
-        name: one of `agent_names()`, any strategy with accesses added by "+", ``sb3:RUN``: learnt in that folder, or
-            ``FILE.py:CLASS``: a user's own.
+        name: one of `agent_names()`, any strategy with accesses added by "+", ``sb3:RUN`` or ``toolplanner:RUN``: learnt
+            in that folder, or ``FILE.py:CLASS``: a user's own.
         model: a language model, or its name: "simulated", "openai:MODEL" for a server that speaks OpenAI's protocol,
             "local:MODEL" for a folder or a hub name that transformers loads here; see `costgym.agents.models.named`.
         experience: past uses for BTP, or the file that holds them.
@@ -143,6 +145,10 @@ def make_agent(
         from .sb3 import Sb3Agent
 
         return Sb3Agent(base.removeprefix(LEARNT), base)
+    if base.startswith(LEARNT_PLANNER):
+        from .toolplanner_learnt import learnt_agent
+
+        return learnt_agent(base.removeprefix(LEARNT_PLANNER), base, None if isinstance(model, str) else model)
     if base in _CLASSIC:
         return _classic(base)
     if base in _DECIDERS:

@@ -42,6 +42,7 @@ class PlannerSettings:
         trees: solution trees; together with depth and width they bound the rounds (30 as published).
         candidates: tools that the tags may bring into play.
         tags, path: with tag extraction, with path planning.
+        explore: go on after an answer, until all trees are full; the first answer counts. For trees to learn from.
     """
 
     depth: int = 4
@@ -50,6 +51,7 @@ class PlannerSettings:
     candidates: int = MOST_CANDIDATES
     tags: bool = True
     path: bool = True
+    explore: bool = False
 
     def __post_init__(self) -> None:
         for name in ("depth", "width", "trees", "candidates"):
@@ -132,8 +134,9 @@ class _Tree:
             siblings.append(step)
             if turn.ending is not None:
                 if not turn.ending.gave_up:
-                    self.ending = turn.ending
-                    return True
+                    self.ending = turn.ending if self.ending.gave_up else self.ending
+                    if not self.settings.explore:
+                        return True
             elif depth + 1 >= self.settings.depth:
                 step.end = "cut"
             elif (yield from self.grow(history + turn.messages, step.children, depth + 1, self.settings.width)):

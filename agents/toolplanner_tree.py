@@ -24,6 +24,24 @@ NEGATIVES = (GIVE_UP, OTHER_TOOL, EARLY_ANSWER)
 EARLY = "Here is what I know so far."
 
 
+@dataclass(frozen=True, slots=True)
+class Feedback:
+    """What a solution is rewarded for. A part that is left out counts as good in every solution.
+
+    Attributes:
+        completion: whether it passes.
+        following: whether it matches the instruction.
+
+    Source: ToolPlanner, Table 5, for leaving parts out.
+    """
+
+    completion: bool = True
+    following: bool = True
+
+
+BOTH = Feedback()
+
+
 @dataclass(slots=True, eq=False)
 class Round:
     """One round of a solution tree.
@@ -86,13 +104,16 @@ def called_tools(path: Sequence[Round], catalog: Catalog) -> list[Tool]:
     return [known[name] for step in path for name in step.tools if name in known]
 
 
-def reward_of(path: Sequence[Round], gold: Sequence[Tool], level: str, catalog: Catalog) -> int:
+def reward_of(path: Sequence[Round], gold: Sequence[Tool], level: str, catalog: Catalog, feedback: Feedback = BOTH) -> int:
     """Reward of one solution: 1 pass and match, -1 match only, -2 pass only, -3 neither."""
     finished = path[-1].answer if path and path[-1].end == "answer" else None
-    return solution_reward(passed(finished), match(called_tools(path, catalog), gold, level))
+    return solution_reward(
+        passed(finished) or not feedback.completion,
+        not feedback.following or match(called_tools(path, catalog), gold, level),
+    )
 
 
-def score(roots: Sequence[Round], gold: Sequence[Tool], level: str, catalog: Catalog) -> int:
+def score(roots: Sequence[Round], gold: Sequence[Tool], level: str, catalog: Catalog, feedback: Feedback = BOTH) -> int:
     """Give every round of a tree its reward; returns the best of all.
 
     Args:
@@ -100,33 +121,42 @@ def score(roots: Sequence[Round], gold: Sequence[Tool], level: str, catalog: Cat
         gold: the tools that the instruction names.
         level: the instruction's level.
         catalog: the world's tools.
+        feedback: what counts.
     """
     for path in solutions(roots):
         for step in path:
             step.reward = None
     for path in solutions(roots):
-        value = reward_of(path, gold, level, catalog)
+        value = reward_of(path, gold, level, catalog, feedback)
         for step in path:
             step.reward = value if step.reward is None else max(step.reward, value)
     return max((step.reward for step in roots if step.reward is not None), default=-3)
 
 
 def extract_pairs(
-    roots: Sequence[Round], gold: Sequence[Tool], level: str, catalog: Catalog, seed: int, others: Sequence[Tool] = ()
+    roots: Sequence[Round],
+    gold: Sequence[Tool],
+    level: str,
+    catalog: Catalog,
+    seed: int,
+    others: Sequence[Tool] = (),
+    feedback: Feedback = BOTH,
 ) -> list[Pair]:
     """Pairs for ranking: every round of reward 1 against each sibling of negative reward, or against one that is made up.
 
     Three kinds are made up, each where it surely is negative: giving up; a call of a tool that the instruction does not name;
-    an early answer, where the calls so far do not match.
+    an early answer, where the calls so far do not match. The first needs task-completion feedback, the others
+    instruction-following feedback; where no kind is left, there is no pair.
 
     Args:
         roots: first rounds of a scored tree.
         gold, level, catalog: as for `score`.
         seed: chooses among the kinds.
         others: tools that a made-up call may be of; those that would not break the match are passed over.
+        feedback: what the tree was scored by.
     """
     pairs: list[Pair] = []
-    wrong = [tool for tool in others if not match([*gold, tool], gold, level)]
+    wrong = [tool for tool in others if feedback.following and not match([*gold, tool], gold, level)]
 
     def visit(siblings: Sequence[Round], history: tuple[Round, ...]) -> None:
         for step in siblings:
@@ -136,13 +166,15 @@ def extract_pairs(
             pairs.extend(Pair(history, step, other) for other in worse)
             if not worse:
                 luck = Luck("negative", len(pairs), seed=seed)
-                kinds = [GIVE_UP]
+                kinds = [GIVE_UP] if feedback.completion else []
                 if wrong:
                     kinds.append(OTHER_TOOL)
-                if step.end != "answer" and not match(called_tools(history, catalog), gold, level):
+                early = step.end != "answer" and not match(called_tools(history, catalog), gold, level)
+                if early and feedback.following:
                     kinds.append(EARLY_ANSWER)
-                kind = kinds[luck.below(len(kinds))]
-                pairs.append(Pair(history, step, _negative(kind, wrong, luck), kind))
+                if kinds:
+                    kind = kinds[luck.below(len(kinds))]
+                    pairs.append(Pair(history, step, _negative(kind, wrong, luck), kind))
             visit(step.children, (*history, step))
 
     visit(roots, ())

@@ -20,7 +20,7 @@ import numpy as np
 from ..agents.base import TEXT
 from ..agents.llm import LlmAgent
 from ..agents.models.base import ACT, Function, LanguageModel, Message, Reply
-from ..agents.registry import make_agent, make_model
+from ..agents.registry import LEARNT_PLANNER, make_agent, make_model
 from ..agents.toolplanner import REQUIRES, match, names, passed
 from ..agents.toolplanner_agent import ToolPlanner
 from ..agents.toolplanner_tags import Retriever, Tags, gold_tools, tag_score
@@ -91,7 +91,7 @@ def follow(
     """Play the test tasks at one instruction level, without a budget.
 
     Args:
-        agent_name: of an agent with a language model.
+        agent_name: of an agent with a language model; a learnt one (``toolplanner:RUN``) plays with its own.
         level: of `LEVELS`.
         episodes: index i plays the split's i-th task, round and round, each round with the next seed.
         seed: of the worlds.
@@ -105,7 +105,7 @@ def follow(
     )  # fmt: skip
     unwrapped = env.unwrapped
     assert isinstance(unwrapped, MarketplaceChatEnv)
-    watcher = ChainWatcher(make_model(model))
+    watcher = ChainWatcher(_model_behind(agent_name, model))
     agent = make_agent(agent_name, model=watcher)
     assert isinstance(agent, LlmAgent)
     catalog = unwrapped.world.catalog
@@ -126,6 +126,15 @@ def follow(
             )
         )
     return found
+
+
+def _model_behind(agent_name: str, model: str) -> LanguageModel:
+    """The language model that plays: a learnt planner brings its own."""
+    if not agent_name.startswith(LEARNT_PLANNER):
+        return make_model(model)
+    from ..agents.toolplanner_learnt import load_planner
+
+    return load_planner(agent_name.removeprefix(LEARNT_PLANNER))
 
 
 def _answer(episode: Episode) -> str | None:

@@ -1,0 +1,356 @@
+"""What ToolPlanner learns from: solved paths of a teacher (stage 1), and pairs from its own solution trees (stage 2).
+
+The teacher is the simulated model in a plain tree search. Its paths answer the query; it minds the names in an instruction,
+but when a named tool fails it takes another that serves as well. So stage 1 learns to solve, and what is left to stage 2's
+feedback is to keep to the instruction.
+
+Source: ToolPlanner (arXiv 2409.14826), Section 3.1 (tags and paths are those of solved paths), 4.3 and Appendix C.2.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from ..agents.base import TEXT
+from ..agents.llm import LlmAgent
+from ..agents.models.base import ASSISTANT, FINISH, TOOL, FunctionCall, Message
+from ..agents.models.reading import Reader
+from ..agents.models.simulated import SimulatedRates
+from ..agents.toolplanner import passed
+from ..agents.toolplanner_agent import PlannerSettings, ToolPlanner
+from ..agents.toolplanner_learnt import LearntPlanner, rounds_of
+from ..agents.toolplanner_model import SimulatedPlanner
+from ..agents.toolplanner_settings import LearntSettings
+from ..agents.toolplanner_tags import gold_tools
+from ..agents.toolplanner_tree import End, Round, called_tools, extract_pairs, final_solution, score
+from ..agents.toolplanner_words import (
+    FINISH as ANSWER,
+)
+from ..agents.toolplanner_words import (
+    GIVE_UP,
+    PATH,
+    ROUND,
+    TAGS,
+    Piece,
+    Step,
+    episode_pieces,
+    list_pieces,
+    request_pieces,
+    round_pieces,
+    written_tool,
+)
+from ..envs.chat import MarketplaceChatEnv
+from ..envs.registration import make
+from ..simulators.draws import stable_integer
+from ..simulators.errors import ConfigError, DataError
+from ..simulators.marketplace.tasks import instructions
+from ..simulators.scenario import MarketplaceSource, Scenario
+from ..simulators.tools import Catalog, Tool
+from .files import iter_lines
+from .rollouts import play
+
+STEPS = 400
+TEACHER = SimulatedRates(give_up=0.5)
+"""The simulated model, but as ready to answer with what it has found as to give up."""
+
+
+class Demonstration(NamedTuple):
+    """A solved path, in the model's words.
+
+    Attributes:
+        request: the instruction.
+        tags: tools of all paths that solved this task at this level.
+        path: tools of this path, each once.
+        steps: its rounds.
+    """
+
+    request: str
+    tags: tuple[str, ...]
+    path: tuple[str, ...]
+    steps: tuple[Step, ...]
+
+    def pieces(self, settings: LearntSettings) -> list[Piece]:
+        """As a text to learn."""
+        return episode_pieces(
+            self.request, self.tags if settings.tags else None, self.path if settings.path else None, self.steps
+        )
+
+
+def training_scenario(scenario: Scenario, settings: LearntSettings) -> Scenario:
+    """The scenario with as many train tasks as are learnt from; its test tasks stay what they are."""
+    if not isinstance(scenario.source, MarketplaceSource):
+        return scenario
+    return scenario.model_copy(update={"source": scenario.source.model_copy(update={"train": settings.tasks})})
+
+
+def text_env(scenario: Scenario, level: str, split: str = "train") -> Any:
+    """The text view at an instruction level, without a budget."""
+    return make(
+        TEXT, scenario=scenario, split=split, level=level, budget={}, enforcement="record", max_steps=STEPS,
+        disable_env_checker=True,
+    )  # fmt: skip
+
+
+def asked(settings: LearntSettings, count: int) -> Iterator[tuple[int, str]]:
+    """Places of the split and levels to learn from: every level, but only half of the two coarsest ones, in turns.
+
+    Source: ToolPlanner, Section 3.1, for the halves.
+    """
+    for place in range(count):
+        for level in settings.levels:
+            if level == ("statement", "category")[place % 2] and len(settings.levels) > 1:
+                continue
+            yield place, level
+
+
+def demonstrations(scenario: Scenario, settings: LearntSettings) -> list[Demonstration]:
+    """What the teacher's solved paths show, as an instruction of every level that they could answer.
+
+    The teacher plays the hybrid instruction, which is kept as it is. The statement is the query; the instructions between are
+    written for the tools that brought the facts. Tags and path are those tools, too; the rounds are all that were played.
+
+    Raises:
+        ConfigError: the teacher solves nothing.
+    """
+    env = text_env(training_scenario(scenario, settings), "hybrid")
+    view: MarketplaceChatEnv = env.unwrapped
+    teacher = ToolPlanner(PlannerSettings(tags=False, path=False))
+    agent = LlmAgent(SimulatedPlanner(TEACHER), teacher)
+    numbers = view.numbers[: settings.tasks]
+    solved: dict[int, list[_Solved]] = {}
+    for place, number in enumerate(numbers):
+        for world in range(settings.worlds):
+            episode = play(env, agent, number, settings.seed + world)
+            if episode.grade is not None and episode.grade.share > 0:
+                path = final_solution(teacher.roots)
+                seen = _solved(path, view)
+                if path[-1].end == "answer" and passed(path[-1].answer) and seen.serving:
+                    solved.setdefault(place, []).append(seen)
+    found = []
+    for place, level in asked(settings, len(numbers)):
+        paths = solved.get(place, [])
+        task = view.world.tasks[numbers[place]]
+        tools = [tool for each in paths for tool in each.serving.values()] + [tool for each in paths for tool in each.called]
+        tags = tuple(dict.fromkeys(map(written_tool, tools)))[: settings.candidates]
+        for each in paths:
+            request = task.instructions.get(level, task.query)
+            if level in ("category", "tool", "api"):
+                needs = [task.needs[need] for need in sorted(each.serving)]
+                request = instructions(task.query, needs, [each.serving[need] for need in sorted(each.serving)])[level]
+            useful = tuple(dict.fromkeys(map(written_tool, each.serving.values())))
+            found.append(Demonstration(request, tags, useful, each.steps))
+    if not found:
+        raise ConfigError("scenario", "the teacher solves none of the train tasks; choose another scenario")
+    return found
+
+
+class _Solved(NamedTuple):
+    """A solved path: which tool brought which need's fact, in order; all tools called; the rounds."""
+
+    serving: dict[int, Tool]
+    called: tuple[Tool, ...]
+    steps: tuple[Step, ...]
+
+
+def _solved(path: Sequence[Round], view: MarketplaceChatEnv) -> _Solved:
+    catalog, task = view.world.catalog, view.task
+    # a name that the teacher made up is no example to follow
+    kept = [step for step in path if step.end or called_tools([step], catalog)]
+    reader = Reader(catalog, task)
+    serving: dict[int, Tool] = {}
+    for step in kept:
+        for message in step.messages:
+            shown = reader.facts_in(message.content) if message.role == TOOL else frozenset()
+            for need in sorted(shown & set(range(len(task.needs)))):
+                serving.setdefault(need, called_tools([step], catalog)[0])
+    messages = [message for step in kept for message in step.messages]
+    return _Solved(serving, tuple(called_tools(kept, catalog)), tuple(rounds_of(messages, view)))
+
+
+# -- solution trees ------------------------------------------------------------------------------------------------------------
+
+
+class GrownRound(BaseModel):
+    """A round of a recorded tree.
+
+    Attributes:
+        action, result: in the model's words.
+        tool: that it calls, or "".
+        end: how the solution ends here, or "".
+        passed: its answer says something.
+        children: the rounds after it.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+    action: str
+    result: str
+    tool: str = ""
+    end: End = ""
+    passed: bool = False
+    children: tuple[GrownRound, ...] = ()
+
+
+class GrownTree(BaseModel):
+    """The solution trees that the model grew for one instruction.
+
+    Attributes:
+        task: its id.
+        level: of the instruction.
+        request: the instruction.
+        tags, path: what the model said, in its words; None where it was not asked.
+        shown: names of the tools that were on offer in the tree.
+        gold: names of the tools that the instruction names.
+        roots: the trees.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+    task: str
+    level: str
+    request: str
+    tags: tuple[str, ...] | None
+    path: tuple[str, ...] | None
+    shown: tuple[str, ...]
+    gold: tuple[str, ...]
+    roots: tuple[GrownRound, ...]
+
+    def before(self) -> list[Piece]:
+        """The text before the rounds."""
+        pieces = request_pieces(self.request)
+        if self.tags is not None:
+            pieces += list_pieces(TAGS, self.tags, closed=False)
+        if self.path is not None:
+            pieces += list_pieces(PATH, self.path, closed=True)
+        return pieces
+
+
+def grow_trees(planner: LearntPlanner, scenario: Scenario, settings: LearntSettings, start: int = 0) -> Iterator[GrownTree]:
+    """The model's own solution trees on train tasks, one instruction level each in turns; every tree is grown to the full.
+
+    Args:
+        planner: of stage 1, drawing its actions at the settings' temperature.
+        scenario: where.
+        settings: of the run.
+        start: the place of the first task; those before it are done.
+    """
+    world = training_scenario(scenario, settings)
+    envs = {level: text_env(world, level) for level in settings.levels}
+    strategy = ToolPlanner(settings.planner(explore=True))
+    agent = LlmAgent(planner, strategy)
+    numbers = envs[settings.levels[0]].unwrapped.numbers[: min(settings.tasks, settings.rank_tasks)]
+    for place in range(start, len(numbers)):
+        number, level = numbers[place], settings.levels[place % len(settings.levels)]
+        env = envs[level]
+        view: MarketplaceChatEnv = env.unwrapped
+        # other luck than the teacher's, so that what it happened to find alive says nothing
+        episode = play(env, agent, number, stable_integer(settings.seed, "trees", place) >> 2)
+        shown = planner.tags if planner.tags else tuple(view.candidates)
+        yield GrownTree(
+            task=episode.task.id,
+            level=level,
+            request=view.query,
+            tags=None if planner.tags is None else tuple(map(written_tool, planner.tags)),
+            path=None if planner.path is None else tuple(map(written_tool, planner.path)),
+            shown=tuple(tool.name for tool in shown),
+            gold=tuple(tool.name for tool in gold_tools(episode.task, view.world.catalog)),
+            roots=tuple(_grown(root, (), view) for root in strategy.roots),
+        )
+
+
+def _grown(step: Round, before: tuple[Message, ...], view: MarketplaceChatEnv) -> GrownRound:
+    messages = (*before, *step.messages)
+    action, result = rounds_of(messages, view)[-1]
+    return GrownRound(
+        action=action,
+        result=result,
+        tool=step.tools[0] if step.tools else "",
+        end=step.end,
+        passed=step.end == "answer" and passed(step.answer),
+        children=tuple(_grown(child, messages, view) for child in step.children),
+    )
+
+
+def read_trees(path: Path) -> list[GrownTree]:
+    """Trees from a file.
+
+    Raises:
+        DataError: a line is no tree.
+    """
+    trees = []
+    for number, line in enumerate(iter_lines(path), 1):
+        try:
+            trees.append(GrownTree.model_validate_json(line))
+        except ValidationError as error:
+            raise DataError(path, f"is no solution tree ({error.errors()[0]['msg']})", f"line {number}") from None
+    return trees
+
+
+# -- pairs -------------------------------------------------------------------------------------------------------------------
+
+
+class RankedPair(NamedTuple):
+    """Two rounds after the same text, in the model's words, the first better than the second.
+
+    Attributes:
+        before: the text, up to the mark of a round.
+        better, worse: what may stand there.
+        made: how the worse one was made up, or "".
+    """
+
+    before: tuple[Piece, ...]
+    better: str
+    worse: str
+    made: str
+
+
+def ranked_pairs(trees: Sequence[GrownTree], catalog: Catalog, settings: LearntSettings) -> list[RankedPair]:
+    """The pairs of all trees, by the settings' feedback."""
+    known = {tool.name: tool for tool in catalog}
+    found: list[RankedPair] = []
+    for tree in trees:
+        roots = [_round(root) for root in tree.roots]
+        gold = [known[name] for name in tree.gold]
+        score(roots, gold, tree.level, catalog, settings.feedback)
+        shown = [known[name] for name in tree.shown if name in known]
+        seed = stable_integer(settings.seed, "pairs", tree.task, tree.level) >> 2
+        for pair in extract_pairs(roots, gold, tree.level, catalog, seed, shown, settings.feedback):
+            before = [*tree.before(), *round_pieces([_step(step, known) for step in pair.history]), Piece(ROUND)]
+            better, worse = _step(pair.better, known).action, _step(pair.worse, known).action
+            if better != worse:
+                found.append(RankedPair(tuple(before), better, worse, pair.made))
+    return found
+
+
+def _round(grown: GrownRound) -> Round:
+    """A round as the rewards read it; its messages are its words."""
+    return Round(
+        tools=(grown.tool,) if grown.tool else (),
+        messages=(Message(ASSISTANT, grown.action), Message(TOOL, grown.result)),
+        end=grown.end,
+        answer="an answer" if grown.passed else "",
+        children=[_round(child) for child in grown.children],
+    )
+
+
+def _step(step: Round, known: dict[str, Tool]) -> Step:
+    said = step.messages[0]
+    if not said.calls:
+        return Step(said.content, step.messages[1].content)
+    return Step(_written(said.calls[0], known))
+
+
+def _written(call: FunctionCall, known: dict[str, Tool]) -> str:
+    if call.name == FINISH.name:
+        return GIVE_UP if (call.read() or {}).get("give_up") is True else ANSWER
+    return written_tool(known[call.name])
+
+
+def count_pairs(pairs: Sequence[RankedPair]) -> dict[str, int]:
+    """How many pairs there are, by where the worse round comes from."""
+    counts = {"grown": 0}
+    for pair in pairs:
+        counts[pair.made or "grown"] = counts.get(pair.made or "grown", 0) + 1
+    return counts
