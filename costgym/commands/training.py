@@ -11,7 +11,7 @@ import typer
 from ..simulators.errors import ConfigError, UnknownName
 from .common import BudgetText, Data, JsonFile, Progress, Quiet, ScenarioName, Seed, console
 
-TRAINERS = ("ppo", "dqn", "catp", "ift", "rltf", "grpo")
+TRAINERS = ("ppo", "dqn", "catp", "ift", "rltf", "grpo", "toolplanner")
 
 
 def train(
@@ -29,10 +29,16 @@ def train(
     feedback: Annotated[bool, typer.Option(help="catp: intermediate feedback.")] = True,
     mask: Annotated[bool, typer.Option(help="catp: masked decoding.")] = True,
     model: Annotated[str | None, typer.Option("--model", help="A published model by id or folder; else a small one.")] = None,
+    without: Annotated[
+        str | None, typer.Option("--without", help="toolplanner: completion, following (feedback), tags, path: left out.")
+    ] = None,
+    start: Annotated[
+        Path | None, typer.Option("--start", metavar="DIR", help="toolplanner: a stage 1 to start from (RUN/sft).")
+    ] = None,
     seed: Seed = 0,
     quiet: Quiet = False,
 ) -> None:
-    """Train a policy; it plays as `sb3:DIR` or `catp:DIR`."""
+    """Train a policy; it plays as `sb3:DIR`, `catp:DIR` or `toolplanner:DIR`. `DIR/curves.html` shows how it learnt."""
     if what not in TRAINERS:
         raise UnknownName("trainer", what, TRAINERS)
     from ..simulators.ledger import Budget
@@ -69,6 +75,10 @@ def train(
             small = model is None and scenario is None
             world_of_it = GrpoWorld.tiny(seed=seed) if small else GrpoWorld(scenario or "marketplace", budget=limits)
             train_grpo(out, world_of_it, seed, steps=steps or 20, model=model, progress=progress.update)
+        elif what == "toolplanner":
+            from .training_toolplanner import train_it
+
+            train_it(out, scenario, seed, steps, model, without, start, progress)
         else:
             from ..agents.catp.training import train_catp, train_ift, train_rltf
 
@@ -82,8 +92,11 @@ def train(
                 train_catp(out, tasks, steps or 3000, seed, progress=watch, **parts)
             else:
                 (train_ift if what == "ift" else train_rltf)(out, tasks, steps or 1500, seed, progress=watch)
+    from ..experiments.learning_curves import publish
+
+    curves = publish(out)
     if not quiet:
-        typer.echo(str(out))
+        typer.echo(str(out) if curves is None else f"{out}\nlearning curves: {curves}")
 
 
 def _watch(what: str, quiet: bool) -> Progress:
