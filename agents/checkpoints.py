@@ -6,7 +6,7 @@ of one. The last two are kept. No file is ever unpickled, so a checkpoint from a
 
 What a run *is* stands in its own file beside them: `config.json`, or, of reinforcement learning, `checkpoint.json`: the
 algorithm, the environment with its settings and scenario, the network, the seed, the metrics, and the steps of the checkpoint
-that counts. Older runs of reinforcement learning, which hold `policy-N.safetensors` and `training-N.safetensors` instead, are read too.
+that counts. Older runs of it, which hold `policy-N.safetensors` and `training-N.safetensors` instead, are read too.
 """
 
 from __future__ import annotations

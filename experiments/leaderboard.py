@@ -23,6 +23,7 @@ from pydantic import BaseModel, ConfigDict
 from .. import __version__
 from ..agents.base import TEXT
 from ..agents.btp import BtpSettings
+from ..agents.models.named import priced_for
 from ..agents.registry import agent_names, make_agent, needs_experience, read_agent_name
 from ..agents.strategies import SearchSettings
 from ..envs.registration import make
@@ -30,6 +31,7 @@ from ..simulators.errors import ConfigError, DataError, InfrastructureError, Unk
 from ..simulators.ledger import Budget
 from ..simulators.scenario import Scenario, load_scenario
 from .files import sole_writer, write_atomically
+from .manifest import weights_of
 from .metrics import GRADINGS, EpisodeResult, rank_rows, summarise
 from .records import Played, Records
 from .rollouts import play_many
@@ -48,7 +50,7 @@ class Plan(BaseModel):
     """All that determines a leaderboard's bytes.
 
     `settings` are further arguments of the text view; `search` and `btp` are fields of `SearchSettings` and `BtpSettings` that
-    differ from the agents' own.
+    differ from the agents' own. `weights` are hashes of what trained agents play with: other weights, another run.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -66,6 +68,7 @@ class Plan(BaseModel):
     settings: dict[str, str] = {}  # pydantic copies it
     search: dict[str, Any] = {}
     btp: dict[str, Any] = {}
+    weights: dict[str, str] = {}
 
 
 class Unit(NamedTuple):
@@ -102,8 +105,9 @@ def make_plan(
     model: str = "simulated",
     search: Mapping[str, Any] | None = None,
     btp: Mapping[str, Any] | None = None,
+    prices: str | Path | None = None,
 ) -> Plan:
-    """What to run, checked before anything runs.
+    """What to run, checked before anything runs. A real model's tokens are priced by the table `prices`: see `priced_for`.
 
     Raises:
         UnknownName: a suite, scenario, agent, split or grading that there is not; the nearest ones are named.
@@ -127,6 +131,7 @@ def make_plan(
         raise ConfigError("--agents", "expected every agent once")
     limits = Budget.parse(budgets or chosen.budgets) if budgets is None or isinstance(budgets, str) else list(budgets)
     settings = scenario if isinstance(scenario, Scenario) else load_scenario(scenario or chosen.scenario, data)
+    settings = priced_for(settings, model, prices)
     settings.build().tasks.numbers(split)
     return Plan(
         suite=suite,
@@ -141,6 +146,7 @@ def make_plan(
         settings=dict(chosen.settings),
         search=dict(search or {}),
         btp=dict(btp or {}),
+        weights=weights_of(names),
     )
 
 

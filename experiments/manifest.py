@@ -1,22 +1,28 @@
-"""The manifest of a leaderboard submission: its fields, its JSON schema, and how it is read.
+"""The manifest of a leaderboard submission: its fields, its JSON schema, and how it is read. And what trained agents weigh in.
 
 `experiments/schemas/submission.json` holds the schema for whoever does not run this package.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from ..agents.checkpoints import FOLDER, checkpoints
 from ..simulators.errors import DataError
 
 FORMAT = "costgym.submission/1"
 MANIFEST = "manifest.json"
 LARGEST_MANIFEST = 8 * 2**20
+LEARNT = ("sb3:", "catp:", "ift:", "rltf:", "deer:", "btp:", "toolplanner:")
+"""Before the folder of a training run, in the names of trained agents."""
+_WEIGH = ("config.json", "checkpoint.json", "adapter_config.json", "tokenizer.json")
+"""What decides how weights are used, beside the weights."""
 MOST_PROBLEMS = 20
 """Problems of one file that are listed."""
 
@@ -50,12 +56,56 @@ class Submission(BaseModel):
     seed: int = Field(ge=0, description="Seed of the run.")
     episodes: int = Field(ge=1, description="Episodes of every entry.")
     files: list[TrajectoryFile] = Field(min_length=1, max_length=10_000, description="The entries.")
+    weights: dict[str, str] = Field(
+        default={},  # pydantic copies it
+        description="BLAKE2b hash, 16 bytes in hex, of the weights behind each trained agent, by the agent's name.",
+    )
     rows: list[dict[str, Any]] = Field(description="The leaderboard rows that the submitter claims, one an entry.")
 
 
 def schema() -> dict[str, Any]:
     """The manifest's JSON schema; `experiments/schemas/submission.json` holds the same."""
     return Submission.model_json_schema()
+
+
+def weights_of(agents: Iterable[str]) -> dict[str, str]:
+    """Hashes of what trained agents (``sb3:RUN``, ``toolplanner:RUN``, ...) play with, by the agent's name.
+
+    The newest checkpoint counts, with the files that say how it is used; learning curves and what training would go on with do
+    not. An agent whose folder holds no weights is left out.
+    """
+    found = {}
+    for agent in agents:
+        kind, colon, folder = agent.partition(":")
+        if f"{kind}{colon}" in LEARNT:
+            files = _weight_files(Path(folder))
+            if any(path.suffix == ".safetensors" for path in files):
+                state = hashlib.blake2b(digest_size=16)
+                for path in files:
+                    with path.open("rb") as file:
+                        content = hashlib.file_digest(file, "blake2b").digest()
+                    state.update(path.relative_to(folder).as_posix().encode() + b"\0" + content)
+                found[agent] = state.hexdigest()
+    return found
+
+
+def _weight_files(run: Path) -> list[Path]:
+    newest = checkpoints(run)[-1:]
+    stages = {
+        path.parent.resolve() for path in run.glob("*/*") if path.name == "config.json" and (path.parent / FOLDER).is_dir()
+    }
+    files = []
+    for path in sorted(run.rglob("*")):
+        inside = FOLDER in path.relative_to(run).parts
+        if not path.is_file() or any(stage in path.resolve().parents for stage in stages):
+            continue  # an earlier stage of the run plays under its own name
+        if path.suffix == ".safetensors":
+            played = not path.name.startswith(("optimizer", "training-"))
+            if played and (not inside or path.parent in newest):
+                files.append(path)
+        elif path.name in _WEIGH and not inside:
+            files.append(path)
+    return files
 
 
 def read_manifest(folder: Path) -> tuple[Submission | None, list[str]]:

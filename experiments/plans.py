@@ -27,6 +27,7 @@ from ..simulators.quality import INVALID_PLAN_REWARD, check_alpha
 from .bootstrap import intervals
 from .files import sole_writer, write_atomically
 from .leaderboard import FORMAT, check_owner
+from .manifest import weights_of
 
 KINDS = ("sequential", "nonsequential")
 AGENTS = (
@@ -63,6 +64,7 @@ class PlanRun(BaseModel):
     episodes: int | None = None
     seed: int = 0
     model: str = "simulated"
+    weights: dict[str, str] = {}  # pydantic copies it
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,7 +134,16 @@ def plan_run(
         raise UnknownName("split", split, ("train", "test"))
     if episodes is not None and episodes < 1:
         raise ConfigError("--episodes", f"expected a positive whole number, got {episodes!r}")
-    return PlanRun(agents=names, alphas=tuple(alphas), split=split, profile=profile, episodes=episodes, seed=seed, model=model)
+    return PlanRun(
+        agents=names,
+        alphas=tuple(alphas),
+        split=split,
+        profile=profile,
+        episodes=episodes,
+        seed=seed,
+        model=model,
+        weights=weights_of(names),
+    )
 
 
 def situations(kind: str, split: str, samples: range, episodes: int | None) -> list[tuple[OpenCATPTask, int]]:

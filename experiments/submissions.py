@@ -126,6 +126,7 @@ def _document(run: Path, plan: Plan, agents: Sequence[str]) -> dict[str, Any]:
         "seed": plan.seed,
         "episodes": plan.episodes,
         "files": files,
+        "weights": {agent: digest for agent, digest in plan.weights.items() if agent in agents},
         "rows": [row for row in board["rows"] if row["agent"] in agents and "submission" not in row],
     }
 
