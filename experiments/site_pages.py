@@ -230,10 +230,10 @@ def _rivals(group: Sequence[Entry], compared: Mapping[tuple[str, str], Compariso
             continue
         rows = "".join(
             f'<tr><th scope="row"><a href="{agent_file(pair.b.row)}">{text(pair.b.row["agent"])}</a></th>'
-            f'<td class="figure">{points(pair.found.difference)}'
-            f'<small class="ci">{points(pair.found.ci95[0])} to {points(pair.found.ci95[1])}</small></td>'
+            f'<td class="figure">{points(pair.ahead)}'
+            f'<small class="ci">{points(pair.ci95[0])} to {points(pair.ci95[1])}</small></td>'
             f'<td class="figure">{p_text(pair.adjusted_p)}</td><td>{_said(pair)}</td></tr>'
-            for pair in sorted(pairs, key=lambda pair: (pair.found.difference, str(pair.b.row["agent"])))
+            for pair in sorted(pairs, key=lambda pair: (pair.ahead, str(pair.b.row["agent"])))
         )
         head = f"<tr>{heads('Against', '>Points ahead', '>Adjusted p', 'Verdict')}</tr>"
         label = f'<h3 id="against-{entry.id}">{text(condition(entry.row))}</h3>'
@@ -249,7 +249,7 @@ def _rivals(group: Sequence[Entry], compared: Mapping[tuple[str, str], Compariso
 def _said(pair: Comparison) -> str:
     if not pair.significant:
         return "not separable"
-    return "ahead" if pair.found.difference > 0 else "behind"
+    return "ahead" if pair.ahead > 0 else "behind"
 
 
 def meta(run: Run, pieces: Mapping[str, int], grading: str) -> dict[str, Any]:

@@ -5,11 +5,14 @@ from __future__ import annotations
 import html
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import combinations
 from typing import Any
 
-from ..simulators.errors import ConfigError
+import numpy as np
+
+from .bootstrap import intervals, swap_p_values
 from .columns import COLUMNS, figure, interval, is_reference, is_simulated, plain, written
-from .metrics import EpisodeResult, PairedDifference, paired_difference
+from .metrics import EpisodeResult
 from .published import published
 from .store_runs import Entry, Run, condition
 
@@ -42,11 +45,21 @@ def heads(*titles: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """Two entries under one budget, with the p-value adjusted for all that were compared with them."""
+    """How far one entry is ahead of another under the same budget.
+
+    Attributes:
+        a, b: the two.
+        episodes: in which both were compared.
+        ahead: pass rate in budget of `a` less that of `b`.
+        ci95: paired bootstrap interval of it.
+        adjusted_p: p-value of a paired permutation test, adjusted for all pairs under the budget.
+    """
 
     a: Entry
     b: Entry
-    found: PairedDifference
+    episodes: int
+    ahead: float
+    ci95: tuple[float, float]
     adjusted_p: float
 
     @property
@@ -57,39 +70,51 @@ class Comparison:
 def compare(group: Sequence[Entry], results: Results, grading: str, seed: int) -> dict[tuple[str, str], Comparison]:
     """All pairs of a budget's entries, by the figure that ranks; Holm's step-down over the pairs.
 
+    Compared are the episodes that every entry has and that are void for none; an entry that met other worlds is left out.
+
     Args:
         group: entries under one budget.
-        results: every entry's episodes.
+        results: every entry's episodes, in order.
         grading: that ranks.
         seed: of bootstrap and permutations.
 
     Returns:
         By the ids of both entries, in both orders.
     """
-    metric = "pass_rate_under_budget" if grading == "strict" else "judged_pass_rate_under_budget"
     rivals = [entry for entry in group if not is_reference(entry.row) and results.get(entry.id)]
-    found: list[tuple[Entry, Entry, PairedDifference]] = []
-    for place, a in enumerate(rivals):
-        for b in rivals[place + 1 :]:
-            ours, theirs = (results[entry.id][:MOST_EPISODES] for entry in (a, b))
-            try:
-                found.append((a, b, paired_difference(ours, theirs, metric, seed=seed, resamples=RESAMPLES)))
-            except ConfigError:  # no common world: nothing to compare
-                continue
-    order = sorted(range(len(found)), key=lambda index: found[index][2].p_value)
-    adjusted, highest = [1.0] * len(found), 0.0
-    for rank, index in enumerate(order):
-        highest = max(highest, min(1.0, (len(found) - rank) * found[index][2].p_value))
+    played = {entry.id: {r.episode: r for r in results[entry.id][:MOST_EPISODES] if not r.void} for entry in rivals}
+    worlds = {r.episode: (r.task, r.seed) for r in played[rivals[0].id].values()} if rivals else {}
+    rivals = [
+        e for e in rivals if all(worlds.get(i, world) == world for i, r in played[e.id].items() for world in [(r.task, r.seed)])
+    ]
+    common = [i for i in worlds if all(i in played[entry.id] for entry in rivals)]
+    pairs = list(combinations(range(len(rivals)), 2))
+    if not pairs or not common:
+        return {}
+    passed = np.array([[_passed(played[entry.id][i], grading) for entry in rivals] for i in common], dtype=np.float64)
+    ahead = np.stack([passed[:, a] - passed[:, b] for a, b in pairs], axis=1)  # (n_episodes, n_pairs)
+    lows, highs = intervals(ahead, np.ones_like(ahead), common, seed, RESAMPLES)
+    p_values = swap_p_values(ahead, common, seed, RESAMPLES)
+    found: dict[tuple[str, str], Comparison] = {}
+    for place, ((a, b), adjusted) in enumerate(zip(pairs, _holm(p_values.tolist()), strict=True)):
+        mean, low, high = float(ahead[:, place].sum()) / len(common), float(lows[place]), float(highs[place])
+        one, other, count = rivals[a], rivals[b], len(common)
+        found[one.id, other.id] = Comparison(one, other, count, mean, (low, high), adjusted)
+        found[other.id, one.id] = Comparison(other, one, count, -mean, (-high, -low), adjusted)
+    return found
+
+
+def _passed(result: EpisodeResult, grading: str) -> bool:
+    return (result.strict if grading == "strict" else result.judged) and result.within_budget
+
+
+def _holm(p_values: Sequence[float]) -> list[float]:
+    """P-values adjusted for all of them, after Holm."""
+    adjusted, highest = [1.0] * len(p_values), 0.0
+    for rank, index in enumerate(sorted(range(len(p_values)), key=lambda index: p_values[index])):
+        highest = max(highest, min(1.0, (len(p_values) - rank) * p_values[index]))
         adjusted[index] = highest
-    pairs: dict[tuple[str, str], Comparison] = {}
-    for (a, b, difference), p_value in zip(found, adjusted, strict=True):
-        pairs[a.id, b.id] = Comparison(a, b, difference, p_value)
-        low, high = difference.ci95
-        turned = PairedDifference(
-            difference.metric, difference.episodes, -difference.difference, (-high, -low), difference.p_value
-        )
-        pairs[b.id, a.id] = Comparison(b, a, turned, p_value)
-    return pairs
+    return adjusted
 
 
 def points(value: float) -> str:
@@ -131,12 +156,10 @@ def significance(groups: Sequence[Sequence[Entry]], compared: Sequence[Mapping[t
 def _pair(pair: Comparison | None) -> str:
     if pair is None:
         return "<td>–</td>"
-    low, high = pair.found.ci95
-    kind = ("ahead" if pair.found.difference > 0 else "behind") if pair.significant else "open"
-    said = f"{p_text(pair.adjusted_p)}, 95 % interval {points(low)} to {points(high)}, {pair.found.episodes:,} episodes"
-    return (
-        f'<td class="{kind}" title="{text(said)}">{points(pair.found.difference)}<small>{p_text(pair.adjusted_p)}</small></td>'
-    )
+    low, high = pair.ci95
+    kind = ("ahead" if pair.ahead > 0 else "behind") if pair.significant else "open"
+    said = f"{p_text(pair.adjusted_p)}, 95 % interval {points(low)} to {points(high)}, {pair.episodes:,} episodes"
+    return f'<td class="{kind}" title="{text(said)}">{points(pair.ahead)}<small>{p_text(pair.adjusted_p)}</small></td>'
 
 
 @dataclass(frozen=True, slots=True)

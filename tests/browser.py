@@ -1,0 +1,123 @@
+"""A headless Chromium to open pages in, and axe to judge how accessible they are."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+FLAGS = (
+    "--headless", "--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking",
+    "--disable-component-update", "--disable-sync", "--disable-extensions", "--disable-dev-shm-usage", "--hide-scrollbars",
+)  # fmt: skip
+_WATCH = """
+window.longest = 0;
+new PerformanceObserver((list) => {
+  for (const entry of list.getEntries()) window.longest = Math.max(window.longest, entry.duration);
+}).observe({ type: "longtask", buffered: true });
+"""
+
+
+@contextmanager
+def chromium(profile: Path) -> Iterator[Any]:
+    """A driven browser with a fresh profile, which notes every request and every message of its console. Skips without one."""
+    webdriver = pytest.importorskip("selenium.webdriver", reason="no selenium here: install costgym[dev]")
+    programs = {name: shutil.which(name) for name in ("chromium", "chromedriver")}
+    for name, path in programs.items():
+        if path is None:
+            pytest.skip(f"no {name} here: install the packages chromium and chromium-driver")
+    options = webdriver.ChromeOptions()
+    options.binary_location = programs["chromium"]
+    for flag in (*FLAGS, f"--user-data-dir={profile}", "--window-size=1280,900"):
+        options.add_argument(flag)
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
+    from selenium.common.exceptions import WebDriverException
+
+    try:
+        driver = webdriver.Chrome(options=options, service=webdriver.ChromeService(programs["chromedriver"]))
+    except WebDriverException as error:
+        pytest.skip(f"chromium does not start here: {str(error).splitlines()[0]}")
+    try:
+        driver.execute_cdp_cmd("Page.addScriptToEvaluateOnNewDocument", {"source": _WATCH})
+        yield driver
+    finally:
+        driver.quit()
+
+
+def window(driver: Any, width: int = 1280, height: int = 900, dark: bool = False) -> None:
+    """A window of this size, that prefers a dark page or a light one."""
+    size = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": False}
+    driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
+    scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
+    driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": [scheme]})
+
+
+def visit(driver: Any, page: Path, address: str = "", until: str = "document.readyState === 'complete'") -> None:
+    """Open a page anew and wait for a condition."""
+    driver.get("about:blank")
+    driver.get_log("browser")
+    driver.get_log("performance")
+    driver.get(page.as_uri() + address)
+    wait(driver, until)
+
+
+def wait(driver: Any, until: str, seconds: float = 30.0) -> None:
+    """Wait until a condition of the page holds."""
+    deadline = time.monotonic() + seconds
+    while not driver.execute_script(f"return Boolean({until})"):
+        if time.monotonic() > deadline:
+            raise AssertionError(f"never came true: {until}; console: {complaints(driver)}")
+        time.sleep(0.02)
+
+
+def complaints(driver: Any) -> list[str]:
+    """What the console says."""
+    return [entry["message"] for entry in driver.get_log("browser")]
+
+
+def foreign_requests(driver: Any) -> list[str]:
+    """What was asked for that is no file on this disk."""
+    events = (json.loads(entry["message"])["message"] for entry in driver.get_log("performance"))
+    urls = [event["params"]["request"]["url"] for event in events if event["method"] == "Network.requestWillBeSent"]
+    return [url for url in urls if not url.startswith(("file:", "about:", "data:"))]
+
+
+@dataclass(frozen=True)
+class Accessibility:
+    """What axe found: rules that passed, and rules that are violated with their impact and an example."""
+
+    passed: int
+    violated: tuple[tuple[str, str, str], ...]
+
+    @property
+    def score(self) -> float:
+        """Share of the applicable rules that passed, in percent."""
+        return 100 * self.passed / (self.passed + len(self.violated))
+
+    @property
+    def grave(self) -> list[tuple[str, str, str]]:
+        return [each for each in self.violated if each[1] in ("serious", "critical")]
+
+
+def axe_source() -> str:
+    module = pytest.importorskip("axe_core_python", reason="no axe here: install costgym[dev]")
+    return (Path(module.__path__[0]) / "axe.min.js").read_text(encoding="utf-8")
+
+
+def accessibility(driver: Any, source: Callable[[], str] = axe_source) -> Accessibility:
+    """Judge the page that is open."""
+    driver.execute_script(source())
+    found = driver.execute_async_script(
+        "const done = arguments[0]; axe.run(document).then((r) => done({"
+        "passed: r.passes.length, violated: r.violations.map((v) => [v.id, v.impact, v.nodes[0].html.slice(0, 200)])}),"
+        "(error) => done({error: String(error)}));"
+    )
+    assert "error" not in found, found
+    return Accessibility(found["passed"], tuple((rule, impact, where) for rule, impact, where in found["violated"]))
