@@ -280,12 +280,11 @@ def _thinned(steps: Sequence[float], values: Sequence[float]) -> tuple[list[floa
 
 
 def _smooth(values: Sequence[float]) -> list[float]:
-    """Running mean over a twentieth of all points to either side, or as many as there are on both sides."""
+    """Running mean over a twentieth of all points to either side, as far as there are any."""
     reach = len(values) // 20
     found = []
     for place in range(len(values)):
-        near = min(reach, place, len(values) - 1 - place)
-        window = values[place - near : place + near + 1]
+        window = values[max(0, place - reach) : place + reach + 1]
         found.append(sum(window) / len(window))
     return found
 

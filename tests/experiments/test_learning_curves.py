@@ -104,6 +104,11 @@ def test_any_numbers_can_be_drawn(tmp_path: Path, values: list[float]) -> None:
         assert all(-1 <= float(number) <= 400 for number in re.split("[ ,]", coordinate))
 
 
+def test_the_strong_line_is_a_running_mean_up_to_its_ends(tmp_path: Path) -> None:
+    run = put(tmp_path, [{"step": step, "loss": float(step % 2)} for step in range(1, 41)])
+    assert "0.333 at the end" in curve_figures(run)  # of the last three: 0, 1, 0
+
+
 def test_an_earlier_stage_has_its_own_section(tmp_path: Path) -> None:
     put(tmp_path / "sft", [{"step": 1, "loss": 2.0}])
     put(tmp_path, [{"step": 1, "loss": 1.0, "ranking": 0.5}])
