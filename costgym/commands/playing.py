@@ -75,15 +75,11 @@ def leaderboard(
         save_run(store, out)
         typer.echo(f"{len(rows)} rows added, verified by replay")
         return
-    from ..agents.models.named import priced_for
     from ..experiments.leaderboard import default_jobs, make_plan, run
-    from ..experiments.suites import suite as suite_named
     from ..experiments.table import print_table
-    from ..simulators.scenario import load_scenario
 
-    world = priced_for(load_scenario(scenario or suite_named(suite).scenario, data), model, prices)
     keep_replies(cache, model)
-    plan = make_plan(suite, world, None, names_in(agents), budgets, episodes, split, grading, seed, model)
+    plan = make_plan(suite, scenario, data, names_in(agents), budgets, episodes, split, grading, seed, model, prices=prices)
     with Progress("playing", quiet) as progress:
         board = run(plan, out, default_jobs() if jobs is None else jobs, progress.update)
     save_run(store, out)

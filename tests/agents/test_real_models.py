@@ -21,6 +21,7 @@ import pytest
 import yaml
 from playing import SMALL, chat, play
 from tiny_model import save_tiny_model
+from typer.testing import CliRunner
 from worlds import small_world, tool
 
 from costgym.agents.llm import LlmAgent
@@ -28,6 +29,7 @@ from costgym.agents.models.named import CACHE_VARIABLE, make_real_model, priced_
 from costgym.agents.models.openai import KEY_VARIABLE, URL_VARIABLE, chat_messages
 from costgym.agents.registry import make_agent, make_model
 from costgym.agents.strategies import Dfsdt, ReAct, SearchSettings
+from costgym.cli import app
 from costgym.experiments.verify import verify
 from costgym.simulators.errors import ConfigError, UnknownName
 from costgym.simulators.scenario import load_scenario, parse_scenario
@@ -322,3 +324,22 @@ def test_ablations_of_ecoact_are_agents_and_exclude_each_other() -> None:
     assert access.several and not access.descriptions
     with pytest.raises(UnknownName):
         make_agent("react+ecoact+ecoact-several")
+
+
+def test_a_wrong_table_ends_the_command_before_anything_is_asked_or_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(URL_VARIABLE, "http://127.0.0.1:9/v1")
+    table = tmp_path / "prices.yaml"
+    table.write_text("date: 2026-02-03\nmodels: {tiny: {input: -2, output: 8}}")
+    for prices, model, problem in (
+        (table, "openai:tiny", "models.tiny.input"),
+        (None, "openai:tiny,max_tokens=x", "max_tokens"),
+        (tmp_path / "none.yaml", "openai:tiny", "none.yaml"),
+    ):
+        options = [] if prices is None else ["--prices", str(prices)]
+        ran = CliRunner().invoke(app, ["leaderboard", "--model", model, "--out", str(tmp_path / "run"), *options])
+        assert ran.exit_code != 0 and problem in str(ran.exception)
+        assert not (tmp_path / "run").exists()
+    ran = CliRunner().invoke(app, ["run", "--agent", "react", "--cache", str(tmp_path / "cache")])
+    assert "no real model" in str(ran.exception) and not (tmp_path / "cache").exists()
