@@ -10,10 +10,15 @@ import difflib
 import importlib
 from collections.abc import Iterable
 from types import ModuleType
+from typing import Any
 
 
 class CostGymError(Exception):
     """Base of every error that costgym raises on purpose."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # raised in another process, an error is made there from its text and fields: most take other arguments than `args`
+        return BaseException.__new__, (type(self), *self.args), self.__dict__
 
 
 class ConfigError(CostGymError):
