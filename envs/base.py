@@ -81,22 +81,53 @@ class ToolEnv(gym.Env[ObsType, ActType], Generic[ObsType, ActType]):
         self._steps = 0
         self._quality = 0.0
         self.episode: Episode | None = None
+        self._unseeded: int | None = None
 
     # -- episodes --------------------------------------------------------------------------------------------------------
 
     def _begin(self, seed: int | None, options: dict[str, Any] | None) -> Episode:
         """Start an episode: `seed` keys its chance; `options["task"]` (a number or an id) picks the task, else it is drawn."""
-        super().reset(seed=seed)
-        draw = int(self.np_random.integers(1 << 62))
         chosen = (options or {}).get("task")
-        number = self.numbers[draw % len(self.numbers)] if chosen is None else self._task_number(chosen)
-        episode_seed = draw if seed is None else seed
+        if chosen is not None and type(seed) is int and seed >= 0:
+            self._unseeded = seed  # nothing is drawn, so seeding the generator waits until something is
+            number, episode_seed = self._task_number(chosen), seed
+        else:
+            self._catch_up()
+            super().reset(seed=seed)
+            # what integers(1 << 62) draws, in a tenth of its time
+            draw = int(super().np_random.bit_generator.random_raw()) >> 2  # type: ignore[arg-type]
+            number = self.numbers[draw % len(self.numbers)] if chosen is None else self._task_number(chosen)
+            episode_seed = draw if seed is None else seed
         budget = self.budget
         self.episode = episode = self.world.episode(number, episode_seed, budget, self.enforcement)
         self._spent = (0.0, 0.0, 0, 0)
         self._steps = 0
         self._quality = 0.0
         return episode
+
+    def _catch_up(self) -> None:
+        """Seed the generator as the last reset asked, with that episode's draw behind it."""
+        if self._unseeded is not None:
+            seed, self._unseeded = self._unseeded, None
+            super().reset(seed=seed)
+            super().np_random.integers(1 << 62)
+
+    @property
+    def np_random(self) -> np.random.Generator:
+        """What draws tasks and seeds where they are not given."""
+        self._catch_up()
+        return super().np_random
+
+    @np_random.setter
+    def np_random(self, value: np.random.Generator) -> None:
+        self._unseeded = None
+        gym.Env.np_random.__set__(self, value)  # type: ignore[attr-defined]
+
+    @property
+    def np_random_seed(self) -> int:
+        """The seed of `np_random`; -1 where the generator itself was given."""
+        self._catch_up()
+        return super().np_random_seed
 
     def _task_number(self, chosen: object) -> int:
         tasks = self.world.tasks

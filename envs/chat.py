@@ -38,7 +38,7 @@ class MarketplaceChatEnv(ToolEnv[str, str]):
         self.max_observation, self.level = max_observation, level
         self.observation_space = UnicodeText(max(max_observation, 20_000))
         self.action_space = UnicodeText(MAX_ACTION)
-        self._documents: dict[int, tuple[list[dict[str, Any]], int]] = {}
+        self._documents: dict[int, int] = {}  # tokens of each task's documentation
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[str, dict[str, Any]]:
         episode = self._begin(seed, options)
@@ -46,7 +46,7 @@ class MarketplaceChatEnv(ToolEnv[str, str]):
         self._slot_of = {slot.name: slot.index for slot in episode.slots}
         self._last: tuple[Status, ...] = ()
         text = self.query
-        self._context = self._document_tokens(episode.number) + count_tokens(text)
+        self._context = count_tokens(text)  # the documentation is counted where an action brings no usage
         return text, self._chat_info(episode)
 
     # -- what an agent may read ------------------------------------------------------------------------------------------
@@ -76,9 +76,8 @@ class MarketplaceChatEnv(ToolEnv[str, str]):
     def _document_tokens(self, number: int) -> int:
         found = self._documents.get(number)
         if found is None:
-            documents = self.documentation()
-            found = self._documents[number] = (documents, count_tokens(json.dumps(documents)))
-        return found[1]
+            found = self._documents[number] = count_tokens(json.dumps(self.documentation()))
+        return found
 
     # -- playing ---------------------------------------------------------------------------------------------------------
 
@@ -92,7 +91,7 @@ class MarketplaceChatEnv(ToolEnv[str, str]):
         usage = parsed.usage
         if usage is None:
             spoken = count_tokens(action) if isinstance(action, str) else 0
-            usage = Usage(self._context, spoken)
+            usage = Usage(self._document_tokens(episode.number) + self._context, spoken)
             self._context += spoken
         episode.think(usage)
         observation = "" if episode.over else self._act(episode, parsed)

@@ -13,6 +13,7 @@ from ..tools import Tool
 from .facts import Database, make_fact
 from .vocabulary import Capability
 
+_encode = json.JSONEncoder(ensure_ascii=False).encode
 _WRAPS = ((), ("data",), ("result",), ("response", "payload"), ("items", 0), ("data", "results", 0), ("body", "record"))
 _VALUE_NAMES = ("", "value", "result_value", "output")
 _EXTRAS = (
@@ -84,7 +85,7 @@ class Shape:
             document = [document] if isinstance(step, int) else {self.name(step): document}
         if self.envelope:
             document = {"status": "ok", **document}
-        return json.dumps(document, ensure_ascii=False)
+        return _encode(document)
 
 
 class GeneratedAnswers:
