@@ -95,6 +95,7 @@ def main() -> None:
         "loads": loads,
         "exit_status": process.returncode,
         "load_of_the_machine_before": round(begin, 2),
+        "niceness": os.nice(0),
         "processors": os.cpu_count(),
         "date": datetime.datetime.now(datetime.UTC).date().isoformat(),
         "machine": f"{platform.machine()}, Python {platform.python_version()}",

@@ -1,7 +1,8 @@
 """OpenEnv's messages: reset, step and state over HTTP and over a WebSocket, and what is to be known about the environment.
 
 A WebSocket at `/ws` is a session of its own, as OpenEnv's clients expect. Over plain HTTP a session is opened by `POST /reset`
-and named by `session_id` in the requests that follow; OpenEnv's own server forgets it between two requests.
+and named by `session_id` in the requests that follow; OpenEnv's own server forgets it between two requests. OpenEnv's clients
+of tools are answered in `tools`.
 
 Source: OpenEnv 0.10, environment server and client.
 """
@@ -9,6 +10,7 @@ Source: OpenEnv 0.10, environment server and client.
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -24,6 +26,7 @@ from .limits import Refused
 from .sessions import Session, Sessions, task_numbers
 from .wire import action_schema, observation_schema, reset_schema, state_schema
 
+LOGGER = logging.getLogger("uvicorn.error")
 Handler = Callable[[Request, dict[str, Any]], Awaitable[Any]]
 GOING_AWAY, TRY_LATER = 1001, 1013
 MOST_TASKS = 10_000
@@ -163,10 +166,13 @@ class OpenEnv:
     # -- episodes over a WebSocket ---------------------------------------------------------------------------------------
 
     async def socket(self, websocket: WebSocket) -> None:
-        """A connection is a session; it ends with it."""
+        """A connection is a session, which ends with it; or holds one that was opened before, named by `session_id`."""
         await websocket.accept()
+        named = websocket.query_params.get("session_id")
         try:
-            session = self.sessions.open()
+            session = self.sessions.open() if named is None else self.sessions.get(named)
+            if session.hang_up is not None:
+                raise Refused("the session is held by another WebSocket", "SESSION_ERROR", 409)
         except Refused as error:
             await websocket.send_text(_error(error))
             await websocket.close(TRY_LATER)
@@ -186,7 +192,9 @@ class OpenEnv:
         except (WebSocketDisconnect, RuntimeError, OSError):
             pass  # the client is gone, or was hung up
         finally:
-            self.sessions.close(session)
+            session.hang_up = None
+            if named is None:
+                self.sessions.close(session)
 
     def _respond(self, session: Session, text: str | None) -> str | None:
         """The answer to a message; None where the client says goodbye."""
@@ -211,6 +219,9 @@ class OpenEnv:
             return json.dumps({"type": "observation", "data": done})
         except Refused as error:
             return _error(error)
+        except Exception:
+            LOGGER.exception("session %s failed", session.name)
+            return _error(Refused("the server failed; the error is in its log", "EXECUTION_ERROR", 500))
 
 
 def _error(error: Refused) -> str:

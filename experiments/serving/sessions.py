@@ -74,7 +74,7 @@ class Session:
         answer = self._answer(observation, None, False, False, info)
         world = self.env.unwrapped
         if isinstance(world, MarketplaceChatEnv):
-            answer["observation"] |= {"tools": world.documentation(), "prices": world.quotes()}
+            answer["observation"] |= {"functions": world.documentation(), "prices": world.quotes()}
         return answer
 
     def _task(self, request: Mapping[str, Any]) -> int | str | None:
@@ -107,6 +107,11 @@ class Session:
         self.steps += 1
         self._done = terminated or truncated
         return self._answer(observation, float(reward), terminated, truncated, info)
+
+    def begin(self) -> None:
+        """Begin an episode if none has begun yet."""
+        if not self._begun:
+            self.reset({})
 
     @property
     def playing(self) -> bool:

@@ -91,6 +91,43 @@ class Tools:
         text = types.TextContent(text=_chat(self._session(context)).query)
         return types.GetPromptResult(messages=[types.PromptMessage(role="user", content=text)])
 
+    # -- OpenEnv's way of MCP --------------------------------------------------------------------------------------------
+
+    def openenv(self, body: bytes) -> dict[str, Any] | None:
+        """The answer to a request of OpenEnv's tool clients, which speak of sessions in the parameters; None for others.
+
+        Source: OpenEnv 0.10, MCP client.
+        """
+        try:
+            request = json.loads(body)
+            method, params = request["method"], request.get("params") or {}
+            ours = method.startswith("openenv/session/") or (method in ("tools/list", "tools/call") and "session_id" in params)
+        except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
+            return None  # the SDK says what is wrong with it
+        if not ours:
+            return None
+        answer: dict[str, Any] = {"jsonrpc": "2.0", "id": request.get("id")}
+        try:
+            return {**answer, "result": self._openenv(method, params)}
+        except Refused as error:
+            return {**answer, "error": {"code": types.INVALID_PARAMS, "message": str(error)}}
+
+    def _openenv(self, method: str, params: Mapping[str, Any]) -> dict[str, Any]:
+        if method == "openenv/session/create":
+            return {"session_id": self.sessions.open().name}
+        session = self.sessions.get(params.get("session_id"))
+        if method == "openenv/session/close":
+            self.sessions.close(session)
+            return {"session_id": session.name, "closed": True}
+        session.begin()
+        if method == "tools/list":
+            tools = [tool.model_dump(by_alias=True, exclude_none=True, mode="json") for tool in describe(_chat(session))]
+            return {"tools": tools}
+        name, arguments = params.get("name"), params.get("arguments") or {}
+        if method != "tools/call" or not isinstance(name, str) or not isinstance(arguments, dict):
+            raise Refused("expected tools/call with a name and an object of arguments")
+        return call(session, name, arguments).model_dump(by_alias=True, exclude_none=True, mode="json")
+
     def _session(self, context: Any) -> Session:
         """The session of a request, opened with its first one."""
         request: Request | None = context.request
@@ -240,6 +277,13 @@ class McpEndpoint:
             # requests that stand alone cannot be told apart without a name; the client falls back to a session of the protocol
             await self._fall_back(scope, receive, send)
             return
+        if unnamed and scope["method"] == "POST" and SESSION_HEADER not in headers:
+            body = await Request(scope, receive).body()
+            answer = self._tools.openenv(body)
+            if answer is not None:
+                await JSONResponse(answer)(scope, receive, send)
+                return
+            receive = _again(body, receive)
         ended = headers.get(SESSION_HEADER) if scope["method"] == "DELETE" else None
 
         async def watch(message: Message) -> None:
@@ -263,6 +307,20 @@ class McpEndpoint:
         }
         answer: Awaitable[None] = JSONResponse({"jsonrpc": "2.0", "id": number, "error": error}, 400)(scope, receive, send)
         await answer
+
+
+def _again(body: bytes, receive: Receive) -> Receive:
+    """A request's body once more, for who comes next."""
+    told = False
+
+    async def replay() -> Message:
+        nonlocal told
+        if told:
+            return await receive()
+        told = True
+        return {"type": "http.request", "body": body, "more_body": False}
+
+    return replay
 
 
 async def serve_stdio(tools: Tools) -> None:

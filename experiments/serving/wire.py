@@ -19,8 +19,9 @@ CALL_KEYS = ("name", "calls")
 def read_action(space: gym.Space[Any], request: Mapping[str, Any]) -> Any:
     """The action of a request.
 
-    Forms: ``{"action": 3}`` for a numeric environment, ``{"action": "text"}`` for a text one, which also takes the object
-    itself, ``{"name": ..., "arguments": ...}`` or ``{"calls": [...]}``. A key `metadata` is left out of account.
+    Forms: ``{"action": 3}`` for a numeric environment, ``{"action": "text"}`` for a text one. That also takes the object itself,
+    ``{"name": ..., "arguments": ...}`` or ``{"calls": [...]}``, and OpenEnv's ``{"type": "call_tool", "tool_name": ...}``. A key
+    `metadata` is left out of account.
 
     Raises:
         Refused: the request has another form. What the text says is not looked at: a model's nonsense is an observation.
@@ -36,6 +37,8 @@ def read_action(space: gym.Space[Any], request: Mapping[str, Any]) -> Any:
         if longest is not None and len(action) > longest:
             raise Refused(f"action: expected a text of at most {longest} characters, got {len(action)}")
         return action
+    if request.get("type") == "call_tool":
+        return json.dumps({"name": request.get("tool_name"), "arguments": request.get("arguments", {})})
     if action is None and any(key in request for key in CALL_KEYS):
         return json.dumps({key: value for key, value in request.items() if key not in ("metadata", "session_id")})
     raise Refused(f'action: expected {{"action": text}} or {{"name": tool, "arguments": {{...}}}}, got {dict(request)!r:.100}')
@@ -103,7 +106,7 @@ def reset_schema() -> dict[str, Any]:
     """JSON schema of a text environment's first observation: the query, the functions on offer, what a call of each costs."""
     prices = {"type": "object", "additionalProperties": {"type": "number"}}
     functions = {"type": "array", "items": {"type": "object"}}
-    return _object({"text": {"type": "string"}, "tools": functions, "prices": prices}, ["text", "tools", "prices"])
+    return _object({"text": {"type": "string"}, "functions": functions, "prices": prices}, ["text", "functions", "prices"])
 
 
 def state_schema() -> dict[str, Any]:

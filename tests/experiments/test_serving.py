@@ -111,7 +111,7 @@ def test_over_http_a_session_is_named_by_its_id(address: str) -> None:
     status, first = http(address, "/reset", {"seed": 7, "episode_id": "mine"})
     name = first["metadata"]["session_id"]
     assert (status, first["done"], first["reward"], first["metadata"]["episode_id"]) == (200, False, None, "mine")
-    assert {"text", "tools", "prices"} == set(first["observation"])
+    assert {"text", "functions", "prices"} == set(first["observation"])
     assert http(address, "/step", {"action": {"name": "wait"}, "session_id": name})[1]["observation"] == {
         "text": '{"waited_s": 0.0}'
     }
@@ -179,6 +179,25 @@ def test_a_wrong_message_is_answered_and_the_session_goes_on(address: str, messa
     error, well = talk(address, message, '{"type": "reset", "data": {"seed": 1}}')
     assert (error["type"], error["data"]["code"]) == ("error", code)
     assert well["type"] == "observation"
+
+
+def test_openenvs_form_of_a_call_is_understood_and_a_failing_environment_ends_no_session(scenario: Path) -> None:
+    from costgym.experiments.serving.openenv import OpenEnv
+
+    settings = {"scenario": str(scenario), "split": "test", "disable_env_checker": True}
+    sessions = Sessions(lambda: costgym.make(ENV, **settings), Limits(), 0, lambda: 0.0)
+    routes, session = OpenEnv(sessions, ENV, ""), sessions.open()
+
+    def say(kind: str, data: dict[str, Any]) -> Any:
+        return json.loads(routes._respond(session, json.dumps({"type": kind, "data": data})) or "")
+
+    say("reset", {})
+    done = say("step", {"type": "call_tool", "tool_name": "nothing", "arguments": {}, "metadata": {}})
+    assert "unknown_tool" in done["data"]["observation"]["text"]
+    step, session.env.step = session.env.step, lambda action: 1 / 0  # type: ignore[assignment, method-assign]
+    assert say("step", {"name": "wait"})["data"]["code"] == "EXECUTION_ERROR"
+    session.env.step = step  # type: ignore[method-assign]
+    assert say("step", {"name": "wait"})["type"] == "observation"
 
 
 def test_after_the_end_only_a_reset_helps(address: str) -> None:
@@ -363,6 +382,31 @@ def test_an_mcp_session_is_the_episode_of_the_text_environment(address: str, sce
     asked, found, figures = asyncio.run(run())
     assert (asked, found) == (query, texts)
     assert figures["spent_price"] == world.episode.ledger.price and figures["at_s"] == world.episode.now_s
+
+
+def test_openenvs_tool_clients_share_a_session_between_http_and_websocket(address: str) -> None:
+    def rpc(method: str, **params: Any) -> Any:
+        return http(address, "/mcp", {"jsonrpc": "2.0", "id": 1, "method": method, "params": params})[1]
+
+    async def attached(name: str) -> list[Any]:
+        from websockets.asyncio.client import connect
+
+        url = address.replace("http", "ws") + f"/ws?session_id={name}"
+        async with connect(url) as socket, connect(url) as second:
+            refused = json.loads(await second.recv())
+            await socket.send('{"type": "reset", "data": {"seed": 9}}')
+            return [refused, json.loads(await socket.recv())]
+
+    name = rpc("openenv/session/create")["result"]["session_id"]
+    refused, begun = asyncio.run(attached(name))
+    assert (refused["data"]["code"], begun["type"]) == ("SESSION_ERROR", "observation")
+    tools = rpc("tools/list", session_id=name)["result"]["tools"]
+    assert {"name", "description", "inputSchema"} <= set(tools[0])
+    task = rpc("tools/call", session_id=name, name="task", arguments={})["result"]
+    assert task["content"][0]["text"] == begun["data"]["observation"]["text"]
+    assert "error" in rpc("tools/call", session_id=name, name=3, arguments={})
+    assert rpc("openenv/session/close", session_id=name)["result"] == {"session_id": name, "closed": True}
+    assert "no such session" in rpc("tools/list", session_id=name)["error"]["message"]
 
 
 def test_a_named_session_cannot_be_taken_over_with_other_wishes(address: str) -> None:
