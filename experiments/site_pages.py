@@ -94,8 +94,8 @@ def runs_page(listed: Sequence[tuple[str, Run]], assets: str) -> str:
         )
     head = f"<tr>{heads('Run', '>Entries', '>Episodes', 'Best in budget', 'Version')}</tr>"
     body = (
-        '<header><h1>Results</h1><p class="lede">Leaderboards of tool-using agents under budgets, each with every episode '
-        'behind it.</p></header><main id="content">'
+        '<main id="content"><header><h1>Results</h1><p class="lede">Leaderboards of tool-using agents under budgets, '
+        "each with every episode behind it.</p></header>"
         + framed(head, "".join(rows), 'aria-label="Runs"', "plain-table runs")
         + "</main>"
     )
@@ -161,7 +161,7 @@ def agent_page(
     listed = "".join(f"<div><dt>{name}</dt><dd>{text(value)}</dd></div>" for name, value in facts.items() if value)
     outcomes = "".join(_outcomes(entry, results.get(entry.id, ())) for entry in group)
     body = (
-        f'<header><p class="kicker">Agent</p><h1>{text(agent)}</h1><dl class="facts">{listed}</dl></header><main id="content">'
+        f'<main id="content"><header><p class="kicker">Agent</p><h1>{text(agent)}</h1><dl class="facts">{listed}</dl></header>'
         f'<section aria-labelledby="figures"><h2 id="figures">Figures by budget</h2>'
         f'<p class="note">Small: 95 % intervals, paired bootstrap.</p>{figures_table(group, "Figures by budget")}</section>'
         f'<section aria-labelledby="outcomes"><h2 id="outcomes">How its episodes end</h2><ul class="key" aria-hidden="true">'

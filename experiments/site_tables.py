@@ -32,7 +32,7 @@ def text(value: object) -> str:
 def framed(head: str, body: str, name: str, kind: str = "plain-table") -> str:
     """A table that scrolls sideways where it is too wide; `name` is the attribute that names it."""
     return (
-        f'<div class="scroll" role="region" {name} tabindex="0"><table class="{kind}">'
+        f'<div class="scroll" role="group" {name} tabindex="0"><table class="{kind}">'
         f"<thead>{head}</thead><tbody>{body}</tbody></table></div>"
     )
 

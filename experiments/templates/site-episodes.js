@@ -7,7 +7,7 @@
   const byId = (id) => document.getElementById(id);
   const form = byId("filters"), body = byId("list").tBodies[0], pager = byId("pager");
   const heads = [...document.querySelectorAll("#list th[data-sort]")];
-  const state = { sort: "place", down: false, page: 0, found: [] };
+  const state = { sort: "place", down: false, page: 0, fitting: [], found: [] };
   const rows = [];
   const option = (select, value, text) => select.append(make("option", { value }, text));
 
@@ -28,18 +28,22 @@
   function find() {
     const { agent, budget, outcome, task } = form.elements;
     const wanted = task.value.trim().toLowerCase();
-    state.found = rows.filter((row) => (!agent.value || row.entry.agent === agent.value) && (!budget.value || row.entry.label === budget.value)
+    state.fitting = rows.filter((row) => (!agent.value || row.entry.agent === agent.value) && (!budget.value || row.entry.label === budget.value)
       && (!outcome.value || row.of.outcome[row.index] === outcome.value) && (!wanted || row.of.task[row.index].toLowerCase().includes(wanted)));
     order();
   }
+  /* Sorting is stable, and what fits is in the order of the ranking: so equals keep that order. */
   function order() {
-    const sign = state.down ? -1 : 1;
-    const keyed = state.found.map((row) => [value(row, state.sort), row]);
-    keyed.sort(([a, x], [b, y]) => {
-      if (a === null || b === null) return (a === null) - (b === null) || VALUE.place(x) - VALUE.place(y);
-      return a < b ? -sign : a > b ? sign : VALUE.place(x) - VALUE.place(y);
-    });
-    state.found = keyed.map(([, row]) => row);
+    const keys = state.fitting.map((row) => value(row, state.sort));
+    const places = keys.map((_, place) => place);
+    if (keys.some((key) => typeof key === "string")) places.sort((i, j) => (keys[i] < keys[j] ? -1 : keys[i] > keys[j] ? 1 : 0));
+    else {
+      const none = state.down ? -Infinity : Infinity;
+      const numbers = Float64Array.from(keys, (key) => key ?? none);
+      places.sort((i, j) => numbers[i] - numbers[j] || 0);
+    }
+    if (state.down) places.reverse();
+    state.found = places.map((place) => state.fitting[place]);
     for (const head of heads) {
       if (head.dataset.sort === state.sort) head.setAttribute("aria-sort", state.down ? "descending" : "ascending");
       else head.removeAttribute("aria-sort");
