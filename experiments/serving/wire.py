@@ -19,9 +19,9 @@ CALL_KEYS = ("name", "calls")
 def read_action(space: gym.Space[Any], request: Mapping[str, Any]) -> Any:
     """The action of a request.
 
-    Forms: ``{"action": 3}`` for a numeric environment, ``{"action": "text"}`` for a text one. That also takes the object itself,
-    ``{"name": ..., "arguments": ...}`` or ``{"calls": [...]}``, and OpenEnv's ``{"type": "call_tool", "tool_name": ...}``. A key
-    `metadata` is left out of account.
+    Forms: ``{"action": 3}`` for a numeric environment, ``{"action": "text"}`` for a text one. The latter also takes the object
+    itself, ``{"name": ..., "arguments": ...}`` or ``{"calls": [...]}``, and OpenEnv's ``{"type": "call_tool", ...}``.
+    A key `metadata` is left out of account.
 
     Raises:
         Refused: the request has another form. What the text says is not looked at: a model's nonsense is an observation.
