@@ -7,6 +7,7 @@ So an agent may run tools side by side, or one after the other by waiting after 
 from __future__ import annotations
 
 from math import log1p
+from struct import Struct
 from typing import Any
 
 import gymnasium as gym
@@ -35,6 +36,7 @@ RESOURCE_FEATURES = (
 """Entries of `observation["resources"]`: log(1 + seconds) so far, calls in flight / 4, steps / max_steps, the share of each
 limit that is left (1 where unlimited, negative when overspent), price spent in units of max_price / 10."""
 _CALLS, _IN_FLIGHT, _OK, _FAILED, _BANNED = range(11, 16)
+_write_resources = Struct(f"{len(RESOURCE_FEATURES)}f").pack_into
 
 Observation = dict[str, NDArray[np.float32]]
 
@@ -76,6 +78,7 @@ class MarketplaceEnv(ToolEnv[Observation, "int | np.integer[Any]"]):
         episode = self._begin(seed, options)
         tools, needs, mask = self.template(episode.number)
         self._tools, self._needs, self._mask = tools.copy(), needs.copy(), mask.copy()
+        self._resources = np.empty(len(RESOURCE_FEATURES), np.float32)
         self._callable = min(len(episode.slots), self.max_tools)
         self._received = [0] * self._callable
         self._known = list(episode.known)
@@ -168,32 +171,35 @@ class MarketplaceEnv(ToolEnv[Observation, "int | np.integer[Any]"]):
         ledger, now = episode.ledger, episode.clock._now
         price, seconds, tokens, calls = self._shares
         spent = ledger.price
-        resources = np.array(
-            (
-                log1p(now),
-                episode.in_flight * 0.25,
-                self._steps / self.max_steps,
-                1.0 - spent * price,
-                1.0 - now * seconds,
-                1.0 - ledger.tokens * tokens,
-                1.0 - ledger.calls * calls,
-                spent * self._scale,
-            ),
-            np.float32,
+        resources = self._resources
+        _write_resources(
+            resources,
+            0,
+            log1p(now),
+            episode.in_flight * 0.25,
+            self._steps / self.max_steps,
+            1.0 - spent * price,
+            1.0 - now * seconds,
+            1.0 - ledger.tokens * tokens,
+            1.0 - ledger.calls * calls,
+            spent * self._scale,
         )
-        return {"tools": self._tools.copy(), "needs": self._needs.copy(), "resources": resources}
+        return {"tools": self._tools.copy(), "needs": self._needs.copy(), "resources": resources.copy()}
 
     def _full_info(self, episode: Episode) -> dict[str, Any]:
         info = self._info()
-        info["status"] = self._last_status.value
-        info["action_mask"] = self.action_masks()
+        info["status"] = self._last_status._value_  # the property costs a call
+        info["action_mask"] = self._possible(episode)
         return info
 
     def action_masks(self) -> NDArray[np.bool_]:
         """True where an action does something: shape (max_tools + 2,). `finish` is always allowed."""
-        episode = self.episode or self._playing()
+        return self._possible(self._playing())
+
+    def _possible(self, episode: Episode) -> NDArray[np.bool_]:
         mask = self._mask.copy()
-        mask[self.wait_action] = episode.in_flight > 0 or bool(episode._done)
+        if episode.in_flight or episode._done:
+            mask[self.wait_action] = True
         if episode.banned:
             mask[[slot for slot in episode.banned if slot < self.max_tools]] = False
         if episode.enforcement == "refuse":

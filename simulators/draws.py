@@ -56,20 +56,23 @@ class Draws:
         seed: the episode's seed.
         task: the task's number in its task set.
         tools: how many tools the episode has; slot `tools` is the world's own.
+
+    Attributes:
+        values: what has been drawn so far, flat.
     """
 
-    __slots__ = ("_chunk", "_source", "_values", "seed", "slots", "task")
+    __slots__ = ("_chunk", "_source", "seed", "slots", "task", "values")
 
     def __init__(self, source: DrawSource, seed: int, task: int, tools: int) -> None:
         self._source, self.seed, self.task = source, seed, task
         self.slots = tools + 1
         self._chunk = max(2, 64 // self.slots)
-        self._values = source.flat(seed, task, self.slots, 0, self._chunk)
+        self.values = source.flat(seed, task, self.slots, 0, self._chunk)
 
     def at(self, k: int, slot: int) -> list[float]:
         """The uniforms of the k-th call in a slot, one per purpose."""
         place = (k * self.slots + slot) * PURPOSES
-        values = self._values
+        values = self.values
         while place >= len(values):
             known = len(values) // (self.slots * PURPOSES)
             values += self._source.flat(self.seed, self.task, self.slots, known, self._chunk)

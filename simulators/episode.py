@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from .calls import CONNECTION_REFUSED_S, QUANTILES, Call, Enforcement, Notice, Slot, Usage
 from .clock import Clock, Ending
-from .draws import CONTENT, DURATION, KIND, OUTCOME, Draws
+from .draws import CONTENT, DURATION, KIND, OUTCOME, PURPOSES, Draws
 from .errors import EpisodeOver
 from .failures import BurstTimes, Chain, start_chain
 from .ledger import Budget, Ledger
@@ -230,7 +230,9 @@ class Episode:
                 call.cold = True
                 delay = spec.cold_start_s
         call.ready_s = now + delay
-        row = self._draws.at(call.k, slot)
+        draws = self._draws
+        place = (call.k * draws.slots + slot) * PURPOSES
+        row = draws.values[place : place + PURPOSES] or draws.at(call.k, slot)
         duration = spec.latency_s * spec.factors[int(row[DURATION] * QUANTILES)]
         status = self._outcome(call, spec, row)
         if status is _CONNECTION_ERROR:
@@ -261,7 +263,7 @@ class Episode:
         if self.bursts is not None and self.bursts.cover(call.ready_s):
             return Status.OUTAGE
         if not works:
-            return chain.failure(call.k)
+            return chain.fail(row[KIND])
         need = spec.need
         if call.arguments is None:
             if need < 0:

@@ -19,7 +19,7 @@ from typing import Annotated
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field
 
-from .draws import CONTENT, DURATION, KIND, OUTCOME, Draws, stable_generator
+from .draws import CONTENT, DURATION, KIND, OUTCOME, PURPOSES, Draws, stable_generator
 from .status import Status
 
 ALIVE, DEGRADED, DEAD = range(3)
@@ -209,8 +209,11 @@ class Chain:
         return works
 
     def failure(self, k: int) -> Status:
-        """How the k-th call fails if it does: mostly the tool's usual way."""
-        luck = self.draws.at(k, self.slot)[KIND]
+        """How the k-th call fails if it does."""
+        return self.fail(self.draws.at(k, self.slot)[KIND])
+
+    def fail(self, luck: float) -> Status:
+        """How a call fails, by its own uniform: mostly the tool's usual way."""
         if luck < self.sticky:
             return self.usual
         return pick(self.kinds, (luck - self.sticky) / (1.0 - self.sticky))
@@ -239,7 +242,7 @@ def start_chain(
     draws: Draws, slot: int, reliability: float, model: FailureModel, kinds: tuple[tuple[float, Status], ...]
 ) -> Chain:
     """The chain of a tool for an episode: its latent state and its usual failure come from row 0 of the draws."""
-    luck, slip = draws.at(0, slot)[OUTCOME], model.slip
+    luck, slip = draws.values[slot * PURPOSES + OUTCOME], model.slip  # row 0 is always there
     alive, degraded = state_chances(reliability, slip)
     state = ALIVE if luck < alive else DEGRADED if luck < alive + degraded else DEAD
     return Chain(draws, slot, (1.0 - slip, 0.5, slip), model.persistence, model.sticky, kinds, state)
