@@ -154,6 +154,12 @@ def share_left(rules: Any, resource: int, used: float) -> float:
     return 1.0 - used / rules.limits[resource]
 
 
+def _bytes_of(parts: Any) -> int:
+    if isinstance(parts, np.ndarray):
+        return parts.nbytes
+    return sum(_bytes_of(part) for part in parts) if isinstance(parts, tuple) else 0
+
+
 class OpenCATPVectorBase(NativeVectorEnv):
     """Base of the native OpenCATP views.
 
@@ -163,6 +169,8 @@ class OpenCATPVectorBase(NativeVectorEnv):
         columns: Columns of `observation["tools"]`.
         settings: of the view that has them: `cumulative`, `max_tokens`, `max_steps`.
     """
+
+    state: Any
 
     def __init__(
         self,
@@ -199,6 +207,16 @@ class OpenCATPVectorBase(NativeVectorEnv):
             **{"cumulative": False, "max_tokens": 0, "max_steps": 0, **settings},
         )
         self._pending = np.zeros(num_envs, np.int64)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes held of all episodes, without what they share and what a step hands out."""
+        return _bytes_of(self.state) + self._streams.nbytes + self._pending.nbytes + 3 * self.num_envs
+
+    @property
+    def shared_nbytes(self) -> int:
+        """Bytes of the tables and known scores that all environments share."""
+        return self.scorer.nbytes + _bytes_of(self.rules)
 
     def _chosen(self, options: dict[str, Any]) -> tuple[int, int, int]:
         """Row of ``options["task"]`` (old numbering), ``sample`` and ``level``; -1 where they are left to chance."""

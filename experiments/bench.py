@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from ..envs.registration import make
 from ..simulators.errors import MissingExtra
+from .bench_opencatp import measure_opencatp, print_opencatp
 
 ENV_ID, CARTPOLE = "costgym/Marketplace-v0", "CartPole-v1"
 ROUNDS = 5
@@ -98,6 +99,7 @@ def measure(steps: int, seed: int) -> dict[str, Any]:
         )
         report["memory"] = _memory(generator, seed)
         report["by_envs"] = _costs([_vector(ENV_ID, envs, "native", generator, seed) for envs in FLAT], steps)
+        report["opencatp"] = measure_opencatp(seed, min(steps, 20_000))
         report["by_tools"] = _costs([_wide(tools, generator, seed) for tools in TOOLS], steps, tools=TOOLS)
     return report
 
@@ -242,3 +244,4 @@ def print_bench(report: dict[str, Any], console: Any) -> None:
         for row in rows:
             costs.add_row(label, f"{row['envs']:,}", f"{row.get('tools', 16):,}", f"{row['nanoseconds_per_step']:,.0f}")
     console.print(costs)
+    print_opencatp(report["opencatp"], console)
