@@ -144,7 +144,7 @@ def _replayed(env: gym.Env[Any, Any], recorded: Trajectory) -> dict[str, Any]:
     assert isinstance(world, ToolEnv)
     steps: list[list[Any]] = []
     rewards, digests, truncated = [], [], False
-    asked = 0
+    asked, ended = 0, set[int]()
     for step in replay_steps(env, recorded):
         episode = world._playing()
         digests.append(digest(step.observation))
@@ -154,7 +154,9 @@ def _replayed(env: gym.Env[Any, Any], recorded: Trajectory) -> dict[str, Any]:
             rewards.append(step.reward)
             truncated = step.truncated
         seen = _cut(step.observation) if isinstance(step.observation, str) else ""
-        steps.append([_time(episode.now_s), _action(step.action, episode, new), seen, new])
+        over = [i for i, c in enumerate(episode.calls) if 0 <= c.finished_s <= episode.now_s and i not in ended]
+        ended.update(over)
+        steps.append([_time(episode.now_s), _action(step.action, episode, new), seen, over])
     if truncated and not episode.over:
         episode.finish("", gave_up=True)
     calls = [[c.tool, c.status.label, c.submitted_s, c.started_s, c.finished_s, c.cold, c.price] for c in episode.calls]

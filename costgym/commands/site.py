@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from ..simulators.errors import ConfigError
 from .common import Data, Progress, Quiet, StoreUrl
+
+if TYPE_CHECKING:
+    from ..experiments.store_runs import Run
 
 
 def site(
@@ -22,6 +26,10 @@ def site(
     episodes: Annotated[
         int | None, typer.Option("--episodes", help="Episodes of every entry that can be looked into; all by default.")
     ] = None,
+    verify: Annotated[
+        bool,
+        typer.Option("--verify", help="First replay every run whose trajectories are there; the store remembers which agree."),
+    ] = False,
     data: Data = None,
     quiet: Quiet = False,
 ) -> None:
@@ -31,16 +39,39 @@ def site(
 
     if store is None and not run:
         raise ConfigError("--store, --run", "expected a store or a run to make the site from")
+    where = None if data is None else str(data)
     runs = [read_run(folder) for folder in run or ()]
     if store is not None:
         from ..experiments.store import Store
 
         kept = Store(store, create=False)
         runs += [each for each in kept.runs() if each.id not in {other.id for other in runs}]
+    if verify:
+        runs = [_verified(each, where) for each in runs]
+        if store is not None:
+            for each in runs:
+                for entry in each.entries:
+                    if entry.verified:
+                        kept.mark_verified(each.id, entry.id)
     with Progress("looking into episodes", quiet) as progress:
-        page = build(runs, out, None if data is None else str(data), episodes, progress.update)
+        page = build(runs, out, where, episodes, progress.update)
     if not quiet:
         typer.echo(f"site: {page.resolve()}")
+
+
+def _verified(run: Run, data: str | None) -> Run:
+    """The run with its own entries marked where replay agrees with all of it; else as it is, and what differs is said."""
+    from ..experiments.submissions import validate_run
+
+    if run.folder is None or run.document.get("suite") == "opencatp":
+        return run
+    verdict = validate_run(run.folder, data)
+    if not verdict.verified:
+        for problem in verdict.problems[:3]:
+            typer.echo(f"not verified: {run.folder}: {problem}", err=True)
+        return run
+    entries = tuple(entry if "submission" in entry.row else replace(entry, verified=True) for entry in run.entries)
+    return replace(run, entries=entries)
 
 
 def check_store(url: str) -> None:

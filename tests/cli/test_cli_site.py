@@ -1,0 +1,49 @@
+"""Stores and sites on the command line."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from test_cli import costgym
+
+pytest.importorskip("sqlalchemy", reason="no SQLAlchemy here: install costgym[store]")
+SMALL = ("--episodes", "3", "--agents", "greedy,react", "--budgets", "price=10,20", "--quiet", "--jobs", "1")
+
+
+def test_a_leaderboard_goes_into_a_store_and_a_site_comes_out(tmp_path: Path) -> None:
+    store = tmp_path / "results.db"
+    costgym("leaderboard", *SMALL, "--out", tmp_path / "run", "--store", f"sqlite:///{store}")
+    shown = costgym("site", "--store", store, "--out", tmp_path / "site", "--verify")
+    assert f"site: {tmp_path / 'site' / 'index.html'}" in shown.stdout
+    page = (tmp_path / "site" / "index.html").read_text(encoding="utf-8")
+    assert page.count(", verified</small>") == 4
+    about = (tmp_path / "site" / "data" / "run.js").read_text()
+    assert [entry["detailed"] for entry in json.loads(about.split(",", 1)[1].rstrip()[:-2])["entries"]] == [3] * 4
+    costgym("site", "--store", store, "--out", tmp_path / "again", "--quiet")
+    assert (tmp_path / "again" / "index.html").read_bytes() == (tmp_path / "site" / "index.html").read_bytes()
+
+
+def test_a_run_that_does_not_agree_with_replay_is_not_called_verified(tmp_path: Path) -> None:
+    costgym("leaderboard", *SMALL, "--out", tmp_path / "run")
+    path = tmp_path / "run" / "episodes.jsonl"
+    path.write_text(path.read_text().replace(',"price":', ',"price":1', 1))
+    shown = costgym("site", "--run", tmp_path / "run", "--out", tmp_path / "site", "--verify", "--quiet")
+    assert "not verified" in shown.stderr
+    assert ", verified</small>" not in (tmp_path / "site" / "index.html").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "problem"),
+    [
+        ((), "expected a store or a run"),
+        (("--store", "nowhere.db"), "there is no nowhere.db"),
+        (("--store", "oracle://host/db"), "expected sqlite or postgresql"),
+        (("--run", "."), "holds no run"),
+    ],
+)
+def test_what_makes_no_site_says_so_in_a_line(tmp_path: Path, arguments: tuple[str, ...], problem: str) -> None:
+    done = costgym("site", *arguments, "--out", tmp_path / "site", check=False)
+    assert done.returncode == 2
+    assert done.stderr.startswith("error: ") and problem in done.stderr and len(done.stderr.splitlines()) == 1
