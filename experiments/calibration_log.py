@@ -18,8 +18,10 @@ Other fields are left alone. A folder with StableToolBench's or ToolBench's answ
 
 from __future__ import annotations
 
+import ast
 import json
 import math
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -41,6 +43,24 @@ TREE_CODES = {
     11: Status.SERVER_ERROR, 12: Status.SERVER_ERROR,
 }  # fmt: skip
 """What an answer tree's `observation_code` means; 3 and 4 end the conversation. Source: ToolBench, answer generation."""
+
+LONGEST_ANSWER = 20_000
+ERROR_KEYS = frozenset(
+    {
+        "message", "messages", "msg", "error", "errors", "status", "statuscode", "status_code", "code", "success",
+        "detail", "title", "type", "traceid", "info", "path", "timestamp",
+    }
+)  # fmt: skip
+"""An answer with no other keys is an error in the shape of content; a quarter of StableToolBench's examples are."""
+WORDS = (
+    (r"\b50[0-3]\b|internal server", Status.SERVER_ERROR),
+    (r"does ?n.t exist|not exist|not found|\b404\b|no longer|deprecated|removed", Status.NOT_FOUND),
+    (r"subscri|unauthori[sz]|forbidden|api.?key|token|credential|\b40[13]\b|blocked", Status.UNAUTHORIZED),
+    (r"time(d)? ?out|\b(408|504)\b", Status.TIMEOUT),
+    (r"too many|rate limit|quota|\b429\b", Status.RATE_LIMITED),
+    (r"connect|unreachable|resolve", Status.CONNECTION_ERROR),
+    (r"parameter|argument|missing|required|invalid|\b(400|422)\b", Status.WRONG_ARGUMENTS),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,8 +217,8 @@ def _nodes(node: Any, tool: str) -> Iterator[tuple[str, Status]]:
 
 
 def _observed(status: Status, observation: Any) -> Status:
-    """A call that the envelope calls fine may hold an error, or nothing."""
-    if status is not Status.OK:
+    """What came of a call: its envelope may call an error fine, and content an error."""
+    if status not in (Status.OK, Status.SERVER_ERROR):
         return status
     try:
         envelope = json.loads(observation) if isinstance(observation, str) else observation
@@ -206,6 +226,30 @@ def _observed(status: Status, observation: Any) -> Status:
         return status  # cut off at 1,024 characters: content all the same
     if not isinstance(envelope, dict):
         return status
-    if envelope.get("error"):
-        return Status.SERVER_ERROR
-    return Status.EMPTY if envelope.get("response") in ("", None, [], {}) else Status.OK
+    error, response = str(envelope.get("error") or ""), envelope.get("response")
+    if error and not error.startswith("Message error"):
+        return _kind(error)
+    if response in ("", None, [], {}):
+        return Status.EMPTY
+    told = _bare_error(response)
+    return Status.OK if told is None else _kind(told)
+
+
+def _bare_error(response: Any) -> str | None:
+    """The words of an answer that is an error and nothing else; None of content."""
+    if isinstance(response, str):
+        if response.lstrip('" ').lower().startswith("<html"):
+            return response
+        try:  # ToolBench wrote answers down as Python shows them
+            response = ast.literal_eval(response) if len(response) <= LONGEST_ANSWER else None
+        except (ValueError, SyntaxError, MemoryError, RecursionError):
+            return None
+    if not isinstance(response, dict) or not response or not {str(key).lower() for key in response} <= ERROR_KEYS:
+        return None
+    words = " ".join(map(str, response.values()))
+    return words if re.search(r"[A-Za-z]{3}", words) else None
+
+
+def _kind(words: str) -> Status:
+    """What kind of error words tell of."""
+    return next((status for pattern, status in WORDS if re.search(pattern, words, re.IGNORECASE)), Status.SERVER_ERROR)

@@ -48,13 +48,12 @@ def _prices(text: str) -> tuple[float, float]:
 def _print(report: dict[str, Any]) -> None:
     from rich.table import Table
 
-    table = Table(box=None, pad_edge=False)
-    for column in ("tool", "calls", "median s", "spread", "KS", "best family", "success", "95 %", "unseen", "price"):
-        table.add_column(column, justify="left" if column in ("tool", "best family") else "right", no_wrap=True)
+    columns = ("tool", "calls", "median s", "spread", "KS", "best family", "success", "95 %", "unseen", "price")
+    rows = []
     for tool, row in report["tools"].items():
         unseen = report["unseen"]["tools"].get(tool, {})
         latency, judged, price = row["latency"], unseen.get("latency"), row["price"]
-        table.add_row(
+        cells = (
             tool,
             str(row["calls"]),
             "-" if latency is None else f"{latency['median_s']:.3g}",
@@ -66,6 +65,16 @@ def _print(report: dict[str, Any]) -> None:
             "-" if not unseen else f"{unseen['success']:.1%}",
             "-" if price is None else f"{price['fee']:.3g} ({price['model']})",
         )
+        rows.append(cells)
+    table = Table(box=None, pad_edge=False)
+    for index, column in enumerate(columns):
+        # only the name may give way where the screen is narrow
+        least = None if index == 0 else max(map(len, (column, *(cells[index] for cells in rows))))
+        table.add_column(
+            column, justify="left" if column in ("tool", "best family") else "right", no_wrap=True, min_width=least
+        )
+    for cells in rows:
+        table.add_row(*cells)
     console().print(table)
     found, failures = report["unseen"], report["failures"]
     typer.echo(

@@ -267,6 +267,30 @@ def test_stabletoolbenchs_answers_are_read_and_fitted(tmp_path: Path) -> None:
     assert len(scenario.build().catalog) > 10
 
 
+@pytest.mark.parametrize(
+    ("code", "observation", "status"),
+    [
+        (0, '{"error": "", "response": {"value": 3}}', "ok"),
+        (0, '{"error": "", "response": "[]"} cut off', "ok"),
+        (0, '{"error": "", "response": ""}', "empty"),
+        (0, """{"error": "", "response": "{'message': 'Endpoint does not exist'}"}""", "not_found"),
+        (0, """{"error": "", "response": "{'message': 'hello', 'data': [1]}"}""", "ok"),
+        (0, '{"error": "", "response": "<html><h1>Forbidden</h1></html>"}', "unauthorized"),
+        (11, """{"error": "Message error...", "response": "{'results': [1]}"}""", "ok"),
+        (12, '{"error": "request invalid, data error. status_code=500", "response": ""}', "server_error"),
+        (12, '{"error": "request invalid, data error. status_code=400", "response": ""}', "wrong_arguments"),
+        (5, '{"error": "Timeout error", "response": ""}', "timeout"),
+        (1, '{"error": "No such function name", "response": ""}', "unknown_tool"),
+    ],
+)
+def test_what_an_answer_tree_holds_is_judged_by_its_words(tmp_path: Path, code: int, observation: str, status: str) -> None:
+    call = {"node_type": "Action Input", "observation_code": code, "observation": observation, "children": []}
+    root = {"node_type": "Action Input", "children": [{"node_type": "Action", "description": "a", "children": [call]}]}
+    (tmp_path / "answer").mkdir()
+    (tmp_path / "answer" / "1.json").write_text(json.dumps({"tree": {"tree": root}}))
+    assert [found.status.label for found in read_log(tmp_path)] == [status]
+
+
 # -- bad logs -------------------------------------------------------------------------------------------------------------
 
 GOOD = '{"tool": "a", "started": 1, "latency_s": 1, "status": "ok"}'
