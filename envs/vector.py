@@ -79,9 +79,10 @@ class MarketplaceVectorEnv(NativeVectorEnv):
         return self.batch.nbytes + self._changing.nbytes + self._streams.nbytes
 
     @property
-    def view_tables(self) -> tuple[NDArray[Any], ...]:
-        """The view's arrays that all environments share."""
-        return tuple(part for part in self._view if isinstance(part, np.ndarray))
+    def shared_nbytes(self) -> int:
+        """Bytes of the tables that all environments share."""
+        view = (part for part in self._view if isinstance(part, np.ndarray))
+        return sum(array.nbytes for array in (*self.batch.tables, *view))
 
     # -- reset -------------------------------------------------------------------------------------------------------------
 

@@ -149,3 +149,8 @@ def state(episode: Episode) -> dict[str, Any]:
         "pending": list(episode._done),
         "queue": list(episode._queue),
     }
+
+
+def play(*tools: Any, budget: Any = None, enforcement: Any = "terminate", seed: int = 0, **settings: Any) -> Episode:
+    """Begin the only task of a small world of these tools."""
+    return small_world(*tools, **settings).episode(0, seed, budget, enforcement)
