@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import gymnasium as gym
 
 from ..agents.base import Agent
-from ..envs.base import ToolEnv
 from ..simulators.errors import ConfigError
+from .engines import Engine, Local
 from .files import iter_lines, keep_lines, sole_writer, write_atomically
+from .rollouts import Stage, chunks, world_of
 from .trajectories import Header, parse_trajectory, record
 
 
@@ -23,6 +24,7 @@ def collect(
     out: str | Path,
     seed: int = 0,
     progress: Callable[[int, int], None] | None = None,
+    engine: Engine | None = None,
 ) -> Path:
     """Record episodes into ``out/trajectories.jsonl``; a run that was killed continues and ends with the same bytes.
 
@@ -33,6 +35,8 @@ def collect(
         out: the folder; created if need be.
         seed: same seed, same bytes.
         progress: called with the numbers of recorded and of all episodes.
+        engine: where episodes are played; by default here. The bytes do not depend on it. Workers hand over several episodes
+            at a time, so a kill of this process loses those.
 
     Returns:
         The trajectory file.
@@ -42,9 +46,8 @@ def collect(
     """
     if isinstance(episodes, bool) or not isinstance(episodes, int) or episodes < 1:
         raise ConfigError("episodes", f"expected a positive whole number, got {episodes!r}")
-    world = env.unwrapped
-    assert isinstance(world, ToolEnv)
-    header = Header.of(env, env.spec.id if env.spec is not None else agent.env_id)
+    stage = Stage(env, agent)
+    header = stage.header
     folder = Path(out)
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / "trajectories.jsonl"
@@ -52,16 +55,24 @@ def collect(
         if not _check_owner(path, header, agent.name, seed):
             write_atomically(path, header.to_json() + "\n")
         kept = keep_lines(path, episodes + 1) - 1
-        numbers = world.numbers
         with path.open("a", encoding="utf-8") as store:
-            for index in range(kept, episodes):
-                number, world_seed = numbers[index % len(numbers)], seed + index // len(numbers)
-                trajectory, _ = record(env, agent, number, world_seed, index)
-                store.write(trajectory.sealed_json(header) + "\n")
+            lines = (engine or Local()).stream(_lines, (stage, seed), chunks(kept, episodes))
+            for done, line in enumerate(lines, kept + 1):
+                store.write(line + "\n")
                 store.flush()
                 if progress is not None:
-                    progress(index + 1, episodes)
+                    progress(done, episodes)
     return path
+
+
+def _lines(shared: tuple[Stage, int], indices: range) -> Iterator[str]:
+    """The episodes of these indices, played and written down."""
+    stage, seed = shared
+    header = stage.header
+    for index in indices:
+        number, world_seed = world_of(stage.env, index, seed)
+        trajectory, _ = record(stage.env, stage.agent, number, world_seed, index)
+        yield trajectory.sealed_json(header)
 
 
 def _check_owner(path: Path, header: Header, agent: str, seed: int) -> bool:

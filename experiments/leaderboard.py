@@ -8,11 +8,7 @@ with the same bytes.
 from __future__ import annotations
 
 import json
-import multiprocessing
-import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
-from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -23,13 +19,15 @@ from pydantic import BaseModel, ConfigDict
 from .. import __version__
 from ..agents.base import TEXT
 from ..agents.btp import BtpSettings
+from ..agents.experience import Experience
 from ..agents.models.named import priced_for
 from ..agents.registry import agent_names, make_agent, needs_experience, read_agent_name
 from ..agents.strategies import SearchSettings
 from ..envs.registration import make
-from ..simulators.errors import ConfigError, DataError, InfrastructureError, UnknownName
+from ..simulators.errors import ConfigError, DataError, UnknownName
 from ..simulators.ledger import Budget
 from ..simulators.scenario import Scenario, load_scenario
+from .engines import Engine, Local
 from .files import sole_writer, write_atomically
 from .manifest import weights_of
 from .metrics import GRADINGS, EpisodeResult, rank_rows, summarise
@@ -150,7 +148,9 @@ def make_plan(
     )
 
 
-def run(plan: Plan, out: str | Path, jobs: int = 1, progress: Progress | None = None) -> Leaderboard:
+def run(
+    plan: Plan, out: str | Path, jobs: int = 1, progress: Progress | None = None, engine: Engine | None = None
+) -> Leaderboard:
     """Run a leaderboard, or what is left of it.
 
     Args:
@@ -158,10 +158,11 @@ def run(plan: Plan, out: str | Path, jobs: int = 1, progress: Progress | None = 
         out: the folder; created if need be.
         jobs: processes to run in; the result does not depend on it.
         progress: called with the numbers of finished and of all episodes.
+        engine: where episodes are played instead, see `engines`; the result does not depend on it either.
 
     Raises:
         ConfigError: the folder belongs to another run, or another process writes to it.
-        InfrastructureError: a worker process was lost; run again to continue.
+        InfrastructureError: workers were lost again and again; run again to continue.
     """
     if isinstance(jobs, bool) or not isinstance(jobs, int) or jobs < 1:
         raise ConfigError("--jobs", f"expected a positive whole number, got {jobs!r}")
@@ -174,7 +175,7 @@ def run(plan: Plan, out: str | Path, jobs: int = 1, progress: Progress | None = 
     with sole_writer(folder):
         write_atomically(folder / "run.json", _manifest(plan))
         experience = _experience(plan, folder)
-        results = _finish_episodes(plan, folder, experience, jobs, progress)
+        results = _finish_episodes(plan, folder, experience, engine or Local(jobs), progress)
         document = publish(folder, summarise_run(plan, results))
     return Leaderboard(folder, document)
 
@@ -272,13 +273,15 @@ def _experience(plan: Plan, folder: Path) -> Path | None:
 
 
 def _finish_episodes(
-    plan: Plan, folder: Path, experience: Path | None, jobs: int, progress: Progress | None
+    plan: Plan, folder: Path, experience: Path | None, engine: Engine, progress: Progress | None
 ) -> list[EpisodeResult]:
     total = len(plan.agents) * len(plan.budgets) * plan.episodes
     with Records(folder, plan.agents, plan.budgets) as records:
         if progress is not None:
             progress(len(records.found), total)
-        for played in _play(plan, _units(plan, records.found), experience, jobs):
+        # workers on other machines do not see the folder, so they are sent what is in it
+        shared = plan.model_dump_json(), None if experience is None else experience.read_text(encoding="utf-8")
+        for played in engine.stream(_play_unit, shared, _units(plan, records.found)):
             records.add(played)
             if progress is not None:
                 progress(len(records.found), total)
@@ -299,35 +302,9 @@ def _units(plan: Plan, found: Mapping[tuple[str, int, int], EpisodeResult]) -> l
     return units
 
 
-def _play(plan: Plan, units: Sequence[Unit], experience: Path | None, jobs: int) -> Iterator[Played]:
-    document, where = plan.model_dump_json(), None if experience is None else str(experience)
-    if jobs == 1 or len(units) <= 1:
-        for unit in units:
-            yield from _play_unit(document, unit, where)
-        return
-    # spawned, not forked: a fork of a process with threads (progress bars, BLAS) may hang
-    context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(min(jobs, len(units)), mp_context=context) as pool:
-        futures = [pool.submit(_play_lines, document, unit, where) for unit in units]
-        try:
-            for future in as_completed(futures):
-                header, lines = future.result()
-                for result, line in lines:
-                    yield Played(EpisodeResult.from_json(result), header, line)
-        except BrokenProcessPool as error:
-            raise InfrastructureError("a worker process was lost; run the same command again to continue") from error
-        finally:
-            pool.shutdown(wait=True, cancel_futures=True)
-
-
-def _play_lines(document: str, unit: Unit, experience: str | None) -> tuple[str, list[tuple[str, str | None]]]:
-    """A unit's header, and its results and trajectories, as text: cheap to send."""
-    played = list(_play_unit(document, unit, experience))
-    return played[0].header, [(each.result.to_json(), each.line) for each in played]
-
-
-def _play_unit(document: str, unit: Unit, experience: str | None) -> Iterator[Played]:
-    plan = _read_plan(document)
+def _play_unit(shared: tuple[str, str | None], unit: Unit) -> Iterator[Played]:
+    plan = _read_plan(shared[0])
+    experience = None if shared[1] is None else _read_experience(shared[1])
     budget = Budget.from_mapping(plan.budgets[unit.budget])
     search = SearchSettings(**plan.search) if plan.search else None
     btp = BtpSettings(**plan.btp) if plan.btp else None
@@ -360,9 +337,9 @@ def _read_plan(document: str) -> Plan:
     return Plan.model_validate_json(document)
 
 
-def default_jobs() -> int:
-    """Processors this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+@lru_cache(maxsize=2)
+def _read_experience(text: str) -> Experience:
+    return Experience.from_jsonl(text)
 
 
 def known_agents() -> list[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import gymnasium as gym
@@ -15,14 +16,49 @@ from ..simulators.ledger import Budget
 from ..simulators.quality import quality_of_plan
 from ..simulators.status import Origin
 from ..simulators.world import Episode
+from .engines import Engine, Local
 from .metrics import EpisodeResult
-from .trajectories import Trajectory, record
+from .trajectories import Header, Trajectory, parse_header, record
 
 if TYPE_CHECKING:
     from ..simulators.oracle import Optimum
 
 INFRASTRUCTURE_TRIES = 3
 """An episode that the infrastructure broke is void and played again, this many times in all."""
+CHUNK = 25
+"""Episodes of one task of an engine: large enough to outweigh its dispatch, small enough to share evenly and to lose little."""
+
+
+class Stage:
+    """An environment and the agent that plays in it. Sent to another process, the agent goes along and the environment is made
+    anew there, from what the header of its trajectories says.
+
+    Args:
+        env: an environment of costgym.
+        agent: for its view; what it is after a reset must not depend on the episodes before.
+    """
+
+    def __init__(self, env: gym.Env[Any, Any], agent: Agent) -> None:
+        self.env, self.agent = env, agent
+        self.env_id = env.spec.id if env.spec is not None else agent.env_id
+
+    @property
+    def header(self) -> Header:
+        """Of the episodes that are played here."""
+        return Header.of(self.env, self.env_id)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _made_anew, (self.header.to_json(), self.agent)
+
+
+def _made_anew(header: str, agent: Agent) -> Stage:
+    return Stage(parse_header(header, Path("header")).make(), agent)
+
+
+def chunks(start: int, stop: int) -> Iterator[range]:
+    """The whole numbers from `start` to `stop`, in tasks for an engine."""
+    for first in range(start, stop, CHUNK):
+        yield range(first, min(stop, first + CHUNK))
 
 
 def play(env: gym.Env[Any, Any], agent: Agent, task: int | str | None, seed: int, agent_seed: int | None = None) -> Episode:
@@ -156,6 +192,7 @@ def rollout(
     episodes: int,
     seed: int = 0,
     progress: Callable[[int], None] | None = None,
+    engine: Engine | None = None,
 ) -> list[EpisodeResult]:
     """Play an agent in an environment and record every episode.
 
@@ -165,6 +202,7 @@ def rollout(
         episodes: how many, at least 1.
         seed: same seed, same results.
         progress: called with the number of finished episodes.
+        engine: where episodes are played; by default here. The results do not depend on it.
 
     >>> import costgym
     >>> from costgym.agents import make_agent
@@ -173,12 +211,17 @@ def rollout(
     >>> len(results)
     5
     """
-    unwrapped = env.unwrapped
-    assert isinstance(unwrapped, ToolEnv)
-    env_id = env.spec.id if env.spec is not None else agent.env_id
     results = []
-    for result, _ in play_many(env, agent, env_id, range(episodes), seed, unwrapped.budget, unwrapped.grading):
+    for result in (engine or Local()).stream(_results, (Stage(env, agent), seed), chunks(0, episodes)):
         results.append(result)
         if progress is not None:
             progress(len(results))
     return results
+
+
+def _results(shared: tuple[Stage, int], indices: range) -> Iterator[EpisodeResult]:
+    stage, seed = shared
+    world = stage.env.unwrapped
+    assert isinstance(world, ToolEnv)
+    for result, _ in play_many(stage.env, stage.agent, stage.env_id, indices, seed, world.budget, world.grading):
+        yield result

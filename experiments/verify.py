@@ -7,16 +7,19 @@ without knowing the outcome, and that a model really used the tokens that its ac
 from __future__ import annotations
 
 import marshal
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, fields, replace
+from functools import lru_cache
+from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import gymnasium as gym
 
 from .. import __version__
 from ..simulators.errors import CostGymError, DataError
 from ..simulators.world import Episode
+from .engines import Engine, Local
 from .files import iter_lines
 from .trajectories import (
     FORMAT,
@@ -50,13 +53,23 @@ class Verdict:
         return not self.problems and self.episodes > 0
 
 
-def verify(path: str | Path, data: str | None = None, progress: Callable[[int], None] | None = None) -> Verdict:
+CHUNK = 100
+"""Episodes of one task of an engine."""
+
+
+def verify(
+    path: str | Path,
+    data: str | None = None,
+    progress: Callable[[int], None] | None = None,
+    engine: Engine | None = None,
+) -> Verdict:
     """Replay every episode of a trajectory file, a leaderboard run or a submission, and compare every figure.
 
     Args:
         path: a trajectory file, or the folder of a collection, of a run that has ended, or of a submission.
         data: folder of a ToolBench scenario, where it lies elsewhere now.
         progress: called with the number of episodes looked at.
+        engine: where episodes are replayed; by default here. The verdict does not depend on it.
 
     Raises:
         DataError: there is no file, or its header cannot be read.
@@ -80,30 +93,98 @@ def verify(path: str | Path, data: str | None = None, progress: Callable[[int], 
     if problems:
         return Verdict(file, 0, tuple(problems))
     try:
-        checker = Checker(header, data)
+        _checker(first, data)
     except (CostGymError, TypeError, ValueError) as error:
         return Verdict(file, 0, (f"header: its world cannot be made: {error}",))
-    good, number = 0, 1
-    while True:
-        number += 1
-        try:
-            line = next(lines, None)
-            if line is None:
-                break
-            recorded = parse_trajectory(line, file, number)
-        except DataError as error:
-            problems.append(str(error))
+    good, seen = 0, _Seen()
+    for found in (engine or Local()).stream(_check_lines, (first, data, str(file)), _numbered(lines)):
+        if found.unreadable:
+            problems.append(found.problem)
             break
-        problem, _ = checker.check(recorded, line)
+        problem = "this episode stands in the file twice" if seen.twice(found.agent, found.episode) else found.problem
         if problem:
-            problems.append(f"line {number}, {recorded.agent} episode {recorded.episode}: {problem}")
+            problems.append(f"line {found.line}, {found.agent} episode {found.episode}: {problem}")
         else:
             good += 1
         if progress is not None:
-            progress(number - 1)
+            progress(found.line - 1)
     if not good and not problems:
         problems.append("the file holds no episode")
     return Verdict(file, good, tuple(problems))
+
+
+class _Seen:
+    """The episodes that came before. Files are in order, so a counter does; only strays take memory."""
+
+    def __init__(self) -> None:
+        self._next: dict[str, int] = {}
+        self._out_of_order: set[tuple[str, int]] = set()
+
+    def twice(self, agent: str, episode: int) -> bool:
+        """Whether this one came before; from now on it did."""
+        if episode == self._next.get(agent, 0):
+            self._next[agent] = episode + 1
+            return (agent, episode) in self._out_of_order
+        if episode < self._next.get(agent, 0) or (agent, episode) in self._out_of_order:
+            return True
+        self._out_of_order.add((agent, episode))
+        return False
+
+
+class _Found(NamedTuple):
+    """What replay says of one line.
+
+    Attributes:
+        line: its number.
+        agent, episode: what it records.
+        problem: what is wrong with it, in words, or "".
+        unreadable: it is no record, so nothing can be said about the rest of the file.
+    """
+
+    line: int
+    agent: str
+    episode: int
+    problem: str
+    unreadable: bool = False
+
+
+Line = tuple[int, str | DataError]
+"""A line's number and its text, or why it cannot be read."""
+
+
+def _numbered(lines: Iterator[str]) -> Iterator[list[Line]]:
+    """A file's lines after its first, some at a time."""
+    numbered = _read(lines)
+    while some := list(islice(numbered, CHUNK)):
+        yield some
+
+
+def _read(lines: Iterator[str]) -> Iterator[Line]:
+    number = 1
+    try:
+        for number, line in enumerate(lines, 2):
+            yield number, line
+    except DataError as error:
+        yield number + 1, error
+
+
+def _check_lines(shared: tuple[str, str | None, str], lines: Sequence[Line]) -> Iterator[_Found]:
+    header, data, file = shared
+    checker = _checker(header, data)
+    for number, line in lines:
+        try:
+            if isinstance(line, DataError):
+                raise line
+            recorded = parse_trajectory(line, Path(file), number)
+        except DataError as error:
+            yield _Found(number, "", 0, str(error), True)
+            return
+        yield _Found(number, recorded.agent, recorded.episode, checker.check(recorded, line)[0])
+
+
+@lru_cache(maxsize=2)
+def _checker(header: str, data: str | None) -> Checker:
+    return Checker(parse_header(header, Path("header")), data)
 
 
 class Checker:
@@ -121,8 +202,6 @@ class Checker:
         self.header = header
         self.env = header.make(data)
         self._action = str if isinstance(self.env.action_space, gym.spaces.Text) else int
-        self._next: dict[str, int] = {}
-        self._out_of_order: set[tuple[str, int]] = set()
 
     def check(self, recorded: Trajectory, line: str = "") -> tuple[str, Episode | None]:
         """What is wrong with an episode, in words, or ""; and the episode as replay played it.
@@ -131,8 +210,6 @@ class Checker:
             recorded: the episode.
             line: as it stands in the file; where it is sealed and replay agrees to the last bit, nothing else need be compared.
         """
-        if self._twice(recorded.agent, recorded.episode):
-            return "this episode stands in the file twice", None
         for action in recorded.actions:
             if type(action) is not self._action:
                 return f"actions: expected each to be of type {self._action.__name__}, got {action!r:.60}", None
@@ -143,16 +220,6 @@ class Checker:
         if line and _to_the_bit(played) == _to_the_bit(recorded) and is_sealed(line, recorded, self.header):
             return "", episode
         return _difference_of(played, recorded) or _check_seal(self.header, played, recorded), episode
-
-    def _twice(self, agent: str, episode: int) -> bool:
-        """Whether this episode came before. Files are in order, so a counter does; only strays take memory."""
-        if episode == self._next.get(agent, 0):
-            self._next[agent] = episode + 1
-            return (agent, episode) in self._out_of_order
-        if episode < self._next.get(agent, 0) or (agent, episode) in self._out_of_order:
-            return True
-        self._out_of_order.add((agent, episode))
-        return False
 
 
 _BROKEN = (TypeError, ValueError, OverflowError, AttributeError, KeyError, IndexError, AssertionError, RecursionError)
