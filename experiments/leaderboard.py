@@ -28,6 +28,7 @@ from ..simulators.errors import ConfigError, DataError, UnknownName
 from ..simulators.ledger import Budget
 from ..simulators.scenario import Scenario, load_scenario
 from .engines import Engine, Local
+from .engines import default_jobs as default_jobs
 from .files import sole_writer, write_atomically
 from .manifest import weights_of
 from .metrics import GRADINGS, EpisodeResult, rank_rows, summarise
