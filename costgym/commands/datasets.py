@@ -11,18 +11,22 @@ from .common import (
     BudgetText,
     Cache,
     Data,
+    EngineName,
     Grading,
+    Jobs,
     JsonFile,
     Model,
     Prices,
     Progress,
     Quiet,
+    RayAddress,
     ScenarioName,
     Seed,
     Split,
     make_player,
     names_in,
     print_list,
+    workers,
 )
 
 
@@ -43,14 +47,17 @@ def collect(
     prices: Prices = None,
     cache: Cache = None,
     format: Annotated[str, typer.Option("--format", help="jsonl; or minari, parquet, hf, messages beside it.")] = "jsonl",
+    jobs: Jobs = None,
+    engine: EngineName = "local",
+    ray_address: RayAddress = None,
     quiet: Quiet = False,
 ) -> None:
     """Record an agent's episodes; a kill loses at most the one in flight."""
     from ..experiments.collect import collect as record_episodes
 
     player, world = make_player(agent, None, scenario, data, budget, split, grading, enforcement, seed, model, prices, cache)
-    with Progress(f"recording {agent}", quiet) as progress:
-        path = record_episodes(world, player, episodes, out, seed, progress.update)
+    with workers(engine, jobs, ray_address) as place, Progress(f"recording {agent}", quiet) as progress:
+        path = record_episodes(world, player, episodes, out, seed, progress.update, place)
     if not quiet:
         typer.echo(str(path))
     if format != "jsonl":
@@ -65,12 +72,16 @@ def collect(
 def verify(
     path: Annotated[Path, typer.Argument(help="A trajectory file, or the folder of a collection.")],
     data: Data = None,
+    jobs: Jobs = None,
+    engine: EngineName = "local",
+    ray_address: RayAddress = None,
     quiet: Quiet = False,
 ) -> None:
     """Replay recorded episodes and re-derive every figure."""
     from ..experiments.verify import verify as replay_all
 
-    verdict = replay_all(path, None if data is None else str(data))
+    with workers(engine, jobs, ray_address) as place:
+        verdict = replay_all(path, None if data is None else str(data), engine=place)
     for problem in verdict.problems[:20]:
         typer.echo(problem, err=True)
     if len(verdict.problems) > 20:
