@@ -307,6 +307,24 @@ def talk_first(address: str) -> dict[str, Any]:
     return asyncio.run(run())
 
 
+def test_a_hasty_client_is_told_so_and_goes_on(strict: str) -> None:
+    deadline = time.monotonic() + 10
+    while http(strict, "/health")[1]["sessions"] > 1 and time.monotonic() < deadline:
+        time.sleep(0.1)
+    answers = talk(strict, '{"type": "reset"}', *['{"type": "state"}'] * 60)
+    codes = {answer["data"].get("code") for answer in answers if answer["type"] == "error"}
+    assert codes == {"RATE_LIMITED"} and sum(answer["type"] == "state" for answer in answers) >= 19
+
+
+def test_a_body_that_grows_without_saying_so_is_cut_off(strict: str) -> None:
+    place = urlsplit(strict)
+    with socket.create_connection((place.hostname, place.port), timeout=8) as loud:
+        loud.sendall(b"POST /reset HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n")
+        loud.sendall(b"fa0\r\n" + b"x" * 4000 + b"\r\n")
+        assert b" 413 " in loud.recv(4096)
+    assert http(strict, "/health")[0] == 200
+
+
 def test_a_client_that_is_too_fast_is_told_when_to_come_back() -> None:
     bucket = Bucket(2.0, now=0.0)
     assert [bucket.take(0.0), bucket.take(0.0), bucket.take(0.0), bucket.take(0.25), bucket.take(0.5)] == [0, 0, 0.5, 0.25, 0]
