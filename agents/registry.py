@@ -20,6 +20,7 @@ from .own import is_own, own_agent
 from .session import Strategy
 from .strategies import CotAtN, Dfsdt, PlanThenAct, ReAct, SearchSettings, TotDfs
 from .toolplanner_agent import PlannerSettings, ToolPlanner
+from .usefulness import Usefulness
 
 
 class AgentEntry(NamedTuple):
@@ -68,6 +69,8 @@ LEARNT = "sb3:"
 """Before the folder of a `costgym train ppo` or `dqn` run."""
 LEARNT_PLANNER = "toolplanner:"
 """Before the folder of a `costgym train toolplanner` run."""
+LEARNT_DECIDER = "deer:"
+"""Before the folder of a `costgym train deer` run."""
 _ORDER = ("prompt", "btp", "ecoact", "ecoact-several", "ecoact-described")
 """Accesses that filter tools stand before those that present them."""
 
@@ -78,7 +81,7 @@ def read_agent_name(name: str) -> tuple[str, tuple[str, ...]]:
     Raises:
         UnknownName: no such agent; names the nearest.
     """
-    if name.startswith((LEARNT, LEARNT_PLANNER)) or is_own(name):
+    if name.startswith((LEARNT, LEARNT_PLANNER, LEARNT_DECIDER)) or is_own(name):
         return name, ()
     base, *suffixes = name.split("+")
     if base not in _CLASSIC and base not in _STRATEGIES and base not in _DECIDERS:
@@ -122,21 +125,23 @@ def make_agent(
     experience: Experience | str | Path | None = None,
     search: SearchSettings | None = None,
     btp: BtpSettings | None = None,
+    usefulness: Usefulness | str | Path | None = None,
 ) -> Agent:
     """An agent by name.
 
     Args:
-        name: one of `agent_names()`, any strategy with accesses added by "+", ``sb3:RUN`` or ``toolplanner:RUN``: learnt
-            in that folder, or ``FILE.py:CLASS``: a user's own.
+        name: one of `agent_names()`, any strategy with accesses added by "+", ``sb3:RUN``, ``deer:RUN`` or
+            ``toolplanner:RUN``: learnt in that folder, or ``FILE.py:CLASS``: a user's own.
         model: a language model, or its name: "simulated", "openai:MODEL" for a server that speaks OpenAI's protocol,
             "local:MODEL" for a folder or a hub name that transformers loads here; see `costgym.agents.models.named`.
         experience: past uses for BTP, or the file that holds them.
         search: limits of the search; None for the strategy's own.
         btp: settings of BTP.
+        usefulness: judges results for BTP, or the folder of a `costgym train btp` run; None for the rules.
 
     Raises:
         UnknownName: no such agent or model; names the nearest.
-        DataError: the experience cannot be read.
+        DataError: the experience or the judge cannot be read.
     """
     base, suffixes = read_agent_name(name)
     if is_own(base):
@@ -149,6 +154,10 @@ def make_agent(
         from .toolplanner_learnt import learnt_agent
 
         return learnt_agent(base.removeprefix(LEARNT_PLANNER), base, None if isinstance(model, str) else model)
+    if base.startswith(LEARNT_DECIDER):
+        from .deer.learnt import LearntDeerAgent
+
+        return LearntDeerAgent(base.removeprefix(LEARNT_DECIDER), base)
     if base in _CLASSIC:
         return _classic(base)
     if base in _DECIDERS:
@@ -158,7 +167,7 @@ def make_agent(
         if suffix == "prompt":
             access.append(Prompt())
         elif suffix == "btp":
-            access.append(Btp(_experience(experience), btp))
+            access.append(Btp(_experience(experience), btp, _usefulness(usefulness)))
         else:
             access.append(EcoAct(several=suffix == "ecoact-several", descriptions=suffix == "ecoact-described"))
     chosen = make_model(model) if isinstance(model, str) else model
@@ -208,6 +217,14 @@ def _classic(name: str) -> Agent:
         "oracle-informed": InformedOracleAgent,
     }
     return found[name]()
+
+
+def _usefulness(value: Usefulness | str | Path | None) -> Usefulness | None:
+    if not isinstance(value, str | Path):
+        return value
+    from .usefulness_model import load_usefulness
+
+    return load_usefulness(value)
 
 
 def _experience(value: Experience | str | Path | None) -> Experience:

@@ -37,27 +37,28 @@ class RuleBased:
             return False
         if isinstance(document, dict) and document.get("error"):
             return False
-        asked = {_key(name): normalise(value) for name, value in arguments.items()}
-        return all(normalise(value) == asked[key] for key, value in _fields(document) if key in asked)
+        asked = {key_of(name): normalise(value) for name, value in arguments.items()}
+        return all(normalise(value) == asked[key] for key, value in fields_of(document) if key in asked)
 
 
 _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 
 
-def _key(name: str) -> str:
+def key_of(name: str) -> str:
+    """A name in one spelling: invoiceId and invoice-id are invoice_id."""
     return _CAMEL.sub("_", name).casefold().replace("-", "_")
 
 
-def _fields(document: Any, depth: int = 0) -> Iterator[tuple[str, Any]]:
+def fields_of(document: Any, depth: int = 0) -> Iterator[tuple[str, Any]]:
     """Names and plain values in a JSON document, to a sensible depth."""
     if depth > 8:
         return
     if isinstance(document, dict):
         for name, value in document.items():
             if isinstance(value, dict | list):
-                yield from _fields(value, depth + 1)
+                yield from fields_of(value, depth + 1)
             else:
-                yield _key(str(name)), value
+                yield key_of(str(name)), value
     elif isinstance(document, list):
         for value in document[:20]:
-            yield from _fields(value, depth + 1)
+            yield from fields_of(value, depth + 1)

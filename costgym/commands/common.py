@@ -51,11 +51,13 @@ def make_player(
     model: str,
     prices: Path | None = None,
     cache: Path | None = None,
+    usefulness: Path | None = None,
 ) -> tuple[Any, Any]:
     """An agent and its environment."""
     from ..agents.experience import collect_experience
     from ..agents.models.named import priced_for
     from ..agents.registry import make_agent, needs_experience
+    from ..agents.usefulness_model import load_usefulness
     from ..envs.registration import make
     from ..simulators.ledger import Budget
     from ..simulators.scenario import load_scenario
@@ -70,8 +72,12 @@ def make_player(
         limits = parsed[0].as_dict()
     settings = priced_for(load_scenario(scenario or "marketplace", data), model, prices)
     keep_replies(cache, model)
-    experience = collect_experience(settings, episodes=400, seed=seed) if needs_experience(agent) else None
-    player = make_agent(agent, model=model, experience=experience)
+    planning = needs_experience(agent)
+    if usefulness is not None and not planning:
+        raise ConfigError("--usefulness", f"{agent} judges no results; only agents with +btp do")
+    judge = None if usefulness is None else load_usefulness(usefulness)
+    experience = collect_experience(settings, episodes=400, seed=seed, usefulness=judge) if planning else None
+    player = make_agent(agent, model=model, experience=experience, usefulness=judge)
     env_id = env or player.env_id
     if env_id != player.env_id:
         raise ConfigError("--env", f"{agent} plays in {player.env_id}, not in {env_id}")

@@ -138,6 +138,9 @@ def run(
     model: Model = "simulated",
     prices: Prices = None,
     cache: Cache = None,
+    usefulness: Annotated[
+        Path | None, typer.Option("--usefulness", metavar="DIR", help="+btp: judges results by this `train btp` run.")
+    ] = None,
     json_file: JsonFile = None,
     quiet: Quiet = False,
 ) -> None:
@@ -146,7 +149,9 @@ def run(
     from ..experiments.metrics import summarise
     from ..experiments.rollouts import rollout
 
-    player, world = make_player(agent, env, scenario, data, budget, split, grading, enforcement, seed, model, prices, cache)
+    player, world = make_player(
+        agent, env, scenario, data, budget, split, grading, enforcement, seed, model, prices, cache, usefulness
+    )
     if episodes < 1:
         raise ConfigError("--episodes", f"expected a positive whole number, got {episodes}")
     with Progress(f"playing {agent}", quiet) as progress:

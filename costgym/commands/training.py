@@ -11,7 +11,7 @@ import typer
 from ..simulators.errors import ConfigError, UnknownName
 from .common import BudgetText, Data, JsonFile, Progress, Quiet, ScenarioName, Seed, console
 
-TRAINERS = ("ppo", "dqn", "catp", "ift", "rltf", "grpo", "toolplanner")
+TRAINERS = ("ppo", "dqn", "catp", "ift", "rltf", "grpo", "toolplanner", "deer", "btp")
 
 
 def train(
@@ -35,14 +35,18 @@ def train(
     start: Annotated[
         Path | None, typer.Option("--start", metavar="DIR", help="toolplanner: a stage 1 to start from (RUN/sft).")
     ] = None,
+    sampling: Annotated[
+        str, typer.Option("--sampling", help="deer: how candidates are drawn: random, inter, intra or mixture.")
+    ] = "mixture",
     seed: Seed = 0,
     quiet: Quiet = False,
 ) -> None:
-    """Train a policy; it plays as `sb3:DIR`, `catp:DIR` or `toolplanner:DIR`. `DIR/curves.html` shows how it learnt."""
+    """Train a policy; it plays as `sb3:DIR`, `catp:DIR`, `deer:DIR` or `toolplanner:DIR`. `DIR/curves.html`: how it learnt."""
     if what not in TRAINERS:
         raise UnknownName("trainer", what, TRAINERS)
     from ..simulators.ledger import Budget
 
+    figures: dict[str, float] = {}
     limits = None
     if budget is not None:
         parsed = Budget.parse(budget)
@@ -79,6 +83,13 @@ def train(
             from .training_toolplanner import train_it
 
             train_it(out, scenario, seed, steps, model, without, start, progress)
+        elif what in ("deer", "btp"):
+            from .training_language import train_btp_run, train_deer_run
+
+            if what == "deer":
+                figures = train_deer_run(out, scenario, seed, steps, model, sampling, progress)
+            else:
+                figures = train_btp_run(out, scenario, seed, steps, model, progress)
         else:
             from ..agents.catp.training import train_catp, train_ift, train_rltf
 
@@ -96,6 +107,8 @@ def train(
 
     curves = publish(out)
     if not quiet:
+        for name, figure in figures.items():
+            typer.echo(f"{name:24} {figure:10.4f}")
         typer.echo(str(out) if curves is None else f"{out}\nlearning curves: {curves}")
 
 

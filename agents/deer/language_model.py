@@ -1,0 +1,130 @@
+"""The language model behind a trained DEER policy: a small one from a config, or a published one with LoRA."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from ...simulators.errors import DataError, require
+from .settings import DeerSettings
+
+IGNORED = -100
+"""The label of a token that is read but not learnt."""
+
+
+def small_model(tokens: int, settings: DeerSettings, pad: int, end: int) -> Any:
+    """A small causal transformer with random weights, made so that it finds equal words.
+
+    To see that a word of the query stands in a tool's description is all it has to learn, and what gradients from one label per
+    sample hardly teach. Three choices make it learnable in minutes: the first layer looks only a few tokens back, which binds a
+    description's words to the tool's place; the second starts with equal projections of queries and keys, so that a token
+    attends to its like from the start; and embeddings are as large as what the layers add to them, so that neither drowns
+    the other.
+
+    Args:
+        tokens: of the vocabulary.
+        settings: sizes and seed.
+        pad, end: numbers of those tokens.
+    """
+    torch = require("torch", "train")
+    transformers = require("transformers", "train")
+    config = transformers.Qwen3Config(
+        vocab_size=tokens,
+        hidden_size=settings.hidden,
+        intermediate_size=2 * settings.hidden,
+        num_hidden_layers=settings.layers,
+        num_attention_heads=settings.heads,
+        num_key_value_heads=settings.heads,
+        head_dim=settings.hidden // settings.heads,
+        max_position_embeddings=1024,
+        initializer_range=settings.hidden**-0.5,
+        use_sliding_window=True,
+        sliding_window=settings.window,
+        layer_types=["sliding_attention", *["full_attention"] * (settings.layers - 1)],
+        # a long wavelength: far apart, equal words still look alike
+        rope_parameters={"rope_type": "default", "rope_theta": 1e8},
+        tie_word_embeddings=False,
+        use_cache=False,
+        pad_token_id=pad,
+        eos_token_id=end,
+        bos_token_id=None,
+    )
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(settings.seed)
+        model = transformers.Qwen3ForCausalLM(config)
+        with torch.no_grad():
+            model.model.embed_tokens.weight.normal_(0.0, 1.0)
+            model.lm_head.weight.normal_(0.0, 0.02)
+            for layer in model.model.layers[1:2]:
+                layer.self_attn.q_proj.weight.copy_(layer.self_attn.k_proj.weight)
+    return model
+
+
+def published_model(settings: DeerSettings) -> Any:
+    """A published model with LoRA adapters on all its linear layers; nothing else of it is trained."""
+    torch = require("torch", "train")
+    transformers = require("transformers", "train")
+    peft = require("peft", "train")
+    base = transformers.AutoModelForCausalLM.from_pretrained(settings.model)
+    base.config.use_cache = False
+    rank = settings.lora_rank
+    config = peft.LoraConfig(r=rank, lora_alpha=2 * rank, target_modules="all-linear", task_type="CAUSAL_LM")
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(settings.seed)
+        return peft.get_peft_model(base, config)
+
+
+def trained_weights(model: Any) -> dict[str, Any]:
+    """The weights that training changes, by name."""
+    return {name: weight for name, weight in model.named_parameters() if weight.requires_grad}
+
+
+def completion_loss(model: Any, input_ids: Any, attention_mask: Any, labels: Any) -> Any:
+    """Mean negative log-likelihood of the tokens to be learnt, each told all before it.
+
+    Scores are worked out only where something is learnt: a row has dozens of tokens and an answer of one or two.
+
+    Args:
+        model: a causal language model, with or without adapters.
+        input_ids, attention_mask: shape (rows, tokens).
+        labels: the same shape; `IGNORED` where a token is not learnt.
+    """
+    torch = require("torch", "train")
+    causal = model.get_base_model() if hasattr(model, "get_base_model") else model
+    hidden = causal.get_decoder()(input_ids=input_ids, attention_mask=attention_mask).last_hidden_state
+    learnt = labels[:, 1:] != IGNORED
+    scores = causal.get_output_embeddings()(hidden[:, :-1][learnt])  # (learnt tokens, vocabulary)
+    return torch.nn.functional.cross_entropy(scores.float(), labels[:, 1:][learnt])
+
+
+def next_scores(model: Any, sequences: Sequence[Sequence[int]], pad: int, batch: int = 64) -> np.ndarray[Any, Any]:
+    """Scores of the token behind each sequence, shape (sequences, vocabulary); rows of like length are read together."""
+    torch = require("torch", "train")
+    causal = model.get_base_model() if hasattr(model, "get_base_model") else model
+    device = next(causal.parameters()).device
+    order = sorted(range(len(sequences)), key=lambda index: len(sequences[index]))
+    found: list[Any] = [None] * len(sequences)
+    with torch.no_grad():
+        for start in range(0, len(order), batch):
+            places = order[start : start + batch]
+            length = max(len(sequences[index]) for index in places)
+            ids = torch.full((len(places), length), pad)
+            mask = torch.zeros((len(places), length), dtype=torch.long)
+            for row, index in enumerate(places):
+                ids[row, : len(sequences[index])] = torch.tensor(list(sequences[index]))
+                mask[row, : len(sequences[index])] = 1
+            hidden = causal.get_decoder()(input_ids=ids.to(device), attention_mask=mask.to(device)).last_hidden_state
+            last = hidden[torch.arange(len(places)), torch.tensor([len(sequences[index]) - 1 for index in places])]
+            for index, row in zip(places, causal.get_output_embeddings()(last).float().cpu().numpy(), strict=True):
+                found[index] = row
+    return np.stack(found)
+
+
+def check_finite(weights: dict[str, Any], source: object) -> None:
+    """Raises DataError where a weight is no finite number."""
+    torch = require("torch", "train")
+    for name, weight in weights.items():
+        if not bool(torch.isfinite(weight).all()):
+            raise DataError(source, "a weight is no finite number; train the policy again", name)

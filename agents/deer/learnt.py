@@ -1,0 +1,133 @@
+"""A trained DEER policy: `deer:RUN` plays what `costgym train deer` left in a folder."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from ...simulators.decision import NO_SEARCH
+from ...simulators.errors import DataError, require
+from ...simulators.tools import Tool
+from ..checkpoints import load_weights, newest
+from .agent import DeerAgent
+from .deciders import Decider
+from .decoding import decode
+from .examples import Example, Record
+from .language_model import check_finite, next_scores, published_model, small_model, trained_weights
+from .settings import TOKENIZER, DeerRun, read_run
+from .writing import Writing, completion_ids, prompt_ids
+
+
+class LearntDecider(Decider):
+    """Decides by a language model, decoded along the open answers alone.
+
+    Args:
+        model: a causal language model.
+        tokenizer: its tokenizer.
+        writing: how decisions are put into words.
+        name, source: as results show the policy, and the model behind it.
+    """
+
+    def __init__(self, model: Any, tokenizer: Any, writing: Writing, name: str = "deer", source: str = "small") -> None:
+        self._model, self._tokenizer, self._writing = model.eval(), tokenizer, writing
+        self.name, self.model = name, source
+
+    def search(self, query: str) -> bool:
+        return self.search_many([query])[0]
+
+    def choose(self, query: str, candidates: Sequence[Tool]) -> int | None:
+        return self.choose_many([(query, candidates)])[0] if candidates else None
+
+    def search_many(self, queries: Sequence[str]) -> list[bool]:
+        """The first decision about each of some queries."""
+        prompts = [self._writing.search_prompt(query) for query in queries]
+        return [answer == 0 for answer in self._decode(prompts, [self._writing.search_choices] * len(prompts))]
+
+    def choose_many(self, asked: Sequence[tuple[str, Sequence[Tool]]]) -> list[int | None]:
+        """The second decision about each of some queries with their candidates."""
+        prompts = [self._writing.call_prompt(query, candidates) for query, candidates in asked]
+        answers = self._decode(prompts, [self._writing.call_choices(candidates) for _, candidates in asked])
+        return [None if answer == 0 else answer - 1 for answer in answers]
+
+    def _decode(self, prompts: Sequence[str], choices: Sequence[Sequence[str]]) -> list[int]:
+        pad = self._tokenizer.pad_token_id if self._tokenizer.pad_token_id is not None else self._tokenizer.eos_token_id
+        options = [[completion_ids(self._tokenizer, text) for text in texts] for texts in choices]
+        read = [prompt_ids(self._tokenizer, prompt) for prompt in prompts]
+        return decode(lambda sequences: next_scores(self._model, sequences, pad), read, options)
+
+
+def evaluate_together(decider: LearntDecider, known: Sequence[Example]) -> list[Record]:
+    """As `evaluate` with `forced`, but the model reads many examples at a time."""
+    searched = decider.search_many([example.query for example in known])
+    asked = [example for example in known if example.kind != NO_SEARCH]
+    chosen = iter(decider.choose_many([(example.query, example.candidates) for example in asked]))
+    return [
+        Record(example.kind, searching, None if example.kind == NO_SEARCH else next(chosen) == example.gold)
+        for example, searching in zip(known, searched, strict=True)
+    ]
+
+
+def load_decider(folder: str | Path, name: str | None = None) -> LearntDecider:
+    """The decider of a run, with the weights of its newest checkpoint.
+
+    Raises:
+        DataError: there is no run or no checkpoint, it is damaged, or it is of another kind, environment or version.
+        MissingExtra: torch or transformers is not installed.
+    """
+    torch = require("torch", "train")
+    require("transformers", "train")
+    require("safetensors", "train")
+    place = Path(folder)
+    run = read_run(place)
+    kept = newest(place)
+    tokenizer = load_tokenizer(place)
+    model = build_model(run, tokenizer)
+    weights = trained_weights(model)
+    load_weights(kept, weights)
+    check_finite(weights, kept)
+    if torch.cuda.is_available():
+        model = model.to("cuda")
+    return LearntDecider(model.requires_grad_(False), tokenizer, writing_of(run), name or f"deer:{folder}", source_of(run))
+
+
+def writing_of(run: DeerRun) -> Writing:
+    """How the decisions of a run are put into words."""
+    return Writing(run.settings.model is None, frozenset(run.common))
+
+
+def source_of(run: DeerRun) -> str:
+    """The model behind a run, as results name it."""
+    return run.settings.model or "small"
+
+
+def build_model(run: DeerRun, tokenizer: Any) -> Any:
+    """The model of a run before its training."""
+    if run.settings.model is not None:
+        return published_model(run.settings)
+    return small_model(len(tokenizer), run.settings, tokenizer.pad_token_id, tokenizer.eos_token_id)
+
+
+def load_tokenizer(folder: Path) -> Any:
+    """The tokenizer of a run; raises DataError where it is missing or damaged."""
+    transformers = require("transformers", "train")
+    place = folder / TOKENIZER
+    try:
+        return transformers.AutoTokenizer.from_pretrained(place, local_files_only=True, trust_remote_code=False)
+    except (OSError, ValueError, KeyError) as error:
+        raise DataError(place, f"cannot be read as a tokenizer ({error}); train the policy again") from error
+
+
+class LearntDeerAgent(DeerAgent):
+    """A trained policy at play.
+
+    Args:
+        folder: of the run.
+        name: as results show it; ``deer:`` and the folder by default.
+
+    Raises:
+        DataError, MissingExtra: see `load_decider`.
+    """
+
+    def __init__(self, folder: str | Path, name: str | None = None) -> None:
+        super().__init__(load_decider(folder, name))

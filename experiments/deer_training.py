@@ -1,0 +1,330 @@
+"""Training a DEER policy: samples to rows, rows to a language model with TRL's trainer, and its six accuracies.
+
+A run is a folder: `config.json`, `tokenizer/`, `checkpoints/`, `curve.jsonl` (the loss of each step) and, at the end,
+`metrics.json`. Rows and their order are functions of the seed, so a run that was stopped and resumed learns the same as one
+that was not.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any
+
+from ..agents.checkpoints import checkpoints, load_optimizer, load_weights, save
+from ..agents.deer.examples import Example, accuracies, examples
+from ..agents.deer.language_model import completion_loss, trained_weights
+from ..agents.deer.learnt import (
+    LearntDecider,
+    build_model,
+    evaluate_together,
+    load_tokenizer,
+    source_of,
+    writing_of,
+)
+from ..agents.deer.settings import CONFIG, SAMPLINGS, TOKENIZER, DeerRun, DeerSettings, read_run, write_run
+from ..agents.deer.writing import common_words, small_tokenizer, words
+from ..envs.decision import DecisionAwareEnv
+from ..simulators.decision import COUNTS
+from ..simulators.errors import ConfigError, DataError, TrainingFailed, require
+from ..simulators.scenario import Scenario
+from ..simulators.toolsets import what_it_does
+from .decisions import ACCURACIES
+from .deer_rows import TokenRow, learning_order, rows_of
+from .files import sole_writer, write_atomically
+
+CURVE, METRICS = "curve.jsonl", "metrics.json"
+Progress = Callable[[int, int], None]
+
+
+@dataclass(frozen=True, slots=True)
+class DeerResult:
+    """A finished (or stopped) run.
+
+    Attributes:
+        run: its folder.
+        steps: steps taken in all.
+        loss: mean of the last steps.
+        metrics: the six accuracies on seen tools (split `valid`) and on unseen ones (`test`), as ``seen_p_ds`` and so on.
+    """
+
+    run: Path
+    steps: int
+    loss: float
+    metrics: dict[str, float]
+
+
+def train_deer(
+    out: str | Path,
+    scenario: str | Path | Scenario = "decision",
+    seed: int = 0,
+    *,
+    data: str | None = None,
+    save_every: int = 250,
+    stop: Callable[[int], bool] | None = None,
+    progress: Progress | None = None,
+    **settings: Any,
+) -> DeerResult:
+    """Train a policy that decides whether to search and what to call; it plays as ``deer:OUT``.
+
+    Args:
+        out: folder of the run; the same folder goes on from its last checkpoint.
+        scenario: whose tools and queries.
+        seed: of weights, samples and their order.
+        data: a ToolDEER folder with training samples instead of generated ones.
+        save_every: steps between checkpoints.
+        stop: asked after each step; the run then saves and ends, and can be resumed.
+        progress: called with the steps done and to do.
+        settings: other fields of `DeerSettings`.
+
+    Raises:
+        ConfigError: a setting makes no sense, the folder holds something else, or there is nothing to learn from.
+        DataError: a checkpoint to go on from is damaged.
+        MissingExtra: torch, transformers, trl, datasets or (for a published model) peft is not installed.
+        TrainingFailed: the loss became infinite or no number; the last good checkpoint stays.
+    """
+    for module in ("torch", "transformers", "trl", "datasets", "safetensors"):
+        require(module, "train")
+    known = {field.name for field in fields(DeerSettings)}
+    for name in settings:
+        if name not in known:
+            raise ConfigError(name, f"no such setting; known: {', '.join(sorted(known))}")
+    chosen = DeerSettings(seed=seed, **settings)
+    folder = Path(out)
+    if folder.exists() and not folder.is_dir():
+        raise ConfigError("--out", f"{folder} is a file; name a folder")
+    folder.mkdir(parents=True, exist_ok=True)
+    with sole_writer(folder):
+        return _train(folder, scenario, data, chosen, save_every, stop, progress)
+
+
+def training_examples(
+    scenario: str | Path | Scenario, data: str | None, settings: DeerSettings
+) -> tuple[list[Example], DecisionAwareEnv]:
+    """What is learnt from, and the environment it comes from.
+
+    Raises:
+        ConfigError: there are no samples to learn from, or they lack a kind.
+    """
+    if data is not None:
+        env = DecisionAwareEnv(data=data, split="train", scenario=scenario)  # raises where there is no such split
+    else:
+        none, misfits, calls = COUNTS["train"]
+        counts = {**COUNTS, "train": (none, misfits * settings.scale, calls * settings.scale)}
+        env = DecisionAwareEnv(
+            scenario=scenario, split="train", samples={"counts": counts, "mixture": SAMPLINGS[settings.sampling]}
+        )
+    found = examples(env.world, "train")
+    missing = sorted({"NoSearch", "NoCall", "Call"} - {example.kind for example in found})
+    if missing:
+        raise ConfigError("samples", f"expected training samples of every kind, got none of {', '.join(missing)}")
+    return found, env
+
+
+def _train(
+    folder: Path,
+    scenario: str | Path | Scenario,
+    data: str | None,
+    settings: DeerSettings,
+    save_every: int,
+    stop: Callable[[int], bool] | None,
+    progress: Progress | None,
+) -> DeerResult:
+    import torch
+
+    known, env = training_examples(scenario, data, settings)
+    tools = {tool.name: tool for example in known for tool in example.candidates}
+    seen = [tools[name] for name in sorted(tools)]
+    world = env.scenario.digest if data is None else Path(data).name
+    run = DeerRun(settings, env.k, common_words(seen) if settings.model is None else (), world)
+    tokenizer = _prepare(folder, run, known, seen)
+    rows, looked_up = rows_of(known, writing_of(run), tokenizer, settings)
+    model = build_model(run, tokenizer)
+    if torch.cuda.is_available():
+        model = model.to("cuda")
+    weights = trained_weights(model)
+    optimizer = torch.optim.AdamW(weights.values(), lr=1.0, betas=(0.9, 0.98), weight_decay=0.01)
+    start, kept = 0, None
+    if checkpoints(folder):
+        kept = checkpoints(folder)[-1]
+        load_weights(kept, weights)
+        start = load_optimizer(kept, weights, optimizer)["step"]
+    _cut_curve(folder / CURVE, start)
+    order = learning_order(rows, looked_up, settings)
+    steps = start
+    if start < settings.steps:
+        steps = _optimise(
+            folder, model, tokenizer, optimizer, rows + looked_up, order, settings, start, save_every, stop, progress
+        )
+    decider = LearntDecider(model, tokenizer, writing_of(run), "deer", source_of(run))
+    metrics = measure(decider, scenario, data) if steps >= settings.steps else {}
+    losses = [line["loss"] for line in read_curve(folder)][-50:]
+    loss = sum(losses) / len(losses) if losses else math.nan
+    if metrics:
+        write_atomically(folder / METRICS, json.dumps({"steps": steps, "loss": loss, **metrics}, indent=1) + "\n")
+    return DeerResult(folder, steps, loss, metrics)
+
+
+def _prepare(folder: Path, run: DeerRun, known: Sequence[Example], seen: Sequence[Any]) -> Any:
+    """Makes the folder the run's own, with its tokenizer."""
+    import transformers
+
+    settings = run.settings
+    if (folder / CONFIG).is_file():
+        there = read_run(folder)
+        if there != run:
+            odd = [
+                field.name
+                for field in fields(DeerSettings)
+                if getattr(there.settings, field.name) != getattr(settings, field.name)
+            ] or ["the world"]
+            raise ConfigError("--out", f"{folder} holds a run of other settings ({', '.join(odd)}); choose another folder")
+        return load_tokenizer(folder)
+    if any(not entry.name.startswith(".") and entry.name != TOKENIZER for entry in folder.iterdir()):
+        raise ConfigError("--out", f"{folder} holds something else than a training run; choose another folder")
+    if settings.model is None:
+        texts = [example.query for example in known] + [" ".join(words(what_it_does(tool))) for tool in seen]
+        tokenizer = small_tokenizer(texts, run.slots, settings.vocabulary)
+    else:
+        tokenizer = transformers.AutoTokenizer.from_pretrained(settings.model)
+    tokenizer.save_pretrained(folder / TOKENIZER)
+    write_run(folder, run)
+    return load_tokenizer(folder)
+
+
+def _optimise(
+    folder: Path,
+    model: Any,
+    tokenizer: Any,
+    optimizer: Any,
+    rows: Sequence[TokenRow],
+    order: Sequence[int],
+    settings: DeerSettings,
+    start: int,
+    save_every: int,
+    stop: Callable[[int], bool] | None,
+    progress: Progress | None,
+) -> int:
+    """TRL's supervised fine-tuning from a step on; returns the steps taken in all."""
+    import datasets
+    import torch
+    import transformers
+    import trl
+
+    weights = trained_weights(model)
+    curve = (folder / CURVE).open("a", encoding="utf-8")
+    last: dict[str, Any] = {"loss": math.nan, "step": start, "kept": checkpoints(folder)[-1] if start else None}
+
+    class Trainer(trl.SFTTrainer):  # type: ignore[misc]
+        def _get_train_sampler(self, train_dataset: Any = None) -> Any:
+            return _Ordered(order[start * settings.batch :])
+
+        def compute_loss(self, model: Any, inputs: Any, *args: Any, **kwargs: Any) -> Any:
+            unwrapped = self.accelerator.unwrap_model(model)
+            loss = completion_loss(unwrapped, inputs["input_ids"], inputs["attention_mask"], inputs["labels"])
+            last["loss"] = float(loss.detach())
+            if not math.isfinite(last["loss"]):
+                raise TrainingFailed(last["step"], f"the loss is {last['loss']}", last["kept"])
+            return loss
+
+    class Keeper(transformers.TrainerCallback):  # type: ignore[misc]
+        def on_step_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+            step = last["step"] = start + int(state.global_step)
+            curve.write(json.dumps({"step": step, "loss": last["loss"]}) + "\n")
+            stopped = stop is not None and stop(step)
+            if step % save_every == 0 or step == settings.steps or stopped:
+                if not all(bool(torch.isfinite(weight).all()) for weight in weights.values()):
+                    raise TrainingFailed(step, "a weight is no longer a finite number", last["kept"])
+                curve.flush()
+                last["kept"] = save(folder, step, weights, optimizer, {"loss": last["loss"]})
+            control.should_training_stop = control.should_training_stop or stopped
+            if progress is not None:
+                progress(step, settings.steps)
+
+    for group in optimizer.param_groups:
+        group["lr"] = group["initial_lr"] = 1.0
+    arguments = trl.SFTConfig(
+        output_dir=str(folder / ".trainer"),
+        max_steps=settings.steps - start,
+        per_device_train_batch_size=settings.batch,
+        max_grad_norm=1.0,
+        completion_only_loss=True,
+        max_length=None,
+        bf16=False,
+        report_to="none",
+        save_strategy="no",
+        logging_strategy="no",
+        disable_tqdm=True,
+        gradient_checkpointing=False,
+        use_cpu=not torch.cuda.is_available(),
+        dataloader_pin_memory=torch.cuda.is_available(),
+        log_level="error",
+        seed=settings.seed,
+        dataset_kwargs={"skip_prepare_dataset": True},
+        remove_unused_columns=False,
+    )
+    schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: settings.rate(start + step))
+    features = datasets.Features({name: datasets.List(datasets.Value("int64")) for name in ("input_ids", "labels")})
+    trainer = Trainer(
+        model=model,
+        args=arguments,
+        train_dataset=datasets.Dataset.from_list([row._asdict() for row in rows], features=features),
+        processing_class=tokenizer,
+        optimizers=(optimizer, schedule),
+        callbacks=[Keeper()],
+    )
+    trainer.remove_callback(transformers.PrinterCallback)
+    try:
+        trainer.train()
+    finally:
+        curve.close()
+    return int(last["step"])
+
+
+class _Ordered:
+    """A sampler that has its order given."""
+
+    def __init__(self, order: Sequence[int]) -> None:
+        self._order = order
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(self._order)
+
+    def __len__(self) -> int:
+        return len(self._order)
+
+
+def measure(decider: LearntDecider, scenario: str | Path | Scenario = "decision", data: str | None = None) -> dict[str, float]:
+    """The six accuracies on seen and on unseen tools, on samples that are the same whatever was learnt from."""
+    found: dict[str, float] = {}
+    env = DecisionAwareEnv(scenario=scenario, data=data, split="valid" if data is None else "train")
+    for kind, split in (("seen", "valid"), ("unseen", "test")):
+        if split in env.world.tasks.splits:
+            scores = accuracies(evaluate_together(decider, examples(env.world, split)))
+            found |= {f"{kind}_{name}": score for name, score in zip(ACCURACIES, scores, strict=True) if score is not None}
+    return found
+
+
+def read_curve(run: str | Path) -> list[dict[str, float]]:
+    """The loss of each step; raises DataError where there is no curve, or a line is no JSON."""
+    path = Path(run) / CURVE
+    try:
+        return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+    except (OSError, ValueError) as error:
+        raise DataError(path, f"cannot be read as a learning curve: {error}") from error
+
+
+def _cut_curve(path: Path, steps: int) -> None:
+    """Drops what the curve has beyond a step, such as the steps after the checkpoint of a killed run."""
+    kept = []
+    if path.is_file():
+        for line in path.read_text(encoding="utf-8").splitlines()[:steps]:
+            try:
+                json.loads(line)
+            except ValueError:
+                break
+            kept.append(line)
+    path.write_text("".join(line + "\n" for line in kept), encoding="utf-8")
