@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import json
 import os
+from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from ..simulators.errors import ConfigError
+
+if TYPE_CHECKING:
+    from ..experiments.engines import Engine
 
 Seed = Annotated[int, typer.Option("--seed", help="Same seed, same bytes.")]
 Quiet = Annotated[bool, typer.Option("--quiet", help="No progress bar, no table.")]
@@ -34,6 +38,14 @@ Cache = Annotated[
 StoreUrl = Annotated[
     str | None,
     typer.Option("--store", metavar="URL", help="Results in SQL: sqlite:///FILE, a file, or postgresql://HOST/DATABASE"),
+]
+Jobs = Annotated[
+    int | None,
+    typer.Option("--jobs", help="Processes; one by default. On a cluster: tasks at a time. Results do not depend on it."),
+]
+EngineName = Annotated[str, typer.Option("--engine", help="local, or ray: a Ray cluster. Results do not depend on it.")]
+RayAddress = Annotated[
+    str | None, typer.Option("--ray-address", metavar="HOST:PORT", help="A running cluster; without it one is started here.")
 ]
 Grading = Annotated[str, typer.Option("--grading", help="What counts as a pass: strict (every fact) or judge (lenient).")]
 
@@ -103,6 +115,13 @@ def keep_replies(cache: Path | None, model: str) -> None:
     if read_model_name(model) is None:
         raise ConfigError("--cache", f"{model} is no real model; there is nothing to keep")
     os.environ[CACHE_VARIABLE] = str(cache.resolve())
+
+
+def workers(engine: str, jobs: int | None, address: str | None) -> AbstractContextManager[Engine]:
+    """The engine that was asked for; this process where nothing was."""
+    from ..experiments.engines import open_engine
+
+    return open_engine(engine, 1 if jobs is None and engine == "local" else jobs, address)
 
 
 def names_in(text: str | None) -> list[str] | None:

@@ -13,12 +13,15 @@ from .common import (
     BudgetText,
     Cache,
     Data,
+    EngineName,
     Grading,
+    Jobs,
     JsonFile,
     Model,
     Prices,
     Progress,
     Quiet,
+    RayAddress,
     ScenarioName,
     Seed,
     Split,
@@ -27,6 +30,7 @@ from .common import (
     keep_replies,
     make_player,
     names_in,
+    workers,
 )
 from .site import check_store, save_run
 
@@ -50,6 +54,8 @@ def leaderboard(
     jobs: Annotated[
         int | None, typer.Option("--jobs", help="Processes; all processors by default. Results do not depend on it.")
     ] = None,
+    engine: EngineName = "local",
+    ray_address: RayAddress = None,
     alpha: Annotated[str, typer.Option("--alpha", metavar="A,B,...", help="Suite opencatp: weights of the score.")] = "0.5",
     profile: Annotated[str, typer.Option("--profile", metavar="NAME|FILE", help="Suite opencatp: what tools cost.")] = "v100",
     add: Annotated[
@@ -75,13 +81,14 @@ def leaderboard(
         save_run(store, out)
         typer.echo(f"{len(rows)} rows added, verified by replay")
         return
-    from ..experiments.leaderboard import default_jobs, make_plan, run
+    from ..experiments.engines import open_engine
+    from ..experiments.leaderboard import make_plan, run
     from ..experiments.table import print_table
 
     keep_replies(cache, model)
     plan = make_plan(suite, scenario, data, names_in(agents), budgets, episodes, split, grading, seed, model, prices=prices)
-    with Progress("playing", quiet) as progress:
-        board = run(plan, out, default_jobs() if jobs is None else jobs, progress.update)
+    with open_engine(engine, jobs, ray_address) as place, Progress("playing", quiet) as progress:
+        board = run(plan, out, progress=progress.update, engine=place)
     save_run(store, out)
     if json_file is not None:
         write_atomically(json_file, json.dumps(board.document, indent=1, ensure_ascii=False) + "\n")
@@ -141,6 +148,9 @@ def run(
     usefulness: Annotated[
         Path | None, typer.Option("--usefulness", metavar="DIR", help="+btp: judges results by this `train btp` run.")
     ] = None,
+    jobs: Jobs = None,
+    engine: EngineName = "local",
+    ray_address: RayAddress = None,
     json_file: JsonFile = None,
     quiet: Quiet = False,
 ) -> None:
@@ -154,8 +164,8 @@ def run(
     )
     if episodes < 1:
         raise ConfigError("--episodes", f"expected a positive whole number, got {episodes}")
-    with Progress(f"playing {agent}", quiet) as progress:
-        results = rollout(world, player, episodes, seed, lambda done: progress.update(done, episodes))
+    with workers(engine, jobs, ray_address) as place, Progress(f"playing {agent}", quiet) as progress:
+        results = rollout(world, player, episodes, seed, lambda done: progress.update(done, episodes), place)
     row = summarise(results, grading, seed=seed)
     if json_file is not None:
         write_atomically(json_file, json.dumps(row, indent=1) + "\n")
