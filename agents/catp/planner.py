@@ -41,7 +41,7 @@ class CatpPlanner:
         settings, self.target_return = read_config(folder)
         require("torch", "train")
         require("transformers", "train")
-        from .checkpoints import load_weights, newest
+        from ..checkpoints import load_weights, newest
         from .policy import trained_weights
 
         self.name, self.model = f"{settings.method}:{run}", settings.model

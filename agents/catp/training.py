@@ -174,7 +174,7 @@ def _run(
     torch = require("torch", "train")
     require("transformers", "train")
     require("safetensors", "train")
-    from .checkpoints import FOLDER, checkpoints, load_optimizer, load_weights, save
+    from ..checkpoints import FOLDER, checkpoints, load_optimizer, load_weights, save
     from .learning import learner
     from .planner import ready_policy, tell_prices
     from .policy import trained_weights
