@@ -118,7 +118,8 @@ def _table(rows: Sequence[Mapping[str, Any]]) -> str:
         bound = " class='reference'" if row["agent"].startswith("oracle") else ""
         body.append(f"<tr{bound}><th scope='row'>{_name(row)}</th>{''.join(cells)}</tr>")
     return (
-        f"<div class='scroll'><table class='plans'><thead><tr><th scope='col'>Planner</th>{head}</tr></thead>"
+        "<div class='scroll' role='group' aria-label='Figures' tabindex='0'>"
+        f"<table class='plans'><thead><tr><th scope='col'>Planner</th>{head}</tr></thead>"
         f"<tbody>{''.join(body)}</tbody></table></div>"
     )
 

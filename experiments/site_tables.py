@@ -135,7 +135,7 @@ def significance(groups: Sequence[Sequence[Entry]], compared: Sequence[Mapping[t
         if not shown:
             continue
         label = condition(group[0].row)
-        head = "".join(f'<th scope="col"><span>{text(entry.row["agent"])}</span></th>' for entry in shown)
+        head = "".join(f'<th scope="col"><span>{_breakable(entry.row["agent"])}</span></th>' for entry in shown)
         body = []
         for a in shown:
             cells = "".join('<td class="self">·</td>' if a is b else _pair(pairs.get((a.id, b.id))) for b in shown)
@@ -151,6 +151,11 @@ def significance(groups: Sequence[Sequence[Entry]], compared: Sequence[Mapping[t
         "paired permutation test, adjusted after Holm for all pairs under that budget. Pale: it may be chance.</p>"
         f"{''.join(parts)}</section>"
     )
+
+
+def _breakable(name: object) -> str:
+    """A name that may break where a part of it was added."""
+    return text(name).replace("+", "+<wbr>")
 
 
 def _pair(pair: Comparison | None) -> str:
