@@ -27,7 +27,7 @@ class LearntSettings:
     Attributes:
         seed: of everything drawn.
         tasks: train tasks of a generated scenario that are learnt from; a loaded one has the tasks it has.
-        worlds: seeds under which the teacher solves a task; the tags are the tools of all its solved paths.
+        worlds: seeds under which the teacher plays each instruction.
         levels: instruction levels that are learnt from.
         tags, path: with tag extraction, with path planning.
         completion, following: with task-completion feedback, with instruction-following feedback.
@@ -49,8 +49,8 @@ class LearntSettings:
     """
 
     seed: int = 0
-    tasks: int = 1200
-    worlds: int = 2
+    tasks: int = 1500
+    worlds: int = 1
     levels: tuple[str, ...] = ("statement", "category", "tool", "api", "hybrid")
     tags: bool = True
     path: bool = True

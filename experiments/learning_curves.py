@@ -14,7 +14,7 @@ import re
 from collections.abc import Mapping, Sequence
 from importlib.resources import files
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeGuard
 
 from ..simulators.errors import DataError, require
 from .files import iter_lines, write_atomically
@@ -310,7 +310,7 @@ def _facts(run: Path) -> str:
     return f'<dl class="facts">{rows}</dl>' if rows else ""
 
 
-def _finite(value: object) -> bool:
+def _finite(value: object) -> TypeGuard[float]:
     return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
 
 

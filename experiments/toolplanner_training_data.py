@@ -63,7 +63,7 @@ class Demonstration(NamedTuple):
 
     Attributes:
         request: the instruction.
-        tags: tools of all paths that solved this task at this level.
+        tags: candidates: the tools of its path, then others that were called, then others that serve.
         path: tools of this path, each once.
         steps: its rounds.
     """
@@ -108,48 +108,46 @@ def asked(settings: LearntSettings, count: int) -> Iterator[tuple[int, str]]:
 
 
 def demonstrations(scenario: Scenario, settings: LearntSettings) -> list[Demonstration]:
-    """What the teacher's solved paths show, as an instruction of every level that they could answer.
+    """Paths on which the teacher answers, each with an instruction.
 
-    The teacher plays the hybrid instruction, which is kept as it is. The statement is the query; the instructions between are
-    written for the tools that brought the facts. Tags and path are those tools, too; the rounds are all that were played.
+    A hybrid instruction is given: the teacher plays it, and it is kept as it is. At the other levels the teacher plays the
+    bare query, and the instruction is then written for the tools that its path found to serve. Every instruction has a path of
+    its own, in a world of its own, so that nothing but the instruction tells which of the tools that serve were chosen.
 
     Raises:
         ConfigError: the teacher solves nothing.
     """
-    env = text_env(training_scenario(scenario, settings), "hybrid")
-    view: MarketplaceChatEnv = env.unwrapped
+    world = training_scenario(scenario, settings)
+    envs = {level: text_env(world, level) for level in ("statement", "hybrid")}
     teacher = ToolPlanner(PlannerSettings(tags=False, path=False))
     agent = LlmAgent(SimulatedPlanner(TEACHER), teacher)
-    numbers = view.numbers[: settings.tasks]
-    solved: dict[int, list[_Solved]] = {}
-    for place, number in enumerate(numbers):
-        for world in range(settings.worlds):
-            episode = play(env, agent, number, settings.seed + world)
-            if episode.grade is not None and episode.grade.share > 0:
-                path = final_solution(teacher.roots)
-                seen = _solved(path, view)
-                if path[-1].end == "answer" and passed(path[-1].answer) and seen.serving:
-                    solved.setdefault(place, []).append(seen)
+    numbers = envs["hybrid"].unwrapped.numbers[: settings.tasks]
     found = []
     for place, level in asked(settings, len(numbers)):
-        paths = solved.get(place, [])
-        task = view.world.tasks[numbers[place]]
-        tools = [tool for each in paths for tool in each.serving.values()] + [tool for each in paths for tool in each.called]
-        tags = tuple(dict.fromkeys(map(written_tool, tools)))[: settings.candidates]
-        for each in paths:
+        env = envs["hybrid" if level == "hybrid" else "statement"]
+        for number in range(settings.worlds):
+            episode = play(env, agent, numbers[place], stable_integer(settings.seed, "teacher", level, number) >> 2)
+            path, task = final_solution(teacher.roots), episode.task
+            if not path or path[-1].end != "answer" or not passed(path[-1].answer):
+                continue
+            serving, called, steps = _solved(path, env.unwrapped)
+            if len(serving) < len(task.needs) or not steps[:-1]:
+                continue
             request = task.instructions.get(level, task.query)
             if level in ("category", "tool", "api"):
-                needs = [task.needs[need] for need in sorted(each.serving)]
-                request = instructions(task.query, needs, [each.serving[need] for need in sorted(each.serving)])[level]
-            useful = tuple(dict.fromkeys(map(written_tool, each.serving.values())))
-            found.append(Demonstration(request, tags, useful, each.steps))
+                request = instructions(task.query, task.needs, [serving[need] for need in range(len(task.needs))])[level]
+            useful = dict.fromkeys(map(written_tool, serving.values()))
+            # a list of candidates, as long as it will be when the model writes it
+            others = [tool for tool in env.unwrapped.candidates if any(tool.name in need.tools for need in task.needs)]
+            tags = dict.fromkeys([*useful, *map(written_tool, called), *map(written_tool, others)])
+            found.append(Demonstration(request, tuple(tags)[: settings.candidates], tuple(useful), steps))
     if not found:
         raise ConfigError("scenario", "the teacher solves none of the train tasks; choose another scenario")
     return found
 
 
 class _Solved(NamedTuple):
-    """A solved path: which tool brought which need's fact, in order; all tools called; the rounds."""
+    """A path that answers: the tool for each need, in the order of the calls; all tools called; the rounds."""
 
     serving: dict[int, Tool]
     called: tuple[Tool, ...]
@@ -157,18 +155,26 @@ class _Solved(NamedTuple):
 
 
 def _solved(path: Sequence[Round], view: MarketplaceChatEnv) -> _Solved:
+    """What a path shows. Of a need whose fact was not found, the tool is the last one that was called for it."""
     catalog, task = view.world.catalog, view.task
     # a name that the teacher made up is no example to follow
     kept = [step for step in path if step.end or called_tools([step], catalog)]
     reader = Reader(catalog, task)
-    serving: dict[int, Tool] = {}
+    found: dict[int, Tool] = {}
+    tried: dict[int, Tool] = {}
     for step in kept:
+        for tool in called_tools([step], catalog):
+            if reader.need_of(tool.name) >= 0:
+                tried[reader.need_of(tool.name)] = tool
         for message in step.messages:
             shown = reader.facts_in(message.content) if message.role == TOOL else frozenset()
             for need in sorted(shown & set(range(len(task.needs)))):
-                serving.setdefault(need, called_tools([step], catalog)[0])
+                found.setdefault(need, called_tools([step], catalog)[0])
+    called = called_tools(kept, catalog)
+    chosen = {need: found.get(need, tool) for need, tool in tried.items()}
+    order = sorted(chosen, key=lambda need: called.index(chosen[need]))
     messages = [message for step in kept for message in step.messages]
-    return _Solved(serving, tuple(called_tools(kept, catalog)), tuple(rounds_of(messages, view)))
+    return _Solved({need: chosen[need] for need in order}, tuple(called), tuple(rounds_of(messages, view)))
 
 
 # -- solution trees ------------------------------------------------------------------------------------------------------------

@@ -206,7 +206,7 @@ def test_half_of_the_coarsest_instructions_are_learnt_from():
     assert list(asked(LearntSettings(levels=("statement",)), 2)) == [(0, "statement"), (1, "statement")]
 
 
-def test_demonstrations_show_paths_that_solve_and_instructions_that_they_answer():
+def test_demonstrations_show_paths_that_answer_and_instructions_that_name_their_tools():
     settings = LearntSettings(tasks=10, worlds=2)
     found = demonstrations(WORLD, settings)
     assert found == demonstrations(WORLD, settings)
@@ -214,12 +214,14 @@ def test_demonstrations_show_paths_that_solve_and_instructions_that_they_answer(
     titles = {f" {tool.title} of {tool.provider}": tool for tool in catalog}
     for each in found:
         assert each.steps[-1] == Step(" finish with the answer")
-        called = [step.action for step in each.steps[:-1]]
-        assert set(each.path) <= set(called) <= set(titles)
-        fresh = [step.action for step in each.steps[:-1] if step.result.startswith(" found")]
-        assert list(each.path) == list(dict.fromkeys(fresh))
-        if "Please call" in each.request and "In detail" not in each.request:
+        called = {step.action for step in each.steps[:-1]}
+        assert set(each.path) <= called <= set(titles)
+        assert each.tags[: len(each.path)] == each.path and set(each.tags) <= set(titles)
+        assert len(each.tags) == settings.candidates
+        if "Please call" in each.request:
             assert all(titles[tool].title in each.request for tool in each.path)
+        if "Please use tools from" in each.request:
+            assert all(titles[tool].category.replace("_", " ") in each.request for tool in each.path)
     assert any(set(each.path) < {step.action for step in each.steps[:-1]} for each in found)
 
 
