@@ -240,4 +240,4 @@ def read_usefulness(place: Path) -> LearntUsefulness:
         raise DataError(place, "expected numbers for weights and threshold", "words") from error
     if not np.isfinite(values).all() or not 0.0 <= threshold <= 1.0:
         raise DataError(place, "a weight is no finite number, or the threshold no probability", "words")
-    return LearntUsefulness(WordModel(tuple(words), values[: len(words), 0], values[:, 1], threshold), documents)
+    return LearntUsefulness(WordModel(tuple(words), values[: len(words), 0].copy(), values[:, 1].copy(), threshold), documents)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
@@ -38,6 +38,7 @@ from .files import sole_writer, write_atomically
 
 CURVE, METRICS = "curve.jsonl", "metrics.json"
 Progress = Callable[[int, int], None]
+Counts = Mapping[str, tuple[int, int, int]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +64,7 @@ def train_deer(
     seed: int = 0,
     *,
     data: str | None = None,
+    counts: Counts | None = None,
     save_every: int = 250,
     stop: Callable[[int], bool] | None = None,
     progress: Progress | None = None,
@@ -75,6 +77,7 @@ def train_deer(
         scenario: whose tools and queries.
         seed: of weights, samples and their order.
         data: a ToolDEER folder with training samples instead of generated ones.
+        counts: NoSearch, NoCall and Call samples of the splits `train`, `valid` and `test`; None for the paper's.
         save_every: steps between checkpoints.
         stop: asked after each step; the run then saves and ends, and can be resumed.
         progress: called with the steps done and to do.
@@ -98,11 +101,11 @@ def train_deer(
         raise ConfigError("--out", f"{folder} is a file; name a folder")
     folder.mkdir(parents=True, exist_ok=True)
     with sole_writer(folder):
-        return _train(folder, scenario, data, chosen, save_every, stop, progress)
+        return _train(folder, scenario, data, counts, chosen, save_every, stop, progress)
 
 
 def training_examples(
-    scenario: str | Path | Scenario, data: str | None, settings: DeerSettings
+    scenario: str | Path | Scenario, data: str | None, settings: DeerSettings, counts: Counts | None = None
 ) -> tuple[list[Example], DecisionAwareEnv]:
     """What is learnt from, and the environment it comes from.
 
@@ -112,10 +115,10 @@ def training_examples(
     if data is not None:
         env = DecisionAwareEnv(data=data, split="train", scenario=scenario)  # raises where there is no such split
     else:
-        none, misfits, calls = COUNTS["train"]
-        counts = {**COUNTS, "train": (none, misfits * settings.scale, calls * settings.scale)}
+        none, misfits, calls = (counts or COUNTS)["train"]
+        wanted = {**(counts or COUNTS), "train": (none, misfits * settings.scale, calls * settings.scale)}
         env = DecisionAwareEnv(
-            scenario=scenario, split="train", samples={"counts": counts, "mixture": SAMPLINGS[settings.sampling]}
+            scenario=scenario, split="train", samples={"counts": wanted, "mixture": SAMPLINGS[settings.sampling]}
         )
     found = examples(env.world, "train")
     missing = sorted({"NoSearch", "NoCall", "Call"} - {example.kind for example in found})
@@ -128,6 +131,7 @@ def _train(
     folder: Path,
     scenario: str | Path | Scenario,
     data: str | None,
+    counts: Counts | None,
     settings: DeerSettings,
     save_every: int,
     stop: Callable[[int], bool] | None,
@@ -135,7 +139,7 @@ def _train(
 ) -> DeerResult:
     import torch
 
-    known, env = training_examples(scenario, data, settings)
+    known, env = training_examples(scenario, data, settings, counts)
     tools = {tool.name: tool for example in known for tool in example.candidates}
     seen = [tools[name] for name in sorted(tools)]
     world = env.scenario.digest if data is None else Path(data).name
@@ -160,7 +164,7 @@ def _train(
             folder, model, tokenizer, optimizer, rows + looked_up, order, settings, start, save_every, stop, progress
         )
     decider = LearntDecider(model, tokenizer, writing_of(run), "deer", source_of(run))
-    metrics = measure(decider, scenario, data) if steps >= settings.steps else {}
+    metrics = measure(decider, scenario, data, counts) if steps >= settings.steps else {}
     losses = [line["loss"] for line in read_curve(folder)][-50:]
     loss = sum(losses) / len(losses) if losses else math.nan
     if metrics:
@@ -297,10 +301,16 @@ class _Ordered:
         return len(self._order)
 
 
-def measure(decider: LearntDecider, scenario: str | Path | Scenario = "decision", data: str | None = None) -> dict[str, float]:
+def measure(
+    decider: LearntDecider,
+    scenario: str | Path | Scenario = "decision",
+    data: str | None = None,
+    counts: Counts | None = None,
+) -> dict[str, float]:
     """The six accuracies on seen and on unseen tools, on samples that are the same whatever was learnt from."""
     found: dict[str, float] = {}
-    env = DecisionAwareEnv(scenario=scenario, data=data, split="valid" if data is None else "train")
+    samples = None if counts is None else {"counts": dict(counts)}
+    env = DecisionAwareEnv(scenario=scenario, data=data, split="valid" if data is None else "train", samples=samples)
     for kind, split in (("seen", "valid"), ("unseen", "test")):
         if split in env.world.tasks.splits:
             scores = accuracies(evaluate_together(decider, examples(env.world, split)))
