@@ -215,12 +215,14 @@ def _rank(run: Path, first: Path, settings: LearntSettings, scenario: Scenario, 
     texts = [
         tuple(_action(model, model.sequence(pair.before).tokens, text) for text in (pair.better, pair.worse)) for pair in pairs
     ]
-    order = sorted(range(len(texts)), key=lambda place: (len(texts[place][0].tokens), place))
+    # the coarser an instruction, the more easily it is followed: drawn alike, those that name nothing would drown the others
+    levels = [[place for place, pair in enumerate(pairs) if pair.level == level] for level in settings.levels]
+    levels = [places for places in levels if places]
 
     def loss(step: int) -> tuple[Any, dict[str, float]]:
         chance = stable_generator(settings.seed, "ranking", step)
-        near = order[_start(chance, len(order), 4 * settings.rank_batch) :][: 4 * settings.rank_batch]
-        batch = [texts[near[i]] for i in chance.permutation(len(near))[: settings.rank_batch].tolist()]
+        chosen = [levels[i] for i in chance.integers(len(levels), size=settings.rank_batch).tolist()]
+        batch = [texts[places[int(chance.integers(len(places)))]] for places in chosen]
         half = len(batch)
         logs, real = model.log_probabilities([pair[0] for pair in batch] + [pair[1] for pair in batch])
         scores = sequence_scores(logs, real)

@@ -304,12 +304,14 @@ class RankedPair(NamedTuple):
         before: the text, up to the mark of a round.
         better, worse: what may stand there.
         made: how the worse one was made up, or "".
+        level: of the instruction.
     """
 
     before: tuple[Piece, ...]
     better: str
     worse: str
     made: str
+    level: str
 
 
 def ranked_pairs(trees: Sequence[GrownTree], catalog: Catalog, settings: LearntSettings) -> list[RankedPair]:
@@ -326,7 +328,7 @@ def ranked_pairs(trees: Sequence[GrownTree], catalog: Catalog, settings: LearntS
             before = [*tree.before(), *round_pieces([_step(step, known) for step in pair.history]), Piece(ROUND)]
             better, worse = _step(pair.better, known).action, _step(pair.worse, known).action
             if better != worse:
-                found.append(RankedPair(tuple(before), better, worse, pair.made))
+                found.append(RankedPair(tuple(before), better, worse, pair.made, tree.level))
     return found
 
 
