@@ -55,6 +55,21 @@ class Template(NamedTuple):
     candidates: NDArray[np.float32]
 
 
+class Reading(NamedTuple):
+    """What environments with equal settings have read, once for all of them in a process.
+
+    Attributes:
+        embed, compare: make the embeddings that are seen, and those behind `similarity`.
+        templates: by task.
+        lengths: tokens of a tool's documentation, by its number.
+    """
+
+    embed: TextEmbedding
+    compare: TextEmbedding
+    templates: dict[int, Template]
+    lengths: dict[int, int]
+
+
 class DecisionAwareEnv(ToolEnv[Observation, "int | np.integer[Any]"]):
     """`costgym/DecisionAware-v0`: DEER's branches: does this query need a tool, and does one of these fit?
 
@@ -124,10 +139,7 @@ class DecisionAwareEnv(ToolEnv[Observation, "int | np.integer[Any]"]):
         self.observation_space = gym.spaces.Dict(spaces)  # type: ignore[assignment]
         self.action_space = gym.spaces.Discrete(self.k + 3)
         self._loss = (1.0 - self.world.alpha) / self.world.max_price
-        documents = [what_it_does(tool) for tool in self.world.catalog]
-        self._embed, self._compare = TextEmbedding(documents, features), TextEmbedding(documents, SIMILARITY_WORDS)
-        self._templates: dict[int, Template] = {}
-        self._lengths: dict[int, int] = {}
+        self._read = _shared_reading(self.scenario.model_dump_json(), data, wanted, features, self.k)
         self.searched = False
         self.decision: str | None = None
 
@@ -238,7 +250,7 @@ class DecisionAwareEnv(ToolEnv[Observation, "int | np.integer[Any]"]):
 
     def _reading(self, slots: Sequence[Slot]) -> int:
         """Tokens that a search adds to the context: the decision, and the candidates' documentation."""
-        total, lengths = DECISION_TOKENS, self._lengths
+        total, lengths = DECISION_TOKENS, self._read.lengths
         for slot in slots[: self.k]:
             if slot.number not in lengths:
                 lengths[slot.number] = count_tokens(json.dumps(self.world.catalog[slot.number].documentation()))
@@ -270,11 +282,11 @@ class DecisionAwareEnv(ToolEnv[Observation, "int | np.integer[Any]"]):
 
     def template(self, number: int) -> Template:
         """What a task looks like; made once."""
-        found = self._templates.get(number)
+        found = self._read.templates.get(number)
         if found is None:
             slots = self.world.slots(number)[: self.k]
             texts = [self.world.tasks[number].query, *[what_it_does(self.world.catalog[slot.number]) for slot in slots]]
-            embedded, compared = self._embed(texts), self._compare(texts)
+            embedded, compared = self._read.embed(texts), self._read.compare(texts)
             scale = 10.0 / self.world.max_price
             rows = np.zeros((self.k, len(CANDIDATE_FEATURES) + self.features), np.float32)
             for row, slot, similarity, vector in zip(rows, slots, compared[1:] @ compared[0], embedded[1:], strict=False):
@@ -283,7 +295,7 @@ class DecisionAwareEnv(ToolEnv[Observation, "int | np.integer[Any]"]):
                     1.0, similarity, slot.quote * scale, latency, slot.advertised_success, slot.popularity / 10.0
                 )  # fmt: skip
                 row[len(CANDIDATE_FEATURES) :] = vector
-            found = self._templates[number] = Template(embedded[0].astype(np.float32), rows)
+            found = self._read.templates[number] = Template(embedded[0].astype(np.float32), rows)
         return found
 
     def _full_info(self) -> dict[str, Any]:
@@ -319,3 +331,9 @@ def _build(scenario: str, data: str | None, samples: str | None) -> World:
         return recorded_world(settings.build(), settings.seed, data)
     world, _ = decision_world(settings.build(), settings.seed, DecisionSettings.from_mapping(json.loads(samples or "{}")))
     return world
+
+
+@lru_cache(maxsize=4)
+def _shared_reading(scenario: str, data: str | None, samples: str | None, features: int, candidates: int) -> Reading:
+    documents = [what_it_does(tool) for tool in _build(scenario, data, samples).catalog]
+    return Reading(TextEmbedding(documents, features), TextEmbedding(documents, SIMILARITY_WORDS), {}, {})

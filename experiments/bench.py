@@ -23,7 +23,7 @@ from ..simulators.errors import MissingExtra
 from .bench_opencatp import measure_opencatp, print_opencatp
 
 ENV_ID, DECISION_ID, CARTPOLE = "costgym/Marketplace-v0", "costgym/DecisionAware-v0", "CartPole-v1"
-SETTINGS: dict[str, dict[str, Any]] = {DECISION_ID: {"samples": {"counts": {"train": [300, 500, 800]}}}}
+SETTINGS: dict[str, dict[str, Any]] = {DECISION_ID: {"samples": {"counts": {"train": [100, 150, 250]}}}}
 """Fewer samples than DEER's 9,585: each is embedded when it is first met, and that is not what is measured."""
 ROUNDS = 5
 SIZES = (1, 64, 1024, 8192)
