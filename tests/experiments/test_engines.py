@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import os
 import signal
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -151,8 +152,18 @@ def test_episodes_played_recorded_and_verified_in_processes_are_the_same(tmp_pat
     check_engine(Local(2), tmp_path)
 
 
+@pytest.fixture
+def by_value() -> Iterator[None]:
+    """Ray's workers do not find the modules of the tests, so their functions are sent whole."""
+    cloudpickle = pytest.importorskip("ray.cloudpickle")
+    cloudpickle.register_pickle_by_value(sys.modules[__name__])
+    yield
+    cloudpickle.unregister_pickle_by_value(sys.modules[__name__])
+
+
 @needs_ray
 @pytest.mark.slow
+@pytest.mark.usefixtures("by_value")
 def test_episodes_played_recorded_and_verified_on_ray_are_the_same(tmp_path: Path) -> None:
     with open_engine("ray", 2) as engine:
         assert list(engine.stream(squares, 7, range(40))) == expected()
@@ -164,6 +175,7 @@ def test_episodes_played_recorded_and_verified_on_ray_are_the_same(tmp_path: Pat
 
 @needs_ray
 @pytest.mark.slow
+@pytest.mark.usefixtures("by_value")
 def test_a_lost_node_changes_nothing(tmp_path: Path) -> None:
     import ray
     from ray.cluster_utils import Cluster
