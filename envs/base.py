@@ -95,7 +95,7 @@ class ToolEnv(gym.Env[ObsType, ActType], Generic[ObsType, ActType]):
             self._catch_up()
             super().reset(seed=seed)
             # what integers(1 << 62) draws, in a tenth of its time
-            draw = int(super().np_random.bit_generator.random_raw()) >> 2  # type: ignore[arg-type]
+            draw = int(super().np_random.bit_generator.random_raw()) >> 2
             number = self.numbers[draw % len(self.numbers)] if chosen is None else self._task_number(chosen)
             episode_seed = draw if seed is None else seed
         budget = self.budget

@@ -173,7 +173,7 @@ class MarketplaceEnv(ToolEnv[Observation, "int | np.integer[Any]"]):
         spent = ledger.price
         resources = self._resources
         _write_resources(
-            resources,
+            resources.data,
             0,
             log1p(now),
             episode.in_flight * 0.25,

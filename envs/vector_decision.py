@@ -93,14 +93,15 @@ class DecisionVectorEnv(NativeVectorEnv):
                 flags = scalar.right(number)
                 row[: len(flags)] = flags
             price = [[0.0 if tokens is None else float(tokens.price(*usage)) for usage in four] for four in usages]
-            blocks = {
+            blocks: dict[str, Any] = {
                 "query": np.stack([scalar.template(number).query for number in unknown]),
                 "candidates": np.stack([scalar.template(number).candidates for number in unknown]),
                 "right": right,
                 "tokens": np.array([[usage.input_tokens + usage.output_tokens for usage in four] for four in usages]),
                 "price": np.array(price),
             }
-            self._view = view._replace(**{name: put_rows(getattr(view, name), used, block) for name, block in blocks.items()})
+            grown: dict[str, Any] = {name: put_rows(getattr(view, name), used, block) for name, block in blocks.items()}
+            self._view = view._replace(**grown)
             self._row_of[unknown] = np.arange(used, used + len(unknown))
         return self._row_of[numbers]
 
@@ -157,8 +158,12 @@ class DecisionVectorEnv(NativeVectorEnv):
                 self._observed = observed
         else:
             observed = self._observed
+        query, candidates, stage, shown = observed
         return kernels.Out(
-            *observed,
+            query=query,
+            candidates=candidates,
+            stage=stage,
+            shown=shown,
             mask=np.zeros((count, actions), np.bool_),
             rewards=np.empty(count),
             terminated=np.empty(count, np.bool_),

@@ -176,12 +176,11 @@ def make_tables(world: World, numbers: Sequence[int], columns: int | None = None
 def add_rows(tables: Tables, used: int, more: Tables) -> Tables:
     """Tables with the rows of `more` behind the first `used` ones."""
     shared = ("kind_edge", "kind_status", "normal")
-    return Tables(
-        *(
-            array if name in shared else put_rows(array, used, block)
-            for name, array, block in zip(Tables._fields, tables, more, strict=True)
-        )
-    )
+    grown: list[Any] = [
+        array if name in shared else put_rows(array, used, block)
+        for name, array, block in zip(Tables._fields, tables, more, strict=True)
+    ]
+    return Tables(*grown)
 
 
 def put_rows(array: NDArray[Any], used: int, block: NDArray[Any]) -> NDArray[Any]:
