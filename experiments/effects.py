@@ -1,6 +1,6 @@
 """Whether a paper's effects follow: each claim with what was measured, and a plain yes or no.
 
-Claims were written down before anything was measured, with their margins; the simulated model is calibrated to the baselines
+Claims are those of the papers, each with the margin it is held to; the simulated model is calibrated to the baselines
 alone. A claim that does not hold here is a result too.
 """
 

@@ -169,7 +169,7 @@ def _seal(body: str, before: str) -> str:
 def is_sealed(line: str, record: Trajectory, header: Header) -> bool:
     """Whether a record's line, as it was written, carries the seal of just this text."""
     end = f'"seal":"{record.seal}"}}'
-    return line.endswith(end) and _seal(f"{line[: -len(record.seal) - 2]}\"}}", header.seal) == record.seal
+    return line.endswith(end) and _seal(f'{line[: -len(record.seal) - 2]}"}}', header.seal) == record.seal
 
 
 _encode = json.JSONEncoder(separators=(",", ":")).encode

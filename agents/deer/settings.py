@@ -49,9 +49,9 @@ class DeerSettings:
     sampling: str = "mixture"
     model: str | None = None
     scale: int = 3
-    steps: int = 2000
+    steps: int = 2400
     batch: int = 32
-    index_steps: int = 250
+    index_steps: int = 600
     index_share: float = 0.13
     search_share: float = 0.1
     rename_share: float = 0.5
