@@ -198,15 +198,19 @@ def read_plan(folder: Path) -> Plan:
 
 
 def publish(folder: Path, document: dict[str, Any]) -> dict[str, Any]:
-    """Write `leaderboard.json` and the page: the run's own rows, and those of the submissions kept in its folder."""
-    from .page import render
+    """Write `leaderboard.json` and the page: the run's own rows, and those of the submissions kept in its folder.
+
+    The page shows how trained agents learnt, where their training runs are still there.
+    """
+    from .learning_curves import curves_section
+    from .page import Surroundings, render
 
     rows = [row for row in document["rows"] if "submission" not in row]
     for path in sorted(folder.glob("submissions/*/rows.json")):
         rows += json.loads(path.read_text(encoding="utf-8"))
     document = {**document, "rows": list(rank_rows(rows, document["grading"]))}
     write_atomically(folder / "leaderboard.json", json.dumps(document, indent=1, ensure_ascii=False) + "\n")
-    write_atomically(folder / "index.html", render(document))
+    write_atomically(folder / "index.html", render(document, Surroundings(sections=curves_section(document["rows"]))))
     return document
 
 

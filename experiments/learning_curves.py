@@ -11,18 +11,21 @@ import html
 import json
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from importlib.resources import files
 from pathlib import Path
 from typing import Any, NamedTuple, TypeGuard
 
 from ..simulators.errors import DataError, require
+from .columns import plain
 from .files import iter_lines, write_atomically
 from .plan_page import _number, _ticks
 
 CURVE, PAGE = "curve.jsonl", "curves.html"
 LARGEST_CURVE = 256 * 2**20
 MOST_POINTS = 400
+MOST_FIGURES = 3
+"""Figures of one agent on a page of results; its own page has all."""
 _PARTS = ("sft", "warm-start", "pretraining")
 """Folders inside a run that hold an earlier stage of it."""
 _TITLES = {
@@ -146,6 +149,47 @@ def agents_run(agent: str) -> Path | None:
     """The run folder behind an agent's name (``sb3:runs/x``), if it is there and has a learning curve."""
     _, colon, folder = agent.partition(":")
     return Path(folder) if colon and folder and has_curve(folder) else None
+
+
+def curves_of_agent(row: Mapping[str, Any]) -> str:
+    """How the agent of a leaderboard's row learnt: the telling figures of its training run, as `curve_figures` draws them.
+
+    Returns:
+        "" where the agent is not named by a run, the run is not there or has no curve that can be read, or the row was
+        handed in: a submission's paths are those of another machine.
+    """
+    if "submission" in row:
+        return ""
+    try:
+        run = agents_run(str(row.get("agent")))
+        return "" if run is None else curve_figures(run, [each.name for each in series(read_curve(run))[:MOST_FIGURES]])
+    except (DataError, OSError, ValueError):
+        return ""  # results are shown whatever became of the training run
+
+
+def curves_section(rows: Iterable[Mapping[str, Any]]) -> str:
+    """The curves of all trained agents of a leaderboard as a section of its page, the style included.
+
+    Returns:
+        "" where there is none.
+    """
+    parts = []
+    for agent, row in {row.get("agent"): row for row in rows}.items():
+        figures = curves_of_agent(row)
+        if figures:
+            parts.append(f"<h3>{_text(plain(agent))}</h3>\n{figures}")
+    if not parts:
+        return ""
+    return (
+        f'<section aria-labelledby="learnt">\n<style>\n{figures_css()}\n</style>\n<h2 id="learnt">How the trained agents learnt'
+        f'</h2>\n<p class="note">{CURVES_NOTE}</p>\n' + "\n".join(parts) + "\n</section>"
+    )
+
+
+CURVES_NOTE = (
+    "From the training run that the agent’s name points to. Faint: what was written at each step; strong: a running mean. "
+    "The run’s own page, curves.html, has every figure."
+)
 
 
 def write_curves(run: str | Path) -> Path:

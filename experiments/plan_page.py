@@ -28,11 +28,12 @@ _COLUMNS = (
 )
 
 
-def render(document: Mapping[str, Any]) -> str:
+def render(document: Mapping[str, Any], sections: str = "") -> str:
     """The page of an OpenCATP leaderboard.
 
     Args:
         document: the content of `leaderboard.json`.
+        sections: HTML after the figures.
 
     Returns:
         A whole HTML document; the same document gives the same bytes.
@@ -84,6 +85,7 @@ def render(document: Mapping[str, Any]) -> str:
         "<header><p class='brand'><span>costgym</span> leaderboard</p>"
         f"<h1>Priced plans of vision tools</h1><p class='lede'>{_text(lede)}</p></header>\n<main>"
         + "\n".join(parts)
+        + sections
         + f"<p class='note'>{_text(note)}</p><h2>What the columns mean</h2><dl class='meanings'>{meanings}</dl></main>"
         f"<footer><p>Made by costgym {_text(document['version'])}; the same seed gives the same page.</p></footer>"
         "</body></html>\n"

@@ -228,9 +228,10 @@ def run(plan: PlanRun, out: str | Path, progress: Progress | None = None) -> Pla
         }
         write_atomically(folder / "plans.jsonl", "".join(lines))
         write_atomically(folder / "leaderboard.json", json.dumps(document, indent=1) + "\n")
+        from .learning_curves import curves_section
         from .plan_page import render
 
-        write_atomically(folder / "index.html", render(document))
+        write_atomically(folder / "index.html", render(document, curves_section(document["rows"])))
     return PlanBoard(folder, document)
 
 

@@ -168,9 +168,12 @@ def _board(
 ) -> str:
     """The first page of a run: the leaderboard's own page with the site's sections in it."""
     if run.document.get("suite") == "opencatp":
+        from .learning_curves import curves_section
         from .plan_page import render as render_plans
 
-        linked = render_plans(run.document).replace("<body>", f"<body class='plan-board'>{bar}", 1)
+        linked = render_plans(run.document, curves_section(run.document["rows"])).replace(
+            "<body>", f"<body class='plan-board'>{bar}", 1
+        )
         return linked.replace("</head>", f"<link rel='stylesheet' href='{assets}/site.css'></head>", 1)
     document = {**run.document, "rows": [{**entry.row, "verified": entry.verified} for entry in run.entries]}
     sections = _SLIDERS + significance(groups, compared) + suite_tables(run, groups)

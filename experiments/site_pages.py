@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from .columns import figure, interval, is_reference, is_simulated, written
+from .learning_curves import CURVES_NOTE, curves_of_agent, figures_css
 from .metrics import EpisodeResult
 from .page import _template
 from .site_tables import Comparison, figures_table, framed, heads, p_text, points, text
@@ -52,7 +53,7 @@ def navigation(here: str, prefix: str, several: bool) -> str:
     return f'<nav class="bar" aria-label="Site"><ul>{items}</ul></nav>'
 
 
-def whole(page: str, title: str, bar: str, body: str, assets: str, scripts: Sequence[str], footer: str = "") -> str:
+def whole(page: str, title: str, bar: str, body: str, assets: str, scripts: Sequence[str], styles: str = "") -> str:
     """A document.
 
     Args:
@@ -62,6 +63,7 @@ def whole(page: str, title: str, bar: str, body: str, assets: str, scripts: Sequ
         body: header and main, in HTML.
         assets: where style and scripts lie.
         scripts: that it needs, besides the common one.
+        styles: CSS that it needs, besides the common one.
     """
     slots = {
         "policy": POLICY,
@@ -71,7 +73,8 @@ def whole(page: str, title: str, bar: str, body: str, assets: str, scripts: Sequ
         "body": body,
         "assets": assets,
         "scripts": "\n".join(f'<script src="{name}" defer></script>' for name in scripts),
-        "footer": footer or "The same results give the same pages. Nothing here asks anything of the network.",
+        "styles": f"\n<style>\n{styles}\n</style>" if styles else "",
+        "footer": "The same results give the same pages. Nothing here asks anything of the network.",
     }
     return _SLOT.sub(lambda slot: slots[slot[1]], _template("site.html")) + "\n"
 
@@ -159,6 +162,7 @@ def agent_page(
     if submission:
         facts |= {"Submitted by": submission.get("name"), "Contact": submission.get("contact")}
     listed = "".join(f"<div><dt>{name}</dt><dd>{text(value)}</dd></div>" for name, value in facts.items() if value)
+    curves = curves_of_agent(row)
     outcomes = "".join(_outcomes(entry, results.get(entry.id, ())) for entry in group)
     body = (
         f'<main id="content"><header><p class="kicker">Agent</p><h1>{text(agent)}</h1><dl class="facts">{listed}</dl></header>'
@@ -167,9 +171,18 @@ def agent_page(
         f'<section aria-labelledby="outcomes"><h2 id="outcomes">How its episodes end</h2><ul class="key" aria-hidden="true">'
         + "".join(f'<li><i class="o-{name.replace(" ", "-")}"></i>{name}</li>' for name in OUTCOMES[:3])
         + f"</ul>{outcomes}</section>"
-        f"{_errors(group, results)}{_rivals(group, compared)}</main>"
+        f"{_errors(group, results)}{_rivals(group, compared)}{_learnt(curves)}</main>"
     )
-    return whole("agent", f"{agent}: {title_of(run)}", bar, body, assets, [])
+    return whole("agent", f"{agent}: {title_of(run)}", bar, body, assets, [], figures_css() if curves else "")
+
+
+def _learnt(curves: str) -> str:
+    if not curves:
+        return ""
+    return (
+        '<section aria-labelledby="learnt"><h2 id="learnt">How it learnt</h2>'
+        f'<p class="note">{CURVES_NOTE}</p>{curves}</section>'
+    )
 
 
 def _replay_fact(group: Sequence[Entry], replayed: Mapping[str, tuple[int, int]]) -> str:

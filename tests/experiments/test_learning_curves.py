@@ -8,17 +8,22 @@ from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
+from boards import Hasty, played
 
 from costgym.experiments.learning_curves import (
     MOST_POINTS,
     agents_run,
     curve_figures,
+    curves_of_agent,
+    curves_section,
     figures_css,
     publish,
     read_curve,
     series,
     write_curves,
 )
+from costgym.experiments.site import build
+from costgym.experiments.store_runs import read_run
 from costgym.simulators.errors import DataError
 
 
@@ -123,6 +128,35 @@ def test_figures_can_be_put_into_another_page(tmp_path: Path) -> None:
     assert ".curves" in figures_css()
     assert agents_run(f"sb3:{run}") == run
     assert agents_run("react") is None and agents_run(f"sb3:{tmp_path / 'y'}") is None
+
+
+def test_results_show_how_their_trained_agents_learnt(tmp_path: Path) -> None:
+    run = put(tmp_path / "x", [{"step": step, "loss": 2.0, "return": 1.0, "success": 0.5, "cost": 9.0} for step in (1, 2)])
+    row, untrained = {"agent": f"sb3:{run}"}, {"agent": "react"}
+    assert curves_of_agent(row).count("<figure>") == 3
+    section = curves_section([untrained, row, row])
+    assert section.count("<h3>") == 1 and section.count("<figure>") == 3
+    Tags().feed(section)
+    assert curves_section([untrained, {"agent": "sb3:" + 5000 * "x"}, {"agent": f"sb3:{tmp_path}"}]) == ""
+    assert curves_of_agent({**row, "submission": {"name": "somebody"}}) == ""
+    (run / "curve.jsonl").write_text("no curve\n")
+    assert curves_of_agent(row) == ""
+
+
+def test_the_pages_of_a_leaderboard_and_of_its_site_have_the_curves_of_trained_agents_only(tmp_path: Path) -> None:
+    run = put(tmp_path / "x", [{"step": step, "return": step / 2} for step in (1, 2, 3)])
+
+    class Learnt(Hasty):
+        name = f"sb3:{run}"
+
+    board = played(tmp_path / "board", (Learnt(), Hasty()), episodes=2)
+    assert "How the trained agents learnt" in (board / "index.html").read_text()
+    build([read_run(board)], tmp_path / "site")
+    pages = {page.name: page.read_text() for page in (tmp_path / "site").glob("agent-*.html")}
+    assert {name: "How it learnt" in page for name, page in pages.items()} == {
+        name: name.startswith("agent-sb3-") for name in pages
+    }
+    assert len(pages) == 2
 
 
 def test_a_run_without_a_curve_has_no_page(tmp_path: Path) -> None:
