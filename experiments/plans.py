@@ -210,7 +210,7 @@ def run(plan: PlanRun, out: str | Path, progress: Progress | None = None) -> Pla
                     done += 1
                     if progress is not None:
                         progress(done, total)
-        document = {
+        document: dict[str, Any] = {
             "format": FORMAT,
             "suite": plan.suite,
             "seed": plan.seed,
