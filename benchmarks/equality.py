@@ -45,7 +45,7 @@ SCENARIOS: dict[str, list[Any]] = {
         "marketplace-2024",
         "storm",
         "faas",
-        {"failures": "storm", "tokens": {"input": 500}, "events": EVENTS},
+        {"failures": "storm", "tokens": {"input": 500, "output": 1500}, "events": EVENTS},
     ],
 }
 ENFORCEMENTS = ("refuse", "terminate", "record")
