@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from ..agents.deer.examples import Example
 from ..agents.deer.language_model import IGNORED
 from ..agents.deer.settings import DeerSettings
-from ..agents.deer.writing import CONTROL, QUERY, Writing, completion_ids, place, prompt_ids
+from ..agents.deer.writing import CONTROL, NONE, QUERY, Writing, completion_ids, place, prompt_ids
 from ..simulators.draws import stable_generator
 
 LOOKED_UP = 8
@@ -50,7 +50,8 @@ def rows_of(
         share = settings.search_share * (1 if second is not None else NO_SEARCH_FACTOR)
         # a published model is asked everything: it learns from few samples
         if luck.random() < share or not writing.compact:
-            rows.append(token_row(tokenizer, *first))
+            row = token_row(tokenizer, *first)
+            rows.append(scattered(row, tokenizer, luck) if writing.compact else row)
         if second is not None:
             row = token_row(tokenizer, *second)
             if writing.compact and luck.random() < settings.rename_share:
@@ -59,6 +60,16 @@ def rows_of(
     if writing.compact and (settings.index_steps or settings.index_share):
         looked_up = [look_up_row(example, writing, tokenizer, luck) for example in known[:MOST_LOOKED_UP]]
     return rows, looked_up
+
+
+def scattered(row: TokenRow, tokenizer: Any, luck: Any) -> TokenRow:
+    """A first decision in which every fifth word is another one: an unknown word says nothing of whether to search."""
+    first = _first_word(tokenizer, 0)
+    prompt = [
+        int(luck.integers(first, len(tokenizer))) if label == IGNORED and token >= first and luck.random() < 0.2 else token
+        for token, label in zip(*row, strict=True)
+    ]
+    return TokenRow(prompt, row.labels)
 
 
 def renamed(row: TokenRow, gold: int | None, slots: int, tokenizer: Any, luck: Any) -> TokenRow:
@@ -82,7 +93,7 @@ def renamed(row: TokenRow, gold: int | None, slots: int, tokenizer: Any, luck: A
     shared = [token for token in sorted(told) if token in query]
     free = [token for token in sorted(told) if token not in query and gold not in told[token]]
     asked = [token for token in sorted(query) if token not in told] if shared or gold is None else []
-    first = max(max(control), max(places)) + 1  # ordinary words come behind the control tokens
+    first = _first_word(tokenizer, slots)
     others = {
         token: int(luck.integers(first, len(tokenizer)))
         for tokens, chance in ((shared, 0.6), (free, 0.4), (asked, 0.15))
@@ -93,15 +104,26 @@ def renamed(row: TokenRow, gold: int | None, slots: int, tokenizer: Any, luck: A
     return TokenRow(prompt, row.labels)
 
 
-def look_up_row(example: Example, writing: Writing, tokenizer: Any, luck: Any) -> TokenRow:
-    """Words of the candidates' descriptions, each followed by the place of the tool that has it; only the places are learnt.
+def _first_word(tokenizer: Any, slots: int) -> int:
+    """Number of the first ordinary word: they come behind the control tokens."""
+    return 1 + max(int(tokenizer.convert_tokens_to_ids(token)) for token in (*CONTROL, *map(place, range(slots))))
 
-    A word that several candidates have is not asked for.
+
+def look_up_row(example: Example, writing: Writing, tokenizer: Any, luck: Any) -> TokenRow:
+    """Words, each followed by the place of the tool whose description has it, or by "none"; only those are learnt.
+
+    A word that several candidates have is not asked for. One in three stands nowhere: that no tool fits is looked up as well.
     """
     own = [prompt_ids(tokenizer, " ".join(writing.telling(tool))) for tool in example.candidates]
     tokens = prompt_ids(tokenizer, writing.index_prompt(example.candidates))
     labels = [IGNORED] * len(tokens)
+    nothing = tokenizer.convert_tokens_to_ids(NONE)
     for _ in range(LOOKED_UP):
+        if luck.random() < 1 / 3:
+            word = int(luck.integers(_first_word(tokenizer, len(own)), len(tokenizer)))
+            if not any(word in others for others in own):
+                tokens, labels = [*tokens, word, nothing], [*labels, IGNORED, nothing]
+            continue
         index = int(luck.integers(len(own)))
         word = own[index][int(luck.integers(len(own[index])))]
         if sum(word in others for others in own) > 1:

@@ -49,11 +49,11 @@ class DeerSettings:
     sampling: str = "mixture"
     model: str | None = None
     scale: int = 3
-    steps: int = 2400
+    steps: int = 6000
     batch: int = 32
     index_steps: int = 600
     index_share: float = 0.13
-    search_share: float = 0.1
+    search_share: float = 0.15
     rename_share: float = 0.5
     learning_rate: float | None = None
     warmup: int = 50
