@@ -176,10 +176,8 @@ def make_tables(world: World, numbers: Sequence[int], columns: int | None = None
 def add_rows(tables: Tables, used: int, more: Tables) -> Tables:
     """Tables with the rows of `more` behind the first `used` ones."""
     shared = ("kind_edge", "kind_status", "normal")
-    grown: list[Any] = [
-        array if name in shared else put_rows(array, used, block)
-        for name, array, block in zip(Tables._fields, tables, more, strict=True)
-    ]
+    blocks: list[tuple[str, Any, Any]] = list(zip(Tables._fields, tables, more, strict=True))
+    grown: list[Any] = [array if name in shared else put_rows(array, used, block) for name, array, block in blocks]
     return Tables(*grown)
 
 
