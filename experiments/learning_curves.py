@@ -16,7 +16,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any, NamedTuple, TypeGuard
 
-from ..simulators.errors import DataError, require
+from ..simulators.errors import DataError, MissingExtra, require
 from .columns import plain
 from .files import iter_lines, write_atomically
 from .plan_page import _number, _ticks
@@ -234,7 +234,7 @@ def write_events(run: str | Path) -> Path | None:
     try:
         require("tensorboard", "train")
         writer_of = require("torch.utils.tensorboard", "train").SummaryWriter
-    except Exception:
+    except MissingExtra:
         return None
     for old in mine.glob("events.out.tfevents.*"):
         old.unlink()

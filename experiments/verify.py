@@ -69,7 +69,8 @@ def verify(
         path: a trajectory file, or the folder of a collection, of a run that has ended, or of a submission.
         data: folder of a ToolBench scenario, where it lies elsewhere now.
         progress: called with the number of episodes looked at.
-        engine: where episodes are replayed; by default here. The verdict does not depend on it.
+        engine: where the episodes of a file or collection are replayed; by default here. The verdict does not depend on it.
+            Runs and submissions are replayed here.
 
     Raises:
         DataError: there is no file, or its header cannot be read.

@@ -79,7 +79,10 @@ def verify(
 ) -> None:
     """Replay recorded episodes and re-derive every figure."""
     from ..experiments.verify import verify as replay_all
+    from ..simulators.errors import ConfigError
 
+    if (engine != "local" or jobs is not None) and any((path / name).is_file() for name in ("run.json", "manifest.json")):
+        raise ConfigError("--engine", "runs and submissions are replayed in one process; leave --engine and --jobs out")
     with workers(engine, jobs, ray_address) as place:
         verdict = replay_all(path, None if data is None else str(data), engine=place)
     for problem in verdict.problems[:20]:
