@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic
 
 import gymnasium as gym
 import numpy as np
@@ -14,15 +15,17 @@ from ..simulators.quality import quality_of_plan
 from ..simulators.scenario import Scenario, load_scenario, parse_scenario
 from ..simulators.tasks import Task
 from ..simulators.world import Enforcement, Episode, World
+from .recording import WITHOUT_INFLUENCE, ActType, ObsType, Recordable
 
-ObsType = TypeVar("ObsType")
-ActType = TypeVar("ActType")
+if TYPE_CHECKING:
+    from .chart import Chart
+
 GRADINGS = ("strict", "judge")
 FRAME_HEIGHT = 640
 """Frames of a video must be of one size, whatever was called."""
 
 
-class ToolEnv(gym.Env[ObsType, ActType], Generic[ObsType, ActType]):
+class ToolEnv(Recordable[ObsType, ActType], Generic[ObsType, ActType]):
     """Base of the marketplace views.
 
     Args:
@@ -41,6 +44,7 @@ class ToolEnv(gym.Env[ObsType, ActType], Generic[ObsType, ActType]):
     """
 
     metadata: dict[str, Any] = {"render_modes": ["human", "ansi", "rgb_array"], "render_fps": 4}  # noqa: RUF012
+    WORLD_ARGUMENTS = frozenset({"scenario"})
 
     def __init__(
         self,
@@ -191,6 +195,52 @@ class ToolEnv(gym.Env[ObsType, ActType], Generic[ObsType, ActType]):
             "at_s": now,
             "is_success": episode.over and self.succeeded,
         }
+
+    # -- records ---------------------------------------------------------------------------------------------------------
+
+    def world_document(self) -> dict[str, Any]:
+        return self.scenario.model_dump(mode="json")
+
+    def world_settings(self) -> dict[str, Any]:
+        without = self.WORLD_ARGUMENTS | WITHOUT_INFLUENCE
+        given = {} if self.spec is None else {name: value for name, value in self.spec.kwargs.items() if name not in without}
+        if "data" in given and getattr(self.scenario.source, "data", None) is not None:
+            del given["data"]  # the scenario holds it
+        return {
+            **given,
+            "split": self.split,
+            "budget": self.budget.as_dict(),
+            "enforcement": self.enforcement,
+            "grading": self.grading,
+            "max_steps": self.max_steps,
+        }
+
+    @classmethod
+    def world_digest(cls, document: Mapping[str, Any]) -> str:
+        return parse_scenario(dict(document), "header").digest
+
+    @classmethod
+    def world_arguments(
+        cls, document: Mapping[str, Any], settings: Mapping[str, Any], data: str | None = None
+    ) -> dict[str, Any]:
+        arguments: dict[str, Any] = {**settings, "scenario": document}
+        if data is not None and "data" in settings:
+            arguments["data"] = data
+        elif data is not None:
+            arguments["scenario"] = {**document, "source": {**document["source"], "data": data}}
+        return arguments
+
+    def account(self) -> Episode:
+        return self._playing()
+
+    def give_up(self) -> None:
+        if not self._playing().over:
+            self._playing().finish("", gave_up=True)
+
+    def chart(self) -> Chart:
+        from .chart import chart_of
+
+        return chart_of(self._playing())
 
     # -- views -----------------------------------------------------------------------------------------------------------
 

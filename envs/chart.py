@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
+from ..simulators.account import Account
 from ..simulators.calls import Call, Notice
 from ..simulators.episode import Episode
 from ..simulators.status import LOOKS_OK, Origin, Status
@@ -129,27 +131,41 @@ def meaning_of(call: Call) -> str:
 
 def chart_of(episode: Episode) -> Chart:
     """The chart of an episode, ended or not."""
-    now = episode.now_s
-    latest = max([now, *(call.finished_s for call in episode.calls)])
-    limit = episode.budget.seconds
+    return _chart(episode, verdict(episode), _outages(episode), _events(episode, episode.now_s))
+
+
+def plan_chart(account: Account, quality: float) -> Chart:
+    """The chart of a plan over the OpenCATP tools, ended or not.
+
+    Args:
+        account: the episode.
+        quality: its Quality of Plan so far.
+    """
+    return _chart(account, plan_verdict(account, quality), [], [])
+
+
+def _chart(account: Account, verdict: str, outages: list[tuple[float, float]], events: list[tuple[float, str]]) -> Chart:
+    now, calls = account.now_s, account.calls
+    latest = max([now, *(call.finished_s for call in calls)])
+    limit = account.budget.seconds
     shown = limit if limit is not None and limit <= 1.5 * latest else None
     span = max(latest * 1.02, shown * 1.02 if shown else 0.0) or 1.0
-    rows, meanings = _rows(episode, now)
-    outages = tuple((begin, min(end, span)) for begin, end in _outages(episode) if begin < now)
-    if outages:
+    rows, meanings = _rows(calls, now)
+    begun = tuple((begin, min(end, span)) for begin, end in outages if begin < now)
+    if begun:
         meanings.add("outage")
-    markers = [Marker(at_s, text) for at_s, text in _events(episode, now)]
+    markers = [Marker(at_s, text) for at_s, text in events]
     if shown is not None:
         markers.append(Marker(shown, "time limit", True))
     return Chart(
-        title=episode.task.query or episode.task.id,
-        subtitle=f"task {episode.task.id}, seed {episode.seed}, {len(episode.calls)} calls asked for, {number(now)} s",
-        verdict=verdict(episode),
+        title=account.task.query or account.task.id,
+        subtitle=f"task {account.task.id}, seed {account.seed}, {len(calls)} calls asked for, {number(now)} s",
+        verdict=verdict,
         span_s=span,
         rows=rows,
         markers=tuple(markers),
-        outages=outages,
-        meters=tuple(Meter(name, limit - left, limit) for name, limit, left in _budget(episode)),
+        outages=begun,
+        meters=tuple(Meter(name, limit - left, limit) for name, limit, left in _budget(account)),
         meanings=tuple(name for name in COLOURS if name in meanings),
     )
 
@@ -173,9 +189,21 @@ def verdict(episode: Episode) -> str:
     )
 
 
-def _budget(episode: Episode) -> list[tuple[str, float, float]]:
-    left = episode.remaining()
-    return [(name, limit, left[name]) for name, limit in episode.budget.items()]
+def plan_verdict(account: Account, quality: float) -> str:
+    """How a plan over the OpenCATP tools stands, in a line."""
+    ledger, grade = account.ledger, account.grade
+    spent = f"price {number(ledger.price)}, {account.now_s:.2f} s, {ledger.calls} tools"
+    spent += f", {ledger.tokens} tokens of the plan" if ledger.tokens else ""
+    if grade is None:
+        return f"not finished; {spent}; Quality of Plan so far {quality:.3f}"
+    if account.exceeded is not None:
+        spent += f"; over its budget of {account.exceeded}"
+    return f"score {grade.share:.3f}, {'pass' if grade.strict else 'fail'}; {spent}; Quality of Plan {quality:.3f}"
+
+
+def _budget(account: Account) -> list[tuple[str, float, float]]:
+    left = account.remaining()
+    return [(name, limit, left[name]) for name, limit in account.budget.items()]
 
 
 def _events(episode: Episode, now: float) -> list[tuple[float, str]]:
@@ -196,9 +224,9 @@ def say(notice: Notice) -> str:
     return {"ban": "ban", "unban": "back", "preference_change": "change of mind"}.get(notice.kind, notice.kind)
 
 
-def _rows(episode: Episode, now: float) -> tuple[tuple[Row, ...], set[str]]:
+def _rows(asked_for: Sequence[Call], now: float) -> tuple[tuple[Row, ...], set[str]]:
     calls: dict[str, list[Call]] = {}
-    for call in episode.calls:
+    for call in asked_for:
         calls.setdefault(call.tool or "(unknown tool)", []).append(call)
     rows, meanings = [], set()
     for name, asked in calls.items():

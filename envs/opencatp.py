@@ -13,12 +13,14 @@ import numpy as np
 import numpy.typing as npt
 
 from ..simulators.errors import InvalidPlan, UnknownName
+from ..simulators.opencatp.account import PlanAccount, plan_calls, plan_ledger, plan_task, refused_call
 from ..simulators.opencatp.tools import SOD, SOP, TOOLS
-from ..simulators.plan import Plan
+from ..simulators.plan import TASK_INPUT, Plan
 from ..simulators.quality import INVALID_PLAN_REWARD, cumulative_reward
+from ..simulators.status import Status
 from .opencatp_base import REWARDS, TASK_FEATURES, Observation, OpenCATPBase
 from .opencatp_render import Bar
-from .tpl import ACTION_TOKENS, END, END_DEPENDENCIES, FIRST_TOOL, INPUT, MAX_TOKENS, N_ACTIONS, TplState, kind_of
+from .tpl import ACTION_NAMES, ACTION_TOKENS, END, END_DEPENDENCIES, FIRST_TOOL, INPUT, MAX_TOKENS, N_ACTIONS, TplState, kind_of
 
 TOOL_FEATURES = ("price", "log_seconds", "takes_text", "gives_text", "used", "needed", "current", "named")
 """Columns of `observation["tools"]`: price at the sample's size level in units of max_price, log(1 + seconds) there, the kinds,
@@ -93,6 +95,7 @@ class OpenCATPEnv(OpenCATPBase):
         self._task_features = self._task_rows[task.task_id] if task.task_id in self._task_rows else self._new_task_row()
         self._price, self._seconds, self._calls = 0.0, 0.0, 0
         self._ends: dict[int, float] = {}
+        self._refused: int | None = None
         self._tool_start = 0.0
         self._current = -1
         self._input_named = False
@@ -104,7 +107,7 @@ class OpenCATPEnv(OpenCATPBase):
             return self._observe(), 0.0, True, False, self._info()
         action, state = int(action), self._state
         if not 0 <= action < N_ACTIONS or not state.legal >> action & 1:
-            self._over = True
+            self._over, self._refused = True, action
             self._return += INVALID_PLAN_REWARD
             return self._observe(), INVALID_PLAN_REWARD, True, False, self._info()
         at = len(state.tokens)
@@ -188,6 +191,43 @@ class OpenCATPEnv(OpenCATPBase):
 
     def _info(self) -> dict[str, Any]:
         return self._figures(self._used(), self.action_masks())
+
+    def action_name(self, action: int) -> str:
+        return ACTION_NAMES[action] if 0 <= action < N_ACTIONS else f"action {action}"
+
+    def world_settings(self) -> dict[str, Any]:
+        return {**super().world_settings(), "reward": self.reward, "max_tokens": self.max_tokens}
+
+    def account(self) -> PlanAccount:
+        """The plan as it runs, each tool from the end of what it depends on. Without a valid one all was cut off."""
+        task, level = self.task, self.size_level
+        status = Status.OK if self._valid or not self._over else Status.CANCELLED
+        calls = plan_calls(self._named().items(), self.profile, level, status)
+        if self._refused is not None:
+            calls.append(refused_call(0.0, f"{self.action_name(self._refused)} may not follow there"))
+        price, seconds, tokens, _ = self._used()
+        return PlanAccount(
+            task=plan_task(task, self.sample, level),
+            number=task.task_id,
+            seed=self._episode_seed(),
+            budget=self.budget,
+            calls=tuple(calls),
+            ledger=plan_ledger(calls, price, tokens),
+            now_s=float(seconds),
+            exceeded=self._exceeded,
+            grade=self._grade(),
+            over=self._over,
+        )
+
+    def _named(self) -> dict[str, list[str]]:
+        """The tools so far, each with what was named as its dependencies."""
+        named: dict[str, list[str]] = {}
+        for action in (self._tokens[self._tokens > _NUMBER[SOD]] - 3).tolist():
+            if action >= INPUT:
+                named[next(reversed(named))].append(TASK_INPUT if action == INPUT else TOOLS[action - INPUT - 1])
+            elif action >= FIRST_TOOL:
+                named[TOOLS[action - FIRST_TOOL]] = []
+        return named
 
     def _template(self) -> npt.NDArray[np.float32]:
         found = self._templates.get(self.size_level)

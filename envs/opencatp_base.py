@@ -2,24 +2,38 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import math
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import gymnasium as gym
 import numpy as np
 import numpy.typing as npt
 
-from ..simulators.errors import ConfigError, EpisodeOver, UnknownName
+from ..simulators.errors import ConfigError, DataError, EpisodeOver, UnknownName
 from ..simulators.ledger import RESOURCES, Budget
+from ..simulators.opencatp.account import PlanAccount
 from ..simulators.opencatp.evaluation import Evaluator, ScoreSource, check_sample, sample_level, shipped_outcomes, split_samples
 from ..simulators.opencatp.levels import LEVELS
-from ..simulators.opencatp.profile import Profile
+from ..simulators.opencatp.planspace import PlanValues, plan_space
+from ..simulators.opencatp.profile import Profile, profile_record, read_profile
+from ..simulators.opencatp.table import OutcomeTable
 from ..simulators.opencatp.tasks import OpenCATPTask, tasks
 from ..simulators.opencatp.tasks import task as find_task
 from ..simulators.opencatp.tools import SIGNATURES, TEXT, TOOLS
+from ..simulators.plan import Plan
+from ..simulators.pricing import FaasPricing
 from ..simulators.quality import MAX_PRICE_USD, check_alpha
+from ..simulators.tasks import Grade
 from .opencatp_render import Bar, chart_image, chart_text
+from .recording import Recordable
+
+if TYPE_CHECKING:
+    from ..simulators.oracle import Optimum
+    from .chart import Chart
 
 Observation = dict[str, npt.NDArray[Any]]
 REWARDS = ("incremental", "cumulative")
@@ -30,17 +44,19 @@ TASK_FEATURES = (
     "image", "caption", "caption_de", "label", "label_de", "object", "object_de", "sequential",
 )  # fmt: skip
 """Entries of `observation["task"]`: how the image suffered, what is wanted, whether one output only."""
+WORLD = "opencatp"
+"""What the document of an OpenCATP world calls itself."""
 _DEGRADATIONS = ("low-resolutioned", "noisy", "blurry", "grayscale")
 
 
-class OpenCATPBase(gym.Env[Observation, "int | np.integer[Any]"]):
+class OpenCATPBase(Recordable[Observation, "int | np.integer[Any]"]):
     """Base of the OpenCATP views.
 
     Args:
         tasks: ``sequential``, ``nonsequential`` or ``all``.
         split: ``train`` or ``test``: of the tasks and of the samples.
         alpha: Weight of the score against the price, strictly between 0 and 1.
-        profile: What tools cost: a name, a file, or a `Profile`.
+        profile: What tools cost: a name, a file, what such a file holds, or a `Profile`.
         level: Give every sample at this size level; None: at its own (`simulators.opencatp.evaluation.sample_level`).
         budget: Limits such as ``{"price": 0.2}``; an episode that passes one ends without a score. None: no limits.
         cost: The resource that `info["cost"]` reports, for constrained RL.
@@ -54,13 +70,16 @@ class OpenCATPBase(gym.Env[Observation, "int | np.integer[Any]"]):
     """
 
     metadata: dict[str, Any] = {"render_modes": list(RENDER_MODES), "render_fps": 4}  # noqa: RUF012
+    WORLD_ARGUMENTS = frozenset({"profile", "scores"})
+    in_time = False
+    """Actions are taken while tools run; otherwise a plan is written first, and then runs."""
 
     def __init__(
         self,
         tasks: str = "sequential",
         split: str = "train",
         alpha: float = 0.5,
-        profile: str | Path | Profile = "v100",
+        profile: str | Path | Mapping[str, Any] | Profile = "v100",
         level: int | None = None,
         budget: dict[str, float] | None = None,
         cost: str = "price",
@@ -69,7 +88,8 @@ class OpenCATPBase(gym.Env[Observation, "int | np.integer[Any]"]):
         scores: ScoreSource | None = None,
         render_mode: str | None = None,
     ) -> None:
-        self.tasks = _tasks(tasks, split)
+        self.kind, self.tasks = tasks, _tasks(tasks, split)
+        self.numbers = [task.task_id for task in self.tasks]
         self.alpha, self.max_price = check_alpha(alpha), MAX_PRICE_USD
         if level is not None and (isinstance(level, bool) or level not in range(LEVELS)):
             raise ConfigError("level", f"expected a size level 0..{LEVELS - 1} or None, got {level!r}")
@@ -79,14 +99,17 @@ class OpenCATPBase(gym.Env[Observation, "int | np.integer[Any]"]):
             raise ConfigError("success_score", f"expected a finite number, got {success_score!r}")
         if render_mode is not None and render_mode not in RENDER_MODES:
             raise UnknownName("render mode", render_mode, RENDER_MODES)
-        self.evaluator = Evaluator(shipped_outcomes(outcomes) if scores is None else scores, profile, alpha)
+        self.outcomes = None if outcomes is None else str(outcomes)
+        self.evaluator = Evaluator(shipped_outcomes(self.outcomes) if scores is None else scores, profile, alpha)
         self.profile = self.evaluator.profile
         self.samples = split_samples(self.evaluator.scores.samples, split)
         self.split, self.level, self.cost, self.success_score, self.render_mode = split, level, cost, success_score, render_mode
         self.budget = Budget.from_mapping(budget or {})
         self._limits = tuple(getattr(self.budget, name) for name in RESOURCES)
         self._task: OpenCATPTask | None = None
-        self.sample = self.size_level = 0
+        self.sample = self.size_level = self._draw = 0
+        self._seed: int | None = None
+        self._values: PlanValues | None = None
         self._task_rows = {each.task_id: _task_row(each) for each in self.tasks}
         self._begin_figures()
 
@@ -97,6 +120,7 @@ class OpenCATPBase(gym.Env[Observation, "int | np.integer[Any]"]):
         super().reset(seed=seed)
         chosen = options or {}
         draw = self.np_random.integers(1 << 31, size=2)
+        self._seed, self._draw = seed, int(draw[1])
         task = (
             self.tasks[int(draw[0]) % len(self.tasks)]
             if chosen.get("task") is None
@@ -168,8 +192,7 @@ class OpenCATPBase(gym.Env[Observation, "int | np.integer[Any]"]):
         info["cost_sum"] = spent[index]
         for name, limit, used in zip(RESOURCES, self._limits, spent, strict=True):
             info[f"budget_remaining_{name}"] = math.inf if limit is None else limit - used
-        done = self._over and self._valid and self._exceeded is None
-        info["is_success"] = bool(done and self._score >= self.success_score)
+        info["is_success"] = bool(self.succeeded)
         info["plan_valid"] = bool(self._over and self._valid)
         info["quality_of_plan"] = float(self._return)
         info["score"] = float(self._score)
@@ -201,6 +224,116 @@ class OpenCATPBase(gym.Env[Observation, "int | np.integer[Any]"]):
         row = np.zeros(LEVELS, np.float32)
         row[self.size_level] = 1.0
         return row
+
+    # -- records
+
+    def world_document(self) -> dict[str, Any]:
+        table, profile = self.evaluator.scores, self.profile
+        if not isinstance(table, OutcomeTable):
+            raise ConfigError("scores", "episodes over scores from elsewhere cannot be recorded; name a table: outcomes=FILE")
+        if profile.pricing != FaasPricing.opencatp():
+            raise ConfigError(
+                "profile", "episodes under other pricing than OpenCATP's cannot be recorded; profiles do not hold it"
+            )
+        return {"name": WORLD, "profile": profile_record(profile), "outcomes": table.digest}
+
+    def world_settings(self) -> dict[str, Any]:
+        settings = {
+            "tasks": self.kind,
+            "split": self.split,
+            "alpha": self.alpha,
+            "level": self.level,
+            "budget": self.budget.as_dict(),
+            "success_score": self.success_score,
+        }
+        return settings if self.outcomes is None else {**settings, "outcomes": self.outcomes}
+
+    @classmethod
+    def world_digest(cls, document: Mapping[str, Any]) -> str:
+        fields = ("name", "outcomes", "profile")
+        if sorted(document) != list(fields) or document["name"] != WORLD or not isinstance(document["outcomes"], str):
+            raise DataError("header", f"expected a world {WORLD} with {', '.join(fields)}; got {sorted(document)}", "scenario")
+        read_profile(document["profile"], "header")
+        text = json.dumps(document, sort_keys=True, separators=(",", ":"))
+        return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+    @classmethod
+    def world_arguments(
+        cls, document: Mapping[str, Any], settings: Mapping[str, Any], data: str | None = None
+    ) -> dict[str, Any]:
+        elsewhere = {} if data is None else {"outcomes": data}
+        return {**settings, "profile": document["profile"], **elsewhere}
+
+    def check_world(self, document: Mapping[str, Any]) -> None:
+        table = self.evaluator.scores
+        if not isinstance(table, OutcomeTable) or table.digest != document["outcomes"]:
+            found = table.digest if isinstance(table, OutcomeTable) else "scores from elsewhere"
+            wanted = f"expected the outcome table {document['outcomes']}, got {found}; name the file by --data"
+            raise DataError(self.outcomes or "the shipped outcome table", wanted)
+
+    def action_name(self, action: int) -> str:
+        """What an action says."""
+        raise NotImplementedError
+
+    def plan(self) -> Plan | None:
+        """The plan as far as it goes; None where there is none."""
+        raise NotImplementedError
+
+    def account(self) -> PlanAccount:
+        raise NotImplementedError
+
+    def give_up(self) -> None:
+        self._playing()
+        self._over = True
+
+    @property
+    def succeeded(self) -> bool:
+        """The plan is valid, its score is enough and the budget was kept."""
+        return self._over and self._valid and self._exceeded is None and self._score >= self.success_score
+
+    def _grade(self) -> Grade | None:
+        good = self._valid and self._score >= self.success_score
+        return Grade(float(self._score), bool(good), bool(good)) if self._over else None
+
+    def _episode_seed(self) -> int:
+        """Of the episode; -1 where none was given, so that nobody can play it again."""
+        return -1 if self._seed is None else self._seed
+
+    def plan_figures(self) -> dict[str, Any]:
+        """Score, Quality of Plan and validity; the sample and its size level; the number that drew the sample."""
+        return {
+            "score": float(self._score),
+            "quality_of_plan": float(self._return),
+            "plan_valid": bool(self._over and self._valid),
+            "sample": self.sample,
+            "size_level": self.size_level,
+            "draw": self._draw,
+        }
+
+    def plan_quality(self) -> float:
+        return float(self._return)
+
+    def optimum(self, budget: Budget | None = None) -> Optimum:
+        """The best plan for the sample being played, as execution would show it; no plan at all is worth 0."""
+        from ..simulators.oracle import Optimum
+
+        if self._values is None:
+            self._values = PlanValues(self.evaluator)
+        task, level, limits = self.task, self.size_level, self.budget if budget is None else budget
+        plans, worth = plan_space(task.wants).plans, self._values.qualities(task, level)[self.sample]
+        for number in np.argsort(-worth, kind="stable").tolist():
+            price, seconds = self.evaluator.cost(plans[number], level)
+            used = {"price": price, "seconds": seconds, "calls": len(plans[number].nodes)}
+            if all(used.get(name, 0.0) <= limit for name, limit in limits.items()):
+                quality = float(worth[number])
+                good = self.evaluator.score(plans[number], task, self.sample) >= self.success_score
+                return Optimum((), (), price, seconds, good, True, max(quality, 0.0), quality)
+        return Optimum((), (), 0.0, 0.0, False, True, 0.0, 0.0)
+
+    def chart(self) -> Chart:
+        from .chart import plan_chart
+
+        return plan_chart(self.account(), self._return)
 
     # -- views
 

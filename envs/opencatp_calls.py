@@ -9,10 +9,13 @@ import gymnasium as gym
 import numpy as np
 import numpy.typing as npt
 
+from ..simulators.calls import Call
 from ..simulators.errors import ConfigError
-from ..simulators.opencatp.playing import RunningPlan
+from ..simulators.opencatp.account import PlanAccount, plan_call, plan_ledger, plan_task
+from ..simulators.opencatp.playing import PlanCall, RunningPlan
 from ..simulators.opencatp.tools import TOOLS, predecessors
 from ..simulators.plan import TASK_INPUT, Plan
+from ..simulators.status import Status
 from .opencatp_base import TASK_FEATURES, Observation, OpenCATPBase
 from .opencatp_render import Bar
 
@@ -50,6 +53,8 @@ class OpenCATPCallsEnv(OpenCATPBase):
         max_steps: Steps after which an episode is truncated.
         others: see `OpenCATPBase`.
     """
+
+    in_time = True
 
     def __init__(
         self,
@@ -172,6 +177,49 @@ class OpenCATPCallsEnv(OpenCATPBase):
 
     def _info(self) -> dict[str, Any]:
         return self._figures(self._used(), self.action_masks())
+
+    def action_name(self, action: int) -> str:
+        return ACTION_NAMES[action] if 0 <= action < N_ACTIONS else f"action {action}"
+
+    def world_settings(self) -> dict[str, Any]:
+        return {
+            **super().world_settings(),
+            "slots": self.slots,
+            "gpu_capacity_mb": self.gpu_capacity_mb,
+            "cold_starts": self.cold_starts,
+            "max_steps": self.max_steps,
+        }
+
+    def give_up(self) -> None:
+        super().give_up()
+        self._running.finish()
+
+    def account(self) -> PlanAccount:
+        """The calls as they ran; what was cut off is charged for the part that ran."""
+        task, running = self.task, self._running
+        calls = [self._account_of(call) for call in running.calls]
+        return PlanAccount(
+            task=plan_task(task, self.sample, self.size_level),
+            number=task.task_id,
+            seed=self._episode_seed(),
+            budget=self.budget,
+            calls=tuple(calls),
+            ledger=plan_ledger(calls, running.price),
+            now_s=running.now_s,
+            exceeded=self._exceeded,
+            grade=self._grade(),
+            over=self._over,
+        )
+
+    def _account_of(self, call: PlanCall) -> Call:
+        given = {"on": call.source}
+        loaded, started = (-1.0 if at_s is None else at_s for at_s in (call.load_s, call.start_s))
+        if call.end_s is not None:
+            return plan_call(call.tool, given, call.submitted_s, loaded, started, call.end_s, call.price)
+        now, over = self._running.now_s, self._running.over
+        end, ready = now if over else -1.0, started if started >= 0.0 or loaded < 0.0 else now
+        status = Status.CANCELLED if over else Status.OK
+        return plan_call(call.tool, given, call.submitted_s, loaded, ready, end, call.price, status)
 
     def _observe(self) -> Observation:
         used = self._used()

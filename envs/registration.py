@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import gymnasium as gym
 
 from ..simulators.errors import UnknownName
+
+if TYPE_CHECKING:
+    from .recording import Recordable
 
 
 def _known() -> list[str]:
@@ -38,11 +41,24 @@ def make_vec(env_id: str, num_envs: int = 1, **kwargs: Any) -> gym.vector.Vector
 
 def describe(env_id: str) -> str:
     """One line about an environment: its id's entry point says what it is."""
-    import importlib
     import inspect
 
+    document = inspect.getdoc(class_of(env_id)) or ""
+    return document.splitlines()[0].split(": ", 1)[-1]
+
+
+def class_of(env_id: str) -> type[Recordable[Any, Any]]:
+    """The class behind an id.
+
+    Raises:
+        UnknownName: costgym has no such environment.
+    """
+    import importlib
+
+    if env_id not in _known():
+        raise UnknownName("environment", env_id, _known())
     entry = gym.spec(env_id).entry_point
     assert isinstance(entry, str)
     module, _, name = entry.partition(":")
-    document = inspect.getdoc(getattr(importlib.import_module(module), name)) or ""
-    return document.splitlines()[0].split(": ", 1)[-1]
+    found: type[Recordable[Any, Any]] = getattr(importlib.import_module(module), name)
+    return found

@@ -9,9 +9,9 @@ from typing import Any
 
 import gymnasium as gym
 
-from ..envs.base import ToolEnv
+from ..envs.recording import recordable
+from ..simulators.account import Account
 from ..simulators.errors import CostGymError, DataError
-from ..simulators.world import Episode
 from .files import iter_lines
 from .trajectories import Header, Step, Trajectory, digest, parse_header, parse_trajectory, read_trajectories, replay_steps
 from .verify import check_header
@@ -33,7 +33,7 @@ class Played:
     recorded: Trajectory
     env: gym.Env[Any, Any]
     steps: Sequence[Step]
-    episode: Episode
+    episode: Account
     passed: bool
 
 
@@ -105,12 +105,9 @@ def _play(header: Header, env: gym.Env[Any, Any], recorded: Trajectory, path: Pa
 def replay_recorded(header: Header, env: gym.Env[Any, Any], recorded: Trajectory) -> Played:
     """An episode played again from its task, seed and actions alone; nothing is compared."""
     steps = list(replay_steps(env, recorded))
-    world = env.unwrapped
-    assert isinstance(world, ToolEnv)
-    episode = world._playing()
-    if not episode.over:
-        episode.finish("", gave_up=True)
-    return Played(header, recorded, env, steps, episode, world.succeeded)
+    world = recordable(env)
+    world.give_up()
+    return Played(header, recorded, env, steps, world.account(), world.succeeded)
 
 
 def readable(text: str) -> str:

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import gymnasium as gym
 
 from ..agents.base import Agent
-from ..envs.base import ToolEnv
+from ..envs.recording import recordable
+from ..simulators.account import Account
 from ..simulators.errors import InfrastructureError
 from ..simulators.ledger import Budget
 from ..simulators.quality import quality_of_plan
@@ -65,7 +66,7 @@ def play(env: gym.Env[Any, Any], agent: Agent, task: int | str | None, seed: int
     """Play one episode to its end.
 
     Args:
-        env: an environment over a tool world.
+        env: an environment over the tool world.
         agent: an agent for its view.
         task: the task's number or id; None lets the environment draw one.
         seed: keys the world's chance.
@@ -77,7 +78,9 @@ def play(env: gym.Env[Any, Any], agent: Agent, task: int | str | None, seed: int
     Raises:
         InfrastructureError: a real back-end failed; the episode says nothing about the agent.
     """
-    return record(env, agent, task, seed, agent_seed=agent_seed)[1]
+    episode = record(env, agent, task, seed, agent_seed=agent_seed)[1]
+    assert isinstance(episode, Episode)
+    return episode
 
 
 class Player(NamedTuple):
@@ -88,7 +91,7 @@ class Player(NamedTuple):
 
 
 def result_of(
-    episode: Episode,
+    episode: Account,
     agent: Agent | Player,
     env_id: str,
     index: int,
@@ -96,17 +99,25 @@ def result_of(
     grading: str = "strict",
     void: bool = False,
     best: Optimum | None = None,
+    quality: float | None = None,
 ) -> EpisodeResult:
-    """The record of an episode that has ended; regret is measured against `best`, by default the optimum of the same world."""
+    """The record of an episode that has ended.
+
+    Regret is measured against `best`, by default the optimum of the same world. `quality` is the Quality of Plan, by default
+    from success and price. Episodes of other worlds than the tools' need both.
+    """
     from ..simulators.oracle import optimum
 
     statuses = Counter(call.status for call in episode.calls if call.status.origin is not Origin.NONE)
-    grade, ledger, world = episode.grade, episode.ledger, episode.world
+    grade, ledger = episode.grade, episode.ledger
     assert grade is not None
-    best = best or optimum(world, episode.number, episode.seed, budget, grading)
-    passed = grade.strict if grading == "strict" else grade.judged
-    within = episode.exceeded is None
-    quality = float(quality_of_plan(1.0 if passed and within else 0.0, ledger.price, world.alpha, world.max_price))
+    if isinstance(episode, Episode):
+        world = episode.world
+        passed = (grade.strict if grading == "strict" else grade.judged) and episode.exceeded is None
+        best = best or optimum(world, episode.number, episode.seed, budget, grading)
+        if quality is None:
+            quality = float(quality_of_plan(1.0 if passed else 0.0, ledger.price, world.alpha, world.max_price))
+    assert best is not None and quality is not None
     return EpisodeResult(
         agent=agent.name,
         model=agent.model,
@@ -152,37 +163,30 @@ def play_many(
     Yields:
         The result and the trajectory; no trajectory where the infrastructure broke the episode.
     """
+    world = recordable(env)
     for index in episodes:
         number, world_seed = world_of(env, index, seed)
         for attempt in range(INFRASTRUCTURE_TRIES):
             try:
                 trajectory, episode = record(env, agent, number, world_seed, index)
-                best = best_decision(env, budget)
-                yield result_of(episode, agent, env_id, index, budget, grading, best=best), trajectory
+                best, quality = world.optimum(budget), world.plan_quality()
+                yield result_of(episode, agent, env_id, index, budget, grading, best=best, quality=quality), trajectory
                 break
             except InfrastructureError:
                 if attempt + 1 == INFRASTRUCTURE_TRIES:
-                    unwrapped = env.unwrapped
-                    assert isinstance(unwrapped, ToolEnv)
-                    episode = unwrapped._playing()
-                    if not episode.over:
-                        episode.finish("", gave_up=True)
-                    yield result_of(episode, agent, env_id, index, budget, grading, void=True), None
+                    world.give_up()
+                    episode, best, quality = world.account(), world.optimum(budget), world.plan_quality()
+                    yield result_of(episode, agent, env_id, index, budget, grading, True, best, quality), None
 
 
 def best_decision(env: gym.Env[Any, Any], budget: Budget) -> Optimum | None:
-    """The optimum where the environment knows better than the world: of decisions, not of facts."""
-    from ..envs.decision import DecisionAwareEnv
-
-    unwrapped = env.unwrapped
-    return unwrapped.optimum(budget) if isinstance(unwrapped, DecisionAwareEnv) else None
+    """The optimum where the environment knows better than the world: of decisions or plans, not of facts."""
+    return recordable(env).optimum(budget)
 
 
 def world_of(env: gym.Env[Any, Any], index: int, seed: int) -> tuple[int, int]:
     """The task's number and the world's seed of an index."""
-    unwrapped = env.unwrapped
-    assert isinstance(unwrapped, ToolEnv)
-    numbers = unwrapped.numbers
+    numbers = recordable(env).numbers
     return numbers[index % len(numbers)], seed + index // len(numbers)
 
 
@@ -221,7 +225,6 @@ def rollout(
 
 def _results(shared: tuple[Stage, int], indices: range) -> Iterator[EpisodeResult]:
     stage, seed = shared
-    world = stage.env.unwrapped
-    assert isinstance(world, ToolEnv)
+    world = recordable(stage.env)
     for result, _ in play_many(stage.env, stage.agent, stage.env_id, indices, seed, world.budget, world.grading):
         yield result

@@ -20,16 +20,14 @@ import numpy as np
 
 from .. import __version__
 from ..agents.base import Agent
-from ..envs.base import ToolEnv
+from ..envs.recording import Recordable, recordable
+from ..envs.registration import class_of
+from ..simulators.account import Account
 from ..simulators.draws import stable_integer
 from ..simulators.errors import DataError
-from ..simulators.scenario import Scenario, parse_scenario
-from ..simulators.world import Episode
 from .files import iter_lines
 
 FORMAT = "costgym.trajectories/1"
-NOT_OF_THE_WORLD = frozenset({"scenario", "cost", "render_mode", "disable_env_checker"})
-"""Arguments of an environment that are not among a header's settings: its own field, or without influence on an episode."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,9 +37,9 @@ class Header:
     Attributes:
         format, version: of the file and of costgym.
         env: the environment's id.
-        scenario: the world, whole; `digest` names it in short.
-        settings: the environment's other arguments: split, budget, enforcement, grading, max_steps, and what one view has and
-            others have not (`max_tools`, `level`, ...) where it was given.
+        scenario: the world, whole; `digest` names it in short. OpenCATP's outcome table is named by a digest of its own.
+        settings: the environment's other arguments: split, budget, and what one view has and others have not (enforcement,
+            grading, max_steps, `max_tools`, `level`, `alpha`, ...).
         seal: hash of all the above; every episode's seal continues it.
     """
 
@@ -55,25 +53,17 @@ class Header:
 
     @classmethod
     def of(cls, env: gym.Env[Any, Any], env_id: str) -> Header:
-        """The header for episodes of this environment."""
-        world = env.unwrapped
-        assert isinstance(world, ToolEnv)
-        source = world.scenario.model_dump(mode="json")
-        given = {} if env.spec is None else {k: v for k, v in env.spec.kwargs.items() if k not in NOT_OF_THE_WORLD}
-        if "data" in given and source["source"].get("data") is not None:
-            del given["data"]  # the scenario holds it
-        settings = {
-            **given,
-            "split": world.split,
-            "budget": world.budget.as_dict(),
-            "enforcement": world.enforcement,
-            "grading": world.grading,
-            "max_steps": world.max_steps,
-        }
+        """The header for episodes of this environment.
+
+        Raises:
+            ConfigError: its episodes cannot be recorded.
+        """
+        world = recordable(env)
+        document, settings = world.world_document(), world.world_settings()
         header = cls(
             env=env_id,
-            scenario=source,
-            digest=world.scenario.digest,
+            scenario=document,
+            digest=world.world_digest(document),
             settings={name: settings[name] for name in sorted(settings)},
         )
         return replace(header, seal=seal_of(header))
@@ -86,26 +76,20 @@ class Header:
         """The environment that the episodes were played in.
 
         Args:
-            data: the folder that the world is read from, where it lies elsewhere now.
+            data: the folder or file that the world is read from, where it lies elsewhere now.
+
+        Raises:
+            DataError: what is read there is another world.
         """
         from ..envs.registration import make
 
-        arguments = self.arguments(data)
-        arguments["scenario"] = parse_scenario(arguments["scenario"], "header")
-        return make(self.env, disable_env_checker=True, **arguments)
+        env = make(self.env, disable_env_checker=True, **self.arguments(data))
+        recordable(env).check_world(self.scenario)
+        return env
 
     def arguments(self, data: str | None = None) -> dict[str, Any]:
         """All that the environment is made from, as JSON, its data folder replaced where one is given."""
-        arguments = {**self.settings, "scenario": self.scenario}
-        if data is not None and "data" in self.settings:
-            arguments["data"] = data
-        elif data is not None:
-            arguments["scenario"] = {**self.scenario, "source": {**self.scenario["source"], "data": data}}
-        return arguments
-
-    def scenario_model(self) -> Scenario:
-        """The scenario; raises DataError where it is none."""
-        return parse_scenario(self.scenario, "header")
+        return class_of(self.env).world_arguments(self.scenario, self.settings, data)
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +107,8 @@ class Trajectory:
         calls: [tool, status, submitted_s, started_s, finished_s, cold, price] of every call.
         charges: [at_s, what, price, tokens, calls] of the ledger.
         truncated: the episode was cut off by its step limit.
-        final: strict, judged, share, exceeded, price, seconds, tokens, calls, attempts.
+        final: strict, judged, share, exceeded, price, seconds, tokens, calls, attempts; of a plan over the OpenCATP tools also
+            score, quality_of_plan, plan_valid, sample, size_level, and draw: the number that the seed drew the sample by.
         seal: hash of the header's seal and all the above. Replay finds every edited figure; the seal also finds an edited
             name, which replay cannot know. It shows accidents and careless edits; only replay is proof.
     """
@@ -202,11 +187,11 @@ def _title(name: str, dtype: np.dtype[Any], shape: tuple[int, ...]) -> bytes:
 
 def record(
     env: gym.Env[Any, Any], agent: Agent, task: int | str | None, seed: int, index: int = 0, agent_seed: int | None = None
-) -> tuple[Trajectory, Episode]:
+) -> tuple[Trajectory, Account]:
     """Play one episode to its end and record it.
 
     Args:
-        env, agent: an environment over a tool world and an agent for its view.
+        env, agent: an environment of costgym and an agent for its view.
         task: the task's number or id; None lets the environment draw one.
         seed: keys the world's chance.
         index: the episode's index in its run.
@@ -215,12 +200,10 @@ def record(
     Raises:
         InfrastructureError: a real back-end failed; the episode says nothing about the agent.
     """
+    world = recordable(env)
     observation, info = env.reset(seed=seed, options={} if task is None else {"task": task})
-    world = env.unwrapped
-    assert isinstance(world, ToolEnv)
-    episode = world._playing()
     if agent_seed is None:
-        agent_seed = stable_integer(seed, "agent", episode.number) >> 1
+        agent_seed = stable_integer(seed, "agent", world.account().number) >> 1
     agent.reset(env, observation, info, agent_seed)
     actions: list[Any] = []
     rewards: list[float] = []
@@ -233,7 +216,7 @@ def record(
         actions.append(int(action) if isinstance(action, np.integer) else action)
         rewards.append(float(reward))
         digests.append(digest(observation))
-    return _trajectory(episode, agent.name, agent.model, index, actions, rewards, digests, truncated), episode
+    return _trajectory(world, agent.name, agent.model, index, actions, rewards, digests, truncated)
 
 
 class Step(NamedTuple):
@@ -268,10 +251,9 @@ def replay(env: gym.Env[Any, Any], recorded: Trajectory) -> Trajectory:
     return replay_episode(env, recorded)[0]
 
 
-def replay_episode(env: gym.Env[Any, Any], recorded: Trajectory) -> tuple[Trajectory, Episode]:
+def replay_episode(env: gym.Env[Any, Any], recorded: Trajectory) -> tuple[Trajectory, Account]:
     """The same, with the episode that was played."""
-    world = env.unwrapped  # wrappers of `Header.make` guard against misuse, and change nothing
-    assert isinstance(world, ToolEnv)
+    world = recordable(env)  # wrappers of `Header.make` guard against misuse, and change nothing
     actions: list[Any] = []
     rewards: list[float] = []
     observation, _ = world.reset(seed=recorded.seed, options={"task": recorded.number})
@@ -284,13 +266,11 @@ def replay_episode(env: gym.Env[Any, Any], recorded: Trajectory) -> tuple[Trajec
         digests.append(digest(observation))
         if terminated or truncated:
             break
-    episode = world._playing()
-    again = _trajectory(episode, recorded.agent, recorded.model, recorded.episode, actions, rewards, digests, truncated)
-    return again, episode
+    return _trajectory(world, recorded.agent, recorded.model, recorded.episode, actions, rewards, digests, truncated)
 
 
 def _trajectory(
-    episode: Episode,
+    world: Recordable[Any, Any],
     agent: str,
     model: str,
     index: int,
@@ -298,11 +278,11 @@ def _trajectory(
     rewards: list[float],
     digests: list[str],
     truncated: bool,
-) -> Trajectory:
-    if truncated and not episode.over:
-        episode.finish("", gave_up=True)
-    grade, ledger = episode.grade, episode.ledger
-    return Trajectory(
+) -> tuple[Trajectory, Account]:
+    if truncated:
+        world.give_up()
+    episode = world.account()
+    trajectory = Trajectory(
         agent=agent,
         model=model,
         episode=index,
@@ -316,20 +296,28 @@ def _trajectory(
             [call.tool, call.status.label, call.submitted_s, call.started_s, call.finished_s, call.cold, call.price]
             for call in episode.calls
         ],
-        charges=list(map(list, ledger)),
+        charges=list(map(list, episode.ledger)),
         truncated=truncated,
-        final={
-            "strict": grade is not None and grade.strict,
-            "judged": grade is not None and grade.judged,
-            "share": 0.0 if grade is None else grade.share,
-            "exceeded": episode.exceeded,
-            "price": ledger.price,
-            "seconds": episode.now_s,
-            "tokens": ledger.tokens,
-            "calls": ledger.calls,
-            "attempts": ledger.attempts,
-        },
+        final=final_of(world, episode),
     )
+    return trajectory, episode
+
+
+def final_of(world: Recordable[Any, Any], episode: Account) -> dict[str, Any]:
+    """What an episode came to, as its record holds it."""
+    grade, ledger = episode.grade, episode.ledger
+    return {
+        "strict": grade is not None and grade.strict,
+        "judged": grade is not None and grade.judged,
+        "share": 0.0 if grade is None else grade.share,
+        "exceeded": episode.exceeded,
+        "price": ledger.price,
+        "seconds": episode.now_s,
+        "tokens": ledger.tokens,
+        "calls": ledger.calls,
+        "attempts": ledger.attempts,
+        **world.plan_figures(),
+    }
 
 
 def read_trajectories(path: Path) -> tuple[Header, Iterator[Trajectory]]:

@@ -17,13 +17,14 @@ from typing import Any, NamedTuple
 import gymnasium as gym
 
 from .. import __version__
+from ..envs.recording import WITHOUT_INFLUENCE
+from ..envs.registration import class_of
+from ..simulators.account import Account
 from ..simulators.errors import CostGymError, DataError
-from ..simulators.world import Episode
 from .engines import Engine, Local
 from .files import iter_lines
 from .trajectories import (
     FORMAT,
-    NOT_OF_THE_WORLD,
     Header,
     Trajectory,
     is_sealed,
@@ -67,7 +68,7 @@ def verify(
 
     Args:
         path: a trajectory file, or the folder of a collection, of a run that has ended, or of a submission.
-        data: folder of a ToolBench scenario, where it lies elsewhere now.
+        data: folder of a ToolBench scenario, or file of an outcome table, where it lies elsewhere now.
         progress: called with the number of episodes looked at.
         engine: where the episodes of a file or collection are replayed; by default here. The verdict does not depend on it.
             Runs and submissions are replayed here.
@@ -155,8 +156,8 @@ Line = tuple[int, str | DataError]
 
 def _numbered(lines: Iterator[str]) -> Iterator[list[Line]]:
     """A file's lines after its first, some at a time."""
-    numbered = _read(lines)
-    while some := list(islice(numbered, CHUNK)):
+    each = _read(lines)
+    while some := list(islice(each, CHUNK)):
         yield some
 
 
@@ -204,7 +205,7 @@ class Checker:
         self.env = header.make(data)
         self._action = str if isinstance(self.env.action_space, gym.spaces.Text) else int
 
-    def check(self, recorded: Trajectory, line: str = "") -> tuple[str, Episode | None]:
+    def check(self, recorded: Trajectory, line: str = "") -> tuple[str, Account | None]:
         """What is wrong with an episode, in words, or ""; and the episode as replay played it.
 
         Args:
@@ -235,11 +236,12 @@ def check_header(header: Header) -> list[str]:
         return [f"header, version: recorded with costgym {header.version}, this is {__version__}; verify with that version"]
     if not header.env.startswith("costgym/") or header.env not in gym.registry:
         return [f"header, env: expected an environment of costgym, got {header.env!r}"]
-    strange = sorted(header.settings.keys() & NOT_OF_THE_WORLD)
+    world = class_of(header.env)
+    strange = sorted(header.settings.keys() & (world.WORLD_ARGUMENTS | WITHOUT_INFLUENCE))
     if strange:
         return [f"header, settings: {strange[0]!r} does not belong there"]
     try:
-        digest = header.scenario_model().digest
+        digest = world.world_digest(header.scenario)
     except CostGymError as error:
         return [f"header, scenario: {error}"]
     if digest != header.digest:

@@ -3,6 +3,6 @@
 from __future__ import annotations
 
 from .base import PlanAgent, Planner, Proposal
-from .registry import make_planner, planner_names
+from .registry import is_planner, make_plan_agent, make_planner, planner_names
 
-__all__ = ["PlanAgent", "Planner", "Proposal", "make_planner", "planner_names"]
+__all__ = ["PlanAgent", "Planner", "Proposal", "is_planner", "make_plan_agent", "make_planner", "planner_names"]

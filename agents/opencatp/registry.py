@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ...simulators.errors import UnknownName
+from ..base import Agent
 from ..models.base import LanguageModel
-from .base import Planner
+from .base import ENV_ID, PlanAgent, Planner
+from .calling import CALLS_ENV, PlanCaller, RandomCaller
 from .planners import PromptPlanner
 from .rules import Clairvoyant, Fixed, Greedy, Informed, Random
 from .simulated import SimulatedPlanner
@@ -32,6 +34,29 @@ _TRAINED = ("catp", "ift", "rltf")
 def planner_names() -> list[str]:
     """Names of all planners."""
     return [*_RULES, *_PROMPTS]
+
+
+def is_planner(name: str) -> bool:
+    """The name is a planner's, trained ones included."""
+    return name in _RULES or name in _PROMPTS or (":" in name and name.split(":", 1)[0] in _TRAINED)
+
+
+def make_plan_agent(name: str, env_id: str = ENV_ID, model: str | LanguageModel = "simulated") -> Agent:
+    """A planner as an agent that plays its plans.
+
+    Args:
+        name, model: as in `make_planner`; in the view of calls, ``random`` calls at random.
+        env_id: `costgym/OpenCATP-v0`, where the plan is written token by token, or `costgym/OpenCATPCalls-v0`.
+
+    Raises:
+        UnknownName: no such planner, model or view.
+        DataError: the folder holds no training run that can be read.
+    """
+    if env_id == ENV_ID:
+        return PlanAgent(make_planner(name, model))
+    if env_id != CALLS_ENV:
+        raise UnknownName("view of OpenCATP", env_id, (ENV_ID, CALLS_ENV))
+    return RandomCaller() if name == "random" else PlanCaller(make_planner(name, model))
 
 
 def describe_planner(name: str) -> str:

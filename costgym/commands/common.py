@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from contextlib import AbstractContextManager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -48,6 +49,23 @@ RayAddress = Annotated[
     str | None, typer.Option("--ray-address", metavar="HOST:PORT", help="A running cluster; without it one is started here.")
 ]
 Grading = Annotated[str, typer.Option("--grading", help="What counts as a pass: strict (every fact) or judge (lenient).")]
+EnvName = Annotated[
+    str | None, typer.Option("--env", metavar="ID", help="An environment of `costgym envs`; the agent's own by default.")
+]
+Tasks = Annotated[str | None, typer.Option("--tasks", help="OpenCATP: sequential, nonsequential or all, which is the default.")]
+Alpha = Annotated[float | None, typer.Option("--alpha", help="OpenCATP: weight of the score against the price; 0.5.")]
+PlanProfile = Annotated[
+    str | None, typer.Option("--profile", metavar="NAME|FILE", help="OpenCATP: what tools cost, v100 by default.")
+]
+
+
+@dataclass(frozen=True, slots=True)
+class PlanWorld:
+    """What the views of OpenCATP are made from, as far as it was said."""
+
+    tasks: str | None = None
+    alpha: float | None = None
+    profile: str | None = None
 
 
 def make_player(
@@ -64,8 +82,9 @@ def make_player(
     prices: Path | None = None,
     cache: Path | None = None,
     usefulness: Path | None = None,
+    plans: PlanWorld | None = None,
 ) -> tuple[Any, Any]:
-    """An agent and its environment."""
+    """An agent and its environment; `plans` is of the OpenCATP views alone."""
     from ..agents.experience import collect_experience
     from ..agents.models.named import priced_for
     from ..agents.registry import make_agent, needs_experience
@@ -82,6 +101,23 @@ def make_player(
         if len(parsed) > 1:
             raise ConfigError("--budget", f"expected one limit per resource, got {budget!r}")
         limits = parsed[0].as_dict()
+    env = env if env is None or "/" in env else f"costgym/{env}"
+    given = plans or PlanWorld()
+    if _plans(agent, env):
+        refused = {
+            "--scenario": scenario is not None,
+            "--grading": grading != "strict",
+            "--enforcement": enforcement != "terminate",
+            "--prices": prices is not None,
+            "--usefulness": usefulness is not None,
+        }
+        for option in (name for name, is_given in refused.items() if is_given):
+            raise ConfigError(option, "OpenCATP has no such choice; it has --tasks, --alpha, --profile, --budget and --split")
+        keep_replies(cache, model)
+        return _plan_player(agent, env, data, limits, split, model, given)
+    for name in PlanWorld.__slots__:
+        if getattr(given, name) is not None:
+            raise ConfigError(f"--{name}", f"only OpenCATP has it; {agent} plays elsewhere, or add --env OpenCATP-v0")
     settings = priced_for(load_scenario(scenario or "marketplace", data), model, prices)
     keep_replies(cache, model)
     planning = needs_experience(agent)
@@ -104,6 +140,50 @@ def make_player(
         disable_env_checker=True,
     )
     return player, world
+
+
+def _plans(agent: str, env: str | None) -> bool:
+    """The agent is to play in a view of OpenCATP."""
+    from ..agents.opencatp import is_planner
+    from ..agents.own import is_own, own_agent
+    from ..agents.registry import agent_names
+
+    if env is not None:
+        return env in PLAN_VIEWS
+    return own_agent(agent).env_id in PLAN_VIEWS if is_own(agent) else is_planner(agent) and agent not in agent_names()
+
+
+def _plan_player(
+    agent: str,
+    env: str | None,
+    data: Path | None,
+    limits: dict[str, float] | None,
+    split: str,
+    model: str,
+    plans: PlanWorld,
+) -> tuple[Any, Any]:
+    """The same over the OpenCATP tools; `data` is the file of an outcome table."""
+    from ..agents.opencatp import make_plan_agent
+    from ..agents.own import is_own, own_agent
+    from ..envs.registration import make
+
+    player = own_agent(agent) if is_own(agent) else make_plan_agent(agent, env or PLAN_VIEWS[0], model)
+    if env is not None and env != player.env_id:
+        raise ConfigError("--env", f"{agent} plays in {player.env_id}, not in {env}")
+    world = make(
+        player.env_id,
+        tasks=plans.tasks or "all",
+        split=split,
+        alpha=0.5 if plans.alpha is None else plans.alpha,
+        profile=plans.profile or "v100",
+        budget=limits,
+        outcomes=None if data is None else str(data),
+        disable_env_checker=True,
+    )
+    return player, world
+
+
+PLAN_VIEWS = ("costgym/OpenCATP-v0", "costgym/OpenCATPCalls-v0")
 
 
 def keep_replies(cache: Path | None, model: str) -> None:

@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from .common import (
+    Alpha,
     BudgetText,
     Cache,
     Data,
     EngineName,
+    EnvName,
     Grading,
     Jobs,
     JsonFile,
     Model,
+    PlanProfile,
+    PlanWorld,
     Prices,
     Progress,
     Quiet,
@@ -23,6 +28,7 @@ from .common import (
     ScenarioName,
     Seed,
     Split,
+    Tasks,
     make_player,
     names_in,
     print_list,
@@ -33,8 +39,12 @@ from .common import (
 def collect(
     agent: Annotated[str, typer.Option("--agent", help="Who plays.")],
     out: Annotated[Path, typer.Option("--out", metavar="DIR", help="Folder of the collection; the same folder continues it.")],
+    env: EnvName = None,
     scenario: ScenarioName = None,
     data: Data = None,
+    tasks: Tasks = None,
+    alpha: Alpha = None,
+    profile: PlanProfile = None,
     budget: BudgetText = None,
     episodes: Annotated[int, typer.Option("--episodes", help="How many.")] = 100,
     split: Split = "train",
@@ -55,7 +65,10 @@ def collect(
     """Record an agent's episodes; a kill loses at most the one in flight."""
     from ..experiments.collect import collect as record_episodes
 
-    player, world = make_player(agent, None, scenario, data, budget, split, grading, enforcement, seed, model, prices, cache)
+    plans = PlanWorld(tasks, alpha, profile)
+    player, world = make_player(
+        agent, env, scenario, data, budget, split, grading, enforcement, seed, model, prices, cache, plans=plans
+    )
     with workers(engine, jobs, ray_address) as place, Progress(f"recording {agent}", quiet) as progress:
         path = record_episodes(world, player, episodes, out, seed, progress.update, place)
     if not quiet:
@@ -63,10 +76,15 @@ def collect(
     if format != "jsonl":
         from ..experiments.export import export as write
 
-        name = f"costgym/{agent.replace('+', '-')}-v0" if format == "minari" else out / format
+        name = f"costgym/{_as_id(agent)}-v0" if format == "minari" else out / format
         written = write(path, format, name)
         if not quiet:
             typer.echo(str(written))
+
+
+def _as_id(agent: str) -> str:
+    """An agent's name as Minari lets a dataset be called."""
+    return re.sub(r"[^A-Za-z0-9_]+", "-", agent).strip("-")
 
 
 def verify(

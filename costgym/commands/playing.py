@@ -10,14 +10,18 @@ import typer
 
 from ..simulators.errors import ConfigError
 from .common import (
+    Alpha,
     BudgetText,
     Cache,
     Data,
     EngineName,
+    EnvName,
     Grading,
     Jobs,
     JsonFile,
     Model,
+    PlanProfile,
+    PlanWorld,
     Prices,
     Progress,
     Quiet,
@@ -26,6 +30,7 @@ from .common import (
     Seed,
     Split,
     StoreUrl,
+    Tasks,
     console,
     keep_replies,
     make_player,
@@ -129,11 +134,12 @@ def _plan_leaderboard(
 
 def run(
     agent: Annotated[str, typer.Option("--agent", help="An agent of `costgym agents`.")],
-    env: Annotated[
-        str | None, typer.Option("--env", help="An environment of `costgym envs`; the agent's own by default.")
-    ] = None,
+    env: EnvName = None,
     scenario: ScenarioName = None,
     data: Data = None,
+    tasks: Tasks = None,
+    alpha: Alpha = None,
+    profile: PlanProfile = None,
     budget: BudgetText = None,
     episodes: Annotated[int, typer.Option("--episodes", help="How many.")] = 100,
     split: Split = "test",
@@ -159,8 +165,9 @@ def run(
     from ..experiments.metrics import summarise
     from ..experiments.rollouts import rollout
 
+    plans = PlanWorld(tasks, alpha, profile)
     player, world = make_player(
-        agent, env, scenario, data, budget, split, grading, enforcement, seed, model, prices, cache, usefulness
+        agent, env, scenario, data, budget, split, grading, enforcement, seed, model, prices, cache, usefulness, plans
     )
     if episodes < 1:
         raise ConfigError("--episodes", f"expected a positive whole number, got {episodes}")

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from ..simulators.errors import ConfigError, UnknownName
-from .common import BudgetText, Data, ScenarioName, Seed, Split, make_player
+from .common import BudgetText, Data, EnvName, ScenarioName, Seed, Split, make_player
 
 FORMATS = ("text", "png", "svg", "html")
 
@@ -27,7 +27,7 @@ def show(
         ),
     ] = None,
     agent: Annotated[str, typer.Option("--agent", help="Who plays, where none is recorded.")] = "react",
-    env: Annotated[str | None, typer.Option("--env", help="Where; the agent's own environment by default.")] = None,
+    env: EnvName = None,
     task: Annotated[int, typer.Option("--task", help="Number of the task within the split.")] = 0,
     scenario: ScenarioName = None,
     data: Data = None,
@@ -84,18 +84,18 @@ def _play(
     seed: int,
     model: str,
 ) -> Any:
-    from ..envs.chart import chart_of
-    from ..experiments.showing import Shown, episode_story
+    from ..envs.recording import recordable
+    from ..experiments.showing import episode_story
+    from ..experiments.telling import Shown
     from ..experiments.trajectories import record, replay_steps
 
     player, world = make_player(agent, env, scenario, data, budget, split, "strict", enforcement, seed, model)
-    numbers = world.unwrapped.numbers
+    view = recordable(world)
+    numbers = view.numbers
     if not 0 <= task < len(numbers):
         raise ConfigError("--task", f"expected a number from 0 to {len(numbers) - 1}, got {task}")
     recorded, _ = record(world, player, numbers[task], seed)
     steps = list(replay_steps(world, recorded))
-    played = world.unwrapped._playing()
-    if not played.over:
-        played.finish("", gave_up=True)
-    name = f"{agent} plays task {played.task.id}, seed {seed}"
-    return Shown(name, f"{name}\n\n{episode_story(world, steps)}", chart_of(played))
+    view.give_up()
+    name = f"{agent} plays task {view.account().task.id}, seed {seed}"
+    return Shown(name, f"{name}\n\n{episode_story(world, steps)}", view.chart())

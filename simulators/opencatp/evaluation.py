@@ -13,16 +13,16 @@ another's image, which is not followed.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from ..errors import ConfigError, InvalidProfile, UnknownName
 from ..plan import TASK_INPUT, Plan
 from ..quality import MAX_PRICE_USD, quality_of_plan
 from .levels import LEVELS
-from .profile import Profile, load_profile
+from .profile import Profile, load_profile, read_profile
 from .table import OutcomeTable
 from .tasks import OpenCATPTask, Output
 from .tools import IMAGE, IMAGE_TOOLS, OUTPUT_OF_READER, SIGNATURES, TOOLS
@@ -137,7 +137,7 @@ class Evaluator:
 
     Args:
         scores: Where scores come from; None: the shipped outcome table.
-        profile: What tools cost: a profile, or the name or the file of one.
+        profile: What tools cost: a profile, the name or the file of one, or what such a file holds.
         alpha: Weight of the score in the Quality of Plan.
         max_price: Price that weighs as much as a full score, USD.
 
@@ -148,11 +148,13 @@ class Evaluator:
     def __init__(
         self,
         scores: ScoreSource | None = None,
-        profile: Profile | str | Path = "v100",
+        profile: Profile | str | Path | Mapping[str, Any] = "v100",
         alpha: float = 0.5,
         max_price: float = MAX_PRICE_USD,
     ) -> None:
         self.scores: ScoreSource = shipped_outcomes() if scores is None else scores
+        if isinstance(profile, Mapping):
+            profile = read_profile(profile)
         self.profile = profile if isinstance(profile, Profile) else load_profile(profile)
         quality_of_plan(0.0, 0.0, alpha, max_price)
         self.alpha, self.max_price = alpha, max_price

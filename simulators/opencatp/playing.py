@@ -28,6 +28,7 @@ class PlanCall:
         tool: Which tool.
         source: Whose output it reads, or the task's input.
         submitted_s: When it was asked for.
+        load_s: When it had its slot and memory, and the tool began to load; None while that is to come.
         start_s, end_s: When it began to run and ended; None while that is to come.
         price: What was charged for it so far, USD.
     """
@@ -38,6 +39,7 @@ class PlanCall:
     start_s: float | None = None
     end_s: float | None = None
     price: float = 0.0
+    load_s: float | None = None
 
 
 def gpu_bytes(profile: Profile, level: int, capacity_mb: float | None) -> tuple[dict[str, int], int | None]:
@@ -144,6 +146,7 @@ class RunningPlan:
             yield slot
         if self._memory is not None and self._needs[tool] > 0:
             yield self._memory.get(self._needs[tool])
+        call.load_s = float(clock.now)
         if self._cold.get(tool, 0.0) > 0.0:
             yield clock.timeout(self._cold[tool])
         call.start_s = float(clock.now)

@@ -252,12 +252,17 @@ def load_profile(name_or_path: str | Path) -> Profile:
         record = json.loads(text) if path.suffix == ".json" else yaml.safe_load(text)
     except (OSError, UnicodeDecodeError, json.JSONDecodeError, yaml.YAMLError) as error:
         raise DataError(path, f"cannot be read as JSON or YAML: {error}") from error
-    return _from_record(record, path)
+    return read_profile(record, path)
 
 
 def save_profile(profile: Profile, path: str | Path) -> None:
     """Writes a profile as JSON, readable by :func:`load_profile`."""
-    record = {
+    Path(path).write_text(json.dumps(profile_record(profile), indent=1) + "\n", encoding="utf-8")
+
+
+def profile_record(profile: Profile) -> dict[str, Any]:
+    """A profile as JSON has it, readable by :func:`read_profile`; how it is paid is not in it."""
+    return {
         "format": FORMAT,
         "name": profile.name,
         "hardware": profile.hardware,
@@ -275,10 +280,19 @@ def save_profile(profile: Profile, path: str | Path) -> None:
             for tool, cost in profile.tools.items()
         },
     }
-    Path(path).write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
 
 
-def _from_record(record: Any, path: Path) -> Profile:
+def read_profile(record: Any, path: str | Path = "profile") -> Profile:
+    """A profile from what :func:`profile_record` made, or a file of that form held.
+
+    Args:
+        record: the table.
+        path: where it stands, for errors.
+
+    Raises:
+        DataError: it is no profile, or names an unknown tool or field.
+        InvalidProfile: a time or a memory in it cannot be; the message names tool and field.
+    """
     if not isinstance(record, dict) or record.get("format") != FORMAT:
         raise DataError(path, f"expected a profile with format: {FORMAT}")
     given = record.get("tools")
@@ -309,7 +323,7 @@ def _from_record(record: Any, path: Path) -> Profile:
             ) from None
     hardware, source, date = (str(record.get(key, "")) for key in ("hardware", "source", "date"))
     try:
-        return Profile(str(record.get("name") or path.stem), tools, hardware, source, date)
+        return Profile(str(record.get("name") or Path(path).stem), tools, hardware, source, date)
     except InvalidProfile as error:
         raise InvalidProfile(f"{path}: {error}") from None
 

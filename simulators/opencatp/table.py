@@ -12,10 +12,12 @@ numbers, `tool` (3, texts) int32 text numbers or -1, `wanted` (6, 100) text numb
 
 from __future__ import annotations
 
+import hashlib
 import itertools
 import json
 import zipfile
 from collections.abc import Iterable, Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -86,6 +88,16 @@ class OutcomeTable:
         self._rarest = max(self._idf.values(), default=1.0)
         self._output = {name: i for i, name in enumerate(OUTPUTS)}
         self._pairs: dict[tuple[int, int], float] = {}
+
+    @cached_property
+    def digest(self) -> str:
+        """Hash of all that a score can depend on; names the table in recorded runs."""
+        state = hashlib.sha256(json.dumps(self.meta, sort_keys=True).encode())
+        for array in (self.scores, self._reader, self._tool, self._wanted):
+            state.update(f"{array.dtype}{array.shape}".encode())
+            state.update(np.ascontiguousarray(array).tobytes())
+        state.update("\n".join(self.texts).encode())
+        return state.hexdigest()[:16]
 
     @classmethod
     def load(cls, path: Path | str | None = None) -> OutcomeTable:
