@@ -24,7 +24,8 @@ from typing import Any
 
 import psutil
 
-from costgym.experiments.engines import Engine, Local, Ray, open_engine
+from costgym.experiments.clusters import Ray
+from costgym.experiments.engines import Engine, Local, open_engine
 from costgym.experiments.files import write_atomically
 from costgym.experiments.leaderboard import Plan, make_plan, run
 

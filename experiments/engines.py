@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import itertools
 import os
-import time
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor
@@ -20,7 +19,7 @@ from dataclasses import dataclass
 from multiprocessing import get_context
 from typing import Any, Protocol, TypeVar
 
-from ..simulators.errors import ConfigError, InfrastructureError, UnknownName, require
+from ..simulators.errors import ConfigError, InfrastructureError, UnknownName
 
 Shared = TypeVar("Shared")
 Task = TypeVar("Task")
@@ -32,7 +31,7 @@ ENGINES = ("local", "ray")
 TASKS_PER_WORKER = 4
 """Under way at a time: enough that a worker never waits for the order of results, few enough to bound memory."""
 LOSSES = 5
-"""Workers that may be lost in a row without one task done, and times that Ray does a task again."""
+"""Workers that may be lost in a row without one task done."""
 
 
 class Engine(Protocol):
@@ -129,59 +128,10 @@ def _do(task: Any) -> list[Any]:
     return list(work(shared, task))
 
 
-class Ray:
-    """A Ray cluster, one processor a task. Nodes may come and go: tasks of a lost worker or node are done elsewhere.
-
-    Args:
-        ray: the connected module.
-        jobs: tasks under way at most; None for four times the cluster's processors, as many as it has at the time.
-    """
-
-    def __init__(self, ray: Any, jobs: int | None = None) -> None:
-        self._ray, self._jobs = ray, jobs
-        self._counted_s, self._most = float("-inf"), 1
-
-    def stream(self, work: Work[Shared, Task, Item], shared: Shared, tasks: Iterable[Task]) -> Iterator[Item]:
-        ray, supply = self._ray, iter(tasks)
-        failures = ray.exceptions
-        under_way: deque[Any] = deque()
-        try:
-            remote = ray.remote(num_cpus=1, max_retries=LOSSES, retry_exceptions=False)(_do_apart)
-            # the driver's own node holds what is shared, so it outlives every other
-            place = ray.put((work, shared))
-            while True:
-                for task in itertools.islice(supply, max(0, self._window() - len(under_way))):
-                    under_way.append(remote.remote(place, task))
-                if not under_way:
-                    return
-                items = ray.get(under_way[0])
-                under_way.popleft()
-                yield from items
-        except failures.RayTaskError as error:
-            raise error.cause from error
-        except failures.RayError as error:
-            raise InfrastructureError(f"Ray lost what it ran ({error}); run the same command again to continue") from error
-        finally:
-            for reference in under_way:
-                ray.cancel(reference, force=False)
-
-    def _window(self) -> int:
-        if self._jobs is not None:
-            return self._jobs
-        now = time.monotonic()
-        if now - self._counted_s > 1.0:
-            self._counted_s = now
-            self._most = TASKS_PER_WORKER * max(1, int(self._ray.cluster_resources().get("CPU", 1)))
-        return self._most
-
-
-def _do_apart(place: tuple[Work[Any, Any, Any], Any], task: Any) -> list[Any]:
-    work, shared = place
-    return list(work(shared, task))
-
-
 @contextmanager
-def open_engine(name: str = "local", jobs: int | None = None, address: str | None = None) -> Generator[Engine, None, None]:
+def open_engine(
+    name: str = "local", jobs: int | None = None, address: str | None = None, environment: Iterable[str] = ()
+) -> Generator[Engine, None, None]:
     """An engine by name, for as long as the block runs.
 
     Args:
@@ -190,6 +140,8 @@ def open_engine(name: str = "local", jobs: int | None = None, address: str | Non
             cluster's size.
         address: of a Ray cluster that runs (`host:port`, "auto", "ray://..."); without one, Ray is started on this machine
             and stopped afterwards.
+        environment: names of environment variables that workers on other machines shall have too, as far as they are set here:
+            those that a run's model reads, for example. Processes of this machine have them all.
 
     Raises:
         UnknownName: there is no such engine.
@@ -206,21 +158,11 @@ def open_engine(name: str = "local", jobs: int | None = None, address: str | Non
             raise ConfigError("--ray-address", "expected with --engine ray only")
         yield Local(jobs or default_jobs())
         return
-    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # Ray reports to its makers unless told not to
-    ray = require("ray", "ray")
-    ours = not ray.is_initialized()
-    if ours:
-        quiet = {"log_to_driver": False, "logging_level": "ERROR"}
-        here = {"num_cpus": jobs or default_jobs(), "include_dashboard": False}
-        try:
-            ray.init(**quiet, **({"address": "local", **here} if address is None else {"address": address}))
-        except Exception as error:  # Ray raises plain ones too
-            raise InfrastructureError(f"no Ray cluster answers at {address or 'this machine'}: {error}") from error
-    try:
-        yield Ray(ray, None if address is None else jobs)
-    finally:
-        if ours:
-            ray.shutdown()
+    from .clusters import Ray, connected
+
+    given = {variable: os.environ[variable] for variable in environment if variable in os.environ}
+    with connected(address, jobs or default_jobs()) as ray:
+        yield Ray(ray, None if address is None else jobs, given)
 
 
 def default_jobs() -> int:

@@ -7,7 +7,6 @@ What replay cannot show is said in `verify`; a submission is evidence of what wa
 
 from __future__ import annotations
 
-import hashlib
 import json
 import shutil
 from collections.abc import Callable, Iterator, Sequence
@@ -19,19 +18,16 @@ from typing import Any
 from pydantic import ValidationError
 
 from .. import __version__
-from ..agents.base import TEXT
 from ..simulators.errors import ConfigError, CostGymError, DataError, UnknownName
 from ..simulators.ledger import Budget
 from ..simulators.scenario import parse_scenario
+from .engines import Engine, Local
+from .entries import check_entries, digest_of
 from .files import finished_folder, iter_lines, sole_writer, write_atomically
-from .leaderboard import STEP_LIMIT, Plan, publish, read_plan
-from .manifest import FORMAT, MANIFEST, MOST_PROBLEMS, Submission, TrajectoryFile, read_manifest, schema, texts_of
+from .leaderboard import Plan, publish, read_plan
+from .manifest import FORMAT, MANIFEST, Submission, read_manifest, schema, texts_of
 from .metrics import EpisodeResult, summarise
 from .records import FOLDER, file_name
-from .rollouts import Player, best_decision, result_of, world_of
-from .suites import SUITES
-from .trajectories import Header, parse_header, parse_trajectory
-from .verify import Checker, check_header
 
 __all__ = ["Submission", "SubmissionVerdict", "add", "pack", "schema", "validate", "validate_run"]
 
@@ -113,7 +109,7 @@ def _document(run: Path, plan: Plan, agents: Sequence[str]) -> dict[str, Any]:
             path = f"{FOLDER}/{file_name(agent, budget)}"
             if not (run / path).is_file():
                 raise ConfigError("--run", f"{run / path} is missing; run the leaderboard again to play its episodes")
-            files.append({"path": path, "agent": agent, "budget": budget, "digest": _digest(run / path)})
+            files.append({"path": path, "agent": agent, "budget": budget, "digest": digest_of(run / path)})
     return {
         "format": FORMAT,
         "version": plan.version,
@@ -131,7 +127,12 @@ def _document(run: Path, plan: Plan, agents: Sequence[str]) -> dict[str, Any]:
     }
 
 
-def validate_run(folder: str | Path, data: str | None = None) -> SubmissionVerdict:
+def validate_run(
+    folder: str | Path,
+    data: str | None = None,
+    progress: Callable[[int, int], None] | None = None,
+    engine: Engine | None = None,
+) -> SubmissionVerdict:
     """The same check for a leaderboard run as it lies there, its `episodes.jsonl` included.
 
     Raises:
@@ -141,11 +142,14 @@ def validate_run(folder: str | Path, data: str | None = None) -> SubmissionVerdi
     plan = read_plan(place)
     about = {"name": "run", "contact": "run"}
     manifest = Submission.model_validate({**_document(place, plan, plan.agents), **about})
-    return _validate(place, manifest, data, None, place / "episodes.jsonl")
+    return _validate(place, manifest, data, progress, engine, place / "episodes.jsonl")
 
 
 def validate(
-    folder: str | Path, data: str | None = None, progress: Callable[[int, int], None] | None = None
+    folder: str | Path,
+    data: str | None = None,
+    progress: Callable[[int, int], None] | None = None,
+    engine: Engine | None = None,
 ) -> SubmissionVerdict:
     """Check a submission: its schema, its files, every episode by replay, and the rows it claims.
 
@@ -153,29 +157,35 @@ def validate(
         folder: the submission.
         data: folder of a ToolBench scenario.
         progress: called with the numbers of replayed and of all episodes.
+        engine: where episodes are replayed; by default here. The verdict does not depend on it.
 
     Raises:
         DataError: there is no manifest.
+        InfrastructureError: workers were lost again and again; nothing is said about the submission.
     """
     place = Path(folder)
     manifest, problems = read_manifest(place)
     if manifest is None:
         return SubmissionVerdict(place, None, 0, tuple(problems), ())
-    return _validate(place, manifest, data, progress, None)
+    return _validate(place, manifest, data, progress, engine, None)
 
 
 def _validate(
-    place: Path, manifest: Submission, data: str | None, progress: Callable[[int, int], None] | None, episodes: Path | None
+    place: Path,
+    manifest: Submission,
+    data: str | None,
+    progress: Callable[[int, int], None] | None,
+    engine: Engine | None,
+    episodes: Path | None,
 ) -> SubmissionVerdict:
     problems = _check_manifest(manifest)
     if problems:
         return SubmissionVerdict(place, manifest, 0, tuple(problems), ())
     claimed = None if episodes is None else iter_lines(episodes)
     good, rows, total = 0, [], manifest.episodes * len(manifest.files)
-    for file in manifest.files:
-        results: list[EpisodeResult] = []
-        found = _check_file(place, manifest, file, data, results)
-        problems += [f"{file.path}: {problem}" for problem in islice(found, MOST_PROBLEMS)]
+    for entry in check_entries(place, manifest, data, engine or Local()):
+        results = entry.results
+        problems += [f"{entry.file.path}: {problem}" for problem in entry.problems]
         if claimed is not None:
             lines = list(islice(claimed, manifest.episodes))
             problems += _check_results(lines, results)
@@ -202,6 +212,7 @@ def add(
     submission: str | Path,
     data: str | None = None,
     progress: Callable[[int, int], None] | None = None,
+    engine: Engine | None = None,
 ) -> list[dict[str, Any]]:
     """Add a submission's entries to a leaderboard run, once replay agrees with all of it.
 
@@ -214,6 +225,7 @@ def add(
         submission: the submission's folder.
         data: folder of a ToolBench scenario.
         progress: called with the numbers of replayed and of all episodes.
+        engine: where episodes are replayed; by default here. The rows do not depend on it.
 
     Returns:
         The rows that were added.
@@ -232,7 +244,7 @@ def add(
     different = _differences(plan, manifest)
     if different:
         raise ConfigError("--add", f"{source} was not played as {board} is; different: {', '.join(different)}")
-    verdict = validate(source, data, progress)
+    verdict = validate(source, data, progress, engine)
     if not verdict.verified:
         more = f" (and {len(verdict.problems) - 3} more)" if len(verdict.problems) > 3 else ""
         raise DataError(source, "; ".join(verdict.problems[:3]) + more)
@@ -267,69 +279,6 @@ def _check_manifest(manifest: Submission) -> list[str]:
     return []
 
 
-def _check_file(
-    folder: Path, manifest: Submission, file: TrajectoryFile, data: str | None, results: list[EpisodeResult]
-) -> Iterator[str]:
-    """What is wrong with an entry; fills `results` with what replay derives."""
-    path = folder / file.path
-    if path.is_symlink() or not path.is_file():
-        yield "there is no such file"
-        return
-    if _digest(path) != file.digest:
-        yield "digest: the file is not the one that the manifest was written for"
-    try:
-        lines = iter_lines(path)
-        header = parse_header(next(lines, ""), path)
-        wrong = check_header(header) or _check_world(manifest, file, header)
-        if wrong:
-            yield wrong[0]
-            return
-        checker = Checker(header, data)
-        player: tuple[str, str] | None = None
-        for number, line in enumerate(lines, 2):
-            recorded = parse_trajectory(line, path, number)
-            place, index = f"line {number}, episode {recorded.episode}", number - 2
-            if index >= manifest.episodes or recorded.episode != index:
-                yield f"{place}: expected the episodes 0 to {manifest.episodes - 1} in order, one a line"
-                return
-            player = player or (file.agent, recorded.model)
-            if (recorded.agent, recorded.model) != player:
-                yield f"{place}: agent: expected {player}, got {(recorded.agent, recorded.model)}"
-                continue
-            world = world_of(checker.env, index, manifest.seed)
-            if (recorded.number, recorded.seed) != world:
-                said = (recorded.number, recorded.seed)
-                yield f"{place}: number and seed: episode {index} is {world}, the record says {said}"
-                continue
-            problem, episode = checker.check(recorded, line)
-            if problem or episode is None:
-                yield f"{place}: {problem}"
-                continue
-            who, budget = Player(recorded.agent, recorded.model), Budget.from_mapping(file.budget)
-            best = best_decision(checker.env, budget)
-            results.append(result_of(episode, who, header.env, index, budget, manifest.grading, best=best))
-        if len(results) < manifest.episodes:
-            yield f"{len(results)} of {manifest.episodes} episodes agree with replay"
-    except (CostGymError, TypeError, ValueError) as error:
-        yield str(error)
-
-
-def _check_world(manifest: Submission, file: TrajectoryFile, header: Header) -> list[str]:
-    wanted = {
-        "split": manifest.split,
-        "budget": file.budget,
-        "enforcement": "record",
-        "grading": manifest.grading,
-        "max_steps": STEP_LIMIT,
-    }
-    if header.env == TEXT and manifest.suite in SUITES:
-        wanted |= dict(SUITES[manifest.suite].settings)
-    if header.digest != manifest.digest:
-        return [f"header, digest: expected the manifest's world {manifest.digest}, got {header.digest}"]
-    wrong = [name for name in sorted(wanted.keys() | header.settings.keys()) if header.settings.get(name) != wanted.get(name)]
-    return [f"header, {name}: expected {wanted.get(name)!r}, got {header.settings.get(name)!r}" for name in wrong]
-
-
 def _check_rows(manifest: Submission, rows: Sequence[dict[str, Any]]) -> list[str]:
     claimed = {_entry(row): row for row in manifest.rows}
     derived = {_entry(row): row for row in json.loads(json.dumps(rows))}
@@ -361,8 +310,3 @@ def _differences(plan: Plan, manifest: Submission) -> list[str]:
         "budgets": (True, all(json.dumps(file.budget, sort_keys=True) in budgets for file in manifest.files)),
     }
     return [name for name, (ours, theirs) in pairs.items() if ours != theirs]
-
-
-def _digest(path: Path) -> str:
-    with path.open("rb") as store:
-        return hashlib.file_digest(store, lambda: hashlib.blake2b(digest_size=16)).hexdigest()

@@ -70,8 +70,7 @@ def verify(
         path: a trajectory file, or the folder of a collection, of a run that has ended, or of a submission.
         data: folder of a ToolBench scenario, or file of an outcome table, where it lies elsewhere now.
         progress: called with the number of episodes looked at.
-        engine: where the episodes of a file or collection are replayed; by default here. The verdict does not depend on it.
-            Runs and submissions are replayed here.
+        engine: where episodes are replayed; by default here. The verdict does not depend on it.
 
     Raises:
         DataError: there is no file, or its header cannot be read.
@@ -80,7 +79,8 @@ def verify(
     if (file / "run.json").is_file() or (file / "manifest.json").is_file():
         from .submissions import validate, validate_run
 
-        whole = validate_run(file, data) if (file / "run.json").is_file() else validate(file, data)
+        check = validate_run if (file / "run.json").is_file() else validate
+        whole = check(file, data, None if progress is None else lambda done, total: progress(done), engine)
         return Verdict(file, whole.episodes, whole.problems)
     if file.is_dir():
         file = file / "trajectories.jsonl"
@@ -95,11 +95,11 @@ def verify(
     if problems:
         return Verdict(file, 0, tuple(problems))
     try:
-        _checker(first, data)
+        checker_of(first, data)
     except (CostGymError, TypeError, ValueError) as error:
         return Verdict(file, 0, (f"header: its world cannot be made: {error}",))
     good, seen = 0, _Seen()
-    for found in (engine or Local()).stream(_check_lines, (first, data, str(file)), _numbered(lines)):
+    for found in (engine or Local()).stream(_check_lines, (first, data, str(file)), numbered(lines)):
         if found.unreadable:
             problems.append(found.problem)
             break
@@ -154,7 +154,7 @@ Line = tuple[int, str | DataError]
 """A line's number and its text, or why it cannot be read."""
 
 
-def _numbered(lines: Iterator[str]) -> Iterator[list[Line]]:
+def numbered(lines: Iterator[str]) -> Iterator[list[Line]]:
     """A file's lines after its first, some at a time."""
     each = _read(lines)
     while some := list(islice(each, CHUNK)):
@@ -172,7 +172,7 @@ def _read(lines: Iterator[str]) -> Iterator[Line]:
 
 def _check_lines(shared: tuple[str, str | None, str], lines: Sequence[Line]) -> Iterator[_Found]:
     header, data, file = shared
-    checker = _checker(header, data)
+    checker = checker_of(header, data)
     for number, line in lines:
         try:
             if isinstance(line, DataError):
@@ -185,7 +185,7 @@ def _check_lines(shared: tuple[str, str | None, str], lines: Sequence[Line]) -> 
 
 
 @lru_cache(maxsize=2)
-def _checker(header: str, data: str | None) -> Checker:
+def checker_of(header: str, data: str | None) -> Checker:
     return Checker(parse_header(header, Path("header")), data)
 
 
@@ -219,6 +219,8 @@ class Checker:
             played, episode = replay_episode(self.env, recorded)
         except (CostGymError, gym.error.Error, *_BROKEN) as error:
             return f"cannot be replayed: {error}", None
+        if not episode.over:
+            return _difference_of(played, recorded) or "actions: the episode does not end with them", episode
         if line and _to_the_bit(played) == _to_the_bit(recorded) and is_sealed(line, recorded, self.header):
             return "", episode
         return _difference_of(played, recorded) or _check_seal(self.header, played, recorded), episode

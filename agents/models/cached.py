@@ -25,7 +25,8 @@ class Cached:
 
     Args:
         model: asked where nothing is kept.
-        path: an SQLite file; several processes may share it.
+        path: an SQLite file, whose folder is made if need be; several processes may share it, those of several machines where
+            its file system is theirs together and has locks.
         identity: what tells the model apart from others of its name: its server, its settings.
 
     Raises:
@@ -38,10 +39,15 @@ class Cached:
         self._identity, self._seed = identity, 0
         self._asked: Counter[str] = Counter()
         try:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
             self._store = sqlite3.connect(self.path, timeout=30.0, isolation_level=None)
             self._store.execute("CREATE TABLE IF NOT EXISTS replies (request TEXT PRIMARY KEY, reply TEXT NOT NULL)")
-        except sqlite3.Error as error:
+        except (sqlite3.Error, OSError) as error:
             raise DataError(path, f"is no reply cache: {error}") from error
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """In another process the same file is opened anew."""
+        return type(self), (self.model, self.path, self._identity)
 
     def reset(self, env: gym.Env[Any, Any], seed: int) -> None:
         self._seed = seed

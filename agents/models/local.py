@@ -51,6 +51,7 @@ class Local:
         temperature: float = 0.0,
     ) -> None:
         self._torch = torch = require("torch", "llm")
+        self._made_with = None if tokenizer is not None else (model, None, adapter, device, max_tokens, temperature)
         self.name = str(model) if tokenizer is None else str(getattr(model, "name_or_path", "") or "local")
         if Path(self.name).is_dir():
             self.name = Path(self.name).resolve().name  # where it lies on this machine is nobody's business
@@ -68,6 +69,12 @@ class Local:
         self._model, self._tokenizer = model.to(self._device).eval(), tokenizer
         self.max_tokens, self.temperature = max_tokens, temperature
         self._seed = self._said = 0
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Sent to another process by its name: the weights are read there."""
+        if self._made_with is None:
+            raise ConfigError(f"model {self.name}", "a loaded model stays in its process; name its folder to use several")
+        return type(self), self._made_with
 
     def reset(self, env: gym.Env[Any, Any], seed: int) -> None:
         self._seed, self._said = seed & 0x7FFFFFFF, 0

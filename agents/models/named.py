@@ -18,7 +18,7 @@ from ...simulators.errors import ConfigError, UnknownName
 from ...simulators.scenario import Scenario
 from .base import LanguageModel
 from .cached import Cached
-from .openai import on_this_machine, server_url
+from .openai import KEY_VARIABLE, URL_VARIABLE, on_this_machine, server_url
 from .prices import DEFAULT_TABLE, load_prices
 
 CACHE_VARIABLE = "COSTGYM_CACHE"
@@ -88,9 +88,20 @@ def make_real_model(name: ModelName) -> LanguageModel:
     folder = os.environ.get(CACHE_VARIABLE)
     if not folder:
         return model
-    Path(folder).mkdir(parents=True, exist_ok=True)
     place = server_url() if name.kind == "openai" else str(Path(name.model).resolve())
     return Cached(model, Path(folder) / "replies.sqlite", f"{name.kind} {place} {sorted(name.settings.items())}")
+
+
+def variables_of(name: str) -> tuple[str, ...]:
+    """The environment variables that a model of this name reads, wherever it is made: none where it is no real one.
+
+    >>> variables_of("openai:tiny")
+    ('OPENAI_API_KEY', 'OPENAI_BASE_URL', 'COSTGYM_CACHE')
+    """
+    real = read_model_name(name)
+    if real is None:
+        return ()
+    return (KEY_VARIABLE, URL_VARIABLE, CACHE_VARIABLE) if real.kind == "openai" else (CACHE_VARIABLE,)
 
 
 def priced_for(scenario: Scenario, model: str, table: str | Path | None = None) -> Scenario:

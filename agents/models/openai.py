@@ -94,7 +94,14 @@ class OpenAI:
         self._timeout_s, self._tries, self._backoff_s, self._sleep = timeout_s, tries, backoff_s, sleep
         self._slots = threading.BoundedSemaphore(concurrency)
         self._opener = urllib.request.build_opener(_NoRedirect())
+        self._made_with = (
+            model, self.url, key_variable, temperature, max_tokens, timeout_s, tries, backoff_s, concurrency, sleep
+        )  # fmt: skip
         self._seed = 0
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Sent to another process, it leaves its key behind: there it is read from the environment."""
+        return type(self), self._made_with
 
     def reset(self, env: gym.Env[Any, Any], seed: int) -> None:
         self._seed = seed & 0x7FFFFFFF

@@ -197,11 +197,14 @@ def keep_replies(cache: Path | None, model: str) -> None:
     os.environ[CACHE_VARIABLE] = str(cache.resolve())
 
 
-def workers(engine: str, jobs: int | None, address: str | None) -> AbstractContextManager[Engine]:
-    """The engine that was asked for; this process where nothing was."""
+def workers(
+    engine: str, jobs: int | None, address: str | None, model: str = "simulated", default: int | None = 1
+) -> AbstractContextManager[Engine]:
+    """The engine that was asked for; where nothing was, so many processes of this machine. Workers get what the model reads."""
+    from ..agents.models.named import variables_of
     from ..experiments.engines import open_engine
 
-    return open_engine(engine, 1 if jobs is None and engine == "local" else jobs, address)
+    return open_engine(engine, default if jobs is None and engine == "local" else jobs, address, variables_of(model))
 
 
 def names_in(text: str | None) -> list[str] | None:

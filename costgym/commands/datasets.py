@@ -69,7 +69,7 @@ def collect(
     player, world = make_player(
         agent, env, scenario, data, budget, split, grading, enforcement, seed, model, prices, cache, plans=plans
     )
-    with workers(engine, jobs, ray_address) as place, Progress(f"recording {agent}", quiet) as progress:
+    with workers(engine, jobs, ray_address, model) as place, Progress(f"recording {agent}", quiet) as progress:
         path = record_episodes(world, player, episodes, out, seed, progress.update, place)
     if not quiet:
         typer.echo(str(path))
@@ -88,7 +88,7 @@ def _as_id(agent: str) -> str:
 
 
 def verify(
-    path: Annotated[Path, typer.Argument(help="A trajectory file, or the folder of a collection.")],
+    path: Annotated[Path, typer.Argument(help="A trajectory file, or the folder of a collection, a run or a submission.")],
     data: Data = None,
     jobs: Jobs = None,
     engine: EngineName = "local",
@@ -97,10 +97,7 @@ def verify(
 ) -> None:
     """Replay recorded episodes and re-derive every figure."""
     from ..experiments.verify import verify as replay_all
-    from ..simulators.errors import ConfigError
 
-    if (engine != "local" or jobs is not None) and any((path / name).is_file() for name in ("run.json", "manifest.json")):
-        raise ConfigError("--engine", "runs and submissions are replayed in one process; leave --engine and --jobs out")
     with workers(engine, jobs, ray_address) as place:
         verdict = replay_all(path, None if data is None else str(data), engine=place)
     for problem in verdict.problems[:20]:
@@ -178,11 +175,15 @@ def pack(
 def validate(
     folder: Annotated[Path, typer.Argument(help="The submission.")],
     data: Data = None,
+    jobs: Jobs = None,
+    engine: EngineName = "local",
+    ray_address: RayAddress = None,
 ) -> None:
     """Check a submission: its schema, its files, every episode by replay, the rows it claims."""
     from ..experiments.submissions import validate as check
 
-    verdict = check(folder, None if data is None else str(data))
+    with workers(engine, jobs, ray_address) as place:
+        verdict = check(folder, None if data is None else str(data), engine=place)
     for problem in verdict.problems[:20]:
         typer.echo(problem, err=True)
     typer.echo(f"{folder}: {verdict.episodes} episodes verified, {len(verdict.problems)} problems")

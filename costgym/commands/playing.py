@@ -82,17 +82,17 @@ def leaderboard(
     if add is not None:
         from ..experiments.submissions import add as add_submission
 
-        rows = add_submission(out, add, None if data is None else str(data))
+        with workers(engine, jobs, ray_address, default=None) as place:
+            rows = add_submission(out, add, None if data is None else str(data), engine=place)
         save_run(store, out)
         typer.echo(f"{len(rows)} rows added, verified by replay")
         return
-    from ..experiments.engines import open_engine
     from ..experiments.leaderboard import make_plan, run
     from ..experiments.table import print_table
 
     keep_replies(cache, model)
     plan = make_plan(suite, scenario, data, names_in(agents), budgets, episodes, split, grading, seed, model, prices=prices)
-    with open_engine(engine, jobs, ray_address) as place, Progress("playing", quiet) as progress:
+    with workers(engine, jobs, ray_address, model, None) as place, Progress("playing", quiet) as progress:
         board = run(plan, out, progress=progress.update, engine=place)
     save_run(store, out)
     if json_file is not None:
@@ -171,7 +171,7 @@ def run(
     )
     if episodes < 1:
         raise ConfigError("--episodes", f"expected a positive whole number, got {episodes}")
-    with workers(engine, jobs, ray_address) as place, Progress(f"playing {agent}", quiet) as progress:
+    with workers(engine, jobs, ray_address, model) as place, Progress(f"playing {agent}", quiet) as progress:
         results = rollout(world, player, episodes, seed, lambda done: progress.update(done, episodes), place)
     row = summarise(results, grading, seed=seed)
     if json_file is not None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import pickle
 
 import pytest
 from playing import chat, play
@@ -121,3 +122,8 @@ CALL = (FunctionCall("map", {"city": "Lille"}),)
 )
 def test_calls_are_read_in_the_forms_that_models_write(text, content, calls):
     assert read_calls(text) == (content, calls)
+
+
+def test_a_loaded_model_stays_in_its_process(tiny):
+    with pytest.raises(ConfigError, match="name its folder"):
+        pickle.dumps(Local(*tiny))

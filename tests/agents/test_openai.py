@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import pickle
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
@@ -239,3 +240,17 @@ def test_a_leaderboard_holds_the_servers_usage_and_no_key(server, monkeypatch, t
     assert verify(tmp_path / "run").verified
     assert not any(b"sk-secret" in path.read_bytes() for path in tmp_path.rglob("*") if path.is_file())
     assert {headers["Authorization"] for headers in server.headers} == {"Bearer sk-secret"}
+
+
+def test_a_model_goes_to_another_process_without_its_key(monkeypatch, tmp_path):
+    monkeypatch.setenv(KEY_VARIABLE, "sk-secret")
+    model = Cached(OpenAI("tiny", url="https://models.example/v1", temperature=0.5), tmp_path / "kept" / "replies.sqlite", "it")
+    sent = pickle.dumps(make_agent("react", model=model))
+    assert b"sk-secret" not in sent
+    found = pickle.loads(sent)._model
+    assert (found.model.name, found.model.url, found.model.temperature) == ("tiny", "https://models.example/v1", 0.5)
+    assert (found.path, found._identity) == (model.path, "it")
+    assert found.model._request(b"").get_header("Authorization") == "Bearer sk-secret"
+    monkeypatch.delenv(KEY_VARIABLE)
+    with pytest.raises(ConfigError, match=f"set the environment variable {KEY_VARIABLE} to the key of models.example"):
+        pickle.loads(sent)

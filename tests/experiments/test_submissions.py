@@ -9,8 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from typer.testing import CliRunner
 
 import costgym
+from costgym.cli import app
+from costgym.experiments.engines import Local
 from costgym.experiments.leaderboard import make_plan, run
 from costgym.experiments.submissions import add, pack, schema, validate
 from costgym.experiments.trajectories import Header, Trajectory, seal_of
@@ -118,12 +121,12 @@ def reseal(path: Path, line: int, change: Callable[[dict[str, Any]], None]) -> N
 
 
 def redigest(path: Path) -> None:
-    from costgym.experiments.submissions import _digest
+    from costgym.experiments.entries import digest_of
 
     def change(manifest: dict[str, Any]) -> None:
         for file in manifest["files"]:
             if file["path"] == f"trajectories/{path.name}":
-                file["digest"] = _digest(path)
+                file["digest"] = digest_of(path)
 
     edit(path.parent.parent / "manifest.json", change)
 
@@ -221,3 +224,70 @@ def test_packing_says_what_is_missing(board: Path, tmp_path: Path) -> None:
         validate(tmp_path)
     (tmp_path / "manifest.json").write_text("[" * 100_000)
     assert "manifest.json" in validate(tmp_path).problems[0]
+
+
+def forged_in_many_places(packed: Path) -> None:
+    """One of each: a wrong figure, another player, broken JSON, a half file, a missing file, another world, a wrong digest."""
+    react, cheapest = (packed / "trajectories" / f"{agent}.price=10.jsonl" for agent in ("react", "cheapest"))
+    reseal(react, 3, lambda d: d["final"].update(price=0.0))
+    reseal(react, 5, put(agent="mine"))
+    reseal(react, 6, put(seed=77))
+    text = react.read_text().splitlines()
+    text[8] = text[8][:-20]
+    react.write_text("\n".join(text) + "\n")
+    cheapest.write_text("".join(f"{line}\n" for line in cheapest.read_text().splitlines()[:5]))
+    (packed / "trajectories" / "cheapest.price=20.jsonl").unlink()
+
+
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_a_submission_is_judged_alike_by_any_number_of_processes(packed: Path, jobs: int) -> None:
+    assert validate(packed, engine=Local(jobs)) == validate(packed)
+    forged_in_many_places(packed)
+    verdict = validate(packed, engine=Local(jobs))
+    assert [problem.partition(": ")[2][:40] for problem in verdict.problems] == [
+        "digest: the file is not the one that the",
+        "4 of 8 episodes agree with replay",
+        "there is no such file",
+        "digest: the file is not the one that the",
+        "line 4, episode 2: final: price: replay ",
+        "line 6, episode 4: agent: expected ('rea",
+        "line 7, episode 5: number and seed: epis",
+        f"{packed}/trajectories/react.price=10.jsonl"[:40],
+    ]
+    assert verdict.episodes == 4 + 0 + 4 + 8 and len(verdict.rows) == 1
+    assert verify(packed, engine=Local(jobs)).problems == verdict.problems
+
+
+def test_a_run_is_judged_and_a_submission_added_alike_by_two_processes(board: Path, packed: Path, tmp_path: Path) -> None:
+    assert verify(board, engine=Local(2)) == verify(board)
+    boards = []
+    for jobs in (1, 2):
+        boards.append(tmp_path / str(jobs))
+        shutil.copytree(board, boards[-1])
+        add(boards[-1], packed, engine=Local(jobs))
+    assert (boards[0] / "leaderboard.json").read_bytes() == (boards[1] / "leaderboard.json").read_bytes()
+
+
+def test_no_more_than_twenty_problems_of_a_file_are_looked_for(tmp_path: Path) -> None:
+    played = run(make_plan("quick", agents=["cheapest"], budgets="price=20", episodes=230), tmp_path / "board").folder
+    packed = pack(played, tmp_path / "packed", "A", "a")
+    path = packed / "trajectories" / "cheapest.price=20.jsonl"
+    lines = path.read_text().splitlines()
+    path.write_text("".join(f"{line}\n" for line in [lines[0], *(line.replace('"seed":0', '"seed":7') for line in lines[1:])]))
+    for engine in (None, Local(2)):
+        verdict = validate(packed, engine=engine)
+        assert len(verdict.problems) == 20 and verdict.episodes == 0
+        assert verdict.problems[-1].startswith("trajectories/cheapest.price=20.jsonl: line 20, episode 18: number and seed")
+
+
+def test_runs_and_submissions_are_verified_in_processes_by_command(board: Path, packed: Path, tmp_path: Path) -> None:
+    mine = tmp_path / "board"
+    shutil.copytree(board, mine)
+    for command in (
+        ["verify", str(board), "--jobs", "2"],
+        ["submit", "validate", str(packed), "--jobs", "2"],
+        ["leaderboard", "--out", str(mine), "--add", str(packed), "--jobs", "2"],
+    ):
+        ran = CliRunner().invoke(app, command)
+        assert ran.exit_code == 0, ran.output
+    assert len(json.loads((mine / "leaderboard.json").read_text())["rows"]) == 10
