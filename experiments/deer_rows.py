@@ -1,29 +1,20 @@
-"""What a DEER policy learns from, as tokens: decisions, and, for a small model, looking words up; and in which order."""
+"""What a DEER policy learns from, as tokens: decisions, and in which order they and some more looking up come."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from ..agents.deer.examples import Example
 from ..agents.deer.language_model import IGNORED
 from ..agents.deer.settings import DeerSettings
-from ..agents.deer.writing import CONTROL, NONE, QUERY, Writing, completion_ids, place, prompt_ids
+from ..agents.deer.writing import CONTROL, QUERY, Writing, completion_ids, place, prompt_ids
 from ..simulators.draws import stable_generator
+from .deer_look_up import TokenRow, first_word
 
-LOOKED_UP = 8
-"""Words that a row of looking up asks for."""
-MOST_LOOKED_UP = 12000
 NO_SEARCH_FACTOR = 4
 """So many times as often as a sample about a tool, one about none gives a row: it gives no other."""
 _CHUNK = 16
-
-
-class TokenRow(NamedTuple):
-    """A row as the trainer takes it: tokens, and the same with `IGNORED` for those that are read but not learnt."""
-
-    input_ids: list[int]
-    labels: list[int]
 
 
 def token_row(tokenizer: Any, prompt: str, completion: str) -> TokenRow:
@@ -32,10 +23,8 @@ def token_row(tokenizer: Any, prompt: str, completion: str) -> TokenRow:
     return TokenRow([*read, *learnt], [*[IGNORED] * len(read), *learnt])
 
 
-def rows_of(
-    known: Sequence[Example], writing: Writing, tokenizer: Any, settings: DeerSettings
-) -> tuple[list[TokenRow], list[TokenRow]]:
-    """The decisions of examples as rows; and rows of looking up, which only a small model has.
+def rows_of(known: Sequence[Example], writing: Writing, tokenizer: Any, settings: DeerSettings) -> list[TokenRow]:
+    """The decisions of examples as rows.
 
     Args:
         known: labelled examples.
@@ -44,27 +33,26 @@ def rows_of(
         settings: shares of the rows, and the seed.
     """
     luck = stable_generator(settings.seed, "deer rows")
-    rows, looked_up = [], []
+    rows = []
     for example in known:
         first, second = writing.rows(example)
+        slots = len(example.candidates)
         share = settings.search_share * (1 if second is not None else NO_SEARCH_FACTOR)
         # a published model is asked everything: it learns from few samples
         if luck.random() < share or not writing.compact:
             row = token_row(tokenizer, *first)
-            rows.append(scattered(row, tokenizer, luck) if writing.compact else row)
+            rows.append(scattered(row, slots, tokenizer, luck) if writing.compact else row)
         if second is not None:
             row = token_row(tokenizer, *second)
             if writing.compact and luck.random() < settings.rename_share:
-                row = renamed(row, example.gold, len(example.candidates), tokenizer, luck)
+                row = renamed(row, example.gold, slots, tokenizer, luck)
             rows.append(row)
-    if writing.compact and (settings.index_steps or settings.index_share):
-        looked_up = [look_up_row(example, writing, tokenizer, luck) for example in known[:MOST_LOOKED_UP]]
-    return rows, looked_up
+    return rows
 
 
-def scattered(row: TokenRow, tokenizer: Any, luck: Any) -> TokenRow:
+def scattered(row: TokenRow, slots: int, tokenizer: Any, luck: Any) -> TokenRow:
     """A first decision in which every fifth word is another one: an unknown word says nothing of whether to search."""
-    first = _first_word(tokenizer, 0)
+    first = first_word(tokenizer, slots)
     prompt = [
         int(luck.integers(first, len(tokenizer))) if label == IGNORED and token >= first and luck.random() < 0.2 else token
         for token, label in zip(*row, strict=True)
@@ -93,7 +81,7 @@ def renamed(row: TokenRow, gold: int | None, slots: int, tokenizer: Any, luck: A
     shared = [token for token in sorted(told) if token in query]
     free = [token for token in sorted(told) if token not in query and gold not in told[token]]
     asked = [token for token in sorted(query) if token not in told] if shared or gold is None else []
-    first = _first_word(tokenizer, slots)
+    first = first_word(tokenizer, slots)
     others = {
         token: int(luck.integers(first, len(tokenizer)))
         for tokens, chance in ((shared, 0.6), (free, 0.4), (asked, 0.15))
@@ -104,51 +92,31 @@ def renamed(row: TokenRow, gold: int | None, slots: int, tokenizer: Any, luck: A
     return TokenRow(prompt, row.labels)
 
 
-def _first_word(tokenizer: Any, slots: int) -> int:
-    """Number of the first ordinary word: they come behind the control tokens."""
-    return 1 + max(int(tokenizer.convert_tokens_to_ids(token)) for token in (*CONTROL, *map(place, range(slots))))
+def learning_order(rows: Sequence[TokenRow], looked_up: int, settings: DeerSettings) -> list[int]:
+    """Which rows each step of deciding learns from, shape (steps * batch,): indices into `rows`, then into those of looking up.
 
+    Rows of like length come together, in a random order of batches. Those of looking up come in their own order.
 
-def look_up_row(example: Example, writing: Writing, tokenizer: Any, luck: Any) -> TokenRow:
-    """Words, each followed by the place of the tool whose description has it, or by "none"; only those are learnt.
-
-    A word that several candidates have is not asked for. One in three stands nowhere: that no tool fits is looked up as well.
-    """
-    own = [prompt_ids(tokenizer, " ".join(writing.telling(tool))) for tool in example.candidates]
-    tokens = prompt_ids(tokenizer, writing.index_prompt(example.candidates))
-    labels = [IGNORED] * len(tokens)
-    nothing = tokenizer.convert_tokens_to_ids(NONE)
-    for _ in range(LOOKED_UP):
-        if luck.random() < 1 / 3:
-            word = int(luck.integers(_first_word(tokenizer, len(own)), len(tokenizer)))
-            if not any(word in others for others in own):
-                tokens, labels = [*tokens, word, nothing], [*labels, IGNORED, nothing]
-            continue
-        index = int(luck.integers(len(own)))
-        word = own[index][int(luck.integers(len(own[index])))]
-        if sum(word in others for others in own) > 1:
-            continue
-        answer = tokenizer.convert_tokens_to_ids(place(index))
-        tokens, labels = [*tokens, word, answer], [*labels, IGNORED, answer]
-    return TokenRow(tokens, labels)
-
-
-def learning_order(rows: Sequence[TokenRow], looked_up: Sequence[TokenRow], settings: DeerSettings) -> list[int]:
-    """Which rows each step learns from, as indices into `rows` and then `looked_up`: shape (steps * batch,).
-
-    First only looking up, then decisions with some of it. Rows of like length come together, in a random order of batches.
+    Args:
+        rows: the decisions.
+        looked_up: how many rows of looking up there are, in whole batches.
+        settings: steps, their rows, and the share of those that look up.
     """
     luck = stable_generator(settings.seed, "deer order")
-    decisions = _batches([len(row.input_ids) for row in rows], 0, settings.batch, luck)
-    lookups = _batches([len(row.input_ids) for row in looked_up], len(rows), settings.batch, luck)
+    decisions = _batches([len(row.input_ids) for row in rows], settings.batch, luck)
     order: list[int] = []
-    for step in range(settings.steps):
-        looking = bool(looked_up) and (step < settings.index_steps or luck.random() < settings.index_share)
-        order += next(lookups if looking else decisions)
+    looking = 0
+    for _ in range(settings.steps):
+        if looked_up and luck.random() < settings.index_share:
+            start = len(rows) + looking % looked_up
+            order += range(start, start + settings.batch)
+            looking += settings.batch
+        else:
+            order += next(decisions)
     return order
 
 
-def _batches(lengths: Sequence[int], first: int, batch: int, luck: Any) -> Iterator[list[int]]:
+def _batches(lengths: Sequence[int], batch: int, luck: Any) -> Iterator[list[int]]:
     """Batches without end; each round takes every row once (and the first ones again where the last batch is not full)."""
     while True:
         indices = luck.permutation(len(lengths)).tolist()
@@ -159,4 +127,4 @@ def _batches(lengths: Sequence[int], first: int, batch: int, luck: Any) -> Itera
             chunk = sorted(indices[start : start + batch * _CHUNK], key=lambda index: lengths[index])
             places = luck.permutation(len(chunk) // batch).tolist()
             for at in places:
-                yield [first + index for index in chunk[at * batch : (at + 1) * batch]]
+                yield chunk[at * batch : (at + 1) * batch]

@@ -1,22 +1,23 @@
 """Training a DEER policy: samples to rows, rows to a language model with TRL's trainer, and its six accuracies.
 
 A run is a folder: `config.json`, `tokenizer/`, `checkpoints/`, `curve.jsonl` (the loss of each step) and, at the end,
-`metrics.json`. Rows and their order are functions of the seed, so a run that was stopped and resumed learns the same as one
-that was not.
+`metrics.json`. A small model first looks words up until it can, then decides. Rows and their order are functions of the seed,
+so a run that was stopped and resumed learns the same as one that was not.
 """
 
 from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from ..agents.checkpoints import checkpoints, load_optimizer, load_weights, save
+from ..agents.checkpoints import checkpoints, load_optimizer, load_weights
 from ..agents.deer.examples import Example, accuracies, examples
-from ..agents.deer.language_model import completion_loss, trained_weights
+from ..agents.deer.language_model import trained_weights
 from ..agents.deer.learnt import (
     LearntDecider,
     build_model,
@@ -29,14 +30,16 @@ from ..agents.deer.settings import CONFIG, SAMPLINGS, TOKENIZER, DeerRun, DeerSe
 from ..agents.deer.writing import common_words, small_tokenizer, words
 from ..envs.decision import DecisionAwareEnv
 from ..simulators.decision import COUNTS
-from ..simulators.errors import ConfigError, DataError, TrainingFailed, require
+from ..simulators.errors import ConfigError, DataError, require
 from ..simulators.scenario import Scenario
 from ..simulators.toolsets import what_it_does
 from .decisions import ACCURACIES
-from .deer_rows import TokenRow, learning_order, rows_of
+from .deer_look_up import look_up_rows
+from .deer_rows import learning_order, rows_of
+from .deer_steps import CURVE, Learner, LookingUp, Stage, take_steps
 from .files import sole_writer, write_atomically
 
-CURVE, METRICS = "curve.jsonl", "metrics.json"
+METRICS = "metrics.json"
 Progress = Callable[[int, int], None]
 Counts = Mapping[str, tuple[int, int, int]]
 
@@ -145,26 +148,36 @@ def _train(
     world = env.scenario.digest if data is None else Path(data).name
     run = DeerRun(settings, env.k, common_words(seen) if settings.model is None else (), world)
     tokenizer = _prepare(folder, run, known, seen)
-    rows, looked_up = rows_of(known, writing_of(run), tokenizer, settings)
+    rows = rows_of(known, writing_of(run), tokenizer, settings)
     model = build_model(run, tokenizer)
     if torch.cuda.is_available():
         model = model.to("cuda")
     weights = trained_weights(model)
     optimizer = torch.optim.AdamW(weights.values(), lr=1.0, betas=(0.9, 0.98), weight_decay=0.01)
-    start, kept = 0, None
+    most = settings.index_steps if settings.model is None else 0
+    looking_up, steps, kept = LookingUp(most), 0, None
     if checkpoints(folder):
         kept = checkpoints(folder)[-1]
         load_weights(kept, weights)
-        start = load_optimizer(kept, weights, optimizer)["step"]
-    _cut_curve(folder / CURVE, start)
-    order = learning_order(rows, looked_up, settings)
-    steps = start
-    if start < settings.steps:
-        steps = _optimise(
-            folder, model, tokenizer, optimizer, rows + looked_up, order, settings, start, save_every, stop, progress
-        )
+        state = load_optimizer(kept, weights, optimizer)
+        looking_up, steps = LookingUp.restored(most, state), state["step"]
+    _cut_curve(folder / CURVE, steps)
+    learner = Learner(folder, model, tokenizer, weights, optimizer, looking_up, save_every, stop, progress)
+    looked_up = look_up_rows(most, tokenizer, run.slots, settings)
+    stopped = False
+    if not looking_up.over:
+        order: Sequence[int] = range(len(looked_up))
+        rate = partial(settings.rate, falling=False)
+        stage = Stage(looked_up, order, settings.batch, 0, most, rate, True, most + settings.steps)
+        steps, kept, stopped = take_steps(learner, stage, steps, kept, settings.seed)
+    total = looking_up.steps + settings.steps
+    if looking_up.over and not stopped and steps < total:
+        unread = looked_up[looking_up.steps * settings.batch :] or looked_up
+        order = learning_order(rows, len(unread), settings)
+        stage = Stage(rows + unread, order, settings.batch, looking_up.steps, total, settings.rate, False, total)
+        steps, kept, stopped = take_steps(learner, stage, steps, kept, settings.seed)
     decider = LearntDecider(model, tokenizer, writing_of(run), "deer", source_of(run))
-    metrics = measure(decider, scenario, data, counts) if steps >= settings.steps else {}
+    metrics = measure(decider, scenario, data, counts) if looking_up.over and steps >= total else {}
     losses = [line["loss"] for line in read_curve(folder)][-50:]
     loss = sum(losses) / len(losses) if losses else math.nan
     if metrics:
@@ -197,108 +210,6 @@ def _prepare(folder: Path, run: DeerRun, known: Sequence[Example], seen: Sequenc
     tokenizer.save_pretrained(folder / TOKENIZER)
     write_run(folder, run)
     return load_tokenizer(folder)
-
-
-def _optimise(
-    folder: Path,
-    model: Any,
-    tokenizer: Any,
-    optimizer: Any,
-    rows: Sequence[TokenRow],
-    order: Sequence[int],
-    settings: DeerSettings,
-    start: int,
-    save_every: int,
-    stop: Callable[[int], bool] | None,
-    progress: Progress | None,
-) -> int:
-    """TRL's supervised fine-tuning from a step on; returns the steps taken in all."""
-    import datasets
-    import torch
-    import transformers
-    import trl
-
-    weights = trained_weights(model)
-    curve = (folder / CURVE).open("a", encoding="utf-8")
-    last: dict[str, Any] = {"loss": math.nan, "step": start, "kept": checkpoints(folder)[-1] if start else None}
-
-    class Trainer(trl.SFTTrainer):  # type: ignore[misc]
-        def _get_train_sampler(self, train_dataset: Any = None) -> Any:
-            return _Ordered(order[start * settings.batch :])
-
-        def compute_loss(self, model: Any, inputs: Any, *args: Any, **kwargs: Any) -> Any:
-            unwrapped = self.accelerator.unwrap_model(model)
-            loss = completion_loss(unwrapped, inputs["input_ids"], inputs["attention_mask"], inputs["labels"])
-            last["loss"] = float(loss.detach())
-            if not math.isfinite(last["loss"]):
-                raise TrainingFailed(last["step"], f"the loss is {last['loss']}", last["kept"])
-            return loss
-
-    class Keeper(transformers.TrainerCallback):  # type: ignore[misc]
-        def on_step_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
-            step = last["step"] = start + int(state.global_step)
-            curve.write(json.dumps({"step": step, "loss": last["loss"]}) + "\n")
-            stopped = stop is not None and stop(step)
-            if step % save_every == 0 or step == settings.steps or stopped:
-                if not all(bool(torch.isfinite(weight).all()) for weight in weights.values()):
-                    raise TrainingFailed(step, "a weight is no longer a finite number", last["kept"])
-                curve.flush()
-                last["kept"] = save(folder, step, weights, optimizer, {"loss": last["loss"]})
-            control.should_training_stop = control.should_training_stop or stopped
-            if progress is not None:
-                progress(step, settings.steps)
-
-    for group in optimizer.param_groups:
-        group["lr"] = group["initial_lr"] = 1.0
-    arguments = trl.SFTConfig(
-        output_dir=str(folder / ".trainer"),
-        max_steps=settings.steps - start,
-        per_device_train_batch_size=settings.batch,
-        max_grad_norm=1.0,
-        completion_only_loss=True,
-        max_length=None,
-        bf16=False,
-        report_to="none",
-        save_strategy="no",
-        logging_strategy="no",
-        disable_tqdm=True,
-        gradient_checkpointing=False,
-        use_cpu=not torch.cuda.is_available(),
-        dataloader_pin_memory=torch.cuda.is_available(),
-        log_level="error",
-        seed=settings.seed,
-        dataset_kwargs={"skip_prepare_dataset": True},
-        remove_unused_columns=False,
-    )
-    schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: settings.rate(start + step))
-    features = datasets.Features({name: datasets.List(datasets.Value("int64")) for name in ("input_ids", "labels")})
-    trainer = Trainer(
-        model=model,
-        args=arguments,
-        train_dataset=datasets.Dataset.from_list([row._asdict() for row in rows], features=features),
-        processing_class=tokenizer,
-        optimizers=(optimizer, schedule),
-        callbacks=[Keeper()],
-    )
-    trainer.remove_callback(transformers.PrinterCallback)
-    try:
-        trainer.train()
-    finally:
-        curve.close()
-    return int(last["step"])
-
-
-class _Ordered:
-    """A sampler that has its order given."""
-
-    def __init__(self, order: Sequence[int]) -> None:
-        self._order = order
-
-    def __iter__(self) -> Iterator[int]:
-        return iter(self._order)
-
-    def __len__(self) -> int:
-        return len(self._order)
 
 
 def measure(

@@ -12,16 +12,17 @@ from .settings import DeerSettings
 
 IGNORED = -100
 """The label of a token that is read but not learnt."""
+_SHARP, _QUIET = 1.5, 0.1
 
 
 def small_model(tokens: int, settings: DeerSettings, pad: int, end: int) -> Any:
     """A small causal transformer with random weights, made so that it finds equal words.
 
     To see that a word of the query stands in a tool's description is all it has to learn, and what gradients from one label per
-    sample hardly teach. Three choices make it learnable in minutes: the first layer looks only a few tokens back, which binds a
-    description's words to the tool's place; the second starts with equal projections of queries and keys, so that a token
-    attends to its like from the start; and embeddings are as large as what the layers add to them, so that neither drowns
-    the other.
+    sample hardly teach. Four choices make it learnable in minutes: the first layer looks only one token back, which binds each
+    word of a description to the tool's place; the second starts with equal projections of queries and keys, and a sharp look,
+    so that a token attends to its like from the start; embeddings are as large as what attention adds to them, so that neither
+    drowns the other; and what else the layers add starts small, so that equal words are still alike in the second.
 
     Args:
         tokens: of the vocabulary.
@@ -59,6 +60,12 @@ def small_model(tokens: int, settings: DeerSettings, pad: int, end: int) -> Any:
             model.lm_head.weight.normal_(0.0, 0.02)
             for layer in model.model.layers[1:2]:
                 layer.self_attn.q_proj.weight.copy_(layer.self_attn.k_proj.weight)
+                layer.self_attn.q_norm.weight.fill_(_SHARP)
+                layer.self_attn.k_norm.weight.fill_(_SHARP)
+            for number, layer in enumerate(model.model.layers):
+                layer.mlp.down_proj.weight.mul_(_QUIET)
+                if number > 1:
+                    layer.self_attn.o_proj.weight.mul_(_QUIET)
     return model
 
 
@@ -81,8 +88,8 @@ def trained_weights(model: Any) -> dict[str, Any]:
     return {name: weight for name, weight in model.named_parameters() if weight.requires_grad}
 
 
-def completion_loss(model: Any, input_ids: Any, attention_mask: Any, labels: Any) -> Any:
-    """Mean negative log-likelihood of the tokens to be learnt, each told all before it.
+def completion_loss(model: Any, input_ids: Any, attention_mask: Any, labels: Any) -> tuple[Any, Any]:
+    """How well a model knows the tokens to be learnt, each told all before it.
 
     Scores are worked out only where something is learnt: a row has dozens of tokens and an answer of one or two.
 
@@ -90,13 +97,17 @@ def completion_loss(model: Any, input_ids: Any, attention_mask: Any, labels: Any
         model: a causal language model, with or without adapters.
         input_ids, attention_mask: shape (rows, tokens).
         labels: the same shape; `IGNORED` where a token is not learnt.
+
+    Returns:
+        Their mean negative log-likelihood, and the share of them that the model finds likeliest.
     """
     torch = require("torch", "train")
     causal = model.get_base_model() if hasattr(model, "get_base_model") else model
     hidden = causal.get_decoder()(input_ids=input_ids, attention_mask=attention_mask).last_hidden_state
     learnt = labels[:, 1:] != IGNORED
     scores = causal.get_output_embeddings()(hidden[:, :-1][learnt])  # (learnt tokens, vocabulary)
-    return torch.nn.functional.cross_entropy(scores.float(), labels[:, 1:][learnt])
+    wanted = labels[:, 1:][learnt]
+    return torch.nn.functional.cross_entropy(scores.float(), wanted), (scores.argmax(-1) == wanted).float().mean()
 
 
 def next_scores(model: Any, sequences: Sequence[Sequence[int]], pad: int, batch: int = 64) -> np.ndarray[Any, Any]:

@@ -14,7 +14,7 @@ from ...simulators.errors import ConfigError, DataError, UnknownName
 from ...simulators.toolsets import INTER, INTRA, MIXTURE, RANDOM
 from .agent import DECISION
 
-FORMAT, CONFIG, TOKENIZER = "costgym.deer/1", "config.json", "tokenizer"
+FORMAT, CONFIG, TOKENIZER = "costgym.deer/2", "config.json", "tokenizer"
 SAMPLINGS: dict[str, dict[str, int]] = {
     "random": {RANDOM: 1},
     "inter": {INTER: 1},
@@ -32,14 +32,14 @@ class DeerSettings:
         sampling: how candidates are drawn, see `SAMPLINGS`.
         model: a published causal language model by id or folder, tuned with LoRA; None for a small one from a config.
         scale: so many times as many training samples about tools as the paper has.
-        steps, batch: optimiser steps, and rows of each.
-        index_steps: the first steps, in which a small model only learns to look up which of the tools has a word.
-            A single label per sample would teach it that far too slowly.
+        steps, batch: optimiser steps of deciding, and rows of each.
+        index_steps: at most so many steps before them, in which a small model only learns to look up which of the tools has a
+            word; they end as soon as it does. A single label per sample would teach it that far too slowly.
         index_share: share of such steps afterwards.
         search_share: of the rows about tools, that many are asked for the first decision, which is the easier one.
         rename_share: share of the call decisions in which words are exchanged for others, for a small model.
         learning_rate: None: 2e-3 for a small model, 2e-4 for LoRA.
-        warmup: steps of rising learning rate; it then falls linearly.
+        warmup: steps of rising learning rate; in those of deciding it then falls linearly.
         hidden, layers, heads, window: of the small model; the first layer sees `window` tokens back.
         vocabulary: most words of the small model.
         lora_rank: of the adapters of a published model.
@@ -49,18 +49,18 @@ class DeerSettings:
     sampling: str = "mixture"
     model: str | None = None
     scale: int = 3
-    steps: int = 6000
+    steps: int = 2000
     batch: int = 32
-    index_steps: int = 600
-    index_share: float = 0.13
-    search_share: float = 0.15
+    index_steps: int = 1000
+    index_share: float = 0.1
+    search_share: float = 0.25
     rename_share: float = 0.5
     learning_rate: float | None = None
     warmup: int = 50
     hidden: int = 128
     layers: int = 3
     heads: int = 2
-    window: int = 6
+    window: int = 2
     vocabulary: int = 4000
     lora_rank: int = 16
     seed: int = 0
@@ -81,10 +81,11 @@ class DeerSettings:
         if self.hidden % (2 * self.heads):
             raise ConfigError("hidden", f"expected a multiple of twice the {self.heads} heads, got {self.hidden}")
 
-    def rate(self, step: int) -> float:
-        """Learning rate of a step, counted from 0."""
+    def rate(self, step: int, falling: bool = True) -> float:
+        """Learning rate of a step, counted from 0: of deciding, where it falls, or of looking up, where it stays."""
         peak = self.learning_rate if self.learning_rate is not None else (2e-3 if self.model is None else 2e-4)
-        return peak * min(1.0, (step + 1) / max(1, self.warmup)) * max(0.02, 1.0 - step / self.steps)
+        rising = peak * min(1.0, (step + 1) / max(1, self.warmup))
+        return rising * max(0.02, 1.0 - step / self.steps) if falling else rising
 
 
 def _whole(name: str, value: object, least: int) -> None:

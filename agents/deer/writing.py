@@ -79,8 +79,10 @@ class Writing:
         return f"Tools:\n{told}Query: {query}\nDecision:"
 
     def index_prompt(self, candidates: Sequence[Tool]) -> str:
-        """The candidates, and the mark behind which a query would stand."""
-        told = " ".join(f"{place(index)} {' '.join(self.telling(tool))}" for index, tool in enumerate(candidates))
+        """The candidates, and the mark behind which a query would stand. A tool's place stands before each of its words."""
+        told = " ".join(
+            f"{place(index)} {word}" for index, tool in enumerate(candidates) for word in self.telling(tool) or [""]
+        )
         return f"{TOOLS} {told} {QUERY}"
 
     def telling(self, tool: Tool) -> list[str]:

@@ -1,11 +1,12 @@
 """DEER trained on the processor, beside the untrained deciders: six accuracies on seen and on unseen tools.
 
     python benchmarks/learning/deer.py                                  # the mixture
-    python benchmarks/learning/deer.py --samplings random,inter,intra,mixture --json results.json
+    python benchmarks/learning/deer.py --samplings mixture,random,inter,intra --seeds 0,1 --json results.json
 
 Runs are kept under --out and gone on with when the script is called again. Every policy is measured on the same samples: the
-split `valid` (seen tools, the paper's mixture of candidates) and `test` (unseen tools, random candidates). `mean` is that of
-P_DC on both.
+split `valid` (seen tools, the paper's mixture of candidates) and `test` (unseen tools, random candidates), as DEER's own data
+are. `mean` is that of P_DC on both; the mixture's lead over a single strategy has an interval of a bootstrap over the samples,
+on which both were asked alike. It says nothing of the chance of another seed: that is why there are several.
 """
 
 from __future__ import annotations
@@ -16,63 +17,118 @@ import time
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
+from costgym.agents.deer.examples import examples
+from costgym.agents.deer.learnt import evaluate_together, load_decider
+from costgym.envs.decision import DecisionAwareEnv
 from costgym.experiments.decisions import ACCURACIES, decision_rows
-from costgym.experiments.deer_training import train_deer
+from costgym.experiments.deer_training import read_curve, train_deer
 from costgym.simulators.errors import require
 
 GOALS = {"seen_p_ds": 0.95, "seen_p_dc": 0.85, "unseen_p_dc": 0.80}
+SPLITS = {"seen": "valid", "unseen": "test"}
+RESAMPLES = 10000
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--out", type=Path, default=Path("runs/deer"), help="folder of the runs")
     parser.add_argument("--samplings", default="mixture", help="some of random, inter, intra, mixture, with commas between")
-    parser.add_argument("--steps", type=int, default=None, help="optimiser steps of each run")
-    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--steps", type=int, default=None, help="steps of deciding of each run")
+    parser.add_argument("--seeds", default="0", help="of weights, samples and their order, with commas between")
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--untrained", action=argparse.BooleanOptionalAction, default=True, help="also the untrained deciders")
     parser.add_argument("--json", type=Path, default=None, help="also write the rows to a file")
     args = parser.parse_args()
     require("torch", "train").set_num_threads(args.threads)
-    print(f"{'decider':22} {'tools':7} " + " ".join(f"{name:>11}" for name in ACCURACIES), flush=True)
+    print(f"{'decider':22} {'tools':7} {'seed':>4} " + " ".join(f"{name:>11}" for name in ACCURACIES), flush=True)
     rows: list[dict[str, Any]] = []
     if args.untrained:
         for row in decision_rows():
             kind = "seen" if row["split"] == "valid" else "unseen"
-            _print(row["agent"], kind, [row.get(name) for name in ACCURACIES])
+            _print(row["agent"], kind, "-", [row.get(name) for name in ACCURACIES])
             rows.append({"decider": row["agent"], "tools": kind, **{name: row.get(name) for name in ACCURACIES}})
-    settings = {} if args.steps is None else {"steps": args.steps}
-    means = {}
-    for sampling in args.samplings.split(","):
-        began, cpu = time.monotonic(), time.process_time()
-        result = train_deer(args.out / f"{sampling}-{args.seed}", seed=args.seed, sampling=sampling, **settings)
-        minutes, cpu_minutes = (time.monotonic() - began) / 60, (time.process_time() - cpu) / 60
-        for kind in ("seen", "unseen"):
-            found = {name: result.metrics[f"{kind}_{name}"] for name in ACCURACIES}
-            _print(f"trained, {sampling}", kind, list(found.values()))
-            rows.append({"decider": f"trained, {sampling}", "tools": kind, "steps": result.steps, **found})
-        means[sampling] = (result.metrics["seen_p_dc"] + result.metrics["unseen_p_dc"]) / 2
-        print(f"# {result.steps} steps, {minutes:.1f} min ({cpu_minutes:.1f} of the CPU), loss {result.loss:.3f}; ", end="")
-        print(f"mean {means[sampling]:.1%}", flush=True)
-        if sampling == "mixture":
-            for name, goal in GOALS.items():
-                print(
-                    f"# {name} {result.metrics[name]:.1%}, wanted {goal:.0%}: {'yes' if result.metrics[name] >= goal else 'NO'}"
-                )
-    if "mixture" in means and len(means) > 1:
-        best = max((name for name in means if name != "mixture"), key=lambda name: means[name])
-        verdict = "yes" if means["mixture"] > means[best] else "NO"
+    samplings, seeds = args.samplings.split(","), [int(seed) for seed in args.seeds.split(",")]
+    right: dict[tuple[str, int], dict[str, np.ndarray[Any, Any]]] = {}
+    for seed in seeds:
+        for sampling in samplings:
+            run = args.out / f"{sampling}-{seed}"
+            rows += _train(run, sampling, seed, {} if args.steps is None else {"steps": args.steps})
+            if len(samplings) > 1:
+                right[sampling, seed] = rightness(run)
+    leads = []
+    if "mixture" in samplings:
+        for other in (name for name in samplings if name != "mixture"):
+            each = [_differences(right["mixture", seed], right[other, seed]) for seed in seeds]
+            for seed, differences in zip(seeds, each, strict=True):
+                leads.append({"than": other, "seed": seed, **lead(differences)})
+            if len(seeds) > 1:
+                together = {kind: np.mean([differences[kind] for differences in each], axis=0) for kind in SPLITS}
+                leads.append({"than": other, "seeds": seeds, **lead(together)})
+    for found in leads:
+        low, high = found["ci95"]
+        which = f"seed {found['seed']}" if "seed" in found else f"seeds {args.seeds}"
+        better = "better" if low > 0 else "worse" if high < 0 else "no difference seen"
         print(
-            f"# mixture {means['mixture']:.1%}, best single strategy ({best}) {means[best]:.1%}; mixture is better: {verdict}"
+            f"# mean, mixture less {found['than']}, {which}: {100 * found['lead']:+.1f} [{100 * low:+.1f}, {100 * high:+.1f}]"
+            f" (seen {100 * found['seen']:+.1f}, unseen {100 * found['unseen']:+.1f}): {better}"
         )
     if args.json is not None:
-        args.json.write_text(json.dumps(rows, indent=1) + "\n")
+        args.json.write_text(json.dumps({"rows": rows, "mixture_less_single_strategy": leads}, indent=1) + "\n")
 
 
-def _print(name: str, kind: str, shares: list[float | None]) -> None:
+def _train(run: Path, sampling: str, seed: int, settings: dict[str, Any]) -> list[dict[str, Any]]:
+    """Trains (or goes on with) a run; returns its two rows."""
+    began, cpu = time.monotonic(), time.process_time()
+    result = train_deer(run, seed=seed, sampling=sampling, **settings)
+    minutes, cpu_minutes = (time.monotonic() - began) / 60, (time.process_time() - cpu) / 60
+    looked_up = sum("looked_up" in line for line in read_curve(run))
+    rows = []
+    for kind in SPLITS:
+        found = {name: result.metrics[f"{kind}_{name}"] for name in ACCURACIES}
+        _print(f"trained, {sampling}", kind, seed, list(found.values()))
+        told = {"seed": seed, "steps": result.steps, "of_looking_up": looked_up}
+        rows.append({"decider": f"trained, {sampling}", "tools": kind, **told, **found})
+    mean = (result.metrics["seen_p_dc"] + result.metrics["unseen_p_dc"]) / 2
     print(
-        f"{name:22} {kind:7} " + " ".join("          -" if share is None else f"{share:11.1%}" for share in shares), flush=True
+        f"# {result.steps} steps, {looked_up} of them of looking up; {minutes:.1f} min ({cpu_minutes:.1f} of the CPU), ", end=""
     )
+    print(f"loss {result.loss:.3f}; mean {mean:.1%}", flush=True)
+    if sampling == "mixture":
+        for name, goal in GOALS.items():
+            met = "yes" if result.metrics[name] >= goal else "NO"
+            print(f"# {name} {result.metrics[name]:.1%}, wanted {goal:.0%}: {met}", flush=True)
+    return rows
+
+
+def rightness(run: Path) -> dict[str, np.ndarray[Any, Any]]:
+    """Whether a policy decides each call rightly, on seen and on unseen tools: 1 or 0 for each sample that needs a tool."""
+    decider = load_decider(run)
+    env = DecisionAwareEnv(scenario="decision", split="valid")
+    found = {}
+    for kind, split in SPLITS.items():
+        records = evaluate_together(decider, examples(env.world, split))
+        found[kind] = np.array([record.right_call for record in records if record.right_call is not None], np.float64)
+    return found
+
+
+def _differences(a: dict[str, np.ndarray[Any, Any]], b: dict[str, np.ndarray[Any, Any]]) -> dict[str, np.ndarray[Any, Any]]:
+    return {kind: a[kind] - b[kind] for kind in SPLITS}
+
+
+def lead(differences: dict[str, np.ndarray[Any, Any]]) -> dict[str, Any]:
+    """How much better the mean of P_DC on seen and on unseen tools is, with its interval; both sets are resampled."""
+    luck = np.random.default_rng(0)
+    drawn = [each[luck.integers(0, len(each), (RESAMPLES, len(each)))].mean(1) for each in differences.values()]
+    low, high = np.percentile(np.mean(drawn, axis=0), (2.5, 97.5))
+    shares = {kind: float(each.mean()) for kind, each in differences.items()}
+    return {**shares, "lead": sum(shares.values()) / len(shares), "ci95": [float(low), float(high)]}
+
+
+def _print(name: str, kind: str, seed: object, shares: list[float | None]) -> None:
+    told = " ".join("          -" if share is None else f"{share:11.1%}" for share in shares)
+    print(f"{name:22} {kind:7} {seed!s:>4} {told}", flush=True)
 
 
 if __name__ == "__main__":

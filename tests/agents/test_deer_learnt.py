@@ -18,7 +18,7 @@ from costgym.agents.deer.settings import CONFIG, DeerSettings
 from costgym.simulators.errors import MissingExtra, TrainingFailed
 
 COUNTS = {"train": (20, 30, 40), "valid": (4, 6, 8), "test": (4, 6, 8)}
-TINY: dict[str, Any] = {"counts": COUNTS, "scale": 1, "steps": 6, "batch": 4, "index_steps": 2, "hidden": 16, "warmup": 1}
+TINY: dict[str, Any] = {"counts": COUNTS, "scale": 1, "steps": 4, "batch": 4, "index_steps": 2, "hidden": 16, "warmup": 1}
 
 
 @pytest.fixture(scope="module")
@@ -90,7 +90,8 @@ def test_the_loss_is_that_of_the_completions_tokens_alone():
     logits = model(input_ids=ids, attention_mask=mask).logits.detach().numpy().astype(np.float64)
     chance = np.exp(logits) / np.exp(logits).sum(-1, keepdims=True)
     by_hand = -(math.log(chance[0, 2, 5]) + math.log(chance[0, 3, 6]) + math.log(chance[1, 1, 9])) / 3
-    loss = completion_loss(model, ids, mask, labels)
+    loss, right = completion_loss(model, ids, mask, labels)
+    assert float(right) == np.mean([logits[0, 2].argmax() == 5, logits[0, 3].argmax() == 6, logits[1, 1].argmax() == 9])
     assert float(loss.detach()) == pytest.approx(by_hand, rel=1e-5)
     loss.backward()
     # what stands behind the last learnt token has no part in it
@@ -107,6 +108,53 @@ def test_only_the_answer_of_a_row_is_labelled(run):
     answer = tokenizer.convert_tokens_to_ids(["<call>", "<1>", "<end>"])
     assert row.labels == [-100] * (len(row.input_ids) - 3) + answer
     assert row.input_ids[-3:] == answer
+
+
+def test_words_to_look_up_are_answered_by_the_tool_that_has_them_and_answers_are_not_read(run):
+    from costgym.agents.deer.language_model import IGNORED
+    from costgym.agents.deer.learnt import load_tokenizer
+    from costgym.experiments.deer_look_up import LOOKED_UP, first_word, look_up_rows
+
+    tokenizer = load_tokenizer(run.run)
+    tools, query, none, *places = tokenizer.convert_tokens_to_ids(["<tools>", "<query>", "<none>", "<1>", "<2>", "<3>"])
+    rows = look_up_rows(30, tokenizer, 3, DeerSettings(batch=4))
+    assert rows == look_up_rows(30, tokenizer, 3, DeerSettings(batch=4)) != look_up_rows(30, tokenizer, 3, DeerSettings(seed=1))
+    asked_in_all = []
+    for start in range(0, len(rows), 4):
+        assert len({len(row.input_ids) for row in rows[start : start + 4]}) == 1
+    for ids, labels in rows:
+        split = ids.index(query)
+        told = list(zip(ids[1:split:2], ids[2:split:2], strict=True))
+        asked, answers = ids[split + 1 : -1], labels[split + 2 :]
+        assert ids[0] == tools and ids[-1] == tokenizer.eos_token_id and len(asked) == LOOKED_UP
+        assert sorted({mark for mark, _ in told}) == places and set(labels[: split + 2]) == {IGNORED}
+        assert min(word for _, word in told) >= first_word(tokenizer, 3) <= min(asked)
+        for word, answer in zip(asked, answers, strict=True):
+            owners = {mark for mark, each in told if each == word}
+            assert answer == (none if not owners else owners.pop() if len(owners) == 1 else IGNORED)
+        asked_in_all += answers
+    assert 0.25 < asked_in_all.count(none) / len(asked_in_all) < 0.42
+
+
+def test_exchanged_words_are_never_control_tokens_or_places(run):
+    from costgym.agents.deer.learnt import load_tokenizer
+    from costgym.experiments.deer_look_up import first_word
+    from costgym.experiments.deer_rows import scattered, token_row
+
+    tokenizer = load_tokenizer(run.run)
+    row = token_row(tokenizer, "<query> the star of the show on television <decide>", "<search>")
+    other = {token for seed in range(500) for token in scattered(row, 5, tokenizer, np.random.default_rng(seed)).input_ids}
+    assert {token for token in other if token < first_word(tokenizer, 5)} <= set(row.input_ids)
+    assert len(other) > 50
+
+
+def test_a_tools_place_stands_before_each_of_its_words():
+    from costgym.agents.deer.writing import Writing
+    from costgym.simulators.tools import Tool
+
+    tools = [Tool(name, description, "Films", "p") for name, description in (("a", "The star of a show. More."), ("b", "7"))]
+    told = Writing(True, frozenset({"the", "of", "a"})).index_prompt(tools)
+    assert told.split() == ["<tools>", "<1>", "star", "<1>", "show", "<2>", "<query>"]
 
 
 def test_an_unknown_word_is_found_again(run):
@@ -126,7 +174,7 @@ def test_gradients_are_in_the_adapters_alone(tmp_path):
     small_model(12, DeerSettings(hidden=16), 0, 1).save_pretrained(tmp_path)
     model = published_model(DeerSettings(model=str(tmp_path), lora_rank=2))
     ids = torch.tensor([[2, 3, 4]])
-    completion_loss(model, ids, torch.ones_like(ids), torch.tensor([[-100, -100, 4]])).backward()
+    completion_loss(model, ids, torch.ones_like(ids), torch.tensor([[-100, -100, 4]]))[0].backward()
     with_gradient = {name for name, weight in model.named_parameters() if weight.grad is not None}
     assert with_gradient == set(trained_weights(model)) and all("lora_" in name for name in with_gradient)
 
@@ -153,9 +201,10 @@ def test_a_run_says_what_it_is_and_plays(run):
     assert terminated and agent.name == f"deer:{run.run}"
 
 
-def test_a_run_that_was_stopped_goes_on_to_the_same_weights(train, run, tmp_path):
-    stopped = train(tmp_path / "run", **TINY, stop=lambda step: step == 3)
-    assert stopped.steps == 3 and not stopped.metrics
+@pytest.mark.parametrize("at", [1, 2, 3])  # looking words up, at the end of that, and deciding
+def test_a_run_that_was_stopped_goes_on_to_the_same_weights(train, run, tmp_path, at):
+    stopped = train(tmp_path / "run", **TINY, stop=lambda step: step == at)
+    assert stopped.steps == at and not stopped.metrics
     with (tmp_path / "run" / "curve.jsonl").open("a") as curve:
         curve.write('{"step": 4, "lo')  # as a kill leaves it
     gone_on = train(tmp_path / "run", **TINY)
@@ -165,12 +214,27 @@ def test_a_run_that_was_stopped_goes_on_to_the_same_weights(train, run, tmp_path
     assert all(np.array_equal(straight[name], resumed[name]) for name in straight)
 
 
+def test_looking_up_ends_as_soon_as_it_is_learnt_and_then_so_many_steps_decide(train, run, tmp_path, monkeypatch):
+    import costgym.experiments.deer_steps as steps
+    from costgym.experiments.deer_training import read_curve
+
+    assert ["looked_up" in line for line in read_curve(run.run)] == [True] * 2 + [False] * 4
+    monkeypatch.setattr(steps, "LEARNT", 0.0)
+    monkeypatch.setattr(steps, "RECENT", 3)
+    many = {**TINY, "index_steps": 9}
+    straight = train(tmp_path / "straight", **many)
+    assert ["looked_up" in line for line in read_curve(straight.run)] == [True] * 3 + [False] * 4 and straight.steps == 7
+    train(tmp_path / "cut", **many, stop=lambda step: step == 2)
+    assert train(tmp_path / "cut", **many).metrics == straight.metrics
+    assert all(np.array_equal(weights_of(tmp_path / "cut")[n], w) for n, w in weights_of(straight.run).items())
+
+
 def test_a_loss_that_is_no_number_stops_and_keeps_the_last_checkpoint(train, tmp_path, monkeypatch):
     train(tmp_path / "run", **TINY, stop=lambda step: step == 2)
-    import costgym.experiments.deer_training as training
+    import costgym.experiments.deer_steps as steps
 
-    true_loss = training.completion_loss
-    monkeypatch.setattr(training, "completion_loss", lambda *parts: true_loss(*parts) * math.nan)
+    true_loss = steps.completion_loss
+    monkeypatch.setattr(steps, "completion_loss", lambda *parts: (true_loss(*parts)[0] * math.nan, 0.0))
     with pytest.raises(TrainingFailed, match="step-00000002"):
         train(tmp_path / "run", **TINY)
     assert all(np.isfinite(weight).all() for weight in weights_of(tmp_path / "run").values())
@@ -191,7 +255,7 @@ def test_another_runs_folder_is_refused(train, run, tmp_path):
 
 @pytest.mark.parametrize(
     "change,told",
-    [({"env": "costgym/Marketplace-v0"}, "env"), ({"version": "0.0.1"}, "version"), ({"format": "x"}, "format"),
+    [({"env": "costgym/Marketplace-v0"}, "env"), ({"version": "0.0.1"}, "version"), ({"format": "costgym.deer/1"}, "format"),
      ({"settings": {}}, "settings"), ({"slots": -1}, "slots")],
 )  # fmt: skip
 def test_a_checkpoint_of_another_kind_is_refused(run, tmp_path, change, told):
