@@ -13,8 +13,9 @@ from ..simulators.errors import UnknownName
 from ..simulators.tasks import LEVELS, normalise
 from ..simulators.tools import Tool
 
-REQUIRES = {"statement": "", "category": "category", "tool": "tool", "api": "api", "hybrid": "api"}
-"""What an instruction of each level names, and a solution is held to. A statement names nothing: every solution follows it."""
+REQUIRES = {"statement": "", "category": "category", "tool": "tool", "api": "api", "hybrid": "api of a tool"}
+"""What an instruction of each level names, and a solution is held to. A statement names nothing: every solution follows it.
+Where an API alone is named and several tools have one of that name, each of them will do."""
 _APOLOGIES = re.compile(r"sorry|apologi[sz]e|apology|unfortunately|couldn['’]t", re.IGNORECASE)
 
 Named = Mapping[str, str] | Tool | str
@@ -48,7 +49,7 @@ def match(called: Iterable[Named], gold: Iterable[Named], level: str) -> bool:
     Args:
         called: what was called, failed calls included: tools, mappings with `category`, `tool` and `api`, or bare names.
         gold: what the instruction names, likewise.
-        level: an instruction level of `LEVELS`, or the granularity to compare at: category, tool or api.
+        level: an instruction level of `LEVELS`, or the granularity of the same name.
 
     Raises:
         UnknownName: there is no such level.
@@ -62,7 +63,7 @@ def match(called: Iterable[Named], gold: Iterable[Named], level: str) -> bool:
 
 
 def names(items: Iterable[Named], granularity: str) -> frozenset[Any]:
-    """What items are called at a granularity: category, tool (our provider) or api. An API counts with its tool."""
+    """What items are called at a granularity of `REQUIRES`: category, tool (our provider), api, or api of a tool."""
     return frozenset(_name(item, granularity) for item in items)
 
 
@@ -76,7 +77,6 @@ def _name(item: Named, granularity: str) -> Any:
         return plain_name(item)
     if isinstance(item, Tool):
         item = {"category": item.category, "tool": item.provider, "api": item.title or item.name}
-    if granularity == "api":
-        # two tools may have an API of the same name
+    if granularity == "api of a tool":
         return plain_name(item.get("tool", "")), plain_name(item["api"])
     return plain_name(item[granularity])

@@ -64,11 +64,12 @@ def request_pieces(request: str) -> list[Piece]:
     return [Piece(REQUEST), Piece(" " + " ".join(request.split()))]
 
 
-def list_pieces(marker: str, items: Iterable[str], closed: bool) -> list[Piece]:
-    """Tags or a path: the marker, then the items; a closed list ends."""
+def list_pieces(marker: str, items: Iterable[str], closed: bool, learnt: int | None = None) -> list[Piece]:
+    """Tags or a path: the marker, then the items; a closed list ends. Of the items the first ones are learnt; None: all."""
     pieces = [Piece(marker)]
-    for item in items:
-        pieces += [Piece(item, True), Piece(END, True)]
+    for place, item in enumerate(items):
+        written = learnt is None or place < learnt
+        pieces += [Piece(item, written), Piece(END, written)]
     return [*pieces, Piece(END, True)] if closed else pieces
 
 
@@ -82,17 +83,20 @@ def round_pieces(steps: Sequence[Step]) -> list[Piece]:
     return pieces
 
 
-def episode_pieces(request: str, tags: Sequence[str] | None, path: Sequence[str] | None, steps: Sequence[Step]) -> list[Piece]:
+def episode_pieces(
+    request: str, tags: Sequence[str] | None, path: Sequence[str] | None, steps: Sequence[Step], named: int | None = None
+) -> list[Piece]:
     """A whole episode.
 
     Args:
         request: the instruction.
         tags, path: tools; None where they were not asked for.
         steps: the rounds.
+        named: so many of the tags, the first ones, are learnt: which others follow, the request does not tell. None: all.
     """
     pieces = request_pieces(request)
     if tags is not None:
-        pieces += list_pieces(TAGS, tags, closed=False)
+        pieces += list_pieces(TAGS, tags, closed=False, learnt=named)
     if path is not None:
         pieces += list_pieces(PATH, path, closed=True)
     return pieces + round_pieces(steps)

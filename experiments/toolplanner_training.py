@@ -213,15 +213,18 @@ def _rank(run: Path, first: Path, settings: LearntSettings, scenario: Scenario, 
     if settings.small and not (run / TOKENIZER).is_dir():
         shutil.copytree(first / TOKENIZER, run / TOKENIZER)
     texts = [
-        tuple(_action(model, model.sequence(pair.before).tokens, text) for text in (pair.better, pair.worse)) for pair in pairs
+        tuple(_after(model, model.sequence(pair.before).tokens, lines) for lines in (pair.better, pair.worse)) for pair in pairs
     ]
-    # the coarser an instruction, the more easily it is followed: drawn alike, those that name nothing would drown the others
-    levels = [[place for place, pair in enumerate(pairs) if pair.level == level] for level in settings.levels]
-    levels = [places for places in levels if places]
+    # the coarser an instruction, the more easily it is followed: drawn alike, those that name nothing would drown the others;
+    # and rounds are many, paths few
+    groups: dict[tuple[str, str], list[int]] = {}
+    for place, pair in enumerate(pairs):
+        groups.setdefault((pair.level, pair.part), []).append(place)
+    drawn = list(groups.values())
 
     def loss(step: int) -> tuple[Any, dict[str, float]]:
         chance = stable_generator(settings.seed, "ranking", step)
-        chosen = [levels[i] for i in chance.integers(len(levels), size=settings.rank_batch).tolist()]
+        chosen = [drawn[i] for i in chance.integers(len(drawn), size=settings.rank_batch).tolist()]
         batch = [texts[places[int(chance.integers(len(places)))]] for places in chosen]
         half = len(batch)
         logs, real = model.log_probabilities([pair[0] for pair in batch] + [pair[1] for pair in batch])
@@ -234,11 +237,11 @@ def _rank(run: Path, first: Path, settings: LearntSettings, scenario: Scenario, 
     return _optimise(run, 2, settings, model, loss, scenario, watch, settings.rank_steps)
 
 
-def _action(model: PlannerModel, before: Sequence[int], text: str) -> Tokens:
-    """A round's action after what stands before it; of the whole, the action alone is learnt."""
+def _after(model: PlannerModel, before: Sequence[int], lines: Sequence[str]) -> Tokens:
+    """An action or a path after what stands before it; of the whole, these lines alone are learnt."""
     from ..agents.toolplanner_lm import Tokens
 
-    option = model.option(text)
+    option = [number for line in lines for number in model.option(line)]
     return Tokens([*before, *option], [False] * len(before) + [True] * len(option))
 
 

@@ -1,8 +1,8 @@
 """What ToolPlanner learns from: solved paths of a teacher (stage 1), and pairs from its own solution trees (stage 2).
 
-The teacher is the simulated model in a plain tree search. Its paths answer the query; it minds the names in an instruction,
-but when a named tool fails it takes another that serves as well. So stage 1 learns to solve, and what is left to stage 2's
-feedback is to keep to the instruction.
+The teacher is the simulated model in a plain tree search. It plays the bare query, and each instruction is written for the
+tools that its path found to serve; but on the way it also calls others, and where a tool fails it takes the next. So stage 1
+learns to plan what is named and to solve, and what is left to stage 2's feedback is to keep to the instruction.
 
 Source: ToolPlanner (arXiv 2409.14826), Section 3.1 (tags and paths are those of solved paths), 4.3 and Appendix C.2.
 """
@@ -20,13 +20,22 @@ from ..agents.llm import LlmAgent
 from ..agents.models.base import ASSISTANT, FINISH, TOOL, FunctionCall, Message
 from ..agents.models.reading import Reader
 from ..agents.models.simulated import SimulatedRates
-from ..agents.toolplanner import passed
+from ..agents.toolplanner import REQUIRES, match, passed
 from ..agents.toolplanner_agent import PlannerSettings, ToolPlanner
 from ..agents.toolplanner_learnt import LearntPlanner, rounds_of
 from ..agents.toolplanner_model import SimulatedPlanner
 from ..agents.toolplanner_settings import LearntSettings
 from ..agents.toolplanner_tags import gold_tools
-from ..agents.toolplanner_tree import End, Round, called_tools, extract_pairs, final_solution, score
+from ..agents.toolplanner_tree import (
+    OTHER_TOOL,
+    End,
+    Round,
+    called_tools,
+    extract_pairs,
+    final_solution,
+    score,
+    solutions,
+)
 from ..agents.toolplanner_words import (
     FINISH as ANSWER,
 )
@@ -34,6 +43,7 @@ from ..agents.toolplanner_words import (
     GIVE_UP,
     PATH,
     ROUND,
+    STOP,
     TAGS,
     Piece,
     Step,
@@ -47,7 +57,7 @@ from ..envs.chat import MarketplaceChatEnv
 from ..envs.registration import make
 from ..simulators.draws import stable_integer
 from ..simulators.errors import ConfigError, DataError
-from ..simulators.marketplace.tasks import instructions
+from ..simulators.marketplace.tasks import Luck, instructions
 from ..simulators.scenario import MarketplaceSource, Scenario
 from ..simulators.tools import Catalog, Tool
 from .files import iter_lines
@@ -75,9 +85,8 @@ class Demonstration(NamedTuple):
 
     def pieces(self, settings: LearntSettings) -> list[Piece]:
         """As a text to learn."""
-        return episode_pieces(
-            self.request, self.tags if settings.tags else None, self.path if settings.path else None, self.steps
-        )
+        tags, path = self.tags if settings.tags else None, self.path if settings.path else None
+        return episode_pieces(self.request, tags, path, self.steps, named=len(self.path))
 
 
 def training_scenario(scenario: Scenario, settings: LearntSettings) -> Scenario:
@@ -110,21 +119,20 @@ def asked(settings: LearntSettings, count: int) -> Iterator[tuple[int, str]]:
 def demonstrations(scenario: Scenario, settings: LearntSettings) -> list[Demonstration]:
     """Paths on which the teacher answers, each with an instruction.
 
-    A hybrid instruction is given: the teacher plays it, and it is kept as it is. At the other levels the teacher plays the
-    bare query, and the instruction is then written for the tools that its path found to serve. Every instruction has a path of
-    its own, in a world of its own, so that nothing but the instruction tells which of the tools that serve were chosen.
+    The teacher plays the bare query, and the instruction is then written for the tools that its path found to serve. Every
+    instruction has a path of its own, in a world of its own, so that nothing but the instruction tells which of the tools that
+    serve were chosen.
 
     Raises:
         ConfigError: the teacher solves nothing.
     """
     world = training_scenario(scenario, settings)
-    envs = {level: text_env(world, level) for level in ("statement", "hybrid")}
+    env = text_env(world, "statement")
     teacher = ToolPlanner(PlannerSettings(tags=False, path=False))
     agent = LlmAgent(SimulatedPlanner(TEACHER), teacher)
-    numbers = envs["hybrid"].unwrapped.numbers[: settings.tasks]
+    numbers = env.unwrapped.numbers[: settings.tasks]
     found = []
     for place, level in asked(settings, len(numbers)):
-        env = envs["hybrid" if level == "hybrid" else "statement"]
         for number in range(settings.worlds):
             episode = play(env, agent, numbers[place], stable_integer(settings.seed, "teacher", level, number) >> 2)
             path, task = final_solution(teacher.roots), episode.task
@@ -133,9 +141,8 @@ def demonstrations(scenario: Scenario, settings: LearntSettings) -> list[Demonst
             serving, called, steps = _solved(path, env.unwrapped)
             if len(serving) < len(task.needs) or not steps[:-1]:
                 continue
-            request = task.instructions.get(level, task.query)
-            if level in ("category", "tool", "api"):
-                request = instructions(task.query, task.needs, [serving[need] for need in range(len(task.needs))])[level]
+            gold = [serving[need] for need in range(len(task.needs))]
+            request = instructions(task.query, task.needs, gold)[level] if REQUIRES[level] else task.query
             useful = dict.fromkeys(map(written_tool, serving.values()))
             # a list of candidates, as long as it will be when the model writes it
             others = [tool for tool in env.unwrapped.candidates if any(tool.name in need.tools for need in task.needs)]
@@ -298,20 +305,25 @@ def read_trees(path: Path) -> list[GrownTree]:
 
 
 class RankedPair(NamedTuple):
-    """Two rounds after the same text, in the model's words, the first better than the second.
+    """Two texts after the same text, in the model's words, the first better than the second: two rounds, or two paths.
 
     Attributes:
-        before: the text, up to the mark of a round.
-        better, worse: what may stand there.
+        before: the text, up to the mark of a round or of the path.
+        better, worse: what may stand there: an action, or the tools of a path and its end; a line each.
         made: how the worse one was made up, or "".
         level: of the instruction.
     """
 
     before: tuple[Piece, ...]
-    better: str
-    worse: str
+    better: tuple[str, ...]
+    worse: tuple[str, ...]
     made: str
     level: str
+
+    @property
+    def part(self) -> str:
+        """Of the text: `PATH` or `ROUND`."""
+        return self.before[-1].text
 
 
 def ranked_pairs(trees: Sequence[GrownTree], catalog: Catalog, settings: LearntSettings) -> list[RankedPair]:
@@ -328,8 +340,42 @@ def ranked_pairs(trees: Sequence[GrownTree], catalog: Catalog, settings: LearntS
             before = [*tree.before(), *round_pieces([_step(step, known) for step in pair.history]), Piece(ROUND)]
             better, worse = _step(pair.better, known).action, _step(pair.worse, known).action
             if better != worse:
-                found.append(RankedPair(tuple(before), better, worse, pair.made, tree.level))
+                found.append(RankedPair(tuple(before), (better,), (worse,), pair.made, tree.level))
+        found += _path_pairs(tree, roots, gold, shown, catalog, settings, seed)
     return found
+
+
+def _path_pairs(
+    tree: GrownTree,
+    roots: Sequence[Round],
+    gold: Sequence[Tool],
+    shown: Sequence[Tool],
+    catalog: Catalog,
+    settings: LearntSettings,
+    seed: int,
+) -> list[RankedPair]:
+    """The path that the first solution of reward 1 shows to be right, above one that does not follow the instruction.
+
+    The path is written before the rounds and decides most of them, so a ranking of rounds alone comes too late. The worse one
+    is the model's own where that is wrong; else a tool of the right one is exchanged for one that the instruction does not
+    name. Only instruction-following feedback tells paths apart.
+    """
+    good = next((solution for solution in solutions(roots) if solution[-1].reward == 1), None)
+    if tree.path is None or good is None or not settings.following:
+        return []
+    better = tuple(dict.fromkeys(map(written_tool, called_tools(good, catalog))))
+    by_text = {written_tool(tool): tool for tool in shown}
+    own = [by_text[text] for text in tree.path if text in by_text]
+    worse, made = tree.path, ""
+    if match(own, gold, tree.level):
+        wrong = [tool for tool in shown if not match([*gold, tool], gold, tree.level)]
+        if not wrong or not better:
+            return []
+        luck = Luck("path", 0, seed=seed)
+        place, other = luck.below(len(better)), written_tool(wrong[luck.below(len(wrong))])
+        worse, made = (*better[:place], other, *better[place + 1 :]), OTHER_TOOL
+    before = [*tree.model_copy(update={"path": None}).before(), Piece(PATH)]
+    return [RankedPair(tuple(before), (*better, STOP), (*worse, STOP), made, tree.level)]
 
 
 def _round(grown: GrownRound) -> Round:
@@ -357,8 +403,9 @@ def _written(call: FunctionCall, known: dict[str, Tool]) -> str:
 
 
 def count_pairs(pairs: Sequence[RankedPair]) -> dict[str, int]:
-    """How many pairs there are, by where the worse round comes from."""
+    """How many pairs there are, by where the worse one comes from; those of paths for themselves."""
     counts = {"grown": 0}
     for pair in pairs:
-        counts[pair.made or "grown"] = counts.get(pair.made or "grown", 0) + 1
+        made = "path" if pair.part == PATH else pair.made or "grown"
+        counts[made] = counts.get(made, 0) + 1
     return counts

@@ -16,7 +16,7 @@ from costgym.agents.models.base import ACT, PLAN, SYSTEM, Function, Message, Rep
 from costgym.agents.models.scripted import Scripted
 from costgym.agents.models.simulated import Simulated, SimulatedRates
 from costgym.agents.strategies import Dfsdt
-from costgym.agents.toolplanner import names
+from costgym.agents.toolplanner import REQUIRES, names
 from costgym.agents.toolplanner_agent import (
     PATH_LINE,
     TAGS,
@@ -146,7 +146,7 @@ def test_recorded_instructions_are_played_at_every_level() -> None:
     market = load_mgtoolbench(shared("data/toolbench_family/mgtoolbench_CC-BY-NC-SA-4.0"))
     world = World(market.catalog, market.tasks, market.answers)
     retriever = Retriever(list(market.catalog))
-    for level, granularity in (("tool", "tool"), ("api", "api"), ("hybrid", "api")):
+    for level, granularity in (("tool", "tool"), ("api", "api"), ("hybrid", REQUIRES["hybrid"])):
         env = chat(world, split="train", level=level)
         agent = LlmAgent(SimulatedPlanner(), planner := ToolPlanner())
         extracted, retrieved = [], []

@@ -68,7 +68,9 @@ def test_an_instruction_level_holds_to_what_it_names() -> None:
     assert {level: match([other_api], [right], level) for level in LEVELS} == {
         "statement": True, "category": True, "tool": True, "api": False, "hybrid": False,
     }  # fmt: skip
-    assert not match([other_tool], [right], "tool") and not match([right, other_tool], [right], "api")
+    assert not match([other_tool], [right], "tool") and not match([right, other_api], [right], "api")
+    # "call Price" is followed by a call of either Price; "call Price of Shop" is not
+    assert match([other_tool], [right], "api") and not match([other_tool], [right], "hybrid")
     assert match([right, right], [right], "hybrid") and match([], [right], "statement")
     assert set(REQUIRES) >= set(LEVELS)
 

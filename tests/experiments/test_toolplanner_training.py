@@ -31,11 +31,23 @@ from costgym.agents.toolplanner_lm import (  # noqa: E402
     small_tokenizer,
 )
 from costgym.agents.toolplanner_settings import LearntSettings  # noqa: E402
-from costgym.agents.toolplanner_words import END, MARKERS, Step, episode_pieces  # noqa: E402
+from costgym.agents.toolplanner_tags import gold_tools  # noqa: E402
+from costgym.agents.toolplanner_words import (  # noqa: E402
+    END,
+    FINISH,
+    MARKERS,
+    PATH,
+    TAGS,
+    Step,
+    episode_pieces,
+    written_tool,
+)
 from costgym.experiments import toolplanner_training  # noqa: E402
 from costgym.experiments.instructions import follow  # noqa: E402
 from costgym.experiments.toolplanner_training import Watching, train_toolplanner  # noqa: E402
 from costgym.experiments.toolplanner_training_data import (  # noqa: E402
+    GrownRound,
+    GrownTree,
     asked,
     demonstrations,
     ranked_pairs,
@@ -177,6 +189,16 @@ def test_of_an_episode_the_tags_the_path_and_the_actions_are_learnt_and_nothing_
     ]
 
 
+def test_of_the_tags_those_that_the_path_needs_are_learnt():
+    settings = LearntSettings(**TINY)
+    for shown in demonstrations(WORLD, LearntSettings(**{**TINY, "tasks": 4})):
+        pieces = [piece for piece in shown.pieces(settings) if piece.text != END]
+        start = [piece.text for piece in pieces].index(TAGS) + 1
+        listed = pieces[start : start + len(shown.tags)]
+        assert tuple(piece.text for piece in listed) == shown.tags
+        assert tuple(piece.text for piece in listed if piece.written) == shown.path == shown.tags[: len(shown.path)]
+
+
 def test_gradients_are_only_in_the_adapters_of_a_published_model(tmp_path, model):
     folder = tmp_path / "published"
     model.network.save_pretrained(folder)
@@ -240,9 +262,43 @@ def test_what_a_pair_is_follows_from_the_feedback(finished):
     for name, parts in (("both", {}), ("no following", {"following": False}), ("no completion", {"completion": False})):
         pairs = ranked_pairs(trees, catalog, LearntSettings(**TINY, **parts))
         made[name] = {pair.made for pair in pairs}
-        assert all(pair.better != pair.worse and pair.before[-1].text == "\nRound:" for pair in pairs)
+        assert all(pair.better != pair.worse and pair.part in ("\nRound:", "\nPath:") for pair in pairs)
+        # without instruction-following feedback every path is as good as another
+        assert name != "no following" or all(pair.part == "\nRound:" for pair in pairs)
     assert made["no following"] <= {"", "give_up"}
     assert "give_up" not in made["no completion"]
+
+
+def test_a_solution_that_follows_shows_which_path_is_right():
+    world = WORLD.build()
+    task = next(task for task in world.tasks if len(gold_tools(task, world.catalog)) == 2)
+    first, second = gold_tools(task, world.catalog)
+    third = next(tool for tool in world.catalog if tool.provider not in (first.provider, second.provider))
+
+    def tree(path, called, **changed):
+        step = GrownRound(action=FINISH, result="", end="answer", passed=True)
+        for tool in reversed(called):
+            step = GrownRound(action=written_tool(tool), result=" found, 0 left", tool=tool.name, children=(step,))
+        shown = (first.name, second.name, third.name)
+        record = {
+            "task": task.id, "level": "tool", "request": task.query, "tags": None, "shown": shown,
+            "path": path and tuple(map(written_tool, path)), "gold": (first.name, second.name), "roots": (step,),
+        }  # fmt: skip
+        return GrownTree(**{**record, **changed})
+
+    def paths(grown, **parts):
+        pairs = ranked_pairs([grown], world.catalog, LearntSettings(**TINY, **parts))
+        return [(pair.better, pair.worse, pair.made) for pair in pairs if pair.part == PATH]
+
+    right, wrong = ((*map(written_tool, tools), "") for tools in ((second, first), (first, third)))
+    assert paths(tree([first, third], [second, first])) == [(right, wrong, "")]
+    [(better, worse, made)] = paths(tree([first, second], [second, first]))
+    assert (better, made) == (right, "other_tool")
+    assert written_tool(third) in worse and len(set(worse) & set(right)) == 2
+    assert paths(tree([first, third], [first])) == []  # nothing that was played follows
+    assert paths(tree([first, third], [second, first], level="statement")) == []  # every path follows
+    assert paths(tree(None, [second, first])) == []
+    assert paths(tree([first, third], [second, first]), following=False) == []
 
 
 # -- runs ----------------------------------------------------------------------------------------------------------------------
