@@ -1,6 +1,6 @@
 """Tampered records are rejected, honest ones are not, and checking is quicker than playing.
 
-    python benchmarks/tampering.py [records] [agent] [--json FILE]
+    python benchmarks/tampering.py [records] [agent] [--env ID] [--json FILE]
 
 Plays a collection, then edits it one value at a time, each field in turn: half of the edits as they are, half with the seal
 made anew, as a forger who knows the code would. Every edit must be found, with its line and a reason, and no honest record
@@ -10,9 +10,9 @@ this process's processor, best of three.
 
 from __future__ import annotations
 
+import argparse
 import copy
 import json
-import sys
 import tempfile
 import time
 from collections import Counter
@@ -23,10 +23,12 @@ from typing import Any
 import numpy as np
 
 import costgym
+from costgym.agents.base import Agent
+from costgym.agents.opencatp import make_plan_agent
 from costgym.agents.registry import make_agent
 from costgym.experiments.collect import collect
-from costgym.experiments.rollouts import play, world_of
-from costgym.experiments.trajectories import Header, Trajectory
+from costgym.experiments.rollouts import world_of
+from costgym.experiments.trajectories import Header, Trajectory, record
 from costgym.experiments.verify import Checker, verify
 
 NOT_DERIVED = ("agent", "model", "episode", "seal")
@@ -114,16 +116,16 @@ def seconds(do: Callable[[], None]) -> float:
     return min(times)
 
 
-def speed(path: Path, name: str, episodes: int) -> dict[str, float]:
+def speed(path: Path, agent: Agent, episodes: int) -> dict[str, float]:
     """Seconds to play, to record and to verify the same episodes; each in a warm world."""
     header_line, *lines = path.read_text().splitlines()
     header = Header(**json.loads(header_line))
-    env, agent = header.make(), make_agent(name)
+    env = header.make()
     worlds = [world_of(env, index, 0) for index in range(episodes)]
 
     def playing() -> None:
         for number, seed in worlds:
-            play(env, agent, number, seed)
+            record(env, agent, number, seed)
 
     def checking() -> None:
         checker = Checker(header)
@@ -135,17 +137,29 @@ def speed(path: Path, name: str, episodes: int) -> dict[str, float]:
     return {"play_s": seconds(playing), "verify_s": seconds(checking)}
 
 
-def main() -> None:
-    arguments = [argument for argument in sys.argv[1:] if not argument.startswith("--")]
-    out = Path(arguments.pop()) if "--json" in sys.argv else None
-    records = int(arguments[0]) if arguments else 1000
-    name = arguments[1] if len(arguments) > 1 else "react"
-    episodes = 200
-    with tempfile.TemporaryDirectory() as folder:
+def player_in(env_id: str | None, name: str) -> tuple[Agent, Any]:
+    """An agent and where it plays: a stormy market, or the OpenCATP tools under a budget that some plans pass."""
+    if env_id is None:
         agent = make_agent(name)
-        env = costgym.make(agent.env_id, scenario="storm", split="train", max_steps=400, disable_env_checker=True)
+        settings: dict[str, Any] = {"scenario": "storm", "split": "train", "max_steps": 400}
+    else:
+        agent = make_plan_agent(name, env_id)
+        settings = {"tasks": "all", "budget": {"price": 1.0}}
+    return agent, costgym.make(agent.env_id, disable_env_checker=True, **settings)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("records", type=int, nargs="?", default=1000)
+    parser.add_argument("agent", nargs="?", default="react")
+    parser.add_argument("--env", help="a view of OpenCATP, played by one of its planners")
+    parser.add_argument("--json", type=Path)
+    given = parser.parse_args()
+    records, name, out, episodes = given.records, given.agent, given.json, 200
+    with tempfile.TemporaryDirectory() as folder:
+        agent, env = player_in(given.env, name)
         path = collect(env, agent, episodes, folder)
-        report = {"agent": name, **tamper(path, records), **speed(path, name, episodes)}
+        report = {"agent": name, "env": agent.env_id, **tamper(path, records), **speed(path, agent, episodes)}
     report["play_to_verify"] = report["play_s"] / report["verify_s"]
     print(f"{report['rejected']} of {records} tampered records rejected, {report['honest_rejected']} of {episodes} honest ones")
     for field, (found, tried) in report["fields"].items():

@@ -72,7 +72,8 @@ def need_text(env_id: str, format: str) -> None:
     from ..agents.base import TEXT
 
     if env_id != TEXT:
-        raise ConfigError("--format", f"{format} needs episodes of {TEXT}, these are of {env_id}")
+        instead = "minari, parquet and hf take any; or collect with an agent of that view, such as react"
+        raise ConfigError("--format", f"{format} needs episodes of {TEXT}, these are of {env_id}; {instead}")
 
 
 def _minari(path: str | Path, out: str | Path, **options: Any) -> Path:

@@ -11,6 +11,7 @@ from typing import Any
 
 import gymnasium as gym
 
+from ..envs.opencatp_base import WORLD
 from ..simulators.errors import CostGymError, DataError, require
 from .export_tables import rows_of
 from .files import iter_lines
@@ -90,7 +91,8 @@ def describe(path: Path) -> Dataset | None:
     if kind == "minari":
         about = json.loads((path / "data" / "metadata.json").read_text(encoding="utf-8"))
         spec = json.loads(about.get("env_spec", "{}"))
-        scenario = spec.get("kwargs", {}).get("scenario", {})
+        made_of = spec.get("kwargs", {})
+        scenario = made_of.get("scenario", {"name": WORLD} if "profile" in made_of else {})
         name = scenario.get("name", "") if isinstance(scenario, dict) else str(scenario)
         agents = about.get("algorithm_name", "")
         return Dataset(path, kind, spec.get("id", ""), name, agents, about["total_episodes"], about["total_steps"], size)

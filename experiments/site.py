@@ -20,8 +20,9 @@ from .metrics import GRADINGS, EpisodeResult, budget_order
 from .page import Surroundings, _template, render
 from .site_data import PIECE, columns, details, put
 from .site_pages import agent_file, agent_page, episode_page, episodes_page, meta, navigation, runs_page, slug, title_of
+from .site_plans import plan_details
 from .site_tables import compare, significance, suite_tables
-from .store_runs import Entry, Run
+from .store_runs import PLANS, Entry, Run
 
 FORMAT = "costgym.site/1"
 MARK = "site.json"
@@ -109,7 +110,9 @@ def _write_run(run: Run, folder: Path, prefix: str, several: bool, data: str | N
     results = _results(run)
     for entry in run.entries:
         put(folder / "data" / f"{entry.id}.js", entry.id, columns(results.get(entry.id, []), grading))
-    detailed = {entry.id: _write_details(entry, run.folder, folder / "data", data, most, count) for entry in run.entries}
+    detailed = {
+        entry.id: _write_details(entry, run.folder, run.manifest, folder / "data", data, most, count) for entry in run.entries
+    }
     put(folder / "data" / "run.js", "run", meta(run, {entry: shown for entry, (shown, _) in detailed.items()}, grading))
     groups = _by_condition(run.entries)
     seed = int(run.document.get("seed") or 0)
@@ -131,11 +134,21 @@ def _results(run: Run) -> dict[str, list[EpisodeResult]]:
 
 
 def _write_details(
-    entry: Entry, source: Path | None, folder: Path, data: str | None, most: int | None, count: _Count
+    entry: Entry,
+    source: Path | None,
+    manifest: Mapping[str, Any],
+    folder: Path,
+    data: str | None,
+    most: int | None,
+    count: _Count,
 ) -> tuple[int, int]:
     """The detail of an entry's episodes, so many a file; returns how many there are, and with how many replay agreed."""
     written = agreed = 0
-    found = details(source / entry.file, data, most) if source is not None and entry.file else iter(())
+    found: Iterator[dict[str, Any]] = iter(())
+    if source is not None and entry.file == PLANS:
+        found = plan_details(source / PLANS, entry.row, manifest, most)
+    elif source is not None and entry.file:
+        found = details(source / entry.file, data, most)
     while piece := list(islice(found, PIECE)):
         name = f"{entry.id}-{written // PIECE}"
         put(folder / f"{name}.js", name, piece)

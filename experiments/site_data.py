@@ -14,15 +14,17 @@ from typing import Any
 
 import gymnasium as gym
 
-from ..envs.base import ToolEnv
-from ..envs.chart import _events, _outages, meaning_of
+from ..envs.chart import _events, _outages, meaning_of, plan_verdict
+from ..envs.opencatp_base import OpenCATPBase
+from ..envs.recording import recordable
+from ..simulators.account import Account
 from ..simulators.errors import CostGymError, DataError
 from ..simulators.world import Episode
 from .files import write_atomically
 from .metrics import EpisodeResult
 from .replays import readable
 from .store_runs import outcome
-from .trajectories import Header, Trajectory, digest, read_trajectories, replay_steps
+from .trajectories import Header, Trajectory, digest, final_of, read_trajectories, replay_steps
 from .verify import _BROKEN, check_header
 
 PIECE = 20
@@ -140,13 +142,12 @@ def _about(recorded: Trajectory) -> dict[str, Any]:
 
 
 def _replayed(env: gym.Env[Any, Any], recorded: Trajectory) -> dict[str, Any]:
-    world = env.unwrapped
-    assert isinstance(world, ToolEnv)
+    world = recordable(env)
     steps: list[list[Any]] = []
     rewards, digests, truncated = [], [], False
     asked, ended = 0, set[int]()
     for step in replay_steps(env, recorded):
-        episode = world._playing()
+        episode = world.account()
         digests.append(digest(step.observation))
         new = list(range(asked, len(episode.calls)))
         asked = len(episode.calls)
@@ -156,15 +157,44 @@ def _replayed(env: gym.Env[Any, Any], recorded: Trajectory) -> dict[str, Any]:
         seen = _cut(step.observation) if isinstance(step.observation, str) else ""
         over = [i for i, c in enumerate(episode.calls) if 0 <= c.finished_s <= episode.now_s and i not in ended]
         ended.update(over)
-        steps.append([_time(episode.now_s), _action(step.action, episode, new), seen, over])
-    if truncated and not episode.over:
-        episode.finish("", gave_up=True)
+        said = world.action_name(step.action) if isinstance(world, OpenCATPBase) and steps else ""
+        steps.append([_time(episode.now_s), said or _action(step.action, episode, new), seen, over])
+    if truncated:
+        world.give_up()
+    episode = world.account()
     calls = [[c.tool, c.status.label, c.submitted_s, c.started_s, c.finished_s, c.cold, c.price] for c in episode.calls]
     same = (rewards, digests, calls) == (recorded.rewards, recorded.observations, recorded.calls)
-    if not same or list(map(list, episode.ledger)) != recorded.charges or _final(episode) != recorded.final:
+    if not same or list(map(list, episode.ledger)) != recorded.charges or final_of(world, episode) != recorded.final:
         return _recorded(recorded, "Replay does not agree with this record: it was edited, or another version played it.")
+    if isinstance(world, OpenCATPBase):
+        said = plan_verdict(episode, world.quality)
+        if not world.in_time:  # the plan was written before anything ran
+            steps = [steps[0], plan_step("\n".join(_written(recorded.actions, world)), episode)]
+        return {**_about(recorded), **account_detail(episode), "steps": steps, "verdict": said}
+    return {**_about(recorded), **account_detail(episode), "steps": steps}
+
+
+def _written(actions: Sequence[int], world: OpenCATPBase) -> Iterator[str]:
+    """A plan's tokens, a tool a line."""
+    line: list[str] = []
+    for name in map(world.action_name, actions):
+        line.append(name)
+        if name == "EOD":
+            yield " ".join(line)
+            line = []
+    if line:
+        yield " ".join(line)
+
+
+def plan_step(said: str, episode: Account, heard: str = "") -> list[Any]:
+    """The step in which a whole plan was given, and all its calls ended."""
+    return [0.0, _cut(said), _cut(heard), list(range(len(episode.calls)))]
+
+
+def account_detail(episode: Account) -> dict[str, Any]:
+    """What a detail holds of an episode that replay agreed with, but for its steps."""
+    world = episode if isinstance(episode, Episode) else None
     return {
-        **_about(recorded),
         "query": _cut(episode.task.query or ""),
         "replayed": True,
         "note": "",
@@ -181,26 +211,10 @@ def _replayed(env: gym.Env[Any, Any], recorded: Trajectory) -> dict[str, Any]:
             for call in episode.calls
         ],
         "charges": _charges(episode.ledger),
-        "steps": steps,
-        "events": [[_time(at_s), text] for at_s, text in _events(episode, episode.now_s)],
-        "outages": [
-            [_time(begin), _time(min(end, episode.now_s))] for begin, end in _outages(episode) if begin < episode.now_s
-        ],
-    }
-
-
-def _final(episode: Episode) -> dict[str, Any]:
-    grade, ledger = episode.grade, episode.ledger
-    return {
-        "strict": grade is not None and grade.strict,
-        "judged": grade is not None and grade.judged,
-        "share": 0.0 if grade is None else grade.share,
-        "exceeded": episode.exceeded,
-        "price": ledger.price,
-        "seconds": episode.now_s,
-        "tokens": ledger.tokens,
-        "calls": ledger.calls,
-        "attempts": ledger.attempts,
+        "events": [] if world is None else [[_time(at_s), text] for at_s, text in _events(world, world.now_s)],
+        "outages": []
+        if world is None
+        else [[_time(begin), _time(min(end, world.now_s))] for begin, end in _outages(world) if begin < world.now_s],
     }
 
 
@@ -208,7 +222,7 @@ def _charges(charges: Any) -> list[list[Any]]:
     return [[_time(at_s), _cut(what), _short(price), tokens, calls] for at_s, what, price, tokens, calls in charges]
 
 
-def _action(action: Any, episode: Episode, new: Sequence[int]) -> str:
+def _action(action: Any, episode: Account, new: Sequence[int]) -> str:
     """What the agent did: the text it wrote, or what its number meant."""
     if action is None:
         return ""

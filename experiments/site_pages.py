@@ -268,10 +268,12 @@ def _said(pair: Comparison) -> str:
 def meta(run: Run, pieces: Mapping[str, int], grading: str) -> dict[str, Any]:
     """What the scripts know of a run: its entries, and how many episodes of each are there in detail."""
     scenario = run.document.get("scenario") or {}
+    plans = all(str(entry.row.get("env")).startswith("costgym/OpenCATP") for entry in run.entries)
     return {
         "title": title_of(run),
         "currency": scenario.get("currency", ""),
         "grading": grading,
+        "share": "Score, %" if plans else "Facts, %",
         "entries": [
             {
                 "id": entry.id,

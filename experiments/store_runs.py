@@ -25,6 +25,8 @@ from .records import FOLDER, file_name
 from .trajectories import Trajectory, read_trajectories
 
 _ORIGIN_OF = {status.label: status.origin for status in Status}
+PLANS = "plans.jsonl"
+"""Where a leaderboard of the suite `opencatp` has its plans, which are its episodes."""
 _NAMES_AN_ENTRY = ("agent", "budget", "tasks", "alpha")
 
 
@@ -35,7 +37,7 @@ class Entry:
     Attributes:
         id: short, and the same wherever the entry is read from.
         row: as `leaderboard.json` has it.
-        file: its trajectories, below the run's folder; empty where it has none.
+        file: its trajectories, or the plans it is among, below the run's folder; empty where there are none.
         verified: replay agreed with all of it.
     """
 
@@ -130,7 +132,7 @@ def entry_of(row: Mapping[str, Any], folder: Path | None) -> Entry:
     if "submission" in row:
         name = row["submission"]["name"]
         agent, below = agent.removesuffix(f" ({name})"), f"submissions/{name}/"
-    path = f"{below}{FOLDER}/{file_name(agent, budget)}"
+    path = PLANS if "tasks" in row else f"{below}{FOLDER}/{file_name(agent, budget)}"
     there = folder is not None and (folder / path).is_file()
     return Entry(entry_id(row), row, path if there else "", row.get("verified") is True)
 
@@ -188,7 +190,7 @@ def _counts(trajectory: Trajectory) -> dict[str, Any]:
 def _plans(folder: Path, document: Mapping[str, Any], entries: tuple[Entry, ...]) -> Iterator[tuple[str, EpisodeResult]]:
     """The plans of the suite `opencatp` as episodes: a plan that is none is the agent's error."""
     rows = {entry.id: entry.row for entry in entries}
-    path = folder / "plans.jsonl"
+    path = folder / PLANS
     for number, line in enumerate(iter_lines(path), 1):
         try:
             record = json.loads(line)

@@ -7,6 +7,7 @@
   const run = await costgym.load("run");
   let shown = null;
 
+  const facts = (final) => `${(100 * (final.share ?? 0)).toFixed(0)} % of the facts; strict: ${final.strict ? "pass" : "fail"}, lenient judge: ${final.judged ? "pass" : "fail"}${final.exceeded ? `; over its budget of ${final.exceeded}` : ""}`;
   const failed = (problem) => {
     byId("where").textContent = "";
     byId("query").textContent = "No such episode";
@@ -25,7 +26,7 @@
     byId("where").replaceChildren(make("a", { href: entry.page }, entry.agent), ` · ${entry.label} · episode ${episode.episode} · task ${episode.task} · seed ${episode.seed}`);
     byId("query").textContent = episode.query || `Task ${episode.task}`;
     const final = episode.final;
-    byId("verdict").replaceChildren(costgym.tag(outcome), `${(100 * (final.share ?? 0)).toFixed(0)} % of the facts; strict: ${final.strict ? "pass" : "fail"}, lenient judge: ${final.judged ? "pass" : "fail"}${final.exceeded ? `; over its budget of ${final.exceeded}` : ""}${episode.truncated ? "; cut off by the limit of steps" : ""}`);
+    byId("verdict").replaceChildren(costgym.tag(outcome), `${episode.verdict ?? facts(final)}${episode.truncated ? "; cut off by the limit of steps" : ""}`);
     byId("warning").hidden = episode.replayed;
     byId("warning").textContent = episode.note;
     neighbours(entry, at);

@@ -9,6 +9,7 @@
   const heads = [...document.querySelectorAll("#list th[data-sort]")];
   const state = { sort: "place", down: false, page: 0, fitting: [], found: [] };
   const rows = [];
+  document.querySelector("#list th[data-sort=share] button").textContent = run.share;
   const option = (select, value, text) => select.append(make("option", { value }, text));
 
   run.entries.forEach((entry, place) => { entry.place = place; });

@@ -36,7 +36,7 @@ costgym.gantt = (() => {
     const narrow = width < 720;
     const left = narrow ? 6 : Math.min(300, 24 + 6.9 * Math.max(12, ...episode.calls.map((call) => call[0].length)));
     const box = { width, narrow, left, right: width - (narrow ? 34 : 48) };
-    const span = Math.max(1e-6, episode.final.seconds ?? 0, ...episode.calls.map((call) => call[6])) * 1.01;
+    const span = (Math.max(0, episode.final.seconds ?? 0, ...episode.calls.map((call) => call[6])) || 1) * 1.01;
     return { box, span, x: (at) => box.left + (at / span) * (box.right - box.left) };
   }
   function axis(svg, { box, span, x }, top, bottom, label) {

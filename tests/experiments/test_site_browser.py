@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from boards import HOSTILE, imagined, played
 from browser import accessibility, chromium, complaints, foreign_requests, visit, wait, window
+from opencatp_runs import recorded_run
 
 from costgym.experiments.site import build
 from costgym.experiments.store_runs import Run, read_run
@@ -129,6 +130,25 @@ def test_the_viewer_shows_calls_side_by_side_with_statuses_prices_and_the_ledger
         charge[2] > 0 for charge in episode["charges"]
     )
     assert texts(driver, "#query") == [episode["query"]]
+
+
+def test_the_viewer_shows_plans_over_the_opencatp_tools(driver: Any, tmp_path: Path) -> None:
+    run = read_run(recorded_run(tmp_path / "run"))
+    site = build([run], tmp_path / "site").parent
+    for entry in run.entries:
+        episodes = json.loads((site / "data" / f"{entry.id}-0.js").read_text().split(",", 1)[1].rstrip()[:-2])
+        for at in (0, 3):
+            visit(driver, site / "episode.html", f"#entry={entry.id}&at={at}", READY)
+            shown = driver.execute_script("return document.querySelectorAll('#gantt a').length")
+            assert shown == len(episodes[at]["calls"])
+            assert texts(driver, "#query") == [episodes[at]["query"]]
+            assert texts(driver, "#verdict")[0].endswith(episodes[at]["verdict"])
+            assert len(texts(driver, "#messages .said")) == sum(bool(step[1]) for step in episodes[at]["steps"])
+            found = accessibility(driver)
+            assert found.grave == [] and found.score >= 90
+            assert complaints(driver) == []
+    visit(driver, site / "episodes.html", "", READY)
+    assert texts(driver, "th[data-sort=share]") == ["Score, %"]
 
 
 def test_episodes_follow_each_other_by_keyboard_and_a_bar_leads_to_its_call(driver: Any, site: Path, run: Run) -> None:
