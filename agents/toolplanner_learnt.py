@@ -60,13 +60,15 @@ class LearntPlanner:
         model: what chooses.
         name: as results show it.
         temperature: of the choice of actions; 0 takes the likeliest. Tags and paths are always the likeliest.
+        guided: where a round has been tried, the next one in its place goes on with the path. So a tree holds what the model
+            itself prefers beside what its plan says, and feedback can tell which was better.
 
     Attributes:
         tags, path: the tools that it named in this episode; None where it was not asked.
     """
 
-    def __init__(self, model: PlannerModel, name: str, temperature: float = 0.0) -> None:
-        self.model, self.name, self.temperature = model, name, temperature
+    def __init__(self, model: PlannerModel, name: str, temperature: float = 0.0, guided: bool = False) -> None:
+        self.model, self.name, self.temperature, self.guided = model, name, temperature, guided
         self.tags: tuple[Tool, ...] | None = None
         self.path: tuple[Tool, ...] | None = None
 
@@ -130,11 +132,19 @@ class LearntPlanner:
         options = [written_tool(tool) for tool in tools] + endings
         if not options:
             return self._finish(messages, functions, GIVE_UP)
-        rounds = round_pieces(steps_of(messages, self._reader))
-        place = self._choose(self._scores([*self._before(ROUND), *rounds, Piece(ROUND)], options))
+        steps = steps_of(messages, self._reader)
+        planned = self._planned(steps, options) if self.guided and tried else None
+        context = [*self._before(ROUND), *round_pieces(steps), Piece(ROUND)]
+        place = self._choose(self._scores(context, options)) if planned is None else planned
         if place >= len(tools):
             return self._finish(messages, functions, endings[place - len(tools)])
         return FunctionCall(tools[place].name, self._arguments(tools[place], messages, functions))
+
+    def _planned(self, steps: Sequence[Step], options: Sequence[str]) -> int | None:
+        """Which option goes on with the path: its first tool that was not called, or else the answer; None: no option does."""
+        called = {step.action for step in steps}
+        wanted = [*(text for tool in self.path or () if (text := written_tool(tool)) not in called), ANSWER]
+        return next((options.index(text) for text in wanted if text in options), None)
 
     def _arguments(self, tool: Tool, messages: Sequence[Message], functions: Sequence[Function]) -> dict[str, Any]:
         """What the query names, and what results have shown; what is still unknown is guessed."""

@@ -39,6 +39,7 @@ class LearntSettings:
         rank_tasks: tasks whose solution trees stage 2 learns from.
         rank_steps, rank_batch, rank_rate: of stage 2; a batch is one of pairs. None: a fifth of stage 1's rate.
         beta: weight of the ranking loss.
+        rehearsal: weight, in stage 2, of stage 1's loss on tags and paths, which a few hundred trees would else unlearn.
         temperature: at which the trees that stage 2 learns from are drawn.
         weight_decay, clip, warmup: of AdamW, the norm to which gradients are clipped, and the steps over which rates rise.
 
@@ -71,6 +72,7 @@ class LearntSettings:
     rank_batch: int = 12
     rank_rate: float | None = None
     beta: float = 1.0
+    rehearsal: float = 1.0
     temperature: float = 1.0
     weight_decay: float = 0.0
     clip: float = 1.0
@@ -89,7 +91,7 @@ class LearntSettings:
                 raise ConfigError(name, f"expected a whole number of at least {least}, got {value!r}")
         if self.width % (2 * self.heads):
             raise ConfigError("width", f"expected a multiple of twice the {self.heads} heads, got {self.width}")
-        rates = ("beta", "temperature", "weight_decay", "clip", "learning_rate", "rank_rate")
+        rates = ("beta", "rehearsal", "temperature", "weight_decay", "clip", "learning_rate", "rank_rate")
         for name in rates:
             value = getattr(self, name)
             if value is None and name in ("learning_rate", "rank_rate"):

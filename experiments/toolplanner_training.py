@@ -45,7 +45,9 @@ if TYPE_CHECKING:
 CURVE, METRICS, STAGE_ONE = "curve.jsonl", "metrics.json", "sft"
 CHECKED = 40
 """Train tasks that a policy plays at the end of a stage."""
-_OF_STAGE_TWO = ("completion", "following", "rank_tasks", "rank_steps", "rank_batch", "rank_rate", "beta", "temperature")
+_OF_STAGE_TWO = (
+    "completion", "following", "rank_tasks", "rank_steps", "rank_batch", "rank_rate", "beta", "rehearsal", "temperature",
+)  # fmt: skip
 
 Progress = Callable[[int, int], None]
 
@@ -165,22 +167,26 @@ def _supervise(run: Path, settings: LearntSettings, scenario: Scenario, device: 
         texts = ("".join(piece.text for piece in each.pieces(settings)) for each in learnt)
         small_tokenizer(texts, settings.vocabulary).save_pretrained(run / TOKENIZER)
     model = PlannerModel(settings, load_tokenizer(settings, run), device)
-    sequences = [model.sequence(each.pieces(settings)) for each in learnt]
-    lengths = [len(sequence.tokens) for sequence in sequences]
-    # batches of like length waste little on padding
-    order = sorted(range(len(sequences)), key=lambda place: (lengths[place], place))
+    drawn = _batches([model.sequence(each.pieces(settings)) for each in learnt], settings, "sft")
 
     def loss(step: int) -> tuple[Any, dict[str, float]]:
-        chance = stable_generator(settings.seed, "sft", step)
-        near = order[_start(chance, len(order), 4 * settings.batch) :][: 4 * settings.batch]
-        batch = [sequences[near[i]] for i in chance.permutation(len(near))[: settings.batch].tolist()]
-        return sft_loss(*model.log_probabilities(batch)), {}
+        return sft_loss(*model.log_probabilities(drawn(step))), {}
 
     return _optimise(run, 1, settings, model, loss, scenario, watch, settings.steps)
 
 
-def _start(chance: Any, count: int, window: int) -> int:
-    return int(chance.integers(max(1, count - window + 1)))
+def _batches(sequences: Sequence[Tokens], settings: LearntSettings, name: str) -> Callable[[int], list[Tokens]]:
+    """What each step learns from: texts of like length, so that little is wasted on padding."""
+    order = sorted(range(len(sequences)), key=lambda place: (len(sequences[place].tokens), place))
+    window = 4 * settings.batch
+
+    def drawn(step: int) -> list[Tokens]:
+        chance = stable_generator(settings.seed, name, step)
+        start = int(chance.integers(max(1, len(order) - window + 1)))
+        near = order[start : start + window]
+        return [sequences[near[i]] for i in chance.permutation(len(near))[: settings.batch].tolist()]
+
+    return drawn
 
 
 # -- stage 2 -------------------------------------------------------------------------------------------------------------------
@@ -215,16 +221,17 @@ def _rank(run: Path, first: Path, settings: LearntSettings, scenario: Scenario, 
     texts = [
         tuple(_after(model, model.sequence(pair.before).tokens, lines) for lines in (pair.better, pair.worse)) for pair in pairs
     ]
-    # the coarser an instruction, the more easily it is followed: drawn alike, those that name nothing would drown the others;
-    # and rounds are many, paths few
-    groups: dict[tuple[str, str], list[int]] = {}
-    for place, pair in enumerate(pairs):
-        groups.setdefault((pair.level, pair.part), []).append(place)
-    drawn = list(groups.values())
+    rehearsed = None
+    if settings.rehearsal and (settings.tags or settings.path):
+        plans = [model.sequence(each.pieces(settings, rounds=False)) for each in demonstrations(scenario, settings)]
+        rehearsed = _batches(plans, settings, "rehearsal")
+    # the coarser an instruction, the more easily it is followed: drawn alike, those that name nothing would drown the others
+    levels = [[place for place, pair in enumerate(pairs) if pair.level == level] for level in settings.levels]
+    levels = [places for places in levels if places]
 
     def loss(step: int) -> tuple[Any, dict[str, float]]:
         chance = stable_generator(settings.seed, "ranking", step)
-        chosen = [drawn[i] for i in chance.integers(len(drawn), size=settings.rank_batch).tolist()]
+        chosen = [levels[i] for i in chance.integers(len(levels), size=settings.rank_batch).tolist()]
         batch = [texts[places[int(chance.integers(len(places)))]] for places in chosen]
         half = len(batch)
         logs, real = model.log_probabilities([pair[0] for pair in batch] + [pair[1] for pair in batch])
@@ -232,7 +239,12 @@ def _rank(run: Path, first: Path, settings: LearntSettings, scenario: Scenario, 
         ranking, sft = ranking_loss(scores[:half], scores[half:]), sft_loss(logs[:half], real[:half])
         in_order = (scores[:half] > scores[half:]).float().mean()
         figures = {"sft": float(sft.detach()), "ranking": float(ranking.detach()), "in_order": float(in_order)}
-        return sft + settings.beta * ranking, figures
+        loss = sft + settings.beta * ranking
+        if rehearsed is not None:
+            again = sft_loss(*model.log_probabilities(rehearsed(step)))
+            figures["rehearsal"] = float(again.detach())
+            loss = loss + settings.rehearsal * again
+        return loss, figures
 
     return _optimise(run, 2, settings, model, loss, scenario, watch, settings.rank_steps)
 
@@ -253,7 +265,7 @@ def _trees(first: Path, settings: LearntSettings, scenario: Scenario, model: Pla
     keep_lines(path, 10**9)
     there = len(read_lines(path))
     model.network.eval()
-    planner = LearntPlanner(model, "stage 1", settings.temperature)
+    planner = LearntPlanner(model, "stage 1", settings.temperature, guided=True)
     with path.open("a", encoding="utf-8") as store:
         for tree in grow_trees(planner, scenario, settings, there):
             store.write(tree.model_dump_json() + "\n")

@@ -83,10 +83,10 @@ class Demonstration(NamedTuple):
     path: tuple[str, ...]
     steps: tuple[Step, ...]
 
-    def pieces(self, settings: LearntSettings) -> list[Piece]:
-        """As a text to learn."""
+    def pieces(self, settings: LearntSettings, rounds: bool = True) -> list[Piece]:
+        """As a text to learn, with or without its rounds."""
         tags, path = self.tags if settings.tags else None, self.path if settings.path else None
-        return episode_pieces(self.request, tags, path, self.steps, named=len(self.path))
+        return episode_pieces(self.request, tags, path, self.steps if rounds else (), named=len(self.path))
 
 
 def training_scenario(scenario: Scenario, settings: LearntSettings) -> Scenario:
@@ -336,34 +336,43 @@ def ranked_pairs(trees: Sequence[GrownTree], catalog: Catalog, settings: LearntS
         score(roots, gold, tree.level, catalog, settings.feedback)
         shown = [known[name] for name in tree.shown if name in known]
         seed = stable_integer(settings.seed, "pairs", tree.task, tree.level) >> 2
+        right = _right_paths(roots, catalog) if settings.following and tree.path is not None else {}
         for pair in extract_pairs(roots, gold, tree.level, catalog, seed, shown, settings.feedback):
-            before = [*tree.before(), *round_pieces([_step(step, known) for step in pair.history]), Piece(ROUND)]
+            planned = tree.model_copy(update={"path": right[id(pair.better)]}) if right else tree
+            before = [*planned.before(), *round_pieces([_step(step, known) for step in pair.history]), Piece(ROUND)]
             better, worse = _step(pair.better, known).action, _step(pair.worse, known).action
             if better != worse:
                 found.append(RankedPair(tuple(before), (better,), (worse,), pair.made, tree.level))
-        found += _path_pairs(tree, roots, gold, shown, catalog, settings, seed)
+        if right:
+            found += _path_pairs(tree, next(iter(right.values())), gold, shown, seed)
     return found
 
 
+def _right_paths(roots: Sequence[Round], catalog: Catalog) -> dict[int, tuple[str, ...]]:
+    """For each round of reward 1, by its identity, the tools that the first solution of reward 1 through it calls, each once.
+
+    That is the path that should have been written before. With it there, a round that follows the instruction follows the
+    path as well; under the path that was written, positives would teach to pass over it.
+    """
+    right: dict[int, tuple[str, ...]] = {}
+    for solution in solutions(roots):
+        if solution[-1].reward == 1:
+            path = tuple(dict.fromkeys(map(written_tool, called_tools(solution, catalog))))
+            for step in solution:
+                right.setdefault(id(step), path)
+    return right
+
+
 def _path_pairs(
-    tree: GrownTree,
-    roots: Sequence[Round],
-    gold: Sequence[Tool],
-    shown: Sequence[Tool],
-    catalog: Catalog,
-    settings: LearntSettings,
-    seed: int,
+    tree: GrownTree, better: tuple[str, ...], gold: Sequence[Tool], shown: Sequence[Tool], seed: int
 ) -> list[RankedPair]:
-    """The path that the first solution of reward 1 shows to be right, above one that does not follow the instruction.
+    """The path that a solution of reward 1 shows to be right, above one that does not follow the instruction.
 
     The path is written before the rounds and decides most of them, so a ranking of rounds alone comes too late. The worse one
     is the model's own where that is wrong; else a tool of the right one is exchanged for one that the instruction does not
     name. Only instruction-following feedback tells paths apart.
     """
-    good = next((solution for solution in solutions(roots) if solution[-1].reward == 1), None)
-    if tree.path is None or good is None or not settings.following:
-        return []
-    better = tuple(dict.fromkeys(map(written_tool, called_tools(good, catalog))))
+    assert tree.path is not None
     by_text = {written_tool(tool): tool for tool in shown}
     own = [by_text[text] for text in tree.path if text in by_text]
     worse, made = tree.path, ""

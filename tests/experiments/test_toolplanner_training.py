@@ -21,7 +21,7 @@ pytest.importorskip("safetensors", reason="the train extra is not installed")
 
 from costgym.agents.checkpoints import OPTIMIZER, POLICY, newest, read_state  # noqa: E402
 from costgym.agents.models.base import VOTE, Message  # noqa: E402
-from costgym.agents.toolplanner_learnt import load_planner  # noqa: E402
+from costgym.agents.toolplanner_learnt import LearntPlanner, load_planner  # noqa: E402
 from costgym.agents.toolplanner_lm import (  # noqa: E402
     PlannerModel,
     Tokens,
@@ -35,6 +35,7 @@ from costgym.agents.toolplanner_tags import gold_tools  # noqa: E402
 from costgym.agents.toolplanner_words import (  # noqa: E402
     END,
     FINISH,
+    GIVE_UP,
     MARKERS,
     PATH,
     TAGS,
@@ -269,6 +270,34 @@ def test_what_a_pair_is_follows_from_the_feedback(finished):
     assert "give_up" not in made["no completion"]
 
 
+def test_a_guided_planner_goes_on_with_the_first_tool_of_its_path_that_was_not_called(model):
+    planner = LearntPlanner(model, "guided", guided=True)
+    planner.path = first, second = tuple(WORLD.build().catalog)[:2]
+    one, other = map(written_tool, (first, second))
+    assert planner._planned([], [other, FINISH, one]) == 2
+    assert planner._planned([Step(one, " error, 2 left")], [one, other, FINISH]) == 1
+    assert planner._planned([Step(one), Step(other)], [one, other, GIVE_UP, FINISH]) == 3
+    assert planner._planned([Step(one)], [one, GIVE_UP]) is None
+
+
+def test_in_trees_to_learn_from_the_second_round_of_a_place_goes_on_with_the_path(finished):
+    seen = []
+
+    def visit(siblings, called, path):
+        if len(siblings) == 2:
+            first, second = (step.action for step in siblings)
+            wanted = [tool for tool in (*path, FINISH) if tool not in called and tool != first]
+            if wanted and not {first, second} & {GIVE_UP}:
+                seen.append((second, wanted[0]))
+        for step in siblings:
+            visit(step.children, {*called, step.action}, path)
+
+    for tree in read_trees(finished / "sft" / "trees-6-1.jsonl"):
+        assert tree.path is not None
+        visit(tree.roots, set(), tree.path)
+    assert len(seen) > 5 and all(second == wanted for second, wanted in seen)
+
+
 def test_a_solution_that_follows_shows_which_path_is_right():
     world = WORLD.build()
     task = next(task for task in world.tasks if len(gold_tools(task, world.catalog)) == 2)
@@ -363,7 +392,7 @@ def test_a_checkpoint_holds_config_seed_and_metrics(finished):
     assert {"train_match", "train_pass", "loss"} <= set(metrics)
     curve = [json.loads(line) for line in (finished / "curve.jsonl").read_text().splitlines()]
     assert [line["step"] for line in curve] == [1, 2, 3, 4]
-    assert all(line["loss"] == pytest.approx(line["sft"] + line["ranking"]) for line in curve)
+    assert all(line["loss"] == pytest.approx(line["sft"] + line["ranking"] + line["rehearsal"]) for line in curve)
 
 
 def test_an_ablation_may_start_from_the_same_first_stage(tmp_path, finished):
