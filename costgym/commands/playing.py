@@ -76,6 +76,8 @@ def leaderboard(
     if store is not None:
         check_store(store)
     if suite == "opencatp":
+        if engine != "local" or ray_address is not None:
+            raise ConfigError("--engine", "plans are scored in this process, most of them by a look-up; leave it out")
         _plan_leaderboard(out, names_in(agents), alpha, split, profile, episodes, seed, model, json_file, quiet)
         save_run(store, out)
         return

@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
+import sys
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 from ray_here import needs_ray, sent_whole
+from typer.testing import CliRunner
 
 import costgym
 from costgym.agents import make_agent
+from costgym.cli import app
 from costgym.experiments.collect import collect
 from costgym.experiments.engines import Engine, Local, open_engine
 from costgym.experiments.leaderboard import make_plan, run
@@ -111,6 +116,12 @@ def test_an_unknown_engine_is_refused_and_an_address_belongs_to_ray() -> None:
         pass
 
 
+def test_an_engine_is_refused_where_it_would_not_be_used(tmp_path: Path) -> None:
+    ran = CliRunner().invoke(app, ["leaderboard", "--suite", "opencatp", "--engine", "ray", "--out", str(tmp_path / "board")])
+    assert isinstance(ran.exception, ConfigError) and "plans are scored in this process" in str(ran.exception)
+    assert list(tmp_path.iterdir()) == []
+
+
 def recorded(folder: Path, engine: Engine | None) -> bytes:
     agent = make_agent("react")
     env = costgym.make(agent.env_id, scenario="storm", budget={"price": 20}, disable_env_checker=True)
@@ -164,11 +175,23 @@ def by_value() -> Iterator[None]:
 
 
 @needs_ray
-def test_episodes_recorded_and_verified_on_ray_are_the_same(tmp_path: Path) -> None:
-    here = recorded(tmp_path / "here", None)
-    with open_engine("ray", 1) as engine:
-        assert recorded(tmp_path / "there", engine) == here
-        assert verify(tmp_path / "there", engine=engine).verified
+@pytest.mark.slow
+def test_a_command_on_ray_writes_the_same_bytes(tmp_path: Path) -> None:
+    words = ["collect", "--agent", "react", "--scenario", "storm", "--budget", "price=20", "--episodes", "60", "--quiet"]
+    assert CliRunner().invoke(app, [*words, "--out", str(tmp_path / "here")]).exit_code == 0
+    on_ray = [*words, "--out", str(tmp_path / "there"), "--engine", "ray", "--jobs", "1"]
+    code = "import sys; from costgym.cli import main; sys.argv[0] = 'costgym'; main()"
+    process = subprocess.Popen([sys.executable, "-c", code, *on_ray], stderr=subprocess.PIPE, text=True, start_new_session=True)
+    try:
+        said = process.communicate(timeout=240)[1]
+    finally:
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)  # with all that Ray started
+    if "no Ray cluster answers at this machine" in said:
+        pytest.skip(f"Ray does not start here: {said[-300:]}")
+    assert process.returncode == 0, said
+    here, there = (tmp_path / name / "trajectories.jsonl" for name in ("here", "there"))
+    assert there.read_bytes() == here.read_bytes()
 
 
 @needs_ray
