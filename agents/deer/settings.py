@@ -40,7 +40,7 @@ class DeerSettings:
         rename_share: share of the call decisions in which words are exchanged for others, for a small model.
         learning_rate: None: 2e-3 for a small model, 2e-4 for LoRA.
         warmup: steps of rising learning rate; in those of deciding it then falls linearly.
-        hidden, layers, heads, window: of the small model; the first layer sees `window` tokens back.
+        hidden, layers, heads, window: of the small model; the first layer sees `window` tokens, the own one included.
         vocabulary: most words of the small model.
         lora_rank: of the adapters of a published model.
         seed: of weights, samples and their order.
@@ -48,10 +48,10 @@ class DeerSettings:
 
     sampling: str = "mixture"
     model: str | None = None
-    scale: int = 3
-    steps: int = 2000
+    scale: int = 1
+    steps: int = 1000
     batch: int = 32
-    index_steps: int = 1000
+    index_steps: int = 800
     index_share: float = 0.1
     search_share: float = 0.25
     rename_share: float = 0.5

@@ -21,8 +21,8 @@ from ...simulators.toolsets import what_it_does
 from .examples import Example
 
 PAD, UNKNOWN, END = "<pad>", "<unk>", "<end>"
-QUERY, DECIDE, TOOLS, SEARCH, ANSWER, CALL, NONE = "<query>", "<decide>", "<tools>", "<search>", "<answer>", "<call>", "<none>"
-CONTROL = (PAD, UNKNOWN, END, QUERY, DECIDE, TOOLS, SEARCH, ANSWER, CALL, NONE)
+QUERY, DECIDE, TOOLS, SEARCH, ANSWER, NONE = "<query>", "<decide>", "<tools>", "<search>", "<answer>", "<none>"
+CONTROL = (PAD, UNKNOWN, END, QUERY, DECIDE, TOOLS, SEARCH, ANSWER, NONE)
 SPARE = 256
 """Tokens for words that the tokenizer does not know: a word always gets the same one, so that it is still found again."""
 COMMON_SHARE = 0.05
@@ -68,7 +68,7 @@ class Writing:
     def call_choices(self, candidates: Sequence[Tool]) -> list[str]:
         """What the second decision may be: that none fits, or a call of each candidate, in order."""
         if self.compact:
-            return [NONE, *(f"{CALL}{place(index)}" for index in range(len(candidates)))]
+            return [NONE, *(place(index) for index in range(len(candidates)))]
         return [" no tool fits", *(f" call {tool.name}" for tool in candidates)]
 
     def call_prompt(self, query: str, candidates: Sequence[Tool]) -> str:

@@ -104,10 +104,10 @@ def test_only_the_answer_of_a_row_is_labelled(run):
     from costgym.experiments.deer_rows import token_row
 
     tokenizer = load_tokenizer(run.run)
-    row = token_row(tokenizer, "<tools> <1> star show <query> the star of sh-1 <decide>", "<call><1>")
-    answer = tokenizer.convert_tokens_to_ids(["<call>", "<1>", "<end>"])
-    assert row.labels == [-100] * (len(row.input_ids) - 3) + answer
-    assert row.input_ids[-3:] == answer
+    row = token_row(tokenizer, "<tools> <1> star show <query> the star of sh-1 <decide>", "<1>")
+    answer = tokenizer.convert_tokens_to_ids(["<1>", "<end>"])
+    assert row.labels == [-100] * (len(row.input_ids) - 2) + answer
+    assert row.input_ids[-2:] == answer
 
 
 def test_words_to_look_up_are_answered_by_the_tool_that_has_them_and_answers_are_not_read(run):
@@ -116,24 +116,25 @@ def test_words_to_look_up_are_answered_by_the_tool_that_has_them_and_answers_are
     from costgym.experiments.deer_look_up import LOOKED_UP, first_word, look_up_rows
 
     tokenizer = load_tokenizer(run.run)
-    tools, query, none, *places = tokenizer.convert_tokens_to_ids(["<tools>", "<query>", "<none>", "<1>", "<2>", "<3>"])
-    rows = look_up_rows(30, tokenizer, 3, DeerSettings(batch=4))
-    assert rows == look_up_rows(30, tokenizer, 3, DeerSettings(batch=4)) != look_up_rows(30, tokenizer, 3, DeerSettings(seed=1))
-    asked_in_all = []
-    for start in range(0, len(rows), 4):
-        assert len({len(row.input_ids) for row in rows[start : start + 4]}) == 1
+    names = ["<tools>", "<query>", "<decide>", "<end>", "<none>", "<1>", "<2>", "<3>"]
+    tools, query, decide, end, none, *places = tokenizer.convert_tokens_to_ids(names)
+    rows = look_up_rows(60, tokenizer, 3, DeerSettings(batch=4))
+    assert rows == look_up_rows(60, tokenizer, 3, DeerSettings(batch=4)) != look_up_rows(60, tokenizer, 3, DeerSettings(seed=1))
+    assert all(len({len(row.input_ids) for row in rows[start : start + 4]}) == 1 for start in range(0, len(rows), 4))
+    decided = []
     for ids, labels in rows:
         split = ids.index(query)
-        told = list(zip(ids[1:split:2], ids[2:split:2], strict=True))
-        asked, answers = ids[split + 1 : -1], labels[split + 2 :]
-        assert ids[0] == tools and ids[-1] == tokenizer.eos_token_id and len(asked) == LOOKED_UP
+        told = set(zip(ids[1:split:2], ids[2:split:2], strict=True))
+        asked = ids[split + 1 : -2]
+        assert ids[0] == tools and ids[-2:] == [decide, end] and len(asked) == LOOKED_UP
         assert sorted({mark for mark, _ in told}) == places and set(labels[: split + 2]) == {IGNORED}
         assert min(word for _, word in told) >= first_word(tokenizer, 3) <= min(asked)
-        for word, answer in zip(asked, answers, strict=True):
-            owners = {mark for mark, each in told if each == word}
-            assert answer == (none if not owners else owners.pop() if len(owners) == 1 else IGNORED)
-        asked_in_all += answers
-    assert 0.25 < asked_in_all.count(none) / len(asked_in_all) < 0.42
+        for words, answer in zip([*([word] for word in asked), asked], labels[split + 2 :], strict=True):
+            counts = [sum((mark, word) in told for word in words) for mark in places]
+            best = [mark for mark, count in zip(places, counts, strict=True) if count == max(counts)]
+            assert answer == (none if not any(counts) else best[0] if len(best) == 1 else IGNORED)
+        decided.append(labels[-1])
+    assert {*places, none} <= set(decided) and 0.15 < decided.count(none) / len(decided) < 0.5
 
 
 def test_exchanged_words_are_never_control_tokens_or_places(run):
