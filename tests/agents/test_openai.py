@@ -11,14 +11,16 @@ import pytest
 from playing import SMALL, chat, play
 from worlds import small_world, tool
 
+import costgym
 from costgym.agents.llm import LlmAgent
 from costgym.agents.models.base import ASSISTANT, TOOL, USER, FunctionCall, Message
 from costgym.agents.models.cached import Cached
-from costgym.agents.models.openai import KEY_VARIABLE, OpenAI, chat_messages, read_reply
+from costgym.agents.models.openai import KEY_VARIABLE, URL_VARIABLE, OpenAI, chat_messages, read_reply
 from costgym.agents.models.prices import load_prices
 from costgym.agents.models.scripted import Scripted
 from costgym.agents.registry import make_agent
 from costgym.agents.strategies import ReAct
+from costgym.experiments.engines import Local
 from costgym.experiments.leaderboard import make_plan, run
 from costgym.experiments.verify import verify
 from costgym.simulators.errors import ConfigError, DataError, InfrastructureError, UnknownName
@@ -254,3 +256,15 @@ def test_a_model_goes_to_another_process_without_its_key(monkeypatch, tmp_path):
     monkeypatch.delenv(KEY_VARIABLE)
     with pytest.raises(ConfigError, match=f"set the environment variable {KEY_VARIABLE} to the key of models.example"):
         pickle.loads(sent)
+
+
+def test_a_real_models_agent_plays_in_several_processes(server, monkeypatch):
+    monkeypatch.setenv(URL_VARIABLE, server.url)
+    monkeypatch.setenv(KEY_VARIABLE, "sk-secret")
+    server.answers = [said("I do not know.")] * 1000
+    env = costgym.make("costgym/MarketplaceChat-v0", scenario="marketplace", budget={"price": 20}, disable_env_checker=True)
+    there = costgym.rollout(env, make_agent("react", model="openai:tiny"), 30, engine=Local(2))
+    asked = len(server.requests)
+    assert {headers["Authorization"] for headers in server.headers} == {"Bearer sk-secret"}
+    assert there == costgym.rollout(env, make_agent("react", model="openai:tiny"), 30)
+    assert len(server.requests) == 2 * asked and not any(result.void for result in there)
