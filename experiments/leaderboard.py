@@ -191,6 +191,10 @@ def read_plan(folder: Path) -> Plan:
     path = folder / "run.json"
     if not path.is_file():
         raise ConfigError("--run", f"{folder} is no leaderboard run: it holds no run.json")
+    if (folder / "plans.jsonl").is_file():
+        raise ConfigError(
+            "--run", f"{folder} is a run of the suite opencatp; `costgym verify` checks it, but it is not handed in"
+        )
     try:
         return Plan.model_validate_json(path.read_text(encoding="utf-8"))
     except ValueError as error:

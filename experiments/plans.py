@@ -23,6 +23,7 @@ from ..simulators.opencatp.evaluation import Evaluator, sample_level, split_samp
 from ..simulators.opencatp.levels import LEVELS
 from ..simulators.opencatp.planspace import PlanValues
 from ..simulators.opencatp.tasks import OpenCATPTask, tasks
+from ..simulators.plan import Plan
 from ..simulators.quality import INVALID_PLAN_REWARD, check_alpha
 from .bootstrap import intervals
 from .files import sole_writer, write_atomically
@@ -162,23 +163,27 @@ def play_planner(
         level = sample_level(task, sample)
         chance = stable_integer(seed, "plan", task.task_id, sample) >> 1
         proposal = planner.propose(Situation(task, sample, level, evaluator, chance))
-        best = float(values.qualities(task, level)[sample].max())
         tokens = proposal.usage.input_tokens + proposal.usage.output_tokens
-        plan, problem = proposal.plan, proposal.problem
-        if plan is not None:
-            try:
-                outcome = evaluator.evaluate(plan, task, sample, level)
-            except InvalidPlan as error:
-                plan, problem = None, str(error)
-        if plan is None:
-            results.append(
-                PlanResult(task.task_id, sample, level, None, problem, 0.0, 0.0, 0.0, INVALID_PLAN_REWARD, 0.0, best, tokens)
-            )
-            continue
-        one_by_one = sum(evaluator.profile.seconds(tool, level) for tool in plan.nodes)
-        figures = (outcome.score, outcome.price, outcome.seconds, outcome.quality, one_by_one, best)
-        results.append(PlanResult(task.task_id, sample, level, plan.to_list(), "", *figures, tokens))
+        results.append(evaluated(proposal.plan, proposal.problem, task, sample, evaluator, values, tokens))
     return results
+
+
+def evaluated(
+    plan: Plan | None, problem: str, task: OpenCATPTask, sample: int, evaluator: Evaluator, values: PlanValues, tokens: int
+) -> PlanResult:
+    """What a plan comes to on a sample; `problem` says why there is none."""
+    level = sample_level(task, sample)
+    best = float(values.qualities(task, level)[sample].max())
+    if plan is not None:
+        try:
+            outcome = evaluator.evaluate(plan, task, sample, level)
+        except InvalidPlan as error:
+            plan, problem = None, str(error)
+    if plan is None:
+        return PlanResult(task.task_id, sample, level, None, problem, 0.0, 0.0, 0.0, INVALID_PLAN_REWARD, 0.0, best, tokens)
+    one_by_one = sum(evaluator.profile.seconds(tool, level) for tool in plan.nodes)
+    figures = (outcome.score, outcome.price, outcome.seconds, outcome.quality, one_by_one, best)
+    return PlanResult(task.task_id, sample, level, plan.to_list(), "", *figures, tokens)
 
 
 def run(plan: PlanRun, out: str | Path, progress: Progress | None = None) -> PlanBoard:
@@ -193,6 +198,7 @@ def run(plan: PlanRun, out: str | Path, progress: Progress | None = None) -> Pla
     total = len(plan.alphas) * len(plan.kinds) * len(plan.agents)
     done = 0
     evaluators = [Evaluator(None, plan.profile, alpha) for alpha in plan.alphas]
+    models = {name: make_planner(name, plan.model).model for name in plan.agents}
     folder.mkdir(parents=True, exist_ok=True)
     check_owner(manifest, folder)
     rows, lines = [], []
@@ -205,8 +211,8 @@ def run(plan: PlanRun, out: str | Path, progress: Progress | None = None) -> Pla
                 pairs = situations(kind, plan.split, samples, plan.episodes)
                 for name in plan.agents:
                     results = play_planner(name, evaluator, values, pairs, plan.seed, plan.model)
-                    rows.append(_row(name, kind, evaluator.alpha, results, plan))
-                    lines += [_line(name, kind, evaluator.alpha, index, result) for index, result in enumerate(results)]
+                    rows.append(row_of(name, models[name], kind, evaluator.alpha, results, plan))
+                    lines += [line_of(name, kind, evaluator.alpha, index, result) for index, result in enumerate(results)]
                     done += 1
                     if progress is not None:
                         progress(done, total)
@@ -235,8 +241,8 @@ def run(plan: PlanRun, out: str | Path, progress: Progress | None = None) -> Pla
     return PlanBoard(folder, document)
 
 
-def _row(name: str, kind: str, alpha: float, results: Sequence[PlanResult], plan: PlanRun) -> dict[str, Any]:
-    planner = make_planner(name, plan.model)
+def row_of(name: str, model: str, kind: str, alpha: float, results: Sequence[PlanResult], plan: PlanRun) -> dict[str, Any]:
+    """A leaderboard row from its plans; `model` is the language model behind the planner, if any."""
     table = np.array(
         [
             (r.score, r.price, r.seconds, r.quality, r.plan is not None, r.score >= SUCCESS_SCORE, r.best - r.quality, r.tokens)
@@ -262,7 +268,7 @@ def _row(name: str, kind: str, alpha: float, results: Sequence[PlanResult], plan
         )
     return {
         "agent": name,
-        "model": planner.model,
+        "model": model,
         "env": ENV_ID,
         "tasks": kind,
         "alpha": alpha,
@@ -281,7 +287,8 @@ def _row(name: str, kind: str, alpha: float, results: Sequence[PlanResult], plan
     }
 
 
-def _line(name: str, kind: str, alpha: float, index: int, result: PlanResult) -> str:
+def line_of(name: str, kind: str, alpha: float, index: int, result: PlanResult) -> str:
+    """A plan's line in `plans.jsonl`."""
     record = {"agent": name, "tasks": kind, "alpha": alpha, "episode": index}
     record |= {key: getattr(result, key) for key in PlanResult.__slots__}
     return json.dumps(record, separators=(",", ":")) + "\n"

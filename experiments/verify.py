@@ -66,6 +66,8 @@ def verify(
 ) -> Verdict:
     """Replay every episode of a trajectory file, a leaderboard run or a submission, and compare every figure.
 
+    The plans of an OpenCATP leaderboard are evaluated anew, here.
+
     Args:
         path: a trajectory file, or the folder of a collection, of a run that has ended, or of a submission.
         data: folder of a ToolBench scenario, or file of an outcome table, where it lies elsewhere now.
@@ -77,8 +79,11 @@ def verify(
     """
     file = Path(path)
     if (file / "run.json").is_file() or (file / "manifest.json").is_file():
+        from .plan_checks import check_plans, is_plan_run
         from .submissions import validate, validate_run
 
+        if is_plan_run(file):
+            return Verdict(file, *check_plans(file, progress))
         check = validate_run if (file / "run.json").is_file() else validate
         whole = check(file, data, None if progress is None else lambda done, total: progress(done), engine)
         return Verdict(file, whole.episodes, whole.problems)

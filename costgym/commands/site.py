@@ -61,11 +61,11 @@ def site(
 
 def _verified(run: Run, data: str | None) -> Run:
     """The run with its own entries marked where replay agrees with all of it; else as it is, and what differs is said."""
-    from ..experiments.submissions import validate_run
+    from ..experiments.verify import verify
 
-    if run.folder is None or run.document.get("suite") == "opencatp":
+    if run.folder is None:
         return run
-    verdict = validate_run(run.folder, data)
+    verdict = verify(run.folder, data)
     if not verdict.verified:
         for problem in verdict.problems[:3]:
             typer.echo(f"not verified: {run.folder}: {problem}", err=True)

@@ -20,6 +20,8 @@ from costgym.experiments.showing import show_recorded
 from costgym.experiments.site import build
 from costgym.experiments.site_data import details
 from costgym.experiments.store_runs import Run, read_run
+from costgym.experiments.submissions import pack
+from costgym.experiments.verify import verify
 
 
 @pytest.fixture(scope="module", params=VIEWS)
@@ -204,14 +206,14 @@ def test_an_edited_record_is_not_passed_off_as_replayed(run: Run, tmp_path: Path
 
 
 def test_the_plans_of_a_leaderboard_are_shown_as_they_run(tmp_path: Path) -> None:
-    board = plans.run(plans.plan_run(["oracle", "zero-shot"], (0.5,), episodes=24), tmp_path / "run").folder
+    board = plans.run(plans.plan_run(["fixed-all", "zero-shot"], (0.5,), episodes=12), tmp_path / "run").folder
     run = read_run(board)
     lines = [json.loads(line) for line in (board / "plans.jsonl").read_text().splitlines()]
-    site = build([run], tmp_path / "site", most=20).parent
-    assert [entry["detailed"] for entry in data(site / "data" / "run.js")["entries"]] == [20] * 4
+    site = build([run], tmp_path / "site", most=10).parent
+    assert [entry["detailed"] for entry in data(site / "data" / "run.js")["entries"]] == [10] * 4
     for entry in run.entries:
         keys = {name: entry.row[name] for name in ("agent", "tasks", "alpha")}
-        own = [line for line in lines if keys.items() <= line.items()][:20]
+        own = [line for line in lines if keys.items() <= line.items()][:10]
         shown = data(site / "data" / f"{entry.id}-0.js")
         for line, detail in zip(own, shown, strict=True):
             assert detail["replayed"], detail["note"]
@@ -227,6 +229,37 @@ def test_the_plans_of_a_leaderboard_are_shown_as_they_run(tmp_path: Path) -> Non
     (board / "plans.jsonl").write_text("".join(json.dumps(line) + "\n" for line in edited))
     shown = data(build([read_run(board)], tmp_path / "again").parent / "data" / f"{run.entries[0].id}-0.js")
     assert [detail["replayed"] for detail in shown[:5]] == [True, True, True, False, True]
+
+
+def test_a_leaderboard_of_plans_is_verified_by_evaluating_them_anew(tmp_path: Path) -> None:
+    board = plans.run(plans.plan_run(["fixed-all"], (0.5,), episodes=2), tmp_path / "run").folder
+    verdict = verify(board)
+    assert (verdict.episodes, verdict.problems) == (4, ())
+    written, rows = (board / "plans.jsonl").read_text(), (board / "leaderboard.json").read_text()
+    lines = written.splitlines()
+    valid = next(number for number, line in enumerate(lines) if json.loads(line)["plan"])
+    for field, value in (
+        ("score", 0.75), ("price", 0.0), ("seconds", 9.5), ("quality", 0.9), ("one_by_one_s", 1), ("best", 1.0), ("level", 7),
+        ("sample", 3), ("task", 1), ("agent", "oracle"), ("tasks", "all"), ("alpha", 0.4), ("episode", 40), ("problem", "none"),
+        ("plan", ["image_denoising", ["input_of_query"]]), ("plan", ["no_tool", []]), ("plan", 7),
+    ):  # fmt: skip
+        edited = json.dumps({**json.loads(lines[valid]), field: value}, separators=(",", ":"))
+        (board / "plans.jsonl").write_text("\n".join([*lines[:valid], edited, *lines[valid + 1 :]]) + "\n")
+        assert f"plans.jsonl, line {valid + 1}: " in verify(board).problems[0], field
+    (board / "plans.jsonl").write_text("\n".join(lines[:-1]) + "\n")
+    assert "ends before plan 1" in verify(board).problems[0]
+    (board / "plans.jsonl").write_text(written + lines[0] + "\n")
+    assert "1 lines more" in verify(board).problems[0]
+    (board / "plans.jsonl").write_text("nonsense\n")
+    with pytest.raises(costgym.DataError, match="line 1: is no plan's record"):
+        verify(board)
+    (board / "plans.jsonl").write_text(written)
+    document = json.loads(rows)
+    document["rows"][1]["score"] += 0.01
+    (board / "leaderboard.json").write_text(json.dumps(document))
+    assert "score: evaluation says" in verify(board).problems[0]
+    with pytest.raises(costgym.ConfigError, match="suite opencatp; `costgym verify` checks it"):
+        pack(board, tmp_path / "submission", "ours", "me@example.org")
 
 
 # -- the command line ----------------------------------------------------------------------------------------------------
