@@ -8,11 +8,12 @@ that was asked for says so, and is no pass.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import gymnasium as gym
+import numpy as np
 
 from ..simulators.draws import stable_generator
 from ..simulators.errors import ConfigError, require
@@ -53,6 +54,14 @@ NOTHING_FOUND = "Unfortunately the functions showed nothing of what was asked fo
 _LONGEST_PATH = 6
 
 
+Chooser = Callable[[Sequence[float]], int]
+"""Takes one of some scores."""
+
+
+def _best(scores: Sequence[float]) -> int:
+    return max(range(len(scores)), key=scores.__getitem__)
+
+
 class LearntPlanner:
     """The language model behind a learnt ToolPlanner.
 
@@ -60,8 +69,9 @@ class LearntPlanner:
         model: what chooses.
         name: as results show it.
         temperature: of the choice of actions; 0 takes the likeliest. Tags and paths are always the likeliest.
-        guided: where a round has been tried, the next one in its place goes on with the path. So a tree holds what the model
-            itself prefers beside what its plan says, and feedback can tell which was better.
+        guided: where a round has been tried, the next one in its place goes on with a plan: in the first tree with the path,
+            in the next ones with another path, drawn at the temperature. So trees hold what the model itself prefers beside
+            what its plan says, and another plan beside its own, and feedback can tell which was better.
 
     Attributes:
         tags, path: the tools that it named in this episode; None where it was not asked.
@@ -78,13 +88,18 @@ class LearntPlanner:
         self._generator = stable_generator(seed, "learnt", world.task.number)
         self._request = str(world.query)
         self.tags = self.path = None
+        self._guide: tuple[Tool, ...] = ()
+        self._others: tuple[Tool, ...] = ()
 
     def complete(self, messages: Sequence[Message], functions: Sequence[Function], purpose: str = ACT) -> Reply:
         if purpose == ASK_TAGS:
             self.tags = self._extract(messages[-1].content)
             return reply(write_tags(tags_of(self.tags)), (), messages, functions)
         if purpose == PLAN:
-            self.path = self._plan([tool for function in functions if (tool := self._reader.tool(function.name))])
+            offered = [tool for function in functions if (tool := self._reader.tool(function.name))]
+            self.path = self._guide = self._plan(offered)
+            if self.guided:
+                self._others = self._plan(offered, self._choose)
             names = ", ".join(f'"{tool.name}"' for tool in self.path)
             return reply(f'{{"plan": [{names}]}}', (), messages, functions)
         if purpose != ACT:
@@ -97,17 +112,16 @@ class LearntPlanner:
         """The likeliest tags, one after the other, each tool once."""
         there = {(plain_name(api), plain_name(tool)) for api, tool, _ in read_tag_lines(listed)}
         known = [t for t in self._reader.tools() if (plain_name(t.title or t.name), plain_name(t.provider)) in there]
-        return tuple(self._list(known, TAGS, self.model.settings.candidates, False))
+        return tuple(self._list(known, TAGS, self.model.settings.candidates, False, _best))
 
-    def _plan(self, offered: Sequence[Tool]) -> tuple[Tool, ...]:
-        return tuple(self._list(list(offered), PATH, _LONGEST_PATH, True))
+    def _plan(self, offered: Sequence[Tool], choose: Chooser = _best) -> tuple[Tool, ...]:
+        return tuple(self._list(list(offered), PATH, _LONGEST_PATH, True, choose))
 
-    def _list(self, left: list[Tool], marker: str, most: int, may_stop: bool) -> list[Tool]:
+    def _list(self, left: list[Tool], marker: str, most: int, may_stop: bool, choose: Chooser) -> list[Tool]:
         chosen: list[Tool] = []
         while left and len(chosen) < most:
             pieces = [*self._before(marker), *list_pieces(marker, [written_tool(tool) for tool in chosen], closed=False)]
-            options = [written_tool(tool) for tool in left] + ([STOP] if may_stop else [])
-            place = self._best(self._scores(pieces, options))
+            place = choose(self._scores(pieces, [written_tool(tool) for tool in left], [STOP] if may_stop else []))
             if place == len(left):
                 break
             chosen.append(left.pop(place))
@@ -129,21 +143,23 @@ class LearntPlanner:
         tools = [tool for f in functions if (tool := self._reader.tool(f.name)) and f'"{tool.name}"' not in tried]
         # a search goes on after an answer only where that is wanted, and then neither ending is to be repeated
         endings = [ANSWER, GIVE_UP] if f'"{FINISH.name}"' not in tried else []
-        options = [written_tool(tool) for tool in tools] + endings
-        if not options:
+        named = [written_tool(tool) for tool in tools]
+        if not named and not endings:
             return self._finish(messages, functions, GIVE_UP)
         steps = steps_of(messages, self._reader)
-        planned = self._planned(steps, options) if self.guided and tried else None
+        if tried and not steps:
+            self._guide = self._others  # the first tree is full
+        planned = self._planned(steps, [*named, *endings]) if self._guide and self.guided and tried else None
         context = [*self._before(ROUND), *round_pieces(steps), Piece(ROUND)]
-        place = self._choose(self._scores(context, options)) if planned is None else planned
+        place = self._choose(self._scores(context, named, endings)) if planned is None else planned
         if place >= len(tools):
             return self._finish(messages, functions, endings[place - len(tools)])
         return FunctionCall(tools[place].name, self._arguments(tools[place], messages, functions))
 
     def _planned(self, steps: Sequence[Step], options: Sequence[str]) -> int | None:
-        """Which option goes on with the path: its first tool that was not called, or else the answer; None: no option does."""
+        """Which option goes on with the plan: its first tool that was not called, or else the answer; None: no option does."""
         called = {step.action for step in steps}
-        wanted = [*(text for tool in self.path or () if (text := written_tool(tool)) not in called), ANSWER]
+        wanted = [*(text for tool in self._guide if (text := written_tool(tool)) not in called), ANSWER]
         return next((options.index(text) for text in wanted if text in options), None)
 
     def _arguments(self, tool: Tool, messages: Sequence[Message], functions: Sequence[Function]) -> dict[str, Any]:
@@ -168,20 +184,26 @@ class LearntPlanner:
 
     # -- choosing --------------------------------------------------------------------------------------------------------
 
-    def _scores(self, pieces: Sequence[Piece], options: Sequence[str]) -> list[float]:
-        return self.model.option_scores(self.model.sequence(pieces).tokens, [self.model.option(text) for text in options])
+    def _scores(self, pieces: Sequence[Piece], tools: Sequence[str], endings: Sequence[str]) -> list[float]:
+        """Log-probabilities of the tools, then of the endings, of which one is written.
+
+        The tools on offer share all that the endings leave: what the model would give to tools that are not on offer says
+        nothing of whether to end.
+        """
+        options = [self.model.option(text) for text in (*tools, *endings)]
+        found = np.array(self.model.option_scores(self.model.sequence(pieces).tokens, options))
+        if not tools or not endings:
+            return list(map(float, found))
+        named, ended = np.logaddexp.reduce(found[: len(tools)]), np.logaddexp.reduce(found[len(tools) :])
+        found[: len(tools)] += np.log(max(-np.expm1(ended), np.exp(named))) - named
+        return list(map(float, found))
 
     def _choose(self, scores: Sequence[float]) -> int:
         if self.temperature == 0:
-            return self._best(scores)
-        import numpy as np
-
+            return _best(scores)
         weights = np.exp((np.array(scores) - max(scores)) / self.temperature)
         edges = np.cumsum(weights) / weights.sum()
         return min(int(np.searchsorted(edges, self._generator.random(), side="right")), len(scores) - 1)
-
-    def _best(self, scores: Sequence[float]) -> int:
-        return max(range(len(scores)), key=scores.__getitem__)
 
 
 def rounds_of(messages: Sequence[Message], view: Any) -> list[Step]:

@@ -15,7 +15,7 @@ import shutil
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..agents.llm import LlmAgent
 from ..agents.toolplanner import match, passed
@@ -23,6 +23,7 @@ from ..agents.toolplanner_agent import ToolPlanner
 from ..agents.toolplanner_settings import CONFIG, LearntSettings, read_config, write_config
 from ..agents.toolplanner_tags import gold_tools
 from ..agents.toolplanner_tree import called_tools, final_solution
+from ..agents.toolplanner_words import ROUND, Piece
 from ..simulators.draws import stable_generator, stable_integer
 from ..simulators.errors import ConfigError, TrainingFailed, require
 from ..simulators.scenario import Scenario, load_scenario
@@ -218,9 +219,7 @@ def _rank(run: Path, first: Path, settings: LearntSettings, scenario: Scenario, 
     watch.say(f"stage 2: {len(pairs)} pairs ({', '.join(f'{name} {number}' for name, number in sorted(counts.items()))})")
     if settings.small and not (run / TOKENIZER).is_dir():
         shutil.copytree(first / TOKENIZER, run / TOKENIZER)
-    texts = [
-        tuple(_after(model, model.sequence(pair.before).tokens, lines) for lines in (pair.better, pair.worse)) for pair in pairs
-    ]
+    texts = [tuple(_Choice.of(model, pair.before, lines) for lines in (pair.better, pair.worse)) for pair in pairs]
     rehearsed = None
     if settings.rehearsal and (settings.tags or settings.path):
         plans = [model.sequence(each.pieces(settings, rounds=False)) for each in demonstrations(scenario, settings)]
@@ -234,8 +233,9 @@ def _rank(run: Path, first: Path, settings: LearntSettings, scenario: Scenario, 
         chosen = [levels[i] for i in chance.integers(len(levels), size=settings.rank_batch).tolist()]
         batch = [texts[places[int(chance.integers(len(places)))]] for places in chosen]
         half = len(batch)
-        logs, real = model.log_probabilities([pair[0] for pair in batch] + [pair[1] for pair in batch])
-        scores = sequence_scores(logs, real)
+        both = [pair[0] for pair in batch] + [pair[1] for pair in batch]
+        logs, real = model.log_probabilities([choice.text for choice in both])
+        scores = sequence_scores(logs, _own_tokens(both, logs.shape[1]).to(logs.device))
         ranking, sft = ranking_loss(scores[:half], scores[half:]), sft_loss(logs[:half], real[:half])
         in_order = (scores[:half] > scores[half:]).float().mean()
         figures = {"sft": float(sft.detach()), "ranking": float(ranking.detach()), "in_order": float(in_order)}
@@ -249,12 +249,32 @@ def _rank(run: Path, first: Path, settings: LearntSettings, scenario: Scenario, 
     return _optimise(run, 2, settings, model, loss, scenario, watch, settings.rank_steps)
 
 
-def _after(model: PlannerModel, before: Sequence[int], lines: Sequence[str]) -> Tokens:
-    """An action or a path after what stands before it; of the whole, these lines alone are learnt."""
-    from ..agents.toolplanner_lm import Tokens
+class _Choice(NamedTuple):
+    """An action or a path after what stands before it; so many tokens are its own."""
 
-    option = [number for line in lines for number in model.option(line)]
-    return Tokens([*before, *option], [False] * len(before) + [True] * len(option))
+    text: Tokens
+    own: int
+
+    @classmethod
+    def of(cls, model: PlannerModel, before: Sequence[Piece], lines: Sequence[str]) -> _Choice:
+        from ..agents.toolplanner_lm import Tokens
+
+        # the rounds that led here are as good as the choice; of tags and path nothing is said
+        start = next((place for place, piece in enumerate(before) if piece.text == ROUND), len(before))
+        read, written = model.sequence(before[:start]), model.sequence(before[start:])
+        option = [number for line in lines for number in model.option(line)]
+        learnt = [*[False] * len(read.tokens), *written.learnt, *[True] * len(option)]
+        return cls(Tokens([*read.tokens, *written.tokens, *option], learnt), len(option))
+
+
+def _own_tokens(choices: Sequence[_Choice], width: int) -> Any:
+    """Which log-probabilities are those of the choices' own tokens.  # (B, width)"""
+    import torch
+
+    ends = torch.tensor([len(choice.text.tokens) - 1 for choice in choices])[:, None]
+    owns = torch.tensor([choice.own for choice in choices])[:, None]
+    places = torch.arange(width)[None]
+    return (places < ends) & (places >= ends - owns)
 
 
 def _trees(first: Path, settings: LearntSettings, scenario: Scenario, model: PlannerModel, watch: Watching) -> list[GrownTree]:

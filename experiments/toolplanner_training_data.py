@@ -1,8 +1,8 @@
 """What ToolPlanner learns from: solved paths of a teacher (stage 1), and pairs from its own solution trees (stage 2).
 
 The teacher is the simulated model in a plain tree search. It plays the bare query, and each instruction is written for the
-tools that its path found to serve; but on the way it also calls others, and where a tool fails it takes the next. So stage 1
-learns to plan what is named and to solve, and what is left to stage 2's feedback is to keep to the instruction.
+tools that it called first; but where one of them fails it takes the next that serves. So stage 1 learns to plan what is named
+and to solve, and what is left to stage 2's feedback is to keep to the instruction when that is hard.
 
 Source: ToolPlanner (arXiv 2409.14826), Section 3.1 (tags and paths are those of solved paths), 4.3 and Appendix C.2.
 """
@@ -119,7 +119,7 @@ def asked(settings: LearntSettings, count: int) -> Iterator[tuple[int, str]]:
 def demonstrations(scenario: Scenario, settings: LearntSettings) -> list[Demonstration]:
     """Paths on which the teacher answers, each with an instruction.
 
-    The teacher plays the bare query, and the instruction is then written for the tools that its path found to serve. Every
+    The teacher plays the bare query, and the instruction is then written for the tool that it called first for each need. Every
     instruction has a path of its own, in a world of its own, so that nothing but the instruction tells which of the tools that
     serve were chosen.
 
@@ -138,12 +138,12 @@ def demonstrations(scenario: Scenario, settings: LearntSettings) -> list[Demonst
             path, task = final_solution(teacher.roots), episode.task
             if not path or path[-1].end != "answer" or not passed(path[-1].answer):
                 continue
-            serving, called, steps = _solved(path, env.unwrapped)
-            if len(serving) < len(task.needs) or not steps[:-1]:
+            chosen, called, steps = _solved(path, env.unwrapped)
+            if len(chosen) < len(task.needs) or not steps[:-1]:
                 continue
-            gold = [serving[need] for need in range(len(task.needs))]
+            gold = [chosen[need] for need in range(len(task.needs))]
             request = instructions(task.query, task.needs, gold)[level] if REQUIRES[level] else task.query
-            useful = dict.fromkeys(map(written_tool, serving.values()))
+            useful = dict.fromkeys(map(written_tool, chosen.values()))
             # a list of candidates, as long as it will be when the model writes it
             others = [tool for tool in env.unwrapped.candidates if any(tool.name in need.tools for need in task.needs)]
             tags = dict.fromkeys([*useful, *map(written_tool, called), *map(written_tool, others)])
@@ -154,34 +154,26 @@ def demonstrations(scenario: Scenario, settings: LearntSettings) -> list[Demonst
 
 
 class _Solved(NamedTuple):
-    """A path that answers: the tool for each need, in the order of the calls; all tools called; the rounds."""
+    """A path that answers: the tool first called for each need, in the order of the calls; all tools called; the rounds."""
 
-    serving: dict[int, Tool]
+    chosen: dict[int, Tool]
     called: tuple[Tool, ...]
     steps: tuple[Step, ...]
 
 
 def _solved(path: Sequence[Round], view: MarketplaceChatEnv) -> _Solved:
-    """What a path shows. Of a need whose fact was not found, the tool is the last one that was called for it."""
-    catalog, task = view.world.catalog, view.task
+    """What a path shows."""
+    catalog = view.world.catalog
     # a name that the teacher made up is no example to follow
     kept = [step for step in path if step.end or called_tools([step], catalog)]
-    reader = Reader(catalog, task)
-    found: dict[int, Tool] = {}
-    tried: dict[int, Tool] = {}
-    for step in kept:
-        for tool in called_tools([step], catalog):
-            if reader.need_of(tool.name) >= 0:
-                tried[reader.need_of(tool.name)] = tool
-        for message in step.messages:
-            shown = reader.facts_in(message.content) if message.role == TOOL else frozenset()
-            for need in sorted(shown & set(range(len(task.needs)))):
-                found.setdefault(need, called_tools([step], catalog)[0])
+    reader = Reader(catalog, view.task)
     called = called_tools(kept, catalog)
-    chosen = {need: found.get(need, tool) for need, tool in tried.items()}
-    order = sorted(chosen, key=lambda need: called.index(chosen[need]))
+    chosen: dict[int, Tool] = {}
+    for tool in called:
+        if reader.need_of(tool.name) >= 0:
+            chosen.setdefault(reader.need_of(tool.name), tool)
     messages = [message for step in kept for message in step.messages]
-    return _Solved({need: chosen[need] for need in order}, tuple(called), tuple(rounds_of(messages, view)))
+    return _Solved(chosen, tuple(called), tuple(rounds_of(messages, view)))
 
 
 # -- solution trees ------------------------------------------------------------------------------------------------------------
@@ -336,7 +328,7 @@ def ranked_pairs(trees: Sequence[GrownTree], catalog: Catalog, settings: LearntS
         score(roots, gold, tree.level, catalog, settings.feedback)
         shown = [known[name] for name in tree.shown if name in known]
         seed = stable_integer(settings.seed, "pairs", tree.task, tree.level) >> 2
-        right = _right_paths(roots, catalog) if settings.following and tree.path is not None else {}
+        right = _right_paths(roots, catalog, tree.tags) if settings.following and tree.path is not None else {}
         for pair in extract_pairs(roots, gold, tree.level, catalog, seed, shown, settings.feedback):
             planned = tree.model_copy(update={"path": right[id(pair.better)]}) if right else tree
             before = [*planned.before(), *round_pieces([_step(step, known) for step in pair.history]), Piece(ROUND)]
@@ -348,8 +340,9 @@ def ranked_pairs(trees: Sequence[GrownTree], catalog: Catalog, settings: LearntS
     return found
 
 
-def _right_paths(roots: Sequence[Round], catalog: Catalog) -> dict[int, tuple[str, ...]]:
-    """For each round of reward 1, by its identity, the tools that the first solution of reward 1 through it calls, each once.
+def _right_paths(roots: Sequence[Round], catalog: Catalog, tags: Sequence[str] | None) -> dict[int, tuple[str, ...]]:
+    """For each round of reward 1, by its identity, the tools that the first solution of reward 1 through it calls, each once
+    and in the order of the tags.
 
     That is the path that should have been written before. With it there, a round that follows the instruction follows the
     path as well; under the path that was written, positives would teach to pass over it.
@@ -358,6 +351,7 @@ def _right_paths(roots: Sequence[Round], catalog: Catalog) -> dict[int, tuple[st
     for solution in solutions(roots):
         if solution[-1].reward == 1:
             path = tuple(dict.fromkeys(map(written_tool, called_tools(solution, catalog))))
+            path = tuple(sorted(path, key=tags.index)) if tags is not None and set(path) <= set(tags) else path
             for step in solution:
                 right.setdefault(id(step), path)
     return right
