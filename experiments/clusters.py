@@ -31,6 +31,8 @@ AUTH_MODE, AUTH_TOKEN = "RAY_AUTH_MODE", "RAY_AUTH_TOKEN"
 
 _NO_SUCH_MODULE = "The remote function failed to import on the worker"
 """How Ray says that a node has no costgym."""
+_SLOW_START = "timed out during startup"
+"""What Ray says of a start that took more than half a minute, as it may on a busy machine."""
 
 Pinned = tuple[str, bytes]
 """The version of costgym that sends the work, and the work with what its tasks share, pickled."""
@@ -180,18 +182,26 @@ def connected(address: str | None, processors: int) -> Generator[Any, None, None
     ray = require("ray", "ray")
     ours = not ray.is_initialized()
     if ours:
-        quiet = {"log_to_driver": False, "logging_level": "ERROR"}
-        here = {"num_cpus": processors, "include_dashboard": False}
-        try:
-            ray.init(**quiet, **({"address": "local", **here} if address is None else {"address": address}))
-        except Exception as error:  # Ray raises plain ones too
-            place = address or "this machine"
-            raise InfrastructureError(f"no Ray cluster answers at {place}: {error}{_advice(address)}") from error
+        _begin(ray, address, processors)
     try:
         yield ray
     finally:
         if ours:
             ray.shutdown()
+
+
+def _begin(ray: Any, address: str | None, processors: int) -> None:
+    quiet = {"log_to_driver": False, "logging_level": "ERROR"}
+    here = {"num_cpus": processors, "include_dashboard": False}
+    for attempt in (1, 2):
+        try:
+            ray.init(**quiet, **({"address": "local", **here} if address is None else {"address": address}))
+            return
+        except Exception as error:  # Ray raises plain ones too
+            if address is None and attempt == 1 and _SLOW_START in str(error):
+                continue
+            place = address or "this machine"
+            raise InfrastructureError(f"no Ray cluster answers at {place}: {error}{_advice(address)}") from error
 
 
 def _advice(address: str | None) -> str:

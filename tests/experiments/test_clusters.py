@@ -44,6 +44,8 @@ class Cluster:
         self.submitted = self.taken = 0
         self.sent: list[Any] = []
         self.submitted_at: list[int] = []
+        self.refusals: list[str] = []
+        self.begun: list[str] = []
 
     # -- what `clusters` uses of Ray -----------------------------------------------------------------------------------------
 
@@ -84,7 +86,15 @@ class Cluster:
         return SimpleNamespace(get_node_id=lambda: f"node{self.taken % 2}")
 
     def is_initialized(self) -> bool:
-        return True
+        return not self.refusals
+
+    def init(self, **options: Any) -> None:
+        self.begun.append(options["address"])
+        if self.refusals:
+            raise RuntimeError(self.refusals.pop(0))
+
+    def shutdown(self) -> None:
+        self.begun.append("shutdown")
 
 
 @pytest.fixture
@@ -190,3 +200,26 @@ def test_a_node_without_costgym_and_a_cluster_that_is_gone_are_told_apart(stand_
     cluster.get = fail(RayError("the owner died"))
     with pytest.raises(InfrastructureError, match=r"Ray lost what it ran \(the owner died\); run the same command again"):
         list(Ray(cluster).stream(twice, 0, range(2)))
+
+
+def test_ray_is_started_once_more_where_its_start_took_too_long(stand_in: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("RAY_AUTH_MODE", raising=False)
+    slow = "The current node timed out during startup."
+    cluster = stand_in(Cluster([1]))
+    cluster.refusals = [slow]
+    with open_engine("ray", 1) as engine:
+        assert list(engine.stream(twice, 0, range(1))) == [0, 0]
+    assert cluster.begun == ["local", "local", "shutdown"]
+    for address, refusals, said in (
+        (None, [slow, slow], "no Ray cluster answers at this machine: The current node timed out during startup."),
+        (
+            "10.0.0.1:6379",
+            ["no"],
+            "no Ray cluster answers at 10.0.0.1:6379: no; if the cluster asks for a token, set RAY_AUTH_MODE",
+        ),
+    ):
+        cluster.refusals = refusals
+        with pytest.raises(InfrastructureError) as refused, open_engine("ray", 1, address):
+            pass
+        assert str(refused.value).startswith(said)
+        assert cluster.refusals == []
