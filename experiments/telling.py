@@ -52,6 +52,7 @@ class Shown:
 
 
 def calls_text(episode: Account) -> str:
+    """The calls in a table, each with those that ran at its side."""
     if not episode.calls:
         return "Calls: none"
     names = [call.tool or "(unknown tool)" for call in episode.calls]
@@ -119,6 +120,7 @@ def _parts(bar: Bar) -> Iterator[tuple[str, float, float]]:
 
 
 def ledger_text(episode: Account) -> str:
+    """What was spent on what, in all, and what is left."""
     totals: dict[str, list[float]] = {}
     for charge in episode.ledger:
         row = totals.setdefault(charge.what, [0, 0.0, 0])
@@ -147,4 +149,5 @@ def wrapped(lead: str, text: str) -> str:
 
 
 def short(text: str, width: int) -> str:
+    """The text, cut to a width."""
     return text if len(text) <= width else f"{text[: width - 3]}..."
