@@ -78,7 +78,7 @@ def look_up_rows(steps: int, tokenizer: Any, slots: int, settings: DeerSettings)
 
 def _asked(words: Sequence[int], owner: Sequence[int], places: Sequence[int], first: int, most: int, luck: Any) -> list[int]:
     """Words to ask for: some of one tool, some of any, and some that are drawn from all."""
-    asked = luck.integers(first, most, LOOKED_UP).tolist()
+    asked: list[int] = luck.integers(first, most, LOOKED_UP).tolist()
     if luck.random() < NOTHING:
         return asked
     mark = places[int(luck.integers(len(places)))]
