@@ -64,6 +64,11 @@ def request_pieces(request: str) -> list[Piece]:
     return [Piece(REQUEST), Piece(" " + " ".join(request.split()))]
 
 
+def found_in(result: str) -> bool:
+    """Whether a result showed a wanted fact, as `result_line` says."""
+    return result.startswith(" found")
+
+
 def list_pieces(marker: str, items: Iterable[str], closed: bool, learnt: int | None = None) -> list[Piece]:
     """Tags or a path: the marker, then the items; a closed list ends. Of the items the first ones are learnt; None: all."""
     pieces = [Piece(marker)]

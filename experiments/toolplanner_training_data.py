@@ -27,6 +27,7 @@ from ..agents.toolplanner_model import SimulatedPlanner
 from ..agents.toolplanner_settings import LearntSettings
 from ..agents.toolplanner_tags import gold_tools
 from ..agents.toolplanner_tree import (
+    EARLY_ANSWER,
     OTHER_TOOL,
     End,
     Round,
@@ -48,6 +49,7 @@ from ..agents.toolplanner_words import (
     Piece,
     Step,
     episode_pieces,
+    found_in,
     list_pieces,
     request_pieces,
     round_pieces,
@@ -319,42 +321,50 @@ class RankedPair(NamedTuple):
 
 
 def ranked_pairs(trees: Sequence[GrownTree], catalog: Catalog, settings: LearntSettings) -> list[RankedPair]:
-    """The pairs of all trees, by the settings' feedback."""
+    """The pairs of all trees, by the settings' feedback: those along the shortest solution of reward 1 of each.
+
+    Longer ones are as good by their reward, but call tools again that have answered, and to learn that does not help.
+    """
     known = {tool.name: tool for tool in catalog}
     found: list[RankedPair] = []
     for tree in trees:
         roots = [_round(root) for root in tree.roots]
         gold = [known[name] for name in tree.gold]
         score(roots, gold, tree.level, catalog, settings.feedback)
+        good: tuple[Round, ...] = min((path for path in solutions(roots) if path[-1].reward == 1), key=len, default=())
         shown = [known[name] for name in tree.shown if name in known]
         seed = stable_integer(settings.seed, "pairs", tree.task, tree.level) >> 2
-        right = _right_paths(roots, catalog, tree.tags) if settings.following and tree.path is not None else {}
+        planned = tree
+        if good and settings.following and tree.path is not None:
+            right = _right_path(good, tree, catalog)
+            planned = tree.model_copy(update={"path": right})
+            found += _path_pairs(tree, right, gold, shown, seed)
         for pair in extract_pairs(roots, gold, tree.level, catalog, seed, shown, settings.feedback):
-            planned = tree.model_copy(update={"path": right[id(pair.better)]}) if right else tree
             before = [*planned.before(), *round_pieces([_step(step, known) for step in pair.history]), Piece(ROUND)]
             better, worse = _step(pair.better, known).action, _step(pair.worse, known).action
-            if better != worse:
-                found.append(RankedPair(tuple(before), (better,), (worse,), pair.made, tree.level))
-        if right:
-            found += _path_pairs(tree, next(iter(right.values())), gold, shown, seed)
+            if better == worse or not any(pair.better is step for step in good):
+                continue
+            found.append(RankedPair(tuple(before), (better,), (worse,), pair.made, tree.level))
+            # what the trees hardly hold is an answer before its time: few stop there of themselves
+            strays = settings.following and not match(called_tools(pair.history, catalog), gold, tree.level)
+            empty = settings.completion and not any(found_in(_result(step)) for step in pair.history)
+            if (strays or empty) and ANSWER not in (better, worse):
+                found.append(RankedPair(tuple(before), (better,), (ANSWER,), EARLY_ANSWER, tree.level))
     return found
 
 
-def _right_paths(roots: Sequence[Round], catalog: Catalog, tags: Sequence[str] | None) -> dict[int, tuple[str, ...]]:
-    """For each round of reward 1, by its identity, the tools that the first solution of reward 1 through it calls, each once
-    and in the order of the tags.
+def _result(step: Round) -> str:
+    return str(step.messages[1].content)
 
-    That is the path that should have been written before. With it there, a round that follows the instruction follows the
-    path as well; under the path that was written, positives would teach to pass over it.
+
+def _right_path(good: Sequence[Round], tree: GrownTree, catalog: Catalog) -> tuple[str, ...]:
+    """The path that should have been written before a good solution: the tools that it calls, each once, as the tags have them.
+
+    With it there, a round that follows the instruction follows the path as well; under the path that was written, positives
+    would teach to pass over it.
     """
-    right: dict[int, tuple[str, ...]] = {}
-    for solution in solutions(roots):
-        if solution[-1].reward == 1:
-            path = tuple(dict.fromkeys(map(written_tool, called_tools(solution, catalog))))
-            path = tuple(sorted(path, key=tags.index)) if tags is not None and set(path) <= set(tags) else path
-            for step in solution:
-                right.setdefault(id(step), path)
-    return right
+    path = tuple(dict.fromkeys(map(written_tool, called_tools(good, catalog))))
+    return tuple(sorted(path, key=tree.tags.index)) if tree.tags is not None and set(path) <= set(tree.tags) else path
 
 
 def _path_pairs(

@@ -6,14 +6,13 @@ import json
 import shutil
 import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
+from toolplanner_world import TINY, WORLD
 
 import costgym
 from costgym.agents import make_agent
 from costgym.simulators.errors import ConfigError, DataError, InfrastructureError, MissingExtra, TrainingFailed, UnknownName
-from costgym.simulators.scenario import Scenario
 
 torch = pytest.importorskip("torch", reason="the train extra is not installed")
 pytest.importorskip("transformers", reason="the train extra is not installed")
@@ -31,14 +30,11 @@ from costgym.agents.toolplanner_lm import (  # noqa: E402
     small_tokenizer,
 )
 from costgym.agents.toolplanner_settings import LearntSettings  # noqa: E402
-from costgym.agents.toolplanner_tags import gold_tools  # noqa: E402
 from costgym.agents.toolplanner_words import (  # noqa: E402
     END,
     FINISH,
     GIVE_UP,
     MARKERS,
-    PATH,
-    TAGS,
     Step,
     episode_pieces,
     written_tool,
@@ -47,37 +43,11 @@ from costgym.experiments import toolplanner_training  # noqa: E402
 from costgym.experiments.instructions import follow  # noqa: E402
 from costgym.experiments.toolplanner_training import Watching, train_toolplanner  # noqa: E402
 from costgym.experiments.toolplanner_training_data import (  # noqa: E402
-    GrownRound,
-    GrownTree,
-    asked,
-    demonstrations,
     ranked_pairs,
     read_trees,
     training_scenario,
 )
 
-WORLD = Scenario.model_validate(
-    {
-        "name": "small",
-        "source": {"kind": "marketplace", "tools": 240, "providers": 60, "categories": 10, "train": 40, "test": 40},
-        "failures": "reliable",
-    }
-)
-TINY: dict[str, Any] = {
-    "tasks": 6,
-    "worlds": 1,
-    "levels": ("statement", "category"),
-    "width": 16,
-    "heads": 2,
-    "layers": 1,
-    "vocabulary": 400,
-    "steps": 40,
-    "batch": 3,
-    "learning_rate": 0.02,
-    "rank_tasks": 6,
-    "rank_steps": 4,
-    "rank_batch": 3,
-}
 TEXT = episode_pieces(
     "Tell me the price. Please call get_price.",
     [" get_price of Kappa Shop", " get_stock of Kappa Shop"],
@@ -191,16 +161,6 @@ def test_of_an_episode_the_tags_the_path_and_the_actions_are_learnt_and_nothing_
     ]
 
 
-def test_of_the_tags_those_that_the_path_needs_are_learnt():
-    settings = LearntSettings(**TINY)
-    for shown in demonstrations(WORLD, LearntSettings(**{**TINY, "tasks": 4})):
-        pieces = [piece for piece in shown.pieces(settings) if piece.text != END]
-        start = [piece.text for piece in pieces].index(TAGS) + 1
-        listed = pieces[start : start + len(shown.tags)]
-        assert tuple(piece.text for piece in listed) == shown.tags
-        assert tuple(piece.text for piece in listed if piece.written) == shown.path == shown.tags[: len(shown.path)]
-
-
 def test_gradients_are_only_in_the_adapters_of_a_published_model(tmp_path, model):
     folder = tmp_path / "published"
     model.network.save_pretrained(folder)
@@ -222,40 +182,6 @@ def test_a_published_model_that_is_not_there_is_named(tmp_path, model):
 # -- data ----------------------------------------------------------------------------------------------------------------------
 
 
-def test_half_of_the_coarsest_instructions_are_learnt_from():
-    levels = ("statement", "category", "tool", "api", "hybrid")
-    found = list(asked(LearntSettings(), 4))
-    assert [level for place, level in found if place == 0] == [level for level in levels if level != "statement"]
-    assert [level for place, level in found if place == 1] == [level for level in levels if level != "category"]
-    assert list(asked(LearntSettings(levels=("statement",)), 2)) == [(0, "statement"), (1, "statement")]
-
-
-def test_demonstrations_show_paths_that_answer_and_instructions_that_name_their_tools():
-    settings = LearntSettings(tasks=10, worlds=2)
-    found = demonstrations(WORLD, settings)
-    assert found == demonstrations(WORLD, settings)
-    catalog = training_scenario(WORLD, settings).build().catalog
-    titles = {f" {tool.title} of {tool.provider}": tool for tool in catalog}
-    for each in found:
-        assert each.steps[-1] == Step(" finish with the answer")
-        called = {step.action for step in each.steps[:-1]}
-        assert set(each.path) <= called <= set(titles)
-        assert each.tags[: len(each.path)] == each.path and set(each.tags) <= set(titles)
-        assert len(each.tags) == settings.candidates
-        if "Please call" in each.request:
-            assert all(titles[tool].title in each.request for tool in each.path)
-        if "Please use tools from" in each.request:
-            assert all(titles[tool].category.replace("_", " ") in each.request for tool in each.path)
-    assert any(set(each.path) < {step.action for step in each.steps[:-1]} for each in found)
-
-
-def test_more_train_tasks_leave_the_test_tasks_as_they_are():
-    more = training_scenario(WORLD, LearntSettings(tasks=100)).build().tasks
-    less = WORLD.build().tasks
-    assert len(more.numbers("train")) == 100
-    assert [more[n].query for n in more.numbers("test")] == [less[n].query for n in less.numbers("test")]
-
-
 def test_what_a_pair_is_follows_from_the_feedback(finished):
     trees = read_trees(finished / "sft" / "trees-6-1.jsonl")
     assert len(trees) == 6
@@ -267,7 +193,7 @@ def test_what_a_pair_is_follows_from_the_feedback(finished):
         assert all(pair.better != pair.worse and pair.part in ("\nRound:", "\nPath:") for pair in pairs)
         # without instruction-following feedback every path is as good as another
         assert name != "no following" or all(pair.part == "\nRound:" for pair in pairs)
-    assert made["no following"] <= {"", "give_up"}
+    assert made["no following"] <= {"", "give_up", "early_answer"}  # early: nothing was found yet
     assert "give_up" not in made["no completion"]
 
 
@@ -297,38 +223,6 @@ def test_in_the_first_tree_to_learn_from_the_second_round_of_a_place_goes_on_wit
         if tree.path:
             visit(tree.roots[0].children, {tree.roots[0].action}, tree.path)
     assert len(seen) > 5 and all(second == wanted for second, wanted in seen)
-
-
-def test_a_solution_that_follows_shows_which_path_is_right():
-    world = WORLD.build()
-    task = next(task for task in world.tasks if len(gold_tools(task, world.catalog)) == 2)
-    first, second = gold_tools(task, world.catalog)
-    third = next(tool for tool in world.catalog if tool.provider not in (first.provider, second.provider))
-
-    def tree(path, called, **changed):
-        step = GrownRound(action=FINISH, result="", end="answer", passed=True)
-        for tool in reversed(called):
-            step = GrownRound(action=written_tool(tool), result=" found, 0 left", tool=tool.name, children=(step,))
-        shown = (first.name, second.name, third.name)
-        record = {
-            "task": task.id, "level": "tool", "request": task.query, "tags": None, "shown": shown,
-            "path": path and tuple(map(written_tool, path)), "gold": (first.name, second.name), "roots": (step,),
-        }  # fmt: skip
-        return GrownTree(**{**record, **changed})
-
-    def paths(grown, **parts):
-        pairs = ranked_pairs([grown], world.catalog, LearntSettings(**TINY, **parts))
-        return [(pair.better, pair.worse, pair.made) for pair in pairs if pair.part == PATH]
-
-    right, wrong = ((*map(written_tool, tools), "") for tools in ((second, first), (first, third)))
-    assert paths(tree([first, third], [second, first])) == [(right, wrong, "")]
-    [(better, worse, made)] = paths(tree([first, second], [second, first]))
-    assert (better, made) == (right, "other_tool")
-    assert written_tool(third) in worse and len(set(worse) & set(right)) == 2
-    assert paths(tree([first, third], [first])) == []  # nothing that was played follows
-    assert paths(tree([first, third], [second, first], level="statement")) == []  # every path follows
-    assert paths(tree(None, [second, first])) == []
-    assert paths(tree([first, third], [second, first]), following=False) == []
 
 
 # -- runs ----------------------------------------------------------------------------------------------------------------------
