@@ -37,8 +37,8 @@ class LearntSettings:
         lora_rank: of the adapters of a published model; 0 trains it in full.
         steps, batch, learning_rate: of stage 1; None: 3e-3 for a small model, 1e-4 for a published one.
         rank_tasks: tasks whose solution trees stage 2 learns from.
-        rank_steps, rank_batch, rank_rate: of stage 2; a batch is one of pairs. None: a fifth of stage 1's rate.
-        beta: weight of the ranking loss.
+        rank_steps, rank_batch, rank_rate: of stage 2; a batch is one of pairs. None: a tenth of stage 1's rate.
+        beta: weight of the ranking loss; the paper has 1, for a model that knows more beforehand.
         rehearsal: weight, in stage 2, of stage 1's loss on tags and paths, which a few hundred trees would else unlearn.
         temperature: at which the trees that stage 2 learns from are drawn.
         weight_decay, clip, warmup: of AdamW, the norm to which gradients are clipped, and the steps over which rates rise.
@@ -50,7 +50,7 @@ class LearntSettings:
     """
 
     seed: int = 0
-    tasks: int = 1500
+    tasks: int = 6000
     worlds: int = 1
     levels: tuple[str, ...] = ("statement", "category", "tool", "api", "hybrid")
     tags: bool = True
@@ -64,16 +64,16 @@ class LearntSettings:
     heads: int = 4
     vocabulary: int = 2048
     lora_rank: int = 16
-    steps: int = 1000
+    steps: int = 2000
     batch: int = 16
     learning_rate: float | None = None
-    rank_tasks: int = 240
-    rank_steps: int = 200
+    rank_tasks: int = 1200
+    rank_steps: int = 500
     rank_batch: int = 12
     rank_rate: float | None = None
-    beta: float = 1.0
+    beta: float = 3.0
     rehearsal: float = 1.0
-    temperature: float = 1.0
+    temperature: float = 0.7
     weight_decay: float = 0.0
     clip: float = 1.0
     warmup: int = 50
@@ -125,7 +125,7 @@ class LearntSettings:
     def rate(self, stage: int, step: int) -> float:
         """Learning rate of a stage's step, counted from 0: it rises, then falls to a tenth."""
         first = self.learning_rate if self.learning_rate is not None else (3e-3 if self.small else 1e-4)
-        peak = first if stage == 1 else self.rank_rate if self.rank_rate is not None else first / 5
+        peak = first if stage == 1 else self.rank_rate if self.rank_rate is not None else first / 10
         steps = self.steps if stage == 1 else self.rank_steps
         rising = min(1.0, (step + 1) / max(1, min(self.warmup, steps // 4)))
         return float(peak * min(rising, max(0.1, 1.0 - 0.9 * step / steps)))

@@ -27,4 +27,6 @@ TINY: dict[str, Any] = {
     "rank_tasks": 6,
     "rank_steps": 4,
     "rank_batch": 3,
+    "beta": 1.0,
+    "temperature": 1.0,
 }

@@ -319,7 +319,7 @@ def test_a_loss_that_is_no_number_stops_and_keeps_the_last_good_checkpoint(tmp_p
 
 def test_other_settings_another_world_and_other_files_are_refused(run, tmp_path):
     with pytest.raises(ConfigError, match=r"beta 1\.0 there, 2\.0 asked"):
-        train_toolplanner(run, WORLD, **TINY, beta=2.0)
+        train_toolplanner(run, WORLD, **{**TINY, "beta": 2.0})
     with pytest.raises(ConfigError, match="scenario"):
         train_toolplanner(run, WORLD.model_copy(update={"seed": 5}), **TINY)
     (tmp_path / "mine").mkdir()
