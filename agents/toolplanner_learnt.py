@@ -195,7 +195,8 @@ class LearntPlanner:
         if not tools or not endings:
             return list(map(float, found))
         named, ended = np.logaddexp.reduce(found[: len(tools)]), np.logaddexp.reduce(found[len(tools) :])
-        found[: len(tools)] += np.log(max(-np.expm1(ended), np.exp(named))) - named
+        rest = max(-np.expm1(ended), np.exp(named), np.finfo(float).tiny)
+        found[: len(tools)] += np.log(rest) - named
         return list(map(float, found))
 
     def _choose(self, scores: Sequence[float]) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import shutil
 import sys
 from pathlib import Path
@@ -159,6 +160,14 @@ def test_of_an_episode_the_tags_the_path_and_the_actions_are_learnt_and_nothing_
         " Tell me the price. Please call get_price.",
         " found, 0 left",
     ]
+
+
+def test_tools_on_offer_share_what_the_endings_leave(model, monkeypatch):
+    planner = LearntPlanner(model, "sharing")
+    monkeypatch.setattr(PlannerModel, "option_scores", lambda *_: [math.log(share) for share in (0.1, 0.3, 0.2)])
+    # 0.4 went to tools that are not on offer
+    assert [math.exp(score) for score in planner._scores(TEXT, ["a", "b"], ["end"])] == pytest.approx([0.2, 0.6, 0.2])
+    assert [math.exp(score) for score in planner._scores(TEXT, ["a", "b", "c"], [])] == pytest.approx([0.1, 0.3, 0.2])
 
 
 def test_gradients_are_only_in_the_adapters_of_a_published_model(tmp_path, model):
