@@ -21,9 +21,9 @@ from ..simulators.draws import stable_generator
 
 LOOKED_UP = 8
 """Words that a row asks for."""
-NOTHING = 1 / 3
+NOTHING = 0.2
 """Chance that nothing of what a row asks for is any tool's."""
-ABSENT, ELSEWHERE = 0.5, 0.1
+ABSENT, ELSEWHERE = 0.3, 0.1
 """Chances, in other rows, that a word is drawn from all words, and that it is any tool's; else it is of the one asked for."""
 LONGEST = 5
 """Most words of a tool."""

@@ -34,7 +34,17 @@ class LookingUp:
     @property
     def over(self) -> bool:
         """It is learnt, or has taken the steps it may."""
-        return self.steps >= self.most or (len(self.recent) == RECENT and sum(self.recent) >= LEARNT * RECENT)
+        return self.steps >= self.most or self.learnt
+
+    @property
+    def learnt(self) -> bool:
+        """Words are looked up rightly."""
+        return len(self.recent) == RECENT and self.share >= LEARNT
+
+    @property
+    def share(self) -> float:
+        """Of right answers, over the last steps."""
+        return sum(self.recent) / max(1, len(self.recent))
 
     def went(self, share: float) -> None:
         """Another step, with its share of right answers."""

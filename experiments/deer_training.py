@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import math
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import partial
@@ -52,7 +53,8 @@ class DeerResult:
         run: its folder.
         steps: steps taken in all.
         loss: mean of the last steps.
-        metrics: the six accuracies on seen tools (split `valid`) and on unseen ones (`test`), as ``seen_p_ds`` and so on.
+        metrics: the six accuracies on seen tools (split `valid`) and on unseen ones (`test`), as ``seen_p_ds`` and so on; of a
+            small model also ``looked_up``, how rightly words were looked up before it began to decide.
     """
 
     run: Path
@@ -180,6 +182,14 @@ def _train(
     metrics = measure(decider, scenario, data, counts) if looking_up.over and steps >= total else {}
     losses = [line["loss"] for line in read_curve(folder)][-50:]
     loss = sum(losses) / len(losses) if losses else math.nan
+    if metrics and most:
+        metrics["looked_up"] = looking_up.share
+        if not looking_up.learnt:
+            warnings.warn(
+                f"words are looked up rightly in {looking_up.share:.1%} only after {most} steps of it, so there was little to "
+                "decide with; give it more (index_steps) or another seed",
+                stacklevel=2,
+            )
     if metrics:
         write_atomically(folder / METRICS, json.dumps({"steps": steps, "loss": loss, **metrics}, indent=1) + "\n")
     return DeerResult(folder, steps, loss, metrics)

@@ -187,7 +187,7 @@ def test_a_run_says_what_it_is_and_plays(run):
     from costgym.agents.registry import make_agent
     from costgym.envs.decision import DecisionAwareEnv
 
-    assert run.steps == 6 and set(run.metrics) >= {"seen_p_ds", "seen_p_dc", "unseen_p_dc"}
+    assert run.steps == 6 and set(run.metrics) >= {"seen_p_ds", "seen_p_dc", "unseen_p_dc", "looked_up"}
     assert json.loads((run.run / CONFIG).read_text())["settings"]["sampling"] == "mixture"
     agent = make_agent(f"deer:{run.run}")
     env = DecisionAwareEnv(samples={"counts": COUNTS}, split="test")
