@@ -142,12 +142,16 @@ def _read_arguments(value: Any) -> dict[str, Any] | None:
     return value if isinstance(value, dict) else None
 
 
+_USAGE = Usage._fields
+
+
 def _read_usage(value: Any) -> Usage | None:
     if not isinstance(value, dict):
         return None
-    numbers = [value.get(name, 0) for name in Usage._fields]
-    if any(isinstance(n, bool) or not isinstance(n, int) or not 0 <= n <= MAX_TOKENS_REPORTED for n in numbers):
-        return None
+    numbers = [value.get(name, 0) for name in _USAGE]
+    for number in numbers:
+        if isinstance(number, bool) or not isinstance(number, int) or not 0 <= number <= MAX_TOKENS_REPORTED:
+            return None
     return Usage(numbers[0], numbers[1], min(numbers[2], numbers[0]))
 
 

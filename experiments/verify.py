@@ -177,12 +177,12 @@ def _read(lines: Iterator[str]) -> Iterator[Line]:
 
 def _check_lines(shared: tuple[str, str | None, str], lines: Sequence[Line]) -> Iterator[_Found]:
     header, data, file = shared
-    checker = checker_of(header, data)
+    checker, path = checker_of(header, data), Path(file)
     for number, line in lines:
         try:
             if isinstance(line, DataError):
                 raise line
-            recorded = parse_trajectory(line, Path(file), number)
+            recorded = parse_trajectory(line, path, number)
         except DataError as error:
             yield _Found(number, "", 0, str(error), True)
             return

@@ -121,6 +121,8 @@ class Answers(Protocol):
 
 def normalise(value: Any) -> str:
     """An argument or a fact as it is compared: case, spacing and number formats do not matter."""
+    if type(value) is str:
+        return " ".join(value.casefold().split())
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, float) and value.is_integer():

@@ -26,6 +26,8 @@ def check_arguments(tool: Tool, arguments: Any) -> str | None:
 def check_value(value: Any, schema: Mapping[str, Any], place: str) -> str | None:
     """What is wrong with a value, in words; as `check_arguments`."""
     wanted = schema.get("type")
+    if wanted == "string" and type(value) is str and schema.get("enum") is None:
+        return None  # what nearly all arguments are
     if wanted is not None:
         types = wanted if isinstance(wanted, list | tuple) else (wanted,)
         if not any(_is(value, name) for name in types):
