@@ -33,6 +33,12 @@ def collection(env_id: str, folder: Path, agent: Agent | None = None, episodes: 
     return collect(view(env_id, **settings), agent or make_plan_agent("random", env_id), episodes, folder, seed=5)
 
 
+def view_of(path: Path) -> str:
+    """The environment of a collection's file."""
+    name: str = json.loads(path.read_text().splitlines()[0])["env"]
+    return name
+
+
 def recorded_run(folder: Path, episodes: int = 6) -> Path:
     """A run's folder with trajectories of both views."""
     agents = (make_plan_agent("few-shot", PLAN), make_plan_agent("random", CALLS))

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from opencatp_runs import CALLS, PLAN, VIEWS, collection, recorded_run
+from opencatp_runs import CALLS, PLAN, VIEWS, collection, recorded_run, view_of
 from test_site import data
 
 import costgym
@@ -27,11 +27,6 @@ from costgym.experiments.verify import verify
 @pytest.fixture(scope="module", params=VIEWS)
 def recorded(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return collection(request.param, tmp_path_factory.mktemp("run"))
-
-
-def view_of(path: Path) -> str:
-    name: str = json.loads(path.read_text().splitlines()[0])["env"]
-    return name
 
 
 # -- datasets ------------------------------------------------------------------------------------------------------------

@@ -10,7 +10,7 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 import pytest
-from opencatp_runs import CALLS, PLAN, VIEWS, collection, view
+from opencatp_runs import CALLS, PLAN, VIEWS, collection, view, view_of
 from opencatp_scores import RuleScores
 from test_trajectories import places, tampered
 
@@ -157,11 +157,6 @@ def test_a_header_names_the_world_whole() -> None:
 @pytest.fixture(scope="module", params=VIEWS)
 def collected(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return collection(request.param, tmp_path_factory.mktemp("run"))
-
-
-def view_of(path: Path) -> str:
-    name: str = json.loads(path.read_text().splitlines()[0])["env"]
-    return name
 
 
 def test_an_honest_collection_verifies(collected: Path) -> None:
