@@ -38,6 +38,7 @@ from .toolplanner_words import (
     TAGS,
     Piece,
     Step,
+    found_in,
     list_pieces,
     request_pieces,
     result_line,
@@ -157,10 +158,17 @@ class LearntPlanner:
         return FunctionCall(tools[place].name, self._arguments(tools[place], messages, functions))
 
     def _planned(self, steps: Sequence[Step], options: Sequence[str]) -> int | None:
-        """Which option goes on with the plan: its first tool that was not called, or else the answer; None: no option does."""
-        called = {step.action for step in steps}
-        wanted = [*(text for tool in self._guide if (text := written_tool(tool)) not in called), ANSWER]
-        return next((options.index(text) for text in wanted if text in options), None)
+        """Which option goes on with the plan; None: no option does.
+
+        The first of its tools that was not called; where all were and nothing was found, the one that was called least, once
+        more; else the answer.
+        """
+        called = [step.action for step in steps]
+        plan = [written_tool(tool) for tool in self._guide]
+        wanted = [text for text in plan if text not in called]
+        if not any(found_in(step.result) for step in steps):
+            wanted += sorted(plan, key=called.count)
+        return next((options.index(text) for text in [*wanted, ANSWER] if text in options), None)
 
     def _arguments(self, tool: Tool, messages: Sequence[Message], functions: Sequence[Function]) -> dict[str, Any]:
         """What the query names, and what results have shown; what is still unknown is guessed."""

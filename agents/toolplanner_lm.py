@@ -162,15 +162,16 @@ def sequence_scores(log_probabilities: Tensor, counts: Tensor) -> Tensor:
     return (log_probabilities * counts).sum(-1) / counts.sum(-1).clamp(min=1)
 
 
-def ranking_loss(better: Tensor, worse: Tensor) -> Tensor:
-    """Mean over pairs of max(0, s_worse - s_better).
+def ranking_loss(better: Tensor, worse: Tensor, margin: float = 0.0) -> Tensor:
+    """Mean over pairs of max(0, margin + s_worse - s_better).
 
     Args:
         better, worse: scores of the pairs' sequences.  # (B,)
+        margin: by which the better one is to lead.
 
     Source: ToolPlanner, Eq. 3, whose min(0, .) is a misprint: it would reward wrong orders.
     """
-    return (worse - better).clamp(min=0).mean()
+    return (margin + worse - better).clamp(min=0).mean()
 
 
 # -- models --------------------------------------------------------------------------------------------------------------

@@ -35,11 +35,13 @@ class LearntSettings:
         model: ``llama`` or ``gpt2`` for a small one made from a config, or the identifier of a published causal model.
         width, layers, heads, vocabulary: of a small model and its tokenizer.
         lora_rank: of the adapters of a published model; 0 trains it in full.
-        steps, batch, learning_rate: of stage 1; None: 3e-3 for a small model, 1e-4 for a published one.
+        steps, batch, learning_rate: of stage 1; None: 2e-3 for a small model, 1e-4 for a published one.
         rank_tasks: tasks whose solution trees stage 2 learns from.
         rank_steps, rank_batch, rank_rate: of stage 2; a batch is one of pairs. None: a tenth of stage 1's rate.
         beta: weight of the ranking loss; the paper has 1, for a model that knows more beforehand.
-        rehearsal: weight, in stage 2, of stage 1's loss on tags and paths, which a few hundred trees would else unlearn.
+        margin: by which the score of the better round is to lead; the paper has 0.
+        rehearsal: weight, in stage 2, of stage 1's loss on that of its solved paths which feedback has nothing against; pairs
+            alone would unlearn tags and paths.
         temperature: at which the trees that stage 2 learns from are drawn.
         weight_decay, clip, warmup: of AdamW, the norm to which gradients are clipped, and the steps over which rates rise.
 
@@ -50,7 +52,7 @@ class LearntSettings:
     """
 
     seed: int = 0
-    tasks: int = 6000
+    tasks: int = 20000
     worlds: int = 1
     levels: tuple[str, ...] = ("statement", "category", "tool", "api", "hybrid")
     tags: bool = True
@@ -60,19 +62,20 @@ class LearntSettings:
     candidates: int = MOST_CANDIDATES
     model: str = "llama"
     width: int = 128
-    layers: int = 2
+    layers: int = 3
     heads: int = 4
     vocabulary: int = 2048
     lora_rank: int = 16
-    steps: int = 2000
+    steps: int = 5000
     batch: int = 16
     learning_rate: float | None = None
-    rank_tasks: int = 1200
-    rank_steps: int = 500
+    rank_tasks: int = 4000
+    rank_steps: int = 800
     rank_batch: int = 12
     rank_rate: float | None = None
     beta: float = 3.0
-    rehearsal: float = 1.0
+    margin: float = 1.0
+    rehearsal: float = 3.0
     temperature: float = 0.7
     weight_decay: float = 0.0
     clip: float = 1.0
@@ -91,7 +94,7 @@ class LearntSettings:
                 raise ConfigError(name, f"expected a whole number of at least {least}, got {value!r}")
         if self.width % (2 * self.heads):
             raise ConfigError("width", f"expected a multiple of twice the {self.heads} heads, got {self.width}")
-        rates = ("beta", "rehearsal", "temperature", "weight_decay", "clip", "learning_rate", "rank_rate")
+        rates = ("beta", "margin", "rehearsal", "temperature", "weight_decay", "clip", "learning_rate", "rank_rate")
         for name in rates:
             value = getattr(self, name)
             if value is None and name in ("learning_rate", "rank_rate"):
@@ -124,7 +127,7 @@ class LearntSettings:
 
     def rate(self, stage: int, step: int) -> float:
         """Learning rate of a stage's step, counted from 0: it rises, then falls to a tenth."""
-        first = self.learning_rate if self.learning_rate is not None else (3e-3 if self.small else 1e-4)
+        first = self.learning_rate if self.learning_rate is not None else (2e-3 if self.small else 1e-4)
         peak = first if stage == 1 else self.rank_rate if self.rank_rate is not None else first / 10
         steps = self.steps if stage == 1 else self.rank_steps
         rising = min(1.0, (step + 1) / max(1, min(self.warmup, steps // 4)))

@@ -12,8 +12,10 @@ from __future__ import annotations
 
 import json
 import shutil
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, fields, replace
+from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -30,8 +32,8 @@ from ..simulators.scenario import Scenario, load_scenario
 from .files import keep_lines, read_lines, sole_writer, write_atomically
 from .rollouts import play
 from .toolplanner_training_data import (
+    Demonstration,
     GrownTree,
-    count_pairs,
     demonstrations,
     grow_trees,
     ranked_pairs,
@@ -47,10 +49,12 @@ CURVE, METRICS, STAGE_ONE = "curve.jsonl", "metrics.json", "sft"
 CHECKED = 40
 """Train tasks that a policy plays at the end of a stage."""
 _OF_STAGE_TWO = (
-    "completion", "following", "rank_tasks", "rank_steps", "rank_batch", "rank_rate", "beta", "rehearsal", "temperature",
+    "completion", "following", "rank_tasks", "rank_steps", "rank_batch", "rank_rate", "beta", "margin", "rehearsal",
+    "temperature",
 )  # fmt: skip
 
 Progress = Callable[[int, int], None]
+Shown = Callable[[], list[Demonstration]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,11 +143,12 @@ def train_toolplanner(
             for name in (CONFIG, CURVE, METRICS):
                 (folder / name).unlink(missing_ok=True)
         _own(folder, chosen, 2, world)
+        shown = cache(partial(demonstrations, world, chosen))  # the teacher's: both stages learn from them
         if sft is None:
-            done = _supervise(first, _stage_one(chosen), world, device, watch)
+            done = _supervise(first, _stage_one(chosen), world, shown, device, watch)
             if done.steps < chosen.steps:
                 return done
-        return _rank(folder, first, chosen, world, device, watch)
+        return _rank(folder, first, chosen, world, shown, device, watch)
 
 
 def _stage_one(settings: LearntSettings) -> LearntSettings:
@@ -155,14 +160,16 @@ def _stage_one(settings: LearntSettings) -> LearntSettings:
 # -- stage 1 -------------------------------------------------------------------------------------------------------------------
 
 
-def _supervise(run: Path, settings: LearntSettings, scenario: Scenario, device: str, watch: Watching) -> TrainingResult:
+def _supervise(
+    run: Path, settings: LearntSettings, scenario: Scenario, shown: Shown, device: str, watch: Watching
+) -> TrainingResult:
     from ..agents.toolplanner_lm import TOKENIZER, PlannerModel, load_tokenizer, sft_loss, small_tokenizer
 
     run.mkdir(parents=True, exist_ok=True)
     _own(run, settings, 1, scenario)
     if _is_done(run, settings.steps):
         return TrainingResult(run, settings.steps, _metrics(run))
-    learnt = demonstrations(scenario, settings)
+    learnt = shown()
     watch.say(f"stage 1: {len(learnt)} solved paths to learn from")
     if settings.small and not (run / TOKENIZER / "tokenizer.json").is_file():
         texts = ("".join(piece.text for piece in each.pieces(settings)) for each in learnt)
@@ -193,7 +200,9 @@ def _batches(sequences: Sequence[Tokens], settings: LearntSettings, name: str) -
 # -- stage 2 -------------------------------------------------------------------------------------------------------------------
 
 
-def _rank(run: Path, first: Path, settings: LearntSettings, scenario: Scenario, device: str, watch: Watching) -> TrainingResult:
+def _rank(
+    run: Path, first: Path, settings: LearntSettings, scenario: Scenario, shown: Shown, device: str, watch: Watching
+) -> TrainingResult:
     from ..agents.checkpoints import load_weights, newest
     from ..agents.toolplanner_lm import (
         TOKENIZER,
@@ -215,15 +224,15 @@ def _rank(run: Path, first: Path, settings: LearntSettings, scenario: Scenario, 
             "rank_tasks",
             f"no round of {len(trees)} solution trees is a positive example; train stage 1 for longer, or take more",
         )
-    counts = count_pairs(pairs)
+    counts = Counter(pair.made or "grown" for pair in pairs)
     watch.say(f"stage 2: {len(pairs)} pairs ({', '.join(f'{name} {number}' for name, number in sorted(counts.items()))})")
     if settings.small and not (run / TOKENIZER).is_dir():
         shutil.copytree(first / TOKENIZER, run / TOKENIZER)
-    texts = [tuple(_Choice.of(model, pair.before, lines) for lines in (pair.better, pair.worse)) for pair in pairs]
+    texts = [tuple(_Choice.of(model, pair.before, action) for action in (pair.better, pair.worse)) for pair in pairs]
     rehearsed = None
-    if settings.rehearsal and (settings.tags or settings.path):
-        plans = [model.sequence(each.pieces(settings, rounds=False)) for each in demonstrations(scenario, settings)]
-        rehearsed = _batches(plans, settings, "rehearsal")
+    if settings.rehearsal:
+        heeded = [model.sequence(each.heeded(settings.feedback).pieces(settings)) for each in shown()]
+        rehearsed = _batches(heeded, settings, "rehearsal")
     # the coarser an instruction, the more easily it is followed: drawn alike, those that name nothing would drown the others
     levels = [[place for place, pair in enumerate(pairs) if pair.level == level] for level in settings.levels]
     levels = [places for places in levels if places]
@@ -236,7 +245,7 @@ def _rank(run: Path, first: Path, settings: LearntSettings, scenario: Scenario, 
         both = [pair[0] for pair in batch] + [pair[1] for pair in batch]
         logs, real = model.log_probabilities([choice.text for choice in both])
         scores = sequence_scores(logs, _own_tokens(both, logs.shape[1]).to(logs.device))
-        ranking, sft = ranking_loss(scores[:half], scores[half:]), sft_loss(logs[:half], real[:half])
+        ranking, sft = ranking_loss(scores[:half], scores[half:], settings.margin), sft_loss(logs[:half], real[:half])
         in_order = (scores[:half] > scores[half:]).float().mean()
         figures = {"sft": float(sft.detach()), "ranking": float(ranking.detach()), "in_order": float(in_order)}
         loss = sft + settings.beta * ranking
@@ -250,19 +259,18 @@ def _rank(run: Path, first: Path, settings: LearntSettings, scenario: Scenario, 
 
 
 class _Choice(NamedTuple):
-    """An action or a path after what stands before it; so many tokens are its own."""
+    """An action after what stands before it; so many tokens are its own."""
 
     text: Tokens
     own: int
 
     @classmethod
-    def of(cls, model: PlannerModel, before: Sequence[Piece], lines: Sequence[str]) -> _Choice:
+    def of(cls, model: PlannerModel, before: Sequence[Piece], action: str) -> _Choice:
         from ..agents.toolplanner_lm import Tokens
 
         # the rounds that led here are as good as the choice; of tags and path nothing is said
-        start = next((place for place, piece in enumerate(before) if piece.text == ROUND), len(before))
-        read, written = model.sequence(before[:start]), model.sequence(before[start:])
-        option = [number for line in lines for number in model.option(line)]
+        start = next(place for place, piece in enumerate(before) if piece.text == ROUND)
+        read, written, option = model.sequence(before[:start]), model.sequence(before[start:]), model.option(action)
         learnt = [*[False] * len(read.tokens), *written.learnt, *[True] * len(option)]
         return cls(Tokens([*read.tokens, *written.tokens, *option], learnt), len(option))
 

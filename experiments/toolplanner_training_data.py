@@ -10,6 +10,7 @@ Source: ToolPlanner (arXiv 2409.14826), Section 3.1 (tags and paths are those of
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from operator import is_
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -27,9 +28,10 @@ from ..agents.toolplanner_model import SimulatedPlanner
 from ..agents.toolplanner_settings import LearntSettings
 from ..agents.toolplanner_tags import gold_tools
 from ..agents.toolplanner_tree import (
+    DEAD_END,
     EARLY_ANSWER,
-    OTHER_TOOL,
     End,
+    Feedback,
     Round,
     called_tools,
     extract_pairs,
@@ -44,7 +46,6 @@ from ..agents.toolplanner_words import (
     GIVE_UP,
     PATH,
     ROUND,
-    STOP,
     TAGS,
     Piece,
     Step,
@@ -59,7 +60,7 @@ from ..envs.chat import MarketplaceChatEnv
 from ..envs.registration import make
 from ..simulators.draws import stable_integer
 from ..simulators.errors import ConfigError, DataError
-from ..simulators.marketplace.tasks import Luck, instructions
+from ..simulators.marketplace.tasks import instructions
 from ..simulators.scenario import MarketplaceSource, Scenario
 from ..simulators.tools import Catalog, Tool
 from .files import iter_lines
@@ -85,10 +86,29 @@ class Demonstration(NamedTuple):
     path: tuple[str, ...]
     steps: tuple[Step, ...]
 
-    def pieces(self, settings: LearntSettings, rounds: bool = True) -> list[Piece]:
-        """As a text to learn, with or without its rounds."""
+    def pieces(self, settings: LearntSettings) -> list[Piece]:
+        """As a text to learn."""
         tags, path = self.tags if settings.tags else None, self.path if settings.path else None
-        return episode_pieces(self.request, tags, path, self.steps if rounds else (), named=len(self.path))
+        return episode_pieces(self.request, tags, path, self.steps, named=len(self.path))
+
+    def heeded(self, feedback: Feedback) -> Demonstration:
+        """As far as feedback has nothing against it.
+
+        Instruction-following feedback is against leaving the path, and so against all that comes after it; task-completion
+        feedback is for it where all of the path was called and nothing was found.
+        """
+        if not feedback.following:
+            return self
+        kept: list[Step] = []
+        left = False
+        for step in self.steps:
+            if step.result and step.action not in self.path and not left:
+                called = {each.action for each in kept}
+                left = feedback.completion and called >= set(self.path) and not any(found_in(each.result) for each in kept)
+                if not left:
+                    break
+            kept.append(step)
+        return self._replace(steps=tuple(kept))
 
 
 def training_scenario(scenario: Scenario, settings: LearntSettings) -> Scenario:
@@ -299,31 +319,26 @@ def read_trees(path: Path) -> list[GrownTree]:
 
 
 class RankedPair(NamedTuple):
-    """Two texts after the same text, in the model's words, the first better than the second: two rounds, or two paths.
+    """Two rounds after the same text, in the model's words, the first better than the second.
 
     Attributes:
-        before: the text, up to the mark of a round or of the path.
-        better, worse: what may stand there: an action, or the tools of a path and its end; a line each.
+        before: the text, up to the mark of the round.
+        better, worse: the actions.
         made: how the worse one was made up, or "".
         level: of the instruction.
     """
 
     before: tuple[Piece, ...]
-    better: tuple[str, ...]
-    worse: tuple[str, ...]
+    better: str
+    worse: str
     made: str
     level: str
 
-    @property
-    def part(self) -> str:
-        """Of the text: `PATH` or `ROUND`."""
-        return self.before[-1].text
-
 
 def ranked_pairs(trees: Sequence[GrownTree], catalog: Catalog, settings: LearntSettings) -> list[RankedPair]:
-    """The pairs of all trees, by the settings' feedback: those along the shortest solution of reward 1 of each.
+    """The pairs of all trees, by the settings' feedback: those along the shortest solution of reward 1 of each, and dead ends.
 
-    Longer ones are as good by their reward, but call tools again that have answered, and to learn that does not help.
+    Longer solutions are as good by their reward, but call tools again that have answered, and to learn that does not help.
     """
     known = {tool.name: tool for tool in catalog}
     found: list[RankedPair] = []
@@ -336,21 +351,40 @@ def ranked_pairs(trees: Sequence[GrownTree], catalog: Catalog, settings: LearntS
         seed = stable_integer(settings.seed, "pairs", tree.task, tree.level) >> 2
         planned = tree
         if good and settings.following and tree.path is not None:
-            right = _right_path(good, tree, catalog)
-            planned = tree.model_copy(update={"path": right})
-            found += _path_pairs(tree, right, gold, shown, seed)
+            planned = tree.model_copy(update={"path": _right_path(good, tree, catalog)})
         for pair in extract_pairs(roots, gold, tree.level, catalog, seed, shown, settings.feedback):
             before = [*planned.before(), *round_pieces([_step(step, known) for step in pair.history]), Piece(ROUND)]
             better, worse = _step(pair.better, known).action, _step(pair.worse, known).action
             if better == worse or not any(pair.better is step for step in good):
                 continue
-            found.append(RankedPair(tuple(before), (better,), (worse,), pair.made, tree.level))
+            found.append(RankedPair(tuple(before), better, worse, pair.made, tree.level))
             # what the trees hardly hold is an answer before its time: few stop there of themselves
             strays = settings.following and not match(called_tools(pair.history, catalog), gold, tree.level)
             empty = settings.completion and not any(found_in(_result(step)) for step in pair.history)
             if (strays or empty) and ANSWER not in (better, worse):
-                found.append(RankedPair(tuple(before), (better,), (ANSWER,), EARLY_ANSWER, tree.level))
+                found.append(RankedPair(tuple(before), better, ANSWER, EARLY_ANSWER, tree.level))
+        if settings.completion:
+            for history in _dead_ends(roots, settings):
+                before = [*planned.before(), *round_pieces([_step(step, known) for step in history]), Piece(ROUND)]
+                found.append(RankedPair(tuple(before), GIVE_UP, ANSWER, DEAD_END, tree.level))
     return found
+
+
+def _dead_ends(roots: Sequence[Round], settings: LearntSettings) -> Iterator[tuple[Round, ...]]:
+    """Histories without a wanted fact that leave one round, where the search goes on to a solution of reward 1.
+
+    An answer there says nothing, and it ends the search; giving up lets it go on. A solution's own reward does not tell them
+    apart, so this is the reward of what comes of it.
+    """
+    paths = list(solutions(roots))
+    last = max((place for place, path in enumerate(paths) if path[-1].reward == 1), default=0)
+    before: tuple[Round, ...] = ()
+    for path in paths[:last]:
+        history = path[:-1]
+        again = len(history) == len(before) and all(map(is_, history, before))
+        if len(path) == settings.planner().depth and not again and not any(found_in(_result(step)) for step in history):
+            yield history
+        before = history
 
 
 def _result(step: Round) -> str:
@@ -365,30 +399,6 @@ def _right_path(good: Sequence[Round], tree: GrownTree, catalog: Catalog) -> tup
     """
     path = tuple(dict.fromkeys(map(written_tool, called_tools(good, catalog))))
     return tuple(sorted(path, key=tree.tags.index)) if tree.tags is not None and set(path) <= set(tree.tags) else path
-
-
-def _path_pairs(
-    tree: GrownTree, better: tuple[str, ...], gold: Sequence[Tool], shown: Sequence[Tool], seed: int
-) -> list[RankedPair]:
-    """The path that a solution of reward 1 shows to be right, above one that does not follow the instruction.
-
-    The path is written before the rounds and decides most of them, so a ranking of rounds alone comes too late. The worse one
-    is the model's own where that is wrong; else a tool of the right one is exchanged for one that the instruction does not
-    name. Only instruction-following feedback tells paths apart.
-    """
-    assert tree.path is not None
-    by_text = {written_tool(tool): tool for tool in shown}
-    own = [by_text[text] for text in tree.path if text in by_text]
-    worse, made = tree.path, ""
-    if match(own, gold, tree.level):
-        wrong = [tool for tool in shown if not match([*gold, tool], gold, tree.level)]
-        if not wrong or not better:
-            return []
-        luck = Luck("path", 0, seed=seed)
-        place, other = luck.below(len(better)), written_tool(wrong[luck.below(len(wrong))])
-        worse, made = (*better[:place], other, *better[place + 1 :]), OTHER_TOOL
-    before = [*tree.model_copy(update={"path": None}).before(), Piece(PATH)]
-    return [RankedPair(tuple(before), (*better, STOP), (*worse, STOP), made, tree.level)]
 
 
 def _round(grown: GrownRound) -> Round:
@@ -413,12 +423,3 @@ def _written(call: FunctionCall, known: dict[str, Tool]) -> str:
     if call.name == FINISH.name:
         return GIVE_UP if (call.read() or {}).get("give_up") is True else ANSWER
     return written_tool(known[call.name])
-
-
-def count_pairs(pairs: Sequence[RankedPair]) -> dict[str, int]:
-    """How many pairs there are, by where the worse one comes from; those of paths for themselves."""
-    counts = {"grown": 0}
-    for pair in pairs:
-        made = "path" if pair.part == PATH else pair.made or "grown"
-        counts[made] = counts.get(made, 0) + 1
-    return counts

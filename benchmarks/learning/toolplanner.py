@@ -4,8 +4,9 @@
 
 trains stage 1, stage 2, and stage 2 without each of its feedbacks from the same stage 1 and the same solution trees; then plays
 each on the test split, without a budget. Prints the match rate at each instruction level, the pass rate (an answer that says
-something, as the paper means it), and the share of answers that hold every fact, with 95 % intervals, and the paired
-differences. `--parts tags,path` also trains both stages without them. A run that is there already is continued, or only played.
+something, as the paper means it), and the share of answers that hold every fact, with 95 % intervals, the calls of an episode,
+and the paired differences. `--parts tags,path` also trains both stages without them. A run that is there already is continued,
+or only played.
 The trained models are tiny; arguments, reading of results and the words of answers are not theirs (see
 `agents/toolplanner_learnt.py`).
 """
@@ -41,7 +42,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--out", type=Path, default=Path("runs/toolplanner"))
     parser.add_argument("--scenario", default="marketplace")
-    parser.add_argument("--episodes", type=int, default=100, help="test tasks, each played at every level")
+    parser.add_argument("--episodes", type=int, default=400, help="test tasks, each played at every level")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--parts", default="", help="tags, path: also train without them")
     parser.add_argument("--only", default=",".join(FEEDBACKS), help="of the second stages")
@@ -82,11 +83,13 @@ def measure(name: str, run: Path, args: argparse.Namespace) -> dict[str, Any]:
     """One policy on the test tasks at every level; flags are (matched, passed, every fact) of each episode."""
     cpu = time.process_time()
     flags: dict[str, np.ndarray[Any, Any]] = {}
+    calls = 0
     for level in LEVELS:
         found = follow(f"toolplanner:{run}", level, args.episodes, args.seed, args.scenario)
+        calls += sum(each.result.calls for each in found)
         flags[level] = np.array([[f.matched, f.meaningful, f.result.strict, f.result.judged] for f in found], float)
     whole = np.concatenate([flags[level] for level in LEVELS])
-    row: dict[str, Any] = {"policy": name, "episodes": len(whole), "flags": whole}
+    row: dict[str, Any] = {"policy": name, "episodes": len(whole), "flags": whole, "calls": calls / len(whole)}
     for level in LEVELS:
         assert REQUIRES[level]
         row[f"match_{level}"] = float(flags[level][:, 0].mean())
@@ -98,7 +101,7 @@ def measure(name: str, run: Path, args: argparse.Namespace) -> dict[str, Any]:
     levels = "  ".join(f"{level} {100 * row[f'match_{level}']:5.1f}" for level in LEVELS)
     print(
         f"{name:14} match {_figure(row, 'match')}  ({levels})  pass {_figure(row, 'pass')}  every fact {_figure(row, 'strict')}"
-        f"  judged {_figure(row, 'judged')}  # {(time.process_time() - cpu) / 60:.1f} min",
+        f"  judged {_figure(row, 'judged')}  {row['calls']:.1f} calls an episode  # {(time.process_time() - cpu) / 60:.1f} min",
         flush=True,
     )
     return row

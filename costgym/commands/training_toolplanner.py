@@ -25,7 +25,7 @@ def train_it(
     """Train both stages.
 
     Args:
-        steps: of stage 1; stage 2 takes a quarter as many.
+        steps: of stage 1; stage 2 takes a sixth as many.
         without: parts that are left out, with commas between.
         start: folder of a stage 1 to start from.
     """
@@ -37,7 +37,7 @@ def train_it(
             raise UnknownName("part to leave out", part, list(PARTS))
         settings[PARTS[part]] = False
     if steps is not None:
-        settings |= {"steps": steps, "rank_steps": max(1, steps // 4)}
+        settings |= {"steps": steps, "rank_steps": max(1, steps // 6)}
     if model is not None:
         settings["model"] = model
     watching = Watching(progress=progress.update)

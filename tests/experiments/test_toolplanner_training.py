@@ -99,6 +99,8 @@ def test_the_ranking_loss_is_the_mean_of_what_stands_in_the_wrong_order():
     loss.backward()
     assert better.grad[:2].tolist() == pytest.approx([-1 / 3, 0.0])
     assert worse.grad[:2].tolist() == pytest.approx([1 / 3, 0.0])
+    # with a margin of 1.5: (2 + 0.5 + 1.5) / 3
+    assert float(ranking_loss(better, worse, 1.5).detach()) == pytest.approx(4 / 3)
 
 
 def test_a_score_is_the_mean_over_real_tokens_and_padding_changes_nothing():
@@ -199,11 +201,10 @@ def test_what_a_pair_is_follows_from_the_feedback(finished):
     for name, parts in (("both", {}), ("no following", {"following": False}), ("no completion", {"completion": False})):
         pairs = ranked_pairs(trees, catalog, LearntSettings(**TINY, **parts))
         made[name] = {pair.made for pair in pairs}
-        assert all(pair.better != pair.worse and pair.part in ("\nRound:", "\nPath:") for pair in pairs)
-        # without instruction-following feedback every path is as good as another
-        assert name != "no following" or all(pair.part == "\nRound:" for pair in pairs)
-    assert made["no following"] <= {"", "give_up", "early_answer"}  # early: nothing was found yet
-    assert "give_up" not in made["no completion"]
+        assert all(pair.better != pair.worse and pair.before[-1].text == "\nRound:" for pair in pairs)
+    # early, or in a dead end: nothing was found
+    assert made["no following"] <= {"", "give_up", "early_answer", "dead_end"}
+    assert not {"give_up", "dead_end"} & made["no completion"]
 
 
 def test_a_guided_planner_goes_on_with_the_first_tool_of_its_path_that_was_not_called(model):
@@ -211,9 +212,20 @@ def test_a_guided_planner_goes_on_with_the_first_tool_of_its_path_that_was_not_c
     planner._guide = first, second = tuple(WORLD.build().catalog)[:2]
     one, other = map(written_tool, (first, second))
     assert planner._planned([], [other, FINISH, one]) == 2
-    assert planner._planned([Step(one, " error, 2 left")], [one, other, FINISH]) == 1
-    assert planner._planned([Step(one), Step(other)], [one, other, GIVE_UP, FINISH]) == 3
-    assert planner._planned([Step(one)], [one, GIVE_UP]) is None
+    failed, brought = " error, 2 left", " found, 1 left"
+    assert planner._planned([Step(one, failed)], [one, other, FINISH]) == 1
+    assert planner._planned([Step(one, brought), Step(other, failed)], [one, other, GIVE_UP, FINISH]) == 3
+    assert planner._planned([Step(one, brought)], [one, GIVE_UP]) is None
+
+
+def test_a_guided_planner_calls_its_path_again_where_it_found_nothing(model):
+    planner = LearntPlanner(model, "guided", guided=True)
+    planner._guide = first, second = tuple(WORLD.build().catalog)[:2]
+    one, other = map(written_tool, (first, second))
+    failed = " error, 2 left"
+    assert planner._planned([Step(one, failed), Step(other, failed)], [one, other, FINISH]) == 0
+    assert planner._planned([Step(one, failed), Step(one, failed), Step(other, failed)], [one, other, FINISH]) == 1
+    assert planner._planned([Step(one, failed), Step(other, failed)], [FINISH, GIVE_UP]) == 0
 
 
 def test_in_the_first_tree_to_learn_from_the_second_round_of_a_place_goes_on_with_the_path(finished):
@@ -296,7 +308,7 @@ def test_a_checkpoint_holds_config_seed_and_metrics(finished):
     assert {"train_match", "train_pass", "loss"} <= set(metrics)
     curve = [json.loads(line) for line in (finished / "curve.jsonl").read_text().splitlines()]
     assert [line["step"] for line in curve] == [1, 2, 3, 4]
-    assert all(line["loss"] == pytest.approx(line["sft"] + line["ranking"] + line["rehearsal"]) for line in curve)
+    assert all(line["loss"] == pytest.approx(line["sft"] + line["ranking"] + 3 * line["rehearsal"]) for line in curve)
 
 
 def test_an_ablation_may_start_from_the_same_first_stage(tmp_path, finished):

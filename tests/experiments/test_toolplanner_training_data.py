@@ -6,8 +6,10 @@ from toolplanner_world import TINY, WORLD
 
 from costgym.agents.toolplanner_settings import LearntSettings
 from costgym.agents.toolplanner_tags import gold_tools
-from costgym.agents.toolplanner_words import END, FINISH, PATH, TAGS, Step, written_tool
+from costgym.agents.toolplanner_tree import Feedback
+from costgym.agents.toolplanner_words import END, FINISH, GIVE_UP, PATH, ROUND, TAGS, Step, written_tool
 from costgym.experiments.toolplanner_training_data import (
+    Demonstration,
     GrownRound,
     GrownTree,
     asked,
@@ -61,39 +63,35 @@ def test_more_train_tasks_leave_the_test_tasks_as_they_are():
     assert [more[n].query for n in more.numbers("test")] == [less[n].query for n in less.numbers("test")]
 
 
-def test_a_solution_that_follows_shows_which_path_is_right():
+def test_rounds_are_ranked_under_the_path_that_the_solution_shows_to_be_right():
     world = WORLD.build()
     task = next(task for task in world.tasks if len(gold_tools(task, world.catalog)) == 2)
     first, second = gold_tools(task, world.catalog)
     third = next(tool for tool in world.catalog if tool.provider not in (first.provider, second.provider))
 
-    def tree(path, called, **changed):
+    def paths(written, called, level="tool", **parts):
         step = GrownRound(action=FINISH, result="", end="answer", passed=True)
         for tool in reversed(called):
             step = GrownRound(action=written_tool(tool), result=" found, 0 left", tool=tool.name, children=(step,))
-        shown = (first.name, second.name, third.name)
-        record = {
-            "task": task.id, "level": "tool", "request": task.query, "tags": None, "shown": shown,
-            "path": path and tuple(map(written_tool, path)), "gold": (first.name, second.name), "roots": (step,),
-        }  # fmt: skip
-        return GrownTree(**{**record, **changed})
+        tree = GrownTree(
+            task=task.id, level=level, request=task.query, tags=None, shown=(first.name, second.name, third.name),
+            path=tuple(map(written_tool, written)), gold=(first.name, second.name), roots=(step,),
+        )  # fmt: skip
+        found = set()
+        for pair in ranked_pairs([tree], world.catalog, LearntSettings(**TINY, **parts)):
+            texts = [piece.text for piece in pair.before if piece.text != END]
+            found.add(tuple(texts[texts.index(PATH) + 1 : texts.index(ROUND)]))
+        return found
 
-    def paths(grown, **parts):
-        pairs = ranked_pairs([grown], world.catalog, LearntSettings(**TINY, **parts))
-        return [(pair.better, pair.worse, pair.made) for pair in pairs if pair.part == PATH]
-
-    right, wrong = ((*map(written_tool, tools), "") for tools in ((second, first), (first, third)))
-    assert paths(tree([first, third], [second, first])) == [(right, wrong, "")]
-    [(better, worse, made)] = paths(tree([first, second], [second, first]))
-    assert (better, made) == (right, "other_tool")
-    assert written_tool(third) in worse and len(set(worse) & set(right)) == 2
-    assert paths(tree([first, third], [first])) == []  # nothing that was played follows
-    assert paths(tree([first, third], [second, first], level="statement")) == []  # every path follows
-    assert paths(tree(None, [second, first])) == []
-    assert paths(tree([first, third], [second, first]), following=False) == []
+    one, other, stray = map(written_tool, (first, second, third))
+    assert paths([first, third], [second, first]) == {(other, one)}
+    assert paths([first, second], [second, first]) == {(other, one)}
+    assert paths([first, third], [first]) == set()  # nothing that was played follows
+    assert paths([first, third], [second, first], level="statement") == {(other, one)}
+    assert paths([first, third], [second, first], following=False) == {(one, stray)}
 
 
-def test_of_the_solutions_that_follow_the_one_that_finds_most_in_the_fewest_rounds_is_learnt_from():
+def test_the_shortest_of_the_solutions_that_follow_is_learnt_from():
     world = WORLD.build()
     task = next(task for task in world.tasks if len(gold_tools(task, world.catalog)) == 2)
     first, second = gold_tools(task, world.catalog)
@@ -110,9 +108,54 @@ def test_of_the_solutions_that_follow_the_one_that_finds_most_in_the_fewest_roun
     )  # fmt: skip
     pairs = ranked_pairs([tree], world.catalog, LearntSettings(**TINY))
     one, other = map(written_tool, (first, second))
-    taken = {("".join(piece.text for piece in pair.before).count("\nResult:"), *pair.better) for pair in pairs}
+    taken = {("".join(piece.text for piece in pair.before).count("\nResult:"), pair.better) for pair in pairs}
     assert taken == {(0, one), (1, other), (2, FINISH)}
     # an answer that comes before all that is named was called, or before anything was found, is always held against
-    assert {pair.before for pair in pairs if pair.worse == (FINISH,)} == {
-        pair.before for pair in pairs if pair.better != (FINISH,)
-    }
+    assert {pair.before for pair in pairs if pair.worse == FINISH} == {pair.before for pair in pairs if pair.better != FINISH}
+
+
+def test_of_a_demonstration_is_heeded_what_feedback_has_nothing_against():
+    def heeded(*steps, **feedback):
+        shown = Demonstration("Do it.", ("a", "b", "c"), ("a", "b"), tuple(Step(*step) for step in steps))
+        return [step.action for step in shown.heeded(Feedback(**feedback)).steps]
+
+    brought, failed, end = " found, 0 left", " error, 1 left", (FINISH, "")
+    assert heeded(("a", brought), ("b", failed), end) == ["a", "b", FINISH]
+    assert heeded(("a", failed), ("c", brought), ("b", brought), end) == ["a"]
+    # all that is named was called in vain: better another tool than an answer that says nothing
+    assert heeded(("a", failed), ("b", failed), ("c", brought), ("d", brought), end) == ["a", "b", "c", "d", FINISH]
+    assert heeded(("a", failed), ("b", failed), ("c", brought), end, completion=False) == ["a", "b"]
+    assert heeded(("c", brought), end) == []
+    assert heeded(("c", brought), end, following=False) == ["c", FINISH]
+
+
+def test_giving_up_in_a_dead_end_is_better_than_to_end_a_search_that_goes_on_to_a_good_solution():
+    world = WORLD.build()
+    task = next(task for task in world.tasks if len(gold_tools(task, world.catalog)) == 1)
+    [named] = gold_tools(task, world.catalog)
+    text = written_tool(named)
+    empty = GrownRound(action=FINISH, result="", end="answer", passed=False)
+    answer = GrownRound(action=FINISH, result="", end="answer", passed=True)
+    cut = GrownRound(action=text, result=" error, 1 left", tool=named.name, end="cut")
+
+    def call(result, *children):
+        return GrownRound(action=text, result=result, tool=named.name, children=children)
+
+    def dead_ends(*roots, **parts):
+        tree = GrownTree(
+            task=task.id, level="tool", request=task.query, tags=None, path=None, shown=(named.name,), gold=(named.name,),
+            roots=roots,
+        )  # fmt: skip
+        pairs = ranked_pairs([tree], world.catalog, LearntSettings(**TINY, **parts))
+        found = [pair for pair in pairs if pair.made == "dead_end"]
+        assert all((pair.better, pair.worse) == (GIVE_UP, FINISH) for pair in found)
+        return ["".join(piece.text for piece in pair.before).count(" error") for pair in found]
+
+    error, brought = " error, 1 left", " found, 0 left"
+    dead = call(error, call(error, call(error, empty, cut)))
+    alive = call(error, call(error, call(brought, answer)))
+    assert dead_ends(dead, alive) == [3]  # once, though two rounds were tried there
+    assert dead_ends(alive, dead) == [] == dead_ends(dead)  # nothing good comes after it
+    assert dead_ends(call(error, call(error, empty)), alive) == []  # a round before the last may still bring something
+    assert dead_ends(call(error, call(brought, call(error, empty))), alive) == []  # an answer would say something
+    assert dead_ends(dead, alive, completion=False) == []
