@@ -25,10 +25,11 @@ def train_it(
     """Train both stages.
 
     Args:
-        steps: of stage 1; stage 2 takes a sixth as many.
+        steps: of stage 1; stage 2's steps, and the tasks that either learns from, grow and shrink with them.
         without: parts that are left out, with commas between.
         start: folder of a stage 1 to start from.
     """
+    from ..agents.toolplanner_settings import LearntSettings
     from ..experiments.toolplanner_training import Watching, train_toolplanner
 
     settings: dict[str, Any] = {}
@@ -37,7 +38,10 @@ def train_it(
             raise UnknownName("part to leave out", part, list(PARTS))
         settings[PARTS[part]] = False
     if steps is not None:
-        settings |= {"steps": steps, "rank_steps": max(1, steps // 6)}
+        usual = LearntSettings()
+        for name, least in (("tasks", 100), ("rank_tasks", 50), ("rank_steps", 1)):
+            settings[name] = max(least, getattr(usual, name) * steps // usual.steps)
+        settings["steps"] = steps
     if model is not None:
         settings["model"] = model
     watching = Watching(progress=progress.update)

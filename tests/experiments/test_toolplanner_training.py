@@ -40,6 +40,8 @@ from costgym.agents.toolplanner_words import (  # noqa: E402
     episode_pieces,
     written_tool,
 )
+from costgym.commands.common import Progress  # noqa: E402
+from costgym.commands.training_toolplanner import train_it  # noqa: E402
 from costgym.experiments import toolplanner_training  # noqa: E402
 from costgym.experiments.instructions import follow  # noqa: E402
 from costgym.experiments.toolplanner_training import Watching, train_toolplanner  # noqa: E402
@@ -298,6 +300,19 @@ def test_a_killed_run_goes_on_and_grows_the_trees_that_are_missing(tmp_path, fin
     train_toolplanner(killed, WORLD, watching=Watching(save_every=2), **TINY)
     assert trees.read_bytes() == (finished / "sft" / "trees-6-1.jsonl").read_bytes()
     assert (newest(killed) / POLICY).read_bytes() == (newest(finished) / POLICY).read_bytes()
+
+
+def test_a_run_of_fewer_steps_learns_from_fewer_tasks(monkeypatch, tmp_path):
+    asked = []
+    monkeypatch.setattr(toolplanner_training, "train_toolplanner", lambda *_, **settings: asked.append(settings))
+    for steps in (None, 500, 1):
+        train_it(tmp_path, None, 0, steps, None, None, None, Progress("training", quiet=True))
+    taken = [{name: value for name, value in settings.items() if name not in ("sft", "watching")} for settings in asked]
+    assert taken == [
+        {},
+        {"tasks": 2000, "rank_tasks": 400, "rank_steps": 80, "steps": 500},
+        {"tasks": 100, "rank_tasks": 50, "rank_steps": 1, "steps": 1},
+    ]
 
 
 def test_a_checkpoint_holds_config_seed_and_metrics(finished):
