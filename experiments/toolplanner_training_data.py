@@ -376,13 +376,13 @@ def _dead_ends(roots: Sequence[Round], settings: LearntSettings) -> Iterator[tup
     An answer there says nothing, and it ends the search; giving up lets it go on. A solution's own reward does not tell them
     apart, so this is the reward of what comes of it.
     """
-    paths = list(solutions(roots))
+    paths, depth = list(solutions(roots)), settings.planner().depth
     last = max((place for place, path in enumerate(paths) if path[-1].reward == 1), default=0)
     before: tuple[Round, ...] = ()
     for path in paths[:last]:
         history = path[:-1]
         again = len(history) == len(before) and all(map(is_, history, before))
-        if len(path) == settings.planner().depth and not again and not any(found_in(_result(step)) for step in history):
+        if len(path) == depth and not again and not any(found_in(_result(step)) for step in history):
             yield history
         before = history
 
