@@ -21,8 +21,6 @@ End = Literal["", "answer", "give_up", "cut"]
 GIVE_UP, OTHER_TOOL, EARLY_ANSWER = "give_up", "other_tool", "early_answer"
 NEGATIVES = (GIVE_UP, OTHER_TOOL, EARLY_ANSWER)
 """Negatives that are made up where a positive round has no negative sibling."""
-DEAD_END = "dead_end"
-"""A negative too: an answer that says nothing, where giving up would let the search go on to a good one."""
 EARLY = "Here is what I know so far."
 
 

@@ -10,7 +10,6 @@ Source: ToolPlanner (arXiv 2409.14826), Section 3.1 (tags and paths are those of
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from operator import is_
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -28,7 +27,6 @@ from ..agents.toolplanner_model import SimulatedPlanner
 from ..agents.toolplanner_settings import LearntSettings
 from ..agents.toolplanner_tags import gold_tools
 from ..agents.toolplanner_tree import (
-    DEAD_END,
     EARLY_ANSWER,
     End,
     Feedback,
@@ -67,6 +65,8 @@ from .files import iter_lines
 from .rollouts import play
 
 STEPS = 400
+DEAD_END = "dead_end"
+"""A negative beside those of a tree: an answer that says nothing, where giving up would let the search go on to a good one."""
 TEACHER = SimulatedRates(give_up=0.5)
 """The simulated model, but as ready to answer with what it has found as to give up."""
 
@@ -364,27 +364,22 @@ def ranked_pairs(trees: Sequence[GrownTree], catalog: Catalog, settings: LearntS
             if (strays or empty) and ANSWER not in (better, worse):
                 found.append(RankedPair(tuple(before), better, ANSWER, EARLY_ANSWER, tree.level))
         if settings.completion:
-            for history in _dead_ends(roots, settings):
+            for history in _dead_ends(roots, settings.planner().depth):
                 before = [*planned.before(), *round_pieces([_step(step, known) for step in history]), Piece(ROUND)]
                 found.append(RankedPair(tuple(before), GIVE_UP, ANSWER, DEAD_END, tree.level))
     return found
 
 
-def _dead_ends(roots: Sequence[Round], settings: LearntSettings) -> Iterator[tuple[Round, ...]]:
+def _dead_ends(roots: Sequence[Round], depth: int) -> list[tuple[Round, ...]]:
     """Histories without a wanted fact that leave one round, where the search goes on to a solution of reward 1.
 
     An answer there says nothing, and it ends the search; giving up lets it go on. A solution's own reward does not tell them
     apart, so this is the reward of what comes of it.
     """
-    paths, depth = list(solutions(roots)), settings.planner().depth
+    paths = list(solutions(roots))
     last = max((place for place, path in enumerate(paths) if path[-1].reward == 1), default=0)
-    before: tuple[Round, ...] = ()
-    for path in paths[:last]:
-        history = path[:-1]
-        again = len(history) == len(before) and all(map(is_, history, before))
-        if len(path) == depth and not again and not any(found_in(_result(step)) for step in history):
-            yield history
-        before = history
+    histories = dict.fromkeys(path[:-1] for path in paths[:last] if len(path) == depth)
+    return [history for history in histories if not any(found_in(_result(step)) for step in history)]
 
 
 def _result(step: Round) -> str:

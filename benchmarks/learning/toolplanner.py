@@ -4,10 +4,9 @@
 
 trains stage 1, stage 2, and stage 2 without each of its feedbacks from the same stage 1 and the same solution trees; then plays
 each on the test split, without a budget. Prints the match rate at each instruction level, the pass rate (an answer that says
-something, as the paper means it), and the share of answers that hold every fact, with 95 % intervals, the calls of an episode,
-and the paired differences. `--parts tags,path` also trains both stages without them. A run that is there already is continued,
-or only played.
-The trained models are tiny; arguments, reading of results and the words of answers are not theirs (see
+something, as the paper means it), the share of answers that hold every fact, with 95 % intervals, the calls of an episode, and
+the paired differences. `--parts tags,path` also trains both stages without them. A run that is there already is continued, or
+only played. The trained models are tiny; arguments, reading of results and the words of answers are not theirs (see
 `agents/toolplanner_learnt.py`).
 """
 
@@ -80,7 +79,7 @@ def train(run: Path, args: argparse.Namespace, settings: dict[str, Any], first: 
 
 
 def measure(name: str, run: Path, args: argparse.Namespace) -> dict[str, Any]:
-    """One policy on the test tasks at every level; flags are (matched, passed, every fact) of each episode."""
+    """One policy on the test tasks at every level; flags are (matched, passed, every fact, judged) of each episode."""
     cpu = time.process_time()
     flags: dict[str, np.ndarray[Any, Any]] = {}
     calls = 0

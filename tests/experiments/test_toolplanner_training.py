@@ -204,6 +204,7 @@ def test_what_a_pair_is_follows_from_the_feedback(finished):
         pairs = ranked_pairs(trees, catalog, LearntSettings(**TINY, **parts))
         made[name] = {pair.made for pair in pairs}
         assert all(pair.better != pair.worse and pair.before[-1].text == "\nRound:" for pair in pairs)
+    assert all(made.values())
     # early, or in a dead end: nothing was found
     assert made["no following"] <= {"", "give_up", "early_answer", "dead_end"}
     assert not {"give_up", "dead_end"} & made["no completion"]
