@@ -20,10 +20,8 @@ lint: .venv/.dev
 	.venv/bin/ruff check .
 	.venv/bin/ruff format --check .
 
-# the packages lie apart in the checkout, so the types are checked where they are installed together
 types: .venv/.dev
-	rm -rf build/types && $(PIP) --no-deps --target build/types . 
-	cd build/types && ../../.venv/bin/mypy --config-file ../../pyproject.toml -p costgym
+	.venv/bin/mypy -p costgym
 
 bench: .venv/.core
 	.venv/bin/costgym bench

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from .base import Agent
-from .llm import LlmAgent
+from .llm.agent import LlmAgent
 from .registry import agent_names, agents, make_agent
 
 __all__ = ["Agent", "LlmAgent", "agent_names", "agents", "make_agent"]

@@ -6,8 +6,8 @@ from typing import Any
 
 import gymnasium as gym
 
-from ..simulators.informed import InformedPolicy, informed_policy
-from ..simulators.oracle import WAIT, optimum
+from ..simulators.oracle.expected_optimum import InformedPolicy, informed_policy
+from ..simulators.oracle.optimum import WAIT, optimum
 from ..simulators.status import Status
 from .base import NUMERIC, Agent
 from .classic import numeric_env

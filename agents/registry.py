@@ -8,19 +8,20 @@ from pathlib import Path
 from typing import NamedTuple
 
 from ..simulators.errors import UnknownName
-from .access import Btp, EcoAct, Prompt, ToolAccess
+from .access import EcoAct, Prompt, ToolAccess
 from .base import NUMERIC, TEXT, Agent
-from .btp import BtpSettings
+from .btp.access import Btp
+from .btp.experience import Experience
+from .btp.plan import BtpSettings
+from .btp.usefulness import Usefulness
+from .custom import is_own, own_agent
 from .deer.agent import DECISION
-from .experience import Experience
-from .llm import LlmAgent
+from .llm.agent import LlmAgent
+from .llm.session import Strategy
 from .models.base import LanguageModel
 from .models.named import make_real_model, read_model_name
-from .own import is_own, own_agent
-from .session import Strategy
 from .strategies import CotAtN, Dfsdt, PlanThenAct, ReAct, SearchSettings, TotDfs
-from .toolplanner_agent import PlannerSettings, ToolPlanner
-from .usefulness import Usefulness
+from .toolplanner.agent import PlannerSettings, ToolPlanner
 
 
 class AgentEntry(NamedTuple):
@@ -151,7 +152,7 @@ def make_agent(
 
         return Sb3Agent(base.removeprefix(LEARNT), base)
     if base.startswith(LEARNT_PLANNER):
-        from .toolplanner_learnt import learnt_agent
+        from .toolplanner.learnt import learnt_agent
 
         return learnt_agent(base.removeprefix(LEARNT_PLANNER), base, None if isinstance(model, str) else model)
     if base.startswith(LEARNT_DECIDER):
@@ -186,7 +187,7 @@ def make_model(name: str) -> LanguageModel:
         ConfigError: a setting makes no sense, or the model cannot be reached.
     """
     if name == "simulated":
-        from .toolplanner_model import SimulatedPlanner
+        from .toolplanner.simulated import SimulatedPlanner
 
         return SimulatedPlanner()
     real = read_model_name(name)
@@ -222,7 +223,7 @@ def _classic(name: str) -> Agent:
 def _usefulness(value: Usefulness | str | Path | None) -> Usefulness | None:
     if not isinstance(value, str | Path):
         return value
-    from .usefulness_model import load_usefulness
+    from .btp.usefulness_model import load_usefulness
 
     return load_usefulness(value)
 

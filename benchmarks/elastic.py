@@ -26,10 +26,10 @@ from typing import Any
 
 from engines import files
 
-from costgym.experiments.clusters import Ray
-from costgym.experiments.engines import Local, open_engine
+from costgym.experiments.execution.engine import Local, open_engine
+from costgym.experiments.execution.ray_cluster import Ray
 from costgym.experiments.files import write_atomically
-from costgym.experiments.leaderboard import Plan, make_plan, run
+from costgym.experiments.leaderboard.board import Plan, make_plan, run
 
 BIN = Path(sys.executable).parent
 

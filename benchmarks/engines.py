@@ -24,10 +24,10 @@ from typing import Any
 
 import psutil
 
-from costgym.experiments.clusters import Ray
-from costgym.experiments.engines import Engine, Local, open_engine
+from costgym.experiments.execution.engine import Engine, Local, open_engine
+from costgym.experiments.execution.ray_cluster import Ray
 from costgym.experiments.files import write_atomically
-from costgym.experiments.leaderboard import Plan, make_plan, run
+from costgym.experiments.leaderboard.board import Plan, make_plan, run
 
 
 def files(folder: Path) -> dict[str, bytes]:

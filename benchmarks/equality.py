@@ -27,11 +27,11 @@ import numpy as np
 from gymnasium.vector import AutoresetMode
 
 from costgym.envs.decision import DecisionAwareEnv
-from costgym.envs.vector_decision import DecisionVectorEnv
+from costgym.envs.vector.decision import DecisionVectorEnv
 from costgym.simulators.status import Status
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
-from lockstep import run_views, some_decisions
+sys.path.insert(0, str(Path(__file__).parents[1]))
+from tests.helpers.lockstep import run_views, some_decisions
 
 EVENTS = [
     {"at_s": 0.3, "kind": "price_change", "share": 0.6, "factor": 1.7},

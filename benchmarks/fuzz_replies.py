@@ -17,9 +17,8 @@ import sys
 import time
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
-sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "agents"))
-from nonsense import AGENTS, Table
+sys.path.insert(0, str(Path(__file__).parents[1]))
+from tests.helpers.nonsense import AGENTS, Table
 
 
 def main() -> None:

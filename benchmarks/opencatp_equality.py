@@ -29,14 +29,14 @@ import numpy as np
 from gymnasium.vector import AutoresetMode
 
 from costgym.envs.tpl import KINDS, TplState, decode
-from costgym.simulators.opencatp.batch import PlanScorer
-from costgym.simulators.opencatp.evaluation import Evaluator
+from costgym.simulators.opencatp.batch.scorer import PlanScorer
 from costgym.simulators.opencatp.profile import Profile, ToolCost
+from costgym.simulators.opencatp.scoring.evaluation import Evaluator
 from costgym.simulators.opencatp.tasks import all_tasks
 from costgym.simulators.opencatp.tools import TOOLS
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
-from opencatp_lockstep import VIEWS, run_opencatp
+sys.path.insert(0, str(Path(__file__).parents[1]))
+from tests.helpers.opencatp_lockstep import VIEWS, run_opencatp
 
 IDS = dict(zip(("plans", "calls"), VIEWS, strict=True))
 KINDS_OF_TASKS = ("sequential", "nonsequential", "all")

@@ -22,11 +22,11 @@ from typing import Any
 
 import gymnasium as gym
 
-from costgym.envs.opencatp import OpenCATPEnv
-from costgym.envs.opencatp_calls import OpenCATPCallsEnv
+from costgym.envs.opencatp.calls import OpenCATPCallsEnv
+from costgym.envs.opencatp.plans import OpenCATPEnv
 from costgym.envs.tpl import TplState, kind_of
 from costgym.simulators.opencatp import Evaluator, OpenCATPTask, OutcomeTable, all_tasks
-from costgym.simulators.opencatp.planspace import plan_space
+from costgym.simulators.opencatp.plan_space import plan_space
 from costgym.simulators.plan import Plan
 
 ROUNDS = 5

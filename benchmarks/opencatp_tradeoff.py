@@ -20,12 +20,12 @@ from typing import Any
 
 from costgym.agents.opencatp.rules import RESTORER_OF, chain_plan, suggested
 from costgym.envs.tpl import KINDS, TplState
-from costgym.experiments.plans import KINDS as TASK_KINDS
-from costgym.experiments.plans import plan_run
-from costgym.experiments.plans import run as run_plans
+from costgym.experiments.leaderboard.plans import KINDS as TASK_KINDS
+from costgym.experiments.leaderboard.plans import plan_run
+from costgym.experiments.leaderboard.plans import run as run_plans
 from costgym.simulators.opencatp import SIGNATURES, Evaluator, OpenCATPTask, OutcomeTable, all_tasks, split_samples, tasks
 from costgym.simulators.opencatp.levels import LEVELS
-from costgym.simulators.opencatp.planspace import PlanValues
+from costgym.simulators.opencatp.plan_space import PlanValues
 from costgym.simulators.opencatp.tools import IMAGE_TOOLS
 from costgym.simulators.plan import Plan
 

@@ -24,8 +24,8 @@ from typing import Any
 
 import numpy as np
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
-from served import Exchange, differences, local_sessions, replay, served
+sys.path.insert(0, str(Path(__file__).parents[1]))
+from tests.helpers.served import Exchange, differences, local_sessions, replay, served
 
 SETTINGS = {"split": "test", "max_steps": 400}
 

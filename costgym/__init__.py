@@ -26,7 +26,7 @@ from .simulators.errors import (
 
 if TYPE_CHECKING:
     from .envs.registration import make, make_vec
-    from .experiments.rollouts import rollout
+    from .experiments.rollout import rollout
 
 __version__ = "0.1.0"
 
@@ -51,15 +51,15 @@ __all__ = [
 _ENVS = {
     "costgym/Marketplace-v0": "costgym.envs.marketplace:MarketplaceEnv",
     "costgym/MarketplaceChat-v0": "costgym.envs.chat:MarketplaceChatEnv",
-    "costgym/OpenCATP-v0": "costgym.envs.opencatp:OpenCATPEnv",
-    "costgym/OpenCATPCalls-v0": "costgym.envs.opencatp_calls:OpenCATPCallsEnv",
+    "costgym/OpenCATP-v0": "costgym.envs.opencatp.plans:OpenCATPEnv",
+    "costgym/OpenCATPCalls-v0": "costgym.envs.opencatp.calls:OpenCATPCallsEnv",
     "costgym/DecisionAware-v0": "costgym.envs.decision:DecisionAwareEnv",
 }
 _VECTOR_ENVS = {
-    "costgym/Marketplace-v0": "costgym.envs.vector:MarketplaceVectorEnv",
-    "costgym/OpenCATP-v0": "costgym.envs.opencatp_vector:OpenCATPVectorEnv",
-    "costgym/OpenCATPCalls-v0": "costgym.envs.opencatp_vector_calls:OpenCATPCallsVectorEnv",
-    "costgym/DecisionAware-v0": "costgym.envs.vector_decision:DecisionVectorEnv",
+    "costgym/Marketplace-v0": "costgym.envs.vector.marketplace:MarketplaceVectorEnv",
+    "costgym/OpenCATP-v0": "costgym.envs.vector.opencatp_plans:OpenCATPVectorEnv",
+    "costgym/OpenCATPCalls-v0": "costgym.envs.vector.opencatp_calls:OpenCATPCallsVectorEnv",
+    "costgym/DecisionAware-v0": "costgym.envs.vector.decision:DecisionVectorEnv",
 }
 """Ids with a native batch; `gymnasium.make_vec` takes it unless told `vectorization_mode="sync"`."""
 ENV_IDS = tuple(_ENVS)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from costgym.cli import main
+from .cli.app import main
 
 if __name__ == "__main__":
     main()

@@ -18,7 +18,7 @@ from ..simulators.world import Enforcement, Episode, World
 from .recording import WITHOUT_INFLUENCE, ActType, ObsType, Recordable
 
 if TYPE_CHECKING:
-    from .chart import Chart
+    from .rendering.chart import Chart
 
 GRADINGS = ("strict", "judge")
 FRAME_HEIGHT = 640
@@ -238,7 +238,7 @@ class ToolEnv(Recordable[ObsType, ActType], Generic[ObsType, ActType]):
             self._playing().finish("", gave_up=True)
 
     def chart(self) -> Chart:
-        from .chart import chart_of
+        from .rendering.chart import chart_of
 
         return chart_of(self._playing())
 
@@ -246,7 +246,7 @@ class ToolEnv(Recordable[ObsType, ActType], Generic[ObsType, ActType]):
 
     def render(self) -> Any:
         """The episode so far: a table of calls as text, or a Gantt chart as an RGB image (height, width, 3)."""
-        from .render import episode_image, episode_text
+        from .rendering.draw import episode_image, episode_text
 
         if self.render_mode is None:
             gym.logger.warn("render() needs a render_mode; make the env with render_mode='ansi' or 'rgb_array'")

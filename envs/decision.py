@@ -12,17 +12,17 @@ import gymnasium as gym
 import numpy as np
 from numpy.typing import NDArray
 
-from ..simulators.decision import DIRECT, NO_SEARCH, NONE_FITS, DecisionSettings, called, decision_world
-from ..simulators.embedding import TextEmbedding
+from ..simulators.decision.embedding import TextEmbedding
+from ..simulators.decision.samples import DIRECT, NO_SEARCH, NONE_FITS, DecisionSettings, called, decision_world
+from ..simulators.decision.toolsets import what_it_does
 from ..simulators.errors import ConfigError
 from ..simulators.ledger import Budget
-from ..simulators.oracle import Optimum
+from ..simulators.oracle.optimum import Optimum
 from ..simulators.quality import quality_of_plan
 from ..simulators.scenario import Scenario, load_scenario, parse_scenario
 from ..simulators.status import Status
 from ..simulators.tasks import fact_in, normalise
 from ..simulators.tools import Tool
-from ..simulators.toolsets import what_it_does
 from ..simulators.world import Episode, Slot, Usage, World
 from .actions import count_tokens
 from .base import ToolEnv
@@ -326,7 +326,7 @@ def _build(scenario: str, data: str | None, samples: str | None) -> World:
     if settings.source.kind == "tooldeer":
         return settings.build()
     if data is not None:
-        from ..simulators.decision_data import recorded_world
+        from ..simulators.decision.recorded import recorded_world
 
         return recorded_world(settings.build(), settings.seed, data)
     world, _ = decision_world(settings.build(), settings.seed, DecisionSettings.from_mapping(json.loads(samples or "{}")))

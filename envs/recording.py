@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import gymnasium as gym
 
-from ..simulators.account import Account
+from ..simulators.episode_view import Account
 from ..simulators.errors import ConfigError
 from ..simulators.ledger import Budget
 
 if TYPE_CHECKING:
-    from ..simulators.oracle import Optimum
-    from .chart import Chart
+    from ..simulators.oracle.optimum import Optimum
+    from .rendering.chart import Chart
 
 ObsType = TypeVar("ObsType")
 ActType = TypeVar("ActType")

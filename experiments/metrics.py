@@ -17,7 +17,7 @@ import numpy as np
 
 from ..simulators.errors import ConfigError, DataError, UnknownName
 from ..simulators.ledger import RESOURCES
-from .bootstrap import FloatArray, intervals, swap_p_value
+from .statistics import FloatArray, intervals, swap_p_value
 
 GRADINGS = ("strict", "judge")
 ORIGINS = ("agent", "tool", "infrastructure")

@@ -19,7 +19,7 @@ from .draws import stable_integer
 from .errors import ConfigError, DataError, UnknownName
 from .failures import PRESETS, FailureModel
 from .ledger import RESOURCES, Budget
-from .marketplace.own import OwnSource, own_marketplace
+from .marketplace.custom import OwnSource, own_marketplace
 from .pricing import FaasPricing, TokenPricing
 from .tasks import Judge, Task
 from .world import Enforcement, Notice, Slot, World
@@ -223,7 +223,7 @@ def _build(document: str) -> World:
         wanted = f"source.data: expected a {FOLDERS[source.kind]} folder; pass --data FOLDER"
         raise ConfigError(f"scenario {scenario.name}", wanted)
     if isinstance(source, ToolDeerSource):
-        from .decision_data import recorded_world
+        from .decision.recorded import recorded_world
 
         # its tools and tasks take the place of the small market's; the rules, prices and failures are the scenario's
         market_of_its_own = MarketplaceSource(tools=60, providers=12, categories=4, train=4, test=4)

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from .base import AllTools, Refusal, ToolAccess
-from .btp import Btp
 from .ecoact import EcoAct
 from .prompt import Prompt
 
-__all__ = ["AllTools", "Btp", "EcoAct", "Prompt", "Refusal", "ToolAccess"]
+__all__ = ["AllTools", "EcoAct", "Prompt", "Refusal", "ToolAccess"]

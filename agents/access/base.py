@@ -12,7 +12,7 @@ from ...simulators.status import Status
 from ..models.base import Function, FunctionCall
 
 if TYPE_CHECKING:
-    from ..session import CallResult, Session
+    from ..llm.session import CallResult, Session
 
 
 class Refusal(NamedTuple):

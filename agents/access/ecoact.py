@@ -13,9 +13,9 @@ import json
 from collections.abc import Sequence
 
 from ...simulators.status import Status
-from .. import wording
+from ..llm import prompts as wording
+from ..llm.session import Session
 from ..models.base import Function, FunctionCall
-from ..session import Session
 from .base import Refusal, ToolAccess
 
 REGISTER = "tool_register"

@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from math import isfinite
 
-from .. import wording
-from ..session import Session
+from ..llm import prompts as wording
+from ..llm.session import Session
 from .base import ToolAccess
 
 

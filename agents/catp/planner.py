@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ...simulators.errors import require
-from ...simulators.opencatp.evaluation import Evaluator
 from ...simulators.opencatp.levels import LEVELS
+from ...simulators.opencatp.scoring.evaluation import Evaluator
 from ...simulators.opencatp.tasks import OpenCATPTask
 from ...simulators.plan import Plan
 from ..opencatp.base import Proposal, Situation
@@ -121,6 +121,6 @@ def tell_prices(policy: CatpPolicy, evaluator: Evaluator) -> None:
 
 def price_table(evaluator: Evaluator) -> list[tuple[float, ...]]:
     """Price of one run of each tool, USD, by size level and number in `TOOLS`.  # (LEVELS, 10)"""
-    from .dataset import prices_at
+    from ...experiments.training.catp.dataset import prices_at
 
     return [prices_at(evaluator, level) for level in range(LEVELS)]

@@ -15,15 +15,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ...envs.tpl import (
-    ACTION_NAMES,
-    END,
-    END_DEPENDENCIES,
-    FIRST_TOOL,
-    INPUT,
-    N_ACTIONS,
-    TplState,
-)
+from ...envs.tpl import ACTION_NAMES, END, END_DEPENDENCIES, FIRST_TOOL, INPUT, N_ACTIONS, TplState
 from ...simulators.opencatp.levels import LEVELS
 from ...simulators.opencatp.profile import Profile
 from ...simulators.opencatp.tasks import OpenCATPTask

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ...simulators.decision import NO_SEARCH
+from ...simulators.decision.embedding import TextEmbedding
+from ...simulators.decision.samples import NO_SEARCH
+from ...simulators.decision.toolsets import what_it_does
 from ...simulators.draws import stable_generator
-from ...simulators.embedding import TextEmbedding
 from ...simulators.errors import ConfigError
 from ...simulators.tasks import Task
 from ...simulators.tools import Tool
-from ...simulators.toolsets import what_it_does
 
 if TYPE_CHECKING:
     from .examples import Example

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from ...simulators.decision import CALL, NO_CALL, NO_SEARCH
+from ...simulators.decision.samples import CALL, NO_CALL, NO_SEARCH
 from ...simulators.draws import stable_integer
 from ...simulators.tasks import Task
 from ...simulators.tools import Tool

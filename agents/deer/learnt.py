@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from ...simulators.decision import NO_SEARCH
+from ...simulators.decision.samples import NO_SEARCH
 from ...simulators.errors import DataError, require
 from ...simulators.tools import Tool
 from ..checkpoints import load_weights, newest

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from ... import __version__
+from ...simulators.decision.toolsets import INTER, INTRA, MIXTURE, RANDOM
 from ...simulators.errors import ConfigError, DataError, UnknownName
-from ...simulators.toolsets import INTER, INTRA, MIXTURE, RANDOM
 from .agent import DECISION
 
 FORMAT, CONFIG, TOKENIZER = "costgym.deer/2", "config.json", "tokenizer"

@@ -16,8 +16,8 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 from zlib import crc32
 
+from ...simulators.decision.toolsets import what_it_does
 from ...simulators.tools import Tool
-from ...simulators.toolsets import what_it_does
 from .examples import Example
 
 PAD, UNKNOWN, END = "<pad>", "<unk>", "<end>"

@@ -9,7 +9,7 @@ from typing import Any
 
 from ...simulators.tasks import Need, Task, fact_in, normalise
 from ...simulators.tools import Catalog, Tool
-from .. import wording
+from ..llm import prompts as wording
 from .base import SYSTEM, TOOL, USER, Function, Message
 
 REGISTER = "tool_register"

@@ -21,7 +21,7 @@ import gymnasium as gym
 
 from ...simulators.draws import stable_generator
 from ...simulators.errors import ConfigError
-from .. import wording
+from ..llm import prompts as wording
 from .base import ACT, FINISH, PLAN, SUMMARISE, VOTE, Function, FunctionCall, Message, Reply, reply
 from .reading import Context, Reader, misread, plausible
 

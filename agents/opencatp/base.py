@@ -10,7 +10,7 @@ import numpy as np
 
 from ...envs.tpl import END, TplState, encode, kind_of
 from ...simulators.calls import Usage
-from ...simulators.opencatp.evaluation import Evaluator
+from ...simulators.opencatp.scoring.evaluation import Evaluator
 from ...simulators.opencatp.tasks import OpenCATPTask
 from ...simulators.plan import Plan
 from ..base import Agent

@@ -7,7 +7,7 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 
-from ...envs.opencatp_calls import CALLS, FINISH, TOOL_FEATURES, WAIT
+from ...envs.opencatp.calls import CALLS, FINISH, TOOL_FEATURES, WAIT
 from ...simulators.opencatp.tools import TOOLS
 from ...simulators.plan import TASK_INPUT, Step
 from ..base import Agent

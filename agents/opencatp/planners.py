@@ -17,8 +17,8 @@ from typing import Any
 
 from ...simulators.calls import Usage
 from ...simulators.errors import InvalidPlan
-from ...simulators.opencatp.evaluation import split_samples
-from ...simulators.opencatp.planspace import PlanValues
+from ...simulators.opencatp.plan_space import PlanValues
+from ...simulators.opencatp.scoring.evaluation import split_samples
 from ...simulators.opencatp.tasks import tasks
 from ...simulators.opencatp.tools import SIGNATURES
 from ...simulators.plan import Plan

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 
-from ...simulators.opencatp.evaluation import Evaluator
+from ...simulators.opencatp.scoring.evaluation import Evaluator
 from ...simulators.opencatp.tasks import OpenCATPTask
 from ...simulators.opencatp.tools import SIGNATURES, TOOLS
 from ...simulators.plan import TASK_INPUT, Plan

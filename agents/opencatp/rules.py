@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from ...envs.tpl import TplState, kind_of
-from ...simulators.opencatp.evaluation import Evaluator, split_samples
-from ...simulators.opencatp.planspace import PlanValues, plan_space
+from ...simulators.opencatp.plan_space import PlanValues, plan_space
+from ...simulators.opencatp.scoring.evaluation import Evaluator, split_samples
 from ...simulators.opencatp.tasks import OpenCATPTask
 from ...simulators.opencatp.tools import OUTPUT_OF_READER
 from ...simulators.plan import TASK_INPUT, Plan

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from ..llm.session import Ending, Play, Session
 from ..models.base import Message
-from ..session import Ending, Play, Session
 from .settings import SearchSettings
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 import re
 
-from .. import wording
+from ..llm import prompts as wording
+from ..llm.session import Ending, Play, Session
 from ..models.base import FINISH, PLAN, USER, Message
-from ..session import Ending, Play, Session
 from .settings import SearchSettings
 
 PLAN_TRIES = 2

@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import json
 
-from .. import wording
+from ..llm import prompts as wording
+from ..llm.session import Ending, Play, Session, Turn
 from ..models.base import USER, VOTE, Message
-from ..session import Ending, Play, Session, Turn
 from .settings import SearchSettings
 
 STOP = 1_000_000

@@ -16,12 +16,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from costgym.agents.experience import collect_experience
+from costgym.agents.btp.experience import collect_experience
 from costgym.agents.registry import make_agent
 from costgym.envs.registration import make
 from costgym.experiments.metrics import summarise
-from costgym.experiments.rollouts import rollout
-from costgym.experiments.usefulness_training import UsefulnessSettings, train_btp
+from costgym.experiments.rollout import rollout
+from costgym.experiments.training.usefulness.train import UsefulnessSettings, train_btp
 from costgym.simulators.scenario import load_scenario
 
 

@@ -18,13 +18,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from costgym.agents.catp import CatpPlanner, TrainingResult, train_catp, train_ift, train_rltf
-from costgym.agents.catp.measure import Figures, measure, plans_of
-from costgym.agents.catp.training import Watching
+from costgym.agents.catp import CatpPlanner
 from costgym.agents.opencatp import make_planner
+from costgym.experiments.training.catp.measure import Figures, measure, plans_of
+from costgym.experiments.training.catp.train import TrainingResult, Watching, train_catp, train_ift, train_rltf
 from costgym.simulators.errors import require
 from costgym.simulators.opencatp import tasks
-from costgym.simulators.opencatp.evaluation import Evaluator, shipped_outcomes
+from costgym.simulators.opencatp.scoring.evaluation import Evaluator, shipped_outcomes
 
 KINDS = ("sequential", "nonsequential")
 TRAINED: dict[str, tuple[Callable[..., TrainingResult], dict[str, Any]]] = {
@@ -145,7 +145,7 @@ def _train(
 
 
 def _pools(args: argparse.Namespace, settings: dict[str, Any]) -> list[dict[str, Any]]:
-    from costgym.agents.catp.pools import pool_data, pool_figures
+    from costgym.experiments.training.catp.pools import pool_data, pool_figures
 
     rows = []
     # Recorded plans bring their own scores; of the evaluator only the prices are asked.

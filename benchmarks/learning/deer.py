@@ -22,8 +22,8 @@ import numpy as np
 from costgym.agents.deer.examples import examples
 from costgym.agents.deer.learnt import evaluate_together, load_decider
 from costgym.envs.decision import DecisionAwareEnv
-from costgym.experiments.decisions import ACCURACIES, decision_rows
-from costgym.experiments.deer_training import read_curve, train_deer
+from costgym.experiments.reproduction.decisions import ACCURACIES, decision_rows
+from costgym.experiments.training.deer.train import read_curve, train_deer
 from costgym.simulators.errors import require
 
 GOALS = {"seen_p_ds": 0.95, "seen_p_dc": 0.85, "unseen_p_dc": 0.80}

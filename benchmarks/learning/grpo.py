@@ -14,8 +14,8 @@ from pathlib import Path
 
 import torch
 
-from costgym.experiments.grpo import train_grpo
-from costgym.experiments.grpo_world import GrpoWorld
+from costgym.experiments.training.grpo.train import train_grpo
+from costgym.experiments.training.grpo.world import GrpoWorld
 
 
 def main() -> None:

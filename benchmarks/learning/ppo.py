@@ -24,8 +24,8 @@ import costgym
 from costgym.agents import Agent, make_agent
 from costgym.agents.sb3 import Sb3Agent
 from costgym.experiments.metrics import EpisodeResult, paired_difference, summarise
-from costgym.experiments.rl import TrainingResult, train_dqn, train_ppo
-from costgym.experiments.rl_settings import Lagrangian, PpoSettings
+from costgym.experiments.training.sb3.settings import Lagrangian, PpoSettings
+from costgym.experiments.training.sb3.train import TrainingResult, train_dqn, train_ppo
 
 FIGURES = ("quality_of_plan", "pass_rate_under_budget", "average_cost", "budget_failure_rate")
 CLASSIC = ("random", "cheapest", "greedy", "oracle-informed")

@@ -22,11 +22,11 @@ from typing import Any
 import numpy as np
 import torch
 
-from costgym.agents.toolplanner import REQUIRES
-from costgym.experiments.bootstrap import intervals
-from costgym.experiments.instructions import Followed, follow
-from costgym.experiments.learning_curves import publish
-from costgym.experiments.toolplanner_training import Watching, train_toolplanner
+from costgym.agents.toolplanner.feedback import REQUIRES
+from costgym.experiments.reports.learning_curves import publish
+from costgym.experiments.reproduction.instructions import Followed, follow
+from costgym.experiments.statistics import intervals
+from costgym.experiments.training.toolplanner.train import Watching, train_toolplanner
 
 LEVELS = ("category", "tool", "api", "hybrid")
 FEEDBACKS: dict[str, dict[str, Any]] = {

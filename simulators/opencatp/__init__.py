@@ -5,11 +5,11 @@ The ten tools and what they cost (`tools`, `profile`, `levels`), the tasks (`tas
 tools (`table`) and so every plan (`evaluation`) is worth; `playing` runs a plan that grows while it runs.
 """
 
-from .evaluation import Evaluator, PlanOutcome, ScoreSource, evaluate_plan, sample_level, split_samples
 from .levels import size_level
 from .pools import PoolPlan, load_pool
 from .profile import Profile, ToolCost, load_profile, profile_names, save_profile, v100
-from .table import OutcomeTable
+from .scoring.evaluation import Evaluator, PlanOutcome, ScoreSource, evaluate_plan, sample_level, split_samples
+from .scoring.table import OutcomeTable
 from .tasks import OpenCATPTask, Output, all_tasks, task, tasks
 from .tools import SIGNATURES, TOOLS
 

@@ -19,7 +19,7 @@ from functools import lru_cache
 from typing import Literal
 
 from ..errors import ConfigError, UnknownName
-from .degrade import COMBINATIONS
+from .scenes.degrade import COMBINATIONS
 
 Kind = Literal["sequential", "nonsequential"]
 Split = Literal["train", "test"]

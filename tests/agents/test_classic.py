@@ -7,16 +7,16 @@ from collections.abc import Sequence
 import gymnasium as gym
 import numpy as np
 import pytest
-from worlds import BROKEN, scenario_of, small_world, tool
 
 from costgym.agents.classic import CheapestAgent, GreedyAgent, RandomAgent
 from costgym.agents.oracle import InformedOracleAgent, OracleAgent
 from costgym.envs.marketplace import MarketplaceEnv
-from costgym.experiments.rollouts import play
+from costgym.experiments.rollout import play
 from costgym.simulators.calls import Notice
 from costgym.simulators.errors import ConfigError
 from costgym.simulators.failures import FailureModel
 from costgym.simulators.world import World
+from tests.helpers.worlds import BROKEN, scenario_of, small_world, tool
 
 BUDGETED = (CheapestAgent, GreedyAgent, InformedOracleAgent, OracleAgent)
 

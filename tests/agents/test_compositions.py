@@ -5,15 +5,15 @@ from __future__ import annotations
 import json
 
 import pytest
-from playing import SMALL, chat, play
 
 from costgym.agents.base import NUMERIC, TEXT
+from costgym.agents.btp.experience import collect_experience
 from costgym.agents.deer import DECISION
-from costgym.agents.experience import collect_experience
 from costgym.agents.registry import agent_names, agents, make_agent, needs_experience, read_agent_name
 from costgym.simulators.errors import UnknownName
 from costgym.simulators.scenario import parse_scenario
 from costgym.simulators.status import Status
+from tests.helpers.playing import SMALL, chat, play
 
 NAMES = [entry.name for entry in agents() if entry.env_id == TEXT] + ["dfsdt+prompt+btp+ecoact"]
 BUDGET = 12.0

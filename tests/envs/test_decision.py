@@ -9,13 +9,13 @@ import gymnasium as gym
 import numpy as np
 import pytest
 from gymnasium.utils.env_checker import check_env
-from shared_data import shared
 
 import costgym
 from costgym.envs.decision import ANSWER, FIRST_CALL, SEARCH, DecisionAwareEnv
-from costgym.simulators.decision import CALL, NO_CALL, NO_SEARCH
+from costgym.simulators.decision.samples import CALL, NO_CALL, NO_SEARCH
 from costgym.simulators.ledger import Budget
 from costgym.simulators.status import Status
+from tests.helpers.shared_data import shared
 
 COUNTS = {"train": (20, 40, 60), "test": (5, 10, 15)}
 

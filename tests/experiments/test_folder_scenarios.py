@@ -5,15 +5,15 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from shared_data import shared
-from toolbench_folders import query, write
 
 from costgym.envs.decision import DecisionAwareEnv
 from costgym.envs.registration import make
-from costgym.experiments.leaderboard import make_plan, run
-from costgym.experiments.verify import verify
+from costgym.experiments.leaderboard.board import make_plan, run
+from costgym.experiments.trajectories.verify import verify
 from costgym.simulators.errors import ConfigError, DataError
 from costgym.simulators.scenario import load_scenario
+from tests.helpers.shared_data import shared
+from tests.helpers.toolbench_folders import query, write
 
 FAMILY = "data/toolbench_family"
 

@@ -11,14 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from costgym.experiments.metrics import (
-    METRICS,
-    EpisodeResult,
-    budget_order,
-    paired_difference,
-    rank_rows,
-    summarise,
-)
+from costgym.experiments.metrics import METRICS, EpisodeResult, budget_order, paired_difference, rank_rows, summarise
 from costgym.simulators.errors import ConfigError, DataError, UnknownName
 
 CONTRACT = {

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from shared_data import shared_lines
 
-from costgym.agents.btp import BtpSettings, expected_value, frequency_cap, plan_tool_usage
+from costgym.agents.btp.plan import BtpSettings, expected_value, frequency_cap, plan_tool_usage
+from tests.helpers.shared_data import shared_lines
 
 VALUES = 219
 

@@ -7,15 +7,14 @@ theirs throws away the last reply, which was paid for; ours uses it.
 
 from __future__ import annotations
 
-from recorded import Recorder
-from shared_data import shared_lines
-from worlds import small_world, tool
-
-from costgym.agents.access import Btp
-from costgym.agents.llm import LlmAgent
+from costgym.agents.btp.access import Btp
+from costgym.agents.llm.agent import LlmAgent
 from costgym.agents.strategies import Dfsdt, SearchSettings, TotDfs
+from tests.helpers.recorded import Recorder
+from tests.helpers.shared_data import shared_lines
+from tests.helpers.worlds import small_world, tool
 
-from playing import chat, play  # isort: skip
+from tests.helpers.playing import chat, play  # isort: skip
 
 
 class Judgments:

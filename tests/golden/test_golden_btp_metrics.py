@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 
 import pytest
-from shared_data import shared
 
 from costgym.experiments.metrics import btp_metrics
+from tests.helpers.shared_data import shared
 
 RUNS = "data/algorithms/btp_metrics.jsonl"
 

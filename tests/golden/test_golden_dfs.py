@@ -7,14 +7,14 @@ away; ours uses every reply it pays for. There the order is compared up to the s
 from __future__ import annotations
 
 import pytest
-from recorded import Recorder
-from shared_data import shared_lines
-from worlds import small_world, tool
 
-from costgym.agents.llm import LlmAgent
+from costgym.agents.llm.agent import LlmAgent
 from costgym.agents.strategies import CotAtN, Dfsdt, SearchSettings, TotDfs
+from tests.helpers.recorded import Recorder
+from tests.helpers.shared_data import shared_lines
+from tests.helpers.worlds import small_world, tool
 
-from playing import chat, play  # isort: skip
+from tests.helpers.playing import chat, play  # isort: skip
 
 
 def search(row):

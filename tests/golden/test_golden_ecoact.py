@@ -6,15 +6,14 @@ published code executes it), and a second registration of the same function (it 
 
 from __future__ import annotations
 
-from recorded import Recorder
-from shared_data import shared_lines
-from worlds import small_world, tool
-
 from costgym.agents.access import EcoAct
-from costgym.agents.llm import LlmAgent
+from costgym.agents.llm.agent import LlmAgent
 from costgym.agents.strategies import Dfsdt, ReAct, SearchSettings
+from tests.helpers.recorded import Recorder
+from tests.helpers.shared_data import shared_lines
+from tests.helpers.worlds import small_world, tool
 
-from playing import chat, play  # isort: skip
+from tests.helpers.playing import chat, play  # isort: skip
 
 META = ("Finish", "finish", "tool_register", "function_selection", "functions_selection")
 

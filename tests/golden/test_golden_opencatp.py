@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from shared_data import shared, shared_json, shared_lines
 
 from costgym.envs.tpl import ACTION_NAMES, decode, encode, replay, token_items
 from costgym.simulators.errors import InvalidPlan
@@ -17,6 +16,7 @@ from costgym.simulators.opencatp.tools import ALIASES, DEPENDENCY_TOKEN, OUTPUT_
 from costgym.simulators.plan import Plan, Signature
 from costgym.simulators.pricing import FaasPricing
 from costgym.simulators.quality import cumulative_reward, quality_of_plan, returns_to_go
+from tests.helpers.shared_data import shared, shared_json, shared_lines
 
 RUN = ("exec_time_ms", "cpu_cons_mb", "cpu_inst_mb", "gpu_cons_mb", "gpu_inst_mb")
 

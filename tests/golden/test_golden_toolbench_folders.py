@@ -6,7 +6,6 @@ import json
 from collections import Counter
 
 import pytest
-from shared_data import shared, shared_json
 
 from costgym.simulators.marketplace.loaders.anytool import load_anytool
 from costgym.simulators.marketplace.loaders.documents import read_tool_folder
@@ -16,6 +15,7 @@ from costgym.simulators.marketplace.loaders.toolbench import find_layout, load_t
 from costgym.simulators.marketplace.loaders.tooldeer import read_conversations, read_examples, read_tools, read_unseen
 from costgym.simulators.marketplace.schema import check_arguments
 from costgym.simulators.tasks import LEVELS, fact_in, normalise
+from tests.helpers.shared_data import shared, shared_json
 
 FAMILY = "data/toolbench_family"
 STABLE = {

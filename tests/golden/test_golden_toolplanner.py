@@ -6,9 +6,9 @@ import json
 from typing import Any
 
 import pytest
-from shared_data import shared, shared_lines
 
-from costgym.agents.toolplanner import match, passed, solution_reward
+from costgym.agents.toolplanner.feedback import match, passed, solution_reward
+from tests.helpers.shared_data import shared, shared_lines
 
 VOCABULARY = "data/toolbench_family/mgtoolbench_CC-BY-NC-SA-4.0/retrieval/G3_category"
 

@@ -6,7 +6,6 @@ import math
 from itertools import pairwise
 
 import pytest
-from worlds import BROKEN, play, small_world, state, tool
 
 from costgym.simulators.calls import Notice, Usage
 from costgym.simulators.errors import EpisodeOver
@@ -15,6 +14,7 @@ from costgym.simulators.pricing import TokenPricing
 from costgym.simulators.status import Status
 from costgym.simulators.tasks import Judge
 from costgym.simulators.world import World
+from tests.helpers.worlds import BROKEN, play, small_world, state, tool
 
 # -- events ---------------------------------------------------------------------------------------------------------------
 

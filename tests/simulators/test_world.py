@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import pytest
-from worlds import BROKEN, play, small_world, story, tool
 
 from costgym.simulators.calls import Notice
 from costgym.simulators.failures import Bursts
 from costgym.simulators.pricing import FaasPricing
 from costgym.simulators.status import Status
+from tests.helpers.worlds import BROKEN, play, small_world, story, tool
 
 # -- rule 1: time ---------------------------------------------------------------------------------------------------------
 

@@ -7,7 +7,6 @@ from itertools import pairwise
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from worlds import small_world, state, tool
 
 from costgym.simulators.calls import Notice, Usage
 from costgym.simulators.episode import Episode
@@ -16,6 +15,7 @@ from costgym.simulators.ledger import Budget
 from costgym.simulators.pricing import FaasPricing, TokenPricing
 from costgym.simulators.status import Status
 from costgym.simulators.world import World
+from tests.helpers.worlds import small_world, state, tool
 
 TOOLS = 5
 STORMY = FailureModel(usable=0.5, bursts=Bursts(every_s=6.0, lasts_s=2.0))

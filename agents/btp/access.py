@@ -1,0 +1,131 @@
+"""Budget-constrained tool learning with planning, played in an episode.
+
+Before the first reply, a knapsack over past experience says how often each tool may be used. Tools without uses left are
+neither shown nor callable; a tool whose result does not help is forbidden from then on; what the remaining budget does
+not cover is removed. All of it is global over a tree search.
+
+Source: BTP (arXiv 2402.15960), Algorithm 2.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+
+from ...simulators.status import Status
+from ..access.base import Refusal, ToolAccess
+from ..llm import prompts as wording
+from ..llm.session import CallResult, Session
+from ..models.base import Function, FunctionCall
+from .experience import Experience
+from .plan import BtpSettings, plan_tool_usage
+from .usefulness import RuleBased, Usefulness
+
+HISTORY_TOKENS, REPLY_TOKENS = 600, 80
+"""Room for instructions and results in the context of a reply, and the length of a reply, where its price is estimated."""
+
+
+class Btp(ToolAccess):
+    """Plans tool use within the budget and holds the model to the plan.
+
+    Args:
+        experience: past uses; best collected on the train split of the same world.
+        settings: see `BtpSettings`.
+        usefulness: judges whether a result helped, for the blacklist.
+        reserve: part of the budget kept back (c_s in the paper), in the scenario's currency.
+        thinking: price of one reply of the model, planned with every use and kept back for the final one. None estimates it
+            from the request and the documentation of all candidates, where tokens have a price.
+    """
+
+    suffix = "btp"
+
+    def __init__(
+        self,
+        experience: Experience | None = None,
+        settings: BtpSettings | None = None,
+        usefulness: Usefulness | None = None,
+        reserve: float = 0.0,
+        thinking: float | None = None,
+    ) -> None:
+        self.experience = experience if experience is not None else Experience()
+        self.settings = settings or BtpSettings()
+        self.usefulness = usefulness or RuleBased()
+        self.reserve, self.thinking = reserve, thinking
+        self.summarise = self.settings.summarise
+
+    def reset(self, session: Session) -> None:
+        self._session = session
+        self._names = [function.name for function in session.candidates]
+        self._admitted: deque[tuple[FunctionCall, float]] = deque()
+        self._reply = self._price_of_a_reply(session) if self.thinking is None else self.thinking
+        quotes = session.env.quotes()
+        estimates = [self.experience.estimate(session.query, name, self.settings) for name in self._names]
+        costs = [quotes[name] + self._reply for name in self._names]
+        uses = plan_tool_usage(costs, [v for v, _ in estimates], [c for _, c in estimates], self._remaining())
+        self.values = {name: value for name, (value, _) in zip(self._names, estimates, strict=True)}
+        self.plan = dict(zip(self._names, uses, strict=True))
+        self.left = dict(self.plan)
+        self.blacklist: set[str] = set()
+        self._helped: set[str] = set()
+
+    def _price_of_a_reply(self, session: Session) -> float:
+        pricing = session.env.world.tokens
+        if pricing is None:
+            return 0.0
+        told = session.request.tokens + sum(function.tokens for function in session.candidates)
+        return float(pricing.price(told + HISTORY_TOKENS, REPLY_TOKENS))
+
+    def _remaining(self) -> float:
+        """What calls and the replies that make them may still cost; the final reply is taken care of."""
+        left = float(self._session.info.get("budget_remaining_price", float("inf"))) - self.reserve - self._reply
+        return left - sum(quote for _, quote in self._admitted)
+
+    def _allowed(self) -> set[str]:
+        """Tools that may be called now."""
+        quotes, remaining = self._session.env.quotes(), self._remaining() - self._reply + 1e-9
+        return {
+            name for name in self._names if self.left[name] > 0 and name not in self.blacklist and quotes[name] <= remaining
+        }
+
+    def functions(self, offered: Sequence[Function]) -> Sequence[Function]:
+        allowed = self._allowed()
+        return [function for function in offered if function.name in allowed]
+
+    def system(self) -> str:
+        allowed = self._allowed()
+        removed = [name for name in self._names if name not in allowed and self.plan[name] > 0]
+        return wording.REMOVED + ", ".join(removed) if removed else ""
+
+    def refuse(self, call: FunctionCall) -> Refusal | None:
+        name = call.name
+        if name not in self.left:
+            return None
+        if name in self.blacklist:
+            return Refusal(Status.FORBIDDEN, "this function did not help before; it may not be called any more")
+        if self.left[name] <= 0:
+            return Refusal(Status.FORBIDDEN, "the plan allows no further call of this function")
+        if self._session.env.quotes()[name] > self._remaining() - self._reply + 1e-9:
+            return Refusal(Status.OVER_BUDGET, "the remaining budget does not cover this call")
+        return None
+
+    def admit(self, call: FunctionCall) -> None:
+        # counted when it goes out: calls side by side share the plan and the purse
+        if call.name in self.left:
+            self.left[call.name] -= 1
+            self._admitted.append((call, self._session.env.quotes()[call.name]))
+
+    def result(self, result: CallResult) -> None:
+        name = result.call.name
+        if not (self._admitted and self._admitted[0][0] is result.call):
+            return
+        self._admitted.popleft()
+        if not result.executed:
+            self.left[name] += 1
+            return
+        if self.usefulness.helpful(self._session.query, name, result.call.read() or {}, result.text):
+            self._helped.add(name)
+        elif self.settings.blacklist and not (self.settings.spare_helpful and name in self._helped):
+            self.blacklist.add(name)
+
+    def exhausted(self) -> bool:
+        return not self._allowed()

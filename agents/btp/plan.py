@@ -1,0 +1,214 @@
+"""Budget-constrained tool learning with planning: what a tool is worth, how often it may be used, and the best plan.
+
+Pure functions: past uses in, a plan out. `costgym.agents.btp.access` plays the plan in an episode.
+
+Source: BTP (arXiv 2402.15960). Where paper and published code differ, a setting holds the choice.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from ...simulators.errors import ConfigError
+
+Rounding = Literal["floor", "half_even", "half_up", "ceil"]
+MAX_UNITS = 20_000
+"""Length of the knapsack's table: a budget with a fraction, or a larger one, is scaled to about so many units."""
+
+
+@dataclass(frozen=True, slots=True)
+class BtpSettings:
+    """Choices of BTP.
+
+    Attributes:
+        threshold: tau; a tool whose expected value is below it is not planned.
+        sharpness: weight of a past use is exp(sharpness * (similarity - offset)); 1 in the paper, where a use in an unrelated
+            query still weighs a third of one in the same; more makes the value depend more on the query.
+        offset: subtracted from the similarity; matters only beside a prior.
+        prior_value, prior_weight: pseudo-uses added to every tool: so many, worth so much.
+        rounding: of the mean use count.
+        unseen_cap: cap of a tool without past uses.
+        clip_unhelpful: uses in a query in which the tool never helped count as one at most.
+        count_test_queries: use counts may come from test queries (values never do).
+        blacklist: forbid a tool at an unhelpful result.
+        spare_helpful: a tool that has helped once in the episode is not blacklisted any more.
+        summarise: after the search the final answer is written from all executed calls.
+    """
+
+    threshold: float = 0.15
+    sharpness: float = 3.0
+    offset: float = 1.0
+    prior_value: float = 0.1
+    prior_weight: float = 1.0
+    rounding: Rounding = "half_up"
+    unseen_cap: int = 1
+    clip_unhelpful: bool = True
+    count_test_queries: bool = False
+    blacklist: bool = True
+    spare_helpful: bool = True
+    summarise: bool = True
+
+    def __post_init__(self) -> None:
+        for name in ("threshold", "sharpness", "offset", "prior_value", "prior_weight"):
+            value = getattr(self, name)
+            if not math.isfinite(value) or value < 0:
+                raise ConfigError(f"BtpSettings.{name}", f"expected a finite number of at least 0, got {value!r}")
+        if self.rounding not in _ROUND:
+            raise ConfigError("BtpSettings.rounding", f"expected one of {', '.join(_ROUND)}, got {self.rounding!r}")
+        if self.unseen_cap < 0:
+            raise ConfigError("BtpSettings.unseen_cap", f"expected at least 0, got {self.unseen_cap!r}")
+
+    @classmethod
+    def published(cls, threshold: float = 0.15) -> BtpSettings:
+        """As the published code has it: caps rounded half to even, use counts of test queries kept."""
+        return cls(threshold=threshold, sharpness=1.0, rounding="half_even", count_test_queries=True)
+
+    @classmethod
+    def paper(cls, threshold: float = 0.15) -> BtpSettings:
+        """As the paper's formulas have it: no prior, exp(sim), caps rounded down, counts as they are."""
+        return cls(threshold=threshold, sharpness=1.0, offset=0.0, prior_weight=0.0, rounding="floor", clip_unhelpful=False)
+
+
+_ROUND: dict[str, Callable[[float], int]] = {
+    "floor": math.floor,
+    "half_even": round,
+    "half_up": lambda mean: math.floor(mean + 0.5),
+    "ceil": math.ceil,
+}
+
+
+def _weights(similarities: Sequence[float], settings: BtpSettings) -> np.ndarray:
+    array = np.asarray(similarities, dtype=np.float64)
+    return np.exp(settings.sharpness * (array - settings.offset))
+
+
+def expected_value(similarities: Sequence[float], helpful: Sequence[float], settings: BtpSettings | None = None) -> float:
+    """How helpful a use of a tool is likely to be.
+
+    Args:
+        similarities: cosine of the query to the query of each past use, shape (uses,).
+        helpful: 1 where that use helped, else 0, shape (uses,).
+        settings: see `BtpSettings`.
+
+    Returns:
+        A share, 0 to 1. Without uses and without a prior: `prior_value`.
+
+    Source: BTP, Eq. 4, with the published code's prior.
+    """
+    settings = settings or BtpSettings()
+    if len(similarities) != len(helpful):
+        raise ConfigError("expected_value", f"got {len(similarities)} similarities for {len(helpful)} uses")
+    weights = _weights(similarities, settings)
+    total = float(weights.sum()) + settings.prior_weight
+    if total <= 0.0:
+        return settings.prior_value
+    gained = float(weights @ np.asarray(helpful, dtype=np.float64)) + settings.prior_weight * settings.prior_value
+    return gained / total
+
+
+def frequency_cap(
+    similarities: Sequence[float],
+    counts: Sequence[float],
+    value: float,
+    settings: BtpSettings | None = None,
+    helpful: Sequence[float] | None = None,
+) -> int:
+    """How often a tool may be planned: about as often as similar queries used it.
+
+    Args:
+        similarities: cosine of the query to each past query that used the tool, shape (queries,).
+        counts: how often each used it, shape (queries,).
+        value: the tool's expected value.
+        settings: see `BtpSettings`.
+        helpful: 1 where the tool helped in that query; with `clip_unhelpful` the counts of the others are clipped to one.
+            None leaves the counts as they are.
+
+    Source: BTP, Section 3.2; the order of the rules as in the published code.
+    """
+    settings = settings or BtpSettings()
+    if len(similarities) != len(counts):
+        raise ConfigError("frequency_cap", f"got {len(similarities)} similarities for {len(counts)} counts")
+    if not len(counts):
+        return settings.unseen_cap
+    if value < settings.threshold:
+        return 0
+    uses = np.asarray(counts, dtype=np.float64)
+    if helpful is not None and settings.clip_unhelpful:
+        uses = np.where(np.asarray(helpful) > 0, uses, np.minimum(uses, 1.0))
+    weights = _weights(similarities, settings)
+    return int(_ROUND[settings.rounding](float(weights @ uses) / float(weights.sum())))
+
+
+def plan_tool_usage(costs: Sequence[float], values: Sequence[float], frequency_caps: Sequence[int], budget: float) -> list[int]:
+    """The most valuable plan within a budget: how often to use each tool.
+
+    A bounded knapsack by dynamic programming. Of equally valuable plans it takes the cheapest, and among those prefers not
+    to take a later tool. Whole costs are planned exactly; real ones are scaled to whole units first, costs rounded up and
+    the budget down, so a plan never exceeds its budget.
+
+    Args:
+        costs: of one use, shape (tools,); infinite for a tool that cannot be had.
+        values: of one use, shape (tools,).
+        frequency_caps: most uses, shape (tools,).
+        budget: what the uses may cost together; at or below 0 nothing is planned that costs anything.
+
+    Returns:
+        Uses of each tool, shape (tools,).
+
+    Raises:
+        ConfigError: lengths differ, a cost or a cap is negative, or a number is NaN.
+
+    Source: BTP, Algorithm 1 and Appendix A.1.
+    """
+    count = len(costs)
+    if len(values) != count or len(frequency_caps) != count:
+        raise ConfigError(
+            "plan_tool_usage",
+            f"got {count} costs, {len(values)} values and {len(frequency_caps)} caps; expected as many of each",
+        )
+    for name, numbers in (("cost", costs), ("value", values), ("cap", frequency_caps), ("budget", (budget,))):
+        for number in numbers:
+            if math.isnan(number) or (number < 0 and name in ("cost", "cap")):
+                raise ConfigError("plan_tool_usage", f"{name}: expected a number of at least 0, got {number!r}")
+    if budget < 0:
+        return [0] * count
+    within = [cost <= budget and value > 0.0 for cost, value in zip(costs, values, strict=True)]
+    most = sum(cost * cap for cost, cap, fits in zip(costs, frequency_caps, within, strict=True) if fits)
+    if most <= budget:
+        return [int(cap) if fits else 0 for cap, fits in zip(frequency_caps, within, strict=True)]
+    units, size = _whole_units(costs, budget)
+    plan = [0] * count
+    best = np.zeros(size + 1)  # best[j]: value of the best plan of the items so far within j units
+    taken: list[tuple[int, np.ndarray]] = []
+    for tool in range(count):
+        cost, value = units[tool], float(values[tool])
+        if cost > size or value <= 0.0:
+            continue
+        for _ in range(int(min(frequency_caps[tool], size // cost if cost else frequency_caps[tool]))):
+            with_it = best[: size + 1 - cost] + value
+            better = with_it > best[cost:]
+            if not better.any():
+                break
+            best = best.copy()
+            best[cost:] = np.where(better, with_it, best[cost:])
+            taken.append((tool, better))
+    left = int(np.argmax(best))  # the smallest budget that reaches the maximum
+    for tool, better in reversed(taken):
+        if left >= units[tool] and better[left - units[tool]]:
+            plan[tool] += 1
+            left -= units[tool]
+    return plan
+
+
+def _whole_units(costs: Sequence[float], budget: float) -> tuple[list[int], int]:
+    """Costs and budget as whole units; a cost beyond the budget becomes more than the budget."""
+    whole = budget <= MAX_UNITS and all(float(cost).is_integer() for cost in costs if cost <= budget)
+    scale = 1.0 if whole else MAX_UNITS / budget
+    # a cost that lies on a unit but for rounding noise stays on it; the noise is far below any price
+    size = math.floor(budget * scale + 1e-9)
+    return [math.ceil(cost * scale - 1e-9) if cost <= budget else size + 1 for cost in costs], size

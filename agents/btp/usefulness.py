@@ -1,0 +1,64 @@
+"""Whether a function's result helped, judged by its text alone."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any, Protocol
+
+from ...simulators.tasks import normalise
+
+
+class Usefulness(Protocol):
+    """Judges results; a trained classifier may stand in for the rules."""
+
+    def helpful(self, query: str, name: str, arguments: Mapping[str, Any], text: str) -> bool:
+        """Whether a call's result helps with a query."""
+        ...
+
+
+class RuleBased:
+    """An error, an empty answer or an answer about something else does not help; anything else does.
+
+    An answer is about something else if it repeats an argument's name with another value.
+    """
+
+    def helpful(self, query: str, name: str, arguments: Mapping[str, Any], text: str) -> bool:
+        stripped = text.strip()
+        if not stripped:
+            return False
+        try:
+            document = json.loads(stripped)
+        except (ValueError, RecursionError):
+            # cut off, or plain words
+            return not stripped.startswith('{"error"')
+        if document in ({}, [], "", None):
+            return False
+        if isinstance(document, dict) and document.get("error"):
+            return False
+        asked = {key_of(name): normalise(value) for name, value in arguments.items()}
+        return all(normalise(value) == asked[key] for key, value in fields_of(document) if key in asked)
+
+
+_CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
+
+
+def key_of(name: str) -> str:
+    """A name in one spelling: invoiceId and invoice-id are invoice_id."""
+    return _CAMEL.sub("_", name).casefold().replace("-", "_")
+
+
+def fields_of(document: Any, depth: int = 0) -> Iterator[tuple[str, Any]]:
+    """Names and plain values in a JSON document, to a sensible depth."""
+    if depth > 8:
+        return
+    if isinstance(document, dict):
+        for name, value in document.items():
+            if isinstance(value, dict | list):
+                yield from fields_of(value, depth + 1)
+            else:
+                yield key_of(str(name)), value
+    elif isinstance(document, list):
+        for value in document[:20]:
+            yield from fields_of(value, depth + 1)

@@ -1,0 +1,169 @@
+"""ToolPlanner: extract tags, plan a path, then grow a solution tree among the tagged tools.
+
+Three questions to one model. The tags decide which tools are shown, the path is written into the request, and the tree is
+searched depth first.
+
+Source: ToolPlanner (arXiv 2409.14826), Section 4.2 and Appendix A.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ...simulators.errors import ConfigError
+from ...simulators.tools import Tool
+from ..llm import prompts as wording
+from ..llm.session import Ending, Play, Session, Turn
+from ..models.base import FINISH, PLAN, USER, Function, Message
+from ..strategies.plan_act import read_plan
+from ..strategies.tree import describe
+from .tags import MOST_CANDIDATES, Tags, read_tags, tagged
+from .tree import Round
+
+TAGS = "tags"
+"""What the model is asked for: the tags that the request names or implies."""
+ASK_TAGS = (
+    "Which functions does the request name or imply? Write a JSON object with three lists of equal length, categories, tools "
+    "and apis; entries of one place belong together. Take the names from this list:"
+)
+PATH_LINE = "Solution path: "
+_LINE = re.compile(r"^- (.*) of (.*) \(([^()]*)\)$", re.MULTILINE)
+
+
+@dataclass(frozen=True, slots=True)
+class PlannerSettings:
+    """Limits of ToolPlanner's reasoning, and which of its parts take part.
+
+    Attributes:
+        depth: rounds of a solution.
+        width: children of a round.
+        trees: solution trees; together with depth and width they bound the rounds (30 as published).
+        candidates: tools that the tags may bring into play.
+        tags, path: with tag extraction, with path planning.
+        explore: go on after an answer, until all trees are full; the first answer counts. For trees to learn from.
+    """
+
+    depth: int = 4
+    width: int = 2
+    trees: int = 2
+    candidates: int = MOST_CANDIDATES
+    tags: bool = True
+    path: bool = True
+    explore: bool = False
+
+    def __post_init__(self) -> None:
+        for name in ("depth", "width", "trees", "candidates"):
+            value = getattr(self, name)
+            if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+                raise ConfigError(f"PlannerSettings.{name}", f"expected a positive whole number, got {value!r}")
+
+    @property
+    def most_rounds(self) -> int:
+        """Rounds of all trees when they are full."""
+        return self.trees * sum([int(self.width**level) for level in range(self.depth)])
+
+
+class ToolPlanner:
+    """The strategy; composes with any model and any tool access.
+
+    Where the tags mean nothing on offer, all functions stay.
+
+    Args:
+        settings: see `PlannerSettings`.
+
+    Attributes:
+        tags, path: what the last episode's model said; None and [] where it was not asked or could not be read.
+        roots: the first rounds of the last episode's trees.
+    """
+
+    text_is_answer = True
+
+    def __init__(self, settings: PlannerSettings | None = None) -> None:
+        self.settings = settings or PlannerSettings()
+        left_out = [part for part in ("tags", "path") if not getattr(self.settings, part)]
+        self.name = "toolplanner" + "".join(f"-no-{part}" for part in left_out)
+        self.tags: Tags | None = None
+        self.path: list[str] = []
+        self.roots: list[Round] = []
+
+    def play(self, session: Session) -> Play[Ending]:
+        self.tags, self.path, self.roots = None, [], []
+        allowed: frozenset[str] | None = None
+        request = session.query
+        if self.settings.tags:
+            tools: list[Tool] = session.env.candidates
+            asked = [session.request, Message(USER, f"{ASK_TAGS}\n{tag_lines(tools)}")]
+            said = yield from session.ask(asked, TAGS, functions=())
+            self.tags = read_tags(said.message.content)
+            if self.tags is not None:
+                allowed = frozenset(tool.name for tool in tagged(self.tags, tools, self.settings.candidates)) or None
+                request += "\n" + self.tags.lines()
+        if self.settings.path:
+            asked = [Message(USER, request), Message(USER, wording.PLAN)]
+            said = yield from session.ask(asked, PLAN, functions=_shown(session, allowed))
+            self.path = read_plan(said.message.content) or []
+            if self.path:
+                request += f"\n{PATH_LINE}{', '.join(self.path)}"
+        tree = _Tree(session, self.settings, allowed)
+        yield from tree.grow([Message(USER, request)], self.roots, 0, self.settings.trees)
+        return tree.ending
+
+
+class _Tree:
+    """A guided search under way; `grow` returns how many levels to go back."""
+
+    def __init__(self, session: Session, settings: PlannerSettings, allowed: frozenset[str] | None) -> None:
+        self.session, self.settings, self.allowed = session, settings, allowed
+        self.rounds = 0
+        self.ending = Ending(None)
+
+    def grow(self, history: list[Message], siblings: list[Round], depth: int, width: int) -> Play[bool]:
+        """Make the rounds after a history, each with all that follows it; True when the search is over."""
+        tried: list[str] = []
+        for _ in range(width):
+            if self.session.exhausted() or self.rounds >= self.settings.most_rounds:
+                return True
+            self.rounds += 1
+            asked = [*history, Message(USER, wording.TRIED + " ".join(tried))] if tried else history
+            said = yield from self.session.ask(asked, functions=_shown(self.session, self.allowed))
+            turn = yield from self.session.perform(said)
+            tried.append(describe(turn))
+            step = _round(turn)
+            siblings.append(step)
+            if turn.ending is not None:
+                if not turn.ending.gave_up:
+                    self.ending = turn.ending if self.ending.gave_up else self.ending
+                    if not self.settings.explore:
+                        return True
+            elif depth + 1 >= self.settings.depth:
+                step.end = "cut"
+            elif (yield from self.grow(history + turn.messages, step.children, depth + 1, self.settings.width)):
+                return True
+        return False
+
+
+def _round(turn: Turn) -> Round:
+    step = Round(tools=tuple(result.call.name for result in turn.results), messages=tuple(turn.messages))
+    if turn.ending is not None:
+        step.end = "give_up" if turn.ending.gave_up else "answer"
+        step.answer = turn.ending.answer or ""
+    return step
+
+
+def _shown(session: Session, allowed: frozenset[str] | None) -> list[Function]:
+    """What the accesses offer, as far as it is tagged; all of it where nothing tagged is left."""
+    offered = session.offered()
+    shown = [function for function in offered if allowed is None or function.name in allowed]
+    return [*shown, FINISH] if shown and allowed is not None else offered
+
+
+def tag_lines(tools: Sequence[Tool]) -> str:
+    """The names to choose tags from, one tool a line."""
+    return "\n".join(f"- {tool.title or tool.name} of {tool.provider} ({tool.category})" for tool in tools)
+
+
+def read_tag_lines(text: str) -> list[tuple[str, str, str]]:
+    """API, tool and category of every line that `tag_lines` wrote."""
+    return [(match[1], match[2], match[3]) for match in _LINE.finditer(text)]

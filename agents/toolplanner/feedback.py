@@ -1,0 +1,82 @@
+"""ToolPlanner's feedback: does a solution pass, does it follow the instruction, and what is it worth.
+
+Source: ToolPlanner (arXiv 2409.14826), Section 4.3.1; which words make an answer meaningless is from the published evaluation.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from ...simulators.errors import UnknownName
+from ...simulators.tasks import LEVELS, normalise
+from ...simulators.tools import Tool
+
+REQUIRES = {"statement": "", "category": "category", "tool": "tool", "api": "api", "hybrid": "api of a tool"}
+"""What an instruction of each level names, and a solution is held to. A statement names nothing: every solution follows it.
+Where an API alone is named and several tools have one of that name, each of them will do."""
+_APOLOGIES = re.compile(r"sorry|apologi[sz]e|apology|unfortunately|couldn['’]t", re.IGNORECASE)
+
+Named = Mapping[str, str] | Tool | str
+
+
+def solution_reward(passed: bool, matched: bool) -> int:
+    """Reward of a solution: 1 if it passes and matches, -1 if it only matches, -2 if it only passes, -3 if it does neither.
+
+    Source: ToolPlanner, Eq. 1.
+    """
+    if matched:
+        return 1 if passed else -1
+    return -2 if passed else -3
+
+
+def passed(answer: str | None) -> bool:
+    """A solution passes if it ends in a meaningful answer.
+
+    Args:
+        answer: the final answer; None where the solution gave up or was cut off.
+
+    Returns:
+        False too for an empty answer and for one that apologises.
+    """
+    return answer is not None and bool(answer.strip()) and _APOLOGIES.search(answer) is None
+
+
+def match(called: Iterable[Named], gold: Iterable[Named], level: str) -> bool:
+    """A solution matches if it uses all that the instruction names and nothing else; order and repeats do not matter.
+
+    Args:
+        called: what was called, failed calls included: tools, mappings with `category`, `tool` and `api`, or bare names.
+        gold: what the instruction names, likewise.
+        level: an instruction level of `LEVELS`, or the granularity of the same name.
+
+    Raises:
+        UnknownName: there is no such level.
+    """
+    if level not in REQUIRES:
+        raise UnknownName("instruction level", level, LEVELS)
+    granularity = REQUIRES[level]
+    if not granularity:
+        return True
+    return names(called, granularity) == names(gold, granularity)
+
+
+def names(items: Iterable[Named], granularity: str) -> frozenset[Any]:
+    """What items are called at a granularity of `REQUIRES`: category, tool (our provider), api, or api of a tool."""
+    return frozenset(_name(item, granularity) for item in items)
+
+
+def plain_name(name: str) -> str:
+    """A name as it is compared: case, spaces and underscores do not matter."""
+    return normalise(str(name).replace("_", " "))
+
+
+def _name(item: Named, granularity: str) -> Any:
+    if isinstance(item, str):
+        return plain_name(item)
+    if isinstance(item, Tool):
+        item = {"category": item.category, "tool": item.provider, "api": item.title or item.name}
+    if granularity == "api of a tool":
+        return plain_name(item.get("tool", "")), plain_name(item["api"])
+    return plain_name(item[granularity])

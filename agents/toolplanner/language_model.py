@@ -1,0 +1,278 @@
+"""The language model of a learnt planner: any causal one, made small from a config or published, with its tokenizer.
+
+It is asked for one thing: how likely some texts are to come next. Decoding chooses among them, training changes it, ranking
+compares it. All of them read the same numbers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from ...simulators.draws import stable_integer
+from ...simulators.errors import ConfigError, DataError, InfrastructureError, require
+from .settings import LearntSettings
+from .words import END, MARKERS, Piece
+
+TOKENIZER = "tokenizer"
+_MAX_POSITIONS = 4096
+
+
+class Tokens(NamedTuple):
+    """Token numbers, and which of them are to be learnt."""
+
+    tokens: list[int]
+    learnt: list[bool]
+
+
+class PlannerModel:
+    """A causal language model with its tokenizer.
+
+    Args:
+        settings: of the run.
+        tokenizer: as `small_tokenizer` makes it or transformers loads it.
+        device: ``cpu``, ``cuda`` or ``auto``.
+
+    Raises:
+        MissingExtra: transformers (or, for adapters, peft) is not installed.
+        InfrastructureError: the published model cannot be loaded.
+    """
+
+    def __init__(self, settings: LearntSettings, tokenizer: Any, device: str = "auto") -> None:
+        self.settings, self.tokenizer = settings, tokenizer
+        if device == "auto":
+            device = "cuda" if torch.cuda.is_available() else "cpu"
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(stable_integer(settings.seed, "weights") >> 1)
+            model = _small(settings, len(tokenizer)) if settings.small else _published(settings)
+        self.network: Any = model.to(device)
+        self.device = torch.device(device)
+        self._known: dict[str, list[int]] = {}
+
+    # -- words to numbers ------------------------------------------------------------------------------------------------
+
+    def numbers(self, text: str) -> list[int]:
+        """Token numbers of a piece of text; each is tokenised for itself."""
+        found = self._known.get(text)
+        if found is None:
+            if len(self._known) > 50_000:
+                self._known.clear()
+            found = self._known[text] = self.tokenizer(text, add_special_tokens=False)["input_ids"]
+        return found
+
+    def sequence(self, pieces: Iterable[Piece]) -> Tokens:
+        """The numbers of a text, and which of them the model writes."""
+        tokens: list[int] = []
+        learnt: list[bool] = []
+        for piece in pieces:
+            numbers = self.numbers(piece.text)
+            tokens += numbers
+            learnt += [piece.written] * len(numbers)
+        return Tokens(tokens, learnt)
+
+    def option(self, text: str) -> list[int]:
+        """The numbers of something to write, with what ends it."""
+        return [*self.numbers(text), *self.numbers(END)]
+
+    # -- how likely ------------------------------------------------------------------------------------------------------
+
+    def weights(self) -> dict[str, Tensor]:
+        """The weights that training changes."""
+        return {name: weight for name, weight in self.network.named_parameters() if weight.requires_grad}
+
+    def log_probabilities(self, sequences: Sequence[Tokens]) -> tuple[Tensor, Tensor]:
+        """Log-probability of every token after those before it, and which of them count.
+
+        Returns:
+            Both of shape (B, L - 1): of tokens 1 to L - 1; padding and what is only read do not count.
+        """
+        length = max(len(sequence.tokens) for sequence in sequences)
+        tokens = torch.zeros(len(sequences), length, dtype=torch.long)
+        counts = torch.zeros(len(sequences), length, dtype=torch.bool)
+        for row, sequence in enumerate(sequences):
+            tokens[row, : len(sequence.tokens)] = torch.tensor(sequence.tokens)
+            counts[row, : len(sequence.learnt)] = torch.tensor(sequence.learnt)
+        tokens, counts = tokens.to(self.device), counts.to(self.device)[:, 1:]
+        # padding stands at the end, where causal attention never looks back to it
+        hidden = self._hidden(tokens)[:, :-1]
+        found = torch.zeros(counts.shape, device=self.device, dtype=hidden.dtype)
+        logits = self._head(hidden[counts])  # (how many count, vocabulary)
+        chosen = F.log_softmax(logits.float(), dim=-1).gather(-1, tokens[:, 1:][counts][:, None])[:, 0]
+        return found.masked_scatter(counts, chosen.to(found.dtype)), counts
+
+    def option_scores(self, context: Sequence[int], options: Sequence[Sequence[int]]) -> list[float]:
+        """Log-probability of each option as a whole, after a context. The context is read once."""
+        with torch.inference_mode():
+            length = max(len(option) for option in options)
+            rows = torch.zeros(len(options), length, dtype=torch.long)
+            for row, option in enumerate(options):
+                rows[row, : len(option)] = torch.tensor(option)
+            rows = rows.to(self.device)
+            before = self.network(torch.tensor([list(context)], device=self.device), use_cache=True, logits_to_keep=1)
+            cache = before.past_key_values
+            first = F.log_softmax(before.logits[0, -1].float(), dim=-1)
+            scores = first[rows[:, 0]].clone()
+            if length > 1:
+                cache.batch_repeat_interleave(len(options))
+                after = F.log_softmax(self.network(rows[:, :-1], past_key_values=cache, use_cache=True).logits.float(), dim=-1)
+                each = after.gather(-1, rows[:, 1:, None])[..., 0]
+                real = torch.tensor([[place < len(option) for place in range(1, length)] for option in options])
+                scores += (each * real.to(self.device)).sum(-1)
+            return [float(score) for score in scores]
+
+    def _hidden(self, tokens: Tensor) -> Tensor:
+        hidden: Tensor = self._body()(tokens, use_cache=False).last_hidden_state
+        return hidden
+
+    def _head(self, hidden: Tensor) -> Tensor:
+        logits: Tensor = self._causal().get_output_embeddings()(hidden)
+        return logits
+
+    def _causal(self) -> Any:
+        model = self.network
+        return model.get_base_model() if hasattr(model, "get_base_model") else model
+
+    def _body(self) -> Any:
+        causal = self._causal()
+        return getattr(causal, causal.base_model_prefix)
+
+
+# -- losses --------------------------------------------------------------------------------------------------------------
+
+
+def sft_loss(log_probabilities: Tensor, counts: Tensor) -> Tensor:
+    """Cross-entropy, mean over the tokens that count.
+
+    Args:
+        log_probabilities, counts: as `PlannerModel.log_probabilities` returns them.  # (B, L - 1)
+    """
+    return -(log_probabilities * counts).sum() / counts.sum().clamp(min=1)
+
+
+def sequence_scores(log_probabilities: Tensor, counts: Tensor) -> Tensor:
+    """Length-normalised log-probability of each sequence: the mean over the tokens that count, padding left out.  # (B,)
+
+    Source: RRHF (Yuan et al. 2023), as ToolPlanner, Section 4.4, uses it. The published code divides by the padded length.
+    """
+    return (log_probabilities * counts).sum(-1) / counts.sum(-1).clamp(min=1)
+
+
+def ranking_loss(better: Tensor, worse: Tensor, margin: float = 0.0) -> Tensor:
+    """Mean over pairs of max(0, margin + s_worse - s_better).
+
+    Args:
+        better, worse: scores of the pairs' sequences.  # (B,)
+        margin: by which the better one is to lead.
+
+    Source: ToolPlanner, Eq. 3, whose min(0, .) is a misprint: it would reward wrong orders.
+    """
+    return (margin + worse - better).clamp(min=0).mean()
+
+
+# -- models --------------------------------------------------------------------------------------------------------------
+
+
+def small_tokenizer(texts: Iterable[str], vocabulary: int) -> Any:
+    """A byte-level tokenizer trained on texts. Case and underscores do not matter to it, as they do not between names."""
+    tokenizers, transformers = require("tokenizers", "train"), require("transformers", "train")
+    model = tokenizers.Tokenizer(tokenizers.models.BPE())
+    model.normalizer = tokenizers.normalizers.Sequence(
+        [tokenizers.normalizers.NFC(), tokenizers.normalizers.Replace("_", " "), tokenizers.normalizers.Lowercase()]
+    )
+    model.pre_tokenizer = tokenizers.pre_tokenizers.Sequence(
+        [
+            tokenizers.pre_tokenizers.Split(tokenizers.Regex(r" ?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+"), "isolated"),
+            tokenizers.pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False),
+        ]
+    )
+    model.decoder = tokenizers.decoders.ByteLevel()
+    markers = [tokenizers.AddedToken(marker, normalized=False, special=True) for marker in MARKERS]
+    trainer = tokenizers.trainers.BpeTrainer(
+        vocab_size=vocabulary,
+        special_tokens=markers,
+        initial_alphabet=sorted(tokenizers.pre_tokenizers.ByteLevel.alphabet()),
+        show_progress=False,
+    )
+    model.train_from_iterator(texts, trainer)
+    return transformers.PreTrainedTokenizerFast(tokenizer_object=model, pad_token=END, eos_token=END)
+
+
+def load_tokenizer(settings: LearntSettings, run: Path) -> Any:
+    """The tokenizer of a run: its own for a small model, the published model's else.
+
+    Raises:
+        DataError: the run's own is missing or damaged.
+        InfrastructureError: the published one cannot be loaded.
+    """
+    transformers = require("transformers", "train")
+    if settings.small:
+        path = run / TOKENIZER / "tokenizer.json"
+        try:
+            return transformers.PreTrainedTokenizerFast(tokenizer_file=str(path), pad_token=END, eos_token=END)
+        except Exception as error:
+            raise DataError(path, f"is missing or damaged ({error}); train the policy again") from error
+    try:
+        return transformers.AutoTokenizer.from_pretrained(settings.model)
+    except (OSError, ValueError) as error:
+        raise _unavailable(settings.model, error) from error
+
+
+def _small(settings: LearntSettings, vocabulary: int) -> Any:
+    transformers = require("transformers", "train")
+    if settings.model == "gpt2":
+        config = transformers.GPT2Config(
+            vocab_size=vocabulary,
+            n_positions=_MAX_POSITIONS,
+            n_embd=settings.width,
+            n_layer=settings.layers,
+            n_head=settings.heads,
+            resid_pdrop=0.0,
+            embd_pdrop=0.0,
+            attn_pdrop=0.0,
+            bos_token_id=None,
+            eos_token_id=None,
+        )
+    else:
+        config = transformers.LlamaConfig(
+            vocab_size=vocabulary,
+            hidden_size=settings.width,
+            intermediate_size=2 * settings.width,
+            num_hidden_layers=settings.layers,
+            num_attention_heads=settings.heads,
+            max_position_embeddings=_MAX_POSITIONS,
+            tie_word_embeddings=True,
+            bos_token_id=None,
+            eos_token_id=None,
+            pad_token_id=None,
+        )
+    return transformers.AutoModelForCausalLM.from_config(config)
+
+
+def _published(settings: LearntSettings) -> Any:
+    transformers = require("transformers", "train")
+    try:
+        model = transformers.AutoModelForCausalLM.from_pretrained(settings.model, dtype=torch.float32)
+    except (OSError, ValueError) as error:
+        raise _unavailable(settings.model, error) from error
+    if settings.lora_rank == 0:
+        return model
+    peft = require("peft", "train")
+    rank = settings.lora_rank
+    try:
+        return peft.get_peft_model(
+            model, peft.LoraConfig(r=rank, lora_alpha=2 * rank, target_modules="all-linear", task_type="CAUSAL_LM")
+        )
+    except ValueError as error:
+        raise ConfigError("model", f"{settings.model!r} takes no adapters: {error}") from error
+
+
+def _unavailable(model: str, error: Exception) -> InfrastructureError:
+    return InfrastructureError(
+        f"the model {model!r} cannot be loaded ({error}); name a causal language model that is there, or a small one: "
+        "llama, gpt2"
+    )

@@ -1,0 +1,176 @@
+"""What an instruction names: lists of categories, tools and APIs, extracted by a model or looked up by a retriever.
+
+ToolPlanner's words: a *tool* is our provider, an *API* is our tool.
+
+Source: ToolPlanner (arXiv 2409.14826), Sections 3.1 and 4.2.1 and Table 27.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import zip_longest
+from typing import NamedTuple
+
+import numpy as np
+
+from ...simulators.decision.embedding import TextEmbedding
+from ...simulators.errors import ConfigError
+from ...simulators.tasks import Task
+from ...simulators.tools import Catalog, Tool
+from .feedback import plain_name
+
+MOST_CANDIDATES = 5
+"""Tools that a tag list may bring into play. Source: the published settings (retrieved_api_nums)."""
+_LONGEST = 20_000
+
+
+@dataclass(frozen=True, slots=True)
+class Tags:
+    """Three lists, zipped by position: the i-th category, tool and API belong together. Entries may be empty."""
+
+    categories: tuple[str, ...] = ()
+    tools: tuple[str, ...] = ()
+    apis: tuple[str, ...] = ()
+
+    def mappings(self) -> list[dict[str, str]]:
+        """The triples by place, as `match` and `names` take them; "" where a list is shorter."""
+        triples = zip_longest(self.categories, self.tools, self.apis, fillvalue="")
+        return [dict(zip(("category", "tool", "api"), triple, strict=True)) for triple in triples]
+
+    def lines(self) -> str:
+        """As the following prompts show them."""
+        return "\n".join(
+            f"{title}: {', '.join(names)}"
+            for title, names in (("Categories", self.categories), ("Tools", self.tools), ("APIs", self.apis))
+            if names
+        )
+
+
+def tags_of(tools: Iterable[Tool]) -> Tags:
+    """The tags of some tools."""
+    known = list(tools)
+    return Tags(
+        tuple(tool.category for tool in known),
+        tuple(tool.provider for tool in known),
+        tuple(tool.title or tool.name for tool in known),
+    )
+
+
+def gold_tools(task: Task, catalog: Catalog) -> tuple[Tool, ...]:
+    """The tools that a task's instructions name, one a need: what a solution has to call, and nothing else.
+
+    Where several tools serve a need, it is the one that the hybrid instruction names; in recorded data it is the relevant one.
+    """
+    hybrid = task.instructions.get("hybrid", "")
+    gold: dict[str, Tool] = {}
+    for need in task.needs:
+        serving = [catalog.get(name) for name in need.tools]
+        if not serving:
+            continue
+        named = [tool for tool in serving if f"{need.wish} with {tool.title} of {tool.provider} (" in hybrid]
+        tool = (named or serving)[0]
+        gold.setdefault(tool.name, tool)
+    return tuple(gold.values())
+
+
+def read_tags(text: str) -> Tags | None:
+    """The tags in a reply: a JSON object with the lists `categories`, `tools` and `apis`. None where there is none."""
+    found = re.search(r"\{.*\}", text[:_LONGEST], re.DOTALL)
+    try:
+        document = json.loads(found.group()) if found else None
+    except (ValueError, RecursionError):
+        return None
+    if not isinstance(document, dict):
+        return None
+    lists = []
+    for key in ("categories", "tools", "apis"):
+        names = document.get(key, [])
+        if not isinstance(names, list):
+            return None
+        lists.append(tuple(name for name in names if isinstance(name, str)))
+    return Tags(*lists)
+
+
+def write_tags(tags: Tags) -> str:
+    """Tags as a model writes them."""
+    return json.dumps({"categories": tags.categories, "tools": tags.tools, "apis": tags.apis})
+
+
+def tagged(tags: Tags, offered: Sequence[Tool], most: int = MOST_CANDIDATES) -> list[Tool]:
+    """The tools on offer that a tag list means, in its order.
+
+    Args:
+        tags: read from a reply.
+        offered: the task's candidates.
+        most: how many at most; what comes later is left out.
+
+    Returns:
+        Tools whose API is named, of the named tool where several share the name; each once. Names that mean nothing on offer
+        are left out.
+    """
+    found: dict[str, Tool] = {}
+    for index, name in enumerate(tags.apis):
+        api = plain_name(name)
+        tool = plain_name(tags.tools[index]) if index < len(tags.tools) else ""
+        category = plain_name(tags.categories[index]) if index < len(tags.categories) else ""
+        same = [t for t in offered if api and api in (plain_name(t.title), plain_name(t.name))]
+        same.sort(key=lambda t: (plain_name(t.provider) != tool, plain_name(t.category) != category))
+        fitting = [t for t in same if plain_name(t.provider) == tool] or same[:1]
+        for one in fitting[:1]:
+            found.setdefault(one.name, one)
+    return list(found.values())[:most]
+
+
+class Retriever:
+    """Looks tools up by the words of their documents: the baseline that tag extraction is compared with.
+
+    Args:
+        tools: what there is to find.
+    """
+
+    def __init__(self, tools: Sequence[Tool]) -> None:
+        if not tools:
+            raise ConfigError("Retriever", "expected at least one tool")
+        self.tools = tuple(tools)
+        documents = [document_of(tool) for tool in self.tools]
+        self._embed = TextEmbedding(documents, 2048)
+        self._vectors = self._embed(documents).astype(np.float32)
+
+    def top(self, query: str, count: int) -> list[Tool]:
+        """The `count` tools whose documents are closest to the query, the closest first."""
+        scores = (self._vectors @ self._embed([query])[0].astype(np.float32)).round(5)
+        return [self.tools[index] for index in np.argsort(-scores, kind="stable")[:count].tolist()]
+
+
+def document_of(tool: Tool) -> str:
+    """All that a retriever knows of a tool."""
+    return f"{tool.category} {tool.provider} {tool.title or tool.name} {tool.description}"
+
+
+class TagScore(NamedTuple):
+    """How well tag lists agree with what instructions name, over many tasks."""
+
+    precision: float
+    recall: float
+    f1: float
+
+
+def tag_score(pairs: Iterable[tuple[frozenset[str], frozenset[str]]]) -> TagScore:
+    """Precision, recall and F1 over all names together.
+
+    Args:
+        pairs: (extracted, gold) names of each task.
+
+    Source: ToolPlanner, Table 27.
+    """
+    hits = said = wanted = 0
+    for extracted, gold in pairs:
+        hits += len(extracted & gold)
+        said += len(extracted)
+        wanted += len(gold)
+    precision = hits / said if said else 0.0
+    recall = hits / wanted if wanted else 0.0
+    return TagScore(precision, recall, 2 * precision * recall / (precision + recall) if hits else 0.0)

@@ -1,0 +1,194 @@
+"""Solution trees: rounds, the rewards of solutions and rounds, and the pairs that ranking is trained on.
+
+A round is one reply with what its call brought. A solution is a path from the root to a leaf; a leaf answers, gives up, or is
+cut off at the depth limit. A round is worth as much as the best solution through it.
+
+Source: ToolPlanner (arXiv 2409.14826), Sections 4.3.1 and 4.3.2 and Appendix C.2.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from ...simulators.marketplace.tasks import Luck
+from ...simulators.tools import Catalog, Tool
+from ..models.base import ASSISTANT, FINISH, FunctionCall, Message
+from .feedback import match, passed, solution_reward
+
+End = Literal["", "answer", "give_up", "cut"]
+GIVE_UP, OTHER_TOOL, EARLY_ANSWER = "give_up", "other_tool", "early_answer"
+NEGATIVES = (GIVE_UP, OTHER_TOOL, EARLY_ANSWER)
+"""Negatives that are made up where a positive round has no negative sibling."""
+EARLY = "Here is what I know so far."
+
+
+@dataclass(frozen=True, slots=True)
+class Feedback:
+    """What a solution is rewarded for. A part that is left out counts as good in every solution.
+
+    Attributes:
+        completion: whether it passes.
+        following: whether it matches the instruction.
+
+    Source: ToolPlanner, Table 5, for leaving parts out.
+    """
+
+    completion: bool = True
+    following: bool = True
+
+
+BOTH = Feedback()
+
+
+@dataclass(slots=True, eq=False)
+class Round:
+    """One round of a solution tree.
+
+    Attributes:
+        tools: names of the tools it calls.
+        messages: the reply and the result, to be added to the history.
+        end: how the solution ends here, or "" where it goes on.
+        answer: the final answer, of an answering leaf.
+        children: the rounds after it, in the order in which they were made.
+        reward: of the best solution through it; None before `score`.
+    """
+
+    tools: tuple[str, ...] = ()
+    messages: tuple[Message, ...] = ()
+    end: End = ""
+    answer: str = ""
+    children: list[Round] = field(default_factory=list)
+    reward: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """Two rounds with the same history, the first better than the second. Each round's first message is the reply to be ranked.
+
+    Attributes:
+        history: the rounds before, from the root.
+        better, worse: the rounds; `better` has reward 1, `worse` a negative one.
+        made: how `worse` was made up (one of `NEGATIVES`), or "" where the tree holds it.
+    """
+
+    history: tuple[Round, ...]
+    better: Round
+    worse: Round
+    made: str = ""
+
+
+def solutions(roots: Sequence[Round]) -> Iterator[tuple[Round, ...]]:
+    """All paths from a root to a leaf, in the order in which they ended."""
+    for root in roots:
+        if not root.children:
+            yield (root,)
+        for path in solutions(root.children):
+            yield (root, *path)
+
+
+def final_solution(roots: Sequence[Round]) -> tuple[Round, ...]:
+    """The solution that counts: the last one made; the search stops at an answer, so that one is last."""
+    path: list[Round] = []
+    siblings = roots
+    while siblings:
+        path.append(siblings[-1])
+        siblings = siblings[-1].children
+    return tuple(path)
+
+
+def called_tools(path: Sequence[Round], catalog: Catalog) -> list[Tool]:
+    """The tools that a solution calls. Names that no tool has are ignored."""
+    known = {tool.name: tool for tool in catalog}
+    return [known[name] for step in path for name in step.tools if name in known]
+
+
+def reward_of(path: Sequence[Round], gold: Sequence[Tool], level: str, catalog: Catalog, feedback: Feedback = BOTH) -> int:
+    """Reward of one solution: 1 pass and match, -1 match only, -2 pass only, -3 neither."""
+    finished = path[-1].answer if path and path[-1].end == "answer" else None
+    return solution_reward(
+        passed(finished) or not feedback.completion,
+        not feedback.following or match(called_tools(path, catalog), gold, level),
+    )
+
+
+def score(roots: Sequence[Round], gold: Sequence[Tool], level: str, catalog: Catalog, feedback: Feedback = BOTH) -> int:
+    """Give every round of a tree its reward; returns the best of all.
+
+    Args:
+        roots: first rounds.
+        gold: the tools that the instruction names.
+        level: the instruction's level.
+        catalog: the world's tools.
+        feedback: what counts.
+    """
+    for path in solutions(roots):
+        for step in path:
+            step.reward = None
+    for path in solutions(roots):
+        value = reward_of(path, gold, level, catalog, feedback)
+        for step in path:
+            step.reward = value if step.reward is None else max(step.reward, value)
+    return max((step.reward for step in roots if step.reward is not None), default=-3)
+
+
+def extract_pairs(
+    roots: Sequence[Round],
+    gold: Sequence[Tool],
+    level: str,
+    catalog: Catalog,
+    seed: int,
+    others: Sequence[Tool] = (),
+    feedback: Feedback = BOTH,
+) -> list[Pair]:
+    """Pairs for ranking: every round of reward 1 against each sibling of negative reward, or against one that is made up.
+
+    Three kinds are made up, each where it surely is negative: giving up; a call of a tool that the instruction does not name;
+    an early answer, where the calls so far do not match. The first needs task-completion feedback, the others
+    instruction-following feedback; where no kind is left, there is no pair.
+
+    Args:
+        roots: first rounds of a scored tree.
+        gold, level, catalog: as for `score`.
+        seed: chooses among the kinds.
+        others: tools that a made-up call may be of; those that would not break the match are passed over.
+        feedback: what the tree was scored by.
+    """
+    pairs: list[Pair] = []
+    wrong = [tool for tool in others if feedback.following and not match([*gold, tool], gold, level)]
+
+    def visit(siblings: Sequence[Round], history: tuple[Round, ...]) -> None:
+        for step in siblings:
+            if step.reward != 1:
+                continue
+            worse = [other for other in siblings if other.reward is not None and other.reward < 0]
+            pairs.extend(Pair(history, step, other) for other in worse)
+            if not worse:
+                luck = Luck("negative", len(pairs), seed=seed)
+                kinds = [GIVE_UP] if feedback.completion else []
+                if wrong:
+                    kinds.append(OTHER_TOOL)
+                early = step.end != "answer" and not match(called_tools(history, catalog), gold, level)
+                if early and feedback.following:
+                    kinds.append(EARLY_ANSWER)
+                if kinds:
+                    kind = kinds[luck.below(len(kinds))]
+                    pairs.append(Pair(history, step, _negative(kind, wrong, luck), kind))
+            visit(step.children, (*history, step))
+
+    visit(roots, ())
+    return pairs
+
+
+def _negative(kind: str, wrong: Sequence[Tool], luck: Luck) -> Round:
+    if kind == GIVE_UP:
+        return Round(messages=(_says(FINISH.name, {"answer": "", "give_up": True}),), end="give_up", reward=-3)
+    if kind == EARLY_ANSWER:
+        return Round(messages=(_says(FINISH.name, {"answer": EARLY}),), end="answer", answer=EARLY, reward=-2)
+    name = wrong[luck.below(len(wrong))].name
+    return Round(tools=(name,), messages=(_says(name, {}),), reward=-3)
+
+
+def _says(name: str, arguments: dict[str, Any]) -> Message:
+    return Message(ASSISTANT, "", (FunctionCall(name, arguments),))

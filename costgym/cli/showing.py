@@ -1,0 +1,101 @@
+"""One episode, looked at."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from ..simulators.errors import ConfigError, UnknownName
+from .common import BudgetText, Data, EnvName, ScenarioName, Seed, Split, make_player
+
+FORMATS = ("text", "png", "svg", "html")
+
+
+def show(
+    path: Annotated[
+        Path | None,
+        typer.Argument(
+            help="Recorded episodes: a trajectory file, a collection, a leaderboard run, a submission; else one is played."
+        ),
+    ] = None,
+    episode: Annotated[
+        str | None,
+        typer.Option(
+            "--episode", metavar="[KEY/]INDEX", help="Which one: its index or task, after the file's or agent's name."
+        ),
+    ] = None,
+    agent: Annotated[str, typer.Option("--agent", help="Who plays, where none is recorded.")] = "react",
+    env: EnvName = None,
+    task: Annotated[int, typer.Option("--task", help="Number of the task within the split.")] = 0,
+    scenario: ScenarioName = None,
+    data: Data = None,
+    budget: BudgetText = None,
+    split: Split = "test",
+    enforcement: Annotated[
+        str, typer.Option("--enforcement", help="refuse, terminate or record what passes the budget.")
+    ] = "terminate",
+    seed: Seed = 0,
+    model: Annotated[str, typer.Option("--model", help="Language model behind the agent, if it needs one.")] = "simulated",
+    format: Annotated[str, typer.Option("--format", help="text, png, svg or html.")] = "text",
+    out: Annotated[
+        Path | None, typer.Option("--out", metavar="FILE", help="Where it goes; text goes to the screen too.")
+    ] = None,
+) -> None:
+    """An episode: its calls in time, what was said, what it cost, how it was graded."""
+    if format not in FORMATS:
+        raise UnknownName("format", format, FORMATS)
+    from ..experiments.files import write_atomically
+    from ..experiments.reports.episode_text import show_recorded
+
+    if path is not None:
+        shown = show_recorded(path, episode, None if data is None else str(data))
+        name = f"episode-{(episode or '0').replace('/', '-')}"
+    elif episode is not None:
+        raise ConfigError("--episode", "names a recorded episode; say where it is recorded, or choose a --task to play")
+    else:
+        shown = _play(agent, env, task, scenario, data, budget, split, enforcement, seed, model)
+        name = f"episode-{task}"
+    if format == "text":
+        typer.echo(shown.text, nl=False)
+        if out is not None:
+            write_atomically(out, shown.text)
+        return
+    target = out or Path(f"{name}.{format}")
+    if format == "png":
+        from PIL import Image
+
+        Image.fromarray(shown.png()).save(target, "PNG")
+    else:
+        write_atomically(target, shown.svg() if format == "svg" else shown.html())
+    typer.echo(str(target))
+
+
+def _play(
+    agent: str,
+    env: str | None,
+    task: int,
+    scenario: str | None,
+    data: Path | None,
+    budget: str | None,
+    split: str,
+    enforcement: str,
+    seed: int,
+    model: str,
+) -> Any:
+    from ..envs.recording import recordable
+    from ..experiments.reports.episode_report import Shown
+    from ..experiments.reports.episode_text import episode_story
+    from ..experiments.trajectories.format import record, replay_steps
+
+    player, world = make_player(agent, env, scenario, data, budget, split, "strict", enforcement, seed, model)
+    view = recordable(world)
+    numbers = view.numbers
+    if not 0 <= task < len(numbers):
+        raise ConfigError("--task", f"expected a number from 0 to {len(numbers) - 1}, got {task}")
+    recorded, _ = record(world, player, numbers[task], seed)
+    steps = list(replay_steps(world, recorded))
+    view.give_up()
+    name = f"{agent} plays task {view.account().task.id}, seed {seed}"
+    return Shown(name, f"{name}\n\n{episode_story(world, steps)}", view.chart())

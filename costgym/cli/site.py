@@ -1,0 +1,91 @@
+"""The static site of results."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from ..simulators.errors import ConfigError
+from .common import Data, Progress, Quiet, StoreUrl
+
+if TYPE_CHECKING:
+    from ..experiments.leaderboard.store.runs import Run
+
+
+def site(
+    store: StoreUrl = None,
+    run: Annotated[
+        list[Path] | None, typer.Option("--run", metavar="DIR", help="Folder of a leaderboard run; may be given several times.")
+    ] = None,
+    out: Annotated[Path, typer.Option("--out", metavar="DIR", help="Folder of the site; an older site is replaced.")] = Path(
+        "site"
+    ),
+    episodes: Annotated[
+        int | None, typer.Option("--episodes", help="Episodes of every entry that can be looked into; all by default.")
+    ] = None,
+    verify: Annotated[
+        bool,
+        typer.Option("--verify", help="First replay every run whose trajectories are there; the store remembers which agree."),
+    ] = False,
+    data: Data = None,
+    quiet: Quiet = False,
+) -> None:
+    """Results as a static site: ranking, significance, tables of the papers, agents, every episode."""
+    from ..experiments.leaderboard.store.runs import read_run
+    from ..experiments.reports.site.build import build
+
+    if store is None and not run:
+        raise ConfigError("--store, --run", "expected a store or a run to make the site from")
+    where = None if data is None else str(data)
+    runs = [read_run(folder) for folder in run or ()]
+    if store is not None:
+        from ..experiments.leaderboard.store.store import Store
+
+        kept = Store(store, create=False)
+        runs += [each for each in kept.runs() if each.id not in {other.id for other in runs}]
+    if verify:
+        runs = [_verified(each, where) for each in runs]
+        if store is not None:
+            for each in runs:
+                for entry in each.entries:
+                    if entry.verified:
+                        kept.mark_verified(each.id, entry.id)
+    with Progress("looking into episodes", quiet) as progress:
+        page = build(runs, out, where, episodes, progress.update)
+    if not quiet:
+        typer.echo(f"site: {page.resolve()}")
+
+
+def _verified(run: Run, data: str | None) -> Run:
+    """The run with its own entries marked where replay agrees with all of it; else as it is, and what differs is said."""
+    from ..experiments.trajectories.verify import verify
+
+    if run.folder is None:
+        return run
+    verdict = verify(run.folder, data)
+    if not verdict.verified:
+        for problem in verdict.problems[:3]:
+            typer.echo(f"not verified: {run.folder}: {problem}", err=True)
+        return run
+    entries = tuple(entry if "submission" in entry.row else replace(entry, verified=True) for entry in run.entries)
+    return replace(run, entries=entries)
+
+
+def check_store(url: str) -> None:
+    """Open the store once before anything is played, so that a wrong URL costs no time."""
+    from ..experiments.leaderboard.store.store import Store
+
+    Store(url).close()
+
+
+def save_run(url: str | None, folder: Path) -> None:
+    """Keep a run that has ended in the store, where one was named."""
+    if url is None:
+        return
+    from ..experiments.leaderboard.store.store import Store
+
+    with Store(url) as store:
+        store.save_folder(folder)

@@ -1,0 +1,250 @@
+"""OpenCATP call by call: tools are applied to artefacts and run at once on a simulated clock; waiting shows what ended."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+import numpy.typing as npt
+
+from ...simulators.calls import Call
+from ...simulators.errors import ConfigError
+from ...simulators.opencatp.episode_view import PlanAccount, plan_call, plan_ledger, plan_task
+from ...simulators.opencatp.running import PlanCall, RunningPlan
+from ...simulators.opencatp.tools import TOOLS, predecessors
+from ...simulators.plan import TASK_INPUT, Plan
+from ...simulators.status import Status
+from ..rendering.opencatp import Bar
+from .base import TASK_FEATURES, Observation, OpenCATPBase
+
+CALLS: tuple[tuple[str, str], ...] = tuple((tool, source) for tool in TOOLS for source in predecessors(tool))
+"""The calls there are: (tool, artefact), the artefact being the task's input or the output of a tool, of the kind it reads."""
+WAIT, FINISH, N_ACTIONS = len(CALLS), len(CALLS) + 1, len(CALLS) + 2
+ACTION_NAMES = (*(f"{tool} on {source}" for tool, source in CALLS), "wait", "finish")
+
+TOOL_FEATURES = ("price", "log_seconds", "takes_text", "gives_text", "called", "running", "ready", "used", "depth")
+"""Columns of `observation["tools"]`: price at the sample's size level in units of max_price, log(1 + seconds) there, the kinds,
+then whether it was called, is in flight, its output is there, another tool was called on it, how many tools made it (/ 10)."""
+RESOURCE_FEATURES = (
+    "price", "log_seconds", "in_flight", "step", "price_left", "seconds_left", "tokens_left", "calls_left",
+)  # fmt: skip
+"""Entries of `observation["resources"]`: price so far in units of max_price, log(1 + seconds), calls in flight / 10, steps /
+max_steps, and the share left of each limit (1 where unlimited)."""
+_NUMBER = {tool: number for number, tool in enumerate(TOOLS)}
+
+
+class OpenCATPCallsEnv(OpenCATPBase):
+    """`costgym/OpenCATPCalls-v0`: a priced plan, made by calling tools.
+
+    A call starts a tool on an artefact that is there and takes no time; `wait` goes to the next end of a call. Each tool can be
+    called once. What is made and not used by another tool answers the task when `finish` is chosen; what still runs then is cut
+    off and charged for the part that ran. Finishing without any output is allowed: it scores and costs nothing.
+    Observation: a flat Dict of float32 arrays: `task` (12,), `level` (4,), `tools` (10, 9), `sources` (10, 11): which artefact
+    a tool was called on (the task's input first), `resources` (8,).
+    Actions: Discrete(48): the 46 calls of `CALLS`, `wait` (46), `finish` (47). An action outside the mask does nothing.
+    Reward: alpha * score - (1 - alpha) * price / max_price, each part when it happens, so the return is the Quality of Plan.
+
+    Args:
+        slots: How many tools run at once; None: any number.
+        gpu_capacity_mb: GPU memory, MB; a call waits until its own fits. None: enough.
+        cold_starts: Load a tool at its call first, as long as the profile says.
+        max_steps: Steps after which an episode is truncated.
+        others: see `OpenCATPBase`.
+    """
+
+    in_time = True
+
+    def __init__(
+        self,
+        tasks: str = "sequential",
+        split: str = "train",
+        alpha: float = 0.5,
+        profile: Any = "v100",
+        slots: int | None = None,
+        gpu_capacity_mb: float | None = None,
+        cold_starts: bool = False,
+        max_steps: int = 64,
+        **settings: Any,
+    ) -> None:
+        super().__init__(tasks, split, alpha, profile, **settings)
+        for name, number in (("slots", slots), ("max_steps", max_steps)):
+            if number is None and name == "slots":
+                continue
+            if isinstance(number, bool) or not isinstance(number, int) or number < 1:
+                raise ConfigError(name, f"expected a positive whole number, got {number!r}")
+        self.slots, self.gpu_capacity_mb, self.cold_starts, self.max_steps = (
+            slots,
+            gpu_capacity_mb,
+            bool(cold_starts),
+            max_steps,
+        )
+        for level in range(4):
+            RunningPlan(self.profile, level, slots, gpu_capacity_mb, self.cold_starts)  # refuses what cannot run
+        shapes = {
+            "task": (len(TASK_FEATURES),),
+            "level": (4,),
+            "tools": (len(TOOLS), len(TOOL_FEATURES)),
+            "sources": (len(TOOLS), 1 + len(TOOLS)),
+            "resources": (len(RESOURCE_FEATURES),),
+        }
+        boxes: dict[str, gym.spaces.Space[Any]] = {
+            name: gym.spaces.Box(-1e9, 1e9, shape, np.float32) for name, shape in shapes.items()
+        }
+        self.observation_space: gym.spaces.Space[Observation] = gym.spaces.Dict(boxes)  # type: ignore[assignment]
+        self.action_space = gym.spaces.Discrete(N_ACTIONS)
+        self._loss = (1.0 - self.alpha) / self.max_price
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Observation, dict[str, Any]]:
+        task = self._begin(seed, options)
+        self._running = RunningPlan(self.profile, self.size_level, self.slots, self.gpu_capacity_mb, self.cold_starts)
+        self._task_features = self._task_rows[task.task_id] if task.task_id in self._task_rows else self._new_task_row()
+        self._tools = np.zeros((len(TOOLS), len(TOOL_FEATURES)), np.float32)
+        self._tools[:, :4] = self._tool_costs()
+        self._sources = np.zeros((len(TOOLS), 1 + len(TOOLS)), np.float32)
+        self._steps = 0
+        return self._observe(), self._info()
+
+    def step(self, action: int | np.integer[Any]) -> tuple[Observation, float, bool, bool, dict[str, Any]]:
+        task = self.task
+        if self._over:
+            return self._observe(), 0.0, True, False, self._info()
+        self._steps += 1
+        action, running, before = int(action), self._running, self._running.price
+        gained = 0.0
+        if action == FINISH:
+            running.finish()
+        elif action == WAIT:
+            running.wait()
+        elif 0 <= action < len(CALLS) and self._callable(*CALLS[action]):
+            self._call(*CALLS[action])
+        kept = self._check_budget(self._used())
+        if not kept:
+            running.finish()
+        if running.over:
+            self._over = True
+            plan = running.plan()
+            if plan is not None and kept:
+                self._valid = not self.evaluator.missing(plan, task)
+                self._score = self.evaluator.score(plan, task, self.sample)
+                gained = self.alpha * self._score
+        self._read_calls()
+        reward = gained - self._loss * (running.price - before)
+        truncated = not self._over and self._steps >= self.max_steps
+        self._return += reward
+        return self._observe(), reward, self._over, truncated, self._info()
+
+    def _callable(self, tool: str, source: str) -> bool:
+        return self._running.call_of(tool) is None and self._running.is_ready(source)
+
+    def _call(self, tool: str, source: str) -> None:
+        self._running.submit(tool, source)
+        number, row = _NUMBER[tool], self._tools[_NUMBER[tool]]
+        row[4] = 1.0
+        self._sources[number, 0 if source == TASK_INPUT else 1 + _NUMBER[source]] = 1.0
+        row[8] = 0.1
+        if source != TASK_INPUT:
+            self._tools[_NUMBER[source], 7] = 1.0
+            row[8] += self._tools[_NUMBER[source], 8]
+
+    def _read_calls(self) -> None:
+        for call in self._running.calls:
+            row = self._tools[_NUMBER[call.tool]]
+            row[5], row[6] = call.end_s is None and not self._over, call.end_s is not None
+
+    def action_masks(self) -> npt.NDArray[np.bool_]:
+        """True where an action does something, (48,); `finish` always."""
+        self._playing()
+        mask = np.zeros(N_ACTIONS, np.bool_)
+        mask[FINISH] = True
+        if not self._over:
+            running = self._running
+            called = {call.tool for call in running.calls}
+            there = {TASK_INPUT, *(call.tool for call in running.calls if call.end_s is not None)}
+            mask[: len(CALLS)] = [tool not in called and source in there for tool, source in CALLS]
+            mask[WAIT] = running.in_flight > 0
+        return mask
+
+    def plan(self) -> Plan | None:
+        """The plan of the tools that have ended, in the order called; None where none has."""
+        self._playing()
+        return self._running.plan()
+
+    def _used(self) -> tuple[float, float, int, int]:
+        running = self._running
+        return running.price, running.now_s, 0, len(running.calls)
+
+    def _info(self) -> dict[str, Any]:
+        return self._figures(self._used(), self.action_masks())
+
+    def action_name(self, action: int) -> str:
+        return ACTION_NAMES[action] if 0 <= action < N_ACTIONS else f"action {action}"
+
+    def world_settings(self) -> dict[str, Any]:
+        return {
+            **super().world_settings(),
+            "slots": self.slots,
+            "gpu_capacity_mb": self.gpu_capacity_mb,
+            "cold_starts": self.cold_starts,
+            "max_steps": self.max_steps,
+        }
+
+    def give_up(self) -> None:
+        super().give_up()
+        self._running.finish()
+
+    def account(self) -> PlanAccount:
+        """The calls as they ran; what was cut off is charged for the part that ran."""
+        task, running = self.task, self._running
+        calls = [self._account_of(call) for call in running.calls]
+        return PlanAccount(
+            task=plan_task(task, self.sample, self.size_level),
+            number=task.task_id,
+            seed=self._episode_seed(),
+            budget=self.budget,
+            calls=tuple(calls),
+            ledger=plan_ledger(calls, running.price),
+            now_s=running.now_s,
+            exceeded=self._exceeded,
+            grade=self._grade(),
+            over=self._over,
+        )
+
+    def _account_of(self, call: PlanCall) -> Call:
+        given = {"on": call.source}
+        loaded, started = (-1.0 if at_s is None else at_s for at_s in (call.load_s, call.start_s))
+        if call.end_s is not None:
+            return plan_call(call.tool, given, call.submitted_s, loaded, started, call.end_s, call.price)
+        now, over = self._running.now_s, self._running.over
+        end, ready = now if over else -1.0, started if started >= 0.0 or loaded < 0.0 else now
+        status = Status.CANCELLED if over else Status.OK
+        return plan_call(call.tool, given, call.submitted_s, loaded, ready, end, call.price, status)
+
+    def _observe(self) -> Observation:
+        used = self._used()
+        resources = np.array(
+            [
+                used[0] / self.max_price,
+                math.log1p(used[1]),
+                self._running.in_flight / len(TOOLS),
+                self._steps / self.max_steps,
+                *self._shares_left(used),
+            ],
+            dtype=np.float32,
+        )
+        return {
+            "task": self._task_features.copy(),
+            "level": self._level_row(),
+            "tools": self._tools.copy(),
+            "sources": self._sources.copy(),
+            "resources": resources,
+        }
+
+    def _bars(self) -> list[Bar]:
+        now, bars = self._running.now_s, []
+        for call in self._running.calls:
+            state = "done" if call.end_s is not None else "waiting" if call.start_s is None else "running"
+            start = call.submitted_s if call.start_s is None else call.start_s
+            bars.append(Bar(call.tool, start, now if call.end_s is None else call.end_s, call.source, state))
+        return bars

@@ -1,0 +1,258 @@
+"""An episode as a Gantt chart, in data: rows, bars, ticks, markers. `render` draws it as an image and as a page."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ...simulators.calls import Call, Notice
+from ...simulators.episode import Episode
+from ...simulators.episode_view import Account
+from ...simulators.status import LOOKS_OK, Origin, Status
+
+COLOURS = {
+    "ok": "#009E73",
+    "looks ok, is not": "#E69F00",
+    "failed": "#D55E00",
+    "agent's error": "#CC79A7",
+    "refused": "#7B3294",
+    "cut off": "#8C8C8C",
+    "running": "#56B4E9",
+    "cold start": "#A6CEE3",
+    "queueing": "#D9D9D9",
+    "outage": "#FBE3DC",
+}
+"""What a bar's colour means. After Okabe and Ito's palette, which colour-blind people can tell apart."""
+
+
+@dataclass(frozen=True, slots=True)
+class Bar:
+    """One call. Times in seconds: it queues from `asked_s`, loads from `started_s`, runs from `ready_s` to `end_s`.
+
+    Attributes:
+        lane: which of its row's lanes it lies in; calls of one tool that overlap lie in different ones.
+        meaning: key of `COLOURS` for its running part.
+        label: its price.
+        hint: all that is known of it, in words.
+    """
+
+    lane: int
+    asked_s: float
+    started_s: float
+    ready_s: float
+    end_s: float
+    meaning: str
+    label: str
+    hint: str
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A tool with its calls."""
+
+    name: str
+    lanes: int
+    bars: tuple[Bar, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Marker:
+    """Something that happened to the world, or the time limit."""
+
+    at_s: float
+    text: str
+    is_limit: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Meter:
+    """A limited resource: how much of it was used."""
+
+    resource: str
+    used: float
+    limit: float
+
+    @property
+    def text(self) -> str:
+        return f"{number(self.used)} of {number(self.limit)}"
+
+
+@dataclass(frozen=True, slots=True)
+class Chart:
+    """All that a picture of an episode shows.
+
+    Attributes:
+        title, subtitle, verdict: lines of text.
+        span_s: length of the time axis, above 0.
+        outages: (begin, end) of global outages.
+        meanings: keys of `COLOURS` that occur, for the legend.
+    """
+
+    title: str
+    subtitle: str
+    verdict: str
+    span_s: float
+    rows: tuple[Row, ...]
+    markers: tuple[Marker, ...]
+    outages: tuple[tuple[float, float], ...]
+    meters: tuple[Meter, ...]
+    meanings: tuple[str, ...]
+
+
+def number(value: float) -> str:
+    """A figure in few characters: 3, 0.25, 1.3e-05."""
+    return f"{value:.3g}" if abs(value) < 1000 else f"{value:,.0f}"
+
+
+def ticks(span_s: float, most: int) -> list[float]:
+    """Round times from 0 to the span, at most so many steps of 1, 2 or 5 times a power of ten."""
+    raw = span_s / max(1, most)
+    power = 10.0 ** math.floor(math.log10(raw))
+    step = next((factor * power for factor in (1, 2, 5) if factor * power >= raw * (1 - 1e-9)), 10 * power)
+    return [i * step for i in range(math.floor(span_s / step * (1 + 1e-9)) + 1)]
+
+
+def meaning_of(call: Call) -> str:
+    """What the colour of a call's bar says."""
+    status = call.status
+    if call.finished_s < 0:
+        return "running"
+    if status is Status.CANCELLED:
+        return "cut off"
+    if not status.executed:
+        return "refused"
+    if status is Status.OK:
+        return "ok"
+    if status in LOOKS_OK:
+        return "looks ok, is not"
+    return "agent's error" if status.origin is Origin.AGENT else "failed"
+
+
+def chart_of(episode: Episode) -> Chart:
+    """The chart of an episode, ended or not."""
+    return _chart(episode, verdict(episode), _outages(episode), _events(episode, episode.now_s))
+
+
+def plan_chart(account: Account, quality: float) -> Chart:
+    """The chart of a plan over the OpenCATP tools, ended or not.
+
+    Args:
+        account: the episode.
+        quality: its Quality of Plan so far.
+    """
+    return _chart(account, plan_verdict(account, quality), [], [])
+
+
+def _chart(account: Account, verdict: str, outages: list[tuple[float, float]], events: list[tuple[float, str]]) -> Chart:
+    now, calls = account.now_s, account.calls
+    latest = max([now, *(call.finished_s for call in calls)])
+    limit = account.budget.seconds
+    shown = limit if limit is not None and limit <= 1.5 * latest else None
+    span = max(latest * 1.02, shown * 1.02 if shown else 0.0) or 1.0
+    rows, meanings = _rows(calls, now)
+    begun = tuple((begin, min(end, span)) for begin, end in outages if begin < now)
+    if begun:
+        meanings.add("outage")
+    markers = [Marker(at_s, text) for at_s, text in events]
+    if shown is not None:
+        markers.append(Marker(shown, "time limit", True))
+    return Chart(
+        title=account.task.query or account.task.id,
+        subtitle=f"task {account.task.id}, seed {account.seed}, {len(calls)} calls asked for, {number(now)} s",
+        verdict=verdict,
+        span_s=span,
+        rows=rows,
+        markers=tuple(markers),
+        outages=begun,
+        meters=tuple(Meter(name, limit - left, limit) for name, limit, left in _budget(account)),
+        meanings=tuple(name for name in COLOURS if name in meanings),
+    )
+
+
+def _outages(episode: Episode) -> list[tuple[float, float]]:
+    return [] if episode.bursts is None else episode.bursts.spans
+
+
+def verdict(episode: Episode) -> str:
+    """How the episode stands, in a line."""
+    ledger = episode.ledger
+    spent = f"price {number(ledger.price)}, {ledger.calls} executed calls, {ledger.tokens:,} tokens"
+    if not episode.over or episode.grade is None:
+        return f"still running: {sum(episode.known)} of {len(episode.known)} facts; {spent}"
+    if episode.exceeded is not None:
+        spent += f"; over its budget of {episode.exceeded}"
+    grade = episode.grade
+    return (
+        f"{grade.share:.0%} of the facts, strict: {'pass' if grade.strict else 'fail'}, "
+        f"judge: {'pass' if grade.judged else 'fail'}; {spent}"
+    )
+
+
+def plan_verdict(account: Account, quality: float) -> str:
+    """How a plan over the OpenCATP tools stands, in a line."""
+    ledger, grade = account.ledger, account.grade
+    spent = f"price {number(ledger.price)}, {account.now_s:.2f} s, {ledger.calls} tools"
+    spent += f", {ledger.tokens} tokens of the plan" if ledger.tokens else ""
+    if grade is None:
+        return f"not finished; {spent}; Quality of Plan so far {quality:.3f}"
+    if account.exceeded is not None:
+        spent += f"; over its budget of {account.exceeded}"
+    return f"score {grade.share:.3f}, {'pass' if grade.strict else 'fail'}; {spent}; Quality of Plan {quality:.3f}"
+
+
+def _budget(account: Account) -> list[tuple[str, float, float]]:
+    left = account.remaining()
+    return [(name, limit, left[name]) for name, limit in account.budget.items()]
+
+
+def _events(episode: Episode, now: float) -> list[tuple[float, str]]:
+    """Notices so far, in words."""
+    if episode.world.events is None:
+        return []
+    events = []
+    for notice in episode.world.events(episode.task, episode.slots):
+        if notice.at_s <= now:
+            events.append((notice.at_s, say(notice)))
+    return sorted(events)
+
+
+def say(notice: Notice) -> str:
+    """A notice in two or three words."""
+    if notice.kind == "price_change":
+        return f"price x {number(notice.factor)}"
+    return {"ban": "ban", "unban": "back", "preference_change": "change of mind"}.get(notice.kind, notice.kind)
+
+
+def _rows(asked_for: Sequence[Call], now: float) -> tuple[tuple[Row, ...], set[str]]:
+    calls: dict[str, list[Call]] = {}
+    for call in asked_for:
+        calls.setdefault(call.tool or "(unknown tool)", []).append(call)
+    rows, meanings = [], set()
+    for name, asked in calls.items():
+        ends: list[float] = []
+        bars = []
+        for call in asked:
+            end = call.finished_s if call.finished_s >= 0 else now
+            # side by side where they overlap; calls that touch share a lane
+            lane = next((lane for lane, last in enumerate(ends) if last <= call.submitted_s), len(ends))
+            ends[lane : lane + 1] = [end if call.finished_s >= 0 else math.inf]
+            meaning = meaning_of(call)
+            refused = meaning == "refused"
+            started = call.submitted_s if refused else call.started_s if call.started_s >= 0 else end
+            ready = started if refused else min(max(call.ready_s, started), end)
+            queued, cold = started > call.submitted_s, ready > started
+            meanings |= {key for key, is_there in (("queueing", queued), ("cold start", cold)) if is_there}
+            if started < end or refused or not queued:
+                meanings.add(meaning)
+            charged = call.k > 0 and call.finished_s >= 0
+            label = number(call.price) if charged else ""
+            bars.append(Bar(lane, call.submitted_s, started, ready, end, meaning, label, _hint(call, end)))
+        rows.append(Row(name, len(ends), tuple(bars)))
+    return tuple(rows), meanings
+
+
+def _hint(call: Call, end: float) -> str:
+    status = call.status.label if call.finished_s >= 0 else "running"
+    words = f"{call.tool or 'unknown tool'}: {status}, {call.submitted_s:.2f} to {end:.2f} s"
+    return f"{words}, price {number(call.price)}" if call.k and call.finished_s >= 0 else words

@@ -1,0 +1,313 @@
+"""Pictures of an episode: a table of calls as text, a Gantt chart as an image or as a page."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from html import escape
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image, ImageDraw, ImageFont
+
+from ...simulators.episode import Episode
+from .chart import COLOURS, Bar, Chart, Marker, Row, chart_of, number, ticks, verdict
+
+INK, FAINT, GRID, PAPER, EVENT, LIMIT = "#222222", "#666666", "#E6E6E6", "#FFFFFF", "#0072B2", "#D55E00"
+MARGIN, LANE, BAR, GAP, TEXT = 16, 18, 13, 8, 12
+"""Pixels: around the picture, height of a lane, of a bar in it, between rows, of the text."""
+_DASH = 4
+
+
+def episode_text(episode: Episode) -> str:
+    """The episode as a table of its calls, its ledger and its grade."""
+    lines = [f"task {episode.task.id}: {episode.task.query}", f"budget: {episode.budget}; seed {episode.seed}", ""]
+    names = [call.tool or "(unknown tool)" for call in episode.calls]
+    width = max([4, *map(len, names)])
+    lines.append(f"{'#':>3}  {'start':>8}  {'end':>8}  {'tool':<{width}}  {'status':<17}  {'price':>8}")
+    for i, (name, call) in enumerate(zip(names, episode.calls, strict=True)):
+        ended = call.finished_s >= 0
+        end = f"{call.finished_s:.2f}" if ended else ""
+        price = number(call.price) if call.k and ended else "-"
+        status = call.status.label if ended else "running"
+        lines.append(f"{i + 1:>3}  {call.submitted_s:>8.2f}  {end:>8}  {name:<{width}}  {status:<17}  {price:>8}")
+    if not episode.calls:
+        lines.append("     no calls")
+    left = ", ".join(f"{name} {number(value)}" for name, value in episode.remaining().items())
+    lines += ["", f"at {episode.now_s:.2f} s; {verdict(episode)}", *([f"left: {left}"] if left else [])]
+    return "\n".join(lines)
+
+
+# -- layout ---------------------------------------------------------------------------------------------------------------
+
+
+@lru_cache(maxsize=4)
+def _font(size: int) -> Any:
+    return ImageFont.load_default(size)
+
+
+def _wide(text: str, size: int = TEXT) -> float:
+    return float(_font(size).getlength(text))
+
+
+def _fit(text: str, room: float, size: int = TEXT, tail: bool = True) -> str:
+    """The text, or its beginning (and end, with `tail`), as far as it fits the room; never more than one line."""
+    text = " ".join(text.split())
+    if _wide(text, size) <= room:
+        return text
+    kept = min(len(text), 400)
+    while kept > 2:
+        kept -= max(1, kept // 12)
+        end = kept // 3 if tail else 0
+        short = f"{text[: kept - end].rstrip()}...{text[len(text) - end :]}"
+        if _wide(short, size) <= room:
+            return short
+    return ""
+
+
+class _Layout:
+    """Where everything of a chart stands, in pixels; shared by the image and the page."""
+
+    def __init__(self, chart: Chart, width: int) -> None:
+        self.chart, self.width = chart, width
+        inner = width - 2 * MARGIN
+        # the name column: as wide as the longest name, but not over a third of the picture
+        names = [row.name for row in chart.rows] + [meter.resource for meter in chart.meters]
+        longest = max(map(_wide, names), default=0.0)
+        self.left = MARGIN + min(longest, 0.32 * inner) + GAP
+        self.right = float(width - MARGIN - 26)  # room for a price beside the last bar
+        self.title = _fit(chart.title, inner, TEXT + 3, tail=False)
+        self.lines = [_fit(chart.subtitle, inner), _fit(chart.verdict, inner)]
+        y = float(MARGIN + TEXT + 10)
+        self.line_tops = [y + i * (TEXT + 6) for i in range(2)]
+        y = self.line_tops[-1] + TEXT + 14
+        self.events, event_lanes = self._place_events()
+        self.events_top = y
+        y += event_lanes * (TEXT + 3) + (4 if event_lanes else 0)
+        self.top = y
+        self.row_tops = []
+        y = self.top + GAP
+        for row in chart.rows:
+            self.row_tops.append(y)
+            y += row.lanes * LANE + GAP
+        self.bottom = y if chart.rows else self.top + 40
+        self.ticks = ticks(chart.span_s, max(2, int((self.right - self.left) // 90)))
+        y = self.bottom + TEXT + 22
+        self.meter_tops = [y + i * (TEXT + 8) for i in range(len(chart.meters))]
+        y += len(chart.meters) * (TEXT + 8) + (6 if chart.meters else 0)
+        self.legend: list[tuple[str, float, float]] = []
+        x = float(MARGIN)
+        for name in chart.meanings:
+            need = 20 + _wide(name) + 18
+            if x + need > width - MARGIN and x > MARGIN:
+                x, y = float(MARGIN), y + TEXT + 8
+            self.legend.append((name, x, y))
+            x += need
+        self.height = int(y + (TEXT if chart.meanings else 0) + MARGIN)
+
+    def x(self, at_s: float) -> float:
+        return self.left + (self.right - self.left) * at_s / self.chart.span_s
+
+    def _place_events(self) -> tuple[list[tuple[Marker, float, int]], int]:
+        """Markers with the place of their text and its line; texts that would overlap stand one above the other."""
+        ends: list[float] = []
+        placed = []
+        for marker in self.chart.markers:
+            room = _wide(marker.text, TEXT - 1)
+            x = self.x(marker.at_s) + 3
+            if x + room > self.width - MARGIN:
+                x -= room + 7
+            lane = next((lane for lane, end in enumerate(ends) if end + 6 <= x), len(ends))
+            ends[lane : lane + 1] = [x + room]
+            placed.append((marker, x, lane))
+        return placed, len(ends)
+
+    def bars(self, row: Row, top: float) -> list[tuple[Bar, list[tuple[str, float, float]], float, tuple[float, str] | None]]:
+        """A row's bars: (bar, parts as (meaning, from, to), top, label as (x, colour)). Labels stand where there is room."""
+        drawn = []
+        for i, bar in enumerate(row.bars):
+            parts = [("queueing", bar.asked_s, bar.started_s), ("cold start", bar.started_s, bar.ready_s)]
+            pixels = [(name, self.x(a), self.x(b)) for name, a, b in parts if b > a]
+            begin, end = self.x(bar.ready_s), self.x(bar.end_s)
+            end = max(end, begin + 2)
+            if bar.end_s > bar.ready_s or bar.meaning == "refused" or not pixels:
+                pixels.append((bar.meaning, begin, end))
+            after = min((self.x(b.asked_s) for b in row.bars[i + 1 :] if b.lane == bar.lane), default=self.width - MARGIN / 2)
+            room = _wide(bar.label, TEXT - 2)
+            label: tuple[float, str] | None = None
+            if bar.label and room + 6 <= end - begin:
+                label = (begin + 3, PAPER if bar.meaning in ("ok", "failed", "refused", "cut off") else INK)
+            elif bar.label and end + 3 + room + 2 <= after:
+                label = (end + 3, INK)
+            drawn.append((bar, pixels, top + bar.lane * LANE + (LANE - BAR) / 2, label))
+        return drawn
+
+
+# -- the image ------------------------------------------------------------------------------------------------------------
+
+
+def episode_image(episode: Episode, width: int = 960, height: int | None = None) -> NDArray[np.uint8]:
+    """The episode as a Gantt chart: a row per tool called, bars for queueing, cold start and running; see `chart_picture`."""
+    return chart_picture(chart_of(episode), width, height)
+
+
+def chart_picture(chart: Chart, width: int = 960, height: int | None = None) -> NDArray[np.uint8]:
+    """A chart as an image.
+
+    Args:
+        width: pixels, at least 320.
+        height: pixels; None takes what the chart needs. A given height is filled up with white, or the picture is scaled down
+            to it, so that the frames of a video are of one size.
+
+    Returns:
+        RGB, shape (height, width, 3).
+    """
+    layout = _Layout(chart, max(320, width))
+    image = Image.new("RGB", (layout.width, layout.height), PAPER)
+    _paint(ImageDraw.Draw(image), layout)
+    if height is not None and height != layout.height:
+        if layout.height > height:
+            small = image.resize((max(1, layout.width * height // layout.height), height), Image.Resampling.LANCZOS)
+        else:
+            small = image
+        image = Image.new("RGB", (layout.width, height), PAPER)
+        image.paste(small, (0, 0))
+    return np.array(image)
+
+
+def _paint(draw: ImageDraw.ImageDraw, layout: _Layout) -> None:
+    chart = layout.chart
+    draw.text((MARGIN, MARGIN - 4), layout.title, INK, _font(TEXT + 3))
+    for line, top in zip(layout.lines, layout.line_tops, strict=True):
+        draw.text((MARGIN, top), line, FAINT, _font(TEXT))
+    for begin, end in chart.outages:
+        draw.rectangle((layout.x(begin), layout.top, layout.x(end), layout.bottom), COLOURS["outage"])
+    for tick in layout.ticks:
+        x = layout.x(tick)
+        draw.line((x, layout.top, x, layout.bottom), GRID)
+        draw.text((x, layout.bottom + 5), f"{tick:g} s", FAINT, _font(TEXT - 1), anchor="ma")
+    draw.line((layout.left, layout.bottom, layout.right, layout.bottom), FAINT)
+    if not chart.rows:
+        draw.text(((layout.left + layout.right) / 2, layout.top + 20), "no calls", FAINT, _font(TEXT), anchor="mm")
+    for row, top in zip(chart.rows, layout.row_tops, strict=True):
+        name = _fit(row.name, layout.left - MARGIN - GAP)
+        draw.text((layout.left - GAP, top + row.lanes * LANE / 2), name, INK, _font(TEXT), anchor="rm")
+        for bar, parts, y, label in layout.bars(row, top):
+            for meaning, begin, end in parts:
+                inset = BAR / 2 - 2 if meaning == "queueing" else 0
+                draw.rectangle((begin, y + inset, max(begin, end - 1), y + BAR - inset), COLOURS[meaning])
+            if label is not None:
+                draw.text((label[0], y + BAR / 2), bar.label, label[1], _font(TEXT - 2), anchor="lm")
+    for marker, _, lane in layout.events:
+        colour = LIMIT if marker.is_limit else EVENT
+        _dashed(draw, layout.x(marker.at_s), layout.events_top + lane * (TEXT + 3), layout.bottom, colour)
+    for marker, x, lane in layout.events:
+        top, colour = layout.events_top + lane * (TEXT + 3), LIMIT if marker.is_limit else EVENT
+        draw.rectangle((x - 1, top, x + _wide(marker.text, TEXT - 1) + 1, top + TEXT), PAPER)
+        draw.text((x, top), marker.text, colour, _font(TEXT - 1))
+    for meter, top in zip(chart.meters, layout.meter_tops, strict=True):
+        begin, end = layout.left, layout.left + (layout.right - layout.left) * 0.6
+        share = min(1.0, max(0.0, meter.used / meter.limit))
+        over = meter.used > meter.limit
+        draw.rectangle((begin, top, end, top + TEXT - 2), GRID)
+        if share > 0:
+            draw.rectangle((begin, top, begin + (end - begin) * share, top + TEXT - 2), LIMIT if over else EVENT)
+        draw.text((end + GAP, top + TEXT / 2 - 1), meter.text, LIMIT if over else INK, _font(TEXT), anchor="lm")
+        draw.text((begin - GAP, top + TEXT / 2 - 1), meter.resource, FAINT, _font(TEXT), anchor="rm")
+    for meaning, x, y in layout.legend:
+        inset = 4 if meaning == "queueing" else 0
+        draw.rectangle((x, y + inset, x + 12, y + TEXT - inset), COLOURS[meaning])
+        draw.text((x + 18, y + TEXT / 2), meaning, INK, _font(TEXT), anchor="lm")
+
+
+def _dashed(draw: ImageDraw.ImageDraw, x: float, top: float, bottom: float, colour: str) -> None:
+    y = top
+    while y < bottom:
+        draw.line((x, y, x, min(y + _DASH, bottom)), colour)
+        y += 2 * _DASH
+
+
+# -- the page -------------------------------------------------------------------------------------------------------------
+
+
+def chart_drawing(chart: Chart, name: str, width: int = 960) -> str:
+    """The same chart as an SVG drawing of that name; bars say what they are under the pointer."""
+    layout = _Layout(chart, max(320, width))
+    parts = [_svg_text(MARGIN, MARGIN + TEXT, layout.title, INK, TEXT + 3)]
+    parts += [_svg_text(MARGIN, y + TEXT, line, FAINT) for line, y in zip(layout.lines, layout.line_tops, strict=True)]
+    tall = layout.bottom - layout.top
+    for begin, end in chart.outages:
+        parts.append(_svg_box(layout.x(begin), layout.top, layout.x(end) - layout.x(begin), tall, COLOURS["outage"], "outage"))
+    for tick in layout.ticks:
+        parts.append(_svg_line(layout.x(tick), layout.top, layout.bottom, GRID, False))
+        parts.append(_svg_text(layout.x(tick), layout.bottom + TEXT + 4, f"{tick:g} s", FAINT, TEXT - 1, "middle"))
+    if not chart.rows:
+        parts.append(_svg_text((layout.left + layout.right) / 2, layout.top + 24, "no calls", FAINT, TEXT, "middle"))
+    for row, top in zip(chart.rows, layout.row_tops, strict=True):
+        name = _fit(row.name, layout.left - MARGIN - GAP)
+        parts.append(_svg_text(layout.left - GAP, top + row.lanes * LANE / 2 + 4, name, INK, TEXT, "end", row.name))
+        for bar, pieces, y, label in layout.bars(row, top):
+            for meaning, begin, end in pieces:
+                inset = BAR / 2 - 2 if meaning == "queueing" else 0
+                parts.append(_svg_box(begin, y + inset, max(1.0, end - begin), BAR - 2 * inset, COLOURS[meaning], bar.hint))
+            if label is not None:
+                parts.append(_svg_text(label[0], y + BAR - 3, bar.label, label[1], TEXT - 2))
+    for marker, x, lane in layout.events:
+        top, colour = layout.events_top + lane * (TEXT + 3), LIMIT if marker.is_limit else EVENT
+        parts.append(_svg_line(layout.x(marker.at_s), top, layout.bottom, colour, True))
+        parts.append(_svg_text(x, top + TEXT - 2, marker.text, colour, TEXT - 1))
+    for meter, top in zip(chart.meters, layout.meter_tops, strict=True):
+        length = (layout.right - layout.left) * 0.6
+        colour = LIMIT if meter.used > meter.limit else EVENT
+        share = min(1.0, max(0.0, meter.used / meter.limit))
+        parts.append(_svg_box(layout.left, top, length, TEXT - 2, GRID, meter.text))
+        parts.append(_svg_box(layout.left, top, length * share, TEXT - 2, colour, meter.text))
+        parts.append(_svg_text(layout.left + length + GAP, top + TEXT - 3, meter.text, INK))
+        parts.append(_svg_text(layout.left - GAP, top + TEXT - 3, meter.resource, FAINT, TEXT, "end"))
+    for meaning, x, y in layout.legend:
+        parts.append(_svg_box(x, y, 12, TEXT, COLOURS[meaning], meaning))
+        parts.append(_svg_text(x + 18, y + TEXT - 2, meaning, INK))
+    drawing = "\n".join(parts)
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" role="img" viewBox="0 0 {layout.width} {layout.height}" '
+        f'width="{layout.width}" height="{layout.height}" font-family="system-ui, sans-serif">\n'
+        f"<title>{escape(name)}</title>\n"
+        f'<rect width="100%" height="100%" fill="{PAPER}"/>\n'
+        f"{drawing}\n</svg>\n"
+    )
+
+
+def chart_page(chart: Chart, name: str, text: str, width: int = 960) -> str:
+    """The drawing, and a text below it, as a page that needs nothing else."""
+    return (
+        f'<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><title>{escape(name)}</title>\n'
+        "<style>body{margin:1rem;font-family:system-ui,sans-serif;background:#fff;color:#222}svg{max-width:100%;height:auto}"
+        "pre{overflow-x:auto;font-size:12px}</style></head>\n<body>\n"
+        f"{chart_drawing(chart, name, width)}<pre>{escape(text)}</pre>\n</body></html>\n"
+    )
+
+
+def episode_html(episode: Episode, width: int = 960) -> str:
+    """The episode's chart and table as a page that needs nothing else."""
+    name = f"costgym episode: task {episode.task.id}, seed {episode.seed}"
+    return chart_page(chart_of(episode), name, episode_text(episode), width)
+
+
+def _svg_text(x: float, y: float, text: str, colour: str, size: int = TEXT, anchor: str = "start", hint: str = "") -> str:
+    title = f"<title>{escape(hint)}</title>" if hint else ""
+    place = f'x="{x:.1f}" y="{y:.1f}" fill="{colour}" font-size="{size}" text-anchor="{anchor}"'
+    # whatever font the reader has: as wide as it was measured
+    place += f' textLength="{_wide(text, size):.1f}" lengthAdjust="spacingAndGlyphs"'
+    return f"<text {place}>{title}{escape(text)}</text>"
+
+
+def _svg_box(x: float, y: float, width: float, height: float, colour: str, hint: str) -> str:
+    return (
+        f'<rect x="{x:.1f}" y="{y:.1f}" width="{width:.1f}" height="{height:.1f}" fill="{colour}">'
+        f"<title>{escape(hint)}</title></rect>"
+    )
+
+
+def _svg_line(x: float, top: float, bottom: float, colour: str, dashed: bool) -> str:
+    dash = ' stroke-dasharray="4 4"' if dashed else ""
+    return f'<line x1="{x:.1f}" x2="{x:.1f}" y1="{top:.1f}" y2="{bottom:.1f}" stroke="{colour}"{dash}/>'

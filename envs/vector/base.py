@@ -1,0 +1,228 @@
+"""What native vector environments share: seeds, autoreset, `info` as Gymnasium's vector environments give it.
+
+A view says how episodes begin and are played in compiled code (`_begin`, `_play`) and what is handed out (`_fresh`,
+`_observations`, `_figures`); everything around that is here, and equals ``SyncVectorEnv`` over the scalar view.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+import gymnasium as gym
+import numpy as np
+from gymnasium.vector import AutoresetMode
+from gymnasium.vector.utils import batch_space
+from numpy.typing import NDArray
+
+from ...simulators.batch.rng import stream_words
+from ...simulators.errors import ConfigError, EpisodeOver
+
+Observation = dict[str, NDArray[Any]]
+Arrays = NDArray[np.float64]
+Mask = NDArray[np.bool_]
+
+_WORD = (1 << 64) - 1
+
+
+class StepArrays(Protocol):
+    """Where a step writes: at least the masks (N, actions) and three arrays of N."""
+
+    @property
+    def mask(self) -> Mask: ...
+    @property
+    def rewards(self) -> Arrays: ...
+    @property
+    def terminated(self) -> Mask: ...
+    @property
+    def truncated(self) -> Mask: ...
+
+
+class NativeVectorEnv(gym.vector.VectorEnv[Observation, Any, Any]):
+    """Base of the native vector environments.
+
+    Environment i is the scalar one reset with ``seed + i``; later resets draw from its own generator. `info` holds an array of
+    N for each key of the scalar view and, as Gymnasium's vector environments do, a mask ``_key``.
+
+    Args:
+        scalar: the environment that is batched; its spaces are those of one.
+        num_envs: N.
+        autoreset_mode: what follows the end of an episode. `NEXT_STEP`: the next step resets it, whatever its action.
+            `SAME_STEP`: it is reset at once; `info["final_obs"]` and `info["final_info"]` hold how it ended. `DISABLED`: the
+            caller resets it with ``options={"reset_mask": mask}``.
+        copy: return fresh arrays; else the observations of one step are overwritten by the next, which is faster.
+    """
+
+    metadata: dict[str, Any] = {"render_modes": [], "autoreset_mode": AutoresetMode.NEXT_STEP}  # noqa: RUF012
+
+    def __init__(self, scalar: gym.Env[Any, Any], num_envs: int, autoreset_mode: str | AutoresetMode, copy: bool) -> None:
+        self.num_envs, self.copy = num_envs, copy
+        self.autoreset_mode = checked_mode(num_envs, autoreset_mode)
+        self.metadata = {**self.metadata, "autoreset_mode": self.autoreset_mode}
+        self.render_mode = None
+        self.single_observation_space, self.single_action_space = scalar.observation_space, scalar.action_space
+        self.observation_space = batch_space(self.single_observation_space, num_envs)
+        self.action_space = batch_space(self.single_action_space, num_envs)
+        self._streams = np.zeros((num_envs, 4), np.uint64)
+        self._seeded = np.zeros(num_envs, np.bool_)
+        self._ended = np.zeros(num_envs, np.bool_)
+        self._begun = np.zeros(num_envs, np.bool_)
+        self._mask: Mask | None = None
+
+    # -- what a view says --------------------------------------------------------------------------------------------------
+
+    def _chosen(self, options: dict[str, Any]) -> Any:
+        """What a reset's options ask for besides ``reset_mask``, for `_begin`; called before anything changes."""
+        raise NotImplementedError
+
+    def _fresh(self) -> Any:
+        """Arrays to write to (`StepArrays`): new ones, but for the observations where nothing is copied."""
+        raise NotImplementedError
+
+    def _begin(
+        self, out: Any, where: Mask, chosen: Any = None, seeds: NDArray[np.uint64] | None = None, given: Mask | None = None
+    ) -> None:
+        """Begin the episodes of `where`; with `seeds` (a reset by the caller) also write how the others stand.
+
+        Args:
+            chosen: from `_chosen`; None: everything is drawn.
+            seeds, given: (N,) the seed where one was given; the streams have it already.
+        """
+        raise NotImplementedError
+
+    def _play(self, out: Any, actions: NDArray[Any], next_step: bool) -> None:
+        """One step of every episode; with `next_step` those that ended before begin anew instead."""
+        raise NotImplementedError
+
+    def _observations(self, out: Any) -> Observation:
+        raise NotImplementedError
+
+    def _figures(self, out: Any) -> dict[str, NDArray[Any]]:
+        """The scalar view's `info` as arrays, none of them shared with another step's."""
+        raise NotImplementedError
+
+    # -- reset -------------------------------------------------------------------------------------------------------------
+
+    def reset(
+        self, *, seed: int | Sequence[int | None] | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[Observation, dict[str, Any]]:
+        """Begin new episodes.
+
+        Args:
+            seed: environment i gets ``seed + i``, or the i-th of a list; None goes on with its generator.
+            options: ``reset_mask`` (N,) bool: only these; the others are the scalar view's, for all of them.
+        """
+        super().reset(seed=seed if isinstance(seed, int) else None)
+        where = self._reset_mask(options)
+        count = self.num_envs
+        chosen = self._chosen(options or {})
+        seeds = [None] * count if seed is None else [seed + i for i in range(count)] if isinstance(seed, int) else list(seed)
+        if len(seeds) != count:
+            raise ConfigError("seed", f"expected a list of {count} seeds, one per environment, got {len(seeds)}")
+        numbers, given = np.zeros(count, np.uint64), np.zeros(count, np.bool_)
+        for i in np.flatnonzero(where).tolist():
+            single = seeds[i]
+            if single is not None:
+                self._streams[i], numbers[i], given[i] = stream_words(int(single)), int(single) & _WORD, True
+            elif not self._seeded[i]:
+                self._streams[i] = stream_words(None)
+        out = self._new()
+        self._begin(out, where, chosen, numbers, given)
+        self._seeded |= where
+        self._begun |= where
+        self._ended[where] = False
+        return self._observations(out), self._info(out, where)
+
+    def _reset_mask(self, options: dict[str, Any] | None) -> Mask:
+        if not options or "reset_mask" not in options:
+            return np.ones(self.num_envs, np.bool_)
+        mask = options["reset_mask"]
+        if not isinstance(mask, np.ndarray) or mask.dtype != np.bool_ or mask.shape != (self.num_envs,) or not mask.any():
+            shown = f"{mask.dtype} {mask.shape}" if isinstance(mask, np.ndarray) else type(mask).__name__
+            raise ConfigError(
+                'options["reset_mask"]', f"expected a bool array of shape ({self.num_envs},) that is not all False, got {shown}"
+            )
+        return mask.copy()
+
+    # -- step --------------------------------------------------------------------------------------------------------------
+
+    def step(self, actions: Any) -> tuple[Observation, Arrays, Mask, Mask, dict[str, Any]]:
+        """One action per environment, an array of N integers; one outside the mask does what it does in the scalar view.
+
+        Raises:
+            EpisodeOver: before the first reset, or, with autoreset disabled, while an ended episode has not been reset.
+        """
+        numbers = np.asarray(actions)
+        if numbers.shape != (self.num_envs,) or not np.issubdtype(numbers.dtype, np.integer):
+            raise ConfigError("actions", f"expected {self.num_envs} integers, got shape {numbers.shape} of {numbers.dtype}")
+        if not self._begun.all():
+            raise EpisodeOver("no episode has begun; call reset() first")
+        if self.autoreset_mode is AutoresetMode.DISABLED and self._ended.any():
+            ended = np.flatnonzero(self._ended).tolist()
+            raise EpisodeOver(
+                f'environments {ended} have ended; call reset(options={{"reset_mask": mask}}) before the next step'
+            )
+        out = self._new()
+        self._play(out, numbers, self.autoreset_mode is AutoresetMode.NEXT_STEP)
+        self._ended = out.terminated | out.truncated
+        final: dict[str, Any] = {}
+        if self.autoreset_mode is AutoresetMode.SAME_STEP and self._ended.any():
+            final = self._final(out)
+            self._begin(out, self._ended)
+        info = self._info(out, np.ones(self.num_envs, np.bool_))
+        info.update(final)
+        return self._observations(out), out.rewards, out.terminated, out.truncated, info
+
+    def _final(self, out: Any) -> dict[str, Any]:
+        """How the episodes that have just ended looked, before they are reset."""
+        ended = self._ended
+        places = np.flatnonzero(ended)
+        last = {key: array[places] for key, array in self._observations(out).items()}
+        observations = np.full(self.num_envs, None, dtype=object)
+        for k, i in enumerate(places.tolist()):
+            observations[i] = {key: array[k] for key, array in last.items()}
+        info = self._info(out, ended.copy(), apart=True)
+        return {"final_obs": observations, "_final_obs": ended.copy(), "final_info": info, "_final_info": ended.copy()}
+
+    # -- what is handed out ------------------------------------------------------------------------------------------------
+
+    def _new(self) -> Any:
+        out = self._fresh()
+        self._mask = out.mask
+        return out
+
+    def _info(self, out: Any, where: Mask, apart: bool = False) -> dict[str, Any]:
+        """The figures, zero where `where` is False, each with its mask.
+
+        Args:
+            apart: copy all, since a reset is going to write over them.
+        """
+        info: dict[str, Any] = self._figures(out)
+        if apart or not where.all():
+            info = {key: array.copy() for key, array in info.items()}
+            for array in info.values():
+                array[~where] = 0
+        for key in tuple(info):
+            info[f"_{key}"] = where
+        return info
+
+    def action_masks(self) -> Mask:
+        """Which actions do something: (N, actions)."""
+        if self._mask is None:
+            raise EpisodeOver("no episode has begun; call reset() first")
+        return self._mask.copy()
+
+
+def checked_mode(num_envs: int, autoreset_mode: str | AutoresetMode) -> AutoresetMode:
+    """The autoreset mode; a number of environments below one is refused too.
+
+    Raises:
+        ConfigError: says which of the two makes no sense.
+    """
+    if isinstance(num_envs, bool) or not isinstance(num_envs, int) or num_envs < 1:
+        raise ConfigError("num_envs", f"expected a positive whole number, got {num_envs!r}")
+    try:
+        return AutoresetMode(autoreset_mode)
+    except ValueError:
+        modes = ", ".join(mode.value for mode in AutoresetMode)
+        raise ConfigError("autoreset_mode", f"expected one of {modes}, got {autoreset_mode!r}") from None

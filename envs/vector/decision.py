@@ -1,0 +1,181 @@
+"""The native vector view of DEER's branches: N episodes a step, no Python loop over them.
+
+Equal to Gymnasium's ``SyncVectorEnv`` over `decision.DecisionAwareEnv` to the last bit. A task's tables are made when it is
+first drawn, as the scalar view does: a split has thousands.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from gymnasium.vector import AutoresetMode
+from numpy.typing import NDArray
+
+from ...simulators.batch.state import Batch
+from ...simulators.batch.tables import put_rows
+from ...simulators.ledger import RESOURCES
+from ..decision import CANDIDATE_FEATURES, THINKING, DecisionAwareEnv
+from .base import Mask, NativeVectorEnv, Observation, checked_mode
+from .info import COUNTS, FIGURES, figures_info
+from .kernels import decision as kernels
+
+Drawn = tuple[NDArray[np.int64], NDArray[np.uint64]]
+
+
+class DecisionVectorEnv(NativeVectorEnv):
+    """`costgym/DecisionAware-v0`, N at once.
+
+    Args:
+        num_envs, autoreset_mode, copy: see `NativeVectorEnv`.
+        settings: of `DecisionAwareEnv`.
+
+    Raises:
+        MissingExtra: Numba is not installed.
+        CostGymError: a setting makes no sense; says which.
+    """
+
+    def __init__(
+        self,
+        num_envs: int = 1,
+        *,
+        autoreset_mode: str | AutoresetMode = AutoresetMode.NEXT_STEP,
+        copy: bool = True,
+        **settings: Any,
+    ) -> None:
+        checked_mode(num_envs, autoreset_mode)
+        self.scalar = scalar = DecisionAwareEnv(**settings)
+        super().__init__(scalar, num_envs, autoreset_mode, copy)
+        world = scalar.world
+        self.batch = Batch(world, [], num_envs, scalar.budget, scalar.enforcement, scalar.k, 1)
+        self._numbers = np.array(scalar.numbers, np.int64)
+        self._row_of = np.full(len(world.tasks), -1, np.int64)
+        width = len(CANDIDATE_FEATURES) + scalar.features
+        written = [usage.output_tokens for usage in scalar.usages(int(self._numbers[0]))]
+        self._view = kernels.View(
+            query=np.zeros((0, scalar.features), np.float32),
+            candidates=np.zeros((0, scalar.k, width), np.float32),
+            right=np.zeros((0, scalar.k + 2), np.bool_),
+            tokens=np.zeros((0, len(THINKING)), np.int64),
+            price=np.zeros((0, len(THINKING))),
+            seconds=np.array([world.ttft_s + tokens / world.tokens_per_s for tokens in written]),
+            max_steps=scalar.max_steps,
+            loss=float(scalar._loss),
+            alpha=float(world.alpha),
+            judged=scalar.grading == "judge",
+            resource=RESOURCES.index(scalar.cost),
+        )
+        self._observed: tuple[NDArray[np.float32], ...] | None = None
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes held of all episodes, without what they share and what a step hands out."""
+        return self.batch.nbytes + self._streams.nbytes
+
+    @property
+    def shared_nbytes(self) -> int:
+        """Bytes of the tables that all environments share."""
+        view = (part for part in self._view if isinstance(part, np.ndarray))
+        return sum(array.nbytes for array in (*self.batch.tables, *view))
+
+    # -- tasks -------------------------------------------------------------------------------------------------------------
+
+    def _rows(self, numbers: NDArray[np.int64]) -> NDArray[np.int64]:
+        """The rows of some tasks; those that were never drawn get one now."""
+        unknown = np.unique(numbers[self._row_of[numbers] < 0]).tolist()
+        if unknown:
+            used = len(self.batch.numbers)
+            self.batch.add(unknown)
+            scalar, view, tokens = self.scalar, self._view, self.scalar.world.tokens
+            usages = [scalar.usages(number) for number in unknown]
+            right = np.zeros((len(unknown), scalar.k + 2), np.bool_)
+            for row, number in zip(right, unknown, strict=True):
+                flags = scalar.right(number)
+                row[: len(flags)] = flags
+            price = [[0.0 if tokens is None else float(tokens.price(*usage)) for usage in four] for four in usages]
+            blocks: dict[str, Any] = {
+                "query": np.stack([scalar.template(number).query for number in unknown]),
+                "candidates": np.stack([scalar.template(number).candidates for number in unknown]),
+                "right": right,
+                "tokens": np.array([[usage.input_tokens + usage.output_tokens for usage in four] for four in usages]),
+                "price": np.array(price),
+            }
+            grown: dict[str, Any] = {name: put_rows(getattr(view, name), used, block) for name, block in blocks.items()}
+            self._view = view._replace(**grown)
+            self._row_of[unknown] = np.arange(used, used + len(unknown))
+        return self._row_of[numbers]
+
+    def _draw(self, where: Mask) -> Drawn:
+        """Rows and seeds of the episodes that begin in `where`; zero elsewhere."""
+        rows, draws = np.zeros(self.num_envs, np.int64), np.zeros(self.num_envs, np.uint64)
+        if where.any():
+            kernels.draw_where(self._streams, where, draws)
+            rows[where] = self._rows(self._numbers[draws[where] % np.uint64(len(self._numbers))])
+        return rows, draws
+
+    # -- playing -----------------------------------------------------------------------------------------------------------
+
+    def _chosen(self, options: dict[str, Any]) -> int | None:
+        """The row of ``options["task"]``: a number or an id."""
+        if options.get("task") is None:
+            return None
+        return int(self._rows(np.array([self.scalar._task_number(options["task"])]))[0])
+
+    def _begin(
+        self,
+        out: kernels.Out,
+        where: Mask,
+        chosen: int | None = None,
+        seeds: NDArray[np.uint64] | None = None,
+        given: Mask | None = None,
+    ) -> None:
+        rows, drawn = self._draw(where)
+        if chosen is not None:
+            rows[:] = chosen
+        if seeds is not None and given is not None:
+            drawn = np.where(given, seeds, drawn)
+        batch, show_all = self.batch, seeds is not None
+        kernels.reset_where(batch.tables, batch.rules, batch.state, self._view, out, rows, drawn, where, show_all)
+
+    def _play(self, out: kernels.Out, actions: NDArray[Any], next_step: bool) -> None:
+        anew = self._ended if next_step else np.zeros(self.num_envs, np.bool_)
+        rows, seeds = self._draw(anew)
+        batch = self.batch
+        kernels.step_all(batch.tables, batch.rules, batch.state, self._view, out, actions, rows, seeds, anew)
+
+    # -- what is handed out ------------------------------------------------------------------------------------------------
+
+    def _fresh(self) -> kernels.Out:
+        """Arrays to write to: new ones, but for the observations where nothing is copied."""
+        count, scalar = self.num_envs, self.scalar
+        actions = scalar.k + 3
+        if self._observed is None:
+            shapes = {name: space.shape for name, space in self.single_observation_space.items()}  # type: ignore[attr-defined]
+            observed = tuple(
+                np.zeros((count, *shapes[name]), np.float32) for name in ("query", "candidates", "stage", "action_mask")
+            )
+            if not self.copy:
+                self._observed = observed
+        else:
+            observed = self._observed
+        query, candidates, stage, shown = observed
+        return kernels.Out(
+            query=query,
+            candidates=candidates,
+            stage=stage,
+            shown=shown,
+            mask=np.zeros((count, actions), np.bool_),
+            rewards=np.empty(count),
+            terminated=np.empty(count, np.bool_),
+            truncated=np.empty(count, np.bool_),
+            figures=np.zeros((len(FIGURES), count)),
+            counts=np.zeros((len(COUNTS), count), np.int64),
+            success=np.zeros(count, np.bool_),
+            searched=np.zeros(count, np.bool_),
+        )
+
+    def _observations(self, out: kernels.Out) -> Observation:
+        return {"query": out.query, "candidates": out.candidates, "stage": out.stage, "action_mask": out.shown}
+
+    def _figures(self, out: kernels.Out) -> dict[str, NDArray[Any]]:
+        return {**figures_info(out, self.scalar.cost), "searched": out.searched}

@@ -1,0 +1,68 @@
+"""The figures of `info` for N episodes of a tool world: what `base.ToolEnv` works out for one."""
+
+# mypy: disable-error-code="misc,untyped-decorator,no-any-return"
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...simulators.batch.rng import inlined
+from ...simulators.ledger import RESOURCES
+
+FIGURES = (
+    "cost_price", "cost_seconds", "cost_sum",
+    "budget_remaining_price", "budget_remaining_seconds", "budget_remaining_tokens", "budget_remaining_calls", "at_s",
+)  # fmt: skip
+"""Rows of `Out.figures`."""
+COUNTS = ("cost_tokens", "cost_calls", "status")
+"""Rows of `Out.counts`."""
+
+
+@inlined
+def report(rules: Any, view: Any, out: Any, e: Any, i: int) -> Any:
+    """Write the figures of an episode; returns what was spent since the last look, and whether it has succeeded.
+
+    Args:
+        view: says which grade counts (`judged`) and which resource `cost_sum` reports (`resource`).
+        out: holds `figures` (8, N), `counts` (3, N), `success` (N,).
+        e: the episode.
+    """
+    success = e.over and e.exceeded == 0 and (e.judged if view.judged else e.strict)
+    spent = e.price - e.last_price
+    out.success[i] = success
+    figures, counts = out.figures, out.counts
+    figures[0, i], figures[1, i] = spent, e.now - e.last_now
+    total = e.price
+    if view.resource == 1:
+        total = e.now
+    elif view.resource == 2:
+        total = np.float64(e.tokens)
+    elif view.resource == 3:
+        total = np.float64(e.calls)
+    figures[2, i] = total
+    figures[3, i], figures[4, i] = rules.price_limit - e.price, rules.seconds_limit - e.now
+    figures[5, i], figures[6, i] = rules.tokens_limit - e.tokens, rules.calls_limit - e.calls
+    figures[7, i] = e.now
+    counts[0, i], counts[1, i], counts[2, i] = e.tokens - e.last_tokens, e.calls - e.last_calls, e.status
+    e.last_price, e.last_now, e.last_tokens, e.last_calls = e.price, e.now, e.tokens, e.calls
+    return spent, success
+
+
+def figures_info(out: Any, cost: str) -> dict[str, NDArray[Any]]:
+    """The scalar view's keys as arrays.
+
+    Args:
+        out: of a step.
+        cost: the resource that ``info["cost"]`` reports.
+    """
+    info: dict[str, NDArray[Any]] = dict(zip(FIGURES, out.figures, strict=True))
+    info.update(zip(COUNTS, out.counts, strict=True))
+    info["is_success"] = out.success
+    info["action_mask"] = out.mask.copy()
+    info["cost"] = info[f"cost_{cost}"].copy()
+    if RESOURCES.index(cost) >= 2:  # tokens and calls are whole numbers
+        info["cost_sum"] = info["cost_sum"].astype(np.int64)
+    return info

@@ -1,0 +1,174 @@
+"""DEER's branches for N episodes, compiled: what `decision.DecisionAwareEnv` does in Python for one."""
+
+# mypy: disable-error-code="misc,untyped-decorator,no-any-return"
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ....simulators.batch import kernels as world
+from ....simulators.batch.memory import clear_row, copy_row
+from ....simulators.batch.rng import compiled, inlined, next_draw
+from ..info import report
+
+_ANSWER, _SEARCH, _FIRST_CALL = 0, 1, 2
+_CALL, _NONE_FITS = 2, 3
+"""Places in the tables of what thinking costs, behind `_ANSWER` and `_SEARCH`."""
+
+
+class View(NamedTuple):
+    """What an observation is made of and what decisions cost. Arrays over tasks (T) and candidates (k).
+
+    Attributes:
+        query, candidates: (T, features), (T, k, 6 + features) as `decision.Template` has them.
+        right: (T, k + 2) whether it is right to answer, to say that none fits, to call candidate 0, 1, ...
+        tokens, price: (T, 4) of thinking, in the order of `decision.THINKING`.
+        seconds: (4,) that it takes.
+        max_steps, loss, alpha: of `DecisionAwareEnv`.
+        judged: the lenient grade counts.
+        resource: index of the resource that `cost_sum` reports.
+    """
+
+    query: NDArray[np.float32]
+    candidates: NDArray[np.float32]
+    right: NDArray[np.bool_]
+    tokens: NDArray[np.int64]
+    price: NDArray[np.float64]
+    seconds: NDArray[np.float64]
+    max_steps: int
+    loss: float
+    alpha: float
+    judged: bool
+    resource: int
+
+
+class Out(NamedTuple):
+    """Where a step writes: observations, outcomes and figures of N episodes.
+
+    Attributes:
+        query, candidates, stage, shown: (N, features), (N, k, 6 + features), (N, 2), (N, k + 3) the observation.
+        mask: (N, k + 3).
+        rewards, terminated, truncated, success, searched: (N,).
+        figures, counts: (8, N), (3, N) as `vector_figures` names them.
+    """
+
+    query: NDArray[np.float32]
+    candidates: NDArray[np.float32]
+    stage: NDArray[np.float32]
+    shown: NDArray[np.float32]
+    mask: NDArray[np.bool_]
+    rewards: NDArray[np.float64]
+    terminated: NDArray[np.bool_]
+    truncated: NDArray[np.bool_]
+    figures: NDArray[np.float64]
+    counts: NDArray[np.int64]
+    success: NDArray[np.bool_]
+    searched: NDArray[np.bool_]
+
+
+@compiled
+def draw_where(streams: Any, where: Any, draws: Any) -> None:
+    """The next number of each environment of `where`: it picks the task and, where none is given, is the episode's seed."""
+    for i in range(where.size):
+        if where[i]:
+            draws[i] = next_draw(streams, i)
+
+
+@compiled
+def reset_where(
+    tables: Any, rules: Any, state: Any, view: Any, out: Any, rows: Any, seeds: Any, where: Any, show_all: bool
+) -> None:
+    """Begin the episodes of `where`, of the tasks in `rows` with `seeds`; with `show_all` write the others as they are."""
+    for i in range(where.size):
+        if where[i]:
+            world.begin(tables, rules, state, i, rows[i], seeds[i])
+        if where[i] or show_all:
+            _show(tables, rules, state, view, out, i)
+
+
+@compiled
+def step_all(tables: Any, rules: Any, state: Any, view: Any, out: Any, actions: Any, rows: Any, seeds: Any, anew: Any) -> None:
+    """One step of every episode; those of `anew` begin, of the tasks in `rows` with `seeds`, whatever their action."""
+    for i in range(actions.size):
+        if anew[i]:
+            world.begin(tables, rules, state, i, rows[i], seeds[i])
+            _show(tables, rules, state, view, out, i)
+            out.rewards[i], out.terminated[i], out.truncated[i] = 0.0, False, False
+        else:
+            e = state.episodes[i]
+            e.steps += 1
+            action = np.int64(actions[i])
+            if _open(tables, rules, state, i, action):
+                _decide(tables, rules, state, view, i, action)
+            else:
+                world.refuse(tables, rules, state, i)
+                e.status = world.UNKNOWN_TOOL
+            e.news = 0  # nobody waits for them
+            spent, success = _show(tables, rules, state, view, out, i)
+            reward = -view.loss * spent
+            out.rewards[i] = reward + view.alpha if success else reward
+            out.terminated[i], out.truncated[i] = e.over, not e.over and e.steps >= view.max_steps
+
+
+@inlined
+def _open(tables: Any, rules: Any, state: Any, i: int, action: int) -> bool:
+    e, width = state.episodes[i], state.slots.shape[1]
+    if not e.told:
+        return action in (_ANSWER, _SEARCH)
+    if action == _FIRST_CALL + width:
+        return True
+    return _callable(tables, rules, state, i, action - _FIRST_CALL)
+
+
+@inlined
+def _callable(tables: Any, rules: Any, state: Any, i: int, slot: int) -> bool:
+    e = state.episodes[i]
+    if slot < 0 or slot >= min(tables.slot_count[e.task], state.slots.shape[1]) or tables.banned[e.task, e.epoch, slot]:
+        return False
+    return not rules.refuse or world.affordable(tables, rules, state, i, slot)
+
+
+@inlined
+def _decide(tables: Any, rules: Any, state: Any, view: Any, i: int, action: int) -> None:
+    e, width = state.episodes[i], state.slots.shape[1]
+    kind = _NONE_FITS if action == _FIRST_CALL + width else min(action, _CALL)
+    world.think(tables, rules, state, i, view.seconds[kind], view.price[e.task, kind], view.tokens[e.task, kind])
+    if e.over:
+        return
+    if kind == _SEARCH:
+        e.told = True
+        return
+    decision = 0 if kind == _ANSWER else 1
+    if kind == _CALL:
+        decision = action
+        slot = action - _FIRST_CALL
+        refusal = world.submit(tables, rules, state, i, slot)
+        e.status = refusal if refusal >= 0 else world.settle(tables, rules, state, i)
+    if not e.over:
+        world.answer(tables, rules, state, i, 1 if view.right[e.task, decision] else 0)
+
+
+@inlined
+def _show(tables: Any, rules: Any, state: Any, view: Any, out: Any, i: int) -> Any:
+    """Write what is seen of an episode after a step or a reset; returns what was spent since the last look, and success."""
+    e, width = state.episodes[i], state.slots.shape[1]
+    copy_row(out.query, i, view.query, np.int64(e.task))
+    clear_row(out.mask, i)
+    clear_row(out.shown, i)
+    if e.told:
+        copy_row(out.candidates, i, view.candidates, np.int64(e.task))
+        out.mask[i, _FIRST_CALL + width] = True
+        for slot in range(width):
+            out.mask[i, _FIRST_CALL + slot] = _callable(tables, rules, state, i, slot)
+        for action in range(_FIRST_CALL, _FIRST_CALL + width + 1):
+            out.shown[i, action] = out.mask[i, action]
+    else:
+        clear_row(out.candidates, i)
+        out.mask[i, _ANSWER] = out.mask[i, _SEARCH] = True
+        out.shown[i, _ANSWER] = out.shown[i, _SEARCH] = 1.0
+    out.stage[i, 0], out.stage[i, 1] = (0.0, 1.0) if e.told else (1.0, 0.0)
+    out.searched[i] = e.told
+    return report(rules, view, out, e, i)

@@ -1,0 +1,301 @@
+"""The numeric view of N episodes, compiled: what `marketplace.MarketplaceEnv` does in Python for one."""
+
+# mypy: disable-error-code="misc,untyped-decorator,no-any-return"
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ....simulators.batch import kernels as world
+from ....simulators.batch.memory import clear_row, copy_row, prefetch
+from ....simulators.batch.rng import compiled, inlined, next_draw
+from ....simulators.batch.state import CALL, EPISODE, SLOT_STATE
+from ....simulators.batch.tables import PRICE_CHANGE, SLOT
+from ....simulators.status import LOOKS_OK, Status
+from ..info import report
+
+CHANGING = 11
+"""The first of the columns of `tools` that change call by call; the price changes with events only."""
+_CALLS, _IN_FLIGHT, _OK, _FAILED, _BANNED = range(5)
+_ZERO, _WHOLE, _QUARTER = np.float32(0.0), np.float32(1.0), np.float32(0.25)
+_CODE = 64
+_LOOKS_OK = sum(1 << int(status) for status in LOOKS_OK if status is not Status.EMPTY)
+_ONE = np.uint64(1)
+ALL, START = -2, -3
+"""Which row of `tools` to rewrite: all of them; all, as they are at the start."""
+_NONE = -1
+
+_FAR, _NEAR = 12, 4
+_EPISODE_BYTES, _SLOT_BYTES, _SPEC_BYTES, _CALL_BYTES = EPISODE.itemsize, SLOT_STATE.itemsize, SLOT.itemsize, CALL.itemsize
+
+
+class View(NamedTuple):
+    """What an observation is made of. Arrays over tasks (T), candidates (M), epochs (E + 1), needs (6).
+
+    Attributes:
+        tools: (T, M, 16) `observation["tools"]` at the start.
+        plain: (T, 6, 3) `observation["needs"]` at the start.
+        mask: (T * (E + 1), M + 2) the actions that are possible in an epoch, budgets and `wait` aside.
+        quote: (T, E + 1, M) the price column by epoch.
+        choices: how many tasks a reset draws from; they come first in the tables.
+        max_steps, scale, loss, alpha: of `MarketplaceEnv`.
+        price_share, seconds_share, calls_share: 1 / limit, or 0.
+        judged: the lenient grade counts.
+        resource: index of the resource that `cost_sum` reports.
+    """
+
+    tools: NDArray[np.float32]
+    plain: NDArray[np.float32]
+    mask: NDArray[np.bool_]
+    quote: NDArray[np.float32]
+    choices: int
+    max_steps: int
+    scale: float
+    loss: float
+    alpha: float
+    price_share: float
+    seconds_share: float
+    calls_share: float
+    judged: bool
+    resource: int
+
+
+class Out(NamedTuple):
+    """Where a step writes: observations, outcomes and figures of N episodes.
+
+    Attributes:
+        tools, needs, resources: (N, M, 16), (N, 6, 3), (N, 8).
+        mask: (N, M + 2).
+        rewards, terminated, truncated: (N,).
+        figures, counts: (8, N), (3, N) as `vector_figures` names them.
+        success: (N,).
+        changing: (N, M, 5) the last columns of `tools`, kept from step to step.
+    """
+
+    tools: NDArray[np.float32]
+    needs: NDArray[np.float32]
+    resources: NDArray[np.float32]
+    mask: NDArray[np.bool_]
+    rewards: NDArray[np.float64]
+    terminated: NDArray[np.bool_]
+    truncated: NDArray[np.bool_]
+    figures: NDArray[np.float64]
+    counts: NDArray[np.int64]
+    success: NDArray[np.bool_]
+    changing: NDArray[np.float32]
+
+
+@compiled
+def reset_where(
+    tables: Any,
+    rules: Any,
+    state: Any,
+    view: Any,
+    out: Any,
+    streams: Any,
+    tasks: Any,
+    seeds: Any,
+    seeded: Any,
+    where: Any,
+    show_all: bool,
+) -> Any:
+    """Begin the episodes of `where`.
+
+    Args:
+        streams: (N, 4) each environment's generator; gives the task and the seed.
+        tasks: (N,) a row of the tables, or -1 for one that the generator picks.
+        seeds, seeded: (N,) the episode's seed, where it is given.
+        show_all: write the others too, as they are.
+    """
+    records, idle = 0, 0
+    for i in range(where.size):
+        if where[i]:
+            _begin(tables, rules, state, view, out, streams, i, tasks[i], seeds[i], seeded[i])
+            _show(tables, rules, state, view, out, i, START)
+            e = state.episodes[i]
+            records, idle = max(records, e.in_flight + e.news), max(idle, e.cold + e.idle)
+        elif show_all:
+            _show(tables, rules, state, view, out, i, ALL)
+    return records, idle
+
+
+@compiled
+def step_all(
+    tables: Any, rules: Any, state: Any, view: Any, out: Any, streams: Any, actions: Any, autoreset: bool, fresh: bool
+) -> Any:
+    """One step of every episode; with `autoreset` those that ended before begin anew instead.
+
+    Args:
+        actions: (N,) integers.
+        fresh: `out.tools` holds nothing yet, so every row is written.
+
+    Returns:
+        The largest numbers of calls and of instances, for `Batch.make_room`, and how many episodes have ended.
+    """
+    records, idle, ended = 0, 0, 0
+    for i in range(actions.size):
+        _look_ahead(tables, state, actions, i)
+        e = state.episodes[i]
+        if autoreset and e.ended:
+            _begin(tables, rules, state, view, out, streams, i, -1, np.uint64(0), False)
+            _show(tables, rules, state, view, out, i, START)
+            out.rewards[i], out.terminated[i], out.truncated[i] = 0.0, False, False
+        else:
+            touched = _act(tables, rules, state, view, out, i, np.int64(actions[i]))
+            spent, success = _show(tables, rules, state, view, out, i, ALL if fresh else touched)
+            reward = -view.loss * spent
+            out.rewards[i] = reward + view.alpha if success else reward
+            out.terminated[i], out.truncated[i] = e.over, not e.over and e.steps >= view.max_steps
+            e.ended = e.over or out.truncated[i]
+            if e.ended:
+                ended += 1
+        records, idle = max(records, e.in_flight + e.news), max(idle, e.cold + e.idle)
+    return records, idle, ended
+
+
+@inlined
+def _look_ahead(tables: Any, state: Any, actions: Any, i: int) -> None:
+    """Fetch what the next episodes will touch: without this a large batch waits for memory most of the time."""
+    far, near = i + _FAR, i + _NEAR
+    if far >= actions.size:
+        return
+    for line in range(0, _EPISODE_BYTES, 64):
+        prefetch(state.episodes, far, line)
+    if 0 <= actions[far] < state.slots.shape[1]:
+        prefetch(state.slots, far, np.int64(actions[far]) * _SLOT_BYTES)
+    e = state.episodes[near]
+    if 0 <= actions[near] < state.slots.shape[1]:
+        place = np.int64(actions[near]) * _SPEC_BYTES
+        prefetch(tables.slots, e.task, place)
+        prefetch(tables.slots, e.task, place + 64)
+        prefetch(state.calls, near, np.int64(e.records) * _CALL_BYTES)
+
+
+@inlined
+def _begin(
+    tables: Any, rules: Any, state: Any, view: Any, out: Any, streams: Any, i: int, row: int, seed: Any, seeded: bool
+) -> None:
+    draw = next_draw(streams, i)
+    task = np.int64(draw % np.uint64(view.choices)) if row < 0 else np.int64(row)
+    world.begin(tables, rules, state, i, task, seed if seeded else draw)
+    clear_row(out.changing, i)
+
+
+@inlined
+def _ready(tables: Any, e: Any, epoch: int, known: Any) -> Any:
+    """Bits of the needs whose arguments are all known."""
+    ready = np.uint64(0)
+    for need in range(min(6, tables.need_count[e.task])):
+        after = tables.after[e.task, epoch, need]
+        if (known & after) == after:
+            ready |= _ONE << np.uint64(need)
+    return ready
+
+
+@inlined
+def _act(tables: Any, rules: Any, state: Any, view: Any, out: Any, i: int, action: int) -> int:
+    """Play one action; returns the row of `tools` that changed, ALL, or -1 for none."""
+    e = state.episodes[i]
+    e.steps += 1
+    width = state.slots.shape[1]
+    if action == width + 1:
+        world.finish(tables, rules, state, i)
+    elif action == width:
+        return _receive(tables, state, view, out, i, world.wait(tables, rules, state, i))
+    elif 0 <= action < min(tables.slot_count[e.task], width):
+        refusal = world.submit(tables, rules, state, i, action)
+        changing = out.changing
+        if refusal >= 0:
+            e.status = refusal
+            changing[i, action, _OK], changing[i, action, _FAILED] = _ZERO, _WHOLE
+        else:
+            changing[i, action, _CALLS] = state.slots[i, action].count * _QUARTER
+            changing[i, action, _IN_FLIGHT] += _WHOLE
+        return action
+    else:
+        world.refuse(tables, rules, state, i)
+        e.status = world.UNKNOWN_TOOL
+    return _NONE
+
+
+@inlined
+def _receive(tables: Any, state: Any, view: Any, out: Any, i: int, news: int) -> int:
+    if news == world.NOTHING:
+        return _NONE
+    e, changing = state.episodes[i], out.changing
+    if news >= 0:
+        slot, status = news // _CODE, news % _CODE
+        e.status = status
+        changing[i, slot, _IN_FLIGHT] -= _WHOLE
+        looks_ok = ((_LOOKS_OK >> status) & 1) == 1
+        changing[i, slot, _OK] = _WHOLE if looks_ok else _ZERO
+        changing[i, slot, _FAILED] = _ZERO if looks_ok else _WHOLE
+        touched = slot
+    else:
+        event = -1 - news
+        for slot in range(min(tables.slot_count[e.task], state.slots.shape[1])):
+            if tables.event_hits[e.task, event, slot]:
+                if tables.event_kind[e.task, event] == PRICE_CHANGE:
+                    state.slots[i, slot].seen_epoch = e.epoch
+                    e.priced = True
+                else:
+                    changing[i, slot, _BANNED] = _WHOLE if tables.banned[e.task, e.epoch, slot] else _ZERO
+        touched = ALL
+    if e.known != e.seen_known:
+        e.seen_known, e.told = e.known, True
+        e.seen_ready = _ready(tables, e, e.epoch, e.known)
+    return touched
+
+
+@inlined
+def _show(tables: Any, rules: Any, state: Any, view: Any, out: Any, i: int, touched: int) -> Any:
+    """Write what is seen of an episode after a step or a reset; returns what was spent since the last look, and success."""
+    e = state.episodes[i]
+    count, width = np.int64(tables.slot_count[e.task]), state.slots.shape[1]
+    if touched >= 0:
+        for column in range(5):
+            out.tools[i, touched, CHANGING + column] = out.changing[i, touched, column]
+    elif touched != _NONE:
+        copy_row(out.tools, i, view.tools, np.int64(e.task))
+        if touched == ALL:
+            for slot in range(width):
+                for column in range(5):
+                    out.tools[i, slot, CHANGING + column] = out.changing[i, slot, column]
+            if e.priced:
+                for slot in range(width):
+                    epoch = state.slots[i, slot].seen_epoch
+                    if epoch:
+                        out.tools[i, slot, 1] = view.quote[e.task, epoch, slot]
+    if not e.told:
+        copy_row(out.needs, i, view.plain, np.int64(e.task))
+    else:
+        for need in range(6):
+            bit = np.uint64(need)
+            out.needs[i, need, 0] = view.plain[e.task, need, 0]
+            out.needs[i, need, 1] = (e.seen_known >> bit) & _ONE
+            out.needs[i, need, 2] = (e.seen_ready >> bit) & _ONE
+
+    if e.now != e.last_now:
+        e.log_now = np.float32(math.log1p(e.now))
+    resources = out.resources
+    resources[i, 0] = e.log_now
+    resources[i, 1] = e.in_flight * 0.25
+    resources[i, 2] = e.steps / view.max_steps
+    resources[i, 3] = 1.0 - e.price * view.price_share
+    resources[i, 4] = 1.0 - e.now * view.seconds_share
+    resources[i, 5] = 1.0
+    resources[i, 6] = 1.0 - e.calls * view.calls_share
+    resources[i, 7] = e.price * view.scale
+
+    copy_row(out.mask, i, view.mask, np.int64(e.task) * view.quote.shape[1] + e.epoch)
+    if rules.refuse:
+        for slot in range(min(count, width)):
+            if out.mask[i, slot]:
+                out.mask[i, slot] = world.affordable(tables, rules, state, i, slot)
+    out.mask[i, width] = e.in_flight > 0 or e.news > 0
+
+    return report(rules, view, out, e, i)

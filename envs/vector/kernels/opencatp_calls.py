@@ -1,0 +1,251 @@
+"""OpenCATP call by call, compiled: what `opencatp_calls.OpenCATPCallsEnv` does in Python for one episode, for N."""
+
+# mypy: disable-error-code="misc,untyped-decorator,no-any-return"
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ....simulators.batch.memory import copy_row
+from ....simulators.batch.rng import compiled, inlined
+from ....simulators.opencatp.batch import clock
+from ....simulators.opencatp.batch import kernels as plans
+from ....simulators.opencatp.tools import TOOLS
+from ....simulators.plan import TASK_INPUT
+from ...opencatp import calls
+from .. import opencatp_base as view
+
+EPISODE = np.dtype([*view.SHARED, ("before", "f8"), ("steps", "i4"), ("kept", "?")], align=True)
+"""What both views have; the price before the step, the steps, whether this one kept the budget."""
+
+_CALLS, _WAIT, _FINISH, _N = len(calls.CALLS), calls.WAIT, calls.FINISH, plans.N_TOOLS
+CALL_TOOL = np.array([TOOLS.index(tool) for tool, _ in calls.CALLS], np.int8)
+CALL_SOURCE = np.array([-1 if source == TASK_INPUT else TOOLS.index(source) for _, source in calls.CALLS], np.int8)
+_STEP = np.float32(0.1)
+
+
+class State(NamedTuple):
+    """N episodes.
+
+    Attributes:
+        episodes: (N,) `EPISODE`.
+        clocks: their clocks.
+        order: (N, 10) the tools in the order called.
+        source: (N, 10) what each was called on; -1 is the task's input.
+        depth: (N, 10) its column of the observation.
+        node: (N, 10) what each makes; see `batch_kernels`.
+    """
+
+    episodes: NDArray[Any]
+    clocks: clock.Clocks
+    order: NDArray[np.int8]
+    source: NDArray[np.int8]
+    depth: NDArray[np.float32]
+    node: NDArray[np.int16]
+
+
+class Out(NamedTuple):
+    """Where a step writes: what both views have, and `tools` (N, 10, 9), `sources` (N, 10, 11), `resources` (N, 8)."""
+
+    common: view.Common
+    tools: NDArray[np.float32]
+    sources: NDArray[np.float32]
+    resources: NDArray[np.float32]
+
+    @property
+    def mask(self) -> NDArray[np.bool_]:
+        return self.common.mask
+
+    @property
+    def rewards(self) -> NDArray[np.float64]:
+        return self.common.rewards
+
+    @property
+    def terminated(self) -> NDArray[np.bool_]:
+        return self.common.terminated
+
+    @property
+    def truncated(self) -> NDArray[np.bool_]:
+        return self.common.truncated
+
+
+@compiled
+def reset_where(
+    tables: Any, rules: Any, machine: Any, state: Any, out: Any, streams: Any, where: Any, chosen: Any, show_all: bool
+) -> None:
+    """Begin the episodes of `where`.
+
+    Args:
+        chosen: row, sample and level, each -1 where it is left to chance.
+        show_all: write the others too, as they are.
+    """
+    for i in range(where.size):
+        if where[i]:
+            _begin(tables, rules, machine, state, streams, i, chosen[0], chosen[1], chosen[2])
+        if where[i] or show_all:
+            _show(tables, rules, state, out, i)
+
+
+@compiled
+def step_all(
+    tables: Any, rules: Any, machine: Any, store: Any, state: Any, out: Any, streams: Any, actions: Any, autoreset: bool,
+    pending: Any,
+) -> int:  # fmt: skip
+    """One step of every episode; with `autoreset` those that ended before begin anew instead.
+
+    Args:
+        pending: (N,) to write to: the episodes whose score has to be looked up; `conclude` ends their step.
+
+    Returns:
+        How many these are.
+    """
+    common = out.common
+    waiting = 0
+    store.lacking[0] = 0
+    for i in range(actions.size):
+        e = state.episodes[i]
+        if autoreset and e.ended:
+            _begin(tables, rules, machine, state, streams, i, -1, -1, -1)
+            common.rewards[i], common.terminated[i], common.truncated[i] = 0.0, False, False
+        else:
+            _act(tables, rules, machine, state, i, np.int64(actions[i]))
+            if not _close(tables, rules, store, state, common, i):
+                pending[waiting] = i
+                waiting += 1
+                continue
+        _show(tables, rules, state, out, i)
+    return waiting
+
+
+@compiled
+def conclude(tables: Any, rules: Any, store: Any, state: Any, out: Any, pending: Any, waiting: int) -> int:
+    """End the steps that waited for a score; returns how many still wait."""
+    still = 0
+    store.lacking[0] = 0
+    for k in range(waiting):
+        i = pending[k]
+        if _close(tables, rules, store, state, out.common, i):
+            _show(tables, rules, state, out, i)
+        else:
+            pending[still] = i
+            still += 1
+    return still
+
+
+@inlined
+def _begin(tables: Any, rules: Any, machine: Any, state: Any, streams: Any, i: int, row: int, sample: int, level: int) -> None:
+    view.begin(tables, rules, state.episodes, streams, i, row, sample, level)
+    e = state.episodes[i]
+    e.steps = 0
+    clock.begin(machine, state.clocks, i, np.int64(e.level))
+
+
+@inlined
+def _act(tables: Any, rules: Any, machine: Any, state: Any, i: int, action: int) -> None:
+    """Play one action; one outside the mask does nothing."""
+    e, clocks = state.episodes[i], state.clocks
+    e.steps += 1
+    e.before = e.price
+    if action == _FINISH:
+        clock.finish(tables, machine, clocks, e, i, state.order)
+        e.over = True
+    elif action == _WAIT:
+        clock.wait(tables, machine, clocks, e, i)
+    elif 0 <= action < _CALLS and _callable(e, clocks.clocks[i].ended, action):
+        tool, source = np.int64(CALL_TOOL[action]), np.int64(CALL_SOURCE[action])
+        state.order[i, e.calls] = tool
+        state.source[i, tool] = source
+        depth = _STEP
+        if source >= 0:
+            e.consumed |= 1 << source
+            depth += state.depth[i, source]
+        state.depth[i, tool] = depth
+        state.node[i, tool] = tables.after[0 if source < 0 else state.node[i, source], tool]
+        e.calls += 1
+        e.used |= 1 << tool
+        clock.submit(tables, machine, clocks, e, i, tool)
+    e.kept = view.keeps_budget(rules, e)
+    if not e.kept and not e.over:
+        clock.finish(tables, machine, clocks, e, i, state.order)
+        e.over = True
+
+
+@inlined
+def _callable(e: Any, ended: int, action: int) -> Any:
+    """Whether the tool was not called yet and what it is called on is there."""
+    source = np.int64(CALL_SOURCE[action])
+    return not (e.used >> CALL_TOOL[action]) & 1 and (source < 0 or (ended >> source) & 1)
+
+
+@inlined
+def _close(tables: Any, rules: Any, store: Any, state: Any, common: Any, i: int) -> bool:
+    """Score an episode that is over, and say what the step earned; False where a figure is lacking."""
+    e = state.episodes[i]
+    ended = np.int64(state.clocks.clocks[i].ended)
+    gained = 0.0
+    if e.over and ended and e.kept:
+        read = np.int64(0)
+        for tool in range(_N):
+            if (ended >> tool) & 1 and state.source[i, tool] >= 0:
+                read |= 1 << np.int64(state.source[i, tool])
+        sinks = ended & ~read
+        worth, lacking = plans.score(tables, store, e.task, e.sample, state.order, state.node, i, e.calls, sinks)
+        if lacking:
+            return False
+        e.valid = True
+        for want in range(tables.want_count[e.task]):
+            if plans.answer(tables, e.task, want, state.order, state.node, i, e.calls, sinks) < 0:
+                e.valid = False
+        e.score = worth
+        gained = rules.alpha * worth
+    reward = gained - rules.loss * (e.price - e.before)
+    e.worth += reward
+    truncated = not e.over and e.steps >= rules.max_steps
+    e.ended = e.over or truncated
+    common.rewards[i], common.terminated[i], common.truncated[i] = reward, e.over, truncated
+    return True
+
+
+@inlined
+def _show(tables: Any, rules: Any, state: Any, out: Any, i: int) -> None:
+    """Write what is seen of an episode after a step or a reset."""
+    e, common = state.episodes[i], out.common
+    ended = np.int64(state.clocks.clocks[i].ended)
+    copy_row(common.task, i, rules.tasks, np.int64(e.task))
+    copy_row(common.level, i, rules.levels, np.int64(e.level))
+    copy_row(out.tools, i, rules.tools, np.int64(e.level))
+    tools, sources = out.tools, out.sources
+    for tool in range(_N):
+        for artefact in range(_N + 1):
+            sources[i, tool, artefact] = 0.0
+    in_flight = np.int64(0)
+    for tool in range(_N):
+        if (e.used >> tool) & 1:
+            ready = (ended >> tool) & 1
+            in_flight += 1 - ready
+            tools[i, tool, 4] = 1.0
+            tools[i, tool, 5] = not ready and not e.over
+            tools[i, tool, 6] = ready
+            tools[i, tool, 7] = (e.consumed >> tool) & 1
+            tools[i, tool, 8] = state.depth[i, tool]
+            sources[i, tool, state.source[i, tool] + 1] = 1.0
+    if e.seconds != e.last_seconds:
+        e.log_seconds = np.float32(math.log1p(e.seconds))
+    resources = out.resources
+    resources[i, 0] = e.price / rules.max_price
+    resources[i, 1] = e.log_seconds
+    resources[i, 2] = in_flight / _N
+    resources[i, 3] = e.steps / rules.max_steps
+    resources[i, 4] = view.share_left(rules, 0, e.price)
+    resources[i, 5] = view.share_left(rules, 1, e.seconds)
+    resources[i, 6] = 1.0
+    resources[i, 7] = view.share_left(rules, 3, np.float64(e.calls))
+    for action in range(_CALLS):
+        common.mask[i, action] = not e.over and _callable(e, ended, action)
+    common.mask[i, _WAIT] = not e.over and in_flight > 0
+    common.mask[i, _FINISH] = True
+    view.show_figures(tables, rules, e, common, i)

@@ -1,0 +1,123 @@
+"""The native vector view of OpenCATP call by call: N episodes a step, no Python loop over them.
+
+Equal to Gymnasium's ``SyncVectorEnv`` over `opencatp_calls.OpenCATPCallsEnv` to the last bit: seeds, tasks, samples,
+observations, rewards, ends, masks and every figure in `info`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from gymnasium.vector import AutoresetMode
+from numpy.typing import NDArray
+
+from ...simulators.opencatp.batch.clock import Machine, make_clocks
+from ...simulators.opencatp.levels import LEVELS
+from ...simulators.opencatp.running import gpu_bytes
+from ...simulators.opencatp.tools import TOOLS
+from ..opencatp.calls import N_ACTIONS, RESOURCE_FEATURES, TOOL_FEATURES, OpenCATPCallsEnv
+from .base import Mask, Observation
+from .kernels import opencatp_calls as kernels
+from .opencatp_base import OpenCATPVectorBase, without_rendering
+
+
+class OpenCATPCallsVectorEnv(OpenCATPVectorBase):
+    """`costgym/OpenCATPCalls-v0`, N at once.
+
+    Args:
+        num_envs, autoreset_mode, copy: see `NativeVectorEnv`.
+        settings: of `OpenCATPCallsEnv`, but for `render_mode`. Scores from elsewhere (`scores`) are asked once per question and
+            kept.
+
+    Raises:
+        MissingExtra: Numba is not installed.
+        CostGymError: a setting makes no sense; says which.
+    """
+
+    def __init__(
+        self,
+        num_envs: int = 1,
+        *,
+        autoreset_mode: str | AutoresetMode = AutoresetMode.NEXT_STEP,
+        copy: bool = True,
+        **settings: Any,
+    ) -> None:
+        self.scalar = scalar = OpenCATPCallsEnv(**without_rendering(num_envs, autoreset_mode, settings))
+        super().__init__(
+            scalar, num_envs, autoreset_mode, copy, columns=len(TOOL_FEATURES), max_steps=scalar.max_steps
+        )  # fmt: skip
+        self.machine = _machine(scalar)
+        places = (num_envs, len(TOOLS))
+        self.state = kernels.State(
+            episodes=np.zeros(num_envs, kernels.EPISODE),
+            clocks=make_clocks(num_envs),
+            order=np.zeros(places, np.int8),
+            source=np.zeros(places, np.int8),
+            depth=np.zeros(places, np.float32),
+            node=np.zeros(places, np.int16),
+        )
+        self._kept: Observation | None = None
+
+    def _begin(
+        self,
+        out: kernels.Out,
+        where: Mask,
+        chosen: tuple[int, int, int] | None = None,
+        seeds: NDArray[np.uint64] | None = None,
+        given: Mask | None = None,
+    ) -> None:
+        kernels.reset_where(
+            self.scorer.tables, self.rules, self.machine, self.state, out, self._streams, where, chosen or (-1, -1, -1),
+            seeds is not None,
+        )  # fmt: skip
+
+    def _play(self, out: kernels.Out, actions: NDArray[Any], next_step: bool) -> None:
+        scorer = self.scorer
+        waiting = kernels.step_all(
+            scorer.tables, self.rules, self.machine, scorer.store, self.state, out, self._streams,
+            actions.astype(np.int64, copy=False), next_step, self._pending,
+        )  # fmt: skip
+        while waiting:
+            scorer.look_up()
+            waiting = kernels.conclude(scorer.tables, self.rules, scorer.store, self.state, out, self._pending, waiting)
+
+    def _fresh(self) -> kernels.Out:
+        count, tools, kept = self.num_envs, len(TOOLS), self._kept
+        out = kernels.Out(
+            common=self._common(N_ACTIONS, kept),
+            tools=np.empty((count, tools, len(TOOL_FEATURES)), np.float32) if kept is None else kept["tools"],
+            sources=np.empty((count, tools, 1 + tools), np.float32) if kept is None else kept["sources"],
+            resources=np.empty((count, len(RESOURCE_FEATURES)), np.float32) if kept is None else kept["resources"],
+        )
+        if not self.copy:
+            self._kept = self._observations(out)
+        return out
+
+    def _observations(self, out: kernels.Out) -> Observation:
+        common = out.common
+        return {
+            "task": common.task,
+            "level": common.level,
+            "tools": out.tools,
+            "sources": out.sources,
+            "resources": out.resources,
+        }
+
+
+def _machine(scalar: OpenCATPCallsEnv) -> Machine:
+    """What the calls run on, as `playing.RunningPlan` has it."""
+    needs = np.zeros((LEVELS, len(TOOLS)), np.int64)
+    memory = np.zeros(LEVELS, np.int64)
+    for level in range(LEVELS):
+        by_tool, there = gpu_bytes(scalar.profile, level, scalar.gpu_capacity_mb)
+        if there is not None:
+            needs[level], memory[level] = [by_tool[tool] for tool in TOOLS], there
+    load_s = scalar.profile.cold_start_s() if scalar.cold_starts else dict.fromkeys(TOOLS, 0.0)
+    return Machine(
+        slots=scalar.slots or 0,
+        needs=needs,
+        memory=memory,
+        load_s=np.array([load_s[tool] for tool in TOOLS], np.float64),
+        fee=float(scalar.profile.pricing.per_run),
+    )

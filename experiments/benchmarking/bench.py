@@ -1,0 +1,251 @@
+"""How fast the environments step, beside Gymnasium's CartPole in the same run.
+
+Host speed swings, so the rounds alternate and the ratio is what counts; and other processes take their share, so the clock is
+this process's own CPU time (everything here runs on one thread). Random actions come from lists drawn before the clock starts:
+`Dict.sample()` and masked sampling are slower than the step itself.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+import statistics
+import time
+from dataclasses import dataclass, field
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+from numpy.typing import NDArray
+
+from ...envs.registration import make
+from ...simulators.errors import MissingExtra
+from .opencatp import measure_opencatp, print_opencatp
+
+ENV_ID, DECISION_ID, CARTPOLE = "costgym/Marketplace-v0", "costgym/DecisionAware-v0", "CartPole-v1"
+SETTINGS: dict[str, dict[str, Any]] = {DECISION_ID: {"samples": {"counts": {"train": [100, 150, 250]}}}}
+"""Fewer samples than DEER's 9,585: each is embedded when it is first met, and that is not what is measured."""
+ROUNDS = 5
+SIZES = (1, 64, 1024, 8192)
+"""Environments a vector."""
+FLAT = (256, 1024, 4096, 16384)
+"""Between these the cost of a step should not change."""
+TOOLS = (16, 64, 256, 1432)
+"""Candidates of a task, for how the cost grows with them."""
+ACTIONS = 64
+"""Action arrays drawn beforehand."""
+SHORTEST_S = 0.05
+"""A round lasts at least about this long, or the clock's own steps would show."""
+
+
+@dataclass
+class Entry:
+    """One line of the table: an environment and what was measured of it.
+
+    Attributes:
+        name: the environment's id.
+        kind: "scalar", "sync" (Gymnasium's loop over scalar ones) or "native".
+        envs: how many step at once.
+        env: the environment.
+        actions: what is played in turn: an integer, or an array of one integer per environment.
+        rates: steps per second of each round.
+        resets: resets per second.
+    """
+
+    name: str
+    kind: str
+    envs: int
+    env: Any
+    actions: list[Any]
+    rates: list[float] = field(default_factory=list)
+    resets: float = 0.0
+
+
+def measure(steps: int, seed: int) -> dict[str, Any]:
+    """Steps per second of each environment, as medians over alternating rounds.
+
+    Args:
+        steps: of each environment in all, at least; fast ones and large batches take more.
+        seed: of the worlds and the actions.
+
+    Returns:
+        A JSON-able report without a date: machine, one row per environment with its ratio to CartPole of the same kind and
+        size, memory per environment, and the cost by number of environments and of tools. Native rows are missing where Numba
+        is not installed.
+    """
+    generator = np.random.default_rng(seed)
+    entries = [_scalar(name, generator, seed) for name in (CARTPOLE, ENV_ID, DECISION_ID)]
+    native = _has_numba()
+    for envs in SIZES:
+        entries.append(_vector(CARTPOLE, envs, "native", generator, seed))
+        for name in (ENV_ID, DECISION_ID):
+            if envs <= 64:
+                entries.append(_vector(name, envs, "sync", generator, seed, **SETTINGS.get(name, {})))
+            if native:
+                entries.append(_vector(name, envs, "native", generator, seed, **SETTINGS.get(name, {})))
+    for entry in entries:
+        entry.resets = _reset_rate(entry)
+    _play_rounds(entries, steps)
+    report: dict[str, Any] = {
+        "machine": {"processors": os.cpu_count(), "python": platform.python_version(), "system": platform.machine()},
+        "steps": steps,
+        "seed": seed,
+        "rows": [_row(entry, entries) for entry in entries],
+    }
+    if native:
+        scalar, batch = (
+            entries[1],
+            next(each for each in entries if each.kind == "native" and each.name == ENV_ID and each.envs == 1024),
+        )
+        report["native_1024_to_scalar"] = round(
+            statistics.median(a / b for a, b in zip(batch.rates, scalar.rates, strict=True)), 1
+        )
+        report["memory"] = _memory(ENV_ID, generator, seed)
+        report["decision_memory"] = _memory(DECISION_ID, generator, seed)
+        report["by_envs"] = _costs([_vector(ENV_ID, envs, "native", generator, seed) for envs in FLAT], steps)
+        report["opencatp"] = measure_opencatp(seed, min(steps, 20_000))
+        report["by_tools"] = _costs([_wide(tools, generator, seed) for tools in TOOLS], steps, tools=TOOLS)
+    return report
+
+
+def _has_numba() -> bool:
+    try:
+        from ...envs.vector import marketplace as vector  # noqa: F401
+    except MissingExtra:
+        return False
+    return True
+
+
+def _scalar(name: str, generator: np.random.Generator, seed: int) -> Entry:
+    env = gym.make(name) if name == CARTPOLE else make(name, **SETTINGS.get(name, {}))
+    env.reset(seed=seed)
+    assert isinstance(env.action_space, gym.spaces.Discrete)
+    return Entry(name, "scalar", 1, env, generator.integers(0, env.action_space.n, 1000).tolist())
+
+
+def _vector(name: str, envs: int, kind: str, generator: np.random.Generator, seed: int, **settings: Any) -> Entry:
+    mode = "sync" if kind == "sync" else "vector_entry_point"
+    return _entry(name, kind, gym.make_vec(name, envs, vectorization_mode=mode, **settings), generator, seed)
+
+
+def _wide(tools: int, generator: np.random.Generator, seed: int) -> Entry:
+    """A batch whose tasks offer so many tools; fewer tasks, since each brings a table of its own."""
+    source = {"kind": "marketplace", "tools": 1432, "candidates": tools, "train": 40, "test": 1}
+    return _vector(ENV_ID, 256, "native", generator, seed, scenario={"source": source})
+
+
+def _entry(name: str, kind: str, env: Any, generator: np.random.Generator, seed: int) -> Entry:
+    env.reset(seed=seed)
+    actions = generator.integers(0, env.single_action_space.n, (ACTIONS, env.num_envs))
+    return Entry(name, kind, env.num_envs, env, list(actions))
+
+
+def _play_rounds(entries: list[Entry], steps: int) -> None:
+    """Fill the rates. A first round, not counted, compiles, looks up and says how many steps the shortest time takes."""
+    wanted = [max(steps // ROUNDS, int(SHORTEST_S * _rate(entry, max(1, steps // ROUNDS)))) for entry in entries]
+    for _ in range(ROUNDS):
+        for entry, count in zip(entries, wanted, strict=True):
+            entry.rates.append(_rate(entry, count))
+
+
+def _rate(entry: Entry, steps: int) -> float:
+    """Environment steps per second, resets included as they come."""
+    return _scalar_rate(entry, steps) if entry.kind == "scalar" else _vector_rate(entry, steps)
+
+
+def _scalar_rate(entry: Entry, steps: int) -> float:
+    env, actions, size = entry.env, entry.actions, len(entry.actions)
+    env.reset()
+    begin = time.process_time()
+    for count in range(steps):
+        _, _, terminated, truncated, _ = env.step(actions[count % size])
+        if terminated or truncated:
+            env.reset()
+    return steps / (time.process_time() - begin)
+
+
+def _vector_rate(entry: Entry, steps: int) -> float:
+    env, actions = entry.env, entry.actions
+    rounds = max(4, -(-steps // entry.envs))
+    begin = time.process_time()
+    for count in range(rounds):
+        env.step(actions[count % ACTIONS])
+    return rounds * entry.envs / (time.process_time() - begin)
+
+
+def _reset_rate(entry: Entry) -> float:
+    rounds = max(3, 500 // entry.envs)
+    begin = time.process_time()
+    for _ in range(rounds):
+        entry.env.reset()
+    return rounds * entry.envs / (time.process_time() - begin)
+
+
+def _row(entry: Entry, entries: list[Entry]) -> dict[str, Any]:
+    kind = "scalar" if entry.kind == "scalar" else "native"
+    base = next(each for each in entries if (each.name, each.kind, each.envs) == (CARTPOLE, kind, entry.envs))
+    return {
+        "env": entry.name,
+        "kind": entry.kind,
+        "envs": entry.envs,
+        "steps_per_second": round(statistics.median(entry.rates)),
+        "ratio_to_cartpole": round(statistics.median(a / b for a, b in zip(entry.rates, base.rates, strict=True)), 3),
+        "resets_per_second": round(entry.resets),
+    }
+
+
+def _memory(name: str, generator: np.random.Generator, seed: int) -> dict[str, Any]:
+    """Bytes per environment of the largest batch after random play: what it holds, and what a step hands out."""
+    entry = _vector(name, SIZES[-1], "native", generator, seed, **SETTINGS.get(name, {}))
+    for actions in entry.actions:
+        observation, rewards, terminated, truncated, info = entry.env.step(actions)
+    unwrapped = entry.env.unwrapped
+    handed: list[NDArray[Any]] = [*observation.values(), rewards, terminated, truncated]
+    handed += [value for key, value in info.items() if not key.startswith("_")]
+    return {
+        "envs": entry.envs,
+        "state_bytes_per_env": round(unwrapped.nbytes / entry.envs),
+        "step_bytes_per_env": round(sum(array.nbytes for array in handed) / entry.envs),
+        "shared_bytes": unwrapped.shared_nbytes,
+    }
+
+
+def _costs(entries: list[Entry], steps: int, tools: tuple[int, ...] | None = None) -> list[dict[str, Any]]:
+    """Nanoseconds of one environment's step, the fastest of alternating rounds."""
+    _play_rounds(entries, steps)
+    return [
+        {"envs": entry.envs, **({"tools": tools[i]} if tools else {}), "nanoseconds_per_step": round(1e9 / max(entry.rates), 1)}
+        for i, entry in enumerate(entries)
+    ]
+
+
+def print_bench(report: dict[str, Any], console: Any) -> None:
+    """The report as tables."""
+    from rich.table import Table
+
+    def table(*columns: str) -> Any:
+        made = Table(box=None, pad_edge=False)
+        for number, column in enumerate(columns):
+            made.add_column(column, justify="left" if number == 0 else "right")
+        return made
+
+    main = table("env", "kind", "envs", "steps/s", "× CartPole", "resets/s")
+    for row in report["rows"]:
+        figures = (f"{row['steps_per_second']:,}", f"{row['ratio_to_cartpole']:.2f}", f"{row['resets_per_second']:,}")
+        main.add_row(row["env"], row["kind"], f"{row['envs']:,}", *figures)
+    console.print(main)
+    if "memory" not in report:
+        console.print('The native batch needs Numba: pip install "costgym[train]"')
+        return
+    console.print(f"Native at 1,024: {report['native_1024_to_scalar']} × the scalar environment.")
+    for name, memory in ((ENV_ID, report["memory"]), (DECISION_ID, report["decision_memory"])):
+        console.print(
+            f"Memory of {name} at {memory['envs']:,}: {memory['state_bytes_per_env']:,} bytes per environment held, "
+            f"{memory['step_bytes_per_env']:,} handed out by a step; {memory['shared_bytes'] / 1e6:.1f} MB shared tables."
+        )
+    costs = table("cost of a step", "envs", "tools", "ns")
+    for label, rows in (("by environments", report["by_envs"]), ("by tools", report["by_tools"])):
+        for row in rows:
+            costs.add_row(label, f"{row['envs']:,}", f"{row.get('tools', 16):,}", f"{row['nanoseconds_per_step']:,.0f}")
+    console.print(costs)
+    print_opencatp(report["opencatp"], console)

@@ -1,0 +1,1 @@
+"""Fit a scenario to a log of real calls."""

@@ -1,0 +1,170 @@
+"""The episodes of a run on disk: `episodes.jsonl` with a result a line, and a trajectory file for each agent and budget.
+
+Both grow as episodes end, the trajectory first. An episode counts as played once both of its lines are whole; what a crash left
+half is dropped and played again, so a run that was killed ends with the bytes of one that was not.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import IO, NamedTuple
+from urllib.parse import quote
+
+from ...simulators.errors import DataError
+from ..files import iter_lines, write_atomically
+from ..metrics import EpisodeResult
+from ..trajectories.format import parse_header, parse_trajectory
+
+Key = tuple[str, int, int]
+"""Agent, index of the budget, index of the episode."""
+FOLDER = "trajectories"
+
+
+class Played(NamedTuple):
+    """An episode that has ended: its result, and its trajectory file's header and line; no line where the episode is void."""
+
+    result: EpisodeResult
+    header: str
+    line: str | None
+
+
+class Records:
+    """A run's episodes.
+
+    Args:
+        folder: the run's.
+        agents, budgets: what is run, in order.
+
+    Raises:
+        DataError: a line on disk is no such record.
+    """
+
+    def __init__(self, folder: Path, agents: Sequence[str], budgets: Sequence[Mapping[str, float]]) -> None:
+        self._path = folder / "episodes.jsonl"
+        self._agents, self._budgets = list(agents), [dict(budget) for budget in budgets]
+        self._files = {
+            (agent, index): folder / FOLDER / file_name(agent, budget)
+            for agent in self._agents
+            for index, budget in enumerate(self._budgets)
+        }
+        self.found: dict[Key, EpisodeResult] = {}
+        self._results: IO[str] | None = None
+        self._trajectories: tuple[Path, IO[str]] | None = None
+        self._load()
+        (folder / FOLDER).mkdir(exist_ok=True)
+        write_atomically(self._path, "".join(f"{result.to_json()}\n" for result in self.found.values()))
+
+    def __enter__(self) -> Records:
+        self._results = self._path.open("a", encoding="utf-8")
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        for store in (self._results, self._trajectories[1] if self._trajectories else None):
+            if store is not None:
+                store.close()
+        self._results = self._trajectories = None
+
+    def add(self, played: Played) -> None:
+        """Write an episode down."""
+        assert self._results is not None
+        key = self._key(played.result)
+        if played.line is not None:
+            store = self._open(self._files[key[:2]], played.header)
+            store.write(played.line + "\n")
+            store.flush()
+        self._results.write(played.result.to_json() + "\n")
+        self._results.flush()
+        self.found[key] = played.result
+
+    def finish(self) -> list[EpisodeResult]:
+        """Put everything in order: by agent, budget and episode, whatever the order in which they ended."""
+        self.__exit__()
+        for path in self._files.values():
+            _sort(path)
+        order = {name: index for index, name in enumerate(self._agents)}
+        results = [self.found[key] for key in sorted(self.found, key=lambda key: (order[key[0]], key[1], key[2]))]
+        write_atomically(self._path, "".join(f"{result.to_json()}\n" for result in results))
+        return results
+
+    def _key(self, result: EpisodeResult) -> Key:
+        return result.agent, self._budgets.index(dict(result.budget)), result.episode
+
+    def _open(self, path: Path, header: str) -> IO[str]:
+        if self._trajectories is None or self._trajectories[0] != path:
+            if self._trajectories is not None:
+                self._trajectories[1].close()
+            store = path.open("a", encoding="utf-8")
+            if store.tell() == 0:
+                store.write(header + "\n")
+            self._trajectories = (path, store)
+        return self._trajectories[1]
+
+    def _load(self) -> None:
+        results: dict[Key, EpisodeResult] = {}
+        for number, line in enumerate(iter_lines(self._path) if self._path.exists() else (), 1):
+            try:
+                result = EpisodeResult.from_json(line)
+                results[self._key(result)] = result
+            except (DataError, ValueError) as error:
+                raise DataError(self._path, f"{error}; delete the folder to start again", f"line {number}") from error
+        wanted: dict[tuple[str, int], set[int]] = {}
+        for key in results:
+            wanted.setdefault(key[:2], set()).add(key[2])
+        recorded = {place: _keep(path, wanted.get(place, set())) for place, path in self._files.items() if path.exists()}
+        self.found = {
+            key: result for key, result in results.items() if result.void or key[2] in recorded.get(key[:2], frozenset())
+        }
+
+
+def file_name(agent: str, budget: Mapping[str, float]) -> str:
+    """The trajectory file of an agent under a budget: `react+btp.price=10.jsonl`."""
+    limits = ",".join(f"{name}={json.dumps(limit).removesuffix('.0')}" for name, limit in budget.items())
+    return f"{quote(agent, safe='+@')}.{limits or 'unlimited'}.jsonl"
+
+
+def _numbered(path: Path) -> Iterator[tuple[int, str]]:
+    """The lines of a trajectory file with their episodes' indices; the header is -1."""
+    for number, line in enumerate(iter_lines(path), 1):
+        if number == 1:
+            parse_header(line, path)
+            yield -1, line
+        else:
+            yield parse_trajectory(line, path, number).episode, line
+
+
+def _keep(path: Path, wanted: set[int]) -> frozenset[int]:
+    """Drop episodes that are not wanted, and half a line at the end; returns those that are left."""
+    seen: set[int] = set()
+    draft = path.with_name(f".{path.name}.tmp")
+    with draft.open("w", encoding="utf-8") as store:
+        for episode, line in _numbered(path):
+            if episode == -1 or (episode in wanted and episode not in seen):
+                seen.add(episode)
+                store.write(line + "\n")
+    if seen:
+        draft.replace(path)
+    else:  # not even the header is whole
+        draft.unlink()
+        path.unlink()
+    return frozenset(seen - {-1})
+
+
+def _sort(path: Path) -> None:
+    if not path.exists():
+        return
+    places: list[tuple[int, int, int]] = []
+    offset = 0
+    for episode, line in _numbered(path):
+        size = len(line.encode()) + 1
+        places.append((episode, offset, size))
+        offset += size
+    if places == sorted(places):
+        return
+    draft = path.with_name(f".{path.name}.tmp")
+    with path.open("rb") as store, draft.open("wb") as ordered:
+        for _, start, size in sorted(places):
+            store.seek(start)
+            ordered.write(store.read(size))
+    draft.replace(path)

@@ -1,0 +1,1 @@
+"""Leaderboard entries that others can check by replay."""

@@ -1,0 +1,1 @@
+"""Measure what the vision tools take on this machine."""

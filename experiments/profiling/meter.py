@@ -1,0 +1,124 @@
+"""A meter for real work: how long a call takes on a CPU or GPU, and how much memory it reaches."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import gc
+import os
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from ...simulators.errors import InfrastructureError
+
+SAFE_SHARE = 0.8  # of the free memory
+
+
+class Meter:
+    """Time and memory of calls on a device.
+
+    Args:
+        device: A torch device.
+        limit_mb: What a call may take; None: most of what is free.
+
+    Raises:
+        InfrastructureError: resident memory cannot be read here.
+    """
+
+    def __init__(self, device: str, limit_mb: float | None) -> None:
+        self.gpu, self.limit_mb = device.startswith("cuda"), limit_mb
+        self.device = device
+        resident_mb()
+
+    def wait(self) -> None:
+        """Until the device has done all its work."""
+        if self.gpu:
+            import torch
+
+            torch.cuda.synchronize(self.device)
+
+    def rest(self) -> None:
+        """Gives back what is not used, so that it is not counted for what comes next."""
+        gc.collect()
+        with contextlib.suppress(AttributeError, OSError):  # only glibc keeps freed memory and can be told to return it
+            ctypes.CDLL(None).malloc_trim(0)
+        if self.gpu:
+            import torch
+
+            torch.cuda.empty_cache()
+
+    def held_mb(self) -> tuple[float, float]:
+        """Memory in use now: of the process, and on the GPU."""
+        if not self.gpu:
+            return resident_mb(), 0.0
+        import torch
+
+        return resident_mb(), torch.cuda.memory_allocated(self.device) / 2**20
+
+    def free_mb(self) -> float:
+        """What a run may take."""
+        if self.limit_mb is not None:
+            return self.limit_mb
+        if not self.gpu:
+            return SAFE_SHARE * available_mb()
+        import torch
+
+        return SAFE_SHARE * float(torch.cuda.mem_get_info(self.device)[0]) / 2**20
+
+    def seconds(self, run: Callable[[], object]) -> float:
+        """How long a call takes, until the device is done."""
+        self.wait()
+        began = time.perf_counter()
+        run()
+        self.wait()
+        return time.perf_counter() - began
+
+    def peak_mb(self, run: Callable[[], object]) -> tuple[float, float]:
+        """How far a call goes above the memory in use before it: of the process, and on the GPU."""
+        before = self.held_mb()
+        if self.gpu:
+            import torch
+
+            torch.cuda.reset_peak_memory_stats(self.device)
+        highest, over = [before[0]], threading.Event()
+
+        def watch() -> None:
+            while not over.wait(0.002):
+                highest[0] = max(highest[0], resident_mb())
+
+        watcher = threading.Thread(target=watch, daemon=True)
+        watcher.start()
+        try:
+            run()
+            self.wait()
+        finally:
+            over.set()
+            watcher.join()
+        if not self.gpu:
+            return max(0.0, highest[0] - before[0]), 0.0
+        import torch
+
+        peak = torch.cuda.max_memory_allocated(self.device) / 2**20
+        return max(0.0, highest[0] - before[0]), max(0.0, peak - before[1])
+
+
+def resident_mb() -> float:
+    try:
+        pages = int(Path("/proc/self/statm").read_text().split()[1])
+    except OSError:
+        raise InfrastructureError("resident memory cannot be read: no /proc/self/statm; measure on Linux") from None
+    return pages * os.sysconf("SC_PAGE_SIZE") / 2**20
+
+
+def available_mb() -> float:
+    """Memory that can be had without swapping, within the control group's limit."""
+    lines = Path("/proc/meminfo").read_text().splitlines()
+    free = next(int(line.split()[1]) / 1024 for line in lines if line.startswith("MemAvailable"))
+    group = Path("/sys/fs/cgroup")
+    try:
+        limit, used = ((group / file).read_text().strip() for file in ("memory.max", "memory.current"))
+        return free if limit == "max" else min(free, (int(limit) - int(used)) / 2**20)
+    except (OSError, ValueError):
+        return free

@@ -1,0 +1,187 @@
+"""Whether a paper's effects follow: each claim with what was measured, and a plain yes or no.
+
+Claims are those of the papers, each with the margin it is held to; the simulated model is calibrated to the baselines
+alone. A claim that does not hold here is a result too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
+from typing import Any
+
+from ..metrics import EpisodeResult, paired_difference
+
+Row = dict[str, Any]
+Results = Mapping[str, Sequence[EpisodeResult]]
+"""Episodes by agent."""
+PASSES = {
+    "judge": ("judged_pass_rate", "judged_pass_rate_under_budget"),
+    "strict": ("pass_rate", "pass_rate_under_budget"),
+}
+RESAMPLES = 2000
+
+
+def _effect(claim: str, measured: str, follows: bool, grading: str = "", source: str = "") -> Row:
+    return {"claim": claim, "grading": grading, "measured": measured, "follows": follows, "source": source}
+
+
+def _points(results: Results, ours: str, base: str, metric: str, seed: int) -> tuple[str, float, tuple[float, float]]:
+    """The difference of two agents in percentage points: written out, as a number, its 95 % interval."""
+    found = paired_difference(results[ours], results[base], metric, seed=seed, resamples=RESAMPLES)
+    difference, (low, high) = 100 * found.difference, (100 * found.ci95[0], 100 * found.ci95[1])
+    return f"{difference:+.1f} points [{low:+.1f}, {high:+.1f}]", difference, (low, high)
+
+
+# -- BTP -----------------------------------------------------------------------------------------------------------------
+
+
+def btp_effects(results: Results, rows: Sequence[Row], curves: Sequence[Row], seed: int = 0) -> list[Row]:
+    """Section 3's claims at R = 20 and along both curves, under both gradings."""
+    table = {row["agent"]: row for row in rows}
+    bases = [name for name in table if "+" not in name]
+    found = []
+    for base in bases:
+        rate = table[f"{base}+btp"]["budget_failure_rate"]
+        before = table[base]["budget_failure_rate"]
+        claim = f"{base}: with BTP no query fails because of the budget"
+        found.append(_effect(claim, f"RFBC {100 * before:.1f} to {100 * rate:.1f} %", rate == 0.0, source="Table 3"))
+    for base in bases:
+        old, new = table[base]["average_cost"], table[f"{base}+btp"]["average_cost"]
+        least = 0.0 if base == "react" else 0.4
+        words = "BTP costs less" if not least else "BTP costs less by more than 40 %"
+        change = new / old - 1.0 if old else 0.0
+        measured = f"AC {old:.1f} to {new:.1f} ({100 * change:+.0f} %)"
+        found.append(_effect(f"{base}: {words}", measured, change < -least, source="Table 2"))
+    for grading, (passes, within) in PASSES.items():
+        gains = {}
+        for base in bases:
+            text, gains[base], (low, _) = _points(results, f"{base}+btp", base, within, seed)
+            found.append(_effect(f"{base}: BTP raises PBC", text, low > 0, grading, "Table 2"))
+        rest = [gain for base, gain in gains.items() if base != "react"]
+        measured = ", ".join(f"{base} {gain:+.1f}" for base, gain in gains.items())
+        found.append(_effect("PBC rises more for the tree searches", measured, min(rest) > gains["react"], grading, "Table 2"))
+        for base in bases:
+            text, gain, _ = _points(results, f"{base}+btp", base, passes, seed)
+            claim = f"{base}: budget aside, BTP costs at most 3 points of PR"
+            found.append(_effect(claim, text, gain >= -3.0, grading, "Table 3"))
+        for base in bases:
+            text, gain, _ = _points(results, f"{base}+prompt", base, within, seed)
+            found.append(_effect(f"{base}: +Prompt changes PBC by under 3 points", text, abs(gain) < 3.0, grading, "Table 2"))
+        found += _bends(curves, [f"{base}+btp" for base in bases], within, grading)
+    return found
+
+
+def _bends(curves: Sequence[Row], agents: Sequence[str], metric: str, grading: str) -> list[Row]:
+    """The claims of Figures 2 and 3."""
+    found = []
+    for agent in agents:
+        value = {(row["curve"], row["at"]): 100 * row[metric] for row in curves if row["agent"] == agent}
+        cost = {(row["curve"], row["at"]): row["average_cost"] for row in curves if row["agent"] == agent}
+        rs, taus = (sorted(at for curve, at in value if curve == wanted) for wanted in ("R", "tau"))
+        if len(rs) > 1:
+            series = [value["R", at] for at in rs]
+            costs = [cost["R", at] for at in rs]
+            measured = f"PBC {_series(rs, series)}; AC {_series(rs, costs)}"
+            follows = _rises(series, 1.0) and _rises(costs, 0.0)
+            found.append(
+                _effect(f"{agent}: PBC and AC rise with R (each step, less 1 point)", measured, follows, grading, "Figure 2")
+            )
+        if 0.15 in taus and len(taus) > 2:
+            series = [value["tau", at] for at in taus]
+            here = value["tau", 0.15]
+            follows = here > series[0] + 0.5 and here > series[-1] + 0.5
+            best = max(taus, key=lambda at: value["tau", at])
+            measured = f"{_series(taus, series)}; highest at {best:g}"
+            claim = f"{agent}: PBC over tau is highest near 0.15 (half a point above both ends)"
+            found.append(_effect(claim, measured, follows, grading, "Figure 3"))
+            if grading == "judge":
+                costs = [cost["tau", at] for at in taus]
+                claim = f"{agent}: AC falls as tau rises"
+                found.append(_effect(claim, _series(taus, costs), _rises(costs[::-1], 0.05), "", "Figure 3"))
+    return found
+
+
+def _series(ats: Sequence[float], values: Sequence[float]) -> str:
+    return ", ".join(f"{value:.1f} at {at:g}" for at, value in zip(ats, values, strict=True))
+
+
+def _rises(values: Sequence[float], slack: float) -> bool:
+    """No step falls by more than the slack, and the end lies above the start."""
+    return values[-1] > values[0] and all(b >= a - slack for a, b in pairwise(values))
+
+
+# -- EcoAct --------------------------------------------------------------------------------------------------------------
+
+
+def ecoact_effects(scales: Mapping[str, Results], rows: Sequence[Row], seed: int = 0) -> list[Row]:
+    """Sections 3.2 to 3.4: cost and passes by number of candidate tools, and the two ablations."""
+    table = {(row["group"], row["agent"]): row for row in rows}
+    names = list(scales)
+    found = []
+    change = {scale: 100 * table[scale, "react+ecoact"]["cost_change"] for scale in names}
+    first, last = names[0], names[-1]
+    claim = f"react, {first} tools: EcoAct costs about as much (within 15 %)"
+    found.append(_effect(claim, f"{change[first]:+.1f} %", abs(change[first]) <= 15.0, source="Figure 3"))
+    claim = f"react, {last} tools: EcoAct costs at least 45 % less"
+    found.append(_effect(claim, f"{change[last]:+.1f} %", change[last] <= -45.0, source="Figure 3"))
+    cheaper = 100 * table[last, "dfsdt+ecoact"]["cost_change"]
+    found.append(_effect(f"dfsdt, {last} tools: EcoAct costs less", f"{cheaper:+.1f} %", cheaper < 0, source="Table 2"))
+    share = table[last, "react+ecoact"].get("registered_share")
+    if share is not None:
+        claim = f"react, {last} tools: about 30 % of the tools are registered (20 to 40 %)"
+        found.append(_effect(claim, f"{100 * share:.1f} %", 0.2 <= share <= 0.4, source="Figure 4"))
+    for grading, (passes, _) in PASSES.items():
+        for base in ("react", "dfsdt"):
+            for scale in names:
+                text, gain, _ = _points(scales[scale], f"{base}+ecoact", base, passes, seed)
+                claim = f"{base}, {scale} tools: EcoAct costs at most 2 points of PR"
+                found.append(_effect(claim, text, gain >= -2.0, grading, "Tables 1 and 2"))
+        for scale in names[1:]:
+            text, _, (_, high) = _points(scales[scale], "react+ecoact-several", "react+ecoact", passes, seed)
+            claim = f"react, {scale} tools: registering several at once loses PR"
+            found.append(_effect(claim, text, high < 0, grading, "Table 3"))
+            text, gain, _ = _points(scales[scale], "react+ecoact-described", "react+ecoact", passes, seed)
+            claim = f"react, {scale} tools: telling descriptions leaves PR within 2 points"
+            found.append(_effect(claim, text, abs(gain) <= 2.0, grading, "Table 4"))
+    for scale in names[1:]:
+        dearer = table[scale, "react+ecoact-described"]["average_cost"] / table[scale, "react+ecoact"]["average_cost"] - 1
+        claim = f"react, {scale} tools: telling descriptions costs 30 % more or above"
+        found.append(_effect(claim, f"{100 * dearer:+.1f} %", dearer >= 0.3, source="Table 4"))
+    return found
+
+
+# -- ToolPlanner ---------------------------------------------------------------------------------------------------------
+
+
+def toolplanner_effects(rows: Sequence[Row]) -> list[Row]:
+    """Sections 5.3 and 5.5: match, pass and win by level beside plain tree search, and the tags beside a retriever."""
+    table = {(row["level"], row["agent"]): row for row in rows}
+    levels = list(dict.fromkeys(row["level"] for row in rows if "meaningful_rate" in row))
+    found = []
+    for level in levels:
+        plain, full = table[level, "dfsdt"], table[level, "toolplanner"]
+        if "match_rate" in full:
+            gain = full["match_rate"] - plain["match_rate"]
+            tags = table[level, "toolplanner-no-path"]["match_rate"] - plain["match_rate"]
+            path = table[level, "toolplanner-no-tags"]["match_rate"] - plain["match_rate"]
+            found.append(_effect(f"{level}: Match rises", _points_of(gain), gain > 0, source="Table 1"))
+            measured = f"tags alone {_points_of(tags)}, paths alone {_points_of(path)}"
+            found.append(_effect(f"{level}: tags raise Match more than paths", measured, tags > path, source="Table 5"))
+        for metric, name in (("meaningful_rate", "Pass"), ("win_rate", "Win")):
+            gain = full[metric] - plain[metric]
+            found.append(_effect(f"{level}: {name} rises", _points_of(gain), gain > 0, source="Table 1"))
+    for grading, (passes, _) in PASSES.items():
+        for level in levels:
+            gain = table[level, "toolplanner"][passes] - table[level, "dfsdt"][passes]
+            found.append(_effect(f"{level}: no fewer facts found", _points_of(gain), gain >= 0, grading, "not in the paper"))
+    for level in dict.fromkeys(row["level"] for row in rows if "tag_f1" in row):
+        best = max(row["tag_f1"] for row in rows if row["level"] == level and row["agent"].startswith("retriever"))
+        ours = table[level, "tag extraction"]["tag_f1"]
+        measured = f"F1 {100 * ours:.1f} beside {100 * best:.1f}"
+        found.append(_effect(f"{level}: extracted tags beat the best retriever", measured, ours > best, source="Table 27"))
+    return found
+
+
+def _points_of(share: float) -> str:
+    return f"{100 * share:+.1f} points"

@@ -1,0 +1,201 @@
+"""BTP over the budget R and over the threshold tau: the rows of its two figures, and a picture of them.
+
+Agents without BTP do not see the budget and are not stopped by it, so their episodes at R = 20 tell what they would have
+passed within any other R; agents with BTP play anew at every point.
+
+Source: BTP (arXiv 2402.15960), Sections 3.4 and 3.5, Figures 2 and 3.
+"""
+
+from __future__ import annotations
+
+import html
+import multiprocessing
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import replace
+from typing import Any
+
+from ...agents.base import TEXT
+from ...agents.btp.plan import BtpSettings
+from ...agents.registry import make_agent
+from ...envs.registration import make
+from ...simulators.ledger import Budget
+from ...simulators.scenario import Scenario
+from ..leaderboard.board import STEP_LIMIT
+from ..metrics import EpisodeResult, summarise
+from ..rollout import play_many
+
+BUDGETS = (5.0, 10.0, 15.0, 20.0, 30.0, 40.0)
+THRESHOLDS = (0.0, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.4, 0.5)
+BUDGET, THRESHOLD = 20.0, 0.15
+"""Where the other curve stands still."""
+FIGURES = (
+    "judged_pass_rate_under_budget",
+    "pass_rate_under_budget",
+    "average_cost",
+    "judged_pass_rate",
+    "pass_rate",
+    "budget_failure_rate",
+)
+Row = dict[str, Any]
+Point = tuple[str, str, float, str]
+"""Agent, curve, where on it, and the path of the experience."""
+
+
+def curve_rows(
+    scenario: Scenario,
+    results: Mapping[str, Sequence[EpisodeResult]],
+    experience: str,
+    episodes: int,
+    seed: int,
+    jobs: int = 1,
+    progress: Callable[[int, int], None] | None = None,
+    budgets: Sequence[float] = BUDGETS,
+    thresholds: Sequence[float] = THRESHOLDS,
+) -> list[Row]:
+    """One row an agent and point: `curve` ("R" or "tau"), `at`, and the figures with their intervals.
+
+    Args:
+        scenario: where to play, judge grading.
+        results: the episodes of all agents at R = 20.
+        experience: file of past uses, for BTP.
+        episodes: of each point.
+        seed: of the worlds, as of `results`.
+        jobs: processes; the rows do not depend on it.
+        progress: called with the numbers of finished and of all points that are played.
+        budgets, thresholds: the points.
+    """
+    bases = [name for name in results if "+" not in name]
+    found: dict[Point, list[EpisodeResult]] = {}
+    for agent in bases:
+        for budget in budgets:
+            found[agent, "R", budget, experience] = [_within(result, budget) for result in results[agent]]
+    points: list[Point] = [(f"{base}+btp", "R", budget, experience) for base in bases for budget in budgets if budget != BUDGET]
+    points += [(f"{base}+btp", "tau", at, experience) for base in bases for at in thresholds if at != THRESHOLD]
+    for base in bases:
+        agent = f"{base}+btp"
+        found[agent, "R", BUDGET, experience] = found[agent, "tau", THRESHOLD, experience] = list(results[agent])
+    for number, (point, played) in enumerate(_play(points, scenario, episodes, seed, jobs), 1):
+        found[point] = played
+        if progress is not None:
+            progress(number, len(points))
+    wanted = {"R": budgets, "tau": thresholds}
+    order = {name: place for place, name in enumerate(results)}
+    keys = [key for key in found if key[2] in wanted[key[1]]]
+    return [_row(key, found[key], seed) for key in sorted(keys, key=lambda key: (key[1], order[key[0]], key[2]))]
+
+
+def _within(result: EpisodeResult, budget: float) -> EpisodeResult:
+    return replace(result, budget={"price": budget}, exceeded="price" if result.price > budget else None)
+
+
+def _row(point: Point, results: Sequence[EpisodeResult], seed: int) -> Row:
+    row = summarise(results, "judge", seed=seed)
+    ends = {name: row["ci95"][name] for name in FIGURES if name in row["ci95"]}
+    figures = {name: row[name] for name in FIGURES}
+    return {
+        "curve": point[1], "at": point[2], "agent": point[0], "model": row["model"], "budget": row["budget"],
+        "episodes": row["episodes"], "grading": "judge", **figures, "ci95": ends,
+    }  # fmt: skip
+
+
+def _play(
+    points: Sequence[Point], scenario: Scenario, episodes: int, seed: int, jobs: int
+) -> Iterator[tuple[Point, list[EpisodeResult]]]:
+    document = scenario.model_dump_json()
+    if jobs == 1 or episodes * len(points) < 1000:
+        for point in points:
+            yield point, [EpisodeResult.from_json(line) for line in _episodes(document, point, episodes, seed)]
+        return
+    with ProcessPoolExecutor(min(jobs, len(points)), mp_context=multiprocessing.get_context("spawn")) as pool:
+        futures = [pool.submit(_episodes, document, point, episodes, seed) for point in points]
+        for point, future in zip(points, futures, strict=True):
+            yield point, [EpisodeResult.from_json(line) for line in future.result()]
+
+
+def _episodes(document: str, point: Point, episodes: int, seed: int) -> list[str]:
+    """The episodes of a point, as text: cheap to send."""
+    agent_name, curve, at, experience = point
+    budget = Budget(price=at if curve == "R" else BUDGET)
+    settings = BtpSettings(threshold=at) if curve == "tau" else None
+    agent = make_agent(agent_name, experience=experience, btp=settings)
+    env = make(
+        TEXT, scenario=Scenario.model_validate_json(document), split="test", budget=budget.as_dict(), enforcement="record",
+        grading="judge", max_steps=STEP_LIMIT, disable_env_checker=True,
+    )  # fmt: skip
+    return [result.to_json() for result, _ in play_many(env, agent, TEXT, range(episodes), seed, budget, "judge")]
+
+
+# -- the picture -----------------------------------------------------------------------------------------------------------
+
+_COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
+"""After Okabe and Ito's palette, which colour-blind people can tell apart."""
+_WIDTH, _HEIGHT, _LEFT, _RIGHT, _TOP, _BOTTOM = 460, 300, 52, 118, 34, 44
+
+
+def curves_svg(rows: Sequence[Row]) -> str:
+    """PBC and average cost over R and over tau, four panels in one SVG file; full lines with BTP, broken ones without."""
+    panels = []
+    names = list(dict.fromkeys(row["agent"] for row in rows))
+    for column, (curve, label) in enumerate((("R", "budget R"), ("tau", "threshold τ"))):
+        own = [row for row in rows if row["curve"] == curve]
+        for line, (metric, title, scale) in enumerate(
+            (("judged_pass_rate_under_budget", "PBC, judge, %", 100.0), ("average_cost", "average cost", 1.0))
+        ):
+            shown = own if metric != "average_cost" else [row for row in own if row["agent"].endswith("+btp")]
+            panel = _panel(shown, metric, scale, title, label, names)
+            panels.append(f'<g transform="translate({column * _WIDTH},{line * _HEIGHT})">{panel}</g>')
+    style = "text{font:12px sans-serif;fill:#222} .q{fill:#666}"
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {2 * _WIDTH} {2 * _HEIGHT}" role="img" '
+        f'aria-label="PBC and average cost over the budget and over the threshold">'
+        f'<style>{style}</style><rect width="100%" height="100%" fill="#fff"/>{"".join(panels)}</svg>\n'
+    )
+
+
+def _panel(rows: Sequence[Row], metric: str, scale: float, title: str, label: str, names: Sequence[str]) -> str:
+    if not rows:
+        return ""
+    xs = sorted({row["at"] for row in rows})
+    top = float(max(row[metric] * scale for row in rows)) * 1.08 or 1.0
+    right, bottom = _WIDTH - _RIGHT, _HEIGHT - _BOTTOM
+    span = xs[-1] - xs[0] or 1.0
+
+    def x(value: float) -> float:
+        return float(_LEFT + (value - xs[0]) / span * (right - _LEFT))
+
+    def y(value: float) -> float:
+        return bottom - value / top * (bottom - _TOP)
+
+    step = _step(top)
+    parts = [f'<text x="{_LEFT}" y="18">{html.escape(title)}</text>']
+    parts.append(f'<text class="q" x="{(_LEFT + right) / 2:.0f}" y="{_HEIGHT - 8}" text-anchor="middle">{label}</text>')
+    for number in range(int(top / step) + 1):
+        at = y(number * step)
+        parts.append(f'<line x1="{_LEFT}" x2="{right}" y1="{at:.1f}" y2="{at:.1f}" stroke="#ddd"/>')
+        parts.append(f'<text class="q" x="{_LEFT - 6}" y="{at + 4:.1f}" text-anchor="end">{number * step:g}</text>')
+    for value in xs:
+        parts.append(f'<text class="q" x="{x(value):.1f}" y="{bottom + 17}" text-anchor="middle">{value:g}</text>')
+    ends = []
+    for agent in dict.fromkeys(row["agent"] for row in rows):
+        base = agent.partition("+")[0]
+        colour = _COLOURS[[name for name in names if "+" not in name].index(base) % len(_COLOURS)]
+        own = sorted((row["at"], row[metric] * scale) for row in rows if row["agent"] == agent)
+        line = " ".join(f"{x(at):.1f},{y(value):.1f}" for at, value in own)
+        dash = "" if agent.endswith("+btp") else ' stroke-dasharray="5 4"'
+        parts.append(f'<polyline points="{line}" fill="none" stroke="{colour}" stroke-width="2"{dash}/>')
+        parts += [f'<circle cx="{x(at):.1f}" cy="{y(value):.1f}" r="3" fill="{colour}"/>' for at, value in own]
+        ends.append((y(own[-1][1]), agent, colour))
+    last = 0.0
+    for place, agent, colour in sorted(ends):
+        last = max(place, last + 14)
+        parts.append(f'<text x="{right + 8}" y="{last + 4:.1f}" style="fill:{colour}">{html.escape(agent)}</text>')
+    return "".join(parts)
+
+
+def _step(top: float) -> float:
+    """A round distance between grid lines, about five of them."""
+    for step in (0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 25.0, 50.0, 100.0):
+        if top / step <= 6:
+            return step
+    return top / 5

@@ -1,0 +1,76 @@
+"""DEER's six accuracies as rows: deciders on seen and on unseen tools, with intervals.
+
+Source: DEER (arXiv 2402.16696), Section 4.1: the two decisions are scored apart.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from ...agents.deer import DECISION, RATES, Decider, Record, RuleDecider, SimulatedDecider, accuracies, evaluate, examples
+from ...envs.decision import DecisionAwareEnv
+from ...simulators.decision.samples import CALL, NO_CALL, NO_SEARCH
+from ..statistics import intervals
+
+FITTED_ON = 3000
+ACCURACIES = ("p_no_search", "p_search", "p_ds", "p_no_call", "p_call", "p_dc")
+_COUNTED: tuple[Callable[[Record], bool], ...] = (
+    lambda record: record.kind == NO_SEARCH,
+    lambda record: record.kind != NO_SEARCH,
+    lambda record: True,
+    lambda record: record.kind == NO_CALL,
+    lambda record: record.kind == CALL,
+    lambda record: record.kind != NO_SEARCH,
+)
+"""Which samples each accuracy is about, in the order of `ACCURACIES`."""
+Row = dict[str, Any]
+
+
+def decision_row(agent: str, model: str | None, split: str, records: list[Record], seed: int = 0) -> Row:
+    """One row: the six accuracies of a decider on a split, None where there is no sample of the kind, and their intervals."""
+    found = dict(zip(ACCURACIES, accuracies(records), strict=True))
+    right = np.array([[_right(record, place) for place in range(len(ACCURACIES))] for record in records], np.float64)
+    counted = np.array([[test(record) for test in _COUNTED] for record in records], np.float64)
+    lows, highs = intervals(right * counted, counted, range(len(records)), seed, 2000)
+    ends = {
+        name: [float(low), float(high)]
+        for name, low, high in zip(ACCURACIES, lows, highs, strict=True)
+        if found[name] is not None
+    }
+    known = {name: value for name, value in found.items() if value is not None}
+    return {"agent": agent, "model": model, "env": DECISION, "split": split, "episodes": len(records), **known, "ci95": ends}
+
+
+def _right(record: Record, place: int) -> bool:
+    if place < 3:
+        return record.searched == (record.kind != NO_SEARCH)
+    return record.right_call is True
+
+
+def decision_rows(episodes: int | None = None, seed: int = 0, data: str | None = None) -> list[Row]:
+    """The rule-based decider, fitted on seen tools, and the simulated ones, on seen (`valid`) and unseen tools (`test`).
+
+    Args:
+        episodes: samples of each split, the first so many; None for all.
+        seed: of the deciders' chance.
+        data: a ToolDEER folder instead of generated samples. Where it has no training samples, the rule is fitted on one half
+            of the validation samples and scored on the other.
+    """
+    env = DecisionAwareEnv(data=data, split="valid")
+    world = env.world
+    splits = {"valid": examples(world, "valid", episodes), "test": examples(world, "test", episodes)}
+    if "train" in world.tasks.splits:
+        rule = RuleDecider.fit(examples(world, "train", FITTED_ON))
+    else:
+        rule = RuleDecider.fit(splits["valid"][::2])
+        splits["valid"] = splits["valid"][1::2]
+    deciders: list[tuple[str, Decider]] = [("deer-rule", rule)]
+    deciders += [(f"deer ({name})", SimulatedDecider(name=name)) for name in RATES]
+    return [
+        decision_row(name, decider.model or None, split, evaluate(decider, known, seed), seed)
+        for split, known in splits.items()
+        for name, decider in deciders
+    ]

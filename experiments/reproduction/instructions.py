@@ -1,0 +1,231 @@
+"""How well agents follow instructions: match, pass and win by instruction level, and tag lists beside a retriever.
+
+Match looks at the last chain of calls, failed ones included; a tree search's other branches do not count. Pass, as ToolPlanner
+means it, is a meaningful answer in time (`meaningful_rate`); whether the answer holds the facts is graded beside it. Win
+compares an episode with a reference agent's in the same world: a judged pass beats a failure, then more facts, then a lower
+price.
+
+Source: ToolPlanner (arXiv 2409.14826), Section 5.2.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+
+from ...agents.base import TEXT
+from ...agents.llm.agent import LlmAgent
+from ...agents.models.base import ACT, Function, LanguageModel, Message, Reply
+from ...agents.registry import LEARNT_PLANNER, make_agent, make_model
+from ...agents.toolplanner.agent import ToolPlanner
+from ...agents.toolplanner.feedback import REQUIRES, match, names, passed
+from ...agents.toolplanner.tags import Retriever, Tags, gold_tools, tag_score
+from ...envs.chat import MarketplaceChatEnv
+from ...envs.registration import make
+from ...simulators.ledger import Budget
+from ...simulators.tasks import LEVELS
+from ...simulators.world import Episode, World
+from ..metrics import EpisodeResult, summarise
+from ..rollout import play, result_of
+from ..statistics import intervals
+
+AGENTS = ("dfsdt", "toolplanner", "toolplanner-no-tags", "toolplanner-no-path")
+REFERENCE = "dfsdt"
+RETRIEVED = (1, 3, 5)
+STEPS = 400
+Row = dict[str, Any]
+
+
+class ChainWatcher:
+    """A language model that is listened to: which calls lie on the chain that its last reply ended."""
+
+    def __init__(self, model: LanguageModel) -> None:
+        self._model = model
+        self.chain: tuple[str, ...] = ()
+
+    @property
+    def name(self) -> str:
+        return self._model.name
+
+    def reset(self, env: gym.Env[Any, Any], seed: int) -> None:
+        self.chain = ()
+        self._model.reset(env, seed)
+
+    def complete(self, messages: Sequence[Message], functions: Sequence[Function], purpose: str = ACT) -> Reply:
+        answer = self._model.complete(messages, functions, purpose)
+        if purpose == ACT:
+            self.chain = tuple(str(call.name) for message in (*messages, answer.message) for call in message.calls)
+        return answer
+
+
+@dataclass(frozen=True, slots=True)
+class Followed:
+    """An episode at an instruction level.
+
+    Attributes:
+        result: its record.
+        matched: it follows the instruction.
+        meaningful: it ends in a meaningful answer.
+        tags: what was extracted, where the agent extracts tags.
+    """
+
+    result: EpisodeResult
+    matched: bool
+    meaningful: bool
+    tags: Tags | None
+
+
+def follow(
+    agent_name: str,
+    level: str,
+    episodes: int,
+    seed: int = 0,
+    scenario: Any = "marketplace",
+    model: str = "simulated",
+    luck: int = 0,
+) -> list[Followed]:
+    """Play the test tasks at one instruction level, without a budget.
+
+    Args:
+        agent_name: of an agent with a language model; a learnt one (``toolplanner:RUN``) plays with its own.
+        level: of `LEVELS`.
+        episodes: index i plays the split's i-th task, round and round, each round with the next seed.
+        seed: of the worlds.
+        scenario: where to play.
+        model: behind the agent.
+        luck: another number, another run of the agent in the same worlds.
+    """
+    env = make(
+        TEXT, scenario=scenario, split="test", level=level, budget={}, enforcement="record", max_steps=STEPS,
+        disable_env_checker=True,
+    )  # fmt: skip
+    unwrapped = env.unwrapped
+    assert isinstance(unwrapped, MarketplaceChatEnv)
+    watcher = ChainWatcher(_model_behind(agent_name, model))
+    agent = make_agent(agent_name, model=watcher)
+    assert isinstance(agent, LlmAgent)
+    catalog = unwrapped.world.catalog
+    known = {tool.name: tool for tool in catalog}
+    found = []
+    for index in range(episodes):
+        number = unwrapped.numbers[index % len(unwrapped.numbers)]
+        world_seed = seed + index // len(unwrapped.numbers)
+        episode = play(env, agent, number, world_seed, None if not luck else luck * 1_000_003 + index)
+        called = [known[name] for name in watcher.chain if name in known]
+        strategy = agent._strategy
+        found.append(
+            Followed(
+                result_of(episode, agent, TEXT, index, Budget(), "judge"),
+                match(called, gold_tools(episode.task, catalog), level),
+                passed(_answer(episode)),
+                strategy.tags if isinstance(strategy, ToolPlanner) else None,
+            )
+        )
+    return found
+
+
+def _model_behind(agent_name: str, model: str) -> LanguageModel:
+    """The language model that plays: a learnt planner brings its own."""
+    if not agent_name.startswith(LEARNT_PLANNER):
+        return make_model(model)
+    from ...agents.toolplanner.learnt import load_planner
+
+    return load_planner(agent_name.removeprefix(LEARNT_PLANNER))
+
+
+def _answer(episode: Episode) -> str | None:
+    match episode.log[-1]:
+        case ("finish", str() as answer, False):
+            return answer
+    return None
+
+
+def wins(ours: EpisodeResult, theirs: EpisodeResult) -> float:
+    """1 if the first beats the second, 0 if it loses, 0.5 for a draw: a judged pass, then more facts, then a lower price."""
+    for better, worse in ((ours.judged, theirs.judged), (ours.share, theirs.share), (-ours.price, -theirs.price)):
+        if better != worse:
+            return 1.0 if better > worse else 0.0
+    return 0.5
+
+
+def instruction_rows(
+    episodes: int = 400,
+    seed: int = 0,
+    agents: Sequence[str] = AGENTS,
+    levels: Sequence[str] = LEVELS,
+    scenario: Any = "marketplace",
+    progress: Callable[[str], None] | None = None,
+) -> list[Row]:
+    """One leaderboard row an agent and level, with `level`, `match_rate`, `meaningful_rate` and `win_rate` and their intervals.
+
+    The reference of the win rate is another run of the plain tree search in the same worlds, so that search itself wins about
+    half. A statement names nothing: no match rate there.
+    """
+    rows = []
+    for level in levels:
+        reference = follow(REFERENCE, level, episodes, seed, scenario, luck=1)
+        for name in agents:
+            if progress is not None:
+                progress(f"{name}, {level}")
+            found = follow(name, level, episodes, seed, scenario)
+            flags = {
+                "match_rate": [float(f.matched) for f in found],
+                "meaningful_rate": [float(f.meaningful) for f in found],
+                "win_rate": [wins(f.result, r.result) for f, r in zip(found, reference, strict=True)],
+            }
+            if not REQUIRES[level]:
+                del flags["match_rate"]
+            row = summarise([f.result for f in found], "judge", seed=seed)
+            rows.append({**row, "level": level, **with_intervals(row, flags, seed)})
+    return rows
+
+
+def with_intervals(row: Row, flags: dict[str, list[float]], seed: int) -> Row:
+    """Means of some figures over episodes, and the row's intervals with theirs."""
+    values = np.array(list(flags.values())).T  # (episodes, figures)
+    lows, highs = intervals(values, np.ones_like(values), range(len(values)), seed, 2000)
+    means = {name: float(np.mean(column)) for name, column in flags.items()}
+    ends = {name: [float(low), float(high)] for name, low, high in zip(flags, lows, highs, strict=True)}
+    return {**means, "ci95": {**row.get("ci95", {}), **ends}}
+
+
+def tag_rows(episodes: int = 400, seed: int = 0, levels: Sequence[str] = LEVELS, scenario: Any = "marketplace") -> list[Row]:
+    """Precision, recall and F1 of tag extraction and of a retriever over the whole catalog, by level, with intervals for F1.
+
+    A level is scored at the granularity that it names; a statement, which names nothing, at the category.
+    """
+    rows = []
+    for level in levels:
+        granularity = REQUIRES[level] or "category"
+        env = make(TEXT, scenario=scenario, split="test", level=level, disable_env_checker=True).unwrapped
+        assert isinstance(env, MarketplaceChatEnv)
+        world: World = env.world
+        numbers = [env.numbers[index % len(env.numbers)] for index in range(episodes)]
+        tasks = [world.tasks[number] for number in numbers]
+        gold = [names(gold_tools(task, world.catalog), granularity) for task in tasks]
+        retriever = Retriever(list(world.catalog))
+        ranked = [retriever.top(task.instructions.get(level, task.query), max(RETRIEVED)) for task in tasks]
+        lists = {f"retriever@{count}": [names(tools[:count], granularity) for tools in ranked] for count in RETRIEVED}
+        followed = follow("toolplanner-no-path", level, episodes, seed, scenario)
+        lists["tag extraction"] = [names(f.tags.mappings(), granularity) if f.tags else frozenset() for f in followed]
+        for name, said in lists.items():
+            score = tag_score(zip(said, gold, strict=True))
+            hits = np.array([[2.0 * len(s & g), len(s) + len(g)] for s, g in zip(said, gold, strict=True)])
+            low, high = intervals(hits[:, :1], hits[:, 1:], range(episodes), seed, 2000)
+            rows.append(
+                {
+                    "agent": name,
+                    "model": "simulated" if name == "tag extraction" else None,
+                    "level": level,
+                    "episodes": episodes,
+                    "tag_precision": score.precision,
+                    "tag_recall": score.recall,
+                    "tag_f1": score.f1,
+                    "ci95": {"tag_f1": [float(low[0]), float(high[0])]},
+                }
+            )
+    return rows

@@ -1,0 +1,69 @@
+"""A reproduction as a page in Markdown, with its curves as a picture beside it."""
+
+from __future__ import annotations
+
+import datetime
+import os
+import platform
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from ... import __version__
+from ..files import write_atomically
+from .curves import curves_svg
+from .reproduce import NOTES, Row, effect_lines, tables, verdict
+
+TITLES = {"btp": "BTP", "ecoact": "EcoAct", "deer": "DEER", "toolplanner": "ToolPlanner"}
+
+
+def write_page(name: str, found: Mapping[str, Sequence[Row]], folder: str | Path, command: str) -> Path:
+    """Write `NAME.md`, and `NAME.svg` where there are curves.
+
+    Args:
+        name: of the paper.
+        found: from `reproduce`.
+        folder: where to; created if need be.
+        command: what made the figures; stands on the page with the date and the machine.
+
+    Returns:
+        The page's path.
+    """
+    place = Path(folder)
+    place.mkdir(parents=True, exist_ok=True)
+    picture = ""
+    if found.get("curves"):
+        write_atomically(place / f"{name}.svg", curves_svg(found["curves"]))
+        picture = f"{name}.svg"
+    path = place / f"{name}.md"
+    write_atomically(path, page(name, found, command, picture))
+    return path
+
+
+def page(name: str, found: Mapping[str, Sequence[Row]], command: str, picture: str = "") -> str:
+    """The page's text."""
+    machine = f"{platform.machine()}, {os.cpu_count()} processors, Python {platform.python_version()}"
+    parts = [
+        f"# {TITLES[name]}: the paper's table and ours\n",
+        f"`{command}`, costgym {__version__}, {datetime.date.today().isoformat()}, {machine}.\n",
+        "Our rows are those of a **simulated language model** (or of deciders without one): they say which effects follow in "
+        "this world, never how good a real model is. Intervals are 95 %, by bootstrap over episodes. " + NOTES[name] + "\n",
+    ]
+    if found.get("effects"):
+        parts.append(f"## Which effects follow\n\n{verdict(found['effects'])}\n")
+        parts.append(_table(["claim", "grading", "measured", "follows"], effect_lines(found["effects"])))
+    for title, headings, lines in tables(name, found):
+        side = title.rpartition(" ")[2]
+        heading = {"paper": "The paper", "ours": "Ours", "curves": "Over the budget R and the threshold τ"}[side]
+        parts.append(f"## {heading}\n")
+        if side == "curves" and picture:
+            parts.append(f"![PBC and average cost over R and over τ]({picture})\n")
+        parts.append(_table(headings, lines))
+        sources = dict.fromkeys(row["source"] for row in found[side] if "source" in row)
+        if sources:
+            parts.append("Source: " + "; ".join(sources) + ".\n")
+    return "\n".join(parts)
+
+
+def _table(headings: Sequence[str], lines: Sequence[Sequence[str]]) -> str:
+    rows = [headings, ["---"] * len(headings), *lines]
+    return "\n".join("| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |" for row in rows) + "\n"

@@ -1,0 +1,160 @@
+"""What the papers measured: the figures that `reproduce` prints beside ours.
+
+Rows have the shape of leaderboard rows, with the figures that the paper gives and their `source`. Shares are 0 to 1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from ...simulators.errors import UnknownName
+
+Row = dict[str, Any]
+
+
+def _rows(source: str, keys: Sequence[str], table: Sequence[Sequence[Any]], **common: Any) -> list[Row]:
+    rows = []
+    for values in table:
+        figures = {key: value for key, value in zip(keys, values, strict=True) if value is not None}
+        rows.append({**figures, **common, "source": source, "ci95": {}})
+    return rows
+
+
+_BTP = _rows(
+    "BTP (arXiv 2402.15960), Tables 2 and 3: 6 ToolBench subsets, 5 candidate tools, costs 1 to 10, R = 20",
+    ("agent", "judged_pass_rate_under_budget", "average_cost", "judged_pass_rate", "budget_failure_rate"),
+    [
+        ("react", 0.341, 15.4, 0.440, 0.264),
+        ("react+prompt", 0.365, 15.7, 0.445, 0.239),
+        ("react+btp", 0.437, 6.9, 0.437, 0.0),
+        ("dfsdt", 0.288, 78.3, 0.638, 0.603),
+        ("dfsdt+prompt", 0.290, 73.3, 0.638, 0.592),
+        ("dfsdt+btp", 0.645, 9.2, 0.645, 0.0),
+        ("tot-dfs", 0.102, 51.4, 0.616, 0.863),
+        ("tot-dfs+prompt", 0.098, 49.7, 0.631, 0.867),
+        ("tot-dfs+btp", 0.641, 10.8, 0.641, 0.0),
+    ],
+    model="gpt-3.5-turbo-0125",
+    budget={"price": 20.0},
+)
+
+_ECOACT = [
+    *_rows(
+        "EcoAct, Table 1: ToolBench G1, G2, G3; US cents a query",
+        ("group", "agent", "judged_pass_rate", "average_cost"),
+        [
+            ("G1", "react", 0.198, 4.9),
+            ("G1", "react+ecoact", 0.201, 3.7),
+            ("G2", "react", 0.205, 6.7),
+            ("G2", "react+ecoact", 0.208, 4.8),
+            ("G3", "react", 0.184, 10.7),
+            ("G3", "react+ecoact", 0.211, 5.8),
+        ],
+        model="gpt-4o",
+        budget={},
+    ),
+    *_rows(
+        "EcoAct, Table 2: G2 and G3, instructions",
+        ("group", "agent", "average_cost"),
+        [("G2", "dfsdt", 30.8), ("G2", "dfsdt+ecoact", 22.9), ("G3", "dfsdt", 44.3), ("G3", "dfsdt+ecoact", 21.8)],
+        model="gpt-4o",
+        budget={},
+    ),
+    *_rows(
+        "EcoAct, Figure 3: change of cost by number of candidate tools; slightly dearer up to 10",
+        ("group", "agent", "cost_change"),
+        [("more than 20", "react+ecoact", -0.54)],
+        model="gpt-4o",
+        budget={},
+    ),
+]
+
+_DEER_KEYS = ("agent", "p_no_search", "p_search", "p_ds", "p_no_call", "p_call", "p_dc")
+_DEER = [
+    *_rows(
+        "DEER (arXiv 2402.16696), Table 1: validation set, seen tools",
+        _DEER_KEYS,
+        [
+            ("LLaMA2-13B-Chat, 6 shots", 0.444, 0.744, 0.700, 0.735, 0.477, 0.569),
+            ("GPT-3.5-Turbo, 6 shots", 0.438, 0.725, 0.673, 0.592, 0.574, 0.582),
+            ("GPT-4, 6 shots", 0.743, 0.789, 0.781, 0.873, 0.877, 0.876),
+            ("ToolDEER-7B", 0.941, 0.984, 0.977, 0.835, 0.837, 0.834),
+            ("ToolDEER-13B", 0.959, 0.992, 0.986, 0.889, 0.884, 0.882),
+        ],
+        split="valid",
+    ),
+    *_rows(
+        "DEER, Table 3: test set, unseen tools",
+        ("agent", "p_no_call", "p_call", "p_dc"),
+        [
+            ("LLaMA2-13B-Chat, 6 shots", 0.765, 0.481, 0.584),
+            ("GPT-3.5-Turbo, 6 shots", 0.615, 0.596, 0.604),
+            ("GPT-4, 6 shots", 0.886, 0.894, 0.890),
+            ("ToolLLaMA-7B", 0.054, 0.793, 0.497),
+            ("ToolAlpaca-13B", 0.027, 0.903, 0.552),
+            ("ToolDEER-7B", 0.840, 0.852, 0.845),
+            ("ToolDEER-13B", 0.880, 0.915, 0.892),
+        ],
+        split="test",
+    ),
+]
+
+_LEVELS = ("statement", "category", "tool", "api", "hybrid")
+
+
+def _by_level(source: str, agent: str, match: Sequence[float], meaningful: Sequence[float], win: Sequence[float]) -> list[Row]:
+    """One row a level; `match` has none for statements, which name nothing."""
+    rows = []
+    for index, level in enumerate(_LEVELS):
+        row: Row = {"agent": agent, "level": level, "meaningful_rate": meaningful[index], "win_rate": win[index]}
+        if level != "statement":
+            row["match_rate"] = match[index - 1]
+        rows.append({**row, "source": source, "ci95": {}})
+    return rows
+
+
+_T1 = "ToolPlanner (arXiv 2409.14826), Table 1; match at the level's own granularity"
+_T5 = "ToolPlanner, Table 5; match at the level's own granularity"
+_TOOLPLANNER = [
+    *_by_level(_T1, "ToolLLaMA-Tree", (0.08, 0.22, 0.09, 0.13), (0.68, 0.60, 0.74, 0.66, 0.53), (0.73, 0.64, 0.77, 0.73, 0.69)),
+    *_by_level(_T1, "GPT4-Tree", (0.10, 0.38, 0.14, 0.24), (0.67, 0.63, 0.68, 0.64, 0.45), (0.74, 0.79, 0.66, 0.76, 0.63)),
+    *_by_level(_T1, "ToolPlanner", (0.59, 0.57, 0.52, 0.37), (0.88, 0.89, 0.84, 0.83, 0.78), (0.78, 0.79, 0.77, 0.80, 0.75)),
+    *_by_level(_T5, "without tags", (0.27, 0.28, 0.14, 0.15), (0.69, 0.73, 0.74, 0.67, 0.71), (0.63, 0.68, 0.67, 0.58, 0.66)),
+    *_by_level(_T5, "without path", (0.34, 0.22, 0.26, 0.19), (0.82, 0.83, 0.86, 0.76, 0.77), (0.73, 0.73, 0.77, 0.76, 0.70)),
+    *_rows(
+        "ToolPlanner, Table 27: names of the level's own granularity",
+        ("agent", "level", "tag_precision", "tag_recall", "tag_f1"),
+        [
+            ("retriever@1", "category", 0.89, 0.4198, 0.5705),
+            ("retriever@3", "category", 0.8413, 0.75, 0.793),
+            ("retriever@5", "category", 0.7479, 0.8538, 0.7974),
+            ("tag extraction", "category", 0.9906, 0.9953, 0.9929),
+            ("retriever@1", "tool", 0.99, 0.4439, 0.613),
+            ("retriever@3", "tool", 0.9505, 0.7758, 0.8543),
+            ("retriever@5", "tool", 0.8472, 0.87, 0.8584),
+            ("tag extraction", "tool", 0.991, 0.9865, 0.9888),
+            ("retriever@1", "api", 0.94, 0.3333, 0.4921),
+            ("retriever@3", "api", 0.745, 0.7872, 0.7655),
+            ("retriever@5", "api", 0.537, 0.9255, 0.6797),
+            ("tag extraction", "api", 0.9752, 0.9752, 0.9752),
+            ("retriever@1", "hybrid", 0.86, 0.305, 0.4503),
+            ("retriever@3", "hybrid", 0.6734, 0.7092, 0.6908),
+            ("retriever@5", "hybrid", 0.4949, 0.8617, 0.6287),
+            ("tag extraction", "hybrid", 0.8486, 0.8546, 0.8516),
+        ],
+    ),
+]
+
+PUBLISHED = {"btp": _BTP, "ecoact": _ECOACT, "deer": _DEER, "toolplanner": _TOOLPLANNER}
+
+
+def published(name: str) -> list[Row]:
+    """A paper's rows, in copies.
+
+    Raises:
+        UnknownName: there is no such paper here.
+    """
+    if name not in PUBLISHED:
+        raise UnknownName("paper", name, PUBLISHED)
+    return [dict(row) for row in PUBLISHED[name]]

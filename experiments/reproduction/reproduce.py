@@ -1,0 +1,338 @@
+"""A paper's table beside ours: the published figures, what the same systems do in this world, and which effects follow.
+
+Ours come from the simulated model (and from deciders without a model), so they say whether a system's *effects* follow, never
+how good a real model is.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from rich import box
+from rich.console import Console
+from rich.table import Table
+
+from ...agents.access import EcoAct
+from ...agents.base import TEXT
+from ...agents.llm.agent import LlmAgent
+from ...agents.registry import make_agent
+from ...agents.strategies import SearchSettings
+from ...envs.registration import make
+from ...simulators.errors import ConfigError, UnknownName
+from ...simulators.scenario import Scenario, load_scenario
+from ..files import iter_lines
+from ..leaderboard import board as leaderboard
+from ..leaderboard.metric_columns import figure, interval, is_simulated, plain, written
+from ..metrics import EpisodeResult
+from ..rollout import play, world_of
+from .claims import Results, btp_effects, ecoact_effects, toolplanner_effects
+from .curves import curve_rows
+from .decisions import decision_rows
+from .instructions import instruction_rows, tag_rows
+from .published import PUBLISHED, published
+
+Row = dict[str, Any]
+Progress = Callable[[int, int], None]
+BTP_AGENTS = tuple(f"{base}{access}" for base in ("react", "dfsdt", "tot-dfs") for access in ("", "+prompt", "+btp"))
+ECOACT_AGENTS = (
+    "react", "react+ecoact", "react+ecoact-several", "react+ecoact-described", "dfsdt", "dfsdt+ecoact",
+)  # fmt: skip
+CANDIDATES = {"up to 10": (5, 10), "11 to 20": (11, 20), "more than 20": (21, 40)}
+"""EcoAct's three scales of candidate tools."""
+ECOACT_SEARCH: dict[str, Any] = {"depth": 24}
+"""Longest chain, for EcoAct and its baselines. Source: EcoAct, Appendix B: 24 steps instead of 12."""
+UNITS_PER_CENT = 10_000
+"""EcoAct counts the model's tokens alone: prices are in such small units that the tools' own fees of 1 to 10 do not show."""
+GPT_4O = {"input": 500.0 * UNITS_PER_CENT, "output": 1500.0 * UNITS_PER_CENT}
+"""Units per million tokens. Source: EcoAct's published script, 5 and 15 USD per million."""
+DEFAULT_EPISODES = {"btp": 1000, "ecoact": 1000, "deer": 0, "toolplanner": 400}
+"""Episodes per agent, each a task of its own; 0 stands for every sample there is."""
+NOTES = {
+    "btp": "PBC, AC and RFBC count the tools' fees alone, as the paper does. A grading without a mark holds under both.",
+    "ecoact": "Cost counts the model's tokens alone, at gpt-4o's prices of the paper.",
+    "deer": (
+        "The simulated deciders err at the rates of the paper's own table, so their rows check the scoring and show no effect; "
+        "deer-rule is measured."
+    ),
+    "toolplanner": "Match, Pass and Win as the paper defines them; facts are graded beside them, by the judge and strictly.",
+}
+
+
+def reproduce(
+    name: str,
+    seed: int = 0,
+    episodes: int | None = None,
+    jobs: int = 1,
+    data: str | None = None,
+    out: str | Path | None = None,
+    progress: Progress | None = None,
+) -> dict[str, list[Row]]:
+    """A paper's rows and ours.
+
+    Args:
+        name: "btp", "ecoact", "deer" or "toolplanner".
+        seed: same seed, same rows.
+        episodes: per agent (and level, or scale); None for as many as `DEFAULT_EPISODES` says. Each is a task of its own.
+        jobs: processes, where a leaderboard is run.
+        data: a ToolDEER folder, for "deer".
+        out: folder that keeps the leaderboard runs, so that a later call continues them; None for a temporary one.
+        progress: called with the numbers of finished and of all steps.
+
+    Returns:
+        ``{"paper": rows, "ours": rows, "effects": rows}``, for "btp" also ``"curves"``. Rows have the shape of leaderboard
+        rows, figures as far as the paper gives them; an effect has `claim`, `grading` (empty where it does not matter),
+        `measured`, `follows` and its `source`.
+
+    Raises:
+        UnknownName: there is no such paper.
+        ConfigError: a number makes no sense.
+    """
+    if name not in PUBLISHED:
+        raise UnknownName("paper", name, PUBLISHED)
+    if episodes is not None and (isinstance(episodes, bool) or not isinstance(episodes, int) or episodes < 1):
+        raise ConfigError("--episodes", f"expected a positive whole number, got {episodes!r}")
+    if data is not None and name != "deer":
+        raise ConfigError("--data", "only deer reads a folder")
+    count = DEFAULT_EPISODES[name] if episodes is None else episodes
+    found: dict[str, list[Row]]
+    if name == "deer":
+        found = {"ours": decision_rows(count or None, seed, data), "effects": []}
+    elif name == "toolplanner":
+        world = enlarged(load_scenario("marketplace"), count)
+        ours = instruction_rows(count, seed, scenario=world) + tag_rows(count, seed, scenario=world)
+        found = {"ours": ours, "effects": toolplanner_effects(ours)}
+    elif out is not None:
+        found = _RUNS[name](seed, count, jobs, Path(out), progress)
+    else:
+        with tempfile.TemporaryDirectory() as folder:
+            found = _RUNS[name](seed, count, jobs, Path(folder), progress)
+    return {"paper": published(name), **found}
+
+
+def enlarged(scenario: Scenario, tasks: int) -> Scenario:
+    """The same world with at least so many test tasks."""
+    source = scenario.source
+    if source.kind != "marketplace" or source.test >= tasks:
+        return scenario
+    return scenario.model_copy(update={"source": source.model_copy(update={"test": tasks})})
+
+
+def _btp(seed: int, episodes: int, jobs: int, out: Path, progress: Progress | None) -> dict[str, list[Row]]:
+    """Under the judge grading that the papers use; strict stands beside."""
+    scenario = enlarged(load_scenario("marketplace"), episodes)
+    rows, results = _run(scenario, BTP_AGENTS, "price=20", seed, episodes, jobs, out / "btp", progress)
+    own = {agent: played for agent, played in results.items() if not agent.endswith("+prompt")}
+    experience = str(out / "btp" / "experience.jsonl")
+    curves = curve_rows(scenario, own, experience, episodes, seed, jobs, progress)
+    return {"ours": rows, "curves": curves, "effects": btp_effects(results, rows, curves, seed)}
+
+
+def _ecoact(seed: int, episodes: int, jobs: int, out: Path, progress: Progress | None) -> dict[str, list[Row]]:
+    rows: list[Row] = []
+    scales: dict[str, Results] = {}
+    for number, (scale, (low, high)) in enumerate(CANDIDATES.items()):
+        scenario = enlarged(ecoact_scenario(low, high), episodes)
+        place, budget = out / f"ecoact-{number}", f"price={1e9:.0f}"
+        found, scales[scale] = _run(scenario, ECOACT_AGENTS, budget, seed, episodes, jobs, place, progress, ECOACT_SEARCH)
+        plain_costs = {row["agent"]: row["average_cost"] for row in found}
+        for row in found:
+            base, _, access = row["agent"].partition("+")
+            row["group"] = scale
+            row["cost_change"] = row["average_cost"] / plain_costs[base] - 1.0 if plain_costs[base] else 0.0
+            row["average_cost"] /= UNITS_PER_CENT
+            if "average_cost" in row["ci95"]:
+                row["ci95"]["average_cost"] = [end / UNITS_PER_CENT for end in row["ci95"]["average_cost"]]
+            row["budget"] = {}
+            if access:
+                row["registered_share"] = registered_share(scenario, row["agent"], episodes, seed)
+        rows += found
+    return {"ours": rows, "effects": ecoact_effects(scales, rows, seed)}
+
+
+_RUNS = {"btp": _btp, "ecoact": _ecoact}
+
+
+def ecoact_scenario(low: int, high: int) -> Scenario:
+    """The default world with so many candidate tools a task, in which the model's tokens are what costs."""
+    base = load_scenario("marketplace").model_dump()
+    source = {**base["source"], "candidates": (low, high)}
+    prices = {"tokens": GPT_4O, "max_price": 1e7, "currency": "1/10,000 cent"}
+    return Scenario.model_validate({**base, **prices, "name": f"ecoact-{low}-{high}", "source": source})
+
+
+def registered_share(scenario: Scenario, agent_name: str, episodes: int, seed: int) -> float:
+    """Of all candidate tools, the share that is registered when an episode ends. The episodes are those of a leaderboard."""
+    env = make(
+        TEXT, scenario=scenario, split="test", budget={}, enforcement="record", grading="judge",
+        max_steps=leaderboard.STEP_LIMIT, disable_env_checker=True,
+    )  # fmt: skip
+    agent = make_agent(agent_name, search=SearchSettings(**ECOACT_SEARCH))
+    assert isinstance(agent, LlmAgent)
+    registered = offered = 0
+    for index in range(episodes):
+        play(env, agent, *world_of(env, index, seed))
+        assert agent.session is not None
+        access = next(part for part in agent.session.access if isinstance(part, EcoAct))
+        registered += len(access.registered)
+        offered += len(agent.session.candidates)
+    return registered / offered
+
+
+def _run(
+    scenario: Scenario,
+    agents: Sequence[str],
+    budgets: str,
+    seed: int,
+    episodes: int,
+    jobs: int,
+    out: Path,
+    progress: Progress | None,
+    search: Mapping[str, Any] | None = None,
+) -> tuple[list[Row], Results]:
+    """A leaderboard's rows in the order of the agents, and its episodes by agent."""
+    plan = leaderboard.make_plan(
+        "quick", scenario=scenario, agents=agents, budgets=budgets, episodes=episodes, grading="judge", seed=seed, search=search
+    )
+    document = leaderboard.run(plan, out, jobs, progress).document
+    order = {agent: place for place, agent in enumerate(agents)}
+    results: dict[str, list[EpisodeResult]] = {agent: [] for agent in agents}
+    for line in iter_lines(out / "episodes.jsonl"):
+        result = EpisodeResult.from_json(line)
+        results[result.agent].append(result)
+    return sorted((dict(row) for row in document["rows"]), key=lambda row: order[row["agent"]]), results
+
+
+# -- printing ------------------------------------------------------------------------------------------------------------
+
+_SHARES = "rate"
+_FIGURES: dict[str, tuple[tuple[str, str, str], ...]] = {
+    "btp": (
+        ("judged_pass_rate_under_budget", "PBC %", _SHARES),
+        ("average_cost", "AC", "number"),
+        ("judged_pass_rate", "PR %", _SHARES),
+        ("budget_failure_rate", "RFBC %", _SHARES),
+        ("pass_rate_under_budget", "PBC strict %", _SHARES),
+        ("pass_rate", "PR strict %", _SHARES),
+    ),
+    "ecoact": (
+        ("judged_pass_rate", "PR %", _SHARES),
+        ("average_cost", "cost, ¢", "number"),
+        ("cost_change", "change %", _SHARES),
+        ("average_tokens", "tokens", "count"),
+        ("registered_share", "registered %", _SHARES),
+        ("pass_rate", "PR strict %", _SHARES),
+    ),
+    "deer": tuple(
+        (key, f"{title} %", _SHARES)
+        for key, title in zip(
+            ("p_no_search", "p_search", "p_ds", "p_no_call", "p_call", "p_dc"),
+            ("NoSearch", "Search", "DS", "NoCall", "Call", "DC"),
+            strict=True,
+        )
+    ),
+    "toolplanner": (
+        ("match_rate", "Match %", _SHARES),
+        ("meaningful_rate", "Pass %", _SHARES),
+        ("win_rate", "Win %", _SHARES),
+        ("judged_pass_rate", "facts, judged %", _SHARES),
+        ("pass_rate", "facts, strict %", _SHARES),
+        ("tag_precision", "tags P %", _SHARES),
+        ("tag_recall", "R %", _SHARES),
+        ("tag_f1", "F1 %", _SHARES),
+    ),
+}
+"""Figures of each paper's table: metric, heading, kind as in `columns`."""
+
+
+_CURVES = (
+    ("judged_pass_rate_under_budget", "PBC %", _SHARES),
+    ("pass_rate_under_budget", "PBC strict %", _SHARES),
+    ("average_cost", "AC", "number"),
+)
+_GROUPS = ("group", "split", "level", "curve", "at")
+
+
+def tables(name: str, found: Mapping[str, Sequence[Row]]) -> list[tuple[str, list[str], list[list[str]]]]:
+    """What was found as tables of text: a title, headings, rows. Effects are not among them.
+
+    Args:
+        name: of the paper.
+        found: from `reproduce`.
+    """
+    made = []
+    for side in ("paper", "ours", "curves"):
+        rows = found.get(side, [])
+        columns = _CURVES if side == "curves" else _FIGURES[name]
+        shown = [column for column in columns if any(figure(row, column[0]) is not None for row in rows)]
+        keys = [key for key in _GROUPS if any(key in row for row in rows)]
+        headings = [*keys, "agent", *[title for _, title, _ in shown]]
+        lines = [
+            [*[_group(row, key) for key in keys], plain(row["agent"]), *[_cell(row, metric, kind) for metric, _, kind in shown]]
+            for row in rows
+        ]
+        if rows:
+            made.append((f"{name}: {side}", headings, lines))
+    return made
+
+
+def effect_lines(effects: Sequence[Row]) -> list[list[str]]:
+    """Effects as rows of text: the claim, the grading, what was measured, whether it follows."""
+    return [
+        [plain(row["claim"]), row["grading"] or "–", plain(row["measured"]), "yes" if row["follows"] else "DOES NOT FOLLOW"]
+        for row in effects
+    ]
+
+
+def print_reproduction(name: str, found: Mapping[str, Sequence[Row]], console: Console) -> None:
+    """Print the paper's table, ours with 95 % intervals, and whether each effect follows.
+
+    Args:
+        name: of the paper.
+        found: from `reproduce`.
+        console: where to.
+    """
+    for title, headings, lines in tables(name, found):
+        table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
+        names = headings.index("agent")
+        for place, heading in enumerate(headings):
+            table.add_column(heading, no_wrap=True, justify="left" if place <= names else "right")
+        for line in lines:
+            table.add_row(*line)
+        console.print(table)
+        rows = found[title.rpartition(" ")[2]]
+        for source in dict.fromkeys(row["source"] for row in rows if "source" in row):
+            console.print(f"source: {source}", style="dim", highlight=False)
+        if any(is_simulated(row) for row in rows):
+            console.print("ours: a simulated model; effects count, not levels", style="dim", highlight=False)
+        console.print()
+    if found.get("effects"):
+        table = Table(title=f"{name}: effects", title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
+        for heading in ("claim", "grading", "measured", "follows"):
+            table.add_column(heading)
+        for line in effect_lines(found["effects"]):
+            table.add_row(*line)
+        console.print(table)
+        console.print(verdict(found["effects"]), highlight=False)
+    console.print(NOTES[name], style="dim", highlight=False)
+
+
+def verdict(effects: Sequence[Row]) -> str:
+    """How many effects follow, in words."""
+    failing = sum(not row["follows"] for row in effects)
+    return f"{len(effects) - failing} of {len(effects)} effects follow; {failing} do not."
+
+
+def _group(row: Row, key: str) -> str:
+    value = row.get(key, "")
+    return f"{value:g}" if isinstance(value, float) else plain(value)
+
+
+def _cell(row: Row, metric: str, kind: str) -> str:
+    text = written(figure(row, metric), kind)
+    ends = interval(row, metric)
+    if ends is None:
+        return text
+    return f"{text} [{written(ends[0], kind)}, {written(ends[1], kind)}]"

@@ -1,0 +1,1 @@
+"""CATP-LLM's offline training, with IFT and RLTF as baselines."""

@@ -1,0 +1,235 @@
+"""The offline data: plans found by searching the tool graph, executed on the train samples of the train tasks.
+
+For each task the graph is pruned to the tools that it can use (all restorers, the readers of what it wants, translation where
+German is wanted). Random walks through what is left bring plans of every shape; the search through the space of sensible plans
+brings the best ones found and others near and far from them. Every plan is executed on all train samples, and its return is the
+mean over them, so that no plan looks good for the luck of one image. What the masks do not admit is left out.
+
+Source: CATP-LLM, section 3.2.2 (data generation).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+
+import numpy as np
+
+from ....agents.catp.sequences import Record, begin, extend, returns_of, rewards_of
+from ....agents.catp.settings import CatpSettings
+from ....envs.tpl import ACTION_TOKENS, END, FIRST_TOOL, INPUT, KINDS, TplState, encode, kind_of
+from ....simulators.draws import stable_generator
+from ....simulators.errors import ConfigError, InvalidPlan
+from ....simulators.opencatp.levels import LEVELS
+from ....simulators.opencatp.plan_space import READER_OF, PlanValues, plan_space
+from ....simulators.opencatp.scoring.evaluation import Evaluator, split_samples
+from ....simulators.opencatp.tasks import OpenCATPTask, Output
+from ....simulators.opencatp.tasks import tasks as find_tasks
+from ....simulators.opencatp.tools import IMAGE_TOOLS, TOOLS
+from ....simulators.plan import Plan
+
+_ACTION_OF_TOKEN = {token: action for action, token in enumerate(ACTION_TOKENS)}
+_NEAR_SHARE = 0.1
+COMPOSED = 1000
+"""Joined tasks are numbered from here."""
+
+
+@dataclass(frozen=True, slots=True)
+class ExecutedPlan:
+    """A plan and what it came to.
+
+    Attributes:
+        choices: the choices that write it, EOP the last.
+        score: task score, the mean over the samples it was executed on.
+        prices: price of one run of each tool, USD, by its number in `TOOLS`.
+        sample: the one sample it was executed on; -1: the mean over all train samples.
+    """
+
+    task: OpenCATPTask
+    level: int
+    choices: tuple[int, ...]
+    score: float
+    prices: tuple[float, ...]
+    sample: int = -1
+
+    def record(self, alpha: float, feedback: bool, baseline: float) -> Record:
+        """The plan as an episode, with its returns less a baseline."""
+        returns = returns_of(rewards_of(self.choices, self.prices, self.score, alpha, feedback), baseline)
+        state = TplState(kind_of(self.task))
+        record = begin(self.task, self.level, state, returns[0])
+        for step, choice in enumerate(self.choices):
+            state.push(choice)
+            extend(record, choice, state, returns[min(step + 1, len(returns) - 1)])
+        return record
+
+    def quality(self, alpha: float) -> float:
+        """Quality of Plan: the whole return."""
+        return sum(rewards_of(self.choices, self.prices, self.score, alpha, True))
+
+
+def choices_of(plan: Plan, kind: str) -> tuple[int, ...] | None:
+    """The choices that write a plan; None where the masks do not admit it."""
+    try:
+        state = TplState(kind)
+        choices = [_ACTION_OF_TOKEN[token] for token in encode(plan) if token in _ACTION_OF_TOKEN]
+        for choice in choices:
+            state.push(choice)
+    except InvalidPlan:
+        return None
+    return tuple(choices)
+
+
+def relevant_choices(task: OpenCATPTask) -> int:
+    """The choices left when the tool graph is pruned for a task, as bits: its tools and everything that is no tool."""
+    tools = {*IMAGE_TOOLS, *(READER_OF[want.kind] for want in task.wants if not want.is_image)}
+    if any(want.german for want in task.wants):
+        tools.add("machine_translation")
+    bits = sum(1 << (FIRST_TOOL + number) for number, tool in enumerate(TOOLS) if tool in tools)
+    return bits | sum(1 << choice for choice in range(len(ACTION_TOKENS)) if not FIRST_TOOL <= choice < INPUT)
+
+
+def random_walk(task: OpenCATPTask, chance: np.random.Generator) -> tuple[int, ...]:
+    """A valid plan, every token drawn among the legal ones that the task can use."""
+    state, relevant = TplState(kind_of(task)), relevant_choices(task)
+    choices: list[int] = []
+    while not state.done:
+        bits = state.legal & relevant
+        if not bits:  # only tools that the task cannot use could still finish this plan: begin another
+            state.reset()
+            choices.clear()
+            continue
+        options = [choice for choice in range(len(ACTION_TOKENS)) if bits >> choice & 1]
+        # Ending when it is possible is as likely as going on, so that short plans are not rare.
+        ends = END in options and bool(chance.integers(2))
+        choices.append(END if ends else options[int(chance.integers(len(options)))])
+        state.push(choices[-1])
+    return tuple(choices)
+
+
+def train_tasks(settings: CatpSettings) -> tuple[OpenCATPTask, ...]:
+    """What a run learns from: the train tasks of its kind, and with several outputs also joined ones."""
+    own = find_tasks(settings.tasks, "train")
+    return own if settings.tasks == "sequential" else (*own, *composed_tasks(settings.composed, settings.seed))
+
+
+def composed_tasks(count: int, seed: int) -> tuple[OpenCATPTask, ...]:
+    """Tasks with two or three outputs, joined from sequential train tasks on the same degraded image.
+
+    What such a task wants was wanted of the same images before, so nothing but train tasks and train samples goes into its
+    plans. Tasks that there are already, the test tasks among them, are left out, and at most one output is German, as in all
+    tasks.
+    """
+    known = {(task.combination, frozenset(task.wants)) for task in find_tasks("all")}
+    single: dict[int, list[Output]] = {}
+    for task in find_tasks("sequential", "train"):
+        single.setdefault(task.combination, []).append(task.wants[0])
+    possible = [
+        (combination, wants)
+        for combination, outputs in sorted(single.items())
+        for size in (2, 3)
+        for wants in combinations(outputs, size)
+        if len({want.kind for want in wants}) == size
+        and _kind(wants) in KINDS
+        and sum(want.german for want in wants) <= 1
+        and (combination, frozenset(wants)) not in known
+    ]
+    order = stable_generator(seed, "composed").permutation(len(possible))[:count].tolist()
+    return tuple(
+        OpenCATPTask(COMPOSED + number, COMPOSED + number, "nonsequential", "train", *possible[number]) for number in order
+    )
+
+
+def collect(tasks: Sequence[OpenCATPTask], evaluator: Evaluator, settings: CatpSettings) -> list[ExecutedPlan]:
+    """The offline data of some tasks; the same for the same settings, scores and prices.
+
+    Raises:
+        ConfigError: there are no tasks.
+    """
+    if not tasks:
+        raise ConfigError("tasks", "expected at least one task to collect plans for")
+    found: list[ExecutedPlan] = []
+    for task in tasks:
+        found += _of_task(task, PlanValues(evaluator), settings)  # values of their own: they are large and used once
+    return found
+
+
+def _of_task(task: OpenCATPTask, values: PlanValues, settings: CatpSettings) -> Iterator[ExecutedPlan]:
+    evaluator = values.evaluator
+    train = split_samples(evaluator.scores.samples, "train")
+    kind, space = kind_of(task), plan_space(task.wants)
+    plans = space.plans[: space.complete]
+    chance = stable_generator(settings.seed, "plans", task.task_id)
+    walks = list(dict.fromkeys(random_walk(task, chance) for _ in range(settings.walks)))
+    scores: dict[tuple[int, ...], float] = {}
+
+    def executed(choices: tuple[int, ...], level: int) -> ExecutedPlan:
+        if choices not in scores:
+            plan = _plan(kind, choices)
+            scores[choices] = float(np.mean([evaluator.score(plan, task, sample) for sample in train]))
+        return ExecutedPlan(task, level, choices, scores[choices], prices_at(evaluator, level))
+
+    for level in range(LEVELS):
+        order = np.argsort(-values.qualities(task, level)[train, : space.complete].mean(axis=0), kind="stable")
+        near = order[settings.best : max(settings.best + settings.near, int(_NEAR_SHARE * len(order)))]
+        picked = [*order[: settings.best].tolist()]
+        for pool, count in ((near, settings.near), (order, settings.spread)):
+            if count and len(pool):
+                picked += chance.choice(pool, size=min(count, len(pool)), replace=False).tolist()
+        written = (choices_of(plans[number], kind) for number in picked)
+        for choices in dict.fromkeys([*(each for each in written if each is not None), *walks]):
+            yield executed(choices, level)
+
+
+def labels(tasks: Sequence[OpenCATPTask], evaluator: Evaluator) -> list[ExecutedPlan]:
+    """One labelled plan per task, for every size level: the one that solves the task best, the cheaper of equals.
+
+    This is what instruction tuning has: plans that answer the task, with no word about what they cost.
+    """
+    train = split_samples(evaluator.scores.samples, "train")
+    found = []
+    for task in tasks:
+        values = PlanValues(evaluator)
+        space, kind = plan_space(task.wants), kind_of(task)
+        scores = values.scores(task)[train, : space.complete].mean(axis=0)
+        prices = values.prices(task)[:, : space.complete].mean(axis=0)
+        for number in np.lexsort((prices, -np.round(scores, 9))).tolist():
+            choices = choices_of(space.plans[number], kind)
+            if choices is not None:
+                break
+        else:
+            raise InvalidPlan(f"no plan that the masks admit solves task {task.task_id}")
+        for level in range(LEVELS):
+            found.append(ExecutedPlan(task, level, choices, float(scores[number]), prices_at(evaluator, level)))
+    return found
+
+
+def records_of(plans: Sequence[ExecutedPlan], settings: CatpSettings) -> tuple[list[Record], float]:
+    """Executed plans as episodes, and the return to ask a trained policy for."""
+    alpha, feedback = settings.alpha, settings.intermediate_feedback
+    best: dict[tuple[int, int, int], float] = {}
+    keys = [(plan.task.task_id, plan.level, plan.sample) for plan in plans]
+    for key, plan in zip(keys, plans, strict=True):
+        best[key] = max(best.get(key, -np.inf), plan.quality(alpha))
+    records = [
+        plan.record(alpha, feedback, best[key] if settings.centred else 0.0) for key, plan in zip(keys, plans, strict=True)
+    ]
+    for key, plan, record in zip(keys, plans, records, strict=True):
+        record.regret = best[key] - plan.quality(alpha)
+    return records, 0.0 if settings.centred else max(best.values())
+
+
+def prices_at(evaluator: Evaluator, level: int) -> tuple[float, ...]:
+    """Price of one run of each tool at a size level, USD."""
+    return tuple(evaluator.profile.price(tool, level) for tool in TOOLS)
+
+
+def _kind(wants: Sequence[Output]) -> str:
+    return "+".join(sorted("image" if want.is_image else "text" for want in wants))
+
+
+def _plan(kind: str, choices: Sequence[int]) -> Plan:
+    state = TplState(kind)
+    for choice in choices:
+        state.push(choice)
+    return state.plan()

@@ -1,0 +1,161 @@
+"""What a step of training learns from: offline episodes, or plans just drawn."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import torch
+
+from ....agents.catp.decoding import write_plans
+from ....agents.catp.planner import price_table
+from ....agents.catp.policy import CatpPolicy, choice_loss
+from ....agents.catp.sequences import Batch, Record, batch_of
+from ....agents.catp.settings import CatpSettings
+from ....simulators.draws import stable_generator, stable_integer
+from ....simulators.opencatp.levels import LEVELS
+from ....simulators.opencatp.scoring.evaluation import Evaluator, sample_level, split_samples
+from ....simulators.quality import INVALID_PLAN_REWARD
+from .dataset import COMPOSED
+from .measure import measure
+
+ELITE_REGRET = 0.03
+
+
+class OfflineLearner:
+    """Cross-entropy of recorded choices, in windows of recorded episodes.
+
+    Args:
+        policy: what learns.
+        records: the episodes.
+        evaluator: for figures on the train tasks.
+        target_return: what the policy is asked for in them.
+    """
+
+    def __init__(
+        self, policy: CatpPolicy, records: Sequence[Record], evaluator: Evaluator, settings: CatpSettings, target_return: float
+    ) -> None:
+        self.policy, self.records, self.evaluator, self.settings = policy, list(records), evaluator, settings
+        self.target_return = target_return
+        self.tasks = tuple({record.task.task_id: record.task for record in records}.values())
+        drawn_from = [
+            [i for i, record in enumerate(records) if record.task.kind == kind] for kind in ("sequential", "nonsequential")
+        ]
+        self._pools = [
+            (every, [i for i in every if records[i].regret <= ELITE_REGRET]) for every in drawn_from if every
+        ]  # per kind of task: all plans, and those near the best
+
+    def loss(self, step: int) -> tuple[Any, dict[str, float]]:
+        """The loss of a step, and figures beside it for the curve."""
+        self.policy.train()
+        with _own_chance(self.settings.seed, step):
+            batch = self.batch(step)
+            return choice_loss(self.policy.log_probabilities(batch), batch), {}
+
+    def batch(self, step: int) -> Batch:
+        """The windows that a step learns from, drawn by its number alone.
+
+        An episode longer than the window is cut at a place drawn evenly, its last window (with EOP) among them.
+        """
+        settings = self.settings
+        chance = stable_generator(settings.seed, "batch", step)
+        several = round(settings.batch * settings.balance) if len(self._pools) == 2 else settings.batch
+        drawn: list[int] = []
+        for (every, elite), count in zip(self._pools, (settings.batch - several, several)[-len(self._pools) :], strict=True):
+            best = round(count * settings.elite) if elite else 0
+            drawn += [elite[i] for i in chance.integers(len(elite), size=best).tolist()] if best else []
+            drawn += [every[i] for i in chance.integers(len(every), size=count - best).tolist()]
+        chosen = [self.records[i] for i in drawn]
+        windows = []
+        for record in chosen:
+            spare = max(0, len(record.choices) - settings.window)
+            first = int(chance.integers(spare + 1)) if spare else 0
+            windows.append((first, min(len(record.choices), first + settings.window) - 1))
+        return batch_of(chosen, windows, settings.mask, settings.conditioned, settings.size_words)
+
+    def check(self) -> dict[str, float]:
+        """Quality of the policy's most likely plans on the train tasks and samples, and the share that is valid."""
+        tasks = [task for task in self.tasks if task.task_id < COMPOSED]
+        asked = [(task, level) for task in tasks for level in range(LEVELS)]
+        written = write_plans(self.policy, asked, price_table(self.evaluator), self.target_return)
+        plans = {(task.task_id, level): each.plan for (task, level), each in zip(asked, written, strict=True)}
+        found = measure(lambda task, _, level: plans[task.task_id, level], tasks, "train", self.evaluator)
+        return {"train_quality": found.quality, "train_valid": found.valid}
+
+
+class FeedbackLearner(OfflineLearner):
+    """Supervised at first, then a policy gradient on executed plans with the mean of their group as the baseline."""
+
+    def loss(self, step: int) -> tuple[Any, dict[str, float]]:
+        if step < self.settings.warm_steps:
+            return super().loss(step)
+        settings, evaluator = self.settings, self.evaluator
+        chance = stable_generator(settings.seed, "feedback", step)
+        train = split_samples(evaluator.scores.samples, "train")
+        situations = []
+        for _ in range(max(1, settings.batch // settings.group)):
+            task = self.tasks[int(chance.integers(len(self.tasks)))]
+            situations.append((task, train[int(chance.integers(len(train)))]))
+        asked = [pair for pair in situations for _ in range(settings.group)]
+        levels = [sample_level(task, sample) for task, sample in asked]
+        written = write_plans(
+            self.policy,
+            [(task, level) for (task, _), level in zip(asked, levels, strict=True)],
+            price_table(evaluator),
+            0.0,
+            chance,
+        )
+        rewards = np.array(
+            [
+                INVALID_PLAN_REWARD if each.plan is None else evaluator.evaluate(each.plan, task, sample, level).quality
+                for (task, sample), level, each in zip(asked, levels, written, strict=True)
+            ]
+        )
+        grouped = rewards.reshape(-1, settings.group)
+        gained = (grouped - grouped.mean(axis=1, keepdims=True)).reshape(-1)
+        gained = gained / (gained.std() + 1e-3)
+        self.policy.train()
+        with _own_chance(settings.seed, step):
+            records = [each.record for each in written]
+            windows = [(0, len(record.choices) - 1) for record in records]
+            batch = batch_of(records, windows, settings.mask, settings.conditioned, settings.size_words)
+            logs = self.policy.log_probabilities(batch)
+            return gradient_loss(logs, batch, gained), {"reward": float(rewards.mean())}
+
+
+def gradient_loss(log_probabilities: Any, batch: Batch, gained: np.ndarray[Any, Any]) -> Any:
+    """Minus the mean over plans of (what the plan gained) x (the log-probability of all its choices).
+
+    Args:
+        log_probabilities: of every choice among those allowed.  # (B, W, N_ACTIONS)
+        gained: how far each plan's reward lies from its baseline.  # (B,)
+    """
+    device = log_probabilities.device
+    choice = torch.as_tensor(batch.choice, device=device)
+    counts = torch.as_tensor(batch.counts, device=device)
+    chosen = (log_probabilities.gather(-1, choice[..., None])[..., 0] * counts).sum(-1)
+    return -(torch.as_tensor(gained, device=device, dtype=chosen.dtype) * chosen).mean()
+
+
+def learner(
+    policy: CatpPolicy, records: Sequence[Record], evaluator: Evaluator, settings: CatpSettings, target_return: float
+) -> OfflineLearner:
+    """What trains a policy by its settings' method."""
+    kind = FeedbackLearner if settings.method == "rltf" else OfflineLearner
+    return kind(policy, records, evaluator, settings, target_return)
+
+
+class _own_chance:
+    """Torch's own chance (dropout) depends on seed and step alone, and the caller's is left as it was."""
+
+    def __init__(self, seed: int, step: int) -> None:
+        self._seed = stable_integer(seed, "dropout", step) >> 1
+        self._fork = torch.random.fork_rng(devices=[])
+
+    def __enter__(self) -> None:
+        self._fork.__enter__()
+        torch.manual_seed(self._seed)
+
+    def __exit__(self, *error: Any) -> None:
+        self._fork.__exit__(*error)

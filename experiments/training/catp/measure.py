@@ -1,0 +1,74 @@
+"""How good plans are: mean Quality of Plan over tasks and samples, as the paper's tables have it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from ....agents.opencatp.base import Planner, Situation, actions_of
+from ....simulators.opencatp.scoring.evaluation import Evaluator, sample_level, split_samples
+from ....simulators.opencatp.tasks import OpenCATPTask
+from ....simulators.plan import Plan
+from ....simulators.quality import INVALID_PLAN_REWARD
+
+PlanOf = Callable[[OpenCATPTask, int, int], Plan | None]
+"""Task, sample and size level to a plan, or None where what was planned is none."""
+
+
+@dataclass(frozen=True, slots=True)
+class Figures:
+    """Means over all tasks and samples.
+
+    Attributes:
+        quality: Quality of Plan; an invalid plan counts as the published penalty of -0.5.
+        score, price_usd, seconds: task score, price and time; an invalid plan has none of them.
+        valid: share of plans that are valid.
+        plans: how many were asked for.
+    """
+
+    quality: float
+    score: float
+    price_usd: float
+    seconds: float
+    valid: float
+    plans: int
+
+
+def measure(plan_of: PlanOf, tasks: Sequence[OpenCATPTask], split: str, evaluator: Evaluator) -> Figures:
+    """Asks for a plan for every task and every sample of a split, each at the sample's own size level."""
+    quality = score = price = seconds = 0.0
+    valid = count = 0
+    for task in tasks:
+        for sample in split_samples(evaluator.scores.samples, split):
+            level = sample_level(task, sample)
+            plan = plan_of(task, sample, level)
+            count += 1
+            if plan is None:
+                quality += INVALID_PLAN_REWARD
+                continue
+            outcome = evaluator.evaluate(plan, task, sample, level)
+            quality, score = quality + outcome.quality, score + outcome.score
+            price, seconds, valid = price + outcome.price, seconds + outcome.seconds, valid + 1
+    return Figures(quality / count, score / count, price / count, seconds / count, valid / count, count)
+
+
+def plans_of(planner: Planner, evaluator: Evaluator, seed: int = 0) -> PlanOf:
+    """A planner as a function; a plan that the masks of the planning language do not admit counts as none."""
+    from ....envs.tpl import END, TplState, kind_of
+    from ....simulators.draws import stable_integer
+
+    def plan_of(task: OpenCATPTask, sample: int, level: int) -> Plan | None:
+        chance = stable_integer(seed, "measure", task.task_id, sample)
+        plan = planner.propose(Situation(task, sample, level, evaluator, chance, complete=True)).plan
+        if plan is None:
+            return None
+        state = TplState(kind_of(task))
+        for choice in actions_of(plan, kind_of(task)):
+            if not state.legal >> choice & 1:
+                return None
+            state.push(choice)
+            if choice == END:
+                return state.plan()
+        return None
+
+    return plan_of

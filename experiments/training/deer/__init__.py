@@ -1,0 +1,1 @@
+"""DEER's decision policy."""

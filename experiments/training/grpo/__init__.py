@@ -1,0 +1,1 @@
+"""Group-relative policy optimisation of language models in the marketplace, with TRL."""

@@ -1,0 +1,1 @@
+"""Reinforcement learning with Stable-Baselines3 on the native vector environments."""

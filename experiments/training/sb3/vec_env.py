@@ -1,0 +1,110 @@
+"""The native vector environment as Stable-Baselines3 takes it, step for step.
+
+>>> from sb3_contrib import MaskablePPO                                    # doctest: +SKIP
+>>> env = NativeVecEnv(256, scenario="marketplace")                        # doctest: +SKIP
+>>> MaskablePPO("MultiInputPolicy", env, n_steps=64).learn(100_000)        # doctest: +SKIP
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from gymnasium.vector import AutoresetMode
+from numpy.typing import NDArray
+
+from ....envs.marketplace import Observation
+from ....envs.vector.marketplace import MarketplaceVectorEnv
+from ....simulators.errors import require
+
+VecEnv: Any = require("stable_baselines3.common.vec_env", "train").VecEnv
+
+
+class NativeVecEnv(VecEnv):  # type: ignore[misc]
+    """N marketplaces behind SB3's `VecEnv`: reset in the step that ends them, with masks and episode sums.
+
+    Observations are handed through as they are, without a copy. SB3 wants one dictionary per environment; only those of
+    episodes that have just ended hold anything: `terminal_observation`, `TimeLimit.truncated`, `episode` (return `r`, length
+    `l`, wall time `t`), `is_success`, and every figure of the scalar view's last `info`.
+
+    Args:
+        num_envs: N.
+        settings: of `MarketplaceVectorEnv`, but for its autoreset mode.
+
+    Raises:
+        MissingExtra: Stable-Baselines3 or Numba is not installed.
+    """
+
+    def __init__(self, num_envs: int, **settings: Any) -> None:
+        self.env = MarketplaceVectorEnv(num_envs, autoreset_mode=AutoresetMode.SAME_STEP, **settings)
+        self._actions = np.zeros(num_envs, np.int64)
+        self._returns, self._lengths = np.zeros(num_envs), np.zeros(num_envs, np.int64)
+        self._begin_s = time.perf_counter()
+        super().__init__(num_envs, self.env.single_observation_space, self.env.single_action_space)
+
+    def reset(self) -> Observation:
+        """New episodes; after `seed(n)` environment i gets ``n + i``, else each goes on with its generator."""
+        observation, _ = self.env.reset(seed=list(self._seeds))
+        self._returns[:], self._lengths[:] = 0.0, 0
+        self._reset_seeds()
+        self._reset_options()
+        return observation
+
+    def step_async(self, actions: NDArray[Any]) -> None:
+        self._actions = np.asarray(actions).reshape(-1)
+
+    def step_wait(self) -> tuple[Observation, NDArray[np.float32], NDArray[np.bool_], list[dict[str, Any]]]:
+        observation, rewards, terminated, truncated, info = self.env.step(self._actions)
+        done = terminated | truncated
+        self._returns += rewards
+        self._lengths += 1
+        infos: list[dict[str, Any]] = [{} for _ in range(self.num_envs)]
+        places = np.flatnonzero(done).tolist()
+        if places:
+            final, last = info["final_info"], info["final_obs"]
+            figures = {key: values for key, values in final.items() if not key.startswith("_")}
+            wall_s = round(time.perf_counter() - self._begin_s, 6)
+            for i in places:
+                infos[i] = {key: values[i] if values.ndim > 1 else values[i].item() for key, values in figures.items()}
+                infos[i]["terminal_observation"] = last[i]
+                infos[i]["TimeLimit.truncated"] = bool(truncated[i])
+                infos[i]["episode"] = {"r": float(self._returns[i]), "l": int(self._lengths[i]), "t": wall_s}
+            self._returns[places], self._lengths[places] = 0.0, 0
+        return observation, rewards.astype(np.float32), done, infos
+
+    def action_masks(self) -> NDArray[np.bool_]:
+        """Which actions do something: (N, max_tools + 2)."""
+        return self.env.action_masks()
+
+    def close(self) -> None:
+        self.env.close()
+
+    # -- what SB3 asks for by name -----------------------------------------------------------------------------------------
+
+    def get_attr(self, attr_name: str, indices: Any = None) -> list[Any]:
+        """An attribute of the adapter or of the environment, once per environment."""
+        if attr_name == "render_mode":
+            value = None
+        elif attr_name == "action_masks":
+            value = self.action_masks
+        else:
+            value = getattr(self.env, attr_name)
+        return [value for _ in self._get_indices(indices)]
+
+    def set_attr(self, attr_name: str, value: Any, indices: Any = None) -> None:
+        raise AttributeError(
+            f"{attr_name!r} cannot be set: the environments share one set of arrays; give it to NativeVecEnv(...)"
+        )
+
+    def env_method(self, method_name: str, *args: Any, indices: Any = None, **kwargs: Any) -> Sequence[Any]:
+        """Masks for `MaskablePPO`; the environments have no other method of their own."""
+        if method_name != "action_masks":
+            raise AttributeError(f"expected 'action_masks', got {method_name!r}: the environments of a batch have no methods")
+        masks = self.action_masks()
+        return list(masks if indices is None else masks[list(self._get_indices(indices))])
+
+    def env_is_wrapped(self, wrapper_class: Any, indices: Any = None) -> list[bool]:
+        """False: nothing wraps a part of a batch. Episode sums are in `info` all the same."""
+        return [False for _ in self._get_indices(indices)]

@@ -1,0 +1,1 @@
+"""ToolPlanner's two training stages."""

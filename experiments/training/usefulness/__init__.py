@@ -1,0 +1,1 @@
+"""BTP's usefulness classifiers."""

@@ -1,0 +1,421 @@
+"""Training the tiny back-end on generated scenes: `build_tools`.
+
+Restoration first: denoising, then super-resolution also on what that leaves, then deblurring and colourisation also on what
+both leave. Then the readers, on clean and on restored images but never on degraded ones (they read photographs, as the
+published ones do). Then the language models, on the generated language alone.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...simulators.errors import require
+from ...simulators.opencatp.backends.base import ALL_TOOLS, READERS, RESTORERS, run_chain
+from ...simulators.opencatp.backends.tiny import TinyBackend, load_network, make_network, pad, save_weights
+from ...simulators.opencatp.backends.vocabulary import END, PAD, START, vocabulary
+from ...simulators.opencatp.scenes import degrade, wording
+from ...simulators.opencatp.scenes import scene as scenes
+
+if TYPE_CHECKING:
+    import torch
+
+VERSION = "1"
+Progress = Callable[[str], None]
+_OWN = {tool: kind for kind, tool in degrade.REPAIRS.items()}
+_IMAGE_BATCH, _READER_BATCH, _TEXT_BATCH = 24, 48, 96
+
+
+@dataclass(frozen=True)
+class TrainingPlan:
+    """How much training each tool gets; the defaults give the shipped weights."""
+
+    scenes: int = 9000
+    denoising_steps: int = 1200
+    super_resolution_steps: int = 1000
+    deblurring_steps: int = 1000
+    colorization_steps: int = 900
+    reader_steps: int = 600
+    captioning_steps: int = 1200
+    text_steps: int = 600
+
+    def steps(self, tool: str) -> int:
+        """Optimiser steps of a tool."""
+        if tool in RESTORERS:
+            return int(getattr(self, f"{tool.removeprefix('image_')}_steps"))
+        if tool == "image_captioning":
+            return self.captioning_steps
+        return self.reader_steps if tool in READERS else self.text_steps
+
+
+def build_tools(
+    out_dir: Path | str, seed: int = 0, progress: Progress | None = None, plan: TrainingPlan | None = None,
+    tools: Sequence[str] = ALL_TOOLS,
+) -> dict[str, Path]:  # fmt: skip
+    """Train the tools' networks and write `<tool>.safetensors` files.
+
+    A tool whose file is there from the same seed and plan is kept, so a killed run goes on with the tool it was at.
+
+    Args:
+        out_dir: Folder for the weights.
+        seed: Decides scenes, first weights and batches; on the same kind of processor the same seed gives the same weights.
+        progress: Called with one line now and then.
+        plan: How long to train; default: as the shipped weights were.
+        tools: Which tools to train; the readers need the four restorers to be there or among them.
+
+    Returns:
+        The weight file of each tool.
+    """
+    require("torch", "vision")
+    plan, say, out = plan or TrainingPlan(), progress or (lambda _: None), Path(out_dir)
+    with _threads(2):
+        _build(out, seed, plan, [t for t in ALL_TOOLS if t in tools], say)
+    return {tool: out / f"{tool}.safetensors" for tool in tools}
+
+
+@contextmanager
+def _threads(count: int) -> Iterator[None]:
+    """A fixed number of threads: sums in another order would give other weights."""
+    import torch
+
+    before = torch.get_num_threads()
+    torch.set_num_threads(count)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
+def _build(out: Path, seed: int, plan: TrainingPlan, tools: Sequence[str], say: Progress) -> None:
+    world: _World | None = None
+    for tool in tools:
+        path = out / f"{tool}.safetensors"
+        # one entry: several would be written in any order
+        origin = {"tool": tool, "version": VERSION, "seed": seed, "steps": plan.steps(tool), "scenes": plan.scenes}
+        metadata = {"training": json.dumps(origin)}
+        if _metadata(path) == metadata:
+            say(f"{tool}: already built")
+            continue
+        if world is None and tool in RESTORERS + READERS:
+            say(f"painting {plan.scenes} scenes")
+            world = _World(seed, plan.scenes)
+        network = _trained(tool, seed, plan.steps(tool), world, TinyBackend(out), say)
+        save_weights(network, path, metadata)
+
+
+def _metadata(path: Path) -> dict[str, str] | None:
+    if not path.is_file():
+        return None
+    try:
+        with require("safetensors", "vision").safe_open(str(path), "np") as file:
+            return dict(file.metadata() or {})
+    except Exception:  # an unreadable file is built again
+        return None
+
+
+class _World:
+    """The training scenes, and their restored images once readers ask for them."""
+
+    def __init__(self, seed: int, count: int) -> None:
+        self.seed = seed
+        self.scenes = scenes.make_scenes(scenes.TRAIN_SEED + 10_000 * seed, range(count))
+        self.images = np.stack([s.image for s in self.scenes])
+        self._restored: NDArray[np.uint8] | None = None
+
+    def restored(self, backend: TinyBackend) -> NDArray[np.uint8]:
+        """Every scene with one fault, restored by the tool for it."""
+        if self._restored is None:
+            rng = np.random.default_rng((self.seed, 5))
+            mild = [c for c in degrade.COMBINATIONS if len(c) == 1]
+            choice = rng.integers(len(mild), size=len(self.images))
+            self._restored = np.empty_like(self.images)
+            for i, kinds in enumerate(mild):
+                rows = np.flatnonzero(choice == i)
+                faulty = degrade.apply(self.images[rows], kinds, degrade.noise_field((*self.images[rows].shape,), rng))
+                self._restored[rows] = run_chain(backend, [t for t in RESTORERS if _OWN[t] in kinds], faulty)
+        return self._restored
+
+
+def _trained(tool: str, seed: int, steps: int, world: _World | None, built: TinyBackend, say: Progress) -> torch.nn.Module:
+    import torch
+
+    number = ALL_TOOLS.index(tool)
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed * 100 + number)
+        network = make_network(tool)
+    if tool in RESTORERS or tool in READERS:
+        assert world is not None
+        network = network.to(memory_format=torch.channels_last)
+    rng = np.random.default_rng((seed, number, 9))
+    loss: Callable[[Any], torch.Tensor]
+    rate = 2e-3
+    if tool in RESTORERS:
+        assert world is not None
+        helpers = RESTORERS[: min(RESTORERS.index(tool), 2)]
+        loss = lambda net: _restoration_loss(net, tool, world, rng, built, helpers)  # noqa: E731
+    elif tool in READERS:
+        assert world is not None
+        if tool != READERS[0]:
+            # what the classifier has learnt to see helps the other two
+            network.trunk.load_state_dict(load_network(READERS[0], built.weights).trunk.state_dict())
+        restored, reader = world.restored(built), {"image_classification": _label_loss, "object_detection": _centre_loss}
+        compute = reader.get(tool, _caption_loss)
+        loss = lambda net: compute(net, *_reader_batch(world, restored, rng))  # noqa: E731
+        rate = 3e-3
+    else:
+        compute_text = _sentiment_loss if tool == "sentiment_analysis" else _words_loss
+        loss = lambda net: compute_text(net, tool, rng)  # noqa: E731
+        rate = 4e-3
+    optimiser = torch.optim.AdamW(network.parameters(), lr=rate, weight_decay=1e-4)
+    schedule = torch.optim.lr_scheduler.OneCycleLR(optimiser, rate, total_steps=steps, pct_start=0.15)
+    network.train()
+    mean = 0.0
+    for step in range(steps):
+        optimiser.zero_grad(set_to_none=True)
+        value = loss(network)
+        value.backward()
+        torch.nn.utils.clip_grad_norm_(network.parameters(), 1.0)
+        optimiser.step()
+        schedule.step()
+        mean += 0.02 * (float(value.detach()) - mean) if step else float(value.detach())
+        if (step + 1) % max(1, steps // 10) == 0:
+            say(f"{tool}: step {step + 1} of {steps}, loss {mean:.4f}")
+    return network.eval()
+
+
+def _fast() -> AbstractContextManager[Any]:
+    """Convolutions in bfloat16 where the CPU has it, which halves the time; weights stay in single precision."""
+    import torch
+
+    supported = "avx512_bf16" in _cpu_flags()
+    return torch.autocast("cpu", torch.bfloat16) if supported else nullcontext()
+
+
+@lru_cache(maxsize=1)
+def _cpu_flags() -> frozenset[str]:
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        return frozenset()
+    return frozenset(next((line.split() for line in lines if line.startswith("flags")), ()))
+
+
+# -- restoration ------------------------------------------------------------------------------------------------------
+
+
+def _restoration_batch(
+    tool: str, images: NDArray[np.uint8], rng: np.random.Generator, built: TinyBackend, helpers: Sequence[str]
+) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
+    """A batch with faults, and the same with the tool's own fault undone and all others left as they are."""
+    own = _OWN[tool]
+    # low resolution looks like blur: seen often, it would make deblurring hedge
+    chance = {k: 0.2 if (own, k) == (degrade.BLUR, degrade.LOW_RESOLUTION) else 0.45 for k in degrade.KINDS if k != own}
+    faulty, wanted = [], []
+    for _ in range(3):
+        kinds = {k for k, p in chance.items() if rng.random() < p} if rng.random() < 0.65 else set()
+        if rng.random() < 0.85:
+            kinds.add(own)
+        batch = images[rng.integers(len(images), size=_IMAGE_BATCH // 3)]
+        if rng.random() < 0.5:
+            batch = batch[:, :, ::-1]
+        field = degrade.noise_field(batch.shape, rng)
+        x = degrade.apply(batch, sorted(kinds), field)
+        if rng.random() < 0.6:
+            # what the tools before this one leave; also on images that never had their fault
+            for helper in helpers:
+                if rng.random() < (0.75 if _OWN[helper] in kinds else 0.1):
+                    x = run_chain(built, [helper], x)
+                    kinds.discard(_OWN[helper])
+        left = kinds - {own}
+        if own == degrade.GREY:
+            left.discard(degrade.NOISE)  # the colour of noise cannot be known; luma is not learnt here
+        faulty.append(x)
+        wanted.append(degrade.apply(batch, sorted(left), field))
+    return np.concatenate(faulty), np.concatenate(wanted)
+
+
+def _tensor(images: NDArray[np.uint8]) -> torch.Tensor:
+    import torch
+
+    return torch.from_numpy(np.ascontiguousarray(images)).permute(0, 3, 1, 2).float() / 255
+
+
+def _restoration_loss(
+    network: Any, tool: str, world: _World, rng: np.random.Generator, built: TinyBackend, helpers: Sequence[str]
+) -> torch.Tensor:
+    import torch
+
+    from ...simulators.opencatp.backends.networks import LUMA
+
+    faulty, wanted = _restoration_batch(tool, world.images, rng, built, helpers)
+    x, y = _tensor(faulty), _tensor(wanted)
+    # deblurring divides by small numbers; bfloat16 has too few digits for it
+    with nullcontext() if _OWN[tool] == degrade.BLUR else _fast():
+        restored = network(x)
+    error = restored.float() - y
+    if _OWN[tool] == degrade.GREY:
+        error = error - (error * torch.tensor(LUMA)[:, None, None]).sum(1, keepdim=True)
+    return torch.sqrt(error * error + 1e-5).mean()
+
+
+# -- reading ----------------------------------------------------------------------------------------------------------
+
+
+def _reader_batch(
+    world: _World, restored: NDArray[np.uint8], rng: np.random.Generator
+) -> tuple[torch.Tensor, list[scenes.Scene], bool]:
+    """Half clean, half restored images, their scenes, and whether they are mirrored."""
+    rows = rng.integers(len(world.scenes), size=_READER_BATCH)
+    half = _READER_BATCH // 2
+    images = np.concatenate([world.images[rows[:half]], restored[rows[half:]]])
+    mirrored = bool(rng.random() < 0.5)
+    return _tensor(images[:, :, ::-1] if mirrored else images), [world.scenes[r] for r in rows], mirrored
+
+
+def _label_loss(network: Any, x: torch.Tensor, truth: list[scenes.Scene], mirrored: bool) -> torch.Tensor:
+    import torch
+    from torch.nn import functional as F
+
+    with _fast():
+        kind, texture = network(x)
+    kinds = torch.tensor([wording.KINDS.index(s.kind) for s in truth])
+    textures = torch.tensor([wording.TEXTURES.index(s.texture) for s in truth])
+    return F.cross_entropy(kind.float(), kinds) + F.cross_entropy(texture.float(), textures)
+
+
+def _centre_loss(network: Any, x: torch.Tensor, truth: list[scenes.Scene], mirrored: bool) -> torch.Tensor:
+    import torch
+
+    with _fast():
+        logits, sides = network(x)
+    logits, sides = logits.float(), sides.float()
+    n, objects, height, width = logits.shape
+    heat = torch.zeros(n, objects, height, width)
+    rows = torch.arange(height).float()[:, None]
+    columns = torch.arange(width).float()[None]
+    box_error = torch.zeros(())
+    count = 0
+    for i, scene in enumerate(truth):
+        for found in scene.objects:
+            left, top, right, bottom = found.box
+            if mirrored:
+                left, right = scenes.SIZE - right, scenes.SIZE - left
+            cx, cy = (left + right) / 2, (top + bottom) / 2
+            column, row = min(int(cx / 4), width - 1), min(int(cy / 4), height - 1)
+            k = wording.OBJECTS.index(found.name)
+            heat[i, k] = torch.maximum(heat[i, k], torch.exp(-((rows - row) ** 2 + (columns - column) ** 2) / 1.5))
+            px, py = column * 4 + 2.0, row * 4 + 2.0
+            wanted = torch.tensor([px - left, py - top, right - px, bottom - py])
+            box_error = box_error + (sides[i, :, row, column] - wanted).abs().mean()
+            count += 1
+    p = logits.sigmoid().clamp(1e-4, 1 - 1e-4)
+    centre = heat == 1
+    focal = torch.where(centre, (1 - p) ** 2 * p.log(), (1 - heat) ** 4 * p**2 * (1 - p).log())
+    return -focal.sum() / count + 0.05 * box_error / count
+
+
+def _caption_loss(network: Any, x: torch.Tensor, truth: list[scenes.Scene], mirrored: bool) -> torch.Tensor:
+    return _teacher_forced(network, x, [vocabulary().encode(s.caption()) for s in truth])
+
+
+def _teacher_forced(network: Any, inputs: torch.Tensor, wanted: list[list[int]]) -> torch.Tensor:
+    from torch.nn import functional as F
+
+    words = pad([[START, *w, END] for w in wanted], inputs.device)
+    cells, mask, state = network.see(inputs)
+    logits, _ = network.decoder(cells, mask, state, words[:, :-1])
+    return F.cross_entropy(logits.flatten(0, 1), words[:, 1:].flatten(), ignore_index=PAD)
+
+
+# -- language ---------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Facts:
+    kind: str
+    texture: str
+    place: str
+    weather: str
+    things: tuple[str, ...]
+    moods: tuple[int, int]
+
+    def caption(self, german: bool = False) -> str:
+        return wording.caption(self.kind, self.texture, self.place, self.weather, self.things, german)
+
+    def summary(self, german: bool = False) -> str:
+        return wording.summary(self.kind, self.texture, self.place, german)
+
+    def report(self, german: bool = False) -> str:
+        return wording.report(self.kind, self.texture, self.place, self.weather, self.things, self.moods, german)
+
+    def label(self, german: bool = False) -> str:
+        return wording.label(self.kind, self.texture, german)
+
+    def objects(self, rng: np.random.Generator, german: bool = False) -> str:
+        names = sorted({self.kind, *self.things}) if rng.random() < 0.8 else list(self.things) or [self.kind]
+        return wording.object_list(names, german)
+
+
+def _facts(rng: np.random.Generator) -> _Facts:
+    def pick(items: tuple[str, ...]) -> str:
+        return items[int(rng.integers(len(items)))]
+
+    things = tuple(wording.THINGS[int(i)] for i in rng.permutation(len(wording.THINGS))[: int(rng.integers(0, 5))])
+    moods = (int(rng.integers(4)), int(rng.integers(4)))
+    return _Facts(pick(wording.KINDS), pick(wording.TEXTURES), pick(wording.PLACES), pick(wording.WEATHERS), things, moods)
+
+
+def _pair(tool: str, rng: np.random.Generator) -> tuple[str, str]:
+    """A text and what the tool should make of it."""
+    facts, choice = _facts(rng), rng.random()
+    if tool == "machine_translation":
+        if choice < 0.45:
+            return facts.caption(), facts.caption(True)
+        if choice < 0.65:
+            state = rng.bit_generator.state
+            english = facts.objects(rng)
+            rng.bit_generator.state = state  # the same choice of names in German
+            return english, facts.objects(rng, True)
+        if choice < 0.75:
+            return facts.label(), facts.label(True)
+        if choice < 0.80:
+            return facts.summary(), facts.summary(True)
+        if choice < 0.83:
+            return wording.sentiment(facts.weather), wording.sentiment(facts.weather, True)
+        sentences = zip(facts.report().split(" ."), facts.report(True).split(" ."), strict=True)
+        english_sentences, german_sentences = zip(*((e.strip(), g.strip()) for e, g in sentences if e.strip()), strict=True)
+        k = int(rng.integers(len(english_sentences)))
+        return english_sentences[k], german_sentences[k]
+    if choice < 0.5:
+        return facts.report(), facts.summary()
+    if choice < 0.8:
+        return facts.caption(), facts.summary()
+    short = facts.label() if choice < 0.87 else facts.objects(rng) if choice < 0.94 else facts.summary()
+    return short, short
+
+
+def _words_loss(network: Any, tool: str, rng: np.random.Generator) -> torch.Tensor:
+    import torch
+
+    pairs = [_pair(tool, rng) for _ in range(_TEXT_BATCH)]
+    source = pad([vocabulary().encode(a) for a, _ in pairs], torch.device("cpu"))
+    into = vocabulary(german=tool == "machine_translation")
+    return _teacher_forced(network, source, [into.encode(b) for _, b in pairs])
+
+
+def _sentiment_loss(network: Any, tool: str, rng: np.random.Generator) -> torch.Tensor:
+    import torch
+    from torch.nn import functional as F
+
+    batch = [_facts(rng) for _ in range(_TEXT_BATCH)]
+    texts = [f.report() if rng.random() < 0.7 else f.caption() for f in batch]
+    wanted = torch.tensor([wording.WEATHERS.index(f.weather) for f in batch])
+    return F.cross_entropy(network(pad([vocabulary().encode(t) for t in texts], torch.device("cpu"))), wanted)

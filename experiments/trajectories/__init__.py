@@ -1,0 +1,1 @@
+"""Recorded episodes: their format, recording, replay and verification."""

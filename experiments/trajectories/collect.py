@@ -1,0 +1,89 @@
+"""Collecting trajectories: an agent plays, every episode is recorded, and a kill loses at most the one in flight."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import gymnasium as gym
+
+from ...agents.base import Agent
+from ...simulators.errors import ConfigError
+from ..execution.engine import Engine, Local
+from ..files import iter_lines, keep_lines, sole_writer, write_atomically
+from ..rollout import Stage, chunks, world_of
+from .format import Header, parse_trajectory, record
+
+
+def collect(
+    env: gym.Env[Any, Any],
+    agent: Agent,
+    episodes: int,
+    out: str | Path,
+    seed: int = 0,
+    progress: Callable[[int, int], None] | None = None,
+    engine: Engine | None = None,
+) -> Path:
+    """Record episodes into ``out/trajectories.jsonl``; a run that was killed continues and ends with the same bytes.
+
+    Args:
+        env: an environment of costgym; its split, budget and grading hold.
+        agent: any agent for that view.
+        episodes: how many, at least 1.
+        out: the folder; created if need be.
+        seed: same seed, same bytes.
+        progress: called with the numbers of recorded and of all episodes.
+        engine: where episodes are played; by default here. The bytes do not depend on it. Workers hand over several episodes
+            at a time, so a kill of this process loses those.
+
+    Returns:
+        The trajectory file.
+
+    Raises:
+        ConfigError: the folder holds another collection.
+    """
+    if isinstance(episodes, bool) or not isinstance(episodes, int) or episodes < 1:
+        raise ConfigError("episodes", f"expected a positive whole number, got {episodes!r}")
+    stage = Stage(env, agent)
+    header = stage.header
+    folder = Path(out)
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / "trajectories.jsonl"
+    with sole_writer(folder):
+        if not _check_owner(path, header, agent.name, seed):
+            write_atomically(path, header.to_json() + "\n")
+        kept = keep_lines(path, episodes + 1) - 1
+        with path.open("a", encoding="utf-8") as store:
+            lines = (engine or Local()).stream(_lines, (stage, seed), chunks(kept, episodes))
+            for done, line in enumerate(lines, kept + 1):
+                store.write(line + "\n")
+                store.flush()
+                if progress is not None:
+                    progress(done, episodes)
+    return path
+
+
+def _lines(shared: tuple[Stage, int], indices: range) -> Iterator[str]:
+    """The episodes of these indices, played and written down."""
+    stage, seed = shared
+    header = stage.header
+    for index in indices:
+        number, world_seed = world_of(stage.env, index, seed)
+        trajectory, _ = record(stage.env, stage.agent, number, world_seed, index)
+        yield trajectory.sealed_json(header)
+
+
+def _check_owner(path: Path, header: Header, agent: str, seed: int) -> bool:
+    """Whether the file has begun; raises ConfigError where it is another collection's."""
+    first, second = (*itertools.islice(iter_lines(path) if path.exists() else (), 2), None, None)[:2]
+    if first is None:
+        return False
+    if first != header.to_json():
+        raise ConfigError("--out", f"{path} holds a collection of another world or other settings; choose another folder")
+    if second is not None:
+        played = parse_trajectory(second, path, 2)
+        if (played.agent, played.seed) != (agent, seed):
+            raise ConfigError("--out", f"{path} holds a collection of another agent or seed; choose another folder")
+    return True

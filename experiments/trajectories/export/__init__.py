@@ -1,0 +1,1 @@
+"""Recorded episodes in the formats that other libraries read."""

@@ -1,0 +1,204 @@
+"""Trajectories as tables, one row a step: Parquet files and Hugging Face datasets.
+
+Columns: `episode`, `step`, `agent`, `model`, `task`, `number` (the task's), `seed`; the observation that the agent acted on
+(`observation`, or one flat `observation_<name>` for each array); `action_mask` before the action where the view has one;
+`action`, `reward`, `terminated`, `truncated`; the other entries of the step's `info` under their own names, JSON text where
+they are irregular; `passed` (the whole episode's). The schema carries the header and the arrays' shapes.
+"""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from collections.abc import Callable, Iterator
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ....simulators.errors import ConfigError, require
+from ...files import finished_file, finished_folder
+from ..format import Step
+from ..replay import Played, readable, replayed
+
+ROWS = 2048
+"""Steps of a row group: what is held in memory at a time."""
+MASK = "action_mask"
+
+
+def to_parquet(
+    path: str | Path,
+    out: str | Path,
+    next_observation: bool = False,
+    data: str | None = None,
+    progress: Callable[[int], None] | None = None,
+) -> Path:
+    """Write a Parquet file.
+
+    Args:
+        path: a trajectory file, or a folder of them; all of one view.
+        out: the file.
+        next_observation: add the observation after the action, for methods that want whole transitions.
+        data: folder of a ToolBench scenario, where it lies elsewhere now.
+        progress: called with the number of episodes written.
+
+    Raises:
+        ConfigError: the file exists, or the episodes are of several views.
+        DataError: the trajectories cannot be read or do not replay.
+    """
+    pa, parquet = require("pyarrow", "data"), require("pyarrow.parquet", "data")
+    episodes = replayed(path, data)
+    first, rows = _begin(episodes, path, next_observation, progress)
+    schema = schema_of(first, next_observation)
+    with finished_file(Path(out)) as draft, parquet.ParquetWriter(draft, schema, compression="zstd") as writer:
+        while batch := list(islice(rows, ROWS)):
+            writer.write_table(pa.Table.from_pylist(batch, schema=schema))
+    return Path(out)
+
+
+def to_hf(
+    path: str | Path,
+    out: str | Path,
+    next_observation: bool = False,
+    data: str | None = None,
+    progress: Callable[[int], None] | None = None,
+) -> Path:
+    """Write a folder that `datasets.load_from_disk` reads. Arguments and errors as in `to_parquet`."""
+    datasets, parquet = require("datasets", "data"), require("pyarrow.parquet", "data")
+
+    def load(cache: Path) -> Any:
+        rows = to_parquet(path, cache / "steps.parquet", next_observation, data, progress)
+        table = datasets.Dataset.from_parquet(str(rows), cache_dir=str(cache))
+        table.info.description = parquet.read_schema(rows).metadata[b"costgym.header"].decode()
+        return table
+
+    return save_dataset(load, Path(out))
+
+
+def save_dataset(load: Callable[[Path], Any], out: Path) -> Path:
+    """Write a Hugging Face dataset to disk.
+
+    Args:
+        load: makes the dataset; it is given a folder for its cache.
+        out: the folder to write.
+    """
+    datasets = require("datasets", "data")
+    # the library caches by what it takes for a generator's fingerprint; a cache of our own is never stale
+    with finished_folder(out) as draft, tempfile.TemporaryDirectory(dir=draft.parent, prefix=".cache-") as cache:
+        noisy = datasets.is_progress_bar_enabled()
+        datasets.disable_progress_bars()
+        try:
+            load(Path(cache)).save_to_disk(str(draft))
+        finally:
+            if noisy:
+                datasets.enable_progress_bars()
+    return out
+
+
+def _begin(
+    episodes: Iterator[Played], path: str | Path, next_observation: bool, progress: Callable[[int], None] | None
+) -> tuple[Played, Iterator[dict[str, Any]]]:
+    first = next(episodes, None)
+    if first is None:
+        raise ConfigError("--format", f"{path} holds no episode")
+    opening = list(rows_of(first, next_observation))
+
+    def rows() -> Iterator[dict[str, Any]]:
+        yield from opening
+        for count, played in enumerate(episodes, 2):
+            if played.header.env != first.header.env:
+                both = f"{first.header.env} and {played.header.env}"
+                raise ConfigError("--format", f"a table holds one view; these files are of {both}")
+            yield from rows_of(played, next_observation)
+            if progress is not None:
+                progress(count)
+
+    return first, rows()
+
+
+def rows_of(played: Played, next_observation: bool = False) -> Iterator[dict[str, Any]]:
+    """The rows of an episode."""
+    recorded = played.recorded
+    same = {
+        "episode": recorded.episode,
+        "agent": recorded.agent,
+        "model": recorded.model,
+        "task": recorded.task,
+        "number": recorded.number,
+        "seed": recorded.seed,
+        "passed": played.passed,
+    }
+    before = played.steps[0]
+    for index, step in enumerate(played.steps[1:]):
+        row = {**same, "step": index, "reward": step.reward, "terminated": step.terminated, "truncated": step.truncated}
+        row["action"] = readable(step.action) if isinstance(step.action, str) else step.action
+        row |= _observation("observation", before.observation)
+        if next_observation:
+            row |= _observation("next_observation", step.observation)
+        for name, value in step.info.items():
+            row[name] = _cell(before.info[name] if name == MASK else value)
+        yield row
+        before = step
+
+
+def _observation(name: str, observation: Any) -> dict[str, Any]:
+    if isinstance(observation, dict):
+        return {f"{name}_{part}": array.ravel() for part, array in observation.items()}
+    return {name: readable(observation) if isinstance(observation, str) else observation}
+
+
+def _cell(value: Any) -> Any:
+    if isinstance(value, np.ndarray):
+        return value.ravel()
+    if isinstance(value, np.generic):
+        return value.item()
+    if isinstance(value, bool | int | float):
+        return value
+    return readable(value) if isinstance(value, str) else json.dumps(value, default=str)
+
+
+def schema_of(played: Played | None, next_observation: bool = False) -> Any:
+    """The Arrow schema of the rows of episodes like this one."""
+    pa = require("pyarrow", "data")
+    if played is None:
+        raise ConfigError("--format", "there is no episode to export")
+    first: Step = played.steps[0]
+    columns = {
+        "episode": pa.int64(),
+        "step": pa.int32(),
+        "agent": pa.string(),
+        "model": pa.string(),
+        "task": pa.string(),
+        "number": pa.int32(),
+        "seed": pa.int64(),
+    }
+    shapes: dict[str, list[int]] = {}
+    for name in ("observation", "next_observation") if next_observation else ("observation",):
+        if isinstance(first.observation, dict):
+            for part, array in first.observation.items():
+                columns[f"{name}_{part}"] = pa.list_(pa.from_numpy_dtype(array.dtype), array.size)
+                shapes[f"{name}_{part}"] = list(array.shape)
+        else:
+            columns[name] = pa.string()
+    columns |= {
+        "action": pa.string() if isinstance(first.observation, str) else pa.int64(),
+        "reward": pa.float64(),
+        "terminated": pa.bool_(),
+        "truncated": pa.bool_(),
+        "passed": pa.bool_(),
+    }
+    for name, value in first.info.items():
+        columns[name] = _type(pa, value)
+    about = {"costgym.header": played.header.to_json(), "costgym.shapes": json.dumps(shapes)}
+    return pa.schema(list(columns.items()), metadata=about)
+
+
+def _type(pa: Any, value: Any) -> Any:
+    if isinstance(value, np.ndarray):
+        return pa.list_(pa.from_numpy_dtype(value.dtype), value.size)
+    if isinstance(value, bool | np.bool_):
+        return pa.bool_()
+    if isinstance(value, int | np.integer):
+        return pa.int64()
+    return pa.float64() if isinstance(value, float | np.floating) else pa.string()

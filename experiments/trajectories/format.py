@@ -1,0 +1,398 @@
+"""The record of an episode: enough to replay it and to re-derive every figure.
+
+A trajectory file is JSON lines: a header that says which world was played how, then one line an episode. It is append-only; a
+process that is killed loses at most the episode in flight. Observations are not in it, only their digests: the world is
+deterministic, so replay brings them back bit by bit.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass, fields, replace
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import gymnasium as gym
+import numpy as np
+
+from ... import __version__
+from ...agents.base import Agent
+from ...envs.recording import Recordable, recordable
+from ...envs.registration import class_of
+from ...simulators.draws import stable_integer
+from ...simulators.episode_view import Account
+from ...simulators.errors import DataError
+from ..files import iter_lines
+
+FORMAT = "costgym.trajectories/1"
+
+
+@dataclass(frozen=True, slots=True)
+class Header:
+    """What all episodes of a file share.
+
+    Attributes:
+        format, version: of the file and of costgym.
+        env: the environment's id.
+        scenario: the world, whole; `digest` names it in short. OpenCATP's outcome table is named by a digest of its own.
+        settings: the environment's other arguments: split, budget, and what one view has and others have not (enforcement,
+            grading, max_steps, `max_tools`, `level`, `alpha`, ...).
+        seal: hash of all the above; every episode's seal continues it.
+    """
+
+    env: str
+    scenario: dict[str, Any]
+    digest: str
+    settings: dict[str, Any]
+    format: str = FORMAT
+    version: str = __version__
+    seal: str = ""
+
+    @classmethod
+    def of(cls, env: gym.Env[Any, Any], env_id: str) -> Header:
+        """The header for episodes of this environment.
+
+        Raises:
+            ConfigError: its episodes cannot be recorded.
+        """
+        world = recordable(env)
+        document, settings = world.world_document(), world.world_settings()
+        header = cls(
+            env=env_id,
+            scenario=document,
+            digest=world.world_digest(document),
+            settings={name: settings[name] for name in sorted(settings)},
+        )
+        return replace(header, seal=seal_of(header))
+
+    def to_json(self) -> str:
+        """The file's first line."""
+        return _encode(_document(self))
+
+    def make(self, data: str | None = None) -> gym.Env[Any, Any]:
+        """The environment that the episodes were played in.
+
+        Args:
+            data: the folder or file that the world is read from, where it lies elsewhere now.
+
+        Raises:
+            DataError: what is read there is another world.
+        """
+        from ...envs.registration import make
+
+        env = make(self.env, disable_env_checker=True, **self.arguments(data))
+        recordable(env).check_world(self.scenario)
+        return env
+
+    def arguments(self, data: str | None = None) -> dict[str, Any]:
+        """All that the environment is made from, as JSON, its data folder replaced where one is given."""
+        return class_of(self.env).world_arguments(self.scenario, self.settings, data)
+
+
+@dataclass(frozen=True, slots=True)
+class Trajectory:
+    """One episode.
+
+    Attributes:
+        agent, model: who played.
+        episode: index in the run.
+        task, number: the task's id and number.
+        seed: of the world.
+        actions: as given to `env.step`.
+        rewards: one an action.
+        observations: digests, one more than actions: the first is the reset's.
+        calls: [tool, status, submitted_s, started_s, finished_s, cold, price] of every call.
+        charges: [at_s, what, price, tokens, calls] of the ledger.
+        truncated: the episode was cut off by its step limit.
+        final: strict, judged, share, exceeded, price, seconds, tokens, calls, attempts; of a plan over the OpenCATP tools also
+            score, quality_of_plan, plan_valid, sample, size_level, and draw: the number that the seed drew the sample by.
+        seal: hash of the header's seal and all the above. Replay finds every edited figure; the seal also finds an edited
+            name, which replay cannot know. It shows accidents and careless edits; only replay is proof.
+    """
+
+    agent: str
+    model: str
+    episode: int
+    task: str
+    number: int
+    seed: int
+    actions: list[Any]
+    rewards: list[float]
+    observations: list[str]
+    calls: list[list[Any]]
+    charges: list[list[Any]]
+    truncated: bool
+    final: dict[str, Any]
+    seal: str = ""
+
+    def sealed(self, header: Header) -> Trajectory:
+        """The same record with its seal."""
+        return replace(self, seal=seal_of(self, header.seal))
+
+    def to_json(self) -> str:
+        """One line; ASCII, so that lone surrogates in a model's text survive."""
+        return _encode(_document(self))
+
+    def sealed_json(self, header: Header) -> str:
+        """`sealed(header).to_json()`, written once."""
+        body = _encode(_document(self, seal=""))
+        return f'{body[:-2]}{_seal(body, header.seal)}"}}'
+
+
+def seal_of(record: Header | Trajectory, before: str = "") -> str:
+    """Hash of a record without its own seal, after another seal."""
+    return _seal(_encode(_document(record, seal="")), before)
+
+
+def _seal(body: str, before: str) -> str:
+    return hashlib.blake2b(f"{before}\n{body}".encode(), digest_size=16).hexdigest()
+
+
+def is_sealed(line: str, record: Trajectory, header: Header) -> bool:
+    """Whether a record's line, as it was written, carries the seal of just this text."""
+    end = f'"seal":"{record.seal}"}}'
+    return line.endswith(end) and _seal(f'{line[: -len(record.seal) - 2]}"}}', header.seal) == record.seal
+
+
+_encode = json.JSONEncoder(separators=(",", ":")).encode
+
+
+def _document(record: Header | Trajectory, **changed: Any) -> dict[str, Any]:
+    """The fields by name. `dataclasses.asdict` would copy every list in them, at several times the cost of writing them."""
+    return {field.name: getattr(record, field.name) for field in fields(record)} | changed
+
+
+def digest(observation: Any) -> str:
+    """A short hash of an observation: of its text, or of its arrays' names, shapes and bytes."""
+    if isinstance(observation, str):
+        return hashlib.blake2b(observation.encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
+    state = hashlib.blake2b(digest_size=8)
+    if isinstance(observation, dict):
+        for name in sorted(observation):
+            array = np.ascontiguousarray(observation[name])
+            state.update(_title(name, array.dtype, array.shape))
+            state.update(array.tobytes())
+    else:
+        state.update(np.ascontiguousarray(observation).tobytes())
+    return state.hexdigest()
+
+
+@lru_cache(maxsize=1024)
+def _title(name: str, dtype: np.dtype[Any], shape: tuple[int, ...]) -> bytes:
+    return f"{name}{dtype}{shape}".encode()
+
+
+def record(
+    env: gym.Env[Any, Any], agent: Agent, task: int | str | None, seed: int, index: int = 0, agent_seed: int | None = None
+) -> tuple[Trajectory, Account]:
+    """Play one episode to its end and record it.
+
+    Args:
+        env, agent: an environment of costgym and an agent for its view.
+        task: the task's number or id; None lets the environment draw one.
+        seed: keys the world's chance.
+        index: the episode's index in its run.
+        agent_seed: keys the agent's own chance; by default derived from `seed` and the task.
+
+    Raises:
+        InfrastructureError: a real back-end failed; the episode says nothing about the agent.
+    """
+    world = recordable(env)
+    observation, info = env.reset(seed=seed, options={} if task is None else {"task": task})
+    if agent_seed is None:
+        agent_seed = stable_integer(seed, "agent", world.account().number) >> 1
+    agent.reset(env, observation, info, agent_seed)
+    actions: list[Any] = []
+    rewards: list[float] = []
+    digests = [digest(observation)]
+    terminated = truncated = False
+    while not (terminated or truncated):
+        action = agent.act(observation, info)
+        observation, reward, terminated, truncated, info = env.step(action)
+        agent.observe(observation, float(reward), terminated, truncated, info)
+        actions.append(int(action) if isinstance(action, np.integer) else action)
+        rewards.append(float(reward))
+        digests.append(digest(observation))
+    return _trajectory(world, agent.name, agent.model, index, actions, rewards, digests, truncated)
+
+
+class Step(NamedTuple):
+    """One step of a replayed episode; the first is the reset's and has no action.
+
+    Attributes:
+        action: as recorded; None at the reset.
+        observation, reward, terminated, truncated, info: what it brought.
+    """
+
+    action: Any
+    observation: Any
+    reward: float
+    terminated: bool
+    truncated: bool
+    info: dict[str, Any]
+
+
+def replay_steps(env: gym.Env[Any, Any], recorded: Trajectory) -> Iterator[Step]:
+    """Play the recorded actions again, step by step; stops where the episode ends."""
+    observation, info = env.reset(seed=recorded.seed, options={"task": recorded.number})
+    yield Step(None, observation, 0.0, False, False, info)
+    for action in recorded.actions:
+        observation, reward, terminated, truncated, info = env.step(action)
+        yield Step(action, observation, float(reward), terminated, truncated, info)
+        if terminated or truncated:
+            return
+
+
+def replay(env: gym.Env[Any, Any], recorded: Trajectory) -> Trajectory:
+    """Play the recorded actions again; in an honest record nothing differs."""
+    return replay_episode(env, recorded)[0]
+
+
+def replay_episode(env: gym.Env[Any, Any], recorded: Trajectory) -> tuple[Trajectory, Account]:
+    """The same, with the episode that was played."""
+    world = recordable(env)  # wrappers of `Header.make` guard against misuse, and change nothing
+    actions: list[Any] = []
+    rewards: list[float] = []
+    observation, _ = world.reset(seed=recorded.seed, options={"task": recorded.number})
+    digests = [digest(observation)]
+    truncated = False
+    for action in recorded.actions:
+        observation, reward, terminated, truncated, _ = world.step(action)
+        actions.append(action)
+        rewards.append(float(reward))
+        digests.append(digest(observation))
+        if terminated or truncated:
+            break
+    return _trajectory(world, recorded.agent, recorded.model, recorded.episode, actions, rewards, digests, truncated)
+
+
+def _trajectory(
+    world: Recordable[Any, Any],
+    agent: str,
+    model: str,
+    index: int,
+    actions: list[Any],
+    rewards: list[float],
+    digests: list[str],
+    truncated: bool,
+) -> tuple[Trajectory, Account]:
+    if truncated:
+        world.give_up()
+    episode = world.account()
+    trajectory = Trajectory(
+        agent=agent,
+        model=model,
+        episode=index,
+        task=episode.task.id,
+        number=episode.number,
+        seed=episode.seed,
+        actions=actions,
+        rewards=rewards,
+        observations=digests,
+        calls=[
+            [call.tool, call.status.label, call.submitted_s, call.started_s, call.finished_s, call.cold, call.price]
+            for call in episode.calls
+        ],
+        charges=list(map(list, episode.ledger)),
+        truncated=truncated,
+        final=final_of(world, episode),
+    )
+    return trajectory, episode
+
+
+def final_of(world: Recordable[Any, Any], episode: Account) -> dict[str, Any]:
+    """What an episode came to, as its record holds it."""
+    grade, ledger = episode.grade, episode.ledger
+    return {
+        "strict": grade is not None and grade.strict,
+        "judged": grade is not None and grade.judged,
+        "share": 0.0 if grade is None else grade.share,
+        "exceeded": episode.exceeded,
+        "price": ledger.price,
+        "seconds": episode.now_s,
+        "tokens": ledger.tokens,
+        "calls": ledger.calls,
+        "attempts": ledger.attempts,
+        **world.plan_figures(),
+    }
+
+
+def read_trajectories(path: Path) -> tuple[Header, Iterator[Trajectory]]:
+    """A trajectory file: its header, and its episodes one by one.
+
+    Raises:
+        DataError: the file is missing or empty, or a line in it is no record; names the line.
+    """
+    if not path.is_file():
+        raise DataError(path, "there is no such file; expected a trajectory file (JSON lines)")
+    lines = iter_lines(path)
+    first = next(lines, None)
+    if first is None:
+        raise DataError(path, "is empty; expected a header and episodes")
+    return parse_header(first, path), (parse_trajectory(line, path, n) for n, line in enumerate(lines, 2))
+
+
+def parse_header(line: str, path: Path) -> Header:
+    """A file's first line; raises DataError where it is none."""
+    header: Header = _parse(Header, line, path, 1)
+    for name, kind in (("env", str), ("scenario", dict), ("digest", str), ("settings", dict), ("seal", str)):
+        if not isinstance(getattr(header, name), kind):
+            raise DataError(path, f"{name}: expected a {kind.__name__}, got {getattr(header, name)!r:.60}", "line 1")
+    return header
+
+
+def parse_trajectory(line: str, path: Path, number: int) -> Trajectory:
+    """A file's further line; raises DataError where it is none."""
+    trajectory: Trajectory = _parse(Trajectory, line, path, number)
+    for name, kind in _KINDS:
+        value = getattr(trajectory, name)
+        if type(value) is not kind:
+            raise DataError(path, f"{name}: expected a {kind.__name__}, got {value!r:.60}", f"line {number}")
+    return trajectory
+
+
+_KINDS: tuple[tuple[str, type], ...] = (
+    ("agent", str),
+    ("model", str),
+    ("episode", int),
+    ("task", str),
+    ("number", int),
+    ("seed", int),
+    ("actions", list),
+    ("rewards", list),
+    ("observations", list),
+    ("calls", list),
+    ("charges", list),
+    ("truncated", bool),
+    ("final", dict),
+    ("seal", str),
+)
+
+
+def _parse(kind: Any, line: str, path: Path, number: int) -> Any:
+    try:
+        document = _decode(line)
+    except (ValueError, RecursionError) as error:
+        raise DataError(path, f"is no JSON ({error})", f"line {number}") from None
+    known = _FIELDS[kind]
+    if not isinstance(document, dict) or document.keys() != known:
+        got = sorted(set(document) ^ known) if isinstance(document, dict) else type(document).__name__
+        raise DataError(path, f"expected the fields of a {kind.__name__.lower()}; these differ: {got}", f"line {number}")
+    return kind(**document)
+
+
+_FIELDS = {kind: frozenset(field.name for field in fields(kind)) for kind in (Header, Trajectory)}
+
+
+def _once(members: list[tuple[str, Any]]) -> dict[str, Any]:
+    """An object, each of whose names stands there once: readers differ in which of two values they believe."""
+    document = dict(members)
+    if len(document) < len(members):
+        raise ValueError("a name stands twice in one object")
+    return document
+
+
+_decode = json.JSONDecoder(object_pairs_hook=_once).decode

@@ -1,0 +1,478 @@
+"""The rules of `world` for one of N episodes, compiled.
+
+Every function plays episode `i` of a `State`. Whoever changes a rule here changes it in `episode` too, and the other way
+round: the two are equal call by call, to the last bit. Sums are therefore made in the same order, and nothing is fused.
+"""
+
+# mypy: disable-error-code="misc,untyped-decorator,no-any-return"
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from ..calls import CONNECTION_REFUSED_S, QUANTILES
+from ..status import Status
+from .failures import in_burst, pick
+from .memory import clear_row
+from .rng import compiled, inlined, uniforms
+from .tables import INVISIBLE
+
+NOTHING = -(1 << 30)
+"""What `wait` returns where there is no news."""
+PRICE, SECONDS, TOKENS, CALLS = range(1, 5)
+"""Limits that were exceeded; 0 for none. In the order of `ledger.RESOURCES`."""
+
+UNKNOWN_TOOL = int(Status.UNKNOWN_TOOL)
+_OK, _BANNED, _OVER_BUDGET = int(Status.OK), int(Status.BANNED), int(Status.OVER_BUDGET)
+_WRONG, _NO_DATA = int(Status.WRONG_ARGUMENTS), int(Status.NO_DATA)
+_RATE_LIMITED, _QUOTA = int(Status.RATE_LIMITED), int(Status.QUOTA_EXCEEDED)
+_REFUSED_CONNECTION, _TIMEOUT, _OUTAGE = int(Status.CONNECTION_ERROR), int(Status.TIMEOUT), int(Status.OUTAGE)
+_CANCELLED = int(Status.CANCELLED)
+_FIRST_FAILURE = 32
+_WAITING = -1
+_UNSEEN, _ALIVE, _DEGRADED, _DEAD = range(4)
+"""States of a candidate's latent chain; the first before it has been called."""
+_ONE = np.uint64(1)
+_CODE = 64
+"""A completion is handed out as slot * 64 + status, an event as -1 - its index."""
+
+
+@compiled
+def begin(tables: Any, rules: Any, state: Any, i: int, row: int, seed: Any) -> None:
+    """Start the task in a row of the tables on a fresh clock."""
+    clear_row(state.episodes, i)
+    clear_row(state.slots, i)
+    e = state.episodes[i]
+    e.seed, e.task, e.next_at = seed, row, np.inf
+    while e.epoch < tables.event_count[row] and tables.event_at[row, e.epoch] <= 0.0:
+        _happen(tables, state, i)
+
+
+# -- time ----------------------------------------------------------------------------------------------------------------------
+
+
+@inlined
+def _event_at(tables: Any, e: Any) -> float:
+    return tables.event_at[e.task, e.epoch] if e.epoch < tables.event_count[e.task] else np.inf
+
+
+@compiled
+def _step(tables: Any, rules: Any, state: Any, i: int) -> None:
+    """Process the next event. Scheduled events were there before any call, so they come first at the same time."""
+    e = state.episodes[i]
+    at = _event_at(tables, e)
+    if at <= e.next_at:
+        e.now = at
+        _happen(tables, state, i)
+    else:
+        e.now = e.next_at
+        _complete(tables, rules, state, i)
+
+
+@compiled
+def _reach(tables: Any, rules: Any, state: Any, i: int, at: float) -> None:
+    e = state.episodes[i]
+    while not e.over and min(e.next_at, _event_at(tables, e)) <= at:
+        _step(tables, rules, state, i)
+    if e.now < at and not e.over:
+        e.now = e.now + (at - e.now)  # as the clock adds it up
+
+
+@compiled
+def advance(tables: Any, rules: Any, state: Any, i: int, seconds: float) -> None:
+    """Let time pass."""
+    e = state.episodes[i]
+    if e.now + seconds > rules.deadline_s:
+        _reach(tables, rules, state, i, rules.deadline_s)
+        if not e.over:
+            _end(tables, rules, state, i, SECONDS)
+        return
+    target, order = e.now + seconds, e.order
+    e.order += 1
+    while not e.over:
+        event_at = _event_at(tables, e)
+        if event_at <= e.next_at:
+            if event_at > target:
+                break
+        elif e.next_at > target or (e.next_at == target and state.calls[i, e.next].order > order):
+            break
+        _step(tables, rules, state, i)
+    if not e.over:
+        e.now = target
+
+
+# -- calls ---------------------------------------------------------------------------------------------------------------------
+
+
+@inlined
+def refuse(tables: Any, rules: Any, state: Any, i: int) -> None:
+    """A call of a tool that is not on offer."""
+    state.episodes[i].attempts += 1
+    advance(tables, rules, state, i, rules.gateway_s)
+
+
+@inlined
+def submit(tables: Any, rules: Any, state: Any, i: int, slot: int) -> int:
+    """Ask for a call of a candidate; the status of a refusal, or -1 where the call is on its way."""
+    e = state.episodes[i]
+    e.attempts += 1
+    refusal = _gateway(tables, rules, state, i, slot)
+    if refusal >= 0:
+        advance(tables, rules, state, i, rules.gateway_s)
+        return refusal
+    spec, s = tables.slots[e.task, slot], state.slots[i, slot]
+    s.count += 1
+    e.in_flight += 1
+    if spec.cold_start_s:
+        e.cold += 1
+    e.reserved += tables.quote[e.task, e.epoch, slot]
+    index = e.records
+    e.records += 1
+    call = state.calls[i, index]
+    call.slot, call.submit_epoch, call.order = slot, e.epoch, _WAITING
+    if (spec.concurrency and s.busy >= spec.concurrency) or (
+        rules.gpu_capacity_mb >= 0.0 and not _gpu_fits(tables, rules, state, i, slot, index)
+    ):
+        e.waiting += 1
+    else:
+        _start(tables, rules, state, i, index)
+    return -1
+
+
+@inlined
+def _gateway(tables: Any, rules: Any, state: Any, i: int, slot: int) -> int:
+    e = state.episodes[i]
+    spec, s = tables.slots[e.task, slot], state.slots[i, slot]
+    if tables.banned[e.task, e.epoch, slot]:
+        return _BANNED
+    if spec.quota and s.count >= spec.quota:
+        return _QUOTA
+    if rules.refuse and not affordable(tables, rules, state, i, slot):
+        return _OVER_BUDGET
+    if spec.rate_limit:
+        ring = state.windows[i]
+        base, size = spec.window_at, spec.rate_limit
+        edge = e.now - spec.window_s
+        while s.window and ring[base + s.window_at] <= edge:
+            s.window_at = (s.window_at + 1) % size
+            s.window -= 1
+        if s.window >= size:
+            return _RATE_LIMITED
+        ring[base + (s.window_at + s.window) % size] = e.now
+        s.window += 1
+    return -1
+
+
+@inlined
+def affordable(tables: Any, rules: Any, state: Any, i: int, slot: int) -> bool:
+    """Whether a call fits the budget at its quoted price, beside what is already running."""
+    e = state.episodes[i]
+    if e.price + e.reserved + tables.quote[e.task, e.epoch, slot] > rules.price_limit:
+        return False
+    return e.calls + e.in_flight + 1 <= rules.calls_limit
+
+
+@inlined
+def _gpu_fits(tables: Any, rules: Any, state: Any, i: int, slot: int, before: int) -> bool:
+    """Whether GPU memory is there for a call, behind those `before` it that wait for memory."""
+    e = state.episodes[i]
+    size = tables.slots[e.task, slot].gpu_mb
+    if rules.gpu_capacity_mb < 0.0 or size == 0.0:
+        return True
+    for index in range(before):
+        call = state.calls[i, index]
+        if call.order == _WAITING:
+            other = tables.slots[e.task, call.slot]
+            if other.gpu_mb and not (other.concurrency and state.slots[i, call.slot].busy >= other.concurrency):
+                return False
+    return e.gpu_used + size <= rules.gpu_capacity_mb or e.gpu_used == 0.0
+
+
+@compiled
+def _start_waiting(tables: Any, rules: Any, state: Any, i: int) -> None:
+    """Start, in the order of submission, what can run now."""
+    e = state.episodes[i]
+    for index in range(e.records):
+        call = state.calls[i, index]
+        if call.order != _WAITING:
+            continue
+        slot = call.slot
+        spec = tables.slots[e.task, slot]
+        blocked = False
+        if spec.concurrency:
+            blocked = state.slots[i, slot].busy >= spec.concurrency
+            for before in range(index):
+                other = state.calls[i, before]
+                if other.order == _WAITING and other.slot == slot:
+                    blocked = True
+        if not blocked and _gpu_fits(tables, rules, state, i, slot, index):
+            e.waiting -= 1
+            _start(tables, rules, state, i, index)
+
+
+@inlined
+def _start(tables: Any, rules: Any, state: Any, i: int, index: int) -> None:
+    e, call = state.episodes[i], state.calls[i, index]
+    slot = call.slot
+    spec, s = tables.slots[e.task, slot], state.slots[i, slot]
+    s.busy += 1
+    s.started += 1
+    e.gpu_used += spec.gpu_mb
+    delay = 0.0
+    if spec.cold_start_s and not _take_idle(state, i, slot, e.now, spec.keep_alive_s):
+        delay = spec.cold_start_s
+    ready = e.now + delay
+    k, row = s.started, np.int64(tables.slot_count[e.task] + 1)
+    number = tables.number[e.task]
+    u_outcome, u_kind, u_duration, u_content = uniforms(e.seed, number, np.int64(k) * row + slot)
+    duration = spec.latency_s * math.exp(spec.spread * tables.normal[int(u_duration * QUANTILES)])
+    call.need = -1
+
+    # the latent chain: its state and its usual way to fail come from row 0
+    if s.chain == _UNSEEN:
+        u_state, u_usual, _, _ = uniforms(e.seed, number, slot)
+        s.chain = _ALIVE if u_state < spec.alive_edge else _DEGRADED if u_state < spec.degraded_edge else _DEAD
+        s.usual = pick(tables, u_usual)
+    chance = 1.0 - rules.slip if s.chain == _ALIVE else 0.5 if s.chain == _DEGRADED else rules.slip
+    if k > 1:
+        pull = rules.persistence
+        chance = chance + pull * (1.0 - chance) if s.last_ok else chance - pull * chance
+    s.last_ok = u_outcome < chance
+
+    status = _OK
+    if rules.burst_every_s > 0.0 and in_burst(tables, rules, state, i, ready):
+        status = _OUTAGE
+    elif not s.last_ok:
+        status = s.usual if u_kind < rules.sticky else pick(tables, (u_kind - rules.sticky) / (1.0 - rules.sticky))
+    elif spec.need >= 0:
+        after = tables.after[e.task, e.epoch, spec.need]
+        if (e.known & after) == after:
+            call.need = spec.need
+        else:
+            status = _WRONG if u_content < 0.5 else _NO_DATA
+
+    if status == _REFUSED_CONNECTION:
+        duration = CONNECTION_REFUSED_S
+    elif status == _TIMEOUT or duration > spec.timeout_s:
+        duration, status = spec.timeout_s, _TIMEOUT
+        call.need = -1
+    call.status, call.start_epoch = status, e.epoch
+    if rules.faas:
+        factor = tables.factor[e.task, e.epoch, slot]
+        billed = duration + delay if rules.bill_cold_start else duration
+        state.money[i, index, 0] = factor * (spec.fee + spec.rate_per_s * billed) if spec.rate_per_s else factor * spec.fee
+        state.money[i, index, 1] = e.now if rules.bill_cold_start else ready
+    call.at = e.now + (delay + duration)
+    call.order = e.order
+    e.order += 1
+    if call.at < e.next_at:
+        e.next_at, e.next = call.at, index
+
+
+@inlined
+def _take_idle(state: Any, i: int, slot: int, now: float, keep_alive_s: float) -> bool:
+    """Take the most recently used idle instance if it is still warm; if it is not, none is."""
+    e = state.episodes[i]
+    count = e.idle
+    for place in range(count - 1, -1, -1):
+        if state.idle_slot[i, place] == slot:
+            warm = now - state.idle_at[i, place] <= keep_alive_s
+            kept = place
+            for other in range(place + 1, count):
+                state.idle_slot[i, kept], state.idle_at[i, kept] = state.idle_slot[i, other], state.idle_at[i, other]
+                kept += 1
+            e.idle = kept
+            if warm:
+                return True
+            kept = 0
+            for other in range(e.idle):
+                if state.idle_slot[i, other] != slot:
+                    state.idle_slot[i, kept], state.idle_at[i, kept] = state.idle_slot[i, other], state.idle_at[i, other]
+                    kept += 1
+            e.idle = kept
+            return False
+    return False
+
+
+@compiled
+def _complete(tables: Any, rules: Any, state: Any, i: int) -> None:
+    """The next call ends."""
+    e = state.episodes[i]
+    index = e.next
+    call = state.calls[i, index]
+    row, slot, status, need, submit_epoch = e.task, call.slot, call.status, call.need, call.submit_epoch
+    spec, s = tables.slots[row, slot], state.slots[i, slot]
+    if status >= _FIRST_FAILURE and not rules.bill_failures:
+        price = 0.0
+    elif rules.faas:
+        price = state.money[i, index, 0]
+    else:
+        price = tables.factor[row, call.start_epoch, slot] * spec.fee
+    _remove(state, i, index, rules.faas)
+    s.busy -= 1
+    if spec.gpu_mb and rules.gpu_capacity_mb >= 0.0:
+        running = False
+        for other in range(state.slots.shape[1]):
+            if state.slots[i, other].busy and tables.slots[row, other].gpu_mb:
+                running = True
+        e.gpu_used = e.gpu_used - spec.gpu_mb if running else 0.0
+    if spec.cold_start_s:
+        e.cold -= 1
+        state.idle_at[i, e.idle], state.idle_slot[i, e.idle] = e.now, slot
+        e.idle += 1
+    e.in_flight -= 1
+    e.reserved = e.reserved - tables.quote[row, submit_epoch, slot] if e.in_flight else 0.0
+    if need >= 0 and tables.version[row, submit_epoch, need] == tables.version[row, e.epoch, need]:
+        e.known |= _ONE << np.uint64(need)
+    e.price += price
+    e.calls += 1
+    _tell(state, i, np.int64(slot) * _CODE + status)
+    exceeded = 0 if rules.record else _exceeded(rules, e, 0.0)
+    if exceeded:
+        _end(tables, rules, state, i, exceeded)
+    elif e.waiting:
+        _start_waiting(tables, rules, state, i)
+
+
+@inlined
+def _remove(state: Any, i: int, index: int, faas: bool) -> None:
+    """Drop a call's record, keep the others in the order of submission, and find the next to end."""
+    e = state.episodes[i]
+    e.records -= 1
+    last = e.records
+    for other in range(index, last):
+        state.calls[i, other] = state.calls[i, other + 1]
+        if faas:
+            state.money[i, other, 0], state.money[i, other, 1] = state.money[i, other + 1, 0], state.money[i, other + 1, 1]
+    best, at, order = -1, np.inf, 0
+    for other in range(last):
+        call = state.calls[i, other]
+        if call.order != _WAITING and (call.at < at or (call.at == at and call.order < order)):
+            best, at, order = other, call.at, call.order
+    e.next, e.next_at = best, at
+
+
+@inlined
+def _tell(state: Any, i: int, code: int) -> None:
+    e = state.episodes[i]
+    place = e.news_at + e.news
+    size = state.news.shape[1]
+    state.news[i, place - size if place >= size else place] = code
+    e.news += 1
+
+
+@inlined
+def wait(tables: Any, rules: Any, state: Any, i: int) -> int:
+    """Go to the next completion or visible event: slot * 64 + status, -1 - the event's index, or NOTHING."""
+    e = state.episodes[i]
+    if e.news == 0 and e.in_flight == 0:
+        return NOTHING
+    while e.news == 0:
+        if min(e.next_at, _event_at(tables, e)) > rules.deadline_s:
+            _reach(tables, rules, state, i, rules.deadline_s)
+            _end(tables, rules, state, i, SECONDS)
+            return NOTHING
+        _step(tables, rules, state, i)
+    code = state.news[i, e.news_at]
+    e.news_at = e.news_at + 1 if e.news_at + 1 < state.news.shape[1] else 0
+    e.news -= 1
+    return int(code)
+
+
+@inlined
+def settle(tables: Any, rules: Any, state: Any, i: int) -> int:
+    """Wait until the only call in flight has ended; its status."""
+    e = state.episodes[i]
+    status = state.calls[i, 0].status
+    while e.in_flight and not e.over:
+        if min(e.next_at, _event_at(tables, e)) > rules.deadline_s:
+            _reach(tables, rules, state, i, rules.deadline_s)
+            _end(tables, rules, state, i, SECONDS)
+            status = _CANCELLED
+        else:
+            _step(tables, rules, state, i)
+    return status
+
+
+@inlined
+def think(tables: Any, rules: Any, state: Any, i: int, seconds: float, price: float, tokens: int) -> None:
+    """Charge a model's tokens; the clock moves by the time they take."""
+    advance(tables, rules, state, i, seconds)
+    e = state.episodes[i]
+    if not e.over:
+        e.price += price
+        e.tokens += tokens
+        exceeded = 0 if rules.record else _exceeded(rules, e, 0.0)
+        if exceeded:
+            _end(tables, rules, state, i, exceeded)
+
+
+# -- events and the end --------------------------------------------------------------------------------------------------------
+
+
+@inlined
+def _happen(tables: Any, state: Any, i: int) -> None:
+    """The next scheduled event: prices, bans and wishes follow from the epoch; a wish that changed is not known any more."""
+    e = state.episodes[i]
+    row, event = e.task, np.int64(e.epoch)
+    e.epoch += 1
+    for need in range(tables.need_count[row]):
+        if tables.version[row, event, need] != tables.version[row, event + 1, need]:
+            e.known &= ~(_ONE << np.uint64(need))
+    if tables.event_kind[row, event] != INVISIBLE:
+        _tell(state, i, -1 - event)
+
+
+@inlined
+def finish(tables: Any, rules: Any, state: Any, i: int) -> None:
+    """End with an answer that holds every fact learnt so far."""
+    known, found = state.episodes[i].known, 0
+    while known:
+        known &= known - _ONE
+        found += 1
+    answer(tables, rules, state, i, found)
+
+
+@inlined
+def answer(tables: Any, rules: Any, state: Any, i: int, found: int) -> None:
+    """End with an answer that holds so many of the facts."""
+    e = state.episodes[i]
+    row = e.task
+    slots = np.int64(tables.slot_count[row])
+    _, luck, _, _ = uniforms(e.seed, tables.number[row], slots)
+    e.strict = found > 0 and found == tables.need_count[row]
+    e.judged = luck < tables.pass_chance[row, found]
+    _end(tables, rules, state, i, 0)
+
+
+@inlined
+def _exceeded(rules: Any, e: Any, seconds: float) -> int:
+    if e.price > rules.price_limit:
+        return PRICE
+    if seconds > rules.seconds_limit:
+        return SECONDS
+    if e.tokens > rules.tokens_limit:
+        return TOKENS
+    if e.calls > rules.calls_limit:
+        return CALLS
+    return 0
+
+
+@compiled
+def _end(tables: Any, rules: Any, state: Any, i: int, exceeded: int) -> None:
+    e = state.episodes[i]
+    e.over = True
+    # cut off what runs, in the order of submission: flat fees in full, pay-per-use for the time so far
+    for index in range(e.records):
+        call = state.calls[i, index]
+        if call.order != _WAITING:
+            spec = tables.slots[e.task, call.slot]
+            elapsed = max(0.0, e.now - state.money[i, index, 1]) if rules.faas else 0.0
+            e.price += tables.factor[e.task, call.start_epoch, call.slot] * (spec.fee + spec.rate_per_s * elapsed)
+            e.calls += 1
+    e.records = e.in_flight = e.waiting = e.cold = 0
+    e.reserved, e.next_at = 0.0, np.inf
+    e.exceeded = exceeded if exceeded else _exceeded(rules, e, e.now)

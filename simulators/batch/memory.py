@@ -1,0 +1,66 @@
+"""Memory as kernels need it told: whole rows copied or cleared at once, and lines fetched before they are needed."""
+
+# mypy: disable-error-code="misc,untyped-decorator,no-any-return"
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..errors import require
+from .rng import numba
+
+
+@numba.extending.intrinsic
+def copy_row(typing_context: Any, target: Any, i: Any, source: Any, j: Any) -> Any:
+    """``target[i] = source[j]`` in one copy of memory; both are contiguous and of one type but for the length."""
+    signature = numba.types.void(target, numba.types.int64, source, numba.types.int64)
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        arrays = [context.make_array(signature.args[k])(context, builder, arguments[k]) for k in (0, 2)]
+        size = numba.core.cgutils.unpack_tuple(builder, arrays[0].strides)[0]
+        byte = require("llvmlite.ir", "train").IntType(8).as_pointer()
+        places = [
+            builder.gep(builder.bitcast(array.data, byte), [builder.mul(arguments[k], size)])
+            for array, k in zip(arrays, (1, 3), strict=True)
+        ]
+        numba.core.cgutils.raw_memcpy(builder, *places, size, 1, align=1)
+        return context.get_dummy_value()
+
+    return signature, generate
+
+
+@numba.extending.intrinsic
+def clear_row(typing_context: Any, target: Any, i: Any) -> Any:
+    """Zero bytes all over ``target[i]``, of a contiguous array."""
+    signature = numba.types.void(target, numba.types.int64)
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        array = context.make_array(signature.args[0])(context, builder, arguments[0])
+        size = numba.core.cgutils.unpack_tuple(builder, array.strides)[0]
+        byte = require("llvmlite.ir", "train").IntType(8).as_pointer()
+        place = builder.gep(builder.bitcast(array.data, byte), [builder.mul(arguments[1], size)])
+        numba.core.cgutils.memset(builder, place, size, 0)
+        return context.get_dummy_value()
+
+    return signature, generate
+
+
+@numba.extending.intrinsic
+def prefetch(typing_context: Any, array: Any, i: Any, offset: Any) -> Any:
+    """Ask for the memory at ``array[i]`` plus some bytes before it is needed."""
+    signature = numba.types.void(array, numba.types.int64, numba.types.int64)
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        ir = require("llvmlite.ir", "train")
+        whole, byte = ir.IntType(32), ir.IntType(8).as_pointer()
+        here = context.make_array(signature.args[0])(context, builder, arguments[0])
+        stride = numba.core.cgutils.unpack_tuple(builder, here.strides)[0]
+        place = builder.add(builder.mul(arguments[1], stride), arguments[2])
+        address = builder.gep(builder.bitcast(here.data, byte), [place])
+        hint = numba.core.cgutils.get_or_insert_function(
+            builder.module, ir.FunctionType(ir.VoidType(), [byte, whole, whole, whole]), "llvm.prefetch.p0i8"
+        )
+        builder.call(hint, [address, ir.Constant(whole, 1), ir.Constant(whole, 3), ir.Constant(whole, 1)])
+        return context.get_dummy_value()
+
+    return signature, generate

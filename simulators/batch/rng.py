@@ -1,0 +1,147 @@
+"""How kernels are compiled, and the world's chance inside them: NumPy's Philox and PCG64, to the bit.
+
+`uniforms` is one row of the table of `draws`, at any place, without drawing what comes before. `next_draw` is the number that
+``Generator(PCG64).integers(1 << 62)`` draws next: what an environment picks its task and its episode's seed with; `next_word`
+is the generator's next 64 bits.
+
+Sources: Salmon et al., "Parallel random numbers: as easy as 1, 2, 3" (Philox4x64-10); O'Neill, PCG XSL-RR 128/64; NumPy's
+documentation for how each is keyed and read.
+"""
+
+# mypy: disable-error-code="misc,untyped-decorator,no-any-return"
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+
+from ..errors import require
+
+numba = require("numba", "train")
+
+_OPTIONS = {"nogil": True, "_nrt": False}
+"""No kernel allocates, so none counts references: over three dozen arrays a call that would cost more than the work. No fast
+math: a sum is a sum."""
+
+
+def _digest(*files: Path) -> bytes:
+    return hashlib.sha256(b"".join(file.read_bytes() for file in files)).digest()
+
+
+_BATCH = _digest(*sorted(Path(__file__).parent.glob("*.py")))
+
+
+def _ours(module: ModuleType) -> bool:
+    return module.__name__.partition(".")[0] == __name__.partition(".")[0]
+
+
+def compiled(function: Callable[..., Any], **options: Any) -> Any:
+    """Compile a kernel; kept on disk until its file, one of the batch's or a module that its file imports as one changes, since
+    it contains the functions it calls."""
+    try:
+        kernel = numba.njit(cache=True, **_OPTIONS, **options)(function)
+    except RuntimeError:  # no folder to keep it in: compile in every process
+        return numba.njit(**_OPTIONS, **options)(function)
+    cache_file = getattr(kernel._cache, "_cache_file", None)
+    if cache_file is not None:
+        named = {part.__file__ for part in function.__globals__.values() if isinstance(part, ModuleType) and _ours(part)}
+        cache_file._source_stamp = _BATCH + _digest(
+            Path(function.__code__.co_filename), *map(Path, sorted(filter(None, named)))
+        )
+    return kernel
+
+
+def inlined(function: Callable[..., Any]) -> Any:
+    """Compile into the callers: for what is small or called once."""
+    return compiled(function, forceinline=True)
+
+
+_M0, _M1 = np.uint64(0xD2E7470EE14C6C93), np.uint64(0xCA5A826395121157)
+_W0, _W1 = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xBB67AE8584CAA73B)
+_PCG_HIGH, _PCG_LOW = np.uint64(0x2360ED051FC65DA4), np.uint64(0x4385DF649FCCF645)
+_ONE = np.uint64(1)
+_ELEVEN, _TWO, _SIX, _WORD = np.uint64(11), np.uint64(2), np.uint64(58), np.uint64(64)
+_MASK = np.uint64(63)
+_UNIT = 2.0**-53
+
+
+@numba.extending.intrinsic
+def _multiply(typing_context: Any, a: Any, b: Any) -> Any:
+    """Both halves of a 64 by 64 bit product: (high, low)."""
+    ir = require("llvmlite.ir", "train")
+    word = numba.types.uint64
+    signature = numba.types.UniTuple(word, 2)(word, word)
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        wide, narrow = ir.IntType(128), ir.IntType(64)
+        product = builder.mul(builder.zext(arguments[0], wide), builder.zext(arguments[1], wide))
+        high = builder.trunc(builder.lshr(product, ir.Constant(wide, 64)), narrow)
+        return context.make_tuple(builder, signature.return_type, (high, builder.trunc(product, narrow)))
+
+    return signature, generate
+
+
+@compiled
+def philox(key_0: Any, key_1: Any, counter: Any) -> Any:
+    """One block of four words of Philox4x64-10, at a counter below 2**64."""
+    c0, c1, c2, c3 = np.uint64(counter), np.uint64(0), np.uint64(0), np.uint64(0)
+    k0, k1 = np.uint64(key_0), np.uint64(key_1)
+    for _ in range(10):
+        high_0, low_0 = _multiply(_M0, c0)
+        high_1, low_1 = _multiply(_M1, c2)
+        c0, c1, c2, c3 = high_1 ^ c1 ^ k0, low_1, high_0 ^ c3 ^ k1, low_0
+        k0 += _W0
+        k1 += _W1
+    return c0, c1, c2, c3
+
+
+@compiled
+def uniforms(seed: Any, task: Any, place: Any) -> Any:
+    """The four uniforms at a place (k * slots + slot) of an episode's table, in the order of `draws`' purposes."""
+    # NumPy counts before it draws, so the first block is that of counter 1
+    a, b, c, d = philox(seed, task, np.uint64(place) + _ONE)
+    return (
+        np.float64(a >> _ELEVEN) * _UNIT,
+        np.float64(b >> _ELEVEN) * _UNIT,
+        np.float64(c >> _ELEVEN) * _UNIT,
+        np.float64(d >> _ELEVEN) * _UNIT,
+    )
+
+
+@compiled
+def next_word(streams: Any, i: Any) -> Any:
+    """Advance stream i and draw 64 bits.
+
+    Args:
+        streams: (n, 4) uint64: state and increment of each PCG64, high word first.
+    """
+    high, low = streams[i, 0], streams[i, 1]
+    carry, product = _multiply(low, _PCG_LOW)
+    carry += high * _PCG_LOW + low * _PCG_HIGH
+    low = product + streams[i, 3]
+    high = carry + streams[i, 2]
+    if low < product:
+        high += _ONE
+    streams[i, 0], streams[i, 1] = high, low
+    word = high ^ low
+    turn = high >> _SIX
+    return (word >> turn) | (word << ((_WORD - turn) & _MASK))
+
+
+@inlined
+def next_draw(streams: Any, i: Any) -> Any:
+    """Advance stream i and draw an integer below 2**62."""
+    return next_word(streams, i) >> _TWO
+
+
+def stream_words(seed: int | None) -> tuple[int, int, int, int]:
+    """The PCG64 that `gymnasium` seeds with this number, as four words for `next_draw`."""
+    inner = np.random.PCG64(np.random.SeedSequence(seed)).state["state"]
+    word = (1 << 64) - 1
+    state, increment = int(inner["state"]), int(inner["inc"])
+    return state >> 64, state & word, increment >> 64, increment & word

@@ -1,0 +1,250 @@
+"""What N episodes share: tasks, candidates, prices and scheduled events as arrays.
+
+Everything that does not depend on an episode's luck is looked up here once. Scheduled events depend on the task alone, so
+what they change (prices, bans, wishes) is tabled by *epoch*: the number of events that have happened. The kernels then
+keep one small number per episode instead of copies of prices and bans.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..calls import NORMAL_QUANTILES, Enforcement, Slot
+from ..errors import ConfigError
+from ..failures import state_chances
+from ..ledger import Budget
+from ..tasks import Need, Task
+from ..world import World
+
+EVENT_KINDS = ("price_change", "ban", "unban", "preference_change")
+PRICE_CHANGE, BAN, UNBAN, PREFERENCE_CHANGE = range(4)
+INVISIBLE = -1
+"""An event that changes nothing: a wish changes that has no alternative."""
+MAX_NEEDS, MAX_EVENTS = 64, 30_000
+
+_FLOATS = (
+    "latency_s", "spread", "timeout_s", "fee", "rate_per_s", "cold_start_s", "keep_alive_s", "window_s", "gpu_mb",
+    "alive_edge", "degraded_edge",
+)  # fmt: skip
+_WHOLE = ("window_at", "rate_limit", "concurrency", "quota", "need")
+SLOT = np.dtype([(name, np.float64) for name in _FLOATS] + [(name, np.int32) for name in _WHOLE], align=True)
+"""A candidate. `alive_edge` and `degraded_edge` part the uniform that picks its latent state; `window_at` is where the ring of
+its admitted calls begins."""
+
+
+class Tables(NamedTuple):
+    """Arrays over tasks (T rows), candidates (M), needs (K) and events (E); epoch 0 is before the first event.
+
+    Attributes:
+        number: (T,) the tasks' numbers in the world, which key their chance.
+        slot_count, need_count, event_count: (T,).
+        slots: (T, M) `SLOT`.
+        event_at, event_kind: (T, E), by time.
+        event_hits: (T, E, M) the candidates an event concerns.
+        factor, quote: (T, E + 1, M) price factor and quoted price in an epoch.
+        banned: (T, E + 1, M).
+        after: (T, E + 1, K) bits of the needs whose facts a need's arguments take.
+        version: (T, E + 1, K) how often a wish has changed.
+        pass_chance: (T, K + 1) the judge's chance by the number of facts found.
+        kind_edge, kind_status: cumulative weights of the ways to fail, and their statuses.
+        normal: (4096,) quantiles of the standard normal, behind the latency.
+    """
+
+    number: NDArray[np.int64]
+    slot_count: NDArray[np.int32]
+    need_count: NDArray[np.int32]
+    event_count: NDArray[np.int32]
+    slots: NDArray[np.void]
+    event_at: NDArray[np.float64]
+    event_kind: NDArray[np.int8]
+    event_hits: NDArray[np.bool_]
+    factor: NDArray[np.float64]
+    quote: NDArray[np.float64]
+    banned: NDArray[np.bool_]
+    after: NDArray[np.uint64]
+    version: NDArray[np.int32]
+    pass_chance: NDArray[np.float64]
+    kind_edge: NDArray[np.float64]
+    kind_status: NDArray[np.int8]
+    normal: NDArray[np.float64]
+
+
+class Rules(NamedTuple):
+    """A world's scalars. A limit that is not there is infinite; `gpu_capacity_mb` is -1 for any amount."""
+
+    price_limit: float
+    seconds_limit: float
+    tokens_limit: float
+    calls_limit: float
+    deadline_s: float
+    refuse: bool
+    record: bool
+    faas: bool
+    bill_failures: bool
+    bill_cold_start: bool
+    gateway_s: float
+    gpu_capacity_mb: float
+    slip: float
+    persistence: float
+    sticky: float
+    burst_every_s: float
+    burst_lasts_s: float
+
+
+def make_rules(world: World, budget: Budget, enforcement: Enforcement) -> Rules:
+    """The scalars of a world under a budget."""
+    inf = float("inf")
+    limits = (budget.price, budget.seconds, budget.tokens, budget.calls)
+    price, seconds, tokens, calls = (inf if limit is None else float(limit) for limit in limits)
+    bursts = world.failures.bursts
+    return Rules(
+        price_limit=price,
+        seconds_limit=seconds,
+        tokens_limit=tokens,
+        calls_limit=calls,
+        deadline_s=inf if enforcement == "record" else seconds,
+        refuse=enforcement == "refuse",
+        record=enforcement == "record",
+        faas=world.faas is not None,
+        bill_failures=world.bill_failures,
+        bill_cold_start=world.bill_cold_start,
+        gateway_s=float(world.gateway_s),
+        gpu_capacity_mb=-1.0 if world.gpu_capacity_mb is None else float(world.gpu_capacity_mb),
+        slip=float(world.failures.slip),
+        persistence=float(world.failures.persistence),
+        sticky=float(world.failures.sticky),
+        burst_every_s=0.0 if bursts is None else float(bursts.every_s),
+        burst_lasts_s=0.0 if bursts is None else float(bursts.lasts_s),
+    )
+
+
+def make_tables(world: World, numbers: Sequence[int], columns: int | None = None) -> Tables:
+    """Tables of some tasks of a world, in the order of `numbers`.
+
+    Args:
+        world: where they are played.
+        numbers: of the tasks.
+        columns: how many candidates can be called; None for the most that a task has.
+
+    Raises:
+        ConfigError: a task has more needs or events than fit.
+    """
+    tasks = [world.tasks[number] for number in numbers]
+    candidates = [world.slots(number) for number in numbers]
+    notices = [sorted(world.notices(number), key=lambda notice: notice.at_s) for number in numbers]
+    rows = len(tasks)
+    width = max((len(slots) for slots in candidates), default=1) if columns is None else columns
+    needs = max((len(task.needs) for task in tasks), default=1)
+    events = max((len(found) for found in notices), default=0)
+    if needs > MAX_NEEDS or events > MAX_EVENTS:
+        raise ConfigError(
+            "batch", f"expected at most {MAX_NEEDS} needs and {MAX_EVENTS} events a task, got {needs} and {events}"
+        )
+    tables = Tables(
+        number=np.array(numbers, np.int64),
+        slot_count=np.array([len(slots) for slots in candidates], np.int32),
+        need_count=np.array([len(task.needs) for task in tasks], np.int32),
+        event_count=np.array([len(found) for found in notices], np.int32),
+        slots=np.zeros((rows, width), SLOT),
+        event_at=np.full((rows, max(1, events)), np.inf),
+        event_kind=np.full((rows, max(1, events)), INVISIBLE, np.int8),
+        event_hits=np.zeros((rows, max(1, events), width), np.bool_),
+        factor=np.ones((rows, events + 1, width)),
+        quote=np.zeros((rows, events + 1, width)),
+        banned=np.zeros((rows, events + 1, width), np.bool_),
+        after=np.zeros((rows, events + 1, max(1, needs)), np.uint64),
+        version=np.zeros((rows, events + 1, max(1, needs)), np.int32),
+        pass_chance=np.zeros((rows, needs + 1)),
+        kind_edge=np.array([edge for edge, _ in world.kinds], np.float64),
+        kind_status=np.array([int(status) for _, status in world.kinds], np.int8),
+        normal=np.array(NORMAL_QUANTILES, np.float64),
+    )
+    for row, (task, slots, found) in enumerate(zip(tasks, candidates, notices, strict=True)):
+        _fill_slots(tables, row, slots[:width], world.failures.slip)
+        _fill_events(tables, row, task, slots[:width], found)
+        count = len(task.needs)
+        for known in range(count + 1):
+            share = known / count if count else 0.0
+            tables.pass_chance[row, known] = world.judge.chance(share, task.solvable)
+    return tables
+
+
+def add_rows(tables: Tables, used: int, more: Tables) -> Tables:
+    """Tables with the rows of `more` behind the first `used` ones."""
+    shared = ("kind_edge", "kind_status", "normal")
+    blocks: list[tuple[str, Any, Any]] = list(zip(Tables._fields, tables, more, strict=True))
+    grown: list[Any] = [array if name in shared else put_rows(array, used, block) for name, array, block in blocks]
+    return Tables(*grown)
+
+
+def put_rows(array: NDArray[Any], used: int, block: NDArray[Any]) -> NDArray[Any]:
+    """Write a block behind the first `used` rows of an array, or of a larger one where it does not fit: twice the rows then,
+    so that adding rows one by one copies each of them a few times at most."""
+    end = used + len(block)
+    shape = tuple(map(max, zip(array.shape[1:], block.shape[1:], strict=True)))
+    if end > len(array) or shape != array.shape[1:]:
+        larger = np.zeros((len(array) if end <= len(array) else max(end, 2 * len(array)), *shape), array.dtype)
+        larger[(slice(used), *map(slice, array.shape[1:]))] = array[:used]
+        array = larger
+    array[(slice(used, end), *map(slice, block.shape[1:]))] = block
+    return array
+
+
+def _fill_slots(tables: Tables, row: int, slots: Sequence[Slot], slip: float) -> None:
+    window_at = 0
+    for slot in slots:
+        alive, degraded = state_chances(slot.reliability, slip)
+        record = tables.slots[row, slot.index]
+        for name in _FLOATS[:-2]:
+            record[name] = getattr(slot, name)
+        record["alive_edge"], record["degraded_edge"] = alive, alive + degraded
+        for name in _WHOLE[1:]:
+            record[name] = getattr(slot, name)
+        record["window_at"] = window_at
+        window_at += slot.rate_limit
+
+
+def _bits(need: Need) -> int:
+    return sum(1 << before for before in set(need.after))
+
+
+def _fill_events(tables: Tables, row: int, task: Task, slots: Sequence[Slot], notices: Sequence[Any]) -> None:
+    """Play the events on paper, in their order, and note what holds after each."""
+    width = len(slots)
+    base = np.array([slot.quote for slot in slots])
+    factor, banned = np.ones(width), np.zeros(width, np.bool_)
+    needs = list(task.needs)
+    versions = [0] * len(needs)
+
+    def note(epoch: int) -> None:
+        tables.factor[row, epoch, :width], tables.quote[row, epoch, :width] = factor, base * factor
+        tables.banned[row, epoch, :width] = banned
+        tables.after[row, epoch, : len(needs)] = [_bits(need) for need in needs]
+        tables.version[row, epoch, : len(needs)] = versions
+
+    note(0)
+    for index, notice in enumerate(notices):
+        hit = [slot for slot in notice.slots if slot < width]
+        kind = EVENT_KINDS.index(notice.kind)
+        tables.event_at[row, index] = notice.at_s
+        tables.event_hits[row, index, hit] = True
+        if kind == PRICE_CHANGE:
+            for slot in hit:
+                factor[slot] *= notice.factor
+        elif kind == PREFERENCE_CHANGE:
+            alternative = needs[notice.need].alternative if notice.need >= 0 else None
+            if alternative is not None:
+                needs[notice.need] = alternative
+                versions[notice.need] += 1
+            elif notice.need >= 0:
+                kind = INVISIBLE
+        else:
+            banned[hit] = kind == BAN
+        tables.event_kind[row, index] = kind
+        note(index + 1)
+    for epoch in range(len(notices) + 1, tables.quote.shape[1]):
+        note(epoch)

@@ -1,0 +1,113 @@
+"""How users talk: queries that need no tool, and queries for one fact in words that documentation does not use.
+
+The former are small talk, knowledge, advice, writing, code and sums. They share subjects, openings and turns of phrase with
+the latter, so that no single word gives either away.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from ..marketplace.entities import words
+from ..marketplace.tasks import Luck
+from ..marketplace.vocabulary import vocabulary
+
+_BLANK = re.compile(r"\{(\w+?)(?:_2)?\}")
+OPENER_SHARE = 0.35
+"""Share of the queries of either kind that begin with a sentence about the user's situation."""
+
+
+TERSE_SHARE, LEAD_SHARE = 0.25, 0.4
+"""Shares of the queries for a tool that are no sentence, and of the others that begin with a turn of phrase."""
+REWORD_SHARE = 0.6
+"""Chance that a phrase for which users have another one is replaced by it."""
+
+
+@cache
+def _document() -> dict[str, Any]:
+    document: dict[str, Any] = json.loads((Path(__file__).parent / "conversation.json").read_text(encoding="utf-8"))
+    return document
+
+
+def _list(name: str) -> list[str]:
+    found: list[str] = _document()[name]
+    return found
+
+
+@cache
+def _phrases() -> re.Pattern[str]:
+    longest_first = sorted(_document()["say"], key=lambda phrase: (-len(phrase), phrase))
+    return re.compile(rf"(?<![\w{{])({'|'.join(map(re.escape, longest_first))})(?![\w}}])")
+
+
+@cache
+def _openers() -> tuple[str, ...]:
+    return tuple(category.opener for category in vocabulary().categories)
+
+
+def _fillers(name: str) -> Sequence[str]:
+    names = words()
+    match name:
+        case "city":
+            return names["cities"]
+        case "country":
+            return names["countries"]
+        case "topic":
+            return names["topics"]
+        case "person":
+            return names["first"]
+    return _list(name + "s")
+
+
+def general_query(luck: Luck) -> str:
+    """A query that can be answered without any tool."""
+    template = _pick(luck, _list("ask"))
+    blanks: dict[str, str] = {}
+    for match in _BLANK.finditer(template):
+        key = match.group(0)[1:-1]
+        options = [word for word in _fillers(match.group(1)) if word not in blanks.values()]
+        blanks[key] = _pick(luck, options)
+    text = template.format(**blanks)
+    if luck.uniform() < LEAD_SHARE:
+        text = f"{_pick(luck, _list('leads'))} {text[0].lower() if text[1] != ' ' else text[0]}{text[1:]}"
+    return f"{_pick(luck, _openers())} {text}" if luck.uniform() < OPENER_SHARE else text
+
+
+def tool_query(wish: str, opener: str, luck: Luck) -> str:
+    """A query for one fact.
+
+    Args:
+        wish: the fact, as a noun phrase.
+        opener: how a query of that field begins.
+        luck: what to choose with.
+    """
+    if luck.uniform() < TERSE_SHARE:
+        text = re.sub(r"\b[Tt]he ", "", wish) + "?"
+        text = text[0].upper() + text[1:]
+    else:
+        text = _pick(luck, _list("want")).format(wish=wish)
+    return f"{opener} {text}" if luck.uniform() < OPENER_SHARE else text
+
+
+def reword(wish: str, luck: Luck) -> str:
+    """A wish in a user's words rather than the documentation's.
+
+    Args:
+        wish: a noun phrase; what stands in braces is left alone.
+        luck: what to choose with.
+    """
+
+    def other(match: re.Match[str]) -> str:
+        phrase = match.group(1)
+        return _pick(luck, _document()["say"][phrase]) if luck.uniform() < REWORD_SHARE else phrase
+
+    return _phrases().sub(other, wish)
+
+
+def _pick(luck: Luck, options: Sequence[str]) -> str:
+    return options[luck.below(len(options))]

@@ -1,0 +1,247 @@
+"""DEER's question as a world: does this query need a tool, and does one of these fit?
+
+A sample is a query with candidate tools. Three kinds: `NoSearch` can be answered right away; `NoCall` needs a tool, but none of
+the candidates fits; `Call` needs one of them. The samples are tasks over a marketplace's tools, so prices, times, failures
+and ledgers are the marketplace's own. What is graded is the decision: a right call that fails was the right decision.
+
+Source: DEER (arXiv 2402.16696), Section 3.1 and Table 2.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, cast
+
+from ..draws import DrawSource, stable_generator
+from ..errors import ConfigError
+from ..marketplace.answers import GeneratedAnswers
+from ..marketplace.tasks import LazyTaskSet, Luck
+from ..marketplace.vocabulary import vocabulary
+from ..tasks import Judge, Need, Task, TaskSet
+from ..tools import Catalog, Tool
+from ..world import World
+from .conversation import general_query, reword, tool_query
+from .toolsets import MIXTURE, RANDOM, CandidateSampler, mixture_cycle
+
+if TYPE_CHECKING:
+    from ..marketplace.tasks import TaskWriter
+
+NO_SEARCH, NO_CALL, CALL = "NoSearch", "NoCall", "Call"
+KINDS = (NO_SEARCH, NO_CALL, CALL)
+DIRECT, NONE_FITS = "answered without a tool", "no candidate fits"
+"""What a right answer says for the first two kinds; for the third `called(tool)`."""
+
+COUNTS: dict[str, tuple[int, int, int]] = {"train": (1807, 3114, 4664), "valid": (193, 346, 526), "test": (193, 298, 445)}
+"""Samples of each kind by split. Source: DEER, Table 2; its test set has no NoSearch samples, ours has as many as `valid`."""
+
+
+def called(tool: str) -> str:
+    """What a right answer says where that tool is the right one."""
+    return f"called {tool}"
+
+
+@dataclass(frozen=True)
+class DecisionSettings:
+    """How samples are made.
+
+    Attributes:
+        counts: NoSearch, NoCall and Call samples of each split. Splits other than `test` are about seen tools.
+        candidates: tools of a candidate set.
+        clusters: K-means clusters of the descriptions.
+        mixture: parts of the sampling strategies; exact in every round of samples.
+        test_mixture: the same for the split `test` (always random in DEER's data).
+        seen, unseen: tools of either kind; in the same proportion where the catalog has fewer. No unseen tool shares its
+            capability with a seen one.
+    """
+
+    counts: Mapping[str, tuple[int, int, int]] = field(default_factory=lambda: dict(COUNTS))
+    candidates: int = 5
+    clusters: int = 30
+    mixture: Mapping[str, int] = field(default_factory=lambda: dict(MIXTURE))
+    test_mixture: Mapping[str, int] = field(default_factory=lambda: {RANDOM: 1})
+    seen: int = 900
+    unseen: int = 77
+
+    def __post_init__(self) -> None:
+        if not self.counts:
+            raise ConfigError("decision.counts", "expected at least one split")
+        for split, numbers in self.counts.items():
+            whole = len(numbers) == 3 and all(isinstance(n, int) and not isinstance(n, bool) and n >= 0 for n in numbers)
+            if not whole or not sum(numbers):
+                problem = f"expected three whole numbers, one each for {', '.join(KINDS)}, got {numbers!r}"
+                raise ConfigError(f"decision.counts.{split}", problem)
+        for name in ("candidates", "clusters", "seen", "unseen"):
+            value = getattr(self, name)
+            if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+                raise ConfigError(f"decision.{name}", f"expected a positive whole number, got {value!r}")
+        mixture_cycle(dict(self.mixture))
+        mixture_cycle(dict(self.test_mixture))
+
+    @classmethod
+    def from_mapping(cls, settings: Mapping[str, Any]) -> DecisionSettings:
+        """From plain data, such as an environment's keyword arguments.
+
+        Raises:
+            ConfigError: an unknown key, or a value that makes no sense.
+        """
+        unknown = [name for name in settings if name not in cls.__dataclass_fields__]
+        if unknown:
+            raise ConfigError("decision", f"unknown setting {unknown[0]!r}; known: {', '.join(cls.__dataclass_fields__)}")
+        plain = dict(settings)
+        if "counts" in plain:
+            plain["counts"] = {split: tuple(numbers) for split, numbers in plain["counts"].items()}
+        return cls(**plain)
+
+
+@dataclass(frozen=True, slots=True)
+class DecisionCase:
+    """A query and what is right about it.
+
+    Attributes:
+        kind: one of `KINDS`.
+        query: what the user says.
+        gold: name of the right tool; "" for NoSearch. A NoCall sample has one too, which is not among the candidates.
+        candidates: names of the tools that a search brings.
+        strategy: how they were sampled.
+        arguments: of the right call.
+    """
+
+    kind: str
+    query: str
+    gold: str
+    candidates: tuple[str, ...]
+    strategy: str
+    arguments: Mapping[str, Any] | None = None
+
+    @property
+    def right(self) -> str:
+        """What a right answer says."""
+        return {NO_SEARCH: DIRECT, NO_CALL: NONE_FITS}.get(self.kind) or called(self.gold)
+
+    def task(self, identity: str, number: int) -> Task:
+        """The sample as a task: its one need is the right decision."""
+        need = Need(fact=self.right, tools=(self.gold,) if self.kind == CALL else (), arguments=self.arguments, wish=self.query)
+        return Task(identity, number, self.query, (need,), self.candidates, group=self.kind)
+
+
+class SampleWriter:
+    """Writes the samples of a generated marketplace, each when it is first asked for.
+
+    Args:
+        seed: of the world.
+        catalog, answers: the marketplace's.
+        settings: see `DecisionSettings`.
+    """
+
+    def __init__(self, seed: int, catalog: Catalog, answers: GeneratedAnswers, settings: DecisionSettings) -> None:
+        self.seed, self.settings = seed, settings
+        self._database = answers.database
+        known = vocabulary()
+        self._capabilities = {c.name: c for category in known.categories for c in category.capabilities}
+        self._openers = {category.name: category.opener for category in known.categories}
+        self.seen, self.unseen = split_tools(seed, catalog, settings.seen, settings.unseen)
+        self._samplers: dict[bool, CandidateSampler] = {}
+        self._orders: dict[str, tuple[list[int], list[int]]] = {}
+        mixtures = {split: settings.test_mixture if split == "test" else settings.mixture for split in settings.counts}
+        self._cycles = {split: mixture_cycle(dict(parts)) for split, parts in mixtures.items()}
+
+    def sampler(self, split: str) -> CandidateSampler:
+        """Draws the candidate sets of a split: from the unseen tools for `test`, else from the seen ones."""
+        unseen = split == "test"
+        if unseen not in self._samplers:
+            pool = self.unseen if unseen else self.seen
+            self._samplers[unseen] = CandidateSampler(pool, self.settings.candidates, self.settings.clusters, self.seed)
+        return self._samplers[unseen]
+
+    def sample(self, split: str, index: int) -> DecisionCase:
+        """The sample at a place of a split."""
+        kinds, turns = self._order(split)
+        kind = KINDS[kinds[index]]
+        luck = Luck("decision", split, index, seed=self.seed)
+        sampler = self.sampler(split)
+        pool = sampler.pool
+        gold = pool[luck.below(len(pool))]
+        if kind == NO_SEARCH:
+            # what a needless search would bring: as for any other query
+            tools = sampler.draw(RANDOM, gold.name, False, luck)
+            return DecisionCase(kind, general_query(luck), "", tuple(tool.name for tool in tools), RANDOM)
+        cycle = self._cycles[split]
+        strategy = cycle[turns[index] % len(cycle)]
+        tools = sampler.draw(strategy, gold.name, kind == CALL, luck)
+        query, arguments = self._ask(gold, luck)
+        return DecisionCase(kind, query, gold.name, tuple(tool.name for tool in tools), strategy, arguments)
+
+    def write(self, split: str, index: int, number: int) -> Task:
+        """The task at a place of a split."""
+        return self.sample(split, index).task(f"{split}-{index:05d}", number)
+
+    def _order(self, split: str) -> tuple[list[int], list[int]]:
+        """The kind of each sample, shuffled, and for those that need a tool the how-manieth of its kind it is."""
+        if split not in self._orders:
+            counts = self.settings.counts[split]
+            kinds = [kind for kind, count in enumerate(counts) for _ in range(count)]
+            order = stable_generator(self.seed, "kinds", split).permutation(len(kinds)).tolist()
+            shuffled = [kinds[index] for index in order]
+            met = [0] * len(KINDS)
+            turns = []
+            for kind in shuffled:
+                turns.append(met[kind])
+                met[kind] += 1
+            self._orders[split] = shuffled, turns
+        return self._orders[split]
+
+    def _ask(self, tool: Tool, luck: Luck) -> tuple[str, dict[str, Any]]:
+        capability = self._capabilities[tool.capability]
+        arguments = {kind.name: kind.value(luck.below(kind.size), self.seed) for kind in capability.parameters}
+        phrases = {kind.name: kind.phrase(arguments[kind.name]) for kind in capability.parameters}
+        return tool_query(reword(capability.wish, luck).format(**phrases), self._openers[capability.category], luck), arguments
+
+
+def split_tools(seed: int, catalog: Sequence[Tool], seen: int, unseen: int) -> tuple[list[Tool], list[Tool]]:
+    """Seen and unseen tools. Capabilities are shared out whole, so an unseen tool has no seen counterpart.
+
+    Args:
+        seed: of the choice.
+        catalog: all tools.
+        seen, unseen: how many of either; in the same proportion where there are fewer in all.
+    """
+    if seen + unseen > len(catalog):
+        seen, unseen = len(catalog) * seen // (seen + unseen), len(catalog) * unseen // (seen + unseen)
+    capabilities: dict[str, list[Tool]] = {}
+    for tool in catalog:
+        capabilities.setdefault(tool.capability or tool.name, []).append(tool)
+    names = Luck("unseen", seed=seed).order(list(capabilities))
+    hidden: list[Tool] = []
+    while names and len(hidden) < unseen:
+        hidden += capabilities[names.pop()][: unseen - len(hidden)]
+    return [tool for name in names for tool in capabilities[name]][:seen], hidden
+
+
+def decision_world(world: World, seed: int, settings: DecisionSettings | None = None) -> tuple[World, SampleWriter]:
+    """The world of a generated marketplace with decisions for tasks.
+
+    Args:
+        world: the marketplace.
+        seed: of the samples.
+        settings: see `DecisionSettings`.
+
+    Raises:
+        ConfigError: the world's tools were not generated, or are too few.
+    """
+    if not isinstance(world.answers, GeneratedAnswers):
+        problem = "samples are written about a generated marketplace; for recorded ones pass a ToolDEER folder as `data`"
+        raise ConfigError("decision", problem)
+    settings = settings or DecisionSettings()
+    writer = SampleWriter(seed, world.catalog, world.answers, settings)
+    tasks = LazyTaskSet(cast("TaskWriter", writer), {split: sum(numbers) for split, numbers in settings.counts.items()})
+    return with_decisions(world, tasks), writer
+
+
+EXACT = Judge(all_facts=1.0, none=0.0)
+"""A decision is right or it is not: the judge sees what the strict grading sees."""
+
+
+def with_decisions(world: World, tasks: TaskSet, **parts: Any) -> World:
+    """The same world, asked other things (and with other `parts`, where given)."""
+    return replace(world, tasks=tasks, judge=EXACT, _slots={}, _source=DrawSource(), _kinds=[], **parts)

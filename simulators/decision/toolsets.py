@@ -1,0 +1,156 @@
+"""Which tools stand beside the right one: candidate toolsets by chance, from one cluster, or one from each of several.
+
+Source: DEER (arXiv 2402.16696), Section 3.2 and Algorithm 1.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+import numpy as np
+
+from ..errors import ConfigError, UnknownName
+from ..marketplace.tasks import Luck
+from ..tools import Tool
+from .embedding import TextEmbedding, centres_of, k_means, squared_distances
+
+RANDOM, INTRA, INTER = "random", "intra-class", "inter-class"
+STRATEGIES = (RANDOM, INTRA, INTER)
+_SENTENCE = re.compile(r"(?<=[.!?])\s")
+MIXTURE = {RANDOM: 2, INTRA: 1, INTER: 2}
+"""Parts of the mixture that did best. Source: DEER, Section 5.1."""
+
+
+def what_it_does(tool: Tool) -> str:
+    """The first sentence of a tool's description: what follows is about terms and formats, and alike for unlike tools."""
+    return _SENTENCE.split(tool.description, 1)[0]
+
+
+class CandidateSampler:
+    """Draws candidate toolsets from a pool.
+
+    A tool that could replace the right one (same capability) never stands beside it, and never where none shall fit: the
+    label would be wrong. Corner cases, which the paper leaves open: an intra-class set whose cluster is too small goes on with
+    the nearest clusters; an inter-class set with too few clusters goes on at random.
+
+    Args:
+        pool: the tools to draw from.
+        size: candidates of a set (5 in the paper).
+        clusters: K-means clusters of the descriptions' embeddings (30 in the paper).
+        seed: of the clustering.
+
+    Raises:
+        ConfigError: the pool is too small for sets of that size.
+    """
+
+    def __init__(self, pool: Sequence[Tool], size: int = 5, clusters: int = 30, seed: int = 0) -> None:
+        self.pool, self.size = tuple(pool), size
+        if size < 1 or clusters < 1:
+            raise ConfigError("candidate sets", f"expected at least one candidate and one cluster, got {size} and {clusters}")
+        if len(self.pool) <= size:
+            raise ConfigError("candidate sets", f"expected a pool of more than {size} tools, got {len(self.pool)}")
+        descriptions = [what_it_does(tool) for tool in self.pool]
+        vectors = TextEmbedding(descriptions)(descriptions)
+        self.labels: list[int] = k_means(vectors, clusters, seed).tolist()
+        count = max(self.labels) + 1
+        self.members: list[list[int]] = [[] for _ in range(count)]
+        for index, label in enumerate(self.labels):
+            self.members[label].append(index)
+        centres = centres_of(vectors, np.asarray(self.labels), count)
+        self._nearest: list[list[int]] = np.argsort(squared_distances(centres, centres), axis=1, kind="stable").tolist()
+        self._index = {tool.name: index for index, tool in enumerate(self.pool)}
+
+    def cluster(self, tool: str) -> int:
+        """The cluster of a tool of the pool, by name.
+
+        Raises:
+            UnknownName: it is not in the pool.
+        """
+        if tool not in self._index:
+            raise UnknownName("tool", tool, self._index)
+        return self.labels[self._index[tool]]
+
+    def draw(self, strategy: str, gold: str, with_gold: bool, luck: Luck) -> tuple[Tool, ...]:
+        """A candidate set for a query.
+
+        Args:
+            strategy: one of `STRATEGIES`.
+            gold: name of the right tool.
+            with_gold: it stands among them; else none of them fits.
+            luck: what is drawn from.
+
+        Returns:
+            `size` different tools in random order.
+
+        Raises:
+            UnknownName: no such strategy, or no such tool in the pool.
+            ConfigError: too few tools of the pool do not fit.
+        """
+        home = self.cluster(gold)
+        right = self.pool[self._index[gold]]
+        wanted = self.size - with_gold
+        if strategy == RANDOM:
+            others = self._at_random(right, wanted, luck, ())
+        elif strategy == INTRA:
+            others = self._from_one_cluster(right, home, wanted, luck)
+        elif strategy == INTER:
+            others = self._from_many_clusters(right, home if with_gold else -1, wanted, luck)
+        else:
+            raise UnknownName("sampling strategy", strategy, STRATEGIES)
+        return tuple(luck.order([*others, right] if with_gold else others))
+
+    def _unfit(self, right: Tool, indices: Sequence[int]) -> list[Tool]:
+        tools = [self.pool[index] for index in indices]
+        return [t for t in tools if t is not right and not (right.capability and t.capability == right.capability)]
+
+    def _at_random(self, right: Tool, wanted: int, luck: Luck, taken: Sequence[Tool]) -> list[Tool]:
+        names = {tool.name for tool in taken}
+        found: list[Tool] = []
+        for _ in range(4 * wanted):  # a few misses at most in any pool of size; the rest is for tiny ones
+            if len(found) == wanted:
+                return found
+            tool = self.pool[luck.below(len(self.pool))]
+            if tool.name not in names and self._unfit(right, [self._index[tool.name]]):
+                names.add(tool.name)
+                found.append(tool)
+        rest = [tool for tool in self._unfit(right, range(len(self.pool))) if tool.name not in names]
+        if len(found) + len(rest) < wanted:
+            raise ConfigError("candidate sets", f"too few tools of the pool do not fit a query for {right.name}; widen it")
+        return found + luck.order(rest)[: wanted - len(found)]
+
+    def _from_one_cluster(self, right: Tool, home: int, wanted: int, luck: Luck) -> list[Tool]:
+        found: list[Tool] = []
+        for cluster in [home, *[c for c in self._nearest[home] if c != home]]:
+            found += luck.order(self._unfit(right, self.members[cluster]))[: wanted - len(found)]
+            if len(found) == wanted:
+                return found
+        raise ConfigError("candidate sets", f"too few tools of the pool do not fit a query for {right.name}; widen it")
+
+    def _from_many_clusters(self, right: Tool, without: int, wanted: int, luck: Luck) -> list[Tool]:
+        found: list[Tool] = []
+        for cluster in luck.order([c for c in range(len(self.members)) if c != without]):
+            tools = self._unfit(right, self.members[cluster])
+            if tools:
+                found.append(tools[luck.below(len(tools))])
+            if len(found) == wanted:
+                return found
+        return found + self._at_random(right, wanted - len(found), luck, found)
+
+
+def mixture_cycle(parts: dict[str, int]) -> tuple[str, ...]:
+    """The strategies of one round of a mixture, as often as their parts say: of every round of samples the shares are exact.
+
+    Raises:
+        ConfigError: a part is negative, or all are zero.
+        UnknownName: no such strategy.
+    """
+    for name, part in parts.items():
+        if name not in STRATEGIES:
+            raise UnknownName("sampling strategy", name, STRATEGIES)
+        if isinstance(part, bool) or not isinstance(part, int) or part < 0:
+            raise ConfigError("mixture", f"{name}: expected a whole number of at least 0, got {part!r}")
+    cycle = tuple(name for name in STRATEGIES for _ in range(parts.get(name, 0)))
+    if not cycle:
+        raise ConfigError("mixture", "expected at least one part of a strategy, got none")
+    return cycle

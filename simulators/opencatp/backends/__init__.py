@@ -1,0 +1,1 @@
+"""The vision tools that are really executed: small networks of our own, and the published models."""

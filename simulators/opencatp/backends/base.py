@@ -1,0 +1,97 @@
+"""One interface to really executed tools, whatever runs behind it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...errors import DataError, UnknownName
+from ..scenes.degrade import check_images
+
+RESTORERS = ("image_denoising", "image_super_resolution", "image_deblurring", "image_colorization")
+READERS = ("image_classification", "object_detection", "image_captioning")
+TEXT_TOOLS = ("machine_translation", "text_summarization", "sentiment_analysis")
+ALL_TOOLS = RESTORERS + READERS + TEXT_TOOLS
+
+Images = NDArray[np.uint8]  # (n, height, width, 3)
+
+
+class Backend(Protocol):
+    """What executes tools: `tiny` (networks of our own, shipped) or `published` (the paper's models)."""
+
+    @property
+    def name(self) -> str: ...
+
+    def run(self, tool: str, inputs: Images | Sequence[str]) -> Images | list[str]:
+        """Run one tool on a batch.
+
+        Args:
+            tool: One of `ALL_TOOLS`.
+            inputs: Images, (n, height, width, 3) uint8, for restorers and readers; texts for text tools.
+
+        Returns:
+            Restorers give images of the inputs' size (published super-resolution: twice the size), the others one text each.
+
+        Raises:
+            UnknownName: no such tool.
+            DataError: inputs of another kind, dtype or shape; weights that are missing.
+        """
+        ...
+
+
+def check_inputs(tool: str, inputs: Images | Sequence[str]) -> None:
+    """Refuse a tool that is none and inputs that are not of its kind; see `Backend.run`."""
+    if tool not in ALL_TOOLS:
+        raise UnknownName("tool", tool, ALL_TOOLS)
+    if tool in TEXT_TOOLS:
+        if isinstance(inputs, (np.ndarray, str)) or not all(isinstance(t, str) for t in inputs):
+            got = type(inputs).__name__
+            raise DataError(f"inputs of {tool}", f"expected a list of texts, got {got}; pass one str per text")
+    elif not isinstance(inputs, np.ndarray):
+        raise DataError(f"inputs of {tool}", f"expected images as a uint8 array, got {type(inputs).__name__}")
+    else:
+        check_images(inputs, f"inputs of {tool}")
+
+
+def run_images(backend: Backend, tool: str, images: Images) -> Images:
+    """`Backend.run` for a restorer."""
+    out = backend.run(tool, images)
+    if not isinstance(out, np.ndarray):
+        raise DataError(f"output of {tool}", f"expected images, got {type(out).__name__}; name a restorer")
+    return out
+
+
+def run_texts(backend: Backend, tool: str, inputs: Images | Sequence[str]) -> list[str]:
+    """`Backend.run` for a reader or a text tool."""
+    out = backend.run(tool, inputs)
+    if isinstance(out, np.ndarray):
+        raise DataError(f"output of {tool}", "expected texts, got images; name a reader or a text tool")
+    return out
+
+
+def run_chain(backend: Backend, chain: Sequence[str], images: Images) -> Images:
+    """Restorers one after the other; an empty chain gives the images back."""
+    for tool in chain:
+        images = run_images(backend, tool, images)
+    return images
+
+
+def load_image(path: str | Path) -> Images:
+    """An image file as RGB, (height, width, 3) uint8.
+
+    Raises:
+        DataError: it is missing, or no image can be decoded from it.
+    """
+    from PIL import Image, UnidentifiedImageError
+
+    try:
+        with Image.open(Path(path)) as image:
+            return np.asarray(image.convert("RGB"))
+    except FileNotFoundError as error:
+        raise DataError(path, "no such image file; check the path") from error
+    except (UnidentifiedImageError, OSError, SyntaxError, ValueError) as error:
+        raise DataError(path, f"cannot be decoded as an image ({error}); save it again as PNG or JPEG") from error

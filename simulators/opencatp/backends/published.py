@@ -1,0 +1,292 @@
+"""The published back-end: the paper's ten models through transformers (no torchvision, no timm), on CPU or GPU.
+
+Models are named by Hugging Face id or local folder. Nothing is downloaded unless asked for; weights that are not at hand
+give an error that says where to put them. Restormer and SIGGRAPH17 weights are single local files.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, cast
+
+import numpy as np
+
+from ...errors import ConfigError, DataError, UnknownName, require
+from .base import ALL_TOOLS, RESTORERS, Images, check_inputs
+
+# Source: OpenCATP, the model registry of its configuration.
+MODELS: dict[str, str] = {
+    "image_denoising": "restormer/real_denoising.pth",
+    "image_super_resolution": "caidas/swin2SR-classical-sr-x2-64",
+    "image_deblurring": "restormer/single_image_defocus_deblurring.pth",
+    "image_colorization": "colorizers/siggraph17-df00044c.pth",
+    "image_classification": "google/vit-base-patch16-224",
+    "object_detection": "facebook/detr-resnet-101",
+    "image_captioning": "nlpconnect/vit-gpt2-image-captioning",
+    "machine_translation": "t5-base",
+    "text_summarization": "facebook/bart-large-cnn",
+    "sentiment_analysis": "distilbert-base-uncased-finetuned-sst-2-english",
+}
+# The revision of the detector whose backbone needs no timm.
+REVISIONS = {"facebook/detr-resnet-101": "no_timm", "facebook/detr-resnet-50": "no_timm"}
+DETECTION_THRESHOLD = 0.9
+_CLASSES = {
+    "image_super_resolution": ("Swin2SRForImageSuperResolution", "Swin2SRImageProcessorPil"),
+    "image_classification": ("ViTForImageClassification", "ViTImageProcessorPil"),
+    "object_detection": ("DetrForObjectDetection", "DetrImageProcessorPil"),
+    "image_captioning": ("VisionEncoderDecoderModel", "ViTImageProcessorPil"),
+    "machine_translation": ("T5ForConditionalGeneration", ""),
+    "text_summarization": ("BartForConditionalGeneration", ""),
+    "sentiment_analysis": ("DistilBertForSequenceClassification", ""),
+}
+
+
+def import_classes(tool: str) -> None:
+    """Imports what a tool's model needs, so that loading it is loading alone."""
+    transformers = require("transformers", "vision")
+    for name in filter(None, _CLASSES.get(tool, ())):
+        getattr(transformers, name)
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """A model with what prepares its inputs and reads its outputs; both are None where none is needed."""
+
+    model: Any
+    processor: Any = None
+    tokenizer: Any = None
+
+    @property
+    def size_mb(self) -> float:
+        """Parameters and buffers, MB."""
+        tensors = [*self.model.parameters(), *self.model.buffers()]
+        return float(sum(t.numel() * t.element_size() for t in tensors)) / 1e6
+
+
+class PublishedBackend:
+    """The paper's models behind `Backend`.
+
+    Args:
+        root: Folder of local weights: `<root>/<id>` or `<root>/<tool>`; Hugging Face ids are looked for in their cache too.
+        models: Another id, folder or file for some tools.
+        device: `cpu`, `cuda`, ...; `auto` takes a GPU where there is one.
+        memory_limit_mb: Models in memory together take at most this much; the least recently used go first. A single model over
+            the limit is an error. None: no limit.
+        batch_size: Inputs per forward pass.
+        download: Let transformers fetch weights that are not at hand.
+        loaders: How to make the model of a tool instead; for models of one's own and for tests.
+    """
+
+    name = "published"
+
+    def __init__(
+        self, root: Path | str | None = None, models: Mapping[str, str | Path] | None = None, device: str = "auto",
+        memory_limit_mb: float | None = None, batch_size: int = 8, download: bool = False,
+        loaders: Mapping[str, Callable[[], Loaded]] | None = None,
+    ) -> None:  # fmt: skip
+        torch = require("torch", "vision")
+        for tool in (*(models or {}), *(loaders or {})):
+            if tool not in ALL_TOOLS:
+                raise ConfigError("models", f"{tool!r} is no tool; expected one of {', '.join(ALL_TOOLS)}")
+        self.root = Path(root) if root is not None else None
+        self.models: dict[str, str | Path] = {**MODELS, **(models or {})}
+        self.device = ("cuda" if torch.cuda.is_available() else "cpu") if device == "auto" else device
+        self.memory_limit_mb, self.batch_size, self.download = memory_limit_mb, batch_size, download
+        self._loaders = dict(loaders or {})
+        self._loaded: OrderedDict[str, Loaded] = OrderedDict()
+
+    @property
+    def in_memory(self) -> tuple[str, ...]:
+        """Tools whose models are loaded, least recently used first."""
+        return tuple(self._loaded)
+
+    def run(self, tool: str, inputs: Images | Sequence[str]) -> Images | list[str]:
+        check_inputs(tool, inputs)
+        import torch
+
+        loaded, step = self._get(tool), _STEPS[tool]
+        with torch.inference_mode(), self._autocast():
+            parts = [step(loaded, inputs[i : i + self.batch_size], self.device) for i in range(0, len(inputs), self.batch_size)]
+        if tool in RESTORERS:
+            return np.concatenate(parts) if parts else cast(Images, inputs).copy()
+        return [text for part in parts for text in part]
+
+    def load(self, tool: str) -> Loaded:
+        """Brings a tool's model into memory, on the device.
+
+        Raises:
+            UnknownName: no such tool.
+            DataError: its weights are not at hand.
+            ConfigError: it alone takes more than `memory_limit_mb`.
+        """
+        if tool not in ALL_TOOLS:
+            raise UnknownName("tool", tool, ALL_TOOLS)
+        return self._get(tool)
+
+    def _autocast(self) -> AbstractContextManager[Any]:
+        import torch
+
+        return torch.autocast("cuda", torch.float16) if self.device.startswith("cuda") else nullcontext()
+
+    def _get(self, tool: str) -> Loaded:
+        if tool in self._loaded:
+            self._loaded.move_to_end(tool)
+            return self._loaded[tool]
+        loaded = self._loaders[tool]() if tool in self._loaders else self._load(tool)
+        limit = self.memory_limit_mb
+        if limit is not None:
+            if loaded.size_mb > limit:
+                raise ConfigError(
+                    "memory_limit_mb", f"{tool} alone takes {loaded.size_mb:.0f} MB of {limit:g} MB; raise the limit"
+                )
+            while self._loaded and sum(m.size_mb for m in self._loaded.values()) + loaded.size_mb > limit:
+                self._loaded.popitem(last=False)
+                if self.device.startswith("cuda"):
+                    import torch
+
+                    torch.cuda.empty_cache()
+        loaded.model.eval().to(self.device)
+        self._loaded[tool] = loaded
+        return loaded
+
+    def _place(self, tool: str) -> Path | None:
+        """A local file or folder of a tool's weights, if there is one."""
+        name = self.models[tool]
+        candidates = [Path(name)]
+        if self.root is not None:
+            candidates += [self.root / str(name), self.root / str(name).split("/")[-1], self.root / tool]
+        return next((p for p in candidates if p.exists()), None)
+
+    def _load(self, tool: str) -> Loaded:
+        place, name = self._place(tool), str(self.models[tool])
+        wanted = f"put them at {(self.root or Path('<root>')) / name} or pass models={{'{tool}': PATH}}"
+        if tool not in _CLASSES:
+            from . import published_networks as networks
+
+            if place is None:
+                raise DataError(name, f"no weights of {tool}; get the authors' file, then {wanted}")
+            if tool == "image_colorization":
+                return Loaded(networks.load_file(networks.Siggraph17(), place))
+            return Loaded(networks.load_file(networks.Restormer(norm_bias=tool == "image_deblurring"), place))
+        transformers = require("transformers", "vision")
+        source, model_class = str(place or name), _CLASSES[tool][0]
+        options: dict[str, Any] = {"local_files_only": not self.download or place is not None}
+        if place is None and name in REVISIONS:
+            options["revision"] = REVISIONS[name]
+        try:
+            model, notes = getattr(transformers, model_class).from_pretrained(source, output_loading_info=True, **options)
+            processor = tokenizer = None
+            if _CLASSES[tool][1]:
+                processor = getattr(transformers, _CLASSES[tool][1]).from_pretrained(source, **options)
+            if tool in ("image_captioning", "machine_translation", "text_summarization", "sentiment_analysis"):
+                tokenizer = transformers.AutoTokenizer.from_pretrained(source, **options)
+        except (OSError, ValueError, ImportError, KeyError) as error:
+            reason = str(error).splitlines()[0]
+            raise DataError(source, f"no weights of {tool} at hand ({reason}); {wanted}, or allow download=True") from error
+        if missing := sorted(notes.get("missing_keys", ())):
+            raise DataError(source, f"weights of another network than {model_class}; {wanted}", str(missing[0]))
+        return Loaded(model, processor, tokenizer)
+
+
+# -- one step per tool: (model, batch, device) -> batch ----------------------------------------------------------------
+
+
+def _tensor(images: Images, device: str) -> Any:
+    import torch
+
+    return torch.from_numpy(np.ascontiguousarray(images)).to(device).permute(0, 3, 1, 2).float() / 255
+
+
+def _pixels(tensor: Any) -> Images:
+    out: Images = (tensor.float().clamp(0, 1) * 255).round().byte().permute(0, 2, 3, 1).cpu().numpy()
+    return out
+
+
+def _restore(loaded: Loaded, images: Images, device: str) -> Images:
+    return _pixels(loaded.model(_tensor(images, device)))
+
+
+def _upscale(loaded: Loaded, images: Images, device: str) -> Images:
+    inputs = _prepared(loaded, images, device)
+    out = loaded.model(**inputs).reconstruction
+    factor = int(loaded.model.config.upscale)
+    return _pixels(out[:, :, : images.shape[1] * factor, : images.shape[2] * factor])  # the processor pads
+
+
+def _colourise(loaded: Loaded, images: Images, device: str) -> Images:
+    import torch
+    from torch.nn import functional as F
+
+    from ..scoring.measures import lab, srgb
+
+    light = lab(images)[..., :1]  # (n, h, w, 1)
+    x = torch.from_numpy(light).float().permute(0, 3, 1, 2).to(device)
+    colour = loaded.model(F.interpolate(x, size=(256, 256), mode="bilinear", align_corners=False))
+    colour = F.interpolate(colour.float(), size=images.shape[1:3], mode="bilinear", align_corners=False)
+    return srgb(np.concatenate([light, colour.permute(0, 2, 3, 1).cpu().numpy().astype(np.float64)], -1))
+
+
+def _prepared(loaded: Loaded, images: Images, device: str) -> Any:
+    return loaded.processor(images=list(images), return_tensors="pt").to(device)
+
+
+def _classify(loaded: Loaded, images: Images, device: str) -> list[str]:
+    choice = loaded.model(**_prepared(loaded, images, device)).logits.argmax(-1).tolist()
+    names = loaded.model.config.id2label
+    return [names[c] for c in choice]
+
+
+def _detect(loaded: Loaded, images: Images, device: str) -> list[str]:
+    outputs = loaded.model(**_prepared(loaded, images, device))
+    found = loaded.processor.post_process_object_detection(
+        outputs, threshold=DETECTION_THRESHOLD, target_sizes=[images.shape[1:3]] * len(images)
+    )
+    names = loaded.model.config.id2label
+    return [", ".join(names[int(k)] for k in f["labels"]) for f in found]
+
+
+def _caption(loaded: Loaded, images: Images, device: str) -> list[str]:
+    ids = loaded.model.generate(_prepared(loaded, images, device)["pixel_values"], max_length=40, num_beams=4)
+    return [t.strip() for t in loaded.tokenizer.batch_decode(ids, skip_special_tokens=True)]
+
+
+def _tokens(loaded: Loaded, texts: Sequence[str], device: str) -> Any:
+    longest = min(int(loaded.tokenizer.model_max_length), 1024)
+    return loaded.tokenizer(list(texts), return_tensors="pt", padding=True, truncation=True, max_length=longest).to(device)
+
+
+def _translate(loaded: Loaded, texts: Sequence[str], device: str) -> list[str]:
+    inputs = _tokens(loaded, [f"translate English to German: {t}" for t in texts], device)
+    ids = loaded.model.generate(inputs["input_ids"], attention_mask=inputs["attention_mask"], max_new_tokens=256)
+    return [t.strip() for t in loaded.tokenizer.batch_decode(ids, skip_special_tokens=True)]
+
+
+def _summarise(loaded: Loaded, texts: Sequence[str], device: str) -> list[str]:
+    inputs = _tokens(loaded, texts, device)
+    limits = {"min_length": 56, "max_length": 142}
+    ids = loaded.model.generate(inputs["input_ids"], attention_mask=inputs["attention_mask"], **limits)
+    return [t.strip() for t in loaded.tokenizer.batch_decode(ids, skip_special_tokens=True)]
+
+
+def _feel(loaded: Loaded, texts: Sequence[str], device: str) -> list[str]:
+    inputs = _tokens(loaded, texts, device)
+    choice = loaded.model(input_ids=inputs["input_ids"], attention_mask=inputs["attention_mask"]).logits.argmax(-1)
+    return [str(loaded.model.config.id2label[int(c)]).lower() for c in choice]
+
+
+_STEPS: dict[str, Callable[[Loaded, Any, str], Any]] = {
+    "image_denoising": _restore,
+    "image_super_resolution": _upscale,
+    "image_deblurring": _restore,
+    "image_colorization": _colourise,
+    "image_classification": _classify,
+    "object_detection": _detect,
+    "image_captioning": _caption,
+    "machine_translation": _translate,
+    "text_summarization": _summarise,
+    "sentiment_analysis": _feel,
+}

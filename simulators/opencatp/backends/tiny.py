@@ -1,0 +1,253 @@
+"""The tiny back-end: the ten tools as small networks of our own, with shipped weights, on CPU or GPU."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...errors import DataError, UnknownName, require
+from ..scenes import wording
+from ..scenes.degrade import inverse_of_blur
+from .base import ALL_TOOLS, RESTORERS, TEXT_TOOLS, Images, check_inputs
+from .vocabulary import END, START, vocabulary
+
+if TYPE_CHECKING:
+    import torch
+
+WEIGHTS = Path(__file__).parent / "weights"
+CENTRE_THRESHOLD = 0.4
+_MAX_NEW_WORDS = 40
+
+
+def make_network(tool: str) -> torch.nn.Module:
+    """The untrained network of a tool.
+
+    Raises:
+        UnknownName: no such tool.
+    """
+    torch = require("torch", "vision")
+    from . import networks as n
+
+    english, german = len(vocabulary()), len(vocabulary(True))
+    match tool:
+        case "image_denoising" | "image_super_resolution":
+            return n.RestorationNet((40, 64))
+        case "image_deblurring":
+            return n.RestorationNet((40, 64), inverse=torch.from_numpy(inverse_of_blur()).float())
+        case "image_colorization":
+            return n.RestorationNet((32, 56, 80), chroma_only=True)
+        case "image_classification":
+            return n.Classifier(len(wording.KINDS), len(wording.TEXTURES))
+        case "object_detection":
+            return n.Detector(len(wording.OBJECTS))
+        case "image_captioning":
+            return n.Captioner(english)
+        case "machine_translation":
+            return n.Seq2Seq(english, german, hidden=112)
+        case "text_summarization":
+            return n.Seq2Seq(english, english, hidden=80)
+        case "sentiment_analysis":
+            return n.SentimentNet(english)
+    raise UnknownName("tool", tool, ALL_TOOLS)
+
+
+def save_weights(network: torch.nn.Module, path: Path, metadata: dict[str, str]) -> None:
+    """Write half-precision weights, whole or not at all."""
+    safetensors = require("safetensors.torch", "vision")
+    tensors = {k: v.detach().cpu().contiguous() for k, v in network.state_dict().items()}
+    state = {k: v.half() if v.is_floating_point() else v for k, v in tensors.items()}
+    path.parent.mkdir(parents=True, exist_ok=True)
+    partial = path.with_suffix(".partial")
+    partial.write_bytes(safetensors.save(state, metadata=metadata))
+    partial.replace(path)
+
+
+def load_network(tool: str, folder: Path) -> torch.nn.Module:
+    """A tool's network with the weights from `folder`, in evaluation mode on the CPU.
+
+    Raises:
+        DataError: the file is missing, or holds other weights.
+    """
+    safetensors = require("safetensors.torch", "vision")
+    network, path = make_network(tool), folder / f"{tool}.safetensors"
+    if not path.is_file():
+        raise DataError(path, "no weights of this tool; run `costgym build-tools` or name a folder that holds them")
+    try:
+        state = safetensors.load_file(str(path))
+    except Exception as error:  # safetensors raises its own, unexported error type
+        raise DataError(path, f"not a safetensors file ({error}); build or fetch it again") from error
+    own = network.state_dict()
+    wrong = sorted(k for k in own.keys() | state.keys() if k not in own or k not in state or own[k].shape != state[k].shape)
+    if wrong:
+        raise DataError(path, f"weights of another network (first difference: {wrong[0]}); build them again")
+    network.load_state_dict({k: v.to(own[k].dtype) for k, v in state.items()})
+    return network.eval()
+
+
+def _folded(network: torch.nn.Module) -> torch.nn.Module:
+    """The same network with every normalisation folded into the convolution before it, for speed."""
+    import torch
+
+    for module in list(network.modules()):
+        if isinstance(module, torch.nn.Sequential) and len(module) == 3 and isinstance(module[1], torch.nn.BatchNorm2d):
+            module[0] = torch.nn.utils.fusion.fuse_conv_bn_eval(module[0], module[1])
+            module[1] = torch.nn.Identity()
+    return network
+
+
+def weights_hash(folder: Path = WEIGHTS) -> str:
+    """SHA-256 over all weight files of a folder, by name."""
+    digest = hashlib.sha256()
+    for path in sorted(folder.glob("*.safetensors")):
+        digest.update(path.name.encode() + hashlib.sha256(path.read_bytes()).digest())
+    return digest.hexdigest()
+
+
+class TinyBackend:
+    """The ten tools on small networks; see `Backend`.
+
+    Args:
+        weights: Folder of `<tool>.safetensors`; default: the shipped ones.
+        device: A torch device such as `cpu` or `cuda`.
+        batch_size: Inputs per forward pass.
+
+    Raises:
+        DataError: (when a tool is first used) its weights are missing or of another network.
+    """
+
+    name = "tiny"
+
+    def __init__(self, weights: Path | str = WEIGHTS, device: str = "cpu", batch_size: int = 128) -> None:
+        self.weights, self.device, self.batch_size = Path(weights), device, batch_size
+        self._networks: dict[str, torch.nn.Module] = {}
+
+    def network(self, tool: str) -> torch.nn.Module:
+        """The loaded network of a tool."""
+        if tool not in self._networks:
+            import torch
+
+            network = _folded(load_network(tool, self.weights)).to(self.device)
+            self._networks[tool] = network.to(memory_format=torch.channels_last) if tool not in TEXT_TOOLS else network
+        return self._networks[tool]
+
+    def run(self, tool: str, inputs: Images | Sequence[str]) -> Images | list[str]:
+        check_inputs(tool, inputs)
+        import torch
+
+        if tool in TEXT_TOOLS:
+            texts = list(cast(Sequence[str], inputs))
+            with torch.inference_mode():
+                return self._run_texts(tool, texts)
+        images, parts = cast(Images, inputs), []
+        with torch.inference_mode():
+            for start in range(0, len(images), self.batch_size):
+                parts.append(self._run_images(tool, images[start : start + self.batch_size]))
+        if tool in RESTORERS:
+            return np.concatenate(parts) if parts else images.copy()
+        return [text for part in parts for text in part]
+
+    def detect(self, images: Images) -> list[list[tuple[str, float, tuple[float, float, float, float]]]]:
+        """Objects per image as (name, confidence, (left, top, right, bottom) in px); at most one of each name."""
+        import torch
+
+        check_inputs("object_detection", images)
+        with torch.inference_mode():
+            centres, sides = self.network("object_detection")(self._tensor(images))
+            return decode_boxes(centres, sides)
+
+    def _tensor(self, images: NDArray[np.uint8]) -> torch.Tensor:
+        import torch
+
+        return torch.from_numpy(np.ascontiguousarray(images)).to(self.device).permute(0, 3, 1, 2).float() / 255
+
+    def _run_images(self, tool: str, images: Images) -> Any:
+        network, x = self.network(tool), self._tensor(images)
+        if tool in RESTORERS:
+            y = (network(x).clamp(0, 1) * 255).round().byte()
+            return y.permute(0, 2, 3, 1).contiguous().cpu().numpy()
+        if tool == "image_classification":
+            kind, texture = (logits.argmax(1).tolist() for logits in network(x))
+            return [wording.label(wording.KINDS[k], wording.TEXTURES[t]) for k, t in zip(kind, texture, strict=True)]
+        if tool == "object_detection":
+            return [wording.object_list([name for name, _, _ in found]) for found in decode_boxes(*network(x))]
+        return [vocabulary().decode(words) for words in greedy(network, x)]
+
+    def _run_texts(self, tool: str, texts: list[str]) -> list[str]:
+        import torch
+
+        if tool == "machine_translation":
+            # sentence by sentence, as it was trained
+            sentences = [[s.strip() for s in t.split(".") if s.strip()] for t in texts]
+            translated = iter(self._words_to_words(tool, [s for t in sentences for s in t]))
+            return [
+                " . ".join(next(translated) for _ in parts) + (" ." if text.rstrip().endswith(".") else "")
+                for parts, text in zip(sentences, texts, strict=True)
+            ]
+        if tool == "text_summarization":
+            return self._words_to_words(tool, texts)
+        out: list[str] = []
+        for batch in self._batches(texts):
+            choice = self.network(tool)(pad([vocabulary().encode(t) for t in batch], torch.device(self.device))).argmax(1)
+            out += [wording.SENTIMENTS[int(c)] for c in choice]
+        return out
+
+    def _batches(self, texts: list[str]) -> list[list[str]]:
+        return [texts[i : i + 2 * self.batch_size] for i in range(0, len(texts), 2 * self.batch_size)]
+
+    def _words_to_words(self, tool: str, texts: list[str]) -> list[str]:
+        import torch
+
+        out: list[str] = []
+        into = vocabulary(german=tool == "machine_translation")
+        for batch in self._batches(texts):
+            source = pad([vocabulary().encode(t) for t in batch], torch.device(self.device))
+            out += [into.decode(words) for words in greedy(self.network(tool), source)]
+        return out
+
+
+def pad(rows: list[list[int]], device: torch.device) -> torch.Tensor:
+    """Rows of numbers as one tensor, filled up with 0."""
+    import torch
+
+    longest = max(map(len, rows))
+    return torch.tensor([r + [0] * (longest - len(r)) for r in rows], device=device)
+
+
+def greedy(network: Any, inputs: torch.Tensor) -> list[list[int]]:
+    """The likeliest word at every step, until all rows have ended."""
+    import torch
+
+    cells, mask, state = network.see(inputs)
+    words = torch.full((len(inputs), 1), START, device=inputs.device)
+    out, ended = [], torch.zeros(len(inputs), dtype=torch.bool, device=inputs.device)
+    for _ in range(_MAX_NEW_WORDS):
+        logits, state = network.decoder(cells, mask, state, words)
+        words = logits[:, -1:].argmax(2)
+        out.append(words)
+        ended |= words[:, 0] == END
+        if bool(ended.all()):
+            break
+    return cast("list[list[int]]", torch.cat(out, 1).tolist())
+
+
+def decode_boxes(
+    centres: torch.Tensor, sides: torch.Tensor
+) -> list[list[tuple[str, float, tuple[float, float, float, float]]]]:
+    """The best centre of every object that is sure enough, with its box; see `TinyBackend.detect`."""
+    confidence, cell = centres.sigmoid().flatten(2).max(2)
+    width = centres.shape[3]
+    found: list[list[tuple[str, float, tuple[float, float, float, float]]]] = []
+    for row in range(len(centres)):
+        objects = []
+        for k in (confidence[row] > CENTRE_THRESHOLD).nonzero()[:, 0].tolist():
+            y, x = divmod(int(cell[row, k]), width)
+            left, top, right, bottom = sides[row, :, y, x].tolist()
+            cx, cy = x * 4 + 2.0, y * 4 + 2.0
+            objects.append((wording.OBJECTS[k], float(confidence[row, k]), (cx - left, cy - top, cx + right, cy + bottom)))
+        found.append(objects)
+    return found

@@ -1,0 +1,59 @@
+"""Words as numbers, for the tiny back-end's language models."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+from ..scenes import wording
+
+PAD, START, END, UNKNOWN = range(4)
+MAX_WORDS = 64  # longer texts are cut, as the published models cut theirs
+
+
+@dataclass(frozen=True)
+class Vocabulary:
+    """A fixed list of words; the first four numbers are pad, start, end and unknown."""
+
+    words: tuple[str, ...]
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "_number", {w: i + 4 for i, w in enumerate(self.words)})
+
+    def __len__(self) -> int:
+        return len(self.words) + 4
+
+    def encode(self, text: str) -> list[int]:
+        """Word numbers of a text; never empty, at most `MAX_WORDS`."""
+        numbers: dict[str, int] = getattr(self, "_number")  # noqa: B009  (set in __post_init__ of a frozen class)
+        return [numbers.get(w, UNKNOWN) for w in split(text)[:MAX_WORDS]] or [UNKNOWN]
+
+    def decode(self, numbers: Sequence[int]) -> str:
+        """The text of word numbers up to the first end; punctuation is set as written."""
+        words = []
+        for number in numbers:
+            if number == END:
+                break
+            if number > UNKNOWN:
+                words.append(self.words[number - 4])
+        return " ".join(words).replace(" ,", ",")
+
+
+def split(text: str) -> list[str]:
+    """Words and punctuation marks."""
+    return text.replace(",", " , ").replace(".", " . ").split()
+
+
+def _all_texts(german: bool) -> list[str]:
+    texts = [wording.sentiment(w, german) for w in wording.WEATHERS]
+    texts += [wording.caption(k, t, "sea", "sunny", wording.THINGS, german) for k in wording.KINDS for t in wording.TEXTURES]
+    texts += [wording.caption("kite", "plain", p, w, (), german) for p in wording.PLACES for w in wording.WEATHERS]
+    texts += [wording.report("kite", "plain", "sea", w, ("boat",), (m, m), german) for w in wording.WEATHERS for m in range(4)]
+    return [*texts, wording.object_list(wording.OBJECTS, german)]
+
+
+@lru_cache(maxsize=2)
+def vocabulary(german: bool = False) -> Vocabulary:
+    """Every word of the generated language in English or German, sorted."""
+    return Vocabulary(tuple(sorted({w for text in _all_texts(german) for w in split(text)})))

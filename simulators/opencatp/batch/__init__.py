@@ -1,0 +1,1 @@
+"""Many OpenCATP plans at once: scored from their tokens, or growing on their own clocks."""

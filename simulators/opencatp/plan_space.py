@@ -1,0 +1,214 @@
+"""All plans worth considering for a task, and what each comes to on every sample: the ground of the exact oracles.
+
+Restorers form a forest under the task's image, each used at most once; every wanted text is read at one of its nodes (or at
+the input); a wanted image is the one leaf that nothing reads. A German text may be translated or not. Where a single text is
+wanted any text answers, so any reader may read it: a cheap one is sometimes worth more than the right one. And an output may be
+left out: it scores nothing, which can be worth more than what it costs. Plans outside this space add tools that change no
+output, or text tools that no task wants, which cost more than they could bring.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import combinations, product
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..plan import TASK_INPUT, Plan
+from .levels import LEVELS
+from .scoring.evaluation import Evaluator
+from .tasks import OpenCATPTask, Output
+from .tools import IMAGE_TOOLS, OUTPUT_OF_READER, READER_TOOLS
+
+READER_OF = {output: reader for reader, output in OUTPUT_OF_READER.items()}
+Forest = dict[str, str]
+"""Parent of each restorer used: another one, or the task's input; parents stand before children."""
+
+
+@lru_cache(maxsize=1)
+def forests() -> tuple[Forest, ...]:
+    """Every forest over every subset of the four restorers: 212, the empty one among them."""
+    found: list[Forest] = []
+    for count in range(len(IMAGE_TOOLS) + 1):
+        for used in combinations(IMAGE_TOOLS, count):
+            for parents in product(*[[TASK_INPUT, *(other for other in used if other != tool)] for tool in used]):
+                forest = dict(zip(used, parents, strict=True))
+                order = _order(forest)
+                if order is not None:
+                    found.append({tool: forest[tool] for tool in order})
+    return tuple(found)
+
+
+def _order(forest: Forest) -> list[str] | None:
+    """Tools with parents before children; None where there is a cycle."""
+    placed: list[str] = []
+    waiting = list(forest)
+    while waiting:
+        ready = [tool for tool in waiting if forest[tool] == TASK_INPUT or forest[tool] in placed]
+        if not ready:
+            return None
+        placed += ready
+        waiting = [tool for tool in waiting if tool not in ready]
+    return placed
+
+
+def chain_to(forest: Forest, node: str) -> tuple[str, ...]:
+    """The restorers from the input down to a node, the node last."""
+    chain: list[str] = []
+    while node != TASK_INPUT:
+        chain.append(node)
+        node = forest[node]
+    return tuple(reversed(chain))
+
+
+Route = tuple[str, ...]
+"""A reader and the text tools after it; empty for an image."""
+
+
+def routes_to(want: Output, alone: bool) -> tuple[Route, ...]:
+    """The ways to a wanted output from an image; the straight one first.
+
+    Args:
+        alone: It is the only output wanted.
+    """
+    if want.is_image:
+        return ((),)
+    readers = [READER_OF[want.kind], *(reader for reader in READER_TOOLS if alone and reader != READER_OF[want.kind])]
+    ends: tuple[Route, ...] = (("machine_translation",), ()) if want.german else ((),)
+    return tuple((reader, *end) for reader in readers for end in ends)
+
+
+Way = tuple[tuple[str, ...], Route]
+"""How an output was made: the chain of restorers, and the reader and text tools after it."""
+
+
+def _plans(wants: tuple[Output, ...]) -> Iterator[tuple[Plan, tuple[Way | None, ...]]]:
+    """Plans with the way to each wanted output, None where it is left out; those that leave out nothing come first."""
+    for kept in product((True, False), repeat=len(wants)):
+        for plan, ways in _plans_for(tuple(want for want, keep in zip(wants, kept, strict=True) if keep), len(wants) == 1):
+            found = iter(ways)
+            yield plan, tuple(next(found) if keep else None for keep in kept)
+    if len(wants) == 1 and wants[0].is_image:
+        for reader in READER_TOOLS:  # a plan has a tool, whatever it answers
+            yield Plan.from_list([reader, [TASK_INPUT]], tidy=False), (None,)
+
+
+def _plans_for(wants: tuple[Output, ...], alone: bool) -> Iterator[tuple[Plan, tuple[Way, ...]]]:
+    texts = [want for want in wants if not want.is_image]
+    wants_image = len(texts) < len(wants)
+    options = [routes_to(want, alone) for want in texts]
+    for forest in forests():
+        inner = set(forest.values())
+        leaves = [tool for tool in forest if tool not in inner]
+        for places in product([TASK_INPUT, *forest], repeat=len(texts)):
+            free = [leaf for leaf in leaves if leaf not in places]
+            if len(free) != (1 if wants_image else 0):
+                continue
+            for routes in product(*options):
+                items: list[object] = []
+                for tool, parent in forest.items():
+                    items += [tool, [parent]]
+                for route, place in zip(routes, places, strict=True):
+                    for tool, source in zip(route, (place, *route), strict=False):
+                        items += [tool, [source]]
+                where = iter(zip(places, routes, strict=True))
+                ends = [(free[0], ()) if want.is_image else next(where) for want in wants]
+                if items:
+                    yield Plan.from_list(items, tidy=False), tuple((chain_to(forest, end), route) for end, route in ends)
+
+
+@dataclass(frozen=True, slots=True)
+class PlanSpace:
+    """The plans for one set of wanted outputs.
+
+    Attributes:
+        plans: one after the other.
+        ways: all different ways to an output that occur.
+        way_of: index into `ways` of each plan's wanted outputs; one past the last where it is left out.  # (plans, wants)
+        complete: how many plans leave nothing out; they come first.
+    """
+
+    plans: tuple[Plan, ...]
+    ways: tuple[Way, ...]
+    way_of: NDArray[np.int64]
+    complete: int
+
+
+@lru_cache(maxsize=64)
+def plan_space(wants: tuple[Output, ...]) -> PlanSpace:
+    """The plans for a task's wanted outputs."""
+    found = list(_plans(wants))
+    ways = tuple(sorted({way for _, used in found for way in used if way is not None}, key=lambda way: (len(way[0]), way)))
+    number: dict[Way | None, int] = {way: index for index, way in enumerate(ways)}
+    number[None] = len(ways)
+    way_of = np.array([[number[way] for way in used] for _, used in found], dtype=np.int64)
+    complete = sum(None not in used for _, used in found)
+    return PlanSpace(tuple(plan for plan, _ in found), ways, way_of, complete)
+
+
+class PlanValues:
+    """What every plan of a task's space comes to, on every sample and size level; worked out once per task.
+
+    Args:
+        evaluator: scores, prices and the weight between them.
+    """
+
+    def __init__(self, evaluator: Evaluator) -> None:
+        self.evaluator = evaluator
+        self._scores: dict[int, NDArray[np.float64]] = {}
+        self._prices: dict[tuple[Output, ...], NDArray[np.float64]] = {}
+
+    def scores(self, task: OpenCATPTask) -> NDArray[np.float64]:
+        """Task score of every plan on every sample.  # (samples, plans)"""
+        found = self._scores.get(task.task_id)
+        if found is None:
+            space = plan_space(task.wants)
+            source, samples = self.evaluator.scores, range(self.evaluator.scores.samples)
+            table = np.zeros((len(task.wants), len(space.ways) + 1, len(samples)))
+            for w, want in enumerate(task.wants):
+                straight = routes_to(want, False)[0]
+                for index in sorted(set(space.way_of[:, w].tolist()) - {len(space.ways)}):
+                    chain, route = space.ways[index]
+                    if route == straight:  # the table has these figures ready, and the evaluator takes them too
+                        table[w, index] = [source.score(task.combination, s, chain, want.name) for s in samples]
+                    else:
+                        table[w, index] = [source.text_score(task.combination, s, chain, route, want.name) for s in samples]
+            total = np.zeros((len(space.plans), len(samples)))
+            for w in range(len(task.wants)):
+                total += table[w, space.way_of[:, w]]
+            found = self._scores[task.task_id] = (total / len(task.wants)).T
+        return found
+
+    def prices(self, task: OpenCATPTask) -> NDArray[np.float64]:
+        """Price of every plan at every size level, USD.  # (levels, plans)"""
+        found = self._prices.get(task.wants)
+        if found is None:
+            profile = self.evaluator.profile
+            plans = plan_space(task.wants).plans
+            found = np.array([[profile.plan_price(plan, level) for plan in plans] for level in range(LEVELS)])
+            self._prices[task.wants] = found
+        return found
+
+    def qualities(self, task: OpenCATPTask, level: int) -> NDArray[np.float64]:
+        """Quality of every plan on every sample at a size level.  # (samples, plans)"""
+        alpha, scale = self.evaluator.alpha, self.evaluator.max_price
+        return np.asarray(alpha * self.scores(task) - (1.0 - alpha) * self.prices(task)[level] / scale)
+
+    def clairvoyant(self, task: OpenCATPTask, sample: int, level: int, complete: bool = False) -> Plan:
+        """The best plan for one sample, known after execution: nothing does better.
+
+        Args:
+            complete: Among plans that leave nothing out, as the planning language has them.
+        """
+        return self._best(task, self.qualities(task, level)[sample], complete)
+
+    def informed(self, task: OpenCATPTask, level: int, samples: range, complete: bool = False) -> Plan:
+        """The best fixed plan for a task and size level over given samples: the best that can be known before execution."""
+        return self._best(task, self.qualities(task, level)[samples].mean(axis=0), complete)
+
+    def _best(self, task: OpenCATPTask, worth: NDArray[np.float64], complete: bool) -> Plan:
+        space = plan_space(task.wants)
+        return space.plans[int(np.argmax(worth[: space.complete] if complete else worth))]

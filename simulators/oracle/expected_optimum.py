@@ -1,0 +1,108 @@
+"""What one would do who knows how reliable the tools are, but not the episode's luck.
+
+Each tool's latent state (alive, degraded, dead) has a belief that starts from its reliability and is updated by Bayes' rule
+after every call. Among the tools that serve a need the one with the lowest ``price / P(next call works)`` is called. A failure
+only ever lowers the chance of a tool's next call, so this one-step index is its Gittins index, and calling by it has the least
+expected cost for one need.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ..calls import Slot
+from ..failures import FailureModel, state_chances
+from ..world import World
+
+
+class Belief:
+    """What is believed of one tool in one episode."""
+
+    __slots__ = ("_chances", "_persistence", "last", "states")
+
+    def __init__(self, reliability: float, model: FailureModel) -> None:
+        alive, degraded = state_chances(reliability, model.slip)
+        self.states = [alive, degraded, max(0.0, 1.0 - alive - degraded)]
+        self._chances = (1.0 - model.slip, 0.5, model.slip)
+        self._persistence = model.persistence
+        self.last: bool | None = None
+
+    def _next(self, state: int) -> float:
+        chance, pull = self._chances[state], self._persistence
+        if self.last is None:
+            return chance
+        return chance + pull * (1.0 - chance) if self.last else chance - pull * chance
+
+    @property
+    def chance(self) -> float:
+        """Chance that the next call works."""
+        return sum(share * self._next(state) for state, share in enumerate(self.states))
+
+    def learn(self, worked: bool) -> None:
+        """Take a call's outcome into account."""
+        weights = [share * (self._next(s) if worked else 1.0 - self._next(s)) for s, share in enumerate(self.states)]
+        total = sum(weights)
+        if total > 0:
+            self.states = [weight / total for weight in weights]
+        self.last = worked
+
+
+class InformedPolicy:
+    """Chooses the next call of one episode.
+
+    Needs that are ready are tried in rising order of expected price over the chance that they cannot be had: what will probably
+    fail is found out before money is spent on the rest. It gives up where a need has no tool left that is worth its price.
+
+    Args:
+        world: whose reliabilities and failure model are known.
+        number: the task.
+    """
+
+    def __init__(self, world: World, number: int) -> None:
+        self._slots = world.slots(number)
+        self._after = [need.after for need in world.tasks[number].needs]
+        self._loss = (1.0 - world.alpha) / (world.max_price * world.alpha)
+        self.beliefs = [Belief(slot.reliability, world.failures) for slot in self._slots]
+
+    def learn(self, slot: int, worked: bool) -> None:
+        """Take a call's outcome into account."""
+        self.beliefs[slot].learn(worked)
+
+    def choose(self, known: Sequence[bool], prices: Sequence[float], left: float, shut: Sequence[bool]) -> int | None:
+        """The slot to call next, or None to stop.
+
+        Args:
+            known: for each need whether its fact is known.
+            prices: what a call of each slot costs now.
+            left: price that may still be spent.
+            shut: slots that cannot be called (banned, over quota).
+        """
+        best: tuple[float, int] | None = None
+        for need, after in enumerate(self._after):
+            if known[need]:
+                continue
+            ranked = sorted(
+                (prices[slot.index] / self.beliefs[slot.index].chance, slot.index)
+                for slot in self._slots
+                if slot.need == need and not shut[slot.index] and self._worth(slot, prices[slot.index], left)
+            )
+            if not ranked:
+                return None
+            if not all(known[before] for before in after):
+                continue
+            missed = 1.0
+            for _, slot in ranked:
+                missed *= 1.0 - self.beliefs[slot].chance
+            urgency = ranked[0][0] / max(missed, 1e-12)
+            if best is None or urgency < best[0]:
+                best = (urgency, ranked[0][1])
+        return None if best is None else best[1]
+
+    def _worth(self, slot: Slot, price: float, left: float) -> bool:
+        chance = self.beliefs[slot.index].chance
+        return price <= left and chance > 0 and price * self._loss <= chance
+
+
+def informed_policy(world: World, number: int) -> InformedPolicy:
+    """The policy of one who knows the world's reliabilities, fresh for an episode of this task."""
+    return InformedPolicy(world, number)

@@ -1,0 +1,412 @@
+"""The best that can be done in an episode, knowing how its luck will turn out: regret's denominator.
+
+All chance is fixed by seed and task, so the outcome of a tool's k-th call can be read before it is made. Each tool serves one
+need, hence a need costs the cheapest (tool, number of calls until the first that works), and a plan the sum over its needs.
+That sum is a lower bound whatever happens in time: bursts, bans, rate limits and rising prices only add to it. The plan is
+played on a real episode; where it attains the bound it is the optimum. Else a best-first search over forks looks for another.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from heapq import heappop, heappush
+from itertools import product
+from math import prod
+
+from ..calls import CONNECTION_REFUSED_S, QUANTILES, Call, Enforcement, Slot
+from ..draws import DURATION, KIND
+from ..episode import Episode
+from ..failures import Chain, start_chain
+from ..ledger import Budget
+from ..quality import quality_of_plan
+from ..status import Status
+from ..world import World
+
+WAIT = -1
+"""In a plan's actions: go to the next completion or event."""
+TRIES, COMBINATIONS, NODES = 64, 256, 300
+"""Limits: calls of one tool that are looked ahead, choices of tools that are played, nodes of the search."""
+_REMEMBERED = 8192
+_SLACK = 1e-9
+
+
+@dataclass(frozen=True, slots=True)
+class Optimum:
+    """The best plan of an episode.
+
+    Attributes:
+        plan: slots in the order of their calls, repeats for the tries that are bound to fail.
+        actions: the same with the waits between them: a slot, `WAIT`, or ``-1 - seconds`` to let seconds pass.
+        price, seconds: what the plan costs.
+        feasible: every need is met within the budget.
+        exact: no policy does better; otherwise `quality` is an upper bound and the plan is the best one found.
+        quality: Quality of Plan of the optimum under the grading asked for (an upper bound where not `exact`).
+        achieved: Quality of Plan of `plan`, under the same grading.
+    """
+
+    plan: tuple[int, ...]
+    actions: tuple[float, ...]
+    price: float
+    seconds: float
+    feasible: bool
+    exact: bool
+    quality: float
+    achieved: float
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """One way to meet a need: so many calls of one tool, the last of which works."""
+
+    need: int
+    slot: int
+    tries: int
+    price: float
+
+
+_memory: OrderedDict[tuple[object, ...], tuple[World, Optimum]] = OrderedDict()
+
+
+def optimum(
+    world: World,
+    task_number: int,
+    seed: int,
+    budget: Budget | None = None,
+    grading: str = "strict",
+    enforcement: Enforcement = "record",
+    patient: bool = True,
+) -> Optimum:
+    """The best plan under an episode's realised luck.
+
+    Wanted, in this order: a pass under the ranking grading within the budget; failing that, under strict grading, a judge's
+    pass; a low price. A plan that costs more Quality of Plan than its pass brings is not worth it: then nothing is called.
+
+    Args:
+        world, task_number, seed: which episode.
+        budget: what may be spent; None for any amount.
+        grading: what counts as a pass: "strict" or "judge".
+        enforcement: under which the plan is played.
+        patient: the plan may let time pass with nothing in flight, which the numeric view does not offer.
+    """
+    budget = budget or Budget()
+    key = (id(world), task_number, seed, budget, grading, enforcement, patient)
+    found = _memory.get(key)
+    if found is not None:
+        _memory.move_to_end(key)
+        return found[1]
+    best = _Solver(world, task_number, seed, budget, enforcement, patient).solve(grading)
+    _memory[key] = (world, best)
+    if len(_memory) > _REMEMBERED:
+        _memory.popitem(last=False)
+    return best
+
+
+def facts_wanted(episode: Episode, grading: str) -> int | None:
+    """How many facts a pass takes in this episode, whose judge's luck is known; None where none will do."""
+    count = len(episode.needs)
+    if grading == "strict":
+        return count
+    luck = episode._draws.at(0, len(episode.slots))[KIND]
+    for facts in range(count + 1):
+        if luck < episode.world.judge.chance(facts / count if count else 0.0, episode.task.solvable):
+            return facts
+    return None
+
+
+class _Solver:
+    """Looks for the optimum of one episode."""
+
+    def __init__(self, world: World, number: int, seed: int, budget: Budget, enforcement: Enforcement, patient: bool) -> None:
+        self.world, self.number, self.seed, self.budget = world, number, seed, budget
+        self.enforcement, self.patient = enforcement, patient
+        self.scratch = world.episode(number, seed)
+        self.after = [need.after for need in self.scratch.needs]
+        self.chains: dict[int, Chain] = {}
+        self.notices = [] if world.events is None else list(world.events(self.scratch.task, self.scratch.slots))
+        self.lowest = self._lowest_factors()
+        self.serving: list[list[Slot]] = [[] for _ in self.scratch.needs]
+        for slot in self.scratch.slots:
+            if slot.need >= 0:
+                self.serving[slot.need].append(slot)
+
+    def _lowest_factors(self) -> list[float]:
+        """The lowest factor that each slot's price ever has."""
+        now = [1.0] * len(self.scratch.slots)
+        lowest = list(now)
+        for notice in sorted(self.notices, key=lambda notice: notice.at_s):
+            if notice.kind == "price_change":
+                for slot in notice.slots:
+                    now[slot] *= notice.factor
+                    # at time 0 nothing can be called before the change
+                    lowest[slot] = now[slot] if notice.at_s <= 0 else min(lowest[slot], now[slot])
+        return lowest
+
+    # -- what will happen --------------------------------------------------------------------------------------------------
+
+    def foresee(self, spec: Slot, k: int) -> tuple[bool, float]:
+        """Whether the k-th call of a tool will work if nothing gets in its way, and the least it can cost."""
+        chain = self.chains.get(spec.index)
+        world = self.world
+        if chain is None:
+            chain = self.chains[spec.index] = start_chain(
+                self.scratch._draws, spec.index, spec.reliability, world.failures, world.kinds
+            )
+        works = chain.ok(k)
+        duration = spec.latency_s * spec.factors[int(self.scratch._draws.at(k, spec.index)[DURATION] * QUANTILES)]
+        if not works:
+            if not world.bill_failures:
+                return False, 0.0
+            failure = chain.failure(k)
+            if failure is Status.CONNECTION_ERROR:
+                duration = CONNECTION_REFUSED_S
+            elif failure is Status.TIMEOUT:
+                duration = spec.timeout_s
+        if duration > spec.timeout_s:
+            works, duration = False, spec.timeout_s
+            if not world.bill_failures:
+                return False, 0.0
+        if world.failures.bursts is not None and spec.rate_per_s:
+            duration = min(duration, CONNECTION_REFUSED_S) if not works else duration
+        if world.bill_cold_start and k == 1:
+            duration += spec.cold_start_s
+        return works, self.lowest[spec.index] * (spec.fee + spec.rate_per_s * duration)
+
+    def options(self, need: int, counts: Sequence[int], every: bool) -> list[Option]:
+        """Ways to meet a need after so many calls of each slot, cheapest first; only the cheapest unless `every`."""
+        found: list[Option] = []
+        limit = float("inf") if self.budget.price is None else self.budget.price + _SLACK
+        for spec in self.serving[need]:
+            price, done = 0.0, counts[spec.index]
+            for k in range(done + 1, min(done + TRIES, spec.quota or done + TRIES) + 1):
+                works, cost = self.foresee(spec, k)
+                price += cost
+                if price > limit:
+                    break
+                if works:
+                    found.append(Option(need, spec.index, k - done, price))
+                    if not every:
+                        limit = price
+                    break
+        found.sort(key=lambda option: (option.price, option.tries, option.slot))
+        return found if every else found[:1]
+
+    def remaining(self, known: Sequence[bool], counts: Sequence[int], wanted: int) -> tuple[float, list[Option]] | None:
+        """The cheapest ways to come from these facts to so many, and their price; None where there is none."""
+        cheapest = []
+        for need in range(len(known)):
+            options = [] if known[need] else self.options(need, counts, False)
+            cheapest.append(options[0] if options else None)
+        return self._choose(known, cheapest, wanted)
+
+    def _choose(
+        self, known: Sequence[bool], options: Sequence[Option | None], wanted: int
+    ) -> tuple[float, list[Option]] | None:
+        count = len(known)
+        missing = wanted - sum(known)
+        if missing <= 0:
+            return 0.0, []
+        open_needs = [need for need in self._order() if not known[need] and options[need] is not None]
+        if missing > len(open_needs):
+            return None
+        best: tuple[float, list[Option]] | None = None
+        if missing == count - sum(known):
+            chosen = [options[need] for need in open_needs]
+            return sum(option.price for option in chosen if option), [option for option in chosen if option]
+        for mask in range(1 << len(open_needs)):
+            if mask.bit_count() != missing:
+                continue
+            picked = [need for bit, need in enumerate(open_needs) if mask >> bit & 1]
+            if any(not known[before] and before not in picked for need in picked for before in self.after[need]):
+                continue
+            chosen = [options[need] for need in picked]
+            price = sum(option.price for option in chosen if option)
+            if best is None or price < best[0]:
+                best = (price, [option for option in chosen if option])
+        return best
+
+    def _order(self) -> list[int]:
+        """Needs such that each comes after those it depends on."""
+        done: list[int] = []
+        left = list(range(len(self.after)))
+        while left:
+            ready = [need for need in left if all(before in done for before in self.after[need])] or left
+            done.append(ready[0])
+            left.remove(ready[0])
+        return done
+
+    # -- the optimum -------------------------------------------------------------------------------------------------------
+
+    def solve(self, grading: str) -> Optimum:
+        everything = len(self.after)
+        wanted = facts_wanted(self.scratch, grading)
+        plan, bound = self._plan(wanted)
+        alpha, scale = self.world.alpha, self.world.max_price
+        upper = 0.0 if bound is None else max(0.0, quality_of_plan(1.0, bound, alpha, scale))
+        if plan is not None and quality_of_plan(1.0, plan.ledger.price, alpha, scale) < 0:
+            plan = None
+        if plan is not None:
+            price = plan.ledger.price
+            exact = bound is not None and price <= bound + _SLACK
+            achieved = float(quality_of_plan(1.0, price, alpha, scale))
+            return _told(plan, all(plan.known) and everything > 0, exact, achieved if exact else float(upper), achieved)
+        if grading == "strict":
+            judged, _ = self._plan(facts_wanted(self.scratch, "judge"))
+            if judged is not None and judged.ledger.price > 0 and quality_of_plan(1.0, judged.ledger.price, alpha, scale) >= 0:
+                achieved = float(quality_of_plan(0.0, judged.ledger.price, alpha, scale))
+                return _told(judged, False, upper <= 0, float(upper), achieved)
+        return Optimum((), (), 0.0, 0.0, False, upper <= 0, float(upper), 0.0)
+
+    def _plan(self, wanted: int | None) -> tuple[Episode | None, float | None]:
+        """The best episode found that knows so many facts, unfinished, and the least price that any could have."""
+        if wanted is None:
+            return None, None
+        start = self._begin()
+        cheapest = self.remaining(start.known, start.counts, wanted)
+        if cheapest is None:
+            return None, None
+        bound, chosen = cheapest
+        if self.budget.price is not None and bound > self.budget.price + _SLACK:
+            return None, None
+        best: Episode | None = None
+        combinations = self._combinations(chosen, wanted)
+        if not combinations:
+            return None, None
+        bound = sum(option.price for option in combinations[0])
+        for options in combinations:
+            for together in (False, True):
+                if best is not None and sum(option.price for option in options) >= best.ledger.price - _SLACK:
+                    break
+                episode = self._begin()
+                self._act(episode, options, together)
+                if self._reached(episode, wanted) and (best is None or episode.ledger.price < best.ledger.price - _SLACK):
+                    best = episode
+            if best is not None and best.ledger.price <= bound + _SLACK:
+                return best, bound
+        return self._search(wanted, best), bound
+
+    def _begin(self) -> Episode:
+        return self.world.episode(self.number, self.seed, self.budget, self.enforcement)
+
+    def _reached(self, episode: Episode, wanted: int) -> bool:
+        if episode.over or sum(episode.known) < wanted or episode.in_flight:
+            return False
+        return episode.ledger.exceeded(self.budget, episode.now_s) is None
+
+    def _combinations(self, chosen: list[Option], wanted: int) -> list[list[Option]]:
+        """Choices of tools by rising price; others than the cheapest only where calls or seconds are limited too."""
+        if self.budget.calls is None and self.budget.seconds is None:
+            return [chosen]
+        none = [0] * len(self.scratch.slots)
+        columns = [self.options(option.need, none, True) for option in chosen]
+        if prod(len(column) for column in columns) > 20_000 or wanted < len(self.after):
+            return [chosen]
+        limit = float("inf") if self.budget.calls is None else self.budget.calls
+        found = [list(options) for options in product(*columns) if sum(option.tries for option in options) <= limit]
+        found.sort(key=lambda options: sum(option.price for option in options))
+        return found[:COMBINATIONS]
+
+    # -- playing -----------------------------------------------------------------------------------------------------------
+
+    def _act(self, episode: Episode, options: Sequence[Option], together: bool) -> None:
+        """Play a choice of tools, one call after the other or as much side by side as the chains allow.
+
+        A try that is bound to fail needs no facts, so side by side only the one that works waits for what its need depends on.
+        """
+        if not together:
+            for option in options:
+                for _ in range(option.tries + 3):
+                    if episode.over or episode.known[option.need] or not self._call(episode, option.slot):
+                        break
+            return
+        left = {option.need: option for option in options}
+        for option in options:
+            for _ in range(option.tries - 1):
+                if episode.over or episode.submit(option.slot).finished_s >= 0:
+                    return
+        while left and not episode.over:
+            ready = [need for need in left if all(episode.known[before] for before in self.after[need])]
+            for need in ready:
+                if episode.submit(left.pop(need).slot).finished_s >= 0:
+                    return
+            if not episode.in_flight:
+                return
+            episode.wait()
+        while episode.in_flight and not episode.over:
+            episode.wait()
+
+    def _call(self, episode: Episode, slot: int) -> bool:
+        """Call a tool and wait for its end as the views do; False where it is refused for good."""
+        call: Call = episode.submit(slot)
+        if call.status is Status.RATE_LIMITED and call.finished_s >= 0 and self.patient and not episode.over:
+            episode.advance(max(0.0, call.submitted_s + call.retry_after_s - episode.now_s) + 1e-6)
+            if episode.grade is not None:  # the deadline came first: an episode that has ended has a grade
+                return False
+            call = episode.submit(slot)
+        if call.k == 0:
+            return False
+        while call.finished_s < 0 and not episode.over:
+            episode.wait()
+        return True
+
+    def _search(self, wanted: int, best: Episode | None) -> Episode | None:
+        """Best-first over forks, by price so far and the least that is still to come; keeps `best` where nothing beats it."""
+        start = self._begin()
+        heap: list[tuple[float, int, Episode]] = [(0.0, 0, start)]
+        made = 1
+        seen: set[tuple[object, ...]] = set()
+        limit = float("inf") if self.budget.price is None else self.budget.price
+        for _ in range(NODES):
+            if not heap:
+                break
+            least, _, episode = heappop(heap)
+            if best is not None and least >= best.ledger.price - _SLACK:
+                break
+            if self._reached(episode, wanted):
+                return episode
+            for step in self._steps(episode):
+                fork = episode.fork()
+                if step >= 0:
+                    self._call(fork, int(step))
+                else:
+                    fork.advance(-1 - step)
+                # the same calls in another order lead to the same place
+                place = (tuple(fork.counts), tuple(fork.known), round(fork.ledger.price, 9), round(fork.now_s, 6))
+                if fork.over or place in seen:
+                    continue
+                seen.add(place)
+                to_come = self.remaining(fork.known, fork.counts, wanted)
+                if to_come is None or fork.ledger.price + to_come[0] > limit + _SLACK:
+                    continue
+                heappush(heap, (fork.ledger.price + to_come[0], made, fork))
+                made += 1
+        return best
+
+    def _steps(self, episode: Episode) -> list[float]:
+        """What may be worth doing next: a call for an open need, or, for the patient, waiting for the world to change."""
+        steps: list[float] = []
+        for need, serving in enumerate(self.serving):
+            if not episode.known[need] and all(episode.known[before] for before in self.after[need]):
+                useful = {option.slot for option in self.options(need, episode.counts, True)}
+                steps += [slot.index for slot in serving if slot.index in useful and slot.index not in episode.banned]
+        if self.patient and len(episode.calls) < TRIES:
+            now = episode.now_s
+            changes = [notice.at_s for notice in self.notices if notice.at_s > now]
+            changes += [end for begin, end in (episode.bursts.spans if episode.bursts else ()) if begin <= now < end]
+            if changes:
+                steps.append(-1 - (min(changes) - now))
+        return steps
+
+
+def _told(episode: Episode, feasible: bool, exact: bool, quality: float, achieved: float) -> Optimum:
+    actions: list[float] = []
+    for entry in episode.log:
+        if entry[0] == "submit":
+            actions.append(entry[1])
+        elif entry[0] == "wait":
+            actions.append(WAIT)
+        else:
+            actions.append(-1 - entry[1])
+    plan = tuple(call.slot for call in episode.calls if call.k)
+    return Optimum(plan, tuple(actions), episode.ledger.price, episode.now_s, feasible, exact, quality, achieved)

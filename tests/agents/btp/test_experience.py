@@ -1,0 +1,76 @@
+"""Past uses: kept, judged, written and read back."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from costgym.agents.btp.experience import Experience, PastQuery, collect_experience
+from costgym.agents.btp.plan import BtpSettings
+from costgym.agents.btp.usefulness import RuleBased
+from costgym.simulators.errors import DataError
+from costgym.simulators.scenario import parse_scenario
+from tests.helpers.playing import SMALL
+
+
+def test_a_helpful_tool_is_worth_more_than_a_useless_and_an_unknown_one():
+    experience = Experience([PastQuery("the weather in Lille", {"good": (True, True), "bad": (False,)})])
+    values = [experience.estimate("the weather in Lyon", name, BtpSettings())[0] for name in ("good", "bad", "unknown")]
+    assert values[0] > 0.4 > values[2] > values[1]
+
+
+def test_test_queries_never_make_a_value():
+    experience = Experience([PastQuery("weather", {"good": (True,)}, test=True)])
+    assert experience.estimate("weather", "good", BtpSettings()) == (0.1, 1)
+    assert experience.estimate("weather", "good", BtpSettings.published(threshold=0.05)) == (0.1, 1)
+
+
+def test_what_is_written_is_read_back():
+    experience = Experience([PastQuery('the "weather" é', {"a": (True, False)}), PastQuery("b", {}, test=True)])
+    assert Experience.from_jsonl(experience.to_jsonl()) == experience
+
+
+@pytest.mark.parametrize(
+    "line", ["{", "[]", '{"uses": {}}', '{"query": "q", "uses": []}', '{"query": "q", "uses": {"a": []}}',
+             '{"query": "q", "uses": {"a": [2]}}', '{"query": "q", "uses": {}, "test": 1}'],
+)  # fmt: skip
+def test_a_broken_line_is_named(line):
+    good = PastQuery("q", {}).to_json()
+    with pytest.raises(DataError, match="line 2"):
+        Experience.from_jsonl(f"{good}\n{line}\n", "past.jsonl")
+
+
+def test_a_missing_file_is_named(tmp_path):
+    with pytest.raises(DataError, match="none"):
+        Experience.load(tmp_path / "none.jsonl")
+
+
+def test_collecting_plays_the_train_split_and_repeats_itself():
+    scenario = parse_scenario({"name": "small", **SMALL})
+    first, second = (collect_experience(scenario, episodes=30, seed=3) for _ in range(2))
+    assert first.to_jsonl() == second.to_jsonl()
+    train = {scenario.build().tasks[n].query for n in scenario.build().tasks.numbers("train")}
+    assert len(first) == 30 and {past.query for past in first.queries} <= train
+    flags = [flag for past in first.queries for used in past.uses.values() for flag in used]
+    assert 0.2 < sum(flags) / len(flags) < 0.9
+
+
+@pytest.mark.parametrize(
+    "text,helpful",
+    [
+        ('{"error": "timeout", "message": "504"}', False),
+        ("{}", False), ("[]", False), ("", False), ("null", False),
+        ('{"city": "Lille", "latitude": 62.2}', True),
+        ('{"data": [{"city": "Krakow", "latitude": 28.8}]}', False),
+        ('{"status": "ok", "output": "Fiona"}', True),
+        ('{"error": null, "latitude": 62.2}', True),
+        ('{"city": "Lille", "latit', True),
+    ],
+)  # fmt: skip
+def test_usefulness_reads_the_text_alone(text, helpful):
+    assert RuleBased().helpful("where is Lille", "map", {"city": "lille"}, text) is helpful
+
+
+def test_names_of_arguments_are_found_in_any_spelling():
+    assert not RuleBased().helpful("q", "pay", {"invoice_id": "IN-1"}, json.dumps({"invoiceId": "IN-2", "clerk": "T"}))

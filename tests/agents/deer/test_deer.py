@@ -1,0 +1,155 @@
+"""DEER's deciders, its six accuracies, and a decider at play."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+
+from costgym import ConfigError
+from costgym.agents.deer import (
+    RATES,
+    Accuracies,
+    Decider,
+    DecisionRates,
+    DeerAgent,
+    Record,
+    RuleAgent,
+    RuleDecider,
+    SimulatedDecider,
+    accuracies,
+    evaluate,
+    examples,
+)
+from costgym.agents.deer.deciders import best_threshold
+from costgym.envs.decision import DecisionAwareEnv
+from costgym.simulators.tools import Tool
+from tests.helpers.shared_data import shared
+
+COUNTS = {"train": (60, 120, 180), "valid": (60, 90, 150), "test": (0, 90, 150)}
+
+
+@pytest.fixture(scope="module")
+def env() -> DecisionAwareEnv:
+    return DecisionAwareEnv(samples={"counts": COUNTS}, split="valid")
+
+
+class Always(Decider):
+    """Searches and calls the first candidate, always."""
+
+    name = "always"
+
+    def search(self, query: str) -> bool:
+        return True
+
+    def choose(self, query: str, candidates: Sequence[Tool]) -> int | None:
+        return 0
+
+
+def test_the_six_accuracies_are_shares_of_their_kinds() -> None:
+    records = [
+        Record("NoSearch", False, None),
+        Record("NoSearch", True, None),
+        Record("NoCall", True, True),
+        Record("NoCall", False, None),
+        Record("Call", True, False),
+        Record("Call", True, True),
+        Record("Call", True, True),
+    ]
+    assert accuracies(records) == Accuracies(1 / 2, 4 / 5, 5 / 7, 1 / 2, 2 / 3, 3 / 5)
+    assert accuracies(records[:2]) == Accuracies(1 / 2, None, 1 / 2, None, None, None)
+
+
+def test_a_decider_that_always_calls_the_first_is_right_as_often_as_the_first_is(env: DecisionAwareEnv) -> None:
+    known = examples(env.world, "valid")
+    found = accuracies(evaluate(Always(), known))
+    firsts = [example.gold == 0 for example in known if example.kind == "Call"]
+    assert found == Accuracies(0.0, 1.0, 240 / 300, 0.0, sum(firsts) / 150, sum(firsts) / 240)
+
+
+def test_without_forcing_what_was_never_reached_counts_as_wrong(env: DecisionAwareEnv) -> None:
+    timid = SimulatedDecider(DecisionRates(no_search=1.0, search=0.0, no_call=1.0, call=1.0))
+    known = examples(env.world, "valid")
+    assert accuracies(evaluate(timid, known))[3:] == (1.0, 1.0, 1.0)
+    assert accuracies(evaluate(timid, known, forced=False))[3:] == (0.0, 0.0, 0.0)
+
+
+def test_a_simulated_decider_errs_at_its_rates(env: DecisionAwareEnv) -> None:
+    known = examples(env.world, "valid") * 1
+    pooled = [r for seed in range(20) for r in evaluate(SimulatedDecider(name="gpt-4"), known, seed)]
+    found, rates = accuracies(pooled), RATES["gpt-4"]
+    assert found.no_search == pytest.approx(rates.no_search, abs=0.03)
+    assert found.search == pytest.approx(rates.search, abs=0.02)
+    assert found.no_call == pytest.approx(rates.no_call, abs=0.02)
+    assert found.call == pytest.approx(rates.call, abs=0.02)
+
+
+def test_a_faultless_simulated_decider_wins_every_episode(env: DecisionAwareEnv) -> None:
+    agent = DeerAgent(SimulatedDecider(DecisionRates(1.0, 1.0, 1.0, 1.0)))
+    for number in env.numbers[:60]:
+        observation, info = env.reset(seed=1, options={"task": number})
+        agent.reset(env, observation, info, seed=number)
+        over = False
+        while not over:
+            observation, _, terminated, truncated, info = env.step(agent.act(observation, info))
+            over = terminated or truncated
+        assert info["is_success"]
+
+
+def test_the_rule_learns_to_decide_better_than_either_habit(env: DecisionAwareEnv) -> None:
+    rule = RuleDecider.fit(examples(env.world, "train"))
+    seen = accuracies(evaluate(rule, examples(env.world, "valid")))
+    unseen = accuracies(evaluate(rule, examples(env.world, "test")))
+    assert seen.decision_search is not None and seen.decision_search > 240 / 300 + 0.1
+    assert seen.decision_call is not None and seen.decision_call > 0.8
+    assert unseen.decision_call is not None and unseen.decision_call > 0.8
+
+
+def test_the_rule_reads_text_alone(env: DecisionAwareEnv) -> None:
+    rule = RuleDecider.fit(examples(env.world, "train"))
+    example = next(e for e in examples(env.world, "valid") if e.kind == "Call")
+    before = rule.search(example.query), rule.choose(example.query, example.candidates)
+    rule.begin(examples(env.world, "valid")[0].task, 99)
+    assert (rule.search(example.query), rule.choose(example.query, example.candidates)) == before
+    assert rule.choose("anything", ()) is None
+
+
+def test_the_rule_needs_examples() -> None:
+    with pytest.raises(ConfigError, match="examples"):
+        RuleDecider.fit([])
+    with pytest.raises(ConfigError, match="tool"):
+        RuleDecider([])
+
+
+def test_the_threshold_is_the_one_that_is_right_most_often() -> None:
+    scores = np.array([0.1, 0.2, 0.3, 0.3, 0.4])
+    assert best_threshold(scores, np.array([False, False, True, True, True])) == 0.3
+    assert best_threshold(scores, np.array([True, True, True, True, True])) == 0.1
+    # a wrong candidate at 0.4 is wrong either way; between 0.2 and 0.3 a yes wins two
+    right, none = np.array([False, False, True, True, False]), np.array([True, True, False, False, False])
+    assert best_threshold(scores, right, none) == 0.3
+
+
+def test_an_agent_fits_the_rule_to_the_world_it_meets(env: DecisionAwareEnv) -> None:
+    agent, wins = RuleAgent(), 0
+    for number in env.numbers[:40]:
+        observation, info = env.reset(seed=1, options={"task": number})
+        agent.reset(env, observation, info, seed=0)
+        over = False
+        while not over:
+            observation, _, terminated, truncated, info = env.step(agent.act(observation, info))
+            over = terminated or truncated
+        wins += info["is_success"]
+    assert wins > 20
+
+
+def test_recorded_samples_are_scored_the_same_way() -> None:
+    env = DecisionAwareEnv(data=str(shared("data/toolbench_family/tooldeer")), split="valid")
+    known = examples(env.world, "valid")
+    assert all((example.gold is not None) == (example.kind == "Call") for example in known)
+    faultless = SimulatedDecider(DecisionRates(1.0, 1.0, 1.0, 1.0))
+    assert accuracies(evaluate(faultless, known)) == (1.0,) * 6
+    rule = RuleDecider.fit(known[::2])
+    found = accuracies(evaluate(rule, known[1::2]))
+    assert found.decision_search is not None and 0.5 < found.decision_search < 1.0

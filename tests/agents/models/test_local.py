@@ -1,0 +1,129 @@
+"""A model on this machine: a tiny one with random weights, made here."""
+
+from __future__ import annotations
+
+import json
+import pickle
+
+import pytest
+
+from costgym.agents.llm.agent import LlmAgent
+from costgym.agents.models.base import SYSTEM, TOOL, USER, Function, FunctionCall, Message
+from costgym.agents.models.local import Local, read_calls
+from costgym.agents.strategies import Dfsdt, ReAct, SearchSettings
+from costgym.simulators.errors import ConfigError
+from tests.helpers.playing import chat, play
+from tests.helpers.worlds import small_world, tool
+
+TEMPLATE = (
+    "{% for t in tools or [] %}[{{ t.function.name }}]{% endfor %}"
+    "{% for m in messages %}<{{ m.role }}>{{ m.content }}"
+    "{% for c in m.tool_calls or [] %}{{ c.function.name }}{{ c.function.arguments | tojson }}{% endfor %}"
+    "{% endfor %}<assistant>"
+)
+
+
+@pytest.fixture(scope="module")
+def tiny():
+    pytest.importorskip("torch")
+    transformers = pytest.importorskip("transformers")
+    tokenizers = pytest.importorskip("tokenizers")
+    import torch
+
+    letters = sorted(tokenizers.pre_tokenizers.ByteLevel.alphabet())
+    vocabulary = {token: number for number, token in enumerate(["<end>", *letters])}
+    backend = tokenizers.Tokenizer(tokenizers.models.BPE(vocabulary, []))
+    backend.pre_tokenizer = tokenizers.pre_tokenizers.ByteLevel(add_prefix_space=False)
+    backend.decoder = tokenizers.decoders.ByteLevel()
+    tokenizer = transformers.PreTrainedTokenizerFast(tokenizer_object=backend, eos_token="<end>")
+    tokenizer.chat_template = TEMPLATE
+    config = transformers.LlamaConfig(
+        vocab_size=len(vocabulary), hidden_size=16, intermediate_size=32, num_hidden_layers=1, num_attention_heads=2,
+        max_position_embeddings=4096, eos_token_id=0, pad_token_id=0, bos_token_id=0,
+    )  # fmt: skip
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        return transformers.LlamaForCausalLM(config), tokenizer
+
+
+@pytest.mark.slow
+def test_an_episode_runs_and_the_ledger_holds_the_tokenizers_count(tiny):
+    model = Local(*tiny, max_tokens=8, device="cpu")
+    env = chat(small_world(tool("map")), max_observation=200)
+    actions, _, _ = play(env, LlmAgent(model, Dfsdt(SearchSettings(depth=2, queries=4, text_is_answer=False))))
+    usage = [json.loads(action)["usage"] for action in actions]
+    assert env.episode.grade is not None and all(0 < used["output_tokens"] <= 8 for used in usage)
+    assert env.episode.ledger.tokens == sum(used["input_tokens"] + used["output_tokens"] for used in usage)
+
+
+@pytest.mark.slow
+def test_a_batch_says_what_its_members_say_alone_and_sampling_repeats_itself(tiny):
+    requests = [([Message(SYSTEM, "s"), Message(USER, "q" * n)], [Function("map", "", {})]) for n in (1, 40)]
+    model = Local(*tiny, max_tokens=6, device="cpu")
+    alone = [model.complete(*request) for request in requests]
+    batch = model.complete_many(requests)
+    assert [r.usage for r in batch] == [r.usage for r in alone]
+    assert [r.message.content for r in batch] == [r.message.content for r in alone]
+    sampler = Local(*tiny, max_tokens=6, device="cpu", temperature=1.0)
+    said = []
+    for seed in (1, 1, 2):
+        sampler.reset(None, seed)
+        said.append([sampler.complete(*requests[0]).message.content for _ in range(2)])
+    assert said[0] == said[1] != said[2] and said[0][0] != said[0][1]
+
+
+@pytest.mark.slow
+def test_a_context_that_is_too_long_brings_an_empty_reply(tiny):
+    model = Local(*tiny, max_tokens=8, device="cpu")
+    found = model.complete([Message(USER, "x" * 5000)], ())
+    assert found.message.content == "" and tuple(found.usage) == (0, 0, 0)
+
+
+@pytest.mark.slow
+def test_a_model_without_a_template_or_without_files_is_refused(tiny, tmp_path):
+    model, tokenizer = tiny
+    with pytest.raises(ConfigError, match="cannot be loaded"):
+        Local(str(tmp_path))
+    bare = type(tokenizer)(tokenizer_object=tokenizer.backend_tokenizer, eos_token="<end>")
+    with pytest.raises(ConfigError, match="chat template"):
+        Local(model, bare)
+
+
+@pytest.mark.slow
+def test_saved_weights_are_loaded_from_their_folder(tiny, tmp_path):
+    model, tokenizer = tiny
+    model.save_pretrained(tmp_path)
+    tokenizer.save_pretrained(tmp_path)
+    loaded = Local(str(tmp_path), max_tokens=4, device="cpu")
+    message = [Message(USER, "q"), Message("assistant", "", (FunctionCall("f", "{broken"),)), Message(TOOL, "r", name="f")]
+    assert loaded.complete(message, ()).usage.output_tokens > 0
+    play(chat(small_world(tool("map"))), LlmAgent(loaded, ReAct()))
+
+
+CALL = (FunctionCall("map", {"city": "Lille"}),)
+
+
+@pytest.mark.parametrize(
+    "text,content,calls",
+    [
+        ('<tool_call>\n{"name": "map", "arguments": {"city": "Lille"}}\n</tool_call>', "", CALL),
+        ('<think>hm</think>So: <tool_call>{"name": "map", "arguments": {"city": "Lille"}}', "So:", CALL),
+        ('ok [TOOL_CALLS] [{"name": "map", "arguments": {"city": "Lille"}}]', "ok", CALL),
+        ('{"name": "map", "parameters": {"city": "Lille"}}', "", CALL),
+        ('```json\n{"function": {"name": "map", "arguments": {"city": "Lille"}}}\n```', "", CALL),
+        ('<|python_tag|>{"type": "function", "name": "map", "parameters": {"city": "Lille"}}', "", CALL),
+        ("<tool_call>{broken</tool_call>", "", (FunctionCall("", "{broken"),)),
+        ("<tool_call>[3]</tool_call>", "", (FunctionCall("", "{}"),)),
+        ('{"answer": 3}', '{"answer": 3}', ()),
+        ("The answer is 3.", "The answer is 3.", ()),
+        ("<think>never ends", "", ()),
+        ("", "", ()),
+    ],
+)
+def test_calls_are_read_in_the_forms_that_models_write(text, content, calls):
+    assert read_calls(text) == (content, calls)
+
+
+def test_a_loaded_model_stays_in_its_process(tiny):
+    with pytest.raises(ConfigError, match="name its folder"):
+        pickle.dumps(Local(*tiny))

@@ -1,0 +1,270 @@
+"""The client of chat-completion servers, against a server on loopback that does what it is told."""
+
+from __future__ import annotations
+
+import json
+import pickle
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import pytest
+
+import costgym
+from costgym.agents.llm.agent import LlmAgent
+from costgym.agents.models.base import ASSISTANT, TOOL, USER, FunctionCall, Message
+from costgym.agents.models.cached import Cached
+from costgym.agents.models.openai import KEY_VARIABLE, URL_VARIABLE, OpenAI, chat_messages, read_reply
+from costgym.agents.models.prices import load_prices
+from costgym.agents.models.scripted import Scripted
+from costgym.agents.registry import make_agent
+from costgym.agents.strategies import ReAct
+from costgym.experiments.execution.engine import Local
+from costgym.experiments.leaderboard.board import make_plan, run
+from costgym.experiments.trajectories.verify import verify
+from costgym.simulators.errors import ConfigError, DataError, InfrastructureError, UnknownName
+from costgym.simulators.scenario import parse_scenario
+from tests.helpers.playing import SMALL, chat, play
+from tests.helpers.worlds import small_world, tool
+
+
+def said(content=None, *calls, prompt=100, completion=10):
+    wire = [
+        {"id": f"c{i}", "type": "function", "function": {"name": n, "arguments": json.dumps(a)}}
+        for i, (n, a) in enumerate(calls)
+    ]
+    message = {"role": "assistant", "content": content, "tool_calls": wire}
+    return {"choices": [{"message": message}], "usage": {"prompt_tokens": prompt, "completion_tokens": completion}}
+
+
+class Server:
+    """Answers requests from a list: a document, or (status, text, headers)."""
+
+    def __init__(self):
+        self.answers, self.requests, self.headers = [], [], []
+        owner = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_POST(self):
+                body = self.rfile.read(int(self.headers["Content-Length"]))
+                owner.requests.append(json.loads(body))
+                owner.headers.append(dict(self.headers))
+                answer = owner.answers.pop(0)
+                status, text, extra = answer if isinstance(answer, tuple) else (200, json.dumps(answer), {})
+                self.send_response(status)
+                for name, value in extra.items():
+                    self.send_header(name, value)
+                self.end_headers()
+                self.wfile.write(text.encode())
+
+            def log_message(self, *args):
+                pass
+
+        self._http = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.url = f"http://127.0.0.1:{self._http.server_port}/v1"
+        threading.Thread(target=self._http.serve_forever, args=(0.01,), daemon=True).start()
+
+    def close(self):
+        self._http.shutdown()
+        self._http.server_close()
+
+
+@pytest.fixture
+def server(monkeypatch):
+    monkeypatch.delenv(KEY_VARIABLE, raising=False)
+    found = Server()
+    yield found
+    found.close()
+
+
+def client(server, **settings):
+    slept = []
+    model = OpenAI("tiny", url=server.url, sleep=slept.append, **settings)
+    model.reset(None, 7)
+    return model, slept
+
+
+def test_an_episode_runs_and_the_ledger_holds_the_servers_usage(server):
+    server.answers = [said("looking", ("map", {"city": "c0"})), said(None, ("finish", {"answer": "fact-0"}), prompt=150)]
+    env = chat(small_world(tool("map")))
+    model, _ = client(server)
+    _, _, info = play(env, LlmAgent(model, ReAct()))
+    assert info["is_success"]
+    assert [charge.tokens for charge in env.episode.ledger if charge.what == "think"] == [110, 160]
+    second = server.requests[1]
+    assert [m["role"] for m in second["messages"]] == ["system", "user", "assistant", "tool"]
+    assert second["messages"][2]["tool_calls"][0]["id"] == second["messages"][3]["tool_call_id"] == "c0"
+    assert [t["function"]["name"] for t in second["tools"]] == ["map", "finish"]
+    assert second["temperature"] == 0.0 and second["model"] == "tiny"
+
+
+def test_a_busy_server_is_asked_again_later(server):
+    server.answers = [(429, "slow down", {"Retry-After": "3"}), (503, "", {}), (200, "no json", {}), said("done")]
+    model, slept = client(server)
+    assert model.complete([Message(USER, "q")], ()).message.content == "done"
+    assert slept == [3.0, 2.0, 4.0]
+
+
+def test_a_server_that_stays_down_is_an_infrastructure_error(server):
+    server.answers = [(500, "boom", {})] * 3
+    model, slept = client(server, tries=3)
+    with pytest.raises(InfrastructureError, match="boom"):
+        model.complete([Message(USER, "q")], ())
+    assert len(slept) == 2
+
+
+def test_no_server_at_all_is_an_infrastructure_error(monkeypatch):
+    monkeypatch.delenv(KEY_VARIABLE, raising=False)
+    model = OpenAI("tiny", url="http://127.0.0.1:9/v1", tries=2, sleep=lambda s: None, timeout_s=0.5)
+    with pytest.raises(InfrastructureError, match="2 tries"):
+        model.complete([Message(USER, "q")], ())
+
+
+def test_a_refused_key_stops_the_run_and_is_not_shown(server, monkeypatch):
+    monkeypatch.setenv(KEY_VARIABLE, "sk-secret")
+    server.answers = [(401, "bad key sk-secret", {})]
+    model, _ = client(server)
+    with pytest.raises(ConfigError) as error:
+        model.complete([Message(USER, "q")], ())
+    assert "sk-secret" not in str(error.value) and "401" in str(error.value)
+    assert server.headers[0]["Authorization"] == "Bearer sk-secret"
+
+
+def test_a_redirect_is_not_followed(server, monkeypatch):
+    monkeypatch.setenv(KEY_VARIABLE, "sk-secret")
+    server.answers = [(302, "", {"Location": server.url + "/elsewhere"})]
+    model, _ = client(server)
+    with pytest.raises(ConfigError, match="302"):
+        model.complete([Message(USER, "q")], ())
+    assert len(server.requests) == 1
+
+
+def test_a_context_the_server_will_not_read_brings_an_empty_reply(server):
+    server.answers = [(400, "context too long", {})]
+    model, _ = client(server)
+    found = model.complete([Message(USER, "q")], ())
+    assert found.message.content == "" and tuple(found.usage) == (0, 0, 0)
+
+
+@pytest.mark.parametrize("url", ["ftp://host/v1", "host/v1", "https://", "https://user:key@host/v1"])
+def test_a_url_that_is_none_is_refused(url):
+    with pytest.raises(ConfigError):
+        OpenAI("tiny", url=url)
+
+
+def test_keys_are_needed_abroad_and_never_travel_in_the_clear(monkeypatch):
+    monkeypatch.delenv(KEY_VARIABLE, raising=False)
+    with pytest.raises(ConfigError, match=KEY_VARIABLE):
+        OpenAI("tiny", url="https://models.example/v1")
+    monkeypatch.setenv(KEY_VARIABLE, "sk-secret")
+    with pytest.raises(ConfigError, match="https"):
+        OpenAI("tiny", url="http://models.example/v1")
+
+
+@pytest.mark.parametrize(
+    "document",
+    [
+        {"choices": []}, {"choices": [None]}, {"choices": [{}]}, {"choices": [{"message": 3}]},
+        {"choices": [{"message": {"tool_calls": True}}]},
+        {"choices": [{"message": {"content": 3, "tool_calls": [None, 3, {}, {"function": 3}, {"function": {"name": None}}]}}]},
+        {"choices": [{"message": {"content": [{"text": "a"}, 3, {"type": "image"}], "function_call": {"name": "f"}}}]},
+        {"choices": [{"message": {"content": "x"}}], "usage": {"prompt_tokens": "7", "completion_tokens": -1}},
+        {"choices": [{"message": {"content": "x"}}], "usage": 3},
+    ],
+)  # fmt: skip
+def test_any_answer_is_read_without_an_error(document):
+    found = read_reply(document, [Message(USER, "q")], ())
+    assert isinstance(found.message.content, str) and found.usage.input_tokens > 0
+
+
+def test_every_call_on_the_wire_has_an_id_and_one_result():
+    calls = (FunctionCall("f", {"a": 1}), FunctionCall("g h", "{", "mine"))
+    conversation = [
+        Message(ASSISTANT, "", calls), Message(TOOL, "2", name="g", call_id="mine"), Message(USER, "go on"),
+        Message(ASSISTANT, "", calls[:1]), Message(TOOL, "1", name="f"), Message(TOOL, "stray", name="x"),
+    ]  # fmt: skip
+    wire = chat_messages(conversation)
+    assert [(m["role"], m.get("tool_call_id")) for m in wire] == [
+        ("assistant", None), ("tool", "mine"), ("tool", "call_0_0"), ("user", None),
+        ("assistant", None), ("tool", "call_3_0"), ("user", None),
+    ]  # fmt: skip
+    assert [c["function"]["name"] for c in wire[0]["tool_calls"]] == ["f", "g_h"]
+    json.dumps(wire)
+
+
+def test_replies_are_kept_on_disk_and_charged_all_the_same(tmp_path):
+    env = chat(small_world(tool("map")))
+
+    def run(lines):
+        model = Cached(Scripted(lines), tmp_path / "replies.sqlite")
+        play(env, LlmAgent(model, ReAct()))
+        return model.hits, model.misses, env.episode.ledger.tokens, env.episode.grade.strict
+
+    first = run([("map", {"city": "c0"}), ("finish", {"answer": "fact-0"})])
+    again = run(["never asked"])
+    assert first[:2] == (0, 2) and again[:2] == (2, 0) and first[2:] == again[2:]
+
+
+def test_a_file_that_is_no_cache_is_refused(tmp_path):
+    (tmp_path / "x").write_text("not a database, by any means" * 10)
+    with pytest.raises(DataError):
+        Cached(Scripted([]), tmp_path / "x")
+
+
+def test_prices_are_checked_before_anything_runs(tmp_path):
+    table = load_prices()
+    assert table.of("gpt-4o-2024-05-13").output == 15.0
+    with pytest.raises(UnknownName, match="gpt-4o"):
+        table.of("gpt-4")
+    for text in ("models: {}", "date: 2024-01-01\nmodels: {a: {input: -1, output: 2}}", "date: x\nmodels: {}", "[", "- 1"):
+        (tmp_path / "prices.yaml").write_text(text)
+        with pytest.raises(DataError):
+            load_prices(tmp_path / "prices.yaml")
+
+
+def test_an_agent_is_made_for_a_server_by_name(server, monkeypatch):
+    monkeypatch.setenv("OPENAI_BASE_URL", server.url)
+    agent = make_agent("react", model="openai:tiny")
+    assert (agent.name, agent.model) == ("react", "tiny")
+
+
+def test_a_leaderboard_holds_the_servers_usage_and_no_key(server, monkeypatch, tmp_path):
+    monkeypatch.setenv("OPENAI_BASE_URL", server.url)
+    monkeypatch.setenv(KEY_VARIABLE, "sk-secret")
+    usages = [(1000 + i, 7 * i) for i in range(6)]
+    lines = [("look", ("no_such_tool", {})), ("", ("finish", {"answer": "?"}))] * 3
+    server.answers = [said(text, call, prompt=p, completion=c) for (text, call), (p, c) in zip(lines, usages, strict=True)]
+    scenario = parse_scenario({"name": "small", **SMALL, "tokens": {"input": 100.0, "output": 400.0}})
+    plan = make_plan(scenario=scenario, agents=["react"], budgets="price=20", episodes=3, model="openai:tiny")
+    row = run(plan, tmp_path / "run").document["rows"][0]
+    assert row["model"] == "tiny" and row["void_episodes"] == 0
+    assert row["average_tokens"] * 3 == sum(p + c for p, c in usages)
+    assert row["average_cost"] * 3 == pytest.approx(sum(100 * p + 400 * c for p, c in usages) / 1e6, rel=1e-12)
+    assert verify(tmp_path / "run").verified
+    assert not any(b"sk-secret" in path.read_bytes() for path in tmp_path.rglob("*") if path.is_file())
+    assert {headers["Authorization"] for headers in server.headers} == {"Bearer sk-secret"}
+
+
+def test_a_model_goes_to_another_process_without_its_key(monkeypatch, tmp_path):
+    monkeypatch.setenv(KEY_VARIABLE, "sk-secret")
+    model = Cached(OpenAI("tiny", url="https://models.example/v1", temperature=0.5), tmp_path / "kept" / "replies.sqlite", "it")
+    sent = pickle.dumps(make_agent("react", model=model))
+    assert b"sk-secret" not in sent
+    found = pickle.loads(sent)._model
+    assert (found.model.name, found.model.url, found.model.temperature) == ("tiny", "https://models.example/v1", 0.5)
+    assert (found.path, found._identity) == (model.path, "it")
+    assert found.model._request(b"").get_header("Authorization") == "Bearer sk-secret"
+    monkeypatch.delenv(KEY_VARIABLE)
+    with pytest.raises(ConfigError, match=f"set the environment variable {KEY_VARIABLE} to the key of models.example"):
+        pickle.loads(sent)
+
+
+def test_a_real_models_agent_plays_in_several_processes(server, monkeypatch):
+    monkeypatch.setenv(URL_VARIABLE, server.url)
+    monkeypatch.setenv(KEY_VARIABLE, "sk-secret")
+    server.answers = [said("I do not know.")] * 1000
+    env = costgym.make("costgym/MarketplaceChat-v0", scenario="marketplace", budget={"price": 20}, disable_env_checker=True)
+    there = costgym.rollout(env, make_agent("react", model="openai:tiny"), 30, engine=Local(2))
+    asked = len(server.requests)
+    assert {headers["Authorization"] for headers in server.headers} == {"Bearer sk-secret"}
+    assert there == costgym.rollout(env, make_agent("react", model="openai:tiny"), 30)
+    assert len(server.requests) == 2 * asked and not any(result.void for result in there)

@@ -1,0 +1,185 @@
+"""The simulated model: it decides from its context alone, errs at its rates, and repeats itself."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import pytest
+
+from costgym.agents.llm.agent import LlmAgent
+from costgym.agents.models.base import FINISH, SYSTEM, TOOL, USER, Function, FunctionCall, Message
+from costgym.agents.models.simulated import Simulated, SimulatedRates
+from costgym.agents.registry import make_agent
+from costgym.agents.strategies import ReAct
+from costgym.simulators.errors import ConfigError
+from tests.helpers.playing import SMALL, calls, chat, play
+from tests.helpers.worlds import BROKEN, small_world, tool
+
+PERFECT = SimulatedRates.perfect()
+
+
+def model(env, rates=PERFECT, seed=0):
+    found = Simulated(rates)
+    found.reset(env, seed)
+    return found
+
+
+def ask(found, env, *results, functions=None):
+    """The call the model makes, with these (tool, text) results in its context."""
+    messages = [Message(SYSTEM, "system"), Message(USER, env.query)]
+    messages += [Message(TOOL, text, name=name) for name, text in results]
+    shown = [Function.of(t) for t in env.candidates if functions is None or t.name in functions]
+    return found.complete(messages, [*shown, FINISH]).message.calls[0]
+
+
+@pytest.fixture
+def env():
+    env = chat(small_world(tool("map"), tool("atlas"), tool("forecast", need=1), after={1: (0,)}))
+    env.reset(seed=0, options={"task": 0})
+    return env
+
+
+def test_without_error_it_solves_what_can_be_solved():
+    env = chat(scenario={**SMALL, "failures": "reliable"}, split="test")
+    player = LlmAgent(Simulated(PERFECT), ReAct())
+    passed = [play(env, player, number)[2]["is_success"] for number in env.numbers]
+    # a reliable tool may still be too slow for its timeout
+    assert sum(passed) >= 0.9 * len(passed)
+
+
+def test_it_knows_a_fact_only_from_its_context(env):
+    found = model(env)
+    assert ask(found, env).name in ("map", "atlas")
+    assert ask(found, env, ("map", '{"value": "fact-0"}')).name == "forecast"
+    assert ask(found, env, ("map", '{"value": "fact-01"}')).name == "atlas"  # a longer word is another
+
+
+def test_an_argument_that_hangs_on_another_answer_waits_for_it(env):
+    assert ask(model(env), env, functions=("forecast",)).read().get("give_up") is not True
+    assert ask(model(env), env, functions=("forecast",)).name == "finish"
+
+
+def test_it_answers_with_the_facts_of_its_context_and_no_others(env):
+    call = ask(model(env), env, ("map", '{"value": "fact-0"}'), ("forecast", '{"value": "fact-1"}'))
+    assert call.name == "finish" and "fact-0" in call.read()["answer"] and "fact-1" in call.read()["answer"]
+    stuck = ask(model(env), env, ("map", '{"value": "fact-0"}'), functions=("map",))
+    assert "fact-0" in stuck.read()["answer"] and "fact-1" not in stuck.read()["answer"]
+
+
+def test_it_turns_to_another_tool_after_a_failure(env):
+    first = ask(model(env), env)
+    other = "atlas" if first.name == "map" else "map"
+    assert ask(model(env), env, (first.name, '{"error": "timeout"}')).name == other
+
+
+def test_stubborn_it_calls_the_failed_tool_again(env):
+    found = model(env, replace(PERFECT, stubborn=1.0))
+    assert ask(found, env, ("map", '{"error": "timeout"}')).name == "map"
+
+
+def test_a_misread_tool_gets_wrong_arguments_every_time_until_corrected(env):
+    found = model(env, replace(PERFECT, misread=1.0, correct=0.0))
+    assert all(ask(found, env).read()["city"] != "c0" for _ in range(5))
+    corrected = model(env, replace(PERFECT, misread=1.0, correct=1.0, stubborn=1.0))
+    assert ask(corrected, env, ("map", "{}")).read()["city"] == "c0"
+
+
+def test_more_functions_in_context_lead_to_more_wrong_choices():
+    def wrong(count):
+        env = chat(small_world(tool("map"), *[tool(f"t{n}", need=-1) for n in range(count)]))
+        env.reset(seed=0, options={"task": 0})
+        found = model(env, replace(PERFECT, wrong_tool=0.05, crowding=0.1))
+        return sum(ask(found, env).name != "map" for _ in range(300))
+
+    assert wrong(3) < wrong(15) < wrong(60)
+
+
+def test_told_prices_change_its_choice_only_at_its_rate():
+    env = chat(small_world(tool("dear", fee=9.0), tool("cheap", fee=1.0)))
+    env.reset(seed=0, options={"task": 0})
+    functions = [*[Function.of(t) for t in env.candidates], FINISH]
+    system = Message(SYSTEM, 'Cost of one call: {"dear": 9.0, "cheap": 1.0}')
+
+    def cheap(rate):
+        found = model(env, replace(PERFECT, attend_costs=rate))
+        asked = [found.complete([system, Message(USER, "q")], functions).message.calls[0].name for _ in range(200)]
+        return asked.count("cheap")
+
+    assert cheap(1.0) == 200 and 70 < cheap(0.0) < 130
+
+
+def test_it_follows_a_change_of_mind_it_was_told_of():
+    world = small_world(tool("map"), changeable=(0,))
+    env = chat(world)
+    env.reset(seed=0, options={"task": 0})
+    found = model(env)
+    functions = [*[Function.of(t) for t in env.candidates], FINISH]
+    told = [Message(SYSTEM, ""), Message(USER, "q"), Message(TOOL, '{"value": "fact-0"}', name="map")]
+    assert found.complete(told, functions).message.calls[0].name == "finish"
+    told.append(Message(USER, "News: the user changes their mind: other 0"))
+    call = found.complete(told, functions).message.calls[0]
+    assert (call.name, call.read()) == ("map", {"city": "d0"})
+
+
+def test_it_votes_for_the_step_that_shows_more(env):
+    found = model(env)
+    good, bad = '{"name": "map", "result": "fact-0"}', '{"name": "atlas", "result": "{\\"error\\": 1}"}'
+    history = [Message(SYSTEM, ""), Message(USER, env.query)]
+
+    def vote(a, b):
+        return found.complete([*history, Message(USER, f"Step A: {a}\nStep B: {b}")], (), "vote").message.content[-1]
+
+    assert (vote(good, bad), vote(bad, good)) == ("A", "B")
+
+
+def test_its_usage_is_what_it_read_and_what_it_said(env):
+    found = model(env)
+    messages = [Message(SYSTEM, "x" * 40), Message(USER, "y" * 40)]
+    functions = [Function.of(t) for t in env.candidates]
+    said = found.complete(messages, functions)
+    assert said.usage.input_tokens == 2 * (4 + 10) + sum(f.tokens for f in functions)
+    assert said.usage.output_tokens == said.message.tokens - 4
+
+
+def test_same_seed_same_words_and_another_seed_others():
+    env = chat(split="test")
+    stories = [[play(env, make_agent("react"), number, seed)[0] for number in env.numbers[:15]] for seed in (1, 1, 2)]
+    assert stories[0] == stories[1] != stories[2]
+
+
+def test_its_calls_fit_the_schema_unless_it_errs():
+    env = chat(split="test")
+    rates = replace(SimulatedRates(), invalid=0.0, invented=0.0, forbidden=0.0)
+    player = LlmAgent(Simulated(rates), ReAct())
+    refused = set()
+    for number in env.numbers:
+        play(env, player, number)
+        refused |= {call.status.label for call in env.episode.calls if not call.status.executed}
+    assert refused <= {"rate_limited", "quota_exceeded"}
+
+
+def test_failures_show_in_what_it_does():
+    env = chat(small_world(tool("map", reliability=0.0), failures=BROKEN))
+    play(env, LlmAgent(Simulated(replace(PERFECT, stubborn=1.0, tire=0.5)), ReAct()))
+    assert 1 <= len(calls(env)) < 12
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"overlook": -0.1}, {"early": 1.5}, {"tire": float("nan")}, {"forget": True}, {"misread": "x"}]
+)
+def test_rates_that_are_no_chances_are_refused(wrong):
+    with pytest.raises(ConfigError):
+        SimulatedRates(**wrong)
+
+
+def test_a_call_is_read_whatever_was_written():
+    assert FunctionCall("f", '{"a": 1}').read() == {"a": 1} == FunctionCall("f", {"a": 1}).read()
+    assert FunctionCall("f", "").read() == {} and FunctionCall("f", "[1]").read() is None
+    assert FunctionCall("f", json.dumps("text")).read() is None
+
+
+def test_a_misunderstood_wish_stays_misunderstood_whatever_the_tool(env):
+    found = model(env, replace(PERFECT, misunderstand=1.0))
+    asked = [ask(found, env, *[(name, "{}") for name in failed]) for failed in ([], ["map"], ["atlas"])]
+    assert all(call.read()["city"] != "c0" for call in asked)

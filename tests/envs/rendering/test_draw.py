@@ -1,0 +1,200 @@
+"""Pictures of episodes: complete, deterministic, of the promised size, and safe to open."""
+
+from __future__ import annotations
+
+import re
+import xml.etree.ElementTree as ElementTree
+from itertools import pairwise
+
+import gymnasium as gym
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import costgym
+from costgym.envs.rendering.chart import COLOURS, chart_of, number, ticks
+from costgym.envs.rendering.draw import _fit, _Layout, _wide, episode_html, episode_image, episode_text
+from costgym.simulators.calls import Notice
+from costgym.simulators.episode import Episode
+from costgym.simulators.failures import Bursts
+from costgym.simulators.ledger import Budget
+from costgym.simulators.status import Status
+from tests.helpers.worlds import BROKEN, small_world, tool
+
+
+def busy() -> Episode:
+    """Queueing, cold starts, refusals, a price change, a ban, and calls that are cut off."""
+    world = small_world(
+        tool("map", fee=3.0, concurrency=1, cold_start_s=0.6),
+        tool("forecast", 1, latency_s=2.5),
+        tool("news", 2, latency_s=0.02, rate_limit=2),
+        events=[Notice(1.0, "price_change", (0,), 2.0), Notice(1.05, "ban", (1,)), Notice(3.0, "unban", (1,))],
+    )
+    episode = world.episode(0, 0, Budget(price=100.0, seconds=6.0))
+    for slot in (0, 0, 0, 1, 2, 2, 2):
+        episode.submit(slot)
+    episode.wait()
+    return episode
+
+
+def ended() -> Episode:
+    episode = busy()
+    while episode.in_flight:
+        episode.wait()
+    episode.submit(0)
+    episode.submit(-1)
+    episode.finish()
+    return episode
+
+
+def test_the_text_says_every_call_the_ledger_and_the_grade():
+    world = small_world(tool("map", fee=2.0), tool("forecast", 1, latency_s=2.0))
+    episode = world.episode(0, 0, Budget(price=10.0))
+    episode.call(0)
+    episode.submit(1)
+    assert episode_text(episode).splitlines() == [
+        "task t0: find the facts",
+        "budget: price 10; seed 0",
+        "",
+        "  #     start       end  tool      status                price",
+        "  1      0.00      1.00  map       ok                        2",
+        "  2      1.00            forecast  running                   -",
+        "",
+        "at 1.00 s; still running: 1 of 2 facts; price 2, 1 executed calls, 0 tokens",
+        "left: price 8",
+    ]
+    episode.finish()
+    text = episode_text(episode)
+    assert "cancelled                 1" in text and "50% of the facts, strict: fail" in text
+
+
+def test_an_episode_without_calls_has_a_picture_too():
+    episode = small_world(tool("map")).episode(0)
+    assert "no calls" in episode_text(episode)
+    assert "no calls" in episode_html(episode)
+    assert episode_image(episode).shape[1:] == (960, 3)
+
+
+@pytest.mark.parametrize("width", [320, 640, 960])
+@pytest.mark.parametrize("make", [busy, ended])
+def test_the_image_is_rgb_of_the_width_asked_for_and_always_the_same(make, width):
+    first, second = episode_image(make(), width), episode_image(make(), width)
+    assert first.dtype == np.uint8 and first.shape[1:] == (width, 3)
+    assert np.array_equal(first, second)
+
+
+def test_every_meaning_in_the_chart_is_painted_in_its_colour():
+    episode = ended()
+    chart = chart_of(episode)
+    assert set(chart.meanings) == {"ok", "refused", "cut off", "cold start", "queueing"}
+    pixels = {tuple(pixel) for pixel in episode_image(episode).reshape(-1, 3).tolist()}
+    for meaning in chart.meanings:
+        assert tuple(int(COLOURS[meaning][i : i + 2], 16) for i in (1, 3, 5)) in pixels
+
+
+@pytest.mark.parametrize("height", [200, 540, 900])
+def test_a_height_asked_for_is_kept(height):
+    assert episode_image(ended(), 960, height).shape == (height, 960, 3)
+
+
+def test_the_frames_of_a_video_are_of_one_size():
+    env = gym.make("costgym/Marketplace-v0", render_mode="rgb_array", disable_env_checker=True)
+    env.reset(seed=0)
+    shapes = {env.render().shape}
+    for slot in range(10):
+        env.step(slot)
+        env.step(env.unwrapped.wait_action)
+        shapes.add(env.render().shape)
+    assert len(shapes) == 1
+
+
+def test_both_views_render():
+    for env_id in costgym.ENV_IDS[:2]:
+        for mode, kind in (("ansi", str), ("rgb_array", np.ndarray)):
+            env = gym.make(env_id, render_mode=mode, disable_env_checker=True)
+            env.reset(seed=0)
+            assert isinstance(env.render(), kind)
+
+
+def test_the_page_is_one_wellformed_drawing_without_outside_links():
+    page = episode_html(ended())
+    drawing = ElementTree.fromstring(re.search(r"<svg.*</svg>", page, re.DOTALL).group())
+    assert drawing.attrib["width"] == "960"
+    assert not re.search(r"(src|href)=|@import|url\(|<script", page)
+    hints = {element.text for element in drawing.iter("{http://www.w3.org/2000/svg}title")}
+    assert "map: ok, 0.00 to 1.60 s, price 3" in hints and "news: rate_limited, 0.00 to 0.05 s" in hints
+
+
+def test_whatever_stands_in_names_and_queries_is_escaped():
+    evil = '<script>alert("x")</script>&amp;'
+    world = small_world(tool(evil))
+    episode = world.episode(0)
+    episode.submit(0, None, Status.FORBIDDEN, evil)
+    episode.finish()
+    page = episode_html(episode)
+    assert "<script" not in page and "&lt;script&gt;" in page
+    ElementTree.fromstring(re.search(r"<svg.*</svg>", page, re.DOTALL).group())
+
+
+def test_names_that_are_very_long_or_no_latin_are_drawn():
+    names = ("n" * 500, "天気予報", "a\tb\nc", "")
+    episode = small_world(*(tool(name, i) for i, name in enumerate(names))).episode(0)
+    for slot in range(4):
+        episode.submit(slot)
+    layout = _Layout(chart_of(episode), 960)
+    assert layout.left < 0.4 * 960
+    assert episode_image(episode).shape == (layout.height, 960, 3)
+
+
+def test_calls_that_overlap_lie_in_lanes_of_their_own():
+    chart = chart_of(ended())
+    for row in chart.rows:
+        for lane in range(row.lanes):
+            bars = [bar for bar in row.bars if bar.lane == lane]
+            assert bars and all(a.end_s <= b.asked_s for a, b in pairwise(bars))
+    assert {row.name: row.lanes for row in chart.rows}["map"] == 3
+
+
+@pytest.mark.parametrize("width", [320, 960])
+def test_no_price_label_runs_into_the_next_bar_and_no_text_out_of_the_picture(width):
+    layout = _Layout(chart_of(ended()), width)
+    for row, top in zip(layout.chart.rows, layout.row_tops, strict=True):
+        drawn = layout.bars(row, top)
+        for i, (bar, _, _, label) in enumerate(drawn):
+            if label is None:
+                continue
+            end = label[0] + _wide(bar.label, 10)
+            assert end <= width
+            later = [parts[0][1] for other, parts, _, _ in drawn[i + 1 :] if other.lane == bar.lane]
+            assert all(end <= begin for begin in later)
+    placed = sorted((lane, x, x + _wide(marker.text, 11)) for marker, x, lane in layout.events)
+    assert all(a[0] != b[0] or a[2] <= b[1] for a, b in pairwise(placed))
+    assert all(begin >= 0 and end <= width for _, begin, end in placed)
+
+
+def test_events_outages_and_limits_are_marked():
+    failures = BROKEN.model_copy(update={"bursts": Bursts(every_s=2.0, lasts_s=2.0)})
+    events = [Notice(1.5, "price_change", (0,), 2.0), Notice(90.0, "ban", (0,))]
+    world = small_world(tool("map"), failures=failures, events=events)
+    episode = world.episode(0, 0, Budget(price=3.0, seconds=10.0), "record")
+    for _ in range(8):
+        episode.call(0)
+    chart = chart_of(episode)
+    assert [(marker.at_s, marker.text) for marker in chart.markers] == [(1.5, "price x 2"), (10.0, "time limit")]
+    assert chart.outages and "outage" in chart.meanings
+    assert [meter.text for meter in chart.meters] == [f"{number(episode.ledger.price)} of 3", "8 of 10"]
+
+
+@given(st.floats(1e-6, 1e7), st.integers(1, 20))
+def test_ticks_are_round_few_and_on_the_axis(span, most):
+    found = ticks(span, most)
+    assert found[0] == 0.0 and found[-1] <= span * (1 + 1e-9)
+    assert len(found) <= most + 1
+    if len(found) > 1:
+        assert re.match(r"^[125](\.0*)?e", f"{found[1]:.3e}")
+
+
+@given(st.text(max_size=80), st.integers(0, 400))
+def test_a_text_that_is_fitted_fits(text, room):
+    assert _wide(_fit(text, room)) <= room

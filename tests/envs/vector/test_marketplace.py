@@ -1,0 +1,142 @@
+"""The native vector environment is Gymnasium's SyncVectorEnv over the scalar one, only faster."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+import pytest
+from gymnasium.vector import AutoresetMode
+
+import costgym
+from costgym.simulators.errors import ConfigError, EpisodeOver, UnknownName
+
+pytest.importorskip("numba", reason="needs the extra `train`")
+
+from costgym.envs.vector.marketplace import MarketplaceVectorEnv
+from tests.helpers.lockstep import difference, run_views
+
+SCENARIOS = ("marketplace", "storm", "faas", "marketplace-reliable")
+ENFORCEMENTS = ("refuse", "terminate", "record")
+
+
+def small(**settings: Any) -> dict[str, Any]:
+    source = {"kind": "marketplace", "tools": 40, "providers": 8, "categories": 3, "train": 6, "test": 3, "candidates": [3, 7]}
+    return {"scenario": {"source": source, **settings}}
+
+
+def env(count: int = 3, **settings: Any) -> MarketplaceVectorEnv:
+    return MarketplaceVectorEnv(count, **{**small(), **settings})
+
+
+@pytest.mark.parametrize("mode", list(AutoresetMode))
+@pytest.mark.parametrize("scenario", SCENARIOS)
+def test_native_and_scalar_environments_are_equal_to_the_last_bit(scenario: str, mode: AutoresetMode) -> None:
+    met = sum(
+        (
+            run_views(6, 50, number, mode, scenario=scenario, enforcement=enforcement, max_steps=30, budget=budget)
+            for number, enforcement in enumerate(ENFORCEMENTS)
+            for budget in (None, {"seconds": 20.0, "calls": 12})
+        ),
+        start=run_views(6, 50, 9, mode, scenario=scenario, grading="judge", cost="calls", budget={}),
+    )
+    assert met["0"] and met["10"] and met["terminated"] and met["truncated"] and met["success"], met
+
+
+def test_tasks_with_fewer_candidates_and_narrow_views_are_equal_too() -> None:
+    for mode in AutoresetMode:
+        run_views(5, 120, 2, mode, **small(failures="storm"), cost="seconds", max_steps=20)
+        run_views(5, 120, 2, mode, **small(failures="storm"), max_tools=5, max_steps=20)
+        run_views(2, 60, 2, mode, **small(failures="storm"), max_tools=9, cost="tokens", budget={"tokens": 9}, split="test")
+
+
+def test_make_vec_takes_the_native_batch() -> None:
+    made = costgym.make_vec("costgym/Marketplace-v0", 4)
+    assert isinstance(made.unwrapped, MarketplaceVectorEnv)
+    assert made.metadata["autoreset_mode"] is AutoresetMode.NEXT_STEP
+    assert made.spec is not None and gym.envs.registration.EnvSpec.from_json(made.spec.to_json()).id == "costgym/Marketplace-v0"
+    observation, info = made.reset(seed=1)
+    assert made.observation_space.contains(observation)
+    assert info["action_mask"].shape == (4, made.single_action_space.n)
+
+
+def test_gymnasiums_statistics_wrapper_takes_it() -> None:
+    wrapped = gym.wrappers.vector.RecordEpisodeStatistics(env(4))
+    wrapped.reset(seed=0)
+    finish = np.full(4, wrapped.unwrapped.scalar.finish_action)
+    *_, info = wrapped.step(finish)
+    assert info["episode"]["l"].tolist() == [1, 1, 1, 1]
+
+
+def test_without_copies_the_values_are_the_same() -> None:
+    fresh, reused = env(8), env(8, copy=False)
+    generator = np.random.default_rng(0)
+    (first, _), (second, _) = fresh.reset(seed=3), reused.reset(seed=3)
+    for _ in range(300):
+        assert difference(first, second) is None
+        actions = generator.integers(0, 9, 8)
+        (first, *rest), (second, *others) = fresh.step(actions), reused.step(actions)
+        assert [difference(a, b) for a, b in zip(rest, others, strict=True)] == [None] * 4
+
+
+def test_with_copies_nothing_is_shared_between_steps() -> None:
+    native = env()
+    native.reset(seed=0)
+    before = native.step(np.zeros(3, np.int64))
+    kept = {key: value.copy() for key, value in before[4].items()}
+    after = native.step(np.full(3, native.scalar.finish_action))
+    assert difference(before[4], kept) is None
+    for one, other in [(before[0], after[0]), (before[4], after[4])]:
+        assert not any(np.shares_memory(one[key], other[key]) for key in one)
+
+
+def test_a_task_can_be_chosen_by_number_and_by_id_from_any_split() -> None:
+    native = env()
+    task = native.scalar.world.tasks[native.scalar.world.tasks.numbers("test")[1]]
+    first, _ = native.reset(seed=4, options={"task": task.number})
+    second, _ = native.reset(seed=4, options={"task": task.id})
+    scalar = native.scalar.reset(seed=4, options={"task": task.id})[0]
+    assert difference(first, second) is None
+    assert difference({key: value[0] for key, value in first.items()}, scalar) is None
+    with pytest.raises(UnknownName, match="task"):
+        native.reset(options={"task": "nothing"})
+
+
+def test_seeds_may_be_a_list_and_none_goes_on_with_the_generator() -> None:
+    one, two = env(2), env(2)
+    one.reset(seed=[5, 9])
+    two.reset(seed=[7, 9])
+    (first, _), (second, _) = one.reset(seed=[1, None]), two.reset(seed=[1, None])
+    assert difference(first, second) is None
+    with pytest.raises(ConfigError, match="2 seeds"):
+        one.reset(seed=[1])
+
+
+def test_wrong_use_is_a_clear_error() -> None:
+    with pytest.raises(ConfigError, match="num_envs"):
+        env(0)
+    with pytest.raises(ConfigError, match="autoreset_mode"):
+        env(autoreset_mode="never")
+    native = env(autoreset_mode=AutoresetMode.DISABLED)
+    with pytest.raises(EpisodeOver, match="reset"):
+        native.step(np.zeros(3, np.int64))
+    native.reset(seed=0)
+    for actions in ([0, 0], [0.5, 0.5, 0.5]):
+        with pytest.raises(ConfigError, match="3 integers"):
+            native.step(actions)
+    native.step([native.scalar.finish_action, 0, 0])
+    with pytest.raises(EpisodeOver, match=r"\[0\] have ended"):
+        native.step(np.zeros(3, np.int64))
+    for mask in (np.zeros(3, np.bool_), [True, False, False], np.ones(2, np.bool_)):
+        with pytest.raises(ConfigError, match="reset_mask"):
+            native.reset(options={"reset_mask": mask})
+    native.reset(options={"reset_mask": np.array([True, False, False])})
+    native.step(np.zeros(3, np.int64))
+
+
+def test_importing_costgym_does_not_import_numba() -> None:
+    script = "import sys, costgym; costgym.make; assert 'numba' not in sys.modules"
+    subprocess.run([sys.executable, "-c", script], check=True)

@@ -1,0 +1,96 @@
+"""What trained agents play with is hashed, so that a changed checkpoint is another run."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from costgym.experiments.leaderboard import board as leaderboard
+from costgym.experiments.leaderboard.submissions.manifest import Submission, weights_of
+from costgym.simulators.errors import ConfigError
+
+torch = pytest.importorskip("torch", reason="the train extra is not installed")
+pytest.importorskip("safetensors", reason="the train extra is not installed")
+
+
+def trained(run: Path, value: float, step: int = 3) -> str:
+    from costgym.agents.checkpoints import save_tensors
+
+    run.mkdir(parents=True, exist_ok=True)
+    (run / "config.json").write_text('{"format": "costgym.catp/1"}')
+    save_tensors(run, step, {"w": torch.tensor([value])}, {"m": torch.tensor([value])}, {})
+    return f"catp:{run}"
+
+
+def test_only_trained_agents_have_a_hash(tmp_path: Path) -> None:
+    agent = trained(tmp_path / "run", 1.0)
+    assert set(weights_of(["random", "react+btp", agent, f"sb3:{tmp_path / 'none'}"])) == {agent}
+
+
+def test_weights_and_settings_count_and_the_rest_does_not(tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    agent = trained(run, 1.0)
+    first = weights_of([agent])
+    (run / "curve.jsonl").write_text("{}")
+    (run / "checkpoints" / "step-00000003" / "optimizer.safetensors").write_bytes(b"other")
+    trained(run / "sft", 9.0)
+    assert weights_of([agent]) == first
+    trained(run, 2.0)
+    assert weights_of([agent]) != first
+    trained(run, 1.0)
+    assert weights_of([agent]) == first
+    (run / "config.json").write_text("{}")
+    assert weights_of([agent]) != first
+
+
+def test_of_several_checkpoints_the_newest_counts(tmp_path: Path) -> None:
+    agent = trained(tmp_path / "run", 1.0, step=3)
+    before = weights_of([agent])
+    trained(tmp_path / "run", 2.0, step=5)
+    after = weights_of([agent])
+    assert after != before
+    (tmp_path / "run" / "checkpoints" / "step-00000003" / "policy.safetensors").unlink()
+    assert weights_of([agent]) == after
+
+
+def test_older_runs_of_reinforcement_learning_are_hashed_too(tmp_path: Path) -> None:
+    from safetensors.torch import save_file
+
+    save_file({"w": torch.ones(1)}, tmp_path / "policy-7.safetensors")
+    first = weights_of([f"sb3:{tmp_path}"])
+    save_file({"m": torch.ones(1)}, tmp_path / "training-7.safetensors")
+    assert first and weights_of([f"sb3:{tmp_path}"]) == first
+    save_file({"w": torch.zeros(1)}, tmp_path / "policy-7.safetensors")
+    assert weights_of([f"sb3:{tmp_path}"]) != first
+
+
+def test_a_leaderboard_does_not_go_on_with_other_weights(tmp_path: Path) -> None:
+    from costgym.agents.checkpoints import Checkpoint, save_checkpoint
+    from costgym.agents.tool_network import NetworkSettings, ToolNetwork
+    from costgym.simulators.scenario import load_scenario
+
+    def learnt(value: float) -> None:
+        torch.manual_seed(0)
+        network = ToolNetwork(NetworkSettings(8, 1))
+        with torch.no_grad():
+            network.others.bias[1] = value
+        about = Checkpoint(
+            algorithm="ppo", settings={}, scenario=load_scenario("marketplace"), network=network.describe(), training={},
+            seed=0, steps=7, legs=1, seconds=1.0,
+        )  # fmt: skip
+        save_checkpoint(tmp_path / "run", about, network.state_dict(), {})
+
+    (tmp_path / "run").mkdir()
+    learnt(-100.0)
+    agents = [f"sb3:{tmp_path / 'run'}", "cheapest"]
+    plan = leaderboard.make_plan(agents=agents, episodes=2, budgets="price=20")
+    assert list(plan.weights) == agents[:1]
+    leaderboard.run(plan, tmp_path / "board")
+    learnt(-50.0)
+    with pytest.raises(ConfigError, match=r"different: weights"):
+        leaderboard.run(leaderboard.make_plan(agents=agents, episodes=2, budgets="price=20"), tmp_path / "board")
+
+
+def test_a_submission_says_which_weights_it_is_of() -> None:
+    assert Submission.model_fields["weights"].default == {}

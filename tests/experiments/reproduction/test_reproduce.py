@@ -1,0 +1,192 @@
+"""The papers' tables beside ours: rows of one shape, deterministic, with intervals; the effects that must follow."""
+
+from __future__ import annotations
+
+import io
+import json
+from xml.etree import ElementTree
+
+import pytest
+from rich.console import Console
+
+from costgym import ConfigError, UnknownName
+from costgym.experiments.metrics import EpisodeResult
+from costgym.experiments.reproduction.claims import _bends
+from costgym.experiments.reproduction.curves import BUDGETS, FIGURES, THRESHOLDS, _episodes
+from costgym.experiments.reproduction.decisions import ACCURACIES
+from costgym.experiments.reproduction.instructions import follow, instruction_rows, tag_rows, wins
+from costgym.experiments.reproduction.page import write_page
+from costgym.experiments.reproduction.published import PUBLISHED, published
+from costgym.experiments.reproduction.reproduce import CANDIDATES, enlarged, print_reproduction, reproduce, verdict
+from costgym.simulators.scenario import load_scenario
+from tests.helpers.shared_data import shared
+
+
+def test_published_figures_are_shares_with_their_sources() -> None:
+    for name in PUBLISHED:
+        for row in published(name):
+            assert row["source"] and row["agent"] and row["ci95"] == {}
+            for key, value in row.items():
+                if key.startswith(("p_", "tag_")) or "rate" in key:
+                    assert 0 <= value <= 1
+    published("btp")[0]["agent"] = "changed"
+    assert published("btp")[0]["agent"] == "react"
+
+
+def test_deer_seen_and_unseen_tools() -> None:
+    found = reproduce("deer", episodes=200)
+    assert found["paper"] == published("deer")
+    assert {row["split"] for row in found["ours"]} == {"valid", "test"}
+    for row in found["ours"]:
+        assert row["episodes"] == 200
+        for name in ACCURACIES:
+            low, high = row["ci95"][name]
+            assert low <= row[name] <= high
+    assert reproduce("deer", episodes=200) == found
+
+
+def test_deer_on_recorded_samples() -> None:
+    rows = reproduce("deer", data=str(shared("data/toolbench_family/tooldeer")))["ours"]
+    rule = {row["split"]: row for row in rows if row["agent"] == "deer-rule"}
+    assert rule["valid"]["episodes"] == 75 and rule["test"]["episodes"] == 80
+    assert "p_no_search" not in rule["test"] and rule["valid"]["p_ds"] > 0.6
+
+
+@pytest.mark.slow
+def test_ecoact_saves_most_where_tools_are_many() -> None:
+    rows = reproduce("ecoact", episodes=40)["ours"]
+    change = {row["group"]: row["cost_change"] for row in rows if row["agent"] == "react+ecoact"}
+    assert list(change) == list(CANDIDATES)
+    assert change["more than 20"] < -0.3 < change["11 to 20"] < change["up to 10"]
+
+
+@pytest.mark.slow
+def test_btp_never_overspends_and_costs_less() -> None:
+    found = reproduce("btp", episodes=40, seed=3)
+    rows = {row["agent"]: row for row in found["ours"]}
+    assert list(rows) == [row["agent"] for row in found["paper"]]
+    for base in ("react", "dfsdt", "tot-dfs"):
+        assert rows[f"{base}+btp"]["budget_failure_rate"] == 0.0 < rows[base]["budget_failure_rate"]
+        assert rows[f"{base}+btp"]["average_cost"] < rows[base]["average_cost"]
+    assert rows["react"]["budget"] == {"price": 20.0} and "pass_rate" in rows["react"]["ci95"]
+
+
+def test_a_run_that_is_kept_is_continued(tmp_path) -> None:
+    first = reproduce("ecoact", episodes=4, out=tmp_path)
+    steps: list[tuple[int, int]] = []
+    assert reproduce("ecoact", episodes=4, out=tmp_path, progress=lambda done, total: steps.append((done, total))) == first
+    assert steps == [(24, 24)] * 3
+
+
+@pytest.fixture(scope="module")
+def btp(tmp_path_factory) -> tuple[dict, object]:
+    folder = tmp_path_factory.mktemp("btp")
+    return reproduce("btp", episodes=6, seed=2, out=folder), folder
+
+
+def test_the_curves_hold_every_point_and_meet_the_table_at_the_papers_setting(btp) -> None:
+    found, _ = btp
+    curves = {(row["agent"], row["curve"], row["at"]): row for row in found["curves"]}
+    bases = ("react", "dfsdt", "tot-dfs")
+    assert sum(key[1] == "R" for key in curves) == 6 * len(BUDGETS) and sum(key[1] == "tau" for key in curves) == 3 * len(
+        THRESHOLDS
+    )
+    table = {row["agent"]: row for row in found["ours"]}
+    for base in bases:
+        for agent, curve, at in ((base, "R", 20.0), (f"{base}+btp", "R", 20.0), (f"{base}+btp", "tau", 0.15)):
+            point = curves[agent, curve, at]
+            assert all(point[name] == table[agent][name] for name in FIGURES)
+        passes = [curves[base, "R", at]["judged_pass_rate_under_budget"] for at in BUDGETS]
+        assert passes == sorted(passes)
+        assert len({curves[base, "R", at]["average_cost"] for at in BUDGETS}) == 1
+        assert all(curves[f"{base}+btp", "R", at]["budget_failure_rate"] == 0.0 for at in BUDGETS)
+
+
+def test_a_point_played_anew_says_what_the_leaderboard_said(btp) -> None:
+    _, folder = btp
+    scenario = enlarged(load_scenario("marketplace"), 6)
+    point = ("dfsdt+btp", "R", 20.0, str(folder / "btp" / "experience.jsonl"))
+    again = [EpisodeResult.from_json(line) for line in _episodes(scenario.model_dump_json(), point, 6, 2)]
+    kept = [EpisodeResult.from_json(line) for line in (folder / "btp" / "episodes.jsonl").read_text().splitlines()]
+    assert again == [result for result in kept if result.agent == "dfsdt+btp"]
+
+
+def test_every_effect_is_said_to_follow_or_not_and_the_page_says_it_too(btp, tmp_path) -> None:
+    found, _ = btp
+    effects = found["effects"]
+    assert {row["grading"] for row in effects} == {"", "judge", "strict"}
+    assert all(isinstance(row["follows"], bool) and row["measured"] for row in effects)
+    path = write_page("btp", found, tmp_path, "costgym reproduce btp")
+    text = path.read_text()
+    assert text.count("DOES NOT FOLLOW") == sum(not row["follows"] for row in effects) > 0
+    assert verdict(effects) in text and "simulated" in text and "btp.svg" in text
+    ElementTree.fromstring((tmp_path / "btp.svg").read_text())
+    console = Console(file=io.StringIO(), width=200)
+    print_reproduction("btp", found, console)
+    assert "DOES NOT FOLLOW" in console.file.getvalue()  # type: ignore[attr-defined]
+
+
+def test_an_effect_that_is_not_there_is_not_seen() -> None:
+    curves = [
+        {"agent": "react+btp", "curve": curve, "at": at, "judged_pass_rate_under_budget": value, "average_cost": value}
+        for curve, ats in (("R", (5.0, 20.0)), ("tau", (0.0, 0.15, 0.5)))
+        for at, value in zip(ats, (0.5, 0.4, 0.5), strict=False)
+    ]
+    follows = [row["follows"] for row in _bends(curves, ["react+btp"], "judged_pass_rate_under_budget", "judge")]
+    assert follows == [False, False, False]
+
+
+def test_enough_tasks_are_made_for_every_episode_to_have_its_own() -> None:
+    assert len(enlarged(load_scenario("marketplace"), 450).build().tasks.numbers("test")) == 450
+    assert enlarged(load_scenario("marketplace"), 10) == load_scenario("marketplace")
+
+
+def test_ecoacts_chains_may_be_twice_as_long(tmp_path) -> None:
+    rows = reproduce("ecoact", episodes=3, out=tmp_path)["ours"]
+    assert json.loads((tmp_path / "ecoact-0" / "run.json").read_text())["search"] == {"depth": 24}
+    shares = {
+        row["agent"]: row["registered_share"] for row in rows if row["group"] == "more than 20" and "registered_share" in row
+    }
+    assert 0 < shares["react+ecoact"] < shares["react+ecoact-several"] < 1
+
+
+@pytest.mark.slow
+def test_match_rises_most_where_tags_are_used() -> None:
+    rows = instruction_rows(60, levels=("tool", "hybrid"))
+    match = {(row["agent"], row["level"]): row["match_rate"] for row in rows}
+    for level in ("tool", "hybrid"):
+        plain, full = match["dfsdt", level], match["toolplanner", level]
+        assert full > plain + 0.2
+        assert match["toolplanner-no-path", level] - plain > match["toolplanner-no-tags", level] - plain
+    for row in rows:
+        assert all(low <= row[key] <= high for key, (low, high) in row["ci95"].items() if isinstance(row.get(key), float))
+
+
+def test_extracted_tags_beat_the_retriever_where_names_are_given() -> None:
+    f1 = {(row["agent"], row["level"]): row["tag_f1"] for row in tag_rows(60, levels=("tool", "hybrid"))}
+    for level in ("tool", "hybrid"):
+        assert f1["tag extraction", level] > max(f1[f"retriever@{count}", level] for count in (1, 3, 5))
+
+
+def test_winning_is_antisymmetric() -> None:
+    ours = [f.result for f in follow("toolplanner", "tool", 25)]
+    theirs = [f.result for f in follow("dfsdt", "tool", 25)]
+    assert all(wins(a, b) + wins(b, a) == 1.0 for a, b in zip(ours, theirs, strict=True))
+    assert {wins(a, a) for a in ours} == {0.5}
+
+
+@pytest.mark.parametrize("name", ["deer", "toolplanner"])
+def test_both_tables_are_printed_with_their_sources(name: str) -> None:
+    console = Console(file=io.StringIO(), width=200)
+    print_reproduction(name, reproduce(name, episodes=8), console)
+    text = console.file.getvalue()  # type: ignore[attr-defined]
+    assert f"{name}: paper" in text and f"{name}: ours" in text and "source:" in text and "simulated" in text and "[" in text
+
+
+def test_what_cannot_be_reproduced_is_a_clear_error() -> None:
+    with pytest.raises(UnknownName, match="ecoact"):
+        reproduce("eco")
+    with pytest.raises(ConfigError, match="episodes"):
+        reproduce("btp", episodes=0)
+    with pytest.raises(ConfigError, match="deer"):
+        reproduce("btp", data="x")

@@ -1,0 +1,156 @@
+"""The marketplace as TRL trains on it: tools as methods, one world for a group, rewards from the world's state."""
+
+from __future__ import annotations
+
+import inspect
+from pathlib import Path
+from typing import Any
+
+import gymnasium as gym
+import pytest
+
+from costgym.experiments.training.grpo.world import GrpoWorld, TaskEnvironment, ToolFailure, episode_return, tools_of
+from costgym.simulators.errors import BudgetExceeded, ConfigError, EpisodeOver
+from costgym.simulators.scenario import Scenario, parse_scenario
+
+
+def scenario(failures: str = "reliable", **settings: Any) -> Scenario:
+    source = {"kind": "marketplace", "tools": 40, "providers": 10, "categories": 4, "train": 12, "test": 2, "candidates": 4}
+    return parse_scenario({"name": "small", "source": source, "failures": failures, **settings})
+
+
+def begin(world: GrpoWorld, index: int = 0) -> TaskEnvironment:
+    row = world.rows()[index]
+    environment = world.environment_factory[row["environment"]]()
+    environment.reset(**{name: value for name, value in row.items() if name != "environment"})
+    return environment
+
+
+def solve(environment: TaskEnvironment) -> None:
+    episode = environment._env._playing()
+    for index, need in enumerate(episode.needs):
+        for tool in need.tools:
+            if not episode.known[index] and hasattr(environment, tool):
+                getattr(environment, tool)(**need.arguments)
+    environment.finish("; ".join(str(need.fact) for need in episode.needs))
+
+
+def test_the_tools_of_a_task_are_its_candidates_and_finish_and_nothing_of_gymnasium() -> None:
+    environment = begin(GrpoWorld(scenario(), tasks=1))
+    assert not isinstance(environment, gym.Env)
+    found = {tool.__name__ for tool in tools_of(environment)}
+    assert found == {tool.name for tool in environment._env.candidates} | {"finish"}
+
+
+def test_a_tool_documents_itself_with_its_price() -> None:
+    world = GrpoWorld(scenario(), tasks=1)
+    environment = begin(world)
+    tool = environment._env.candidates[0]
+    method = getattr(environment, tool.name)
+    quote = environment._env.quotes()[tool.name]
+    assert f"One call costs {quote:g} credits." in (inspect.getdoc(method) or "")
+    required = tool.parameters["required"]
+    defaults = {name: each.default for name, each in inspect.signature(method).parameters.items()}
+    assert set(defaults) == set(tool.parameters["properties"])
+    assert all((defaults[name] is inspect.Parameter.empty) == (name in required) for name in defaults)
+
+
+def test_transformers_reads_every_schema() -> None:
+    utils = pytest.importorskip("transformers.utils", reason="needs transformers (the train extra)")
+    for kind in GrpoWorld(scenario()).environment_factory.values():
+        environment = kind()
+        for method in tools_of(environment):
+            function = utils.get_json_schema(method)["function"]
+            assert function["name"] == method.__name__ and function["description"]
+            assert set(function["parameters"]["required"]) <= set(function["parameters"]["properties"])
+
+
+def test_a_group_shares_one_world() -> None:
+    world = GrpoWorld(scenario("storm"), tasks=2, rounds=2)
+    first, second = begin(world), begin(world)
+    assert first._env._playing().seed == second._env._playing().seed
+
+    def story(environment: TaskEnvironment) -> list[str]:
+        told = []
+        need = environment._env._playing().needs[0]
+        for tool in need.tools * 3:
+            try:
+                told.append(getattr(environment, tool)(**need.arguments))
+            except Exception as error:
+                told.append(str(error))
+        return told
+
+    assert story(first) == story(second)
+    seeds = [row["seed"] for row in world.rows()]
+    assert len(set(seeds)) == len(seeds) == 4
+
+
+def test_the_reward_is_the_quality_of_the_plan() -> None:
+    world = GrpoWorld(scenario(), tasks=3)
+    solved, idle = begin(world), begin(world)
+    solve(solved)
+    assert solved._env.succeeded
+    metrics: dict[str, float] = {}
+    rewards = episode_return([solved, idle], log_metric=metrics.__setitem__)
+    assert rewards == pytest.approx([solved._env.quality(), 0.0])
+    assert metrics == {
+        "episode/success": 0.5,
+        "episode/price": solved._env._playing().ledger.price / 2,
+        "episode/finished": 0.5,
+    }
+
+
+def test_a_failing_tool_raises_what_it_says_and_is_paid() -> None:
+    environment = begin(GrpoWorld(scenario(), tasks=1))
+    tool = next(iter(environment._env.candidates))
+    with pytest.raises(ToolFailure, match="argument"):
+        getattr(environment, tool.name)(no_such_argument=1)
+    assert environment._env._playing().ledger.attempts == 1
+
+
+def test_nothing_can_be_called_after_the_end() -> None:
+    environment = begin(GrpoWorld(scenario(), tasks=1))
+    assert environment.finish("no idea") == "The task has ended."
+    with pytest.raises(EpisodeOver, match="nothing more can be called"):
+        environment.finish("again")
+
+
+def test_a_spent_budget_ends_the_task_in_words() -> None:
+    world = GrpoWorld(scenario(), tasks=1, budget={"calls": 1})
+    environment = begin(world)
+    need = environment._env._playing().needs[0]
+    tool = next(tool for tool in need.tools if hasattr(environment, tool))
+    getattr(environment, tool)(**need.arguments)
+    with pytest.raises(BudgetExceeded, match="calls: spent 2 of a budget of 1"):
+        getattr(environment, tool)(**need.arguments)
+    with pytest.raises(EpisodeOver):
+        environment.finish("too late")
+
+
+def test_rows_carry_what_a_reset_needs() -> None:
+    world = GrpoWorld(scenario(), tasks=2, rounds=3)
+    rows = world.rows()
+    assert [row["task"] for row in rows] == ["train-00000", "train-00001"] * 3
+    assert all(set(row) == {"prompt", "environment", "task", "seed"} for row in rows)
+    with pytest.raises(ConfigError, match="expected the columns task and seed, got prompt"):
+        begin(world).reset(prompt=[])
+    with pytest.raises(ConfigError, match="most_needs"):
+        GrpoWorld(scenario(), most_needs=0)
+
+
+@pytest.mark.slow
+def test_two_steps_of_grpo_leave_a_model_and_a_curve(tmp_path: Path) -> None:
+    for module in ("torch", "trl", "transformers", "datasets", "peft"):
+        pytest.importorskip(module, reason=f"GRPO needs {module} (the train extra)")
+    from costgym.experiments.training.grpo.train import GrpoSettings, train_grpo
+
+    world = GrpoWorld(scenario(), tasks=1, rounds=4)
+    small = GrpoSettings(
+        group=2, completion=64, warm_steps=2, warm_batch=2, warm_variants=2, hidden=32, layers=1, vocabulary=512
+    )
+    result = train_grpo(tmp_path, world, steps=2, settings=small)
+    assert [line["step"] for line in result.curve] == [1.0, 2.0]
+    assert all({"reward", "reward_std", "groups_alike"} <= set(line) for line in result.curve)
+    assert (tmp_path / "model" / "config.json").exists() and (tmp_path / "warm-start" / "config.json").exists()
+    with pytest.raises(ConfigError, match=r"another run \(different: seed\)"):
+        train_grpo(tmp_path, world, seed=1, steps=2, settings=small)

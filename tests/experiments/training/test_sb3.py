@@ -1,0 +1,299 @@
+"""Reinforcement learning: the environment it sees, its arithmetic, its checkpoints."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import costgym
+from costgym.agents.checkpoints import POLICY, newest, read_checkpoint, read_tensors
+from costgym.experiments.training.sb3.settings import DqnSettings, Lagrangian, PpoSettings
+from costgym.experiments.training.sb3.train import train_dqn, train_ppo
+from costgym.simulators.errors import ConfigError, MissingExtra, UnknownName
+
+torch = pytest.importorskip("torch", reason="reinforcement learning needs torch (the train extra)")
+for module in ("stable_baselines3", "sb3_contrib", "safetensors", "numba"):
+    pytest.importorskip(module, reason=f"reinforcement learning needs {module} (the train extra)")
+
+TINY = PpoSettings(envs=8, rollout=8, batch=32, epochs=1, hidden=8, rounds=1, updates_per_checkpoint=2)
+TINY_DQN = DqnSettings(envs=8, buffer=500, warm_up=16, batch=16, gradient_steps=1, hidden=8, rounds=1)
+EXAMPLES = Path(__file__).parents[3] / "examples"
+
+
+@pytest.fixture(autouse=True)
+def _one_thread() -> None:
+    torch.set_num_threads(1)
+
+
+def weights(run: Path) -> dict[str, list[float]]:
+    found = read_tensors(newest(run) / POLICY)
+    return {name: tensor.flatten().tolist() for name, tensor in found.items()}
+
+
+def curve(run: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in (run / "curve.jsonl").read_text().splitlines()]
+
+
+# -- what is seen --------------------------------------------------------------------------------------------------------------
+
+
+def test_a_decision_is_a_call_and_the_wait_for_its_answer() -> None:
+    from costgym.experiments.training.sb3.decisions import ToolVecEnv
+
+    settings: dict[str, Any] = {"scenario": "marketplace", "split": "train", "budget": {"price": 20}, "enforcement": "refuse"}
+    batch = ToolVecEnv(1, **settings)
+    scalar = costgym.make("costgym/Marketplace-v0", **settings)
+    batch.seed(5)
+    seen = batch.reset()
+    observation, info = scalar.reset(seed=5)
+    generator = np.random.default_rng(0)
+    done, total, steps = False, 0.0, 0
+    while not done:
+        assert all(np.array_equal(seen[name][0], observation[name]) for name in observation)
+        action = int(generator.choice(np.flatnonzero(batch.action_masks()[0])))
+        observation, reward, done, _, info = scalar.step(action)
+        if not done:
+            observation, more, done, _, info = scalar.step(batch.env.scalar.wait_action)
+            reward += more
+        seen, rewards, dones, _ = batch.step(np.array([action]))
+        assert (rewards[0], bool(dones[0])) == (np.float32(reward), done)
+        total, steps = total + reward, steps + 1
+    finished = batch.finished[0]
+    assert (finished.reward, finished.cost, finished.success, finished.steps) == pytest.approx(
+        (total, info["cost_sum"], info["is_success"], steps)
+    )
+
+
+def test_the_multiplier_takes_from_the_reward_what_the_cost_is_worth() -> None:
+    from costgym.experiments.training.sb3.decisions import ToolVecEnv
+
+    plain, priced = (ToolVecEnv(4, scenario="marketplace", budget={"price": 20}) for _ in range(2))
+    priced.multiplier = 0.25
+    for env in (plain, priced):
+        env.seed(1)
+        env.reset()
+    actions = plain.action_masks().argmax(1)
+    world = plain.env.scalar.world
+    rewards, priced_rewards = plain.step(actions)[1], priced.step(actions)[1]
+    costs = -rewards * world.max_price / (1 - world.alpha)
+    assert costs.min() >= 1.0
+    assert priced_rewards == pytest.approx(rewards - 0.25 * costs, rel=1e-5)
+
+
+def test_only_calls_that_can_bring_a_missing_fact_are_allowed() -> None:
+    from costgym.experiments.training.sb3.decisions import ToolVecEnv
+
+    free, narrow = (ToolVecEnv(16, needed_only=flag, scenario="marketplace") for flag in (False, True))
+    for env in (free, narrow):
+        env.seed(0)
+        env.reset()
+    allowed = narrow.action_masks()
+    assert (allowed & ~free.action_masks()).sum() == 0
+    assert allowed[:, -1].all() and 0 < allowed[:, :-2].sum() < free.action_masks()[:, :-2].sum()
+
+
+def observation(count: int = 3) -> dict[str, Any]:
+    from costgym.experiments.training.sb3.decisions import ToolVecEnv
+
+    env = ToolVecEnv(count, scenario="marketplace")
+    env.seed(0)
+    return {name: torch.from_numpy(part.copy()) for name, part in env.reset().items()}
+
+
+def test_the_order_of_tools_and_needs_does_not_matter() -> None:
+    from costgym.agents.tool_network import NetworkSettings, ToolNetwork
+    from costgym.envs.marketplace import TOOL_FEATURES
+
+    torch.manual_seed(0)
+    network, seen = ToolNetwork(NetworkSettings(16, 2)), observation()
+    logits, value = network(seen)
+    tools, needs = torch.randperm(16), torch.randperm(6)
+    first = TOOL_FEATURES.index("need_1")
+    moved = {**seen, "tools": seen["tools"][:, tools].clone(), "needs": seen["needs"][:, needs]}
+    moved["tools"][..., first : first + 6] = moved["tools"][..., first : first + 6][..., needs]
+    moved_logits, moved_value = network(moved)
+    assert torch.allclose(moved_logits[:, :16], logits[:, tools], atol=1e-6)
+    assert torch.allclose(moved_logits[:, 16:], logits[:, 16:], atol=1e-6)
+    assert torch.allclose(moved_value, value, atol=1e-6)
+
+
+def test_the_number_of_steps_so_far_is_not_read() -> None:
+    from costgym.agents.tool_network import ToolNetwork
+    from costgym.envs.marketplace import RESOURCE_FEATURES
+
+    network, seen = ToolNetwork(), observation()
+    later = {**seen, "resources": seen["resources"].clone()}
+    later["resources"][:, RESOURCE_FEATURES.index("step")] = 0.9
+    assert torch.equal(network(seen)[0], network(later)[0])
+
+
+# -- arithmetic ----------------------------------------------------------------------------------------------------------------
+
+
+def test_dual_ascent_moves_the_multiplier_by_rate_times_overspending() -> None:
+    constraint = Lagrangian(limit=10.0, rate=0.01, gain=0.1, margin=0.1)
+    assert constraint.update(0.5, 12.0) == pytest.approx((0.5 + 0.01 * 3.0, 0.53 + 0.1 * 3.0))
+    assert constraint.update(0.5, 6.0) == pytest.approx((0.5 - 0.01 * 3.0, 0.47 - 0.1 * 3.0))
+    assert constraint.update(0.01, 0.0) == (0.0, 0.0)
+
+
+def example(name: str) -> Any:
+    sys.path.insert(0, str(EXAMPLES))
+    try:
+        spec = importlib.util.spec_from_file_location(name, EXAMPLES / f"{name}.py")
+        assert spec is not None and spec.loader is not None
+        loaded = importlib.util.module_from_spec(spec)
+        sys.modules[name] = loaded
+        spec.loader.exec_module(loaded)
+        return loaded
+    finally:
+        sys.path.remove(str(EXAMPLES))
+
+
+def test_advantages_are_those_worked_out_by_hand() -> None:
+    rewards, values = torch.tensor([[1.0], [0.0], [2.0]]), torch.tensor([[0.5], [1.0], [0.25]])
+    ends = torch.tensor([[False], [True], [False]])
+    found = example("ppo_marketplace").advantages(rewards, values, ends, torch.tensor([3.0]), 0.5)
+    # step 2: 2 + 3 - 0.25; step 1 ends an episode: 0 - 1; step 0: 1 + 1 - 0.5 and half of step 1's
+    assert found.flatten().tolist() == [1.5 + 0.5 * -1.0, -1.0, 4.75]
+
+
+def test_the_buffer_of_sb3_agrees() -> None:
+    from gymnasium import spaces
+    from sb3_contrib.common.maskable.buffers import MaskableRolloutBuffer
+
+    buffer = MaskableRolloutBuffer(3, spaces.Box(0, 1, (1,)), spaces.Discrete(2), gamma=1.0, gae_lambda=0.5)
+    starts = [True, False, True]
+    for reward, value, start in zip((1.0, 0.0, 2.0), (0.5, 1.0, 0.25), starts, strict=True):
+        step = np.array([[0.0]]), np.array([[0]]), np.array([reward]), np.array([start])
+        buffer.add(*step, torch.tensor([value]), torch.tensor([0.0]), action_masks=np.ones((1, 2)))
+    buffer.compute_returns_and_advantage(torch.tensor([3.0]), np.array([False]))
+    assert buffer.advantages.flatten().tolist() == [1.0, -1.0, 4.75]
+
+
+def test_the_examples_multiplier_is_the_same_dual_ascent() -> None:
+    lagrangian = example("lagrangian")
+    multiplier = lagrangian.Multiplier(lagrangian.ConstrainedArgs(limit=10.0, rate=0.01, gain=0.1, margin=0.1))
+    assert [multiplier(12.0), multiplier(9.0), multiplier(0.0)] == pytest.approx([0.03 + 0.3, 0.03, 0.0])
+
+
+def test_forbidden_actions_have_no_value_and_are_never_explored() -> None:
+    from costgym.agents.tool_network import NetworkSettings
+    from costgym.experiments.training.sb3.decisions import MASK, ToolVecEnv
+    from costgym.experiments.training.sb3.policies import MaskedDQN, ToolValuePolicy
+
+    env = ToolVecEnv(64, show_mask=True, scenario="marketplace")
+    env.seed(0)
+    seen = env.reset()
+    model = MaskedDQN(ToolValuePolicy, env, buffer_size=64, policy_kwargs={"network": NetworkSettings(8, 1)}, seed=0)
+    allowed = seen[MASK] > 0.5
+    model.exploration_rate = 1.0
+    drawn = np.stack([model.predict(seen)[0] for _ in range(200)])
+    assert allowed[np.arange(64), drawn].all()
+    assert all(set(drawn[:, i]) == set(np.flatnonzero(allowed[i])) for i in range(64))
+    values = model.q_net({name: torch.from_numpy(part) for name, part in seen.items()}).detach().numpy()
+    assert (values[~allowed] == -1e8).all() and (values[allowed] > -1e3).all()
+    assert (model.predict(seen, deterministic=True)[0] == values.argmax(1)).all()
+
+
+# -- runs ----------------------------------------------------------------------------------------------------------------------
+
+
+def test_the_same_seed_ends_with_the_same_weights_and_another_one_does_not(tmp_path: Path) -> None:
+    for name, seed in (("a", 0), ("b", 0), ("c", 1)):
+        train_ppo(tmp_path / name, seed=seed, steps=256, settings=TINY)
+    assert weights(tmp_path / "a") == weights(tmp_path / "b") != weights(tmp_path / "c")
+
+
+def test_a_killed_run_that_is_resumed_ends_where_a_straight_one_does(tmp_path: Path) -> None:
+    def kill(done: int, total: int) -> None:
+        if done > 200:
+            raise KeyboardInterrupt
+
+    constraint = Lagrangian(5.0, rate=0.01)
+    straight, killed = tmp_path / "straight", tmp_path / "killed"
+    result = train_ppo(straight, steps=512, lagrangian=constraint, settings=TINY)
+    with pytest.raises(KeyboardInterrupt):
+        train_ppo(killed, steps=512, lagrangian=constraint, settings=TINY, progress=kill)
+    assert read_checkpoint(killed).steps == 128
+    train_ppo(killed, steps=512, lagrangian=constraint, settings=TINY)
+    assert weights(killed) == weights(straight)
+    assert read_checkpoint(killed).state == read_checkpoint(straight).state
+    assert [line["steps"] for line in curve(killed)] == [line["steps"] for line in curve(straight)] == list(range(64, 513, 64))
+    assert result.steps == 512 and read_checkpoint(straight).state["multiplier"] > 0.0
+
+
+def test_a_finished_run_has_nothing_more_to_do(tmp_path: Path) -> None:
+    train_ppo(tmp_path, steps=128, settings=TINY)
+    before = (tmp_path / "checkpoint.json").read_bytes()
+    assert train_ppo(tmp_path, steps=128, settings=TINY).steps == 128
+    assert (tmp_path / "checkpoint.json").read_bytes() == before
+
+
+def test_a_loss_that_is_no_number_stops_the_run_and_keeps_the_last_good_checkpoint(tmp_path: Path) -> None:
+    train_ppo(tmp_path, steps=128, settings=TINY)
+    good = weights(tmp_path)
+    damaged = json.loads((tmp_path / "checkpoint.json").read_text())
+    damaged["training"]["learning_rate"] = 1e38
+    (tmp_path / "checkpoint.json").write_text(json.dumps(damaged))
+    wild = PpoSettings(**{name: value for name, value in damaged["training"].items() if name != "lagrangian"})
+    with pytest.raises(ConfigError, match="NaN; the last good checkpoint, after 128 decisions, stays"):
+        train_ppo(tmp_path, steps=512, settings=wild)
+    assert weights(tmp_path) == good
+
+
+def test_dqn_learns_resumes_and_plays(tmp_path: Path) -> None:
+    train_dqn(tmp_path, steps=128, settings=TINY_DQN)
+    result = train_dqn(tmp_path, steps=256, settings=TINY_DQN)
+    assert result.steps == 256 and read_checkpoint(tmp_path).algorithm == "dqn"
+    agent = costgym.agents.make_agent(f"sb3:{tmp_path}")
+    played = costgym.rollout(costgym.make("costgym/Marketplace-v0", split="test"), agent, episodes=3)
+    assert len(played) == 3
+
+
+def test_a_checkpoint_says_what_it_is(tmp_path: Path) -> None:
+    train_ppo(tmp_path, "storm", 4, steps=128, budget={"price": 15}, settings=TINY)
+    found = read_checkpoint(tmp_path)
+    assert (found.env, found.version, found.algorithm, found.seed) == ("costgym/Marketplace-v0", costgym.__version__, "ppo", 4)
+    assert (found.scenario.name, found.settings["budget"], found.settings["split"]) == ("storm", {"price": 15}, "train")
+    assert (found.steps, found.legs, found.training["hidden"]) == (128, 1, 8)
+    assert found.metrics["steps"] == 128
+
+
+def test_bad_input_is_named(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="got both"):
+        train_ppo(tmp_path, steps=10, minutes=1)
+    with pytest.raises(ConfigError, match="positive whole number, got 0"):
+        train_ppo(tmp_path, steps=0)
+    with pytest.raises(ConfigError, match="positive number"):
+        train_ppo(tmp_path, minutes=float("nan"))
+    with pytest.raises(ConfigError, match="--seed"):
+        train_ppo(tmp_path, seed=-1)
+    with pytest.raises(UnknownName, match="cost resource"):
+        Lagrangian(5.0, resource="money")
+    with pytest.raises(ConfigError, match="lagrangian limit"):
+        train_ppo(tmp_path, lagrangian=-3.0)
+    with pytest.raises(ConfigError, match="batch"):
+        PpoSettings(batch=1)
+
+
+def test_a_folder_of_another_run_is_refused(tmp_path: Path) -> None:
+    train_ppo(tmp_path, steps=64, settings=TINY)
+    with pytest.raises(ConfigError, match="resume it or choose another folder"):
+        train_ppo(tmp_path, steps=128, settings=TINY, resume=False)
+    with pytest.raises(ConfigError, match=r"another run \(different: seed, training\)"):
+        train_ppo(tmp_path, seed=1, steps=128, lagrangian=5.0, settings=TINY)
+    with pytest.raises(costgym.DataError, match="expected one of dqn, got 'ppo'"):
+        train_dqn(tmp_path, steps=128, settings=TINY_DQN)
+
+
+def test_a_missing_extra_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "sb3_contrib", None)
+    with pytest.raises(MissingExtra, match=r'sb3_contrib is not installed; run: pip install "costgym\[train\]"'):
+        train_ppo(tmp_path, steps=10)

@@ -1,0 +1,138 @@
+"""Recording, resuming, and verification by replay."""
+
+from __future__ import annotations
+
+import copy
+import json
+from pathlib import Path
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+import pytest
+
+import costgym
+from costgym.agents.base import NUMERIC, TEXT, Agent
+from costgym.envs.actions import encode_action
+from costgym.experiments.trajectories.collect import collect
+from costgym.experiments.trajectories.verify import verify
+
+
+class Dice(Agent):
+    """Random actions of either view, by its own seed."""
+
+    name = "dice"
+
+    def __init__(self, env_id: str = NUMERIC) -> None:
+        self.env_id = env_id
+
+    def reset(self, env: gym.Env[Any, Any], observation: Any, info: dict[str, Any], seed: int) -> None:
+        self._generator = np.random.default_rng(seed)
+        self._env = env.unwrapped
+
+    def act(self, observation: Any, info: dict[str, Any]) -> Any:
+        if self.env_id == NUMERIC:
+            return int(self._generator.choice(np.flatnonzero(info["action_mask"])))
+        tools = self._env.candidates  # type: ignore[attr-defined]
+        pick = int(self._generator.integers(len(tools) + 1))
+        if pick == len(tools):
+            return encode_action("finish", {"answer": "42 \ud83d and done"})
+        return encode_action(tools[pick].name, dict.fromkeys(tools[pick].parameters["required"], "x"))
+
+
+@pytest.fixture(scope="module", params=[NUMERIC, TEXT])
+def collected(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("run")
+    collect(costgym.make(request.param, scenario="storm"), Dice(request.param), 12, folder, seed=5)
+    return folder / "trajectories.jsonl"
+
+
+def test_an_honest_file_verifies(collected: Path) -> None:
+    verdict = verify(collected)
+    assert verdict.problems == ()
+    assert verdict.verified and verdict.episodes == 12
+
+
+def test_a_collection_that_was_cut_off_continues_with_the_same_bytes(collected: Path, tmp_path: Path) -> None:
+    whole = collected.read_bytes()
+    (tmp_path / "trajectories.jsonl").write_bytes(whole[: len(whole) * 2 // 3])
+    env_id = json.loads(whole.splitlines()[0])["env"]
+    collect(costgym.make(env_id, scenario="storm"), Dice(env_id), 12, tmp_path, seed=5)
+    assert (tmp_path / "trajectories.jsonl").read_bytes() == whole
+
+
+def places(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
+    """Paths to every leaf."""
+    if isinstance(value, dict):
+        return [leaf for key in value for leaf in places(value[key], (*path, key))]
+    if isinstance(value, list) and value:
+        return [leaf for index in range(len(value)) for leaf in places(value[index], (*path, index))]
+    return [path]
+
+
+def tampered(document: dict[str, Any], path: tuple[Any, ...]) -> dict[str, Any]:
+    changed = copy.deepcopy(document)
+    target = changed
+    for key in path[:-1]:
+        target = target[key]
+    old = target[path[-1]]
+    if isinstance(old, bool):
+        new: Any = not old
+    elif isinstance(old, int | float):
+        new = old + 1
+    elif old is None:
+        new = "price"
+    elif isinstance(old, str):
+        new = old + "x"
+    else:
+        new = ["x"]
+    target[path[-1]] = new
+    return changed
+
+
+def test_every_tampered_field_is_found_and_named(collected: Path, tmp_path: Path) -> None:
+    lines = collected.read_text().splitlines()
+    generator = np.random.default_rng(1)
+    forged = tmp_path / "trajectories.jsonl"
+    found = 0
+    for number in (1, 4, 9):
+        document = json.loads(lines[number])
+        leaves = places(document)
+        chosen = {path[0]: path for path in leaves}  # one leaf of every field, then more at random
+        more = [leaves[int(i)] for i in generator.integers(len(leaves), size=15)]
+        for path in [*chosen.values(), *more]:
+            forged.write_text("\n".join([lines[0], json.dumps(tampered(document, path))]) + "\n")
+            verdict = verify(forged)
+            assert not verdict.verified, path
+            assert verdict.problems[0].startswith("line 2") or "line 2" in verdict.problems[0]
+            found += 1
+    assert found >= 60
+
+
+@pytest.mark.parametrize("field", ["env", "digest", "version", "format", "seal"])
+def test_a_tampered_header_is_found(collected: Path, tmp_path: Path, field: str) -> None:
+    header, *rest = collected.read_text().splitlines()
+    document = json.loads(header)
+    document[field] += "x"
+    (tmp_path / "trajectories.jsonl").write_text("\n".join([json.dumps(document), *rest]) + "\n")
+    verdict = verify(tmp_path)
+    assert not verdict.verified and "header" in verdict.problems[0]
+
+
+def test_bad_files_are_named(tmp_path: Path) -> None:
+    with pytest.raises(costgym.DataError, match="no such file"):
+        verify(tmp_path / "nothing.jsonl")
+    (tmp_path / "trajectories.jsonl").write_text("")
+    with pytest.raises(costgym.DataError, match="is empty"):
+        verify(tmp_path)
+    (tmp_path / "trajectories.jsonl").write_text("{}\n")
+    with pytest.raises(costgym.DataError, match="line 1"):
+        verify(tmp_path)
+
+
+def test_a_folder_of_another_collection_is_refused(collected: Path) -> None:
+    env_id = json.loads(collected.read_text().splitlines()[0])["env"]
+    with pytest.raises(costgym.ConfigError, match="another world"):
+        collect(costgym.make(env_id, scenario="marketplace"), Dice(env_id), 3, collected.parent, seed=5)
+    with pytest.raises(costgym.ConfigError, match="another agent or seed"):
+        collect(costgym.make(env_id, scenario="storm"), Dice(env_id), 3, collected.parent, seed=6)

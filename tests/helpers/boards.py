@@ -1,0 +1,115 @@
+"""Leaderboard runs for tests: one played by agents whose names and messages are markup, one of any size that nobody played."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import gymnasium as gym
+
+import costgym
+from costgym.agents.base import NUMERIC, TEXT, Agent
+from costgym.envs.actions import encode_action
+from costgym.experiments.leaderboard.board import STEP_LIMIT, Plan, publish, summarise_run
+from costgym.experiments.leaderboard.run_log import Played, Records
+from costgym.experiments.leaderboard.store.runs import Entry, Run, entry_id, run_id
+from costgym.experiments.metrics import EpisodeResult, summarise
+from costgym.experiments.rollout import play_many
+from costgym.experiments.trajectories.format import Header
+from costgym.simulators.ledger import Budget
+from costgym.simulators.scenario import load_scenario
+
+HOSTILE = '</script><script>document.title="owned"</script><img src=x onerror=alert(1)>'
+"""A name and a message that would run, if they were taken for markup anywhere."""
+
+
+class Talker(Agent):
+    """Says markup, calls two tools with markup, and finishes with it."""
+
+    name = HOSTILE
+    model = "<b>model</b>"
+    env_id = TEXT
+
+    def reset(self, env: gym.Env[Any, Any], observation: Any, info: dict[str, Any], seed: int) -> None:
+        self._tools, self._turn = env.unwrapped.candidates, 0  # type: ignore[attr-defined]
+
+    def act(self, observation: Any, info: dict[str, Any]) -> Any:
+        self._turn += 1
+        if self._turn == 1:
+            return HOSTILE
+        if self._turn <= 3:
+            tool = self._tools[self._turn]
+            return encode_action(tool.name, dict.fromkeys(tool.parameters["required"], HOSTILE))
+        return encode_action("finish", {"answer": HOSTILE})
+
+
+class Hasty(Agent):
+    """Starts every call it may at once, so that they run side by side, then waits for them."""
+
+    name = "hasty"
+    env_id = NUMERIC
+
+    def reset(self, env: gym.Env[Any, Any], observation: Any, info: dict[str, Any], seed: int) -> None:
+        self._asked: set[int] = set()
+
+    def act(self, observation: Any, info: dict[str, Any]) -> Any:
+        mask = info["action_mask"]
+        wait, finish = len(mask) - 2, len(mask) - 1
+        fresh = [i for i in range(wait) if mask[i] and i not in self._asked]
+        if fresh and len(self._asked) < 4:
+            self._asked.add(fresh[0])
+            return fresh[0]
+        return wait if mask[wait] else finish
+
+
+def played(folder: Path, agents: tuple[Agent, ...] = (Talker(), Hasty()), episodes: int = 6) -> Path:
+    """A run's folder, as `leaderboard.run` leaves it."""
+    budgets = ({"price": 10.0}, {"price": 40.0})
+    plan = Plan(
+        suite="quick", scenario=load_scenario("storm"), agents=tuple(agent.name for agent in agents), budgets=budgets,
+        episodes=episodes, split="test", grading="strict", seed=0, model="simulated",
+    )  # fmt: skip
+    folder.mkdir(parents=True)
+    (folder / "run.json").write_text(json.dumps(plan.model_dump(mode="json")))
+    with Records(folder, plan.agents, budgets) as records:
+        for agent in agents:
+            for limits in budgets:
+                env = costgym.make(
+                    agent.env_id, scenario=plan.scenario, split="test", budget=limits, enforcement="record", grading="strict",
+                    max_steps=STEP_LIMIT,
+                )  # fmt: skip
+                header = Header.of(env, agent.env_id)
+                for result, trajectory in play_many(env, agent, agent.env_id, range(episodes), 0, Budget.from_mapping(limits)):
+                    assert trajectory is not None
+                    records.add(Played(result, header.to_json(), trajectory.sealed_json(header)))
+    publish(folder, summarise_run(plan, records.finish()))
+    return folder
+
+
+def imagined(agents: int = 4, episodes: int = 50, name: str = "agent {}") -> Run:
+    """A run that nobody played: agent i passes more often and pays more than agent i - 1."""
+    rows, results = [], []
+    for limit in (10.0, 20.0):
+        for index in range(agents):
+            own = [_imagined_result(name.format(index), index, limit, episode) for episode in range(episodes)]
+            rows.append(summarise(own, resamples=50))
+            results += [(entry_id(rows[-1]), each) for each in own]
+    document = {
+        "format": "costgym.leaderboard/1", "suite": "quick", "seed": 0, "version": "0.1.0", "grading": "strict", "rows": rows,
+        "scenario": {"name": "imagined", "description": "Nobody played.", "currency": "credits", "split": "test"},
+    }  # fmt: skip
+    manifest = {"suite": "quick", "agents": agents, "episodes": episodes}
+    entries = tuple(Entry(entry_id(row), row, "", False) for row in rows)
+    return Run(run_id(manifest), manifest, document, None, entries, lambda: iter(results))
+
+
+def _imagined_result(agent: str, index: int, limit: float, episode: int) -> EpisodeResult:
+    passes, price = (episode * 7919) % 100 < 20 * (index + 1), (episode * 31 % 17) * (index + 1) / 4
+    return EpisodeResult(
+        agent=agent, model="simulated" if index else None, env=TEXT, task=f"test-{episode:05}", episode=episode, seed=0,
+        budget={"price": limit}, strict=passes, judged=passes, share=float(passes), price=price, seconds=episode % 13 / 2,
+        tokens=900 * index, calls=3, attempts=4, errors={"tool": episode % 2},
+        errors_by_status={"timeout": 1} if episode % 2 else {}, exceeded="price" if price > limit else None, quality=0.4,
+        regret=0.1,
+    )  # fmt: skip

@@ -1,0 +1,89 @@
+"""The native OpenCATP batches beside Gymnasium's loop over single environments: the same actions, every byte compared."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from gymnasium.vector import AutoresetMode, SyncVectorEnv
+
+from costgym.envs.opencatp.calls import FINISH, WAIT, OpenCATPCallsEnv
+from costgym.envs.opencatp.plans import OpenCATPEnv
+from costgym.envs.vector.opencatp_calls import OpenCATPCallsVectorEnv
+from costgym.envs.vector.opencatp_plans import OpenCATPVectorEnv
+from tests.helpers.lockstep import difference, enumerate_all
+
+VIEWS: dict[str, tuple[Any, Any]] = {
+    "costgym/OpenCATP-v0": (OpenCATPEnv, OpenCATPVectorEnv),
+    "costgym/OpenCATPCalls-v0": (OpenCATPCallsEnv, OpenCATPCallsVectorEnv),
+}
+
+
+def some_actions(generator: np.random.Generator, env_id: str, mask: Any) -> Any:
+    """Mostly allowed actions, some nonsense; calls are left to run more often than chance would have it."""
+    count, width = mask.shape
+    allowed = (generator.random(mask.shape) * mask).argmax(axis=1)
+    luck = generator.random(count)
+    if env_id == "costgym/OpenCATPCalls-v0":
+        allowed = np.where((allowed == FINISH) & (luck < 0.7), WAIT, allowed)
+        allowed = np.where((luck > 0.75) & mask[:, WAIT], WAIT, allowed)
+    return np.where(luck < 0.02, generator.integers(-1, width + 1, count), allowed)
+
+
+def run_opencatp(
+    env_id: str,
+    count: int,
+    steps: int,
+    seed: int,
+    mode: AutoresetMode,
+    options: dict[str, Any] | None = None,
+    **settings: Any,
+) -> Counter[str]:
+    """Step a native OpenCATP view beside `SyncVectorEnv` over the scalar one.
+
+    Args:
+        options: of every reset by hand.
+
+    Returns:
+        How often each way to end was met.
+
+    Raises:
+        AssertionError: they differ; says where.
+    """
+    single, batch = VIEWS[env_id]
+    scalar: Any = SyncVectorEnv([lambda: single(**settings)] * count, autoreset_mode=mode)
+    native = batch(count, autoreset_mode=mode, **settings)
+    generator = np.random.default_rng(seed)
+    expected, got = (env.reset(seed=seed, options=dict(options or {})) for env in (scalar, native))
+    same("reset", expected, got)
+    met: Counter[str] = Counter()
+    mask = native.action_masks()
+    for step in range(steps):
+        actions = some_actions(generator, env_id, mask)
+        expected, got = scalar.step(actions), native.step(actions)
+        same(f"step {step}", expected, got)
+        _, _, terminated, truncated, info = got
+        final = info.get("final_info", info)
+        for key, where in (("terminated", terminated), ("truncated", truncated)):
+            met[key] += int(where.sum())
+        for key in ("is_success", "plan_valid"):
+            met[key] += int(final[key].sum())
+        met["scored"] += int((final["score"] != 0).sum())
+        ended = terminated | truncated
+        met["all at once"] += int(ended.all())
+        if mode is AutoresetMode.DISABLED and ended.any():
+            expected, got = (env.reset(options={"reset_mask": ended.copy(), **(options or {})}) for env in (scalar, native))
+            same(f"reset after step {step}", expected, got)
+        mask = native.action_masks()
+        assert np.array_equal(mask, np.stack([env.unwrapped.action_masks() for env in scalar.envs])), f"step {step}: masks"
+    return met
+
+
+def same(place: str, expected: Any, got: Any) -> None:
+    found = difference(dict(enumerate_all(expected)), dict(enumerate_all(got)))
+    assert found is None, f"{place}{found}"
+
+
+Check = Callable[..., Counter[str]]

@@ -1,0 +1,206 @@
+"""What plans are worth on samples, and plans that run while they grow."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from costgym.simulators.errors import ConfigError, DataError, EpisodeOver, InvalidPlan, InvalidProfile, UnknownName
+from costgym.simulators.opencatp import Output, all_tasks, task, v100
+from costgym.simulators.opencatp.running import RunningPlan
+from costgym.simulators.opencatp.scoring.evaluation import (
+    Evaluator,
+    check_sample,
+    evaluate_plan,
+    sample_level,
+    shipped_outcomes,
+    split_samples,
+)
+from costgym.simulators.opencatp.tools import OUTPUT_OF_READER, TOOLS, predecessors
+from costgym.simulators.plan import Plan, execute
+from costgym.simulators.quality import MAX_PRICE_USD, quality_of_plan
+from tests.helpers.opencatp_scores import RuleScores
+
+IN = ["input_of_query"]
+RESTORE = Plan.from_list(["image_denoising", IN, "image_deblurring", ["image_denoising"]])
+BOTH = Plan.from_list(["image_denoising", IN, "image_deblurring", ["image_denoising"], "object_detection", ["image_denoising"]])
+
+
+@pytest.fixture
+def evaluator() -> Evaluator:
+    return Evaluator(RuleScores())
+
+
+def test_an_outcome_is_score_price_time_and_their_quality(evaluator: Evaluator) -> None:
+    outcome = evaluator.evaluate(RESTORE, task(9), sample=5, level=2)
+    assert outcome.score == 0.4
+    assert outcome.price == v100().price("image_denoising", 2) + v100().price("image_deblurring", 2)
+    assert outcome.seconds == v100().seconds("image_denoising", 2) + v100().seconds("image_deblurring", 2)
+    assert outcome.quality == quality_of_plan(0.4, outcome.price, 0.5, MAX_PRICE_USD)
+    assert evaluate_plan(RESTORE, task(9), 5, 2, scores=RuleScores()) == outcome
+
+
+def test_branches_are_scored_side_by_side_and_none_overwrites_another(evaluator: Evaluator) -> None:
+    swapped = Plan.from_list(
+        ["image_denoising", IN, "object_detection", ["image_denoising"], "image_deblurring", ["image_denoising"]]
+    )
+    assert evaluator.score(BOTH, task(201), 0) == evaluator.score(swapped, task(201), 0) == (0.4 + 0.6) / 2
+
+
+def test_what_is_missing_scores_nothing(evaluator: Evaluator) -> None:
+    only_text = Plan.from_list(["image_denoising", IN, "object_detection", ["image_denoising"]])
+    assert evaluator.score(only_text, task(201), 0) == 0.6 / 2
+    assert evaluator.missing(only_text, task(201)) == (Output("image"),)
+    caption = Plan.from_list(["image_denoising", IN, "image_captioning", IN])
+    assert evaluator.missing(caption, task(201)) == (Output("object"),)
+    assert evaluator.missing(BOTH, task(201)) == ()
+
+
+def test_a_sequential_text_task_takes_any_text_for_its_answer(evaluator: Evaluator) -> None:
+    assert evaluator.score(Plan.from_list(["object_detection", IN]), task(24), 0) == 0.5
+
+
+def test_german_wants_a_translation(evaluator: Evaluator) -> None:
+    english = Plan.from_list(["image_captioning", IN])
+    german = Plan.from_list(["image_captioning", IN, "machine_translation", ["image_captioning"]])
+    assert evaluator.score(english, task(18), 0) == evaluator.score(german, task(75), 0) == 0.5
+    assert evaluator.score(german, task(18), 0) == evaluator.score(english, task(75), 0) == 0.2
+
+
+def test_the_last_of_several_images_is_the_answer(evaluator: Evaluator) -> None:
+    two = Plan.from_list(["image_denoising", IN, "image_deblurring", ["image_denoising"], "image_colorization", IN])
+    assert evaluator.score(two, task(9), 0) == 0.2
+
+
+def test_a_plan_that_its_tools_cannot_run_has_no_outcome(evaluator: Evaluator) -> None:
+    for plan in (Plan.from_list(["machine_translation", IN]), Plan.from_list(["paint", IN])):
+        for _ in range(2):
+            with pytest.raises(InvalidPlan):
+                evaluator.evaluate(plan, task(9), 0)
+            with pytest.raises(InvalidPlan):
+                evaluator.cost(plan, 0)
+
+
+def test_every_task_meets_every_level_equally_often() -> None:
+    for each in all_tasks():
+        for split, share in (("train", 15), ("test", 10)):
+            levels = Counter(sample_level(each, sample) for sample in split_samples(100, split))
+            assert levels == dict.fromkeys(range(4), share)
+
+
+def test_splits_part_the_samples() -> None:
+    assert (split_samples(100, "train"), split_samples(100, "test")) == (range(60), range(60, 100))
+    with pytest.raises(ConfigError, match="expected train or test"):
+        split_samples(100, "all")
+    with pytest.raises(UnknownName, match="unknown sample '100'"):
+        check_sample(RuleScores(), 100)
+
+
+def test_a_weight_that_is_none_is_refused() -> None:
+    with pytest.raises(ConfigError, match="alpha"):
+        Evaluator(RuleScores(), alpha=1.5)
+    with pytest.raises(UnknownName, match="profile"):
+        Evaluator(RuleScores(), profile="a100")
+    with pytest.raises(InvalidProfile, match="size level"):
+        Evaluator(RuleScores()).evaluate(RESTORE, task(9), 0, level=4)
+
+
+# --- plans that run while they grow
+
+
+def test_calls_run_at_once_and_are_charged_when_they_end() -> None:
+    running, profile = RunningPlan(v100(), level=0), v100()
+    caption, detection = running.submit("image_captioning", IN[0]), running.submit("object_detection", IN[0])
+    assert (running.price, running.in_flight, running.now_s) == (0.0, 2, 0.0)
+    assert running.wait() == [detection]
+    assert (running.price, running.now_s) == (profile.price("object_detection", 0), profile.seconds("object_detection", 0))
+    assert running.wait() == [caption]
+    assert running.now_s == profile.seconds("image_captioning", 0)
+    assert running.wait() == []
+    assert running.plan() == Plan.from_list(["image_captioning", IN, "object_detection", IN])
+
+
+def test_one_slot_makes_a_queue() -> None:
+    running = RunningPlan(v100(), level=0, slots=1)
+    first, second = running.submit("object_detection", IN[0]), running.submit("image_captioning", IN[0])
+    assert (first.start_s, second.start_s) == (0.0, None)
+    running.wait()
+    assert second.start_s == first.end_s
+
+
+def test_a_call_waits_for_gpu_memory() -> None:
+    running = RunningPlan(v100(), level=0, gpu_capacity_mb=1600.0)
+    running.submit("image_captioning", IN[0])
+    running.wait()
+    summary, translation = (running.submit(tool, "image_captioning") for tool in ("text_summarization", "machine_translation"))
+    assert (summary.start_s, translation.start_s) == (running.now_s, None)
+    with pytest.raises(ConfigError, match="text_summarization needs, got 1000"):
+        RunningPlan(v100(), level=0, gpu_capacity_mb=1000.0)
+
+
+def test_what_still_runs_at_the_end_is_charged_for_its_part_and_makes_nothing() -> None:
+    running, profile = RunningPlan(v100(), level=0), v100()
+    running.submit("object_detection", IN[0])
+    running.submit("image_denoising", IN[0])
+    running.wait()
+    running.finish()
+    running.finish()
+    ran_s = profile.seconds("object_detection", 0)
+    rate = profile.pricing.rate_per_ms(1690.15625, 0.0, 99.67431640625)
+    assert running.price == pytest.approx(profile.price("object_detection", 0) + 2e-7 + 1000 * ran_s * rate, rel=1e-12)
+    assert running.plan() == Plan.from_list(["object_detection", IN])
+    with pytest.raises(EpisodeOver):
+        running.submit("image_captioning", IN[0])
+    with pytest.raises(EpisodeOver):
+        running.wait()
+
+
+def test_calls_that_cannot_be_made() -> None:
+    running = RunningPlan(v100(), level=0)
+    running.submit("image_denoising", IN[0])
+    with pytest.raises(InvalidPlan, match="was called before"):
+        running.submit("image_denoising", IN[0])
+    with pytest.raises(InvalidPlan, match="the output of image_denoising is not there yet"):
+        running.submit("image_captioning", "image_denoising")
+    with pytest.raises(InvalidPlan, match="takes text, but input_of_query is image"):
+        running.submit("machine_translation", IN[0])
+    assert RunningPlan(v100(), level=0).plan() is None
+
+
+@given(st.integers(0, 3), st.one_of(st.none(), st.integers(1, 3)), st.data())
+def test_waiting_after_every_call_takes_the_sum_and_calling_all_at_once_what_the_plan_takes(
+    level: int, slots: int | None, data: st.DataObject
+) -> None:
+    together, in_turn = RunningPlan(v100(), level, slots), RunningPlan(v100(), level, slots)
+    readers = data.draw(
+        st.lists(st.sampled_from([tool for tool in TOOLS if IN[0] in predecessors(tool)]), min_size=1, unique=True)
+    )
+    for tool in readers:
+        together.submit(tool, IN[0])
+        in_turn.submit(tool, IN[0])
+        in_turn.wait()
+    while together.in_flight:
+        together.wait()
+    plan = together.plan()
+    assert plan is not None
+    seconds = {tool: v100().seconds(tool, level) for tool in readers}
+    assert in_turn.now_s == pytest.approx(plan.sequential_time(seconds), rel=1e-12)
+    assert together.now_s == execute(plan, seconds, slots=slots).seconds
+    assert together.price == pytest.approx(in_turn.price, rel=1e-12)
+    assert together.price == pytest.approx(v100().plan_price(plan, level), rel=1e-12)
+
+
+def test_the_straight_way_scores_what_any_way_would() -> None:
+    try:
+        table = shipped_outcomes()
+    except DataError as missing:
+        pytest.skip(str(missing))
+    for reader, kind in OUTPUT_OF_READER.items():
+        for name, route in ((kind, (reader,)), (f"{kind}_de", (reader, "machine_translation"))):
+            for degradation, sample in ((0, 0), (7, 31), (14, 99)):
+                for chain in ((), ("image_denoising",), ("image_denoising", "image_deblurring")):
+                    straight = table.score(degradation, sample, chain, name)
+                    assert straight == pytest.approx(table.text_score(degradation, sample, chain, route, name), abs=1e-4)
