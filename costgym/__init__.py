@@ -68,7 +68,7 @@ for _id, _entry in _ENVS.items():
     if _id not in gym.registry:
         gym.register(id=_id, entry_point=_entry, vector_entry_point=_VECTOR_ENVS.get(_id))
 
-_LAZY = {"make": ".envs.registration", "make_vec": ".envs.registration", "rollout": ".experiments.rollouts"}
+_LAZY = {"make": ".envs.registration", "make_vec": ".envs.registration", "rollout": ".experiments.rollout"}
 
 
 def __getattr__(name: str) -> Any:

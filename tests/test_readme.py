@@ -38,6 +38,7 @@ def test_every_block_of_a_page_runs(page: Path, tmp_path: Path) -> None:
         **os.environ,
         "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
         "OMP_NUM_THREADS": "1",
+        "MINARI_DATASETS_PATH": str(tmp_path / "minari"),
     }
     for number, (language, code) in enumerate(blocks(page)):
         command = [sys.executable, "-c", code] if language == "python" else ["bash", "-euo", "pipefail", "-c", code]

@@ -10,6 +10,7 @@ from ...simulators.errors import require
 from ...simulators.opencatp.levels import LEVELS
 from ...simulators.opencatp.scoring.evaluation import Evaluator
 from ...simulators.opencatp.tasks import OpenCATPTask
+from ...simulators.opencatp.tools import TOOLS
 from ...simulators.plan import Plan
 from ..opencatp.base import Proposal, Situation
 from .settings import read_config
@@ -119,8 +120,11 @@ def tell_prices(policy: CatpPolicy, evaluator: Evaluator) -> None:
     policy.prices.copy_(torch.from_numpy(price_features(evaluator.profile, evaluator.max_price)))
 
 
+def prices_at(evaluator: Evaluator, level: int) -> tuple[float, ...]:
+    """Price of one run of each tool at a size level, USD."""
+    return tuple(evaluator.profile.price(tool, level) for tool in TOOLS)
+
+
 def price_table(evaluator: Evaluator) -> list[tuple[float, ...]]:
     """Price of one run of each tool, USD, by size level and number in `TOOLS`.  # (LEVELS, 10)"""
-    from ...experiments.training.catp.dataset import prices_at
-
     return [prices_at(evaluator, level) for level in range(LEVELS)]

@@ -7,7 +7,7 @@ each on the test split, without a budget. Prints the match rate at each instruct
 something, as the paper means it), the share of answers that hold every fact, with 95 % intervals, the calls of an episode, and
 the paired differences. `--parts tags,path` also trains both stages without them. A run that is there already is continued, or
 only played. The trained models are tiny; arguments, reading of results and the words of answers are not theirs (see
-`agents/toolplanner_learnt.py`).
+`agents/toolplanner/learnt.py`).
 """
 
 from __future__ import annotations

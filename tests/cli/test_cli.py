@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import signal
 import subprocess
 import sys
@@ -11,6 +10,8 @@ import time
 from pathlib import Path
 
 import pytest
+
+from tests.helpers.command_line import costgym
 
 SMALL = [
     "--episodes",
@@ -23,19 +24,6 @@ SMALL = [
     "3",
     "--quiet",
 ]
-
-
-def costgym(*arguments: object, hash_seed: str = "0", check: bool = True) -> subprocess.CompletedProcess[str]:
-    done = subprocess.run(
-        [sys.executable, "-m", "costgym", *map(str, arguments)],
-        capture_output=True,
-        text=True,
-        env={**os.environ, "PYTHONHASHSEED": hash_seed},
-        timeout=300,
-    )
-    if check:
-        assert done.returncode == 0, done.stderr
-    return done
 
 
 def files(folder: Path) -> dict[str, bytes]:

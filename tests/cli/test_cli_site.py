@@ -6,7 +6,8 @@ import json
 from pathlib import Path
 
 import pytest
-from test_cli import costgym
+
+from tests.helpers.command_line import costgym
 
 pytest.importorskip("sqlalchemy", reason="no SQLAlchemy here: install costgym[store]")
 SMALL = ("--episodes", "3", "--agents", "greedy,react", "--budgets", "price=10,20", "--quiet", "--jobs", "1")

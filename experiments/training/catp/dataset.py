@@ -16,6 +16,7 @@ from itertools import combinations
 
 import numpy as np
 
+from ....agents.catp.planner import prices_at
 from ....agents.catp.sequences import Record, begin, extend, returns_of, rewards_of
 from ....agents.catp.settings import CatpSettings
 from ....envs.tpl import ACTION_TOKENS, END, FIRST_TOOL, INPUT, KINDS, TplState, encode, kind_of
@@ -217,11 +218,6 @@ def records_of(plans: Sequence[ExecutedPlan], settings: CatpSettings) -> tuple[l
     for key, plan, record in zip(keys, plans, records, strict=True):
         record.regret = best[key] - plan.quality(alpha)
     return records, 0.0 if settings.centred else max(best.values())
-
-
-def prices_at(evaluator: Evaluator, level: int) -> tuple[float, ...]:
-    """Price of one run of each tool at a size level, USD."""
-    return tuple(evaluator.profile.price(tool, level) for tool in TOOLS)
 
 
 def _kind(wants: Sequence[Output]) -> str:

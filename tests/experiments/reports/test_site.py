@@ -19,6 +19,7 @@ from costgym.experiments.reports.site.data import details
 from costgym.experiments.reports.site.pages import slug
 from costgym.experiments.reports.site.tables import RESAMPLES, compare
 from tests.helpers.boards import HOSTILE, imagined, played
+from tests.helpers.site_data import data
 
 
 @pytest.fixture(scope="module")
@@ -33,13 +34,6 @@ def site(run: Run, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def content(folder: Path) -> dict[str, bytes]:
     return {str(path.relative_to(folder)): path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}
-
-
-def data(path: Path) -> Any:
-    """What a script hands over."""
-    found = re.fullmatch(r'costgym\.put\("([\w-]+)",(.*)\);\n', path.read_text(encoding="ascii"), re.DOTALL)
-    assert found is not None and found[1] == path.stem
-    return json.loads(found[2])
 
 
 def test_the_same_results_give_the_same_bytes_from_a_folder_and_from_a_store(run: Run, site: Path, tmp_path: Path) -> None:

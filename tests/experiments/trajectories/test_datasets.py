@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from test_trajectories import Dice
 
 import costgym
 from costgym.agents.base import NUMERIC, TEXT
@@ -15,6 +14,7 @@ from costgym.agents.registry import make_agent
 from costgym.experiments.trajectories.collect import collect
 from costgym.experiments.trajectories.datasets import check_dataset, list_datasets
 from costgym.experiments.trajectories.export.formats import export
+from tests.helpers.records import Dice
 
 
 @pytest.fixture(scope="module")

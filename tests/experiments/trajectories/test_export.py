@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from test_trajectories import Dice
 
 import costgym
 from costgym.agents.base import NUMERIC, TEXT
@@ -20,6 +19,7 @@ from costgym.agents.registry import make_agent
 from costgym.experiments.trajectories.collect import collect
 from costgym.experiments.trajectories.export.formats import export
 from costgym.experiments.trajectories.replay import readable, replayed
+from tests.helpers.records import Dice
 
 EPISODES = 12
 

@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from test_site import data
 
 import costgym
 from costgym.experiments.leaderboard import plans
@@ -22,6 +21,7 @@ from costgym.experiments.trajectories.export.formats import export
 from costgym.experiments.trajectories.replay import replayed
 from costgym.experiments.trajectories.verify import verify
 from tests.helpers.opencatp_runs import CALLS, PLAN, VIEWS, collection, recorded_run, view_of
+from tests.helpers.site_data import data
 
 
 @pytest.fixture(scope="module", params=VIEWS)

@@ -10,7 +10,6 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 import pytest
-from test_trajectories import places, tampered
 
 import costgym
 from costgym.agents.base import Agent
@@ -28,6 +27,7 @@ from costgym.simulators.opencatp.scoring.evaluation import shipped_outcomes
 from costgym.simulators.opencatp.scoring.table import TABLE
 from tests.helpers.opencatp_runs import CALLS, PLAN, VIEWS, collection, view, view_of
 from tests.helpers.opencatp_scores import RuleScores
+from tests.helpers.records import places, tampered
 
 IN = "input_of_query"
 

@@ -2,42 +2,17 @@
 
 from __future__ import annotations
 
-import copy
 import json
 from pathlib import Path
-from typing import Any
 
-import gymnasium as gym
 import numpy as np
 import pytest
 
 import costgym
-from costgym.agents.base import NUMERIC, TEXT, Agent
-from costgym.envs.actions import encode_action
+from costgym.agents.base import NUMERIC, TEXT
 from costgym.experiments.trajectories.collect import collect
 from costgym.experiments.trajectories.verify import verify
-
-
-class Dice(Agent):
-    """Random actions of either view, by its own seed."""
-
-    name = "dice"
-
-    def __init__(self, env_id: str = NUMERIC) -> None:
-        self.env_id = env_id
-
-    def reset(self, env: gym.Env[Any, Any], observation: Any, info: dict[str, Any], seed: int) -> None:
-        self._generator = np.random.default_rng(seed)
-        self._env = env.unwrapped
-
-    def act(self, observation: Any, info: dict[str, Any]) -> Any:
-        if self.env_id == NUMERIC:
-            return int(self._generator.choice(np.flatnonzero(info["action_mask"])))
-        tools = self._env.candidates  # type: ignore[attr-defined]
-        pick = int(self._generator.integers(len(tools) + 1))
-        if pick == len(tools):
-            return encode_action("finish", {"answer": "42 \ud83d and done"})
-        return encode_action(tools[pick].name, dict.fromkeys(tools[pick].parameters["required"], "x"))
+from tests.helpers.records import Dice, places, tampered
 
 
 @pytest.fixture(scope="module", params=[NUMERIC, TEXT])
@@ -59,35 +34,6 @@ def test_a_collection_that_was_cut_off_continues_with_the_same_bytes(collected: 
     env_id = json.loads(whole.splitlines()[0])["env"]
     collect(costgym.make(env_id, scenario="storm"), Dice(env_id), 12, tmp_path, seed=5)
     assert (tmp_path / "trajectories.jsonl").read_bytes() == whole
-
-
-def places(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
-    """Paths to every leaf."""
-    if isinstance(value, dict):
-        return [leaf for key in value for leaf in places(value[key], (*path, key))]
-    if isinstance(value, list) and value:
-        return [leaf for index in range(len(value)) for leaf in places(value[index], (*path, index))]
-    return [path]
-
-
-def tampered(document: dict[str, Any], path: tuple[Any, ...]) -> dict[str, Any]:
-    changed = copy.deepcopy(document)
-    target = changed
-    for key in path[:-1]:
-        target = target[key]
-    old = target[path[-1]]
-    if isinstance(old, bool):
-        new: Any = not old
-    elif isinstance(old, int | float):
-        new = old + 1
-    elif old is None:
-        new = "price"
-    elif isinstance(old, str):
-        new = old + "x"
-    else:
-        new = ["x"]
-    target[path[-1]] = new
-    return changed
 
 
 def test_every_tampered_field_is_found_and_named(collected: Path, tmp_path: Path) -> None:
