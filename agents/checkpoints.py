@@ -171,7 +171,7 @@ class Checkpoint(BaseModel):
         network: what `ToolNetwork.describe` said.
         training: settings of the algorithm.
         seed: of the run.
-        steps, legs, seconds: how far training is: decisions, stretches between checkpoints, seconds of training.
+        steps, segments, seconds: how far training is: decisions, stretches between checkpoints, seconds of training.
         state: numbers that training goes on with (the Lagrange multiplier and so on).
         metrics: of the last stretch.
     """
@@ -187,7 +187,7 @@ class Checkpoint(BaseModel):
     training: dict[str, Any]
     seed: int = Field(ge=0)
     steps: int = Field(ge=0)
-    legs: int = Field(ge=0)
+    segments: int = Field(ge=0)
     seconds: float = Field(ge=0)
     state: dict[str, float] = Field(default_factory=dict)
     metrics: dict[str, float | None] = Field(default_factory=dict)

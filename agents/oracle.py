@@ -46,7 +46,7 @@ class InformedOracleAgent(Agent):
         self._episode = self._view._playing()
         self._policy: InformedPolicy = informed_policy(self._view.world, self._episode.number)
         self._seen = 0
-        self._shut = [False] * len(self._episode.slots)
+        self._shut = [False] * len(self._episode.candidates)
 
     def act(self, observation: Any, info: dict[str, Any]) -> int:
         episode, view = self._episode, self._view
@@ -56,7 +56,7 @@ class InformedOracleAgent(Agent):
         left = info["budget_remaining_price"]
         if all(episode.known) or info["budget_remaining_calls"] < 1:
             return view.finish_action
-        prices = [episode.quote(slot.index) for slot in episode.slots]
+        prices = [episode.quote(slot.index) for slot in episode.candidates]
         shut = [closed or slot in episode.banned for slot, closed in enumerate(self._shut)]
         chosen = self._policy.choose(episode.known, prices, left, shut)
         return view.finish_action if chosen is None else chosen

@@ -29,7 +29,7 @@ from engines import files
 from costgym.experiments.execution.engine import Local, open_engine
 from costgym.experiments.execution.ray_cluster import Ray
 from costgym.experiments.files import write_atomically
-from costgym.experiments.leaderboard.board import Plan, make_plan, run
+from costgym.experiments.leaderboard.board import RunConfig, make_run_config, run
 
 BIN = Path(sys.executable).parent
 
@@ -86,7 +86,7 @@ def joined(address: str, names: dict[str, str], name: str) -> Node:
     return node
 
 
-def grow_and_shrink(plan: Plan, folder: Path, total: int) -> dict[str, Any]:
+def grow_and_shrink(plan: RunConfig, folder: Path, total: int) -> dict[str, Any]:
     """A run on one node, on two, on three, on two, on one."""
     address = free_address()
     head = Node(address, head=True)
@@ -127,7 +127,7 @@ def grow_and_shrink(plan: Plan, folder: Path, total: int) -> dict[str, Any]:
         head.leave()
 
 
-def command(plan: Plan, folder: Path, address: str) -> subprocess.Popen[str]:
+def command(plan: RunConfig, folder: Path, address: str) -> subprocess.Popen[str]:
     budgets = ",".join(f"{budget['price']:g}" for budget in plan.budgets)
     words = ["leaderboard", "--agents", ",".join(plan.agents), "--budgets", f"price={budgets}", "--episodes", plan.episodes]
     words += ["--engine", "ray", "--ray-address", address, "--out", folder, "--quiet"]
@@ -145,7 +145,7 @@ def until(folder: Path, episodes: int, process: subprocess.Popen[str]) -> int:
     raise SystemExit(f"the command ended early: {process.communicate()}")
 
 
-def lose(what: str, plan: Plan, folder: Path, total: int) -> dict[str, Any]:
+def lose(what: str, plan: RunConfig, folder: Path, total: int) -> dict[str, Any]:
     """Kill the head or the command in mid-run; give the same command again."""
     address = free_address()
     head = Node(address, head=True)
@@ -191,7 +191,7 @@ def main() -> None:
     arguments = parser.parse_args()
     # a token of their own keeps everyone else out of these clusters; nodes and commands inherit it
     os.environ |= {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": secrets.token_hex(32), "RAY_USAGE_STATS_ENABLED": "0"}
-    plan = make_plan("quick", agents=arguments.agents.split(","), budgets="price=10,20", episodes=arguments.episodes)
+    plan = make_run_config("quick", agents=arguments.agents.split(","), budgets="price=10,20", episodes=arguments.episodes)
     total = len(plan.agents) * len(plan.budgets) * plan.episodes
     rows: list[dict[str, Any]] = []
     with tempfile.TemporaryDirectory() as place:

@@ -27,7 +27,7 @@ import psutil
 from costgym.experiments.execution.engine import Engine, Local, open_engine
 from costgym.experiments.execution.ray_cluster import Ray
 from costgym.experiments.files import write_atomically
-from costgym.experiments.leaderboard.board import Plan, make_plan, run
+from costgym.experiments.leaderboard.board import RunConfig, make_run_config, run
 
 
 def files(folder: Path) -> dict[str, bytes]:
@@ -72,7 +72,7 @@ def kill_worker() -> None:
     worker().send_signal(signal.SIGKILL)
 
 
-def timed(plan: Plan, folder: Path, engine: Engine, at_episode: int = 0, loss: Callable[[], None] | None = None) -> float:
+def timed(plan: RunConfig, folder: Path, engine: Engine, at_episode: int = 0, loss: Callable[[], None] | None = None) -> float:
     """Seconds of a run; `loss` is called once, when so many episodes are written down."""
     lost = threading.Event()
 
@@ -93,7 +93,7 @@ def main() -> None:
     parser.add_argument("--episodes", type=int, default=400)
     parser.add_argument("--json", type=Path)
     arguments = parser.parse_args()
-    plan = make_plan("quick", agents=arguments.agents.split(","), budgets="price=10,20", episodes=arguments.episodes)
+    plan = make_run_config("quick", agents=arguments.agents.split(","), budgets="price=10,20", episodes=arguments.episodes)
     total = len(plan.agents) * len(plan.budgets) * plan.episodes
     rows: list[dict[str, Any]] = []
     with tempfile.TemporaryDirectory() as place:

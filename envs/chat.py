@@ -8,7 +8,7 @@ from typing import Any
 from ..simulators.marketplace.schema import check_arguments
 from ..simulators.status import Status
 from ..simulators.tools import Tool
-from ..simulators.world import Call, Episode, Notice, Usage
+from ..simulators.world import Call, Episode, Usage, WorldEvent
 from .actions import Action, ToolCall, count_tokens, read_action
 from .base import ToolEnv
 from .spaces import UnicodeText
@@ -43,7 +43,7 @@ class MarketplaceChatEnv(ToolEnv[str, str]):
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[str, dict[str, Any]]:
         episode = self._begin(seed, options)
         self._price = 0.0
-        self._slot_of = {slot.name: slot.index for slot in episode.slots}
+        self._slot_of = {slot.name: slot.index for slot in episode.candidates}
         self._last: tuple[Status, ...] = ()
         text = self.query
         self._context = count_tokens(text)  # the documentation is counted where an action brings no usage
@@ -62,7 +62,7 @@ class MarketplaceChatEnv(ToolEnv[str, str]):
     @property
     def candidates(self) -> list[Tool]:
         """The tools on offer, in slot order."""
-        return [self.world.catalog[slot.number] for slot in self._playing().slots]
+        return [self.world.catalog[slot.number] for slot in self._playing().candidates]
 
     def documentation(self) -> list[dict[str, Any]]:
         """The candidates' function schemas, as chat models take them."""
@@ -71,7 +71,7 @@ class MarketplaceChatEnv(ToolEnv[str, str]):
     def quotes(self) -> dict[str, float]:
         """What a call of each candidate costs now."""
         episode = self._playing()
-        return {slot.name: episode.quote(slot.index) for slot in episode.slots}
+        return {slot.name: episode.quote(slot.index) for slot in episode.candidates}
 
     def _document_tokens(self, number: int) -> int:
         found = self._documents.get(number)
@@ -138,7 +138,7 @@ class MarketplaceChatEnv(ToolEnv[str, str]):
             return episode.submit(slot, None, call.status, call.problem)
         if slot < 0:
             return episode.submit(-1, None, Status.UNKNOWN_TOOL, f"there is no function named {call.name[:80]!r}")
-        problem = check_arguments(self.world.catalog[episode.slots[slot].number], call.arguments)
+        problem = check_arguments(self.world.catalog[episode.candidates[slot].number], call.arguments)
         if problem is not None:
             return episode.submit(slot, None, Status.INVALID_ARGUMENTS, problem[:240])
         return episode.submit(slot, call.arguments)
@@ -153,8 +153,8 @@ class MarketplaceChatEnv(ToolEnv[str, str]):
         """Visible events since the last look, in words."""
         return [self._say(episode, notice) for notice in episode.notices()]
 
-    def _say(self, episode: Episode, notice: Notice) -> str:
-        names = ", ".join(episode.slots[slot].name for slot in notice.slots)
+    def _say(self, episode: Episode, notice: WorldEvent) -> str:
+        names = ", ".join(episode.candidates[slot].name for slot in notice.slots)
         if notice.kind == "price_change":
             return f"prices of {names} changed by a factor of {notice.factor:g}"
         if notice.kind == "preference_change":

@@ -23,7 +23,7 @@ from ..simulators.scenario import Scenario, load_scenario, parse_scenario
 from ..simulators.status import Status
 from ..simulators.tasks import fact_in, normalise
 from ..simulators.tools import Tool
-from ..simulators.world import Episode, Slot, Usage, World
+from ..simulators.world import Candidate, Episode, Usage, World
 from .actions import count_tokens
 from .base import ToolEnv
 
@@ -163,7 +163,7 @@ class DecisionAwareEnv(ToolEnv[Observation, "int | np.integer[Any]"]):
         """The tools that the search brought, in slot order; none before it."""
         if not self.searched:
             return []
-        return [self.world.catalog[slot.number] for slot in self._playing().slots[: self.k]]
+        return [self.world.catalog[slot.number] for slot in self._playing().candidates[: self.k]]
 
     def documentation(self) -> list[dict[str, Any]]:
         """The candidates' function schemas, as chat models take them."""
@@ -195,14 +195,14 @@ class DecisionAwareEnv(ToolEnv[Observation, "int | np.integer[Any]"]):
             return
         if action == SEARCH:
             self.searched = True
-            self._context += self._reading(episode.slots)
+            self._context += self._reading(episode.candidates)
             return
         if action in (ANSWER, self.none_action):
             self.decision = DIRECT if action == ANSWER else NONE_FITS
         else:
             call = episode.settle(episode.submit(action - FIRST_CALL))
             self._status = call.status
-            self.decision = called(episode.slots[action - FIRST_CALL].name)
+            self.decision = called(episode.candidates[action - FIRST_CALL].name)
         if not episode.over:
             episode.finish(self.decision)
 
@@ -225,7 +225,7 @@ class DecisionAwareEnv(ToolEnv[Observation, "int | np.integer[Any]"]):
         if task.group == NO_SEARCH:
             return (ANSWER,)
         right = task.needs[0].tools
-        gold = next((slot.index for slot in self._playing().slots[: self.k] if slot.name in right), None)
+        gold = next((slot.index for slot in self._playing().candidates[: self.k] if slot.name in right), None)
         return (SEARCH, self.none_action if gold is None else FIRST_CALL + gold)
 
     def _price_of(self, actions: Sequence[int], budget: Budget) -> tuple[float, float, float, bool]:
@@ -236,7 +236,7 @@ class DecisionAwareEnv(ToolEnv[Observation, "int | np.integer[Any]"]):
         for action in actions:
             episode.think(self._usage(action, context))
             if action == SEARCH:
-                context += self._reading(episode.slots)
+                context += self._reading(episode.candidates)
             elif FIRST_CALL <= action < self.none_action:
                 episode.settle(episode.submit(action - FIRST_CALL))
         right = tuple(actions) == self.right_actions() and episode.ledger.exceeded(budget, episode.now_s) is None
@@ -248,7 +248,7 @@ class DecisionAwareEnv(ToolEnv[Observation, "int | np.integer[Any]"]):
         answers = action in (ANSWER, self.none_action)
         return Usage(context, DECISION_TOKENS + (self.answer_tokens if answers else 0))
 
-    def _reading(self, slots: Sequence[Slot]) -> int:
+    def _reading(self, slots: Sequence[Candidate]) -> int:
         """Tokens that a search adds to the context: the decision, and the candidates' documentation."""
         total, lengths = DECISION_TOKENS, self._read.lengths
         for slot in slots[: self.k]:
@@ -261,13 +261,13 @@ class DecisionAwareEnv(ToolEnv[Observation, "int | np.integer[Any]"]):
         """What the model is charged for in a task, in the order of `THINKING`: before a search for the first two, after it for
         the others."""
         before = count_tokens(self.world.tasks[number].query)
-        after = before + self._reading(self.world.slots(number))
+        after = before + self._reading(self.world.candidates(number))
         contexts = ((ANSWER, before), (SEARCH, before), (FIRST_CALL, after), (self.none_action, after))
         return [self._usage(action, context) for action, context in contexts]
 
     def right(self, number: int) -> list[bool]:
         """Which decisions (to answer, to say that none fits, to call candidate 0, 1, ...) hold all of a task's facts."""
-        names = [called(slot.name) for slot in self.world.slots(number)[: self.k]]
+        names = [called(slot.name) for slot in self.world.candidates(number)[: self.k]]
         texts = [normalise(decision) for decision in (DIRECT, NONE_FITS, *names)]
         return [all(fact_in(need.fact, text) for need in self.world.tasks[number].needs) for text in texts]
 
@@ -284,7 +284,7 @@ class DecisionAwareEnv(ToolEnv[Observation, "int | np.integer[Any]"]):
         """What a task looks like; made once."""
         found = self._read.templates.get(number)
         if found is None:
-            slots = self.world.slots(number)[: self.k]
+            slots = self.world.candidates(number)[: self.k]
             texts = [self.world.tasks[number].query, *[what_it_does(self.world.catalog[slot.number]) for slot in slots]]
             embedded, compared = self._read.embed(texts), self._read.compare(texts)
             scale = 10.0 / self.world.max_price
@@ -313,7 +313,7 @@ class DecisionAwareEnv(ToolEnv[Observation, "int | np.integer[Any]"]):
             mask[[ANSWER, SEARCH]] = True
             return mask
         mask[self.none_action] = True
-        for slot in range(min(self.k, len(episode.slots))):
+        for slot in range(min(self.k, len(episode.candidates))):
             refused = episode.enforcement == "refuse" and not episode.affordable(slot)
             mask[FIRST_CALL + slot] = slot not in episode.banned and not refused
         return mask

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..simulators.status import LOOKS_OK, Status
-from ..simulators.world import Call, Episode, Notice, Slot
+from ..simulators.world import Call, Candidate, Episode, WorldEvent
 from .base import ToolEnv
 
 MAX_NEEDS = 6
@@ -79,7 +79,7 @@ class MarketplaceEnv(ToolEnv[Observation, "int | np.integer[Any]"]):
         tools, needs, mask = self.template(episode.number)
         self._tools, self._needs, self._mask = tools.copy(), needs.copy(), mask.copy()
         self._resources = np.empty(len(RESOURCE_FEATURES), np.float32)
-        self._callable = min(len(episode.slots), self.max_tools)
+        self._callable = min(len(episode.candidates), self.max_tools)
         self._received = [0] * self._callable
         self._known = list(episode.known)
         self._price = 0.0
@@ -90,7 +90,7 @@ class MarketplaceEnv(ToolEnv[Observation, "int | np.integer[Any]"]):
         """What a task looks like at the start: tools (max_tools, 16), needs (6, 3), action mask (max_tools + 2,); made once."""
         found = self._templates.get(number)
         if found is None:
-            slots = self.world.slots(number)[: self.max_tools]
+            slots = self.world.candidates(number)[: self.max_tools]
             tools = np.zeros((self.max_tools, len(TOOL_FEATURES)), np.float32)
             for slot in slots:
                 tools[slot.index] = self._tool_row(slot)
@@ -103,7 +103,7 @@ class MarketplaceEnv(ToolEnv[Observation, "int | np.integer[Any]"]):
             found = self._templates[number] = (tools, needs, mask)
         return found
 
-    def _tool_row(self, slot: Slot) -> list[float]:
+    def _tool_row(self, slot: Candidate) -> list[float]:
         serves = [1.0 if slot.need == index else 0.0 for index in range(MAX_NEEDS)]
         latency = log1p(slot.advertised_latency_s)
         return [1.0, slot.quote * self._scale, latency, slot.advertised_success, slot.popularity / 10.0, *serves, 0, 0, 0, 0, 0]
@@ -140,10 +140,10 @@ class MarketplaceEnv(ToolEnv[Observation, "int | np.integer[Any]"]):
         truncated = not over and self._steps >= self.max_steps
         return self._observe(episode), reward, over, truncated, self._full_info(episode)
 
-    def _receive(self, episode: Episode, news: Call | Notice | None) -> None:
+    def _receive(self, episode: Episode, news: Call | WorldEvent | None) -> None:
         if news is None:
             return
-        if isinstance(news, Notice):
+        if isinstance(news, WorldEvent):
             self._take_notice(episode, news)
         else:
             slot, status, tools = news.slot, news.status, self._tools
@@ -158,7 +158,7 @@ class MarketplaceEnv(ToolEnv[Observation, "int | np.integer[Any]"]):
                 self._needs[index, 1] = episode.known[index]
                 self._needs[index, 2] = all(episode.known[before] for before in need.after)
 
-    def _take_notice(self, episode: Episode, notice: Notice) -> None:
+    def _take_notice(self, episode: Episode, notice: WorldEvent) -> None:
         for slot in notice.slots:
             if slot >= self.max_tools:
                 continue

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import gymnasium as gym
 
-from ..simulators.episode_view import Account
+from ..simulators.episode_view import EpisodeView
 from ..simulators.errors import ConfigError
 from ..simulators.ledger import Budget
 
@@ -87,7 +87,7 @@ class Recordable(gym.Env[ObsType, ActType], Generic[ObsType, ActType]):
 
     # -- the episode -------------------------------------------------------------------------------------------------------
 
-    def account(self) -> Account:
+    def account(self) -> EpisodeView:
         """The episode being played, as it stands.
 
         Raises:

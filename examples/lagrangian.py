@@ -30,7 +30,7 @@ class ConstrainedArgs(Args):
     rate: float = 5e-4  # of the dual ascent
     gain: float = 2e-3  # of the proportional term that damps its swings
     entropy: float = 0.01  # giving up has to be explored until the multiplier has settled
-    final_share: float = 0.3  # and the policy has to be able to follow it to the end
+    final_lr_fraction: float = 0.3  # and the policy has to be able to follow it to the end
     margin: float = 0.1  # aim at this share below the limit, for the worlds that were not seen
 
 

@@ -41,7 +41,7 @@ class Args:
     epochs: int = 4
     minibatch: int = 2048
     learning_rate: float = 1e-3
-    final_share: float = 0.03  # of the learning rate, at the end
+    final_lr_fraction: float = 0.03  # of the learning rate, at the end
     gae_lambda: float = 0.95
     clip: float = 0.2
     entropy: float = 0.003
@@ -132,7 +132,7 @@ def train(args: Args, price_of_cost: Callable[[float], float] | None = None, sho
     seen, info = env.reset(seed=args.seed)
     began, update, multiplier = time.monotonic(), 0, 0.0
     while (done := _share(args, update, began)) < 1.0:
-        optimizer.param_groups[0]["lr"] = args.learning_rate * (1.0 - (1.0 - args.final_share) * done)
+        optimizer.param_groups[0]["lr"] = args.learning_rate * (1.0 - (1.0 - args.final_lr_fraction) * done)
         stored: list[tuple[Observation, Tensor, Tensor, Tensor, Tensor]] = []
         rewards, ends, costs, passed = [], [], [], []
         for _ in range(args.rollout):

@@ -11,7 +11,7 @@ import gymnasium as gym
 
 from ..agents.base import Agent
 from ..envs.recording import recordable
-from ..simulators.episode_view import Account
+from ..simulators.episode_view import EpisodeView
 from ..simulators.errors import InfrastructureError
 from ..simulators.ledger import Budget
 from ..simulators.quality import quality_of_plan
@@ -30,7 +30,7 @@ CHUNK = 25
 """Episodes of one task of an engine: large enough to outweigh its dispatch, small enough to share evenly and to lose little."""
 
 
-class Stage:
+class RolloutContext:
     """An environment and the agent that plays in it. Sent to another process, the agent goes along and the environment is made
     anew there, from what the header of its trajectories says.
 
@@ -52,8 +52,8 @@ class Stage:
         return _made_anew, (self.header.to_json(), self.agent)
 
 
-def _made_anew(header: str, agent: Agent) -> Stage:
-    return Stage(parse_header(header, Path("header")).make(), agent)
+def _made_anew(header: str, agent: Agent) -> RolloutContext:
+    return RolloutContext(parse_header(header, Path("header")).make(), agent)
 
 
 def chunks(start: int, stop: int) -> Iterator[range]:
@@ -83,7 +83,7 @@ def play(env: gym.Env[Any, Any], agent: Agent, task: int | str | None, seed: int
     return episode
 
 
-class Player(NamedTuple):
+class AgentInfo(NamedTuple):
     """Who played, where only the names are known."""
 
     name: str
@@ -91,8 +91,8 @@ class Player(NamedTuple):
 
 
 def result_of(
-    episode: Account,
-    agent: Agent | Player,
+    episode: EpisodeView,
+    agent: Agent | AgentInfo,
     env_id: str,
     index: int,
     budget: Budget,
@@ -216,14 +216,14 @@ def rollout(
     5
     """
     results = []
-    for result in (engine or Local()).stream(_results, (Stage(env, agent), seed), chunks(0, episodes)):
+    for result in (engine or Local()).stream(_results, (RolloutContext(env, agent), seed), chunks(0, episodes)):
         results.append(result)
         if progress is not None:
             progress(len(results))
     return results
 
 
-def _results(shared: tuple[Stage, int], indices: range) -> Iterator[EpisodeResult]:
+def _results(shared: tuple[RolloutContext, int], indices: range) -> Iterator[EpisodeResult]:
     stage, seed = shared
     world = recordable(stage.env)
     for result, _ in play_many(stage.env, stage.agent, stage.env_id, indices, seed, world.budget, world.grading):

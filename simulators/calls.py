@@ -37,7 +37,7 @@ class Usage(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Notice:
+class WorldEvent:
     """A visible event in the world.
 
     Attributes:
@@ -56,7 +56,7 @@ class Notice:
 
 
 @dataclass(frozen=True, slots=True)
-class Slot:
+class Candidate:
     """A candidate of a task with everything a call needs, looked up once."""
 
     index: int

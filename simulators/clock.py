@@ -22,7 +22,7 @@ class Clock(simpy.Environment):  # type: ignore[misc]
         self._active_proc = None
 
 
-class Ending:
+class TimedCallback:
     """What SimPy needs to know of a timeout with one callback: for what ends or happens at a time.
 
     Args:
@@ -34,7 +34,7 @@ class Ending:
 
     __slots__ = ("_ok", "callbacks", "value")
 
-    def __init__(self, clock: Clock, delay: float, callback: Callable[[Ending], None], value: Any) -> None:
+    def __init__(self, clock: Clock, delay: float, callback: Callable[[TimedCallback], None], value: Any) -> None:
         self.callbacks = (callback,)
         self.value = value
         self._ok = True

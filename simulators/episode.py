@@ -6,8 +6,8 @@ from collections import deque
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from .calls import CONNECTION_REFUSED_S, QUANTILES, Call, Enforcement, Notice, Slot, Usage
-from .clock import Clock, Ending
+from .calls import CONNECTION_REFUSED_S, QUANTILES, Call, Candidate, Enforcement, Usage, WorldEvent
+from .clock import Clock, TimedCallback
 from .draws import CONTENT, DURATION, KIND, OUTCOME, PURPOSES, Draws
 from .errors import EpisodeOver
 from .failures import BurstTimes, Chain, start_chain
@@ -43,17 +43,16 @@ class Episode:
     # fmt: off
     __slots__ = (
         "_busy", "_chains", "_deadline", "_done", "_draws", "_gpu_used", "_idle", "_queue", "_reserved", "_versions",
-        "_windows", "banned", "budget", "bursts", "calls", "clock", "counts", "enforcement", "exceeded", "factors", "grade",
-        "in_flight", "known", "ledger", "log", "needs", "number", "over", "seed", "slots", "successes", "task", "void",
-        "world",
+        "_windows", "banned", "budget", "bursts", "calls", "candidates", "clock", "counts", "enforcement", "exceeded", "factors",
+        "grade", "in_flight", "known", "ledger", "log", "needs", "number", "over", "seed", "successes", "task", "void", "world",
     )
     # fmt: on
 
     def __init__(self, world: World, number: int, seed: int, budget: Budget, enforcement: Enforcement) -> None:
         self.world, self.number, self.seed, self.budget, self.enforcement = world, number, seed, budget, enforcement
         self.task: Task = world.tasks[number]
-        self.slots = world.slots(number)
-        size = len(self.slots)
+        self.candidates = world.candidates(number)
+        size = len(self.candidates)
         self.clock = Clock()
         self.ledger = Ledger()
         self.calls: list[Call] = []
@@ -76,7 +75,7 @@ class Episode:
         self._idle: list[list[float] | None] = [None] * size
         self._windows: list[deque[float] | None] = [None] * size
         self._queue: deque[Call] = deque()
-        self._done: deque[Call | Notice] = deque()
+        self._done: deque[Call | WorldEvent] = deque()
         self._reserved = 0.0
         self._gpu_used = 0.0
         self._deadline = budget.seconds if enforcement != "record" else None
@@ -84,7 +83,7 @@ class Episode:
         self.bursts = None if outages is None else BurstTimes(outages, self._draws, size)
         if world.events is not None:
             for notice in world.notices(number):
-                Ending(self.clock, notice.at_s, self._happen, notice)
+                TimedCallback(self.clock, notice.at_s, self._happen, notice)
             self._reach(0.0)
 
     # -- time ------------------------------------------------------------------------------------------------------------
@@ -140,15 +139,15 @@ class Episode:
         self.ledger.attempts += 1
         clock = self.clock
         now = clock._now
-        if refusal is None and not 0 <= slot < len(self.slots):
+        if refusal is None and not 0 <= slot < len(self.candidates):
             slot, refusal = -1, Status.UNKNOWN_TOOL
         if refusal is None:
-            spec = self.slots[slot]
+            spec = self.candidates[slot]
             call = Call(slot, 0, now, arguments, spec.name)
             if spec.rate_limit or spec.quota or self.banned or self.enforcement == "refuse":
                 refusal = self._gateway(spec, call, now)
         else:
-            call = Call(slot, 0, now, arguments, self.slots[slot].name if slot >= 0 else "", reason=reason)
+            call = Call(slot, 0, now, arguments, self.candidates[slot].name if slot >= 0 else "", reason=reason)
         self.calls.append(call)
         if refusal is not None:
             call.status = refusal
@@ -171,10 +170,10 @@ class Episode:
 
     def quote(self, slot: int) -> float:
         """What the catalogue says a call costs now."""
-        quote = self.slots[slot].quote
+        quote = self.candidates[slot].quote
         return quote if self.factors is None else quote * self.factors[slot]
 
-    def _gateway(self, spec: Slot, call: Call, now: float) -> Status | None:
+    def _gateway(self, spec: Candidate, call: Call, now: float) -> Status | None:
         if spec.index in self.banned:
             return Status.BANNED
         if spec.quota and self.counts[spec.index] >= spec.quota:
@@ -200,18 +199,18 @@ class Episode:
             return False
         return budget.calls is None or ledger.calls + self.in_flight + 1 <= budget.calls
 
-    def _gpu_fits(self, spec: Slot) -> bool:
+    def _gpu_fits(self, spec: Candidate) -> bool:
         capacity = self.world.gpu_capacity_mb
         if capacity is None or not spec.gpu_mb:
             return True
         # first come, first served: nobody overtakes a call that waits for memory (rather than for a slot of its tool)
         for waiting in self._queue:
-            other = self.slots[waiting.slot]
+            other = self.candidates[waiting.slot]
             if other.gpu_mb and not (other.concurrency and self._busy[other.index] >= other.concurrency):
                 return False
         return self._gpu_used + spec.gpu_mb <= capacity or self._gpu_used == 0.0
 
-    def _start(self, call: Call, spec: Slot) -> None:
+    def _start(self, call: Call, spec: Candidate) -> None:
         clock, slot = self.clock, spec.index
         now = clock._now
         self._busy[slot] += 1
@@ -250,9 +249,9 @@ class Episode:
             call.price = call.factor * (spec.fee + spec.rate_per_s * billed)
         else:
             call.price = call.factor * spec.fee
-        Ending(clock, delay + duration, self._complete, call)
+        TimedCallback(clock, delay + duration, self._complete, call)
 
-    def _outcome(self, call: Call, spec: Slot, row: list[float]) -> Status:
+    def _outcome(self, call: Call, spec: Candidate, row: list[float]) -> Status:
         chain = self._chains[spec.index]
         if chain is None:
             world = self.world
@@ -281,14 +280,14 @@ class Episode:
                 return Status.OK
         return Status.WRONG_ARGUMENTS if row[CONTENT] < 0.5 else Status.NO_DATA
 
-    def _complete(self, event: Ending) -> None:
+    def _complete(self, event: TimedCallback) -> None:
         call: Call = event.value
         slot, now = call.slot, self.clock._now
-        spec = self.slots[slot]
+        spec = self.candidates[slot]
         call.finished_s = now
         self._busy[slot] -= 1
         if spec.gpu_mb:
-            running = any(busy and other.gpu_mb for busy, other in zip(self._busy, self.slots, strict=True))
+            running = any(busy and other.gpu_mb for busy, other in zip(self._busy, self.candidates, strict=True))
             self._gpu_used = self._gpu_used - spec.gpu_mb if running else 0.0
         idle = self._idle[slot]
         if idle is not None:
@@ -309,7 +308,7 @@ class Episode:
     def _start_waiting(self) -> None:
         waiting, self._queue = self._queue, deque()
         for call in waiting:
-            spec = self.slots[call.slot]
+            spec = self.candidates[call.slot]
             blocked = spec.concurrency and (
                 self._busy[call.slot] >= spec.concurrency or any(other.slot == call.slot for other in self._queue)
             )
@@ -318,13 +317,13 @@ class Episode:
             else:
                 self._start(call, spec)
 
-    def wait(self) -> Call | Notice | None:
+    def wait(self) -> Call | WorldEvent | None:
         """Go to the next completion or visible event; None where nothing is in flight or the episode ended meanwhile."""
         self._alive()
         self.log.append(("wait",))
         return self._wait()
 
-    def _wait(self) -> Call | Notice | None:
+    def _wait(self) -> Call | WorldEvent | None:
         done, clock, deadline = self._done, self.clock, self._deadline
         if not done and not self.in_flight:
             return None
@@ -336,11 +335,11 @@ class Episode:
             clock.step()
         return done.popleft()
 
-    def notices(self) -> list[Notice]:
+    def notices(self) -> list[WorldEvent]:
         """Visible events that no `wait` has handed out yet; completions stay."""
-        found = [news for news in self._done if isinstance(news, Notice)]
+        found = [news for news in self._done if isinstance(news, WorldEvent)]
         if found:
-            self._done = deque(news for news in self._done if not isinstance(news, Notice))
+            self._done = deque(news for news in self._done if not isinstance(news, WorldEvent))
             self.log.append(("notices",))
         return found
 
@@ -366,11 +365,11 @@ class Episode:
 
     # -- events ----------------------------------------------------------------------------------------------------------
 
-    def _happen(self, event: Ending) -> None:
-        notice: Notice = event.value
+    def _happen(self, event: TimedCallback) -> None:
+        notice: WorldEvent = event.value
         if notice.kind == "price_change":
             if self.factors is None:
-                self.factors = [1.0] * len(self.slots)
+                self.factors = [1.0] * len(self.candidates)
             for slot in notice.slots:
                 self.factors[slot] *= notice.factor
         elif notice.kind == "ban":
@@ -422,7 +421,7 @@ class Episode:
         else:
             text = normalise(answer)
             found = [fact_in(need.fact, text) for need in self.needs]
-        luck = self._draws.at(0, len(self.slots))[KIND]
+        luck = self._draws.at(0, len(self.candidates))[KIND]
         self.grade = self.world.judge.grade(found, luck, self.task.solvable, gave_up)
         self._end(None)
         return self.grade
@@ -438,7 +437,7 @@ class Episode:
     def _cancel(self) -> None:
         if not self.in_flight:
             return
-        now, slots, charge, cancelled = self.clock._now, self.slots, self.ledger.charge, Status.CANCELLED
+        now, slots, charge, cancelled = self.clock._now, self.candidates, self.ledger.charge, Status.CANCELLED
         for call in self.calls:
             if call.finished_s >= 0 or not call.k:
                 continue

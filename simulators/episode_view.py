@@ -13,8 +13,8 @@ from .ledger import Budget, Ledger
 from .tasks import Grade, Task
 
 
-class Account(Protocol):
-    """An episode as it stands; an `Episode` of the tool world is one, an OpenCATP plan's `PlanAccount` another."""
+class EpisodeView(Protocol):
+    """An episode as it stands; an `Episode` of the tool world is one, an OpenCATP plan's `PlanView` another."""
 
     # read only: what holds an account may compute it anew at every look
     @property

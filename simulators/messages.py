@@ -44,10 +44,10 @@ def error_text(call: Call) -> str:
 
 def content(episode: Episode, call: Call) -> str:
     """What the agent reads of a call that has ended: the answer, or an error in words."""
-    tool = episode.world.catalog[episode.slots[call.slot].number] if call.slot >= 0 else None
+    tool = episode.world.catalog[episode.candidates[call.slot].number] if call.slot >= 0 else None
     if call.status is Status.OK:
         if call.answer is None and tool is not None:
-            need = episode.slots[call.slot].need
+            need = episode.candidates[call.slot].need
             arguments = call.arguments or (episode.needs[need].arguments if need >= 0 else None) or {}
             call.answer = episode.world.answers.answer(tool, arguments, episode.task)
         return call.answer or "{}"

@@ -22,7 +22,7 @@ from .ledger import RESOURCES, Budget
 from .marketplace.custom import OwnSource, own_marketplace
 from .pricing import FaasPricing, TokenPricing
 from .tasks import Judge, Task
-from .world import Enforcement, Notice, Slot, World
+from .world import Candidate, Enforcement, World, WorldEvent
 
 _PRESET_FOLDER = Path(__file__).parent / "presets"
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
@@ -294,17 +294,17 @@ class Timetable:
                     raise UnknownName("tool", name, known)
         self._seed, self._events, self._categories = seed, events, categories
 
-    def __call__(self, task: Task, slots: Sequence[Slot]) -> list[Notice]:
+    def __call__(self, task: Task, slots: Sequence[Candidate]) -> list[WorldEvent]:
         notices = []
         for number, event in enumerate(self._events):
             if event.kind == "preference_change":
                 changing = [index for index, need in enumerate(task.needs) if need.alternative is not None]
                 if len(changing) > event.need:
-                    notices.append(Notice(event.at_s, event.kind, need=changing[-1 - event.need]))
+                    notices.append(WorldEvent(event.at_s, event.kind, need=changing[-1 - event.need]))
                 continue
             hit = tuple(slot.index for slot in slots if self._hits(number, event, slot.name))
             if hit:
-                notices.append(Notice(event.at_s, event.kind, hit, event.factor))
+                notices.append(WorldEvent(event.at_s, event.kind, hit, event.factor))
         return notices
 
     def _hits(self, number: int, event: Event, name: str) -> bool:

@@ -31,7 +31,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from .calls import Call, Enforcement, Notice, Slot, Usage, latency_factors
+from .calls import Call, Candidate, Enforcement, Usage, WorldEvent, latency_factors
 from .draws import DrawSource
 from .episode import Episode
 from .failures import FailureModel, cumulative_kinds
@@ -41,7 +41,7 @@ from .status import Status
 from .tasks import Answers, Judge, Task, TaskSet, slots_by_need
 from .tools import Catalog
 
-__all__ = ["Call", "Enforcement", "Episode", "Notice", "Slot", "Usage", "World"]
+__all__ = ["Call", "Candidate", "Enforcement", "Episode", "Usage", "World", "WorldEvent"]
 
 
 @dataclass(frozen=True)
@@ -76,30 +76,30 @@ class World:
     ttft_s: float = 0.5
     tokens_per_s: float = 60.0
     gpu_capacity_mb: float | None = None
-    events: Callable[[Task, Sequence[Slot]], Sequence[Notice]] | None = None
+    events: Callable[[Task, Sequence[Candidate]], Sequence[WorldEvent]] | None = None
     max_price: float = 100.0
     alpha: float = 0.5
-    _slots: dict[int, tuple[Slot, ...]] = field(default_factory=dict, repr=False)
-    _notices: dict[int, tuple[Notice, ...]] = field(default_factory=dict, repr=False)
+    _slots: dict[int, tuple[Candidate, ...]] = field(default_factory=dict, repr=False)
+    _notices: dict[int, tuple[WorldEvent, ...]] = field(default_factory=dict, repr=False)
     _source: DrawSource = field(default_factory=DrawSource, repr=False)
     _kinds: list[tuple[tuple[float, Status], ...]] = field(default_factory=list, repr=False)
 
-    def slots(self, number: int) -> tuple[Slot, ...]:
+    def candidates(self, number: int) -> tuple[Candidate, ...]:
         """A task's candidates, with prices and profiles looked up."""
         found = self._slots.get(number)
         if found is None:
             found = self._slots[number] = self._look_up(self.tasks[number])
         return found
 
-    def notices(self, number: int) -> tuple[Notice, ...]:
+    def notices(self, number: int) -> tuple[WorldEvent, ...]:
         """A task's scheduled events, in the order in which they were given; they depend on the task alone."""
         found = self._notices.get(number)
         if found is None:
-            events = () if self.events is None else self.events(self.tasks[number], self.slots(number))
+            events = () if self.events is None else self.events(self.tasks[number], self.candidates(number))
             found = self._notices[number] = tuple(events)
         return found
 
-    def _look_up(self, task: Task) -> tuple[Slot, ...]:
+    def _look_up(self, task: Task) -> tuple[Candidate, ...]:
         slots = []
         for index, (name, need) in enumerate(zip(task.candidates, slots_by_need(task, self.catalog), strict=True)):
             profile = self.catalog.get(name).profile
@@ -111,7 +111,7 @@ class World:
                 rate = 1000.0 * float(self.faas.rate_per_ms(*memory))
                 fee = float(self.faas.per_run)
             slots.append(
-                Slot(
+                Candidate(
                     index=index,
                     number=self.catalog.number(name),
                     name=name,

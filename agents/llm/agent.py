@@ -65,7 +65,7 @@ class LlmAgent(Agent):
             self._world, self._functions = env.world, {}
         known = self._functions
         found = []
-        for slot in env.episode.slots:
+        for slot in env.episode.candidates:
             function = known.get(slot.number)
             if function is None:
                 function = known[slot.number] = Function.of(env.world.catalog[slot.number])

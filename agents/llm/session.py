@@ -72,7 +72,7 @@ class CallResult:
 
 
 @dataclass(frozen=True, slots=True)
-class Ending:
+class SearchResult:
     """How a search ended: with an answer, or without (the agent gives up)."""
 
     answer: str | None
@@ -95,7 +95,7 @@ class Turn:
 
     messages: list[Message]
     results: list[CallResult] = field(default_factory=list)
-    ending: Ending | None = None
+    ending: SearchResult | None = None
     nodes: int = 1
 
     @property
@@ -113,7 +113,7 @@ class Strategy(Protocol):
     @property
     def text_is_answer(self) -> bool: ...
 
-    def play(self, session: Session) -> Play[Ending]: ...
+    def play(self, session: Session) -> Play[SearchResult]: ...
 
 
 class Session:
@@ -206,7 +206,7 @@ class Session:
         if not message.calls:
             text = message.content.strip()
             if text and self.text_is_answer:
-                turn.ending = Ending(text[:MAX_ANSWER])
+                turn.ending = SearchResult(text[:MAX_ANSWER])
             else:
                 turn.nodes = 1
                 turn.messages.append(Message(USER, NUDGE))
@@ -270,11 +270,11 @@ class Session:
         """Some access has the final answer written anew from all executed calls."""
         return any(part.summarise for part in self.access)
 
-    def summarise(self, history: Sequence[Message]) -> Play[Ending]:
+    def summarise(self, history: Sequence[Message]) -> Play[SearchResult]:
         """The final answer, written from the results in a history; without one, a reply that says nothing."""
         said = yield from self.ask(history, SUMMARISE)
         text = _answer_in(said.message)
-        return Ending(text[:MAX_ANSWER]) if text else Ending(None)
+        return SearchResult(text[:MAX_ANSWER]) if text else SearchResult(None)
 
     # -- the whole episode -----------------------------------------------------------------------------------------------
 
@@ -305,16 +305,16 @@ def _answer_in(message: Message) -> str:
     return ""
 
 
-def _read_finish(call: FunctionCall) -> tuple[Ending | None, str]:
+def _read_finish(call: FunctionCall) -> tuple[SearchResult | None, str]:
     arguments = call.read()
     if arguments is None:
         return None, json.dumps({"error": "invalid_arguments", "message": "finish takes a JSON object with answer or give_up"})
     if arguments.get("give_up") is True:
-        return Ending(None), ""
+        return SearchResult(None), ""
     answer = arguments.get("answer")
     if answer is None:
         return None, json.dumps({"error": "invalid_arguments", "message": "finish: answer is missing"})
-    return Ending((answer if isinstance(answer, str) else json.dumps(answer, default=str))[:MAX_ANSWER]), ""
+    return SearchResult((answer if isinstance(answer, str) else json.dumps(answer, default=str))[:MAX_ANSWER]), ""
 
 
 def _result_message(call: FunctionCall, text: str) -> Message:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..llm.session import Ending, Play, Session
+from ..llm.session import Play, SearchResult, Session
 from ..models.base import Message
 from .settings import SearchSettings
 
@@ -19,7 +19,7 @@ class ReAct:
         self.settings = settings or SearchSettings()
         self.text_is_answer = self.settings.text_is_answer
 
-    def play(self, session: Session) -> Play[Ending]:
+    def play(self, session: Session) -> Play[SearchResult]:
         return (yield from chain(session, self.settings))
 
 
@@ -34,8 +34,8 @@ class CotAtN:
         self.text_is_answer = self.settings.text_is_answer
         self.name = f"cot@{tries}"
 
-    def play(self, session: Session) -> Play[Ending]:
-        ending = Ending(None)
+    def play(self, session: Session) -> Play[SearchResult]:
+        ending = SearchResult(None)
         for _ in range(self.tries):
             ending = yield from chain(session, self.settings)
             if not ending.gave_up or session.exhausted():
@@ -43,7 +43,7 @@ class CotAtN:
         return ending
 
 
-def chain(session: Session, settings: SearchSettings) -> Play[Ending]:
+def chain(session: Session, settings: SearchSettings) -> Play[SearchResult]:
     """One chain from the request to its end."""
     history: list[Message] = [session.request]
     depth = 0
@@ -54,4 +54,4 @@ def chain(session: Session, settings: SearchSettings) -> Play[Ending]:
             return turn.ending
         history += turn.messages
         depth = settings.deeper(depth, turn.nodes)
-    return Ending(None)
+    return SearchResult(None)

@@ -6,7 +6,7 @@ import json
 import re
 
 from ..llm import prompts as wording
-from ..llm.session import Ending, Play, Session
+from ..llm.session import Play, SearchResult, Session
 from ..models.base import FINISH, PLAN, USER, Message
 from .settings import SearchSettings
 
@@ -28,12 +28,12 @@ class PlanThenAct:
         self.settings = settings or SearchSettings()
         self.text_is_answer = self.settings.text_is_answer
 
-    def play(self, session: Session) -> Play[Ending]:
+    def play(self, session: Session) -> Play[SearchResult]:
         history = [session.request, Message(USER, wording.PLAN)]
         steps: list[str] | None = None
         for _ in range(PLAN_TRIES):
             if session.exhausted():
-                return Ending(None)
+                return SearchResult(None)
             said = yield from session.ask(history, PLAN)
             history.append(said.message)
             steps = read_plan(said.message.content)
@@ -42,7 +42,7 @@ class PlanThenAct:
             history.append(Message(USER, wording.NO_PLAN))
         for name in (steps or [])[: self.settings.depth]:
             if session.exhausted():
-                return Ending(None)
+                return SearchResult(None)
             offered = session.offered()
             shown = [function for function in offered if function.name == name]
             said = yield from session.ask(history, functions=[*shown, FINISH] if shown else offered)
@@ -51,7 +51,7 @@ class PlanThenAct:
                 return turn.ending
             history += turn.messages
         if session.summarises:
-            return Ending(None)
+            return SearchResult(None)
         return (yield from session.summarise(history))
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 
 from ..llm import prompts as wording
-from ..llm.session import Ending, Play, Session, Turn
+from ..llm.session import Play, SearchResult, Session, Turn
 from ..models.base import USER, VOTE, Message
 from .settings import SearchSettings
 
@@ -34,7 +34,7 @@ class Dfsdt:
         self.settings = settings or SearchSettings()
         self.text_is_answer = self.settings.text_is_answer
 
-    def play(self, session: Session) -> Play[Ending]:
+    def play(self, session: Session) -> Play[SearchResult]:
         search = _Search(session, self.settings)
         yield from search.preorder([session.request], 0, self.settings.width)
         return search.ending
@@ -53,7 +53,7 @@ class TotDfs:
         self.settings = settings or SearchSettings(depth=8, queries=30)
         self.text_is_answer = self.settings.text_is_answer
 
-    def play(self, session: Session) -> Play[Ending]:
+    def play(self, session: Session) -> Play[SearchResult]:
         search = _Search(session, self.settings)
         yield from search.best_first([session.request], 0, self.settings.width)
         return search.ending
@@ -64,7 +64,7 @@ class _Search:
 
     def __init__(self, session: Session, settings: SearchSettings) -> None:
         self.session, self.settings = session, settings
-        self.ending = Ending(None)
+        self.ending = SearchResult(None)
 
     def preorder(self, history: list[Message], depth: int, width: int) -> Play[int]:
         if depth >= self.settings.depth:
@@ -129,7 +129,7 @@ class _Search:
         said = yield from self.session.ask([*history, Message(USER, text)], VOTE)
         return a if said.message.content.strip()[-1:].lower() == "a" else b
 
-    def _end(self, ending: Ending) -> int:
+    def _end(self, ending: SearchResult) -> int:
         if ending.gave_up:
             return self.settings.give_up_levels
         self.ending = ending

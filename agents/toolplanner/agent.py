@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from ...simulators.errors import ConfigError
 from ...simulators.tools import Tool
 from ..llm import prompts as wording
-from ..llm.session import Ending, Play, Session, Turn
+from ..llm.session import Play, SearchResult, Session, Turn
 from ..models.base import FINISH, PLAN, USER, Function, Message
 from ..strategies.plan_act import read_plan
 from ..strategies.tree import describe
@@ -88,7 +88,7 @@ class ToolPlanner:
         self.path: list[str] = []
         self.roots: list[Round] = []
 
-    def play(self, session: Session) -> Play[Ending]:
+    def play(self, session: Session) -> Play[SearchResult]:
         self.tags, self.path, self.roots = None, [], []
         allowed: frozenset[str] | None = None
         request = session.query
@@ -117,7 +117,7 @@ class _Tree:
     def __init__(self, session: Session, settings: PlannerSettings, allowed: frozenset[str] | None) -> None:
         self.session, self.settings, self.allowed = session, settings, allowed
         self.rounds = 0
-        self.ending = Ending(None)
+        self.ending = SearchResult(None)
 
     def grow(self, history: list[Message], siblings: list[Round], depth: int, width: int) -> Play[bool]:
         """Make the rounds after a history, each with all that follows it; True when the search is over."""

@@ -84,7 +84,7 @@ def _train(name: str, given: argparse.Namespace, budget: dict[str, float]) -> Tr
         return train_dqn(given.out / name, given.scenario, progress=_show(name), **settings)
     constraint = Lagrangian(given.limit) if name == "lagrangian" else None
     if constraint is not None:  # the policy has to follow the multiplier, and to explore giving up, until both have settled
-        settings["settings"] = PpoSettings(entropy=0.01, final_share=0.3)
+        settings["settings"] = PpoSettings(entropy=0.01, final_lr_fraction=0.3)
     return train_ppo(given.out / name, given.scenario, lagrangian=constraint, progress=_show(name), **settings)
 
 

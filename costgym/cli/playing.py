@@ -89,11 +89,13 @@ def leaderboard(
         save_run(store, out)
         typer.echo(f"{len(rows)} rows added, verified by replay")
         return
-    from ..experiments.leaderboard.board import make_plan, run
+    from ..experiments.leaderboard.board import make_run_config, run
     from ..experiments.leaderboard.table import print_table
 
     keep_replies(cache, model)
-    plan = make_plan(suite, scenario, data, names_in(agents), budgets, episodes, split, grading, seed, model, prices=prices)
+    plan = make_run_config(
+        suite, scenario, data, names_in(agents), budgets, episodes, split, grading, seed, model, prices=prices
+    )
     with workers(engine, jobs, ray_address, model, None) as place, Progress("playing", quiet) as progress:
         board = run(plan, out, progress=progress.update, engine=place)
     save_run(store, out)

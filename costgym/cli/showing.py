@@ -85,7 +85,7 @@ def _play(
     model: str,
 ) -> Any:
     from ..envs.recording import recordable
-    from ..experiments.reports.episode_report import Shown
+    from ..experiments.reports.episode_report import EpisodeReport
     from ..experiments.reports.episode_text import episode_story
     from ..experiments.trajectories.format import record, replay_steps
 
@@ -98,4 +98,4 @@ def _play(
     steps = list(replay_steps(world, recorded))
     view.give_up()
     name = f"{agent} plays task {view.account().task.id}, seed {seed}"
-    return Shown(name, f"{name}\n\n{episode_story(world, steps)}", view.chart())
+    return EpisodeReport(name, f"{name}\n\n{episode_story(world, steps)}", view.chart())

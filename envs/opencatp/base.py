@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from ...simulators.errors import ConfigError, DataError, EpisodeOver, UnknownName
 from ...simulators.ledger import RESOURCES, Budget
-from ...simulators.opencatp.episode_view import PlanAccount
+from ...simulators.opencatp.episode_view import PlanView
 from ...simulators.opencatp.levels import LEVELS
 from ...simulators.opencatp.plan_space import PlanValues, plan_space
 from ...simulators.opencatp.profile import Profile, profile_record, read_profile
@@ -286,7 +286,7 @@ class OpenCATPBase(Recordable[Observation, "int | np.integer[Any]"]):
         """The plan as far as it goes; None where there is none."""
         raise NotImplementedError
 
-    def account(self) -> PlanAccount:
+    def account(self) -> PlanView:
         raise NotImplementedError
 
     def give_up(self) -> None:

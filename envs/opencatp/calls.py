@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from ...simulators.calls import Call
 from ...simulators.errors import ConfigError
-from ...simulators.opencatp.episode_view import PlanAccount, plan_call, plan_ledger, plan_task
+from ...simulators.opencatp.episode_view import PlanView, plan_call, plan_ledger, plan_task
 from ...simulators.opencatp.running import PlanCall, RunningPlan
 from ...simulators.opencatp.tools import TOOLS, predecessors
 from ...simulators.plan import TASK_INPUT, Plan
@@ -194,11 +194,11 @@ class OpenCATPCallsEnv(OpenCATPBase):
         super().give_up()
         self._running.finish()
 
-    def account(self) -> PlanAccount:
+    def account(self) -> PlanView:
         """The calls as they ran; what was cut off is charged for the part that ran."""
         task, running = self.task, self._running
         calls = [self._account_of(call) for call in running.calls]
-        return PlanAccount(
+        return PlanView(
             task=plan_task(task, self.sample, self.size_level),
             number=task.task_id,
             seed=self._episode_seed(),

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ...simulators.errors import InvalidPlan, UnknownName
-from ...simulators.opencatp.episode_view import PlanAccount, plan_calls, plan_ledger, plan_task, refused_call
+from ...simulators.opencatp.episode_view import PlanView, plan_calls, plan_ledger, plan_task, refused_call
 from ...simulators.opencatp.tools import SOD, SOP, TOOLS
 from ...simulators.plan import TASK_INPUT, Plan
 from ...simulators.quality import INVALID_PLAN_REWARD, cumulative_reward
@@ -209,7 +209,7 @@ class OpenCATPEnv(OpenCATPBase):
     def world_settings(self) -> dict[str, Any]:
         return {**super().world_settings(), "reward": self.reward, "max_tokens": self.max_tokens}
 
-    def account(self) -> PlanAccount:
+    def account(self) -> PlanView:
         """The plan as it runs, each tool from the end of what it depends on. Without a valid one all was cut off."""
         task, level = self.task, self.size_level
         status = Status.OK if self._valid or not self._over else Status.CANCELLED
@@ -217,7 +217,7 @@ class OpenCATPEnv(OpenCATPBase):
         if self._refused is not None:
             calls.append(refused_call(0.0, f"{self.action_name(self._refused)} may not follow there"))
         price, seconds, tokens, _ = self._used()
-        return PlanAccount(
+        return PlanView(
             task=plan_task(task, self.sample, level),
             number=task.task_id,
             seed=self._episode_seed(),

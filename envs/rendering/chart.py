@@ -6,9 +6,9 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ...simulators.calls import Call, Notice
+from ...simulators.calls import Call, WorldEvent
 from ...simulators.episode import Episode
-from ...simulators.episode_view import Account
+from ...simulators.episode_view import EpisodeView
 from ...simulators.status import LOOKS_OK, Origin, Status
 
 COLOURS = {
@@ -134,7 +134,7 @@ def chart_of(episode: Episode) -> Chart:
     return _chart(episode, verdict(episode), _outages(episode), _events(episode, episode.now_s))
 
 
-def plan_chart(account: Account, quality: float) -> Chart:
+def plan_chart(account: EpisodeView, quality: float) -> Chart:
     """The chart of a plan over the OpenCATP tools, ended or not.
 
     Args:
@@ -144,7 +144,7 @@ def plan_chart(account: Account, quality: float) -> Chart:
     return _chart(account, plan_verdict(account, quality), [], [])
 
 
-def _chart(account: Account, verdict: str, outages: list[tuple[float, float]], events: list[tuple[float, str]]) -> Chart:
+def _chart(account: EpisodeView, verdict: str, outages: list[tuple[float, float]], events: list[tuple[float, str]]) -> Chart:
     now, calls = account.now_s, account.calls
     latest = max([now, *(call.finished_s for call in calls)])
     limit = account.budget.seconds
@@ -189,7 +189,7 @@ def verdict(episode: Episode) -> str:
     )
 
 
-def plan_verdict(account: Account, quality: float) -> str:
+def plan_verdict(account: EpisodeView, quality: float) -> str:
     """How a plan over the OpenCATP tools stands, in a line."""
     ledger, grade = account.ledger, account.grade
     spent = f"price {number(ledger.price)}, {account.now_s:.2f} s, {ledger.calls} tools"
@@ -201,7 +201,7 @@ def plan_verdict(account: Account, quality: float) -> str:
     return f"score {grade.share:.3f}, {'pass' if grade.strict else 'fail'}; {spent}; Quality of Plan {quality:.3f}"
 
 
-def _budget(account: Account) -> list[tuple[str, float, float]]:
+def _budget(account: EpisodeView) -> list[tuple[str, float, float]]:
     left = account.remaining()
     return [(name, limit, left[name]) for name, limit in account.budget.items()]
 
@@ -211,13 +211,13 @@ def _events(episode: Episode, now: float) -> list[tuple[float, str]]:
     if episode.world.events is None:
         return []
     events = []
-    for notice in episode.world.events(episode.task, episode.slots):
+    for notice in episode.world.events(episode.task, episode.candidates):
         if notice.at_s <= now:
             events.append((notice.at_s, say(notice)))
     return sorted(events)
 
 
-def say(notice: Notice) -> str:
+def say(notice: WorldEvent) -> str:
     """A notice in two or three words."""
     if notice.kind == "price_change":
         return f"price x {number(notice.factor)}"

@@ -33,7 +33,7 @@ from ..files import sole_writer, write_atomically
 from ..metrics import GRADINGS, EpisodeResult, rank_rows, summarise
 from ..rollout import play_many
 from ..trajectories.format import Header
-from .run_log import Played, Records
+from .run_log import EpisodeOutput, Records
 from .submissions.manifest import weights_of
 from .suites import suite as suite_named
 
@@ -45,7 +45,7 @@ EXPERIENCE_EPISODES = 400
 Progress = Callable[[int, int], None]
 
 
-class Plan(BaseModel):
+class RunConfig(BaseModel):
     """All that determines a leaderboard's bytes.
 
     `settings` are further arguments of the text view; `search` and `btp` are fields of `SearchSettings` and `BtpSettings` that
@@ -70,7 +70,7 @@ class Plan(BaseModel):
     weights: dict[str, str] = {}
 
 
-class Unit(NamedTuple):
+class WorkItem(NamedTuple):
     """A piece of work: episodes `start` to `stop` of one agent under one budget."""
 
     agent: str
@@ -91,7 +91,7 @@ class Leaderboard:
         return self.folder / "index.html"
 
 
-def make_plan(
+def make_run_config(
     suite: str = "quick",
     scenario: str | Path | Scenario | None = None,
     data: str | Path | None = None,
@@ -105,7 +105,7 @@ def make_plan(
     search: Mapping[str, Any] | None = None,
     btp: Mapping[str, Any] | None = None,
     prices: str | Path | None = None,
-) -> Plan:
+) -> RunConfig:
     """What to run, checked before anything runs. A real model's tokens are priced by the table `prices`: see `priced_for`.
 
     Raises:
@@ -132,7 +132,7 @@ def make_plan(
     settings = scenario if isinstance(scenario, Scenario) else load_scenario(scenario or chosen.scenario, data)
     settings = priced_for(settings, model, prices)
     settings.build().tasks.numbers(split)
-    return Plan(
+    return RunConfig(
         suite=suite,
         scenario=settings,
         agents=names,
@@ -150,7 +150,7 @@ def make_plan(
 
 
 def run(
-    plan: Plan, out: str | Path, jobs: int = 1, progress: Progress | None = None, engine: Engine | None = None
+    plan: RunConfig, out: str | Path, jobs: int = 1, progress: Progress | None = None, engine: Engine | None = None
 ) -> Leaderboard:
     """Run a leaderboard, or what is left of it.
 
@@ -181,7 +181,7 @@ def run(
     return Leaderboard(folder, document)
 
 
-def read_plan(folder: Path) -> Plan:
+def read_run_config(folder: Path) -> RunConfig:
     """What a run's folder says it runs.
 
     Raises:
@@ -196,7 +196,7 @@ def read_plan(folder: Path) -> Plan:
             "--run", f"{folder} is a run of the suite opencatp; `costgym verify` checks it, but it is not handed in"
         )
     try:
-        return Plan.model_validate_json(path.read_text(encoding="utf-8"))
+        return RunConfig.model_validate_json(path.read_text(encoding="utf-8"))
     except ValueError as error:
         raise DataError(path, "is no run manifest") from error
 
@@ -206,7 +206,7 @@ def publish(folder: Path, document: dict[str, Any]) -> dict[str, Any]:
 
     The page shows how trained agents learnt, where their training runs are still there.
     """
-    from ..reports.leaderboard_page import Surroundings, render
+    from ..reports.leaderboard_page import PageContext, render
     from ..reports.learning_curves import curves_section
 
     rows = [row for row in document["rows"] if "submission" not in row]
@@ -214,11 +214,11 @@ def publish(folder: Path, document: dict[str, Any]) -> dict[str, Any]:
         rows += json.loads(path.read_text(encoding="utf-8"))
     document = {**document, "rows": list(rank_rows(rows, document["grading"]))}
     write_atomically(folder / "leaderboard.json", json.dumps(document, indent=1, ensure_ascii=False) + "\n")
-    write_atomically(folder / "index.html", render(document, Surroundings(sections=curves_section(document["rows"]))))
+    write_atomically(folder / "index.html", render(document, PageContext(sections=curves_section(document["rows"]))))
     return document
 
 
-def summarise_run(plan: Plan, results: Iterable[EpisodeResult]) -> dict[str, Any]:
+def summarise_run(plan: RunConfig, results: Iterable[EpisodeResult]) -> dict[str, Any]:
     """The content of `leaderboard.json`: one row per agent and budget, best first within a budget."""
     groups: dict[tuple[str, int], list[EpisodeResult]] = {}
     indices = {json.dumps(budget, sort_keys=True): index for index, budget in enumerate(plan.budgets)}
@@ -242,7 +242,7 @@ def summarise_run(plan: Plan, results: Iterable[EpisodeResult]) -> dict[str, Any
     }
 
 
-def _manifest(plan: Plan) -> str:
+def _manifest(plan: RunConfig) -> str:
     return json.dumps(plan.model_dump(mode="json"), indent=1, ensure_ascii=False) + "\n"
 
 
@@ -267,7 +267,7 @@ def check_owner(manifest: str, folder: Path) -> None:
         )
 
 
-def _experience(plan: Plan, folder: Path) -> Path | None:
+def _experience(plan: RunConfig, folder: Path) -> Path | None:
     """What planning agents learnt on the train split; collected once, before anyone is ranked."""
     if not any(needs_experience(name) for name in plan.agents):
         return None
@@ -282,7 +282,7 @@ def _experience(plan: Plan, folder: Path) -> Path | None:
 
 
 def _finish_episodes(
-    plan: Plan, folder: Path, experience: Path | None, engine: Engine, progress: Progress | None
+    plan: RunConfig, folder: Path, experience: Path | None, engine: Engine, progress: Progress | None
 ) -> list[EpisodeResult]:
     total = len(plan.agents) * len(plan.budgets) * plan.episodes
     with Records(folder, plan.agents, plan.budgets) as records:
@@ -297,7 +297,7 @@ def _finish_episodes(
     return records.finish()
 
 
-def _units(plan: Plan, found: Mapping[tuple[str, int, int], EpisodeResult]) -> list[Unit]:
+def _units(plan: RunConfig, found: Mapping[tuple[str, int, int], EpisodeResult]) -> list[WorkItem]:
     """What is still to be played, in runs of consecutive episodes."""
     units = []
     for agent in plan.agents:
@@ -306,12 +306,12 @@ def _units(plan: Plan, found: Mapping[tuple[str, int, int], EpisodeResult]) -> l
             start = 0
             for place in range(1, len(missing) + 1):
                 if place == len(missing) or missing[place] != missing[place - 1] + 1 or place - start == CHUNK:
-                    units.append(Unit(agent, budget, missing[start], missing[place - 1] + 1))
+                    units.append(WorkItem(agent, budget, missing[start], missing[place - 1] + 1))
                     start = place
     return units
 
 
-def _play_unit(shared: tuple[str, str | None], unit: Unit) -> Iterator[Played]:
+def _play_unit(shared: tuple[str, str | None], unit: WorkItem) -> Iterator[EpisodeOutput]:
     plan = _read_plan(shared[0])
     experience = None if shared[1] is None else _read_experience(shared[1])
     budget = Budget.from_mapping(plan.budgets[unit.budget])
@@ -333,7 +333,7 @@ def _play_unit(shared: tuple[str, str | None], unit: Unit) -> Iterator[Played]:
     first = header.to_json()
     indices = range(unit.start, unit.stop)
     for result, trajectory in play_many(env, agent, agent.env_id, indices, plan.seed, budget, plan.grading):
-        yield Played(result, first, None if trajectory is None else trajectory.sealed_json(header))
+        yield EpisodeOutput(result, first, None if trajectory is None else trajectory.sealed_json(header))
     env.close()
 
 
@@ -342,8 +342,8 @@ STEP_LIMIT = 400
 
 
 @lru_cache(maxsize=2)
-def _read_plan(document: str) -> Plan:
-    return Plan.model_validate_json(document)
+def _read_plan(document: str) -> RunConfig:
+    return RunConfig.model_validate_json(document)
 
 
 @lru_cache(maxsize=2)

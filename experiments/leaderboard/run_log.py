@@ -22,7 +22,7 @@ Key = tuple[str, int, int]
 FOLDER = "trajectories"
 
 
-class Played(NamedTuple):
+class EpisodeOutput(NamedTuple):
     """An episode that has ended: its result, and its trajectory file's header and line; no line where the episode is void."""
 
     result: EpisodeResult
@@ -66,7 +66,7 @@ class Records:
                 store.close()
         self._results = self._trajectories = None
 
-    def add(self, played: Played) -> None:
+    def add(self, played: EpisodeOutput) -> None:
         """Write an episode down."""
         assert self._results is not None
         key = self._key(played.result)

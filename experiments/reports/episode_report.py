@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from ...envs.rendering.chart import Bar, Chart, number
 from ...envs.rendering.draw import chart_drawing, chart_page, chart_picture
 from ...simulators.calls import Call
-from ...simulators.episode_view import Account
+from ...simulators.episode_view import EpisodeView
 
 WIDTH, PIXELS = 118, 1200
 """Of the text, in characters, and of pictures."""
@@ -27,7 +27,7 @@ MARKS = {
 
 
 @dataclass(frozen=True, slots=True)
-class Shown:
+class EpisodeReport:
     """An episode to be looked at.
 
     Attributes:
@@ -51,7 +51,7 @@ class Shown:
         return chart_page(self.chart, self.name, self.text, PIXELS)
 
 
-def calls_text(episode: Account) -> str:
+def calls_text(episode: EpisodeView) -> str:
     """The calls in a table, each with those that ran at its side."""
     if not episode.calls:
         return "Calls: none"
@@ -119,7 +119,7 @@ def _parts(bar: Bar) -> Iterator[tuple[str, float, float]]:
     yield bar.meaning, bar.ready_s, bar.end_s
 
 
-def ledger_text(episode: Account) -> str:
+def ledger_text(episode: EpisodeView) -> str:
     """What was spent on what, in all, and what is left."""
     totals: dict[str, list[float]] = {}
     for charge in episode.ledger:

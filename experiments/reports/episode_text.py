@@ -23,7 +23,7 @@ from ..files import iter_lines
 from ..trajectories.format import Header, Step, Trajectory, digest, parse_header, parse_trajectory
 from ..trajectories.replay import replay_recorded, trajectory_files
 from ..trajectories.verify import check_header
-from .episode_report import WIDTH, Shown, calls_text, ledger_text, short, timeline_text, wrapped
+from .episode_report import WIDTH, EpisodeReport, calls_text, ledger_text, short, timeline_text, wrapped
 from .plan_text import plan_story, show_plan
 
 PLANS = "plans.jsonl"
@@ -33,7 +33,7 @@ DIFFERS = "This record does not replay as it stands: what follows is the replay.
 # -- finding --------------------------------------------------------------------------------------------------------------
 
 
-def show_recorded(path: Path, key: str | None = None, data: str | None = None) -> Shown:
+def show_recorded(path: Path, key: str | None = None, data: str | None = None) -> EpisodeReport:
     """A recorded episode.
 
     Args:
@@ -75,7 +75,7 @@ def show_recorded(path: Path, key: str | None = None, data: str | None = None) -
         title += f" ({recorded.model})"
     warning = "" if honest else f"\n{DIFFERS}\n"
     text = f"{title}\n{warning}\n{episode_story(env, played.steps, _settings(header))}"
-    return Shown(title, text, recordable(env).chart())
+    return EpisodeReport(title, text, recordable(env).chart())
 
 
 def _agent(file: Path) -> str:
@@ -131,7 +131,7 @@ def episode_story(env: gym.Env[Any, Any], steps: list[Step] | tuple[Step, ...] |
 def _task(episode: Episode, settings: str) -> str:
     lines = [wrapped(f"Task {episode.task.id}: ", episode.task.query)]
     lines += [wrapped("  ", settings)] if settings else []
-    lines.append(f"  seed {episode.seed}, budget: {episode.budget}, {len(episode.slots)} tools on offer")
+    lines.append(f"  seed {episode.seed}, budget: {episode.budget}, {len(episode.candidates)} tools on offer")
     for index, need in enumerate(episode.needs):
         after = f", after {', '.join(str(i + 1) for i in need.after)}" if need.after else ""
         mark = "+" if episode.known[index] else "-"
@@ -159,7 +159,7 @@ def _deeds(episode: Episode) -> str:
         match entry:
             case ("submit", slot, arguments, *_):
                 submitted += 1
-                name = episode.slots[slot].name if slot >= 0 else "(unknown tool)"
+                name = episode.candidates[slot].name if slot >= 0 else "(unknown tool)"
                 lines.append(f"  call {submitted}: {name}{'' if arguments is None else ' ' + json.dumps(dict(arguments))}")
             case ("wait",):
                 lines.append("  wait for what comes next")
@@ -182,8 +182,8 @@ def _grade(episode: Episode) -> str:
     news = []
     for notice in episode.world.notices(episode.number):
         if notice.at_s <= episode.now_s:
-            names = [episode.slots[slot].name for slot in notice.slots]
-            whom = ", ".join(names) if len(names) <= 4 else f"{len(names)} of the {len(episode.slots)} tools"
+            names = [episode.candidates[slot].name for slot in notice.slots]
+            whom = ", ".join(names) if len(names) <= 4 else f"{len(names)} of the {len(episode.candidates)} tools"
             news.append(wrapped(f"  {notice.at_s:.2f} s: ", f"{say(notice)}: {whom}" if names else say(notice)))
     events = "\n".join(["Events", *news]) + "\n\n" if news else ""
     return f"{events}Grade at {episode.now_s:.2f} s\n  {verdict(episode)}"

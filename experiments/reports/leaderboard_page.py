@@ -38,7 +38,7 @@ _UNITS = {"rate": ",&nbsp;%"}
 
 
 @dataclass(frozen=True, slots=True)
-class Surroundings:
+class PageContext:
     """What the site adds to the page; all of it HTML.
 
     Attributes:
@@ -58,7 +58,7 @@ class Surroundings:
     agent_page: Callable[[Row], str] | None = None
 
 
-def render(leaderboard: Mapping[str, Any], around: Surroundings | None = None) -> str:
+def render(leaderboard: Mapping[str, Any], around: PageContext | None = None) -> str:
     """The page of a leaderboard.
 
     Args:
@@ -77,7 +77,7 @@ def render(leaderboard: Mapping[str, Any], around: Surroundings | None = None) -
     scenario = leaderboard.get("scenario")
     scenario = scenario if isinstance(scenario, Mapping) else {"name": scenario} if scenario else {}
     ranks = {name: _ranks(rows, name) for name in GRADINGS}
-    around = around or Surroundings()
+    around = around or PageContext()
     slots = {
         "policy": around.policy,
         "styles": around.styles,

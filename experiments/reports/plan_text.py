@@ -13,7 +13,7 @@ from ...envs.rendering.chart import Bar, Chart, Row, number, plan_verdict
 from ...simulators.errors import DataError, UnknownName
 from ..files import iter_lines
 from ..trajectories.format import Step
-from .episode_report import Shown, calls_text, ledger_text, timeline_text, wrapped
+from .episode_report import EpisodeReport, calls_text, ledger_text, timeline_text, wrapped
 
 
 def plan_story(world: OpenCATPBase, steps: Sequence[Step], settings: str = "") -> str:
@@ -59,7 +59,7 @@ def _grade(world: OpenCATPBase) -> str:
     return "\n".join(lines)
 
 
-def show_plan(path: Path, key: str | None) -> Shown:
+def show_plan(path: Path, key: str | None) -> EpisodeReport:
     """A plan of an OpenCATP leaderboard; keys are ``agent/index``, and ``agent/tasks/alpha/index`` where that is not enough."""
     agent, _, wanted = (key or "").rpartition("/")
     agent, *narrower = agent.split("/")
@@ -77,7 +77,7 @@ def show_plan(path: Path, key: str | None) -> Shown:
     raise UnknownName("plan", key or "", known)
 
 
-def _plan_shown(path: Path, line: int, record: Mapping[str, Any]) -> Shown:
+def _plan_shown(path: Path, line: int, record: Mapping[str, Any]) -> EpisodeReport:
     from ...simulators.opencatp.profile import load_profile
     from ...simulators.opencatp.tasks import task as find_task
     from ...simulators.plan import Plan
@@ -123,4 +123,4 @@ def _plan_shown(path: Path, line: int, record: Mapping[str, Any]) -> Shown:
         meanings=(),
     )
     parts = ["\n".join(head), timeline_text(chart), wrapped("Grade: ", figures)]
-    return Shown(name, "\n\n".join(part for part in parts if part) + "\n", chart)
+    return EpisodeReport(name, "\n\n".join(part for part in parts if part) + "\n", chart)

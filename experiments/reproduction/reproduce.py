@@ -193,7 +193,7 @@ def _run(
     search: Mapping[str, Any] | None = None,
 ) -> tuple[list[Row], Results]:
     """A leaderboard's rows in the order of the agents, and its episodes by agent."""
-    plan = leaderboard.make_plan(
+    plan = leaderboard.make_run_config(
         "quick", scenario=scenario, agents=agents, budgets=budgets, episodes=episodes, grading="judge", seed=seed, search=search
     )
     document = leaderboard.run(plan, out, jobs, progress).document

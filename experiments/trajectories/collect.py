@@ -13,7 +13,7 @@ from ...agents.base import Agent
 from ...simulators.errors import ConfigError
 from ..execution.engine import Engine, Local
 from ..files import iter_lines, keep_lines, sole_writer, write_atomically
-from ..rollout import Stage, chunks, world_of
+from ..rollout import RolloutContext, chunks, world_of
 from .format import Header, parse_trajectory, record
 
 
@@ -46,7 +46,7 @@ def collect(
     """
     if isinstance(episodes, bool) or not isinstance(episodes, int) or episodes < 1:
         raise ConfigError("episodes", f"expected a positive whole number, got {episodes!r}")
-    stage = Stage(env, agent)
+    stage = RolloutContext(env, agent)
     header = stage.header
     folder = Path(out)
     folder.mkdir(parents=True, exist_ok=True)
@@ -65,7 +65,7 @@ def collect(
     return path
 
 
-def _lines(shared: tuple[Stage, int], indices: range) -> Iterator[str]:
+def _lines(shared: tuple[RolloutContext, int], indices: range) -> Iterator[str]:
     """The episodes of these indices, played and written down."""
     stage, seed = shared
     header = stage.header

@@ -23,7 +23,7 @@ from ...agents.base import Agent
 from ...envs.recording import Recordable, recordable
 from ...envs.registration import class_of
 from ...simulators.draws import stable_integer
-from ...simulators.episode_view import Account
+from ...simulators.episode_view import EpisodeView
 from ...simulators.errors import DataError
 from ..files import iter_lines
 
@@ -187,7 +187,7 @@ def _title(name: str, dtype: np.dtype[Any], shape: tuple[int, ...]) -> bytes:
 
 def record(
     env: gym.Env[Any, Any], agent: Agent, task: int | str | None, seed: int, index: int = 0, agent_seed: int | None = None
-) -> tuple[Trajectory, Account]:
+) -> tuple[Trajectory, EpisodeView]:
     """Play one episode to its end and record it.
 
     Args:
@@ -251,7 +251,7 @@ def replay(env: gym.Env[Any, Any], recorded: Trajectory) -> Trajectory:
     return replay_episode(env, recorded)[0]
 
 
-def replay_episode(env: gym.Env[Any, Any], recorded: Trajectory) -> tuple[Trajectory, Account]:
+def replay_episode(env: gym.Env[Any, Any], recorded: Trajectory) -> tuple[Trajectory, EpisodeView]:
     """The same, with the episode that was played."""
     world = recordable(env)  # wrappers of `Header.make` guard against misuse, and change nothing
     actions: list[Any] = []
@@ -278,7 +278,7 @@ def _trajectory(
     rewards: list[float],
     digests: list[str],
     truncated: bool,
-) -> tuple[Trajectory, Account]:
+) -> tuple[Trajectory, EpisodeView]:
     if truncated:
         world.give_up()
     episode = world.account()
@@ -303,7 +303,7 @@ def _trajectory(
     return trajectory, episode
 
 
-def final_of(world: Recordable[Any, Any], episode: Account) -> dict[str, Any]:
+def final_of(world: Recordable[Any, Any], episode: EpisodeView) -> dict[str, Any]:
     """What an episode came to, as its record holds it."""
     grade, ledger = episode.grade, episode.ledger
     return {

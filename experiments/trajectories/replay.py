@@ -10,7 +10,7 @@ from typing import Any
 import gymnasium as gym
 
 from ...envs.recording import recordable
-from ...simulators.episode_view import Account
+from ...simulators.episode_view import EpisodeView
 from ...simulators.errors import CostGymError, DataError
 from ..files import iter_lines
 from .format import Header, Step, Trajectory, digest, parse_header, parse_trajectory, read_trajectories, replay_steps
@@ -18,7 +18,7 @@ from .verify import check_header
 
 
 @dataclass(frozen=True, slots=True)
-class Played:
+class ReplayedEpisode:
     """An episode as it was.
 
     Attributes:
@@ -33,7 +33,7 @@ class Played:
     recorded: Trajectory
     env: gym.Env[Any, Any]
     steps: Sequence[Step]
-    episode: Account
+    episode: EpisodeView
     passed: bool
 
 
@@ -61,7 +61,7 @@ def is_trajectory_file(path: Path) -> bool:
         return False
 
 
-def replayed(path: str | Path, data: str | None = None) -> Iterator[Played]:
+def replayed(path: str | Path, data: str | None = None) -> Iterator[ReplayedEpisode]:
     """The episodes of a file or folder, one at a time, each checked against its digests and rewards on the way.
 
     Args:
@@ -82,7 +82,7 @@ def replayed(path: str | Path, data: str | None = None) -> Iterator[Played]:
         env.close()
 
 
-def replay_at(path: Path, offset: int, header: Header, env: gym.Env[Any, Any]) -> Played:
+def replay_at(path: Path, offset: int, header: Header, env: gym.Env[Any, Any]) -> ReplayedEpisode:
     """The episode whose line begins at a byte offset of a file."""
     with path.open("rb") as store:
         store.seek(offset)
@@ -90,7 +90,7 @@ def replay_at(path: Path, offset: int, header: Header, env: gym.Env[Any, Any]) -
     return _play(header, env, parse_trajectory(line, path, 0), path, 0)
 
 
-def _play(header: Header, env: gym.Env[Any, Any], recorded: Trajectory, path: Path, number: int) -> Played:
+def _play(header: Header, env: gym.Env[Any, Any], recorded: Trajectory, path: Path, number: int) -> ReplayedEpisode:
     try:
         played = replay_recorded(header, env, recorded)
     except (CostGymError, gym.error.Error, TypeError, ValueError, OverflowError) as error:
@@ -102,12 +102,12 @@ def _play(header: Header, env: gym.Env[Any, Any], recorded: Trajectory, path: Pa
     return played
 
 
-def replay_recorded(header: Header, env: gym.Env[Any, Any], recorded: Trajectory) -> Played:
+def replay_recorded(header: Header, env: gym.Env[Any, Any], recorded: Trajectory) -> ReplayedEpisode:
     """An episode played again from its task, seed and actions alone; nothing is compared."""
     steps = list(replay_steps(env, recorded))
     world = recordable(env)
     world.give_up()
-    return Played(header, recorded, env, steps, world.account(), world.succeeded)
+    return ReplayedEpisode(header, recorded, env, steps, world.account(), world.succeeded)
 
 
 def readable(text: str) -> str:

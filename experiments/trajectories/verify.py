@@ -19,7 +19,7 @@ import gymnasium as gym
 from ... import __version__
 from ...envs.recording import WITHOUT_INFLUENCE
 from ...envs.registration import class_of
-from ...simulators.episode_view import Account
+from ...simulators.episode_view import EpisodeView
 from ...simulators.errors import CostGymError, DataError
 from ..execution.engine import Engine, Local
 from ..files import iter_lines
@@ -201,7 +201,7 @@ class Checker:
         self.env = header.make(data)
         self._action = str if isinstance(self.env.action_space, gym.spaces.Text) else int
 
-    def check(self, recorded: Trajectory, line: str = "") -> tuple[str, Account | None]:
+    def check(self, recorded: Trajectory, line: str = "") -> tuple[str, EpisodeView | None]:
         """What is wrong with an episode, in words, or ""; and the episode as replay played it.
 
         Args:

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ..calls import NORMAL_QUANTILES, Enforcement, Slot
+from ..calls import NORMAL_QUANTILES, Candidate, Enforcement
 from ..errors import ConfigError
 from ..failures import state_chances
 from ..ledger import Budget
@@ -134,7 +134,7 @@ def make_tables(world: World, numbers: Sequence[int], columns: int | None = None
         ConfigError: a task has more needs or events than fit.
     """
     tasks = [world.tasks[number] for number in numbers]
-    candidates = [world.slots(number) for number in numbers]
+    candidates = [world.candidates(number) for number in numbers]
     notices = [sorted(world.notices(number), key=lambda notice: notice.at_s) for number in numbers]
     rows = len(tasks)
     width = max((len(slots) for slots in candidates), default=1) if columns is None else columns
@@ -194,7 +194,7 @@ def put_rows(array: NDArray[Any], used: int, block: NDArray[Any]) -> NDArray[Any
     return array
 
 
-def _fill_slots(tables: Tables, row: int, slots: Sequence[Slot], slip: float) -> None:
+def _fill_slots(tables: Tables, row: int, slots: Sequence[Candidate], slip: float) -> None:
     window_at = 0
     for slot in slots:
         alive, degraded = state_chances(slot.reliability, slip)
@@ -212,7 +212,7 @@ def _bits(need: Need) -> int:
     return sum(1 << before for before in set(need.after))
 
 
-def _fill_events(tables: Tables, row: int, task: Task, slots: Sequence[Slot], notices: Sequence[Any]) -> None:
+def _fill_events(tables: Tables, row: int, task: Task, slots: Sequence[Candidate], notices: Sequence[Any]) -> None:
     """Play the events on paper, in their order, and note what holds after each."""
     width = len(slots)
     base = np.array([slot.quote for slot in slots])

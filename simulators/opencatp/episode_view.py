@@ -19,8 +19,8 @@ WRITING = "plan"
 
 
 @dataclass(frozen=True, slots=True)
-class PlanAccount:
-    """A `costgym.simulators.episode_view.Account` of an episode over the OpenCATP tools.
+class PlanView:
+    """A `costgym.simulators.episode_view.EpisodeView` of an episode over the OpenCATP tools.
 
     Attributes:
         task, number, seed, budget, calls, ledger, now_s, exceeded, grade, over: as there. The grade's share is the task score.

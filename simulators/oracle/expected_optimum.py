@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..calls import Slot
+from ..calls import Candidate
 from ..failures import FailureModel, state_chances
 from ..world import World
 
@@ -59,7 +59,7 @@ class InformedPolicy:
     """
 
     def __init__(self, world: World, number: int) -> None:
-        self._slots = world.slots(number)
+        self._slots = world.candidates(number)
         self._after = [need.after for need in world.tasks[number].needs]
         self._loss = (1.0 - world.alpha) / (world.max_price * world.alpha)
         self.beliefs = [Belief(slot.reliability, world.failures) for slot in self._slots]
@@ -98,7 +98,7 @@ class InformedPolicy:
                 best = (urgency, ranked[0][1])
         return None if best is None else best[1]
 
-    def _worth(self, slot: Slot, price: float, left: float) -> bool:
+    def _worth(self, slot: Candidate, price: float, left: float) -> bool:
         chance = self.beliefs[slot.index].chance
         return price <= left and chance > 0 and price * self._loss <= chance
 

@@ -15,7 +15,7 @@ from heapq import heappop, heappush
 from itertools import product
 from math import prod
 
-from ..calls import CONNECTION_REFUSED_S, QUANTILES, Call, Enforcement, Slot
+from ..calls import CONNECTION_REFUSED_S, QUANTILES, Call, Candidate, Enforcement
 from ..draws import DURATION, KIND
 from ..episode import Episode
 from ..failures import Chain, start_chain
@@ -108,7 +108,7 @@ def facts_wanted(episode: Episode, grading: str) -> int | None:
     count = len(episode.needs)
     if grading == "strict":
         return count
-    luck = episode._draws.at(0, len(episode.slots))[KIND]
+    luck = episode._draws.at(0, len(episode.candidates))[KIND]
     for facts in range(count + 1):
         if luck < episode.world.judge.chance(facts / count if count else 0.0, episode.task.solvable):
             return facts
@@ -124,16 +124,16 @@ class _Solver:
         self.scratch = world.episode(number, seed)
         self.after = [need.after for need in self.scratch.needs]
         self.chains: dict[int, Chain] = {}
-        self.notices = [] if world.events is None else list(world.events(self.scratch.task, self.scratch.slots))
+        self.notices = [] if world.events is None else list(world.events(self.scratch.task, self.scratch.candidates))
         self.lowest = self._lowest_factors()
-        self.serving: list[list[Slot]] = [[] for _ in self.scratch.needs]
-        for slot in self.scratch.slots:
+        self.serving: list[list[Candidate]] = [[] for _ in self.scratch.needs]
+        for slot in self.scratch.candidates:
             if slot.need >= 0:
                 self.serving[slot.need].append(slot)
 
     def _lowest_factors(self) -> list[float]:
         """The lowest factor that each slot's price ever has."""
-        now = [1.0] * len(self.scratch.slots)
+        now = [1.0] * len(self.scratch.candidates)
         lowest = list(now)
         for notice in sorted(self.notices, key=lambda notice: notice.at_s):
             if notice.kind == "price_change":
@@ -145,7 +145,7 @@ class _Solver:
 
     # -- what will happen --------------------------------------------------------------------------------------------------
 
-    def foresee(self, spec: Slot, k: int) -> tuple[bool, float]:
+    def foresee(self, spec: Candidate, k: int) -> tuple[bool, float]:
         """Whether the k-th call of a tool will work if nothing gets in its way, and the least it can cost."""
         chain = self.chains.get(spec.index)
         world = self.world
@@ -298,7 +298,7 @@ class _Solver:
         """Choices of tools by rising price; others than the cheapest only where calls or seconds are limited too."""
         if self.budget.calls is None and self.budget.seconds is None:
             return [chosen]
-        none = [0] * len(self.scratch.slots)
+        none = [0] * len(self.scratch.candidates)
         columns = [self.options(option.need, none, True) for option in chosen]
         if prod(len(column) for column in columns) > 20_000 or wanted < len(self.after):
             return [chosen]

@@ -12,7 +12,7 @@ from costgym.agents.classic import CheapestAgent, GreedyAgent, RandomAgent
 from costgym.agents.oracle import InformedOracleAgent, OracleAgent
 from costgym.envs.marketplace import MarketplaceEnv
 from costgym.experiments.rollout import play
-from costgym.simulators.calls import Notice
+from costgym.simulators.calls import WorldEvent
 from costgym.simulators.errors import ConfigError
 from costgym.simulators.failures import FailureModel
 from costgym.simulators.world import World
@@ -79,7 +79,7 @@ def test_a_number_of_calls_is_kept_too():
 
 
 def test_banned_tools_are_left_alone():
-    world = small_world(tool("a", fee=1.0), tool("b", fee=2.0), events=[Notice(0.0, "ban", (0,))])
+    world = small_world(tool("a", fee=1.0), tool("b", fee=2.0), events=[WorldEvent(0.0, "ban", (0,))])
     for agent in BUDGETED:
         assert told(agent(), world)[-1] == "b ok"
 

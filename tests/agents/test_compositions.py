@@ -51,7 +51,7 @@ def test_a_plan_is_never_exceeded_and_neither_is_the_budget(name, env, experienc
         play(env, agent, number, seed=2)
         plan = next(part.plan for part in agent._access if part.suffix == "btp")
         assert env.episode.ledger.price <= BUDGET
-        for slot in env.episode.slots:
+        for slot in env.episode.candidates:
             assert env.episode.counts[slot.index] <= plan[slot.name]
 
 

@@ -41,7 +41,7 @@ def run(tmp_path: Path) -> Path:
         training={"needed_only": True},
         seed=0,
         steps=7,
-        legs=1,
+        segments=1,
         seconds=1.0,
     )
     save_checkpoint(tmp_path, checkpoint, network.state_dict(), {})

@@ -8,7 +8,7 @@ import pytest
 
 from costgym.envs.decision import DecisionAwareEnv
 from costgym.envs.registration import make
-from costgym.experiments.leaderboard.board import make_plan, run
+from costgym.experiments.leaderboard.board import make_run_config, run
 from costgym.experiments.trajectories.verify import verify
 from costgym.simulators.errors import ConfigError, DataError
 from costgym.simulators.scenario import load_scenario
@@ -37,7 +37,7 @@ def test_an_mgtoolbench_folder_is_played_at_the_level_that_is_asked_for(tmp_path
 
 
 def test_a_leaderboard_over_instruction_levels_is_verified_by_replay(tmp_path: Path) -> None:
-    plan = make_plan("toolplanner", "mgtoolbench", levels(tmp_path / "data"), ["dfsdt", "toolplanner"], episodes=2)
+    plan = make_run_config("toolplanner", "mgtoolbench", levels(tmp_path / "data"), ["dfsdt", "toolplanner"], episodes=2)
     run(plan, tmp_path / "run")
     verdict = verify(tmp_path / "run")
     assert verdict.verified and verdict.episodes == 4
@@ -45,7 +45,7 @@ def test_a_leaderboard_over_instruction_levels_is_verified_by_replay(tmp_path: P
 
 def test_a_tooldeer_folder_is_played_under_the_scenarios_prices(tmp_path: Path) -> None:
     folder = str(shared(f"{FAMILY}/tooldeer"))
-    plan = make_plan("deer", "tooldeer", folder, ["deer-rule"], episodes=12, split="test")
+    plan = make_run_config("deer", "tooldeer", folder, ["deer-rule"], episodes=12, split="test")
     rows = run(plan, tmp_path / "run").document["rows"]
     assert rows[0]["episodes"] == 12 and 0 < rows[0]["pass_rate"] <= 1
     assert verify(tmp_path / "run").verified

@@ -12,7 +12,7 @@ import costgym
 from costgym.agents.base import NUMERIC, TEXT, Agent
 from costgym.envs.actions import encode_action
 from costgym.experiments.leaderboard.board import STEP_LIMIT, Plan, publish, summarise_run
-from costgym.experiments.leaderboard.run_log import Played, Records
+from costgym.experiments.leaderboard.run_log import EpisodeOutput, Records
 from costgym.experiments.leaderboard.store.runs import Entry, Run, entry_id, run_id
 from costgym.experiments.metrics import EpisodeResult, summarise
 from costgym.experiments.rollout import play_many
@@ -82,7 +82,7 @@ def played(folder: Path, agents: tuple[Agent, ...] = (Talker(), Hasty()), episod
                 header = Header.of(env, agent.env_id)
                 for result, trajectory in play_many(env, agent, agent.env_id, range(episodes), 0, Budget.from_mapping(limits)):
                     assert trajectory is not None
-                    records.add(Played(result, header.to_json(), trajectory.sealed_json(header)))
+                    records.add(EpisodeOutput(result, header.to_json(), trajectory.sealed_json(header)))
     publish(folder, summarise_run(plan, records.finish()))
     return folder
 

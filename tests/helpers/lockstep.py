@@ -13,7 +13,7 @@ from costgym.envs.marketplace import MarketplaceEnv
 from costgym.envs.vector.marketplace import MarketplaceVectorEnv
 from costgym.simulators.batch import kernels
 from costgym.simulators.batch.state import Batch
-from costgym.simulators.calls import Notice
+from costgym.simulators.calls import WorldEvent
 from costgym.simulators.episode import Episode
 from costgym.simulators.ledger import Budget
 from costgym.simulators.world import World
@@ -75,7 +75,7 @@ def _act(episode: Episode, action: int) -> Any:
         news = episode.wait()
         if news is None:
             return kernels.NOTHING
-        return "notice" if isinstance(news, Notice) else news.slot * 64 + int(news.status)
+        return "notice" if isinstance(news, WorldEvent) else news.slot * 64 + int(news.status)
     call = episode.submit(action)
     return int(call.status) if call.k == 0 else -1
 
@@ -91,7 +91,7 @@ def _seen(batch: Batch, i: int) -> dict[str, Any]:
         "reserved": float(e["reserved"]),
         "news": int(e["news"]),
         "known": int(e["known"]),
-        "counts": batch.state.slots["count"][i].tolist()[: len(batch.world.slots(batch.numbers[int(e["task"])]))],
+        "counts": batch.state.slots["count"][i].tolist()[: len(batch.world.candidates(batch.numbers[int(e["task"])]))],
         "over": bool(e["over"]),
         "exceeded": batch.exceeded()[i],
         "grade": (bool(e["strict"]), bool(e["judged"])) if e["over"] else None,

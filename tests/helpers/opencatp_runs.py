@@ -12,7 +12,7 @@ import costgym
 from costgym.agents.base import Agent
 from costgym.agents.opencatp import make_plan_agent
 from costgym.experiments.leaderboard.board import publish
-from costgym.experiments.leaderboard.run_log import Played, Records
+from costgym.experiments.leaderboard.run_log import EpisodeOutput, Records
 from costgym.experiments.metrics import summarise
 from costgym.experiments.rollout import play_many
 from costgym.experiments.trajectories.collect import collect
@@ -50,7 +50,7 @@ def recorded_run(folder: Path, episodes: int = 6) -> Path:
             header = Header.of(env, agent.env_id)
             for result, trajectory in play_many(env, agent, agent.env_id, range(episodes), 0, Budget()):
                 assert trajectory is not None
-                records.add(Played(result, header.to_json(), trajectory.sealed_json(header)))
+                records.add(EpisodeOutput(result, header.to_json(), trajectory.sealed_json(header)))
     results = records.finish()
     rows = [summarise([each for each in results if each.agent == agent.name], episodes=episodes) for agent in agents]
     about = {"name": "opencatp", "description": "Plans.", "currency": "USD", "split": "test"}

@@ -58,7 +58,7 @@ def play_locally(sessions: Sessions, number: int, steps: int) -> list[Exchange]:
 
 def _action(world: Any, turn: int) -> dict[str, Any]:
     episode = world.episode
-    slots = [slot for slot in episode.slots if slot.need >= 0] or list(episode.slots)
+    slots = [slot for slot in episode.candidates if slot.need >= 0] or list(episode.candidates)
     slot = slots[turn % len(slots)]
     right = {"name": slot.name, "arguments": dict(episode.needs[slot.need].arguments) if slot.need >= 0 else {}}
     match turn % 7:

@@ -15,7 +15,7 @@ from typing import Any
 
 from pydantic import PrivateAttr
 
-from costgym.simulators.calls import Notice
+from costgym.simulators.calls import WorldEvent
 from costgym.simulators.episode import Episode
 from costgym.simulators.failures import PRESETS, FailureModel
 from costgym.simulators.scenario import Scenario
@@ -62,7 +62,7 @@ def small_world(
     *tools: Spec,
     after: Mapping[int, tuple[int, ...]] | None = None,
     changeable: Iterable[int] = (),
-    events: Sequence[Notice] = (),
+    events: Sequence[WorldEvent] = (),
     copies: int = 1,
     solvable: bool = True,
     **settings: Any,

@@ -7,7 +7,7 @@ from itertools import pairwise
 
 import pytest
 
-from costgym.simulators.calls import Notice, Usage
+from costgym.simulators.calls import Usage, WorldEvent
 from costgym.simulators.errors import EpisodeOver
 from costgym.simulators.ledger import Budget
 from costgym.simulators.pricing import TokenPricing
@@ -20,7 +20,9 @@ from tests.helpers.worlds import BROKEN, play, small_world, state, tool
 
 
 def test_a_banned_tool_is_refused_until_it_is_back():
-    episode = play(tool("a"), tool("b", 1), events=[Notice(1.0, "ban", (0,)), Notice(5.0, "unban", (0,))], gateway_s=0.5)
+    episode = play(
+        tool("a"), tool("b", 1), events=[WorldEvent(1.0, "ban", (0,)), WorldEvent(5.0, "unban", (0,))], gateway_s=0.5
+    )
     running = episode.submit(0)
     episode.advance(1.5)
     assert running.status is Status.OK
@@ -32,13 +34,13 @@ def test_a_banned_tool_is_refused_until_it_is_back():
 
 
 def test_an_event_at_time_zero_holds_from_the_first_call_on():
-    episode = play(tool("a"), events=[Notice(0.0, "ban", (0,))])
+    episode = play(tool("a"), events=[WorldEvent(0.0, "ban", (0,))])
     assert episode.call(0).status is Status.BANNED
     assert [notice.kind for notice in episode.notices()] == ["ban"]
 
 
 def test_a_change_of_mind_makes_the_old_answer_stale():
-    change = Notice(3.0, "preference_change", need=0)
+    change = WorldEvent(3.0, "preference_change", need=0)
     episode = play(tool("a", latency_s=2.0), changeable=[0], events=[change])
     episode.call(0)
     assert episode.known == [True]
@@ -76,7 +78,7 @@ def test_calls_run_while_the_agent_thinks():
 
 
 def test_with_nothing_in_flight_there_is_nothing_to_wait_for():
-    episode = play(tool("a"), events=[Notice(50.0, "ban", (0,))])
+    episode = play(tool("a"), events=[WorldEvent(50.0, "ban", (0,))])
     assert episode.wait() is None
     assert (episode.now_s, episode.over) == (0.0, False)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from costgym.simulators.calls import Notice
+from costgym.simulators.calls import WorldEvent
 from costgym.simulators.failures import Bursts
 from costgym.simulators.pricing import FaasPricing
 from costgym.simulators.status import Status
@@ -284,7 +284,7 @@ def test_bursts_are_the_same_whatever_the_agent_does():
 
 
 def test_the_price_is_fixed_at_the_start_though_it_changes_during_the_call():
-    change = Notice(0.5, "price_change", (0,), 3.0)
+    change = WorldEvent(0.5, "price_change", (0,), 3.0)
     episode = play(tool("a", fee=2.0), tool("b", 1, fee=5.0), events=[change])
     first = episode.submit(0)
     assert episode.wait() is change
@@ -295,7 +295,7 @@ def test_the_price_is_fixed_at_the_start_though_it_changes_during_the_call():
 
 
 def test_a_queued_call_pays_the_price_at_its_start():
-    episode = play(tool("a", fee=2.0, concurrency=1), events=[Notice(0.5, "price_change", (0,), 3.0)])
+    episode = play(tool("a", fee=2.0, concurrency=1), events=[WorldEvent(0.5, "price_change", (0,), 3.0)])
     calls = [episode.submit(0), episode.submit(0)]
     while episode.in_flight:
         episode.wait()
@@ -334,7 +334,7 @@ def test_what_is_cut_off_by_the_end_costs_its_elapsed_part_under_pay_per_use():
     faas = FaasPricing.opencatp()
     rate = float(faas.rate_per_ms(1000.0, 0.0, 0.0, 0.0)) * 1000.0
     spec = tool("a", cpu_cons_mb=1000.0, latency_s=10.0, cold_start_s=1.0)
-    episode = play(spec, faas=faas, events=[Notice(2.0, "price_change", (0,), 7.0)])
+    episode = play(spec, faas=faas, events=[WorldEvent(2.0, "price_change", (0,), 7.0)])
     episode.submit(0)
     episode.advance(4.0)
     episode.finish()

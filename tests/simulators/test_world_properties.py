@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from costgym.simulators.calls import Notice, Usage
+from costgym.simulators.calls import Usage, WorldEvent
 from costgym.simulators.episode import Episode
 from costgym.simulators.failures import Bursts, FailureModel
 from costgym.simulators.ledger import Budget
@@ -20,11 +20,11 @@ from tests.helpers.worlds import small_world, state, tool
 TOOLS = 5
 STORMY = FailureModel(usable=0.5, bursts=Bursts(every_s=6.0, lasts_s=2.0))
 EVENTS = (
-    Notice(0.0, "price_change", (1,), 0.5),
-    Notice(2.0, "price_change", (0, 2), 2.0),
-    Notice(3.0, "ban", (1,)),
-    Notice(4.0, "preference_change", need=1),
-    Notice(9.0, "unban", (1,)),
+    WorldEvent(0.0, "price_change", (1,), 0.5),
+    WorldEvent(2.0, "price_change", (0, 2), 2.0),
+    WorldEvent(3.0, "ban", (1,)),
+    WorldEvent(4.0, "preference_change", need=1),
+    WorldEvent(9.0, "unban", (1,)),
 )
 
 

@@ -18,7 +18,7 @@ from ....simulators.ledger import Budget
 from ...execution.engine import Engine
 from ...files import iter_lines
 from ...metrics import EpisodeResult
-from ...rollout import Player, best_decision, result_of, world_of
+from ...rollout import AgentInfo, best_decision, result_of, world_of
 from ...trajectories.format import Header, parse_header, parse_trajectory
 from ...trajectories.verify import Line, check_header, checker_of, numbered
 from ..board import STEP_LIMIT
@@ -164,7 +164,7 @@ def _check_lines(terms: Terms, part: Part) -> Iterator[Found]:
     """Replay some lines of a file, in a worker."""
     try:
         checker = checker_of(part.header, terms.data)
-        who, budget = Player(part.agent, part.model or ""), Budget.from_mapping(part.budget)
+        who, budget = AgentInfo(part.agent, part.model or ""), Budget.from_mapping(part.budget)
         for number, line in part.lines:
             if not isinstance(line, str):
                 raise line

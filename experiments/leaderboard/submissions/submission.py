@@ -24,7 +24,7 @@ from ....simulators.scenario import parse_scenario
 from ...execution.engine import Engine, Local
 from ...files import finished_folder, iter_lines, sole_writer, write_atomically
 from ...metrics import EpisodeResult, summarise
-from ..board import Plan, publish, read_plan
+from ..board import RunConfig, publish, read_run_config
 from ..run_log import FOLDER, file_name
 from .manifest import FORMAT, MANIFEST, Submission, read_manifest, schema, texts_of
 from .replay import check_entries, digest_of
@@ -80,7 +80,7 @@ def pack(
         UnknownName: the run has no such agent.
     """
     source = Path(run)
-    plan = read_plan(source)
+    plan = read_run_config(source)
     for agent in agents or ():
         if agent not in plan.agents:
             raise UnknownName("agent of the run", agent, plan.agents)
@@ -98,7 +98,7 @@ def pack(
     return Path(out)
 
 
-def _document(run: Path, plan: Plan, agents: Sequence[str]) -> dict[str, Any]:
+def _document(run: Path, plan: RunConfig, agents: Sequence[str]) -> dict[str, Any]:
     """A run's manifest, but for who submits it."""
     if not (run / "leaderboard.json").is_file():
         raise ConfigError("--run", f"{run} has not ended; run the leaderboard again to finish it")
@@ -139,7 +139,7 @@ def validate_run(
         ConfigError: the folder holds no run, or one that has not ended.
     """
     place = Path(folder)
-    plan = read_plan(place)
+    plan = read_run_config(place)
     about = {"name": "run", "contact": "run"}
     manifest = Submission.model_validate({**_document(place, plan, plan.agents), **about})
     return _validate(place, manifest, data, progress, engine, place / "episodes.jsonl")
@@ -235,7 +235,7 @@ def add(
         DataError: replay does not agree; the first problems are named. Nothing is added.
     """
     board, source = Path(leaderboard), Path(submission)
-    plan = read_plan(board)
+    plan = read_run_config(board)
     manifest, problems = read_manifest(source)
     if manifest is None:
         raise DataError(source / MANIFEST, problems[0])
@@ -297,7 +297,7 @@ def _entry(row: dict[str, Any]) -> str:
     return f"{row.get('agent')} under {json.dumps(row.get('budget'), sort_keys=True)}"
 
 
-def _differences(plan: Plan, manifest: Submission) -> list[str]:
+def _differences(plan: RunConfig, manifest: Submission) -> list[str]:
     budgets = {json.dumps(dict(budget), sort_keys=True) for budget in plan.budgets}
     pairs = {
         "version": (plan.version, manifest.version),

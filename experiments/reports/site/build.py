@@ -18,7 +18,7 @@ from ....simulators.errors import ConfigError
 from ...files import write_atomically
 from ...leaderboard.store.runs import PLANS, Entry, Run
 from ...metrics import GRADINGS, EpisodeResult, budget_order
-from ..leaderboard_page import Surroundings, _template, render
+from ..leaderboard_page import PageContext, _template, render
 from .data import PIECE, columns, details, put
 from .pages import agent_file, agent_page, episode_page, episodes_page, meta, navigation, runs_page, slug, title_of
 from .plans import plan_details
@@ -190,7 +190,7 @@ def _board(
         return linked.replace("</head>", f"<link rel='stylesheet' href='{assets}/site.css'></head>", 1)
     document = {**run.document, "rows": [{**entry.row, "verified": entry.verified} for entry in run.entries]}
     sections = _SLIDERS + significance(groups, compared) + suite_tables(run, groups)
-    around = Surroundings(
+    around = PageContext(
         policy=_BOARD_POLICY,
         styles=f'\n<link rel="stylesheet" href="{assets}/site.css">',
         bar=f"\n{bar}",

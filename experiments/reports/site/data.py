@@ -17,7 +17,7 @@ import gymnasium as gym
 from ....envs.opencatp.base import OpenCATPBase
 from ....envs.recording import recordable
 from ....envs.rendering.chart import _events, _outages, meaning_of, plan_verdict
-from ....simulators.episode_view import Account
+from ....simulators.episode_view import EpisodeView
 from ....simulators.errors import CostGymError, DataError
 from ....simulators.world import Episode
 from ...files import write_atomically
@@ -186,12 +186,12 @@ def _written(actions: Sequence[int], world: OpenCATPBase) -> Iterator[str]:
         yield " ".join(line)
 
 
-def plan_step(said: str, episode: Account, heard: str = "") -> list[Any]:
+def plan_step(said: str, episode: EpisodeView, heard: str = "") -> list[Any]:
     """The step in which a whole plan was given, and all its calls ended."""
     return [0.0, _cut(said), _cut(heard), list(range(len(episode.calls)))]
 
 
-def account_detail(episode: Account) -> dict[str, Any]:
+def account_detail(episode: EpisodeView) -> dict[str, Any]:
     """What a detail holds of an episode that replay agreed with, but for its steps."""
     world = episode if isinstance(episode, Episode) else None
     return {
@@ -222,7 +222,7 @@ def _charges(charges: Any) -> list[list[Any]]:
     return [[_time(at_s), _cut(what), _short(price), tokens, calls] for at_s, what, price, tokens, calls in charges]
 
 
-def _action(action: Any, episode: Account, new: Sequence[int]) -> str:
+def _action(action: Any, episode: EpisodeView, new: Sequence[int]) -> str:
     """What the agent did: the text it wrote, or what its number meant."""
     if action is None:
         return ""

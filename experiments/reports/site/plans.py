@@ -11,7 +11,7 @@ from typing import Any
 from ....envs.rendering.chart import plan_verdict
 from ....simulators.errors import CostGymError, DataError
 from ....simulators.ledger import Budget
-from ....simulators.opencatp.episode_view import PlanAccount, plan_calls, plan_ledger, plan_task, refused_call
+from ....simulators.opencatp.episode_view import PlanView, plan_calls, plan_ledger, plan_task, refused_call
 from ....simulators.opencatp.scoring.evaluation import Evaluator
 from ....simulators.opencatp.tasks import task as find_task
 from ....simulators.plan import Plan
@@ -69,7 +69,7 @@ def _detail(record: Mapping[str, Any], evaluator: Evaluator, seed: int) -> dict[
             note = f"It cannot be evaluated: {error}"
     if not note and [score, price, seconds, quality] != [record[name] for name in ("score", "price", "seconds", "quality")]:
         note = EDITED
-    episode = PlanAccount(
+    episode = PlanView(
         task=plan_task(task, sample, level),
         number=task.task_id,
         seed=seed,

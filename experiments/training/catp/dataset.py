@@ -101,7 +101,7 @@ def random_walk(task: OpenCATPTask, chance: np.random.Generator) -> tuple[int, .
             choices.clear()
             continue
         options = [choice for choice in range(len(ACTION_TOKENS)) if bits >> choice & 1]
-        # Ending when it is possible is as likely as going on, so that short plans are not rare.
+        # SearchResult when it is possible is as likely as going on, so that short plans are not rare.
         ends = END in options and bool(chance.integers(2))
         choices.append(END if ends else options[int(chance.integers(len(options)))])
         state.push(choices[-1])

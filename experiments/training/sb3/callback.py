@@ -17,7 +17,7 @@ LINE_EVERY = 4096
 
 
 class Watch(BaseCallback):  # type: ignore[misc]
-    """Notes the learning curve of one leg and says when to stop.
+    """Notes the learning curve of one segment and says when to stop.
 
     Attributes:
         metrics: the last line of the curve.

@@ -34,7 +34,7 @@ class PpoSettings:
         rollout: decisions of each between two updates.
         batch, epochs: minibatch size, and passes over what was collected.
         gamma, gae_lambda: discount, and the advantage's trade of bias for variance. Undiscounted: the return is the QoP.
-        learning_rate, final_share: the rate falls linearly to this share of itself.
+        learning_rate, final_lr_fraction: the rate falls linearly to this share of itself.
         entropy, clip, value: weight of the entropy, clip range of the ratio, weight of the value loss.
         hidden, rounds: of the network.
         needed_only: mask calls that cannot bring a missing fact, as the classic agents do; else that is to be learnt, too.
@@ -48,7 +48,7 @@ class PpoSettings:
     gamma: float = 1.0
     gae_lambda: float = 0.95
     learning_rate: float = 1e-3
-    final_share: float = 0.03
+    final_lr_fraction: float = 0.03
     entropy: float = 0.003
     clip: float = 0.2
     value: float = 0.5
@@ -61,7 +61,7 @@ class PpoSettings:
         for name in ("envs", "rollout", "epochs", "hidden", "rounds", "updates_per_checkpoint"):
             _whole(name, getattr(self, name))
         _whole("batch", self.batch, 2)
-        for name in ("gamma", "gae_lambda", "final_share", "entropy", "clip"):
+        for name in ("gamma", "gae_lambda", "final_lr_fraction", "entropy", "clip"):
             _share(name, getattr(self, name))
         _share("learning_rate", self.learning_rate, 0.0, math.inf)
         _share("value", self.value, 0.0, 100.0)
@@ -78,7 +78,7 @@ class DqnSettings:
         warm_up: decisions at random before learning starts.
         batch, gradient_steps: transitions of an update, and updates after a decision of every environment.
         target_interval: decisions between two copies to the target network.
-        gamma, learning_rate, final_share, hidden, rounds, needed_only: as for PPO.
+        gamma, learning_rate, final_lr_fraction, hidden, rounds, needed_only: as for PPO.
         explore_share, explore_final: exploration falls from 1 to the latter over this share of the run.
         decisions_per_checkpoint: a checkpoint after so many decisions.
     """
@@ -91,7 +91,7 @@ class DqnSettings:
     target_interval: int = 2_000
     gamma: float = 1.0
     learning_rate: float = 1e-3
-    final_share: float = 0.1
+    final_lr_fraction: float = 0.1
     explore_share: float = 0.4
     explore_final: float = 0.03
     hidden: int = 32
@@ -104,7 +104,7 @@ class DqnSettings:
         for name in names:
             _whole(name, getattr(self, name))
         _whole("warm_up", self.warm_up, 0)
-        for name in ("gamma", "final_share", "explore_share", "explore_final"):
+        for name in ("gamma", "final_lr_fraction", "explore_share", "explore_final"):
             _share(name, getattr(self, name))
         _share("learning_rate", self.learning_rate, 0.0, math.inf)
         _flag("needed_only", self.needed_only)

@@ -1,8 +1,8 @@
 """Reinforcement learning in the marketplace: MaskablePPO and DQN of Stable-Baselines3 on the native vector view.
 
 A run lives in a folder: `checkpoint.json` and its weights (`agents.checkpoints`), `curve.jsonl` with a line per update, and
-TensorBoard files where tensorboard is installed. Training goes in legs, from checkpoint to checkpoint. Every leg begins with
-fresh episodes and with seeds made of the run's seed and the leg's number, so a PPO run that was killed and resumed ends with
+TensorBoard files where tensorboard is installed. Training goes in segments, from checkpoint to checkpoint. Every segment begins
+with fresh episodes and with seeds made of the run's seed and its number, so a PPO run that was killed and resumed ends with
 the same weights as one that was not. (DQN's memory of transitions is not kept: a resumed run collects a new one first.)
 """
 
@@ -155,7 +155,7 @@ class _Run:
             "cost": "price" if lagrangian is None else lagrangian.resource,
             "max_steps": TRAIN_STEP_LIMIT,
         }
-        self.steps, self.legs, self.before_s = 0, 0, 0.0
+        self.steps, self.segments, self.before_s = 0, 0, 0.0
         self.integral = self.multiplier = 0.0 if lagrangian is None else lagrangian.start
         self.metrics: dict[str, float | None] = {}
         self._began = time.monotonic()
@@ -176,7 +176,7 @@ class _Run:
     def learning_rate(self, steps: int) -> float:
         rest = 1.0 - self.share(steps)
         settings = self.settings
-        return float(settings.learning_rate * (settings.final_share + (1.0 - settings.final_share) * rest))
+        return float(settings.learning_rate * (settings.final_lr_fraction + (1.0 - settings.final_lr_fraction) * rest))
 
     def report(self, steps: int) -> None:
         if self._progress is not None:
@@ -184,7 +184,7 @@ class _Run:
             assert total is not None
             self._progress(min(int(done), int(total)), int(total))
 
-    # -- legs ---------------------------------------------------------------------------------------------------------------
+    # -- segments ----------------------------------------------------------------------------------------------------------
 
     def go(self, resume: bool, make: Callable[[_Run, Any], Any], leg_steps: int) -> TrainingResult:
         from .decisions import ToolVecEnv
@@ -225,7 +225,7 @@ class _Run:
         ]
         if differing:
             raise ConfigError("--out", f"{self.folder} belongs to another run (different: {', '.join(differing)})")
-        self.steps, self.legs, self.before_s = found.steps, found.legs, found.seconds
+        self.steps, self.segments, self.before_s = found.steps, found.segments, found.seconds
         self.integral, self.multiplier = found.state.get("integral", 0.0), found.state.get("multiplier", 0.0)
         self.metrics = dict(found.metrics)
         keep_lines(self.folder / CURVE, _lines_until(self.folder / CURVE, found.steps))
@@ -250,7 +250,7 @@ class _Run:
 
         from .callback import Watch
 
-        seed = stable_integer(self.seed, "leg", self.legs) % 2**31
+        seed = stable_integer(self.seed, "leg", self.segments) % 2**31
         set_random_seed(seed)
         env.seed(seed)
         env.multiplier = self.multiplier
@@ -267,9 +267,11 @@ class _Run:
                 raise
             watch.broken = True
         if watch.broken or not finite(network_of(model)):
-            good = f"the last good checkpoint, after {self.steps} decisions, stays" if self.legs else "there is no checkpoint"
+            good = (
+                f"the last good checkpoint, after {self.steps} decisions, stays" if self.segments else "there is no checkpoint"
+            )
             raise ConfigError("learning_rate", f"the loss became NaN; {good}; lower the learning rate")
-        self.steps, self.legs = int(model.num_timesteps), self.legs + 1
+        self.steps, self.segments = int(model.num_timesteps), self.segments + 1
         self.metrics = watch.metrics or self.metrics
         network = network_of(model)
         save_checkpoint(self.folder, self._checkpoint(network.describe()), network.state_dict(), _keep(model))
@@ -285,7 +287,7 @@ class _Run:
             training=training,
             seed=self.seed,
             steps=self.steps,
-            legs=self.legs,
+            segments=self.segments,
             seconds=round(self.seconds, 3),
             state={"integral": self.integral, "multiplier": self.multiplier},
             metrics=self.metrics,

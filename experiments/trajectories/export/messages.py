@@ -18,7 +18,7 @@ from ....envs.actions import Action, read_action
 from ....simulators.errors import ConfigError, DataError, UnknownName, require
 from ...files import finished_file
 from ..format import Header, parse_header, parse_trajectory
-from ..replay import Played, readable, replay_at, replayed, trajectory_files
+from ..replay import ReplayedEpisode, readable, replay_at, replayed, trajectory_files
 from .formats import need_text
 from .tables import save_dataset
 
@@ -139,7 +139,7 @@ def _dpo(path: str, data: str | None) -> Iterator[dict[str, Any]]:
     for chosen, rejected in best.values():
         if chosen is None or rejected is None:
             continue
-        sides: list[tuple[Played, list[Message], list[Message], list[dict[str, Any]]]] = []
+        sides: list[tuple[ReplayedEpisode, list[Message], list[Message], list[dict[str, Any]]]] = []
         for _, index, offset in (chosen, rejected):
             played = replay_at(files[index], offset, headers[index], envs[index])
             if played.passed != (len(sides) == 0):
@@ -167,7 +167,7 @@ def _lines_at(path: Path) -> Iterator[tuple[int, str]]:
             offset += len(line)
 
 
-def conversation(played: Played) -> tuple[list[Message], list[Message], list[dict[str, Any]]]:
+def conversation(played: ReplayedEpisode) -> tuple[list[Message], list[Message], list[dict[str, Any]]]:
     """An episode as messages: the prompt (system and user), what followed, and the tools' documentation."""
     env: Any = played.env.unwrapped
     prompt = [{"role": SYSTEM, "content": INSTRUCTIONS}, {"role": USER, "content": readable(env.query)}]

@@ -23,7 +23,7 @@ import numpy as np
 from ....simulators.errors import ConfigError, UnknownName, require
 from ...files import finished_folder, write_atomically
 from ..format import Header, Step
-from ..replay import Played, readable, replayed
+from ..replay import ReplayedEpisode, readable, replayed
 
 STORAGES = ("hdf5", "arrow", "parquet")
 BATCH_STEPS = 5_000
@@ -126,7 +126,7 @@ def _write(
 
 
 def _flush(
-    minari: Any, dataset: Any, buffers: Sequence[Any], dataset_id: str, storage: str, played: Played, data: str | None
+    minari: Any, dataset: Any, buffers: Sequence[Any], dataset_id: str, storage: str, played: ReplayedEpisode, data: str | None
 ) -> Any:
     if dataset is not None:
         dataset.update_dataset_from_buffer(list(buffers))
@@ -166,7 +166,7 @@ def _plain(space: gym.Space[Any], characters: set[str]) -> gym.Space[Any]:
     return space
 
 
-def _buffer(minari: Any, played: Played, characters: dict[str, set[str]]) -> Any:
+def _buffer(minari: Any, played: ReplayedEpisode, characters: dict[str, set[str]]) -> Any:
     steps = played.steps
     return minari.data_collector.EpisodeBuffer(
         seed=played.recorded.seed,

@@ -20,7 +20,7 @@ import numpy as np
 from ....simulators.errors import ConfigError, require
 from ...files import finished_file, finished_folder
 from ..format import Step
-from ..replay import Played, readable, replayed
+from ..replay import ReplayedEpisode, readable, replayed
 
 ROWS = 2048
 """Steps of a row group: what is held in memory at a time."""
@@ -97,8 +97,8 @@ def save_dataset(load: Callable[[Path], Any], out: Path) -> Path:
 
 
 def _begin(
-    episodes: Iterator[Played], path: str | Path, next_observation: bool, progress: Callable[[int], None] | None
-) -> tuple[Played, Iterator[dict[str, Any]]]:
+    episodes: Iterator[ReplayedEpisode], path: str | Path, next_observation: bool, progress: Callable[[int], None] | None
+) -> tuple[ReplayedEpisode, Iterator[dict[str, Any]]]:
     first = next(episodes, None)
     if first is None:
         raise ConfigError("--format", f"{path} holds no episode")
@@ -117,7 +117,7 @@ def _begin(
     return first, rows()
 
 
-def rows_of(played: Played, next_observation: bool = False) -> Iterator[dict[str, Any]]:
+def rows_of(played: ReplayedEpisode, next_observation: bool = False) -> Iterator[dict[str, Any]]:
     """The rows of an episode."""
     recorded = played.recorded
     same = {
@@ -158,7 +158,7 @@ def _cell(value: Any) -> Any:
     return readable(value) if isinstance(value, str) else json.dumps(value, default=str)
 
 
-def schema_of(played: Played | None, next_observation: bool = False) -> Any:
+def schema_of(played: ReplayedEpisode | None, next_observation: bool = False) -> Any:
     """The Arrow schema of the rows of episodes like this one."""
     pa = require("pyarrow", "data")
     if played is None:

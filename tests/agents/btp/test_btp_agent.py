@@ -82,9 +82,11 @@ def test_calls_side_by_side_share_the_plan_and_the_purse():
 
 
 def test_a_price_rise_removes_a_planned_tool():
-    from costgym.simulators.calls import Notice
+    from costgym.simulators.calls import WorldEvent
 
-    world = small_world(tool("map", fee=4.0), tool("plan", need=1, fee=4.0), events=[Notice(0.6, "price_change", (1,), 3.0)])
+    world = small_world(
+        tool("map", fee=4.0), tool("plan", need=1, fee=4.0), events=[WorldEvent(0.6, "price_change", (1,), 3.0)]
+    )
     env = chat(world, budget={"price": 9})
     player = agent(("map", RIGHT), ("plan", {"city": "c1"}), "s", experience=past(map=[1], plan=[1]))
     play(env, player)

@@ -19,7 +19,7 @@ from costgym.agents.models.scripted import Scripted
 from costgym.agents.registry import make_agent
 from costgym.agents.strategies import ReAct
 from costgym.experiments.execution.engine import Local
-from costgym.experiments.leaderboard.board import make_plan, run
+from costgym.experiments.leaderboard.board import make_run_config, run
 from costgym.experiments.trajectories.verify import verify
 from costgym.simulators.errors import ConfigError, DataError, InfrastructureError, UnknownName
 from costgym.simulators.scenario import parse_scenario
@@ -234,7 +234,7 @@ def test_a_leaderboard_holds_the_servers_usage_and_no_key(server, monkeypatch, t
     lines = [("look", ("no_such_tool", {})), ("", ("finish", {"answer": "?"}))] * 3
     server.answers = [said(text, call, prompt=p, completion=c) for (text, call), (p, c) in zip(lines, usages, strict=True)]
     scenario = parse_scenario({"name": "small", **SMALL, "tokens": {"input": 100.0, "output": 400.0}})
-    plan = make_plan(scenario=scenario, agents=["react"], budgets="price=20", episodes=3, model="openai:tiny")
+    plan = make_run_config(scenario=scenario, agents=["react"], budgets="price=20", episodes=3, model="openai:tiny")
     row = run(plan, tmp_path / "run").document["rows"][0]
     assert row["model"] == "tiny" and row["void_episodes"] == 0
     assert row["average_tokens"] * 3 == sum(p + c for p, c in usages)

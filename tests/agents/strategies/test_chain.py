@@ -115,9 +115,9 @@ def test_what_holds_no_plan_is_none(text):
 
 
 def test_news_of_the_world_reaches_the_model():
-    from costgym.simulators.calls import Notice
+    from costgym.simulators.calls import WorldEvent
 
-    world = small_world(tool("map"), tool("other"), events=[Notice(0.6, "ban", (1,))])
+    world = small_world(tool("map"), tool("other"), events=[WorldEvent(0.6, "ban", (1,))])
     player = agent(("map", RIGHT), ("finish", {"answer": "fact-0"}))
     play(chat(world), player)
     last = player._model.heard[-1][1][-1]

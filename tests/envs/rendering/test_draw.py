@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 import costgym
 from costgym.envs.rendering.chart import COLOURS, chart_of, number, ticks
 from costgym.envs.rendering.draw import _fit, _Layout, _wide, episode_html, episode_image, episode_text
-from costgym.simulators.calls import Notice
+from costgym.simulators.calls import WorldEvent
 from costgym.simulators.episode import Episode
 from costgym.simulators.failures import Bursts
 from costgym.simulators.ledger import Budget
@@ -29,7 +29,7 @@ def busy() -> Episode:
         tool("map", fee=3.0, concurrency=1, cold_start_s=0.6),
         tool("forecast", 1, latency_s=2.5),
         tool("news", 2, latency_s=0.02, rate_limit=2),
-        events=[Notice(1.0, "price_change", (0,), 2.0), Notice(1.05, "ban", (1,)), Notice(3.0, "unban", (1,))],
+        events=[WorldEvent(1.0, "price_change", (0,), 2.0), WorldEvent(1.05, "ban", (1,)), WorldEvent(3.0, "unban", (1,))],
     )
     episode = world.episode(0, 0, Budget(price=100.0, seconds=6.0))
     for slot in (0, 0, 0, 1, 2, 2, 2):
@@ -175,7 +175,7 @@ def test_no_price_label_runs_into_the_next_bar_and_no_text_out_of_the_picture(wi
 
 def test_events_outages_and_limits_are_marked():
     failures = BROKEN.model_copy(update={"bursts": Bursts(every_s=2.0, lasts_s=2.0)})
-    events = [Notice(1.5, "price_change", (0,), 2.0), Notice(90.0, "ban", (0,))]
+    events = [WorldEvent(1.5, "price_change", (0,), 2.0), WorldEvent(90.0, "ban", (0,))]
     world = small_world(tool("map"), failures=failures, events=events)
     episode = world.episode(0, 0, Budget(price=3.0, seconds=10.0), "record")
     for _ in range(8):

@@ -22,7 +22,7 @@ from costgym.agents.models.named import CACHE_VARIABLE, variables_of
 from costgym.agents.models.openai import KEY_VARIABLE, URL_VARIABLE
 from costgym.experiments.execution.engine import Engine, Local, open_engine
 from costgym.experiments.execution.ray_cluster import Ray, connected
-from costgym.experiments.leaderboard.board import make_plan, run
+from costgym.experiments.leaderboard.board import make_run_config, run
 from costgym.experiments.trajectories.collect import collect
 from costgym.simulators.errors import ConfigError
 from tests.helpers.ray_here import needs_ray, sent_whole
@@ -151,7 +151,7 @@ def test_a_models_key_server_and_cache_reach_workers_that_had_none(
     with connected(None, 1) as ray:
         session = Path(ray._private.worker._global_node.get_session_dir_path())
         monkeypatch.setenv(URL_VARIABLE, url)  # from here on: what is set now, the workers' node was not started with
-        plan = make_plan("quick", agents=["react"], budgets="price=20", episodes=8, model="openai:tiny")
+        plan = make_run_config("quick", agents=["react"], budgets="price=20", episodes=8, model="openai:tiny")
         monkeypatch.setenv(KEY_VARIABLE, KEY)
         monkeypatch.setenv(CACHE_VARIABLE, str(tmp_path / "cache"))
         with open_engine("ray", environment=variables_of(plan.model)) as engine:

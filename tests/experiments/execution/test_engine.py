@@ -17,7 +17,7 @@ import costgym
 from costgym.agents import make_agent
 from costgym.cli.app import app
 from costgym.experiments.execution.engine import Engine, Local, open_engine
-from costgym.experiments.leaderboard.board import make_plan, run
+from costgym.experiments.leaderboard.board import make_run_config, run
 from costgym.experiments.leaderboard.submissions.submission import pack, validate
 from costgym.experiments.trajectories.collect import collect
 from costgym.experiments.trajectories.verify import verify
@@ -155,7 +155,9 @@ def check_engine(engine: Engine, folder: Path) -> None:
     assert verdict == verify(path)
     assert [problem.split(",")[0] for problem in verdict.problems] == ["line 21", "line 32", f"{path}"]
     assert verdict.episodes == 42
-    board = run(make_plan("quick", agents=["react", "cheapest"], budgets="price=10,20", episodes=30), folder / "board").folder
+    board = run(
+        make_run_config("quick", agents=["react", "cheapest"], budgets="price=10,20", episodes=30), folder / "board"
+    ).folder
     assert verify(board, engine=engine) == verify(board)
     packed = pack(board, folder / "packed", "A", "a")
     tampered(packed / "trajectories" / "react.price=10.jsonl")

@@ -17,7 +17,7 @@ from costgym.agents.models.openai import KEY_VARIABLE, URL_VARIABLE
 from costgym.experiments.execution import ray_cluster as clusters
 from costgym.experiments.execution.engine import open_engine
 from costgym.experiments.execution.ray_cluster import Ray
-from costgym.experiments.leaderboard.board import _play_unit, make_plan
+from costgym.experiments.leaderboard.board import _play_unit, make_run_config
 from costgym.experiments.leaderboard.board import _units as units_of
 from costgym.simulators.errors import ConfigError, InfrastructureError
 
@@ -176,7 +176,7 @@ def test_a_worker_without_a_key_says_which_variable_to_set(stand_in: Any, monkey
     monkeypatch.delenv(KEY_VARIABLE, raising=False)
     monkeypatch.delenv(CACHE_VARIABLE, raising=False)
     monkeypatch.setenv(URL_VARIABLE, "https://models.example/v1")
-    plan = make_plan("quick", agents=["react"], budgets="price=20", episodes=2, model="openai:gpt-4o-2024-05-13")
+    plan = make_run_config("quick", agents=["react"], budgets="price=20", episodes=2, model="openai:gpt-4o-2024-05-13")
     stand_in(Cluster([1]))
     with (
         open_engine("ray", environment=variables_of(plan.model)) as engine,

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 import costgym
-from costgym.experiments.leaderboard.board import make_plan, run
+from costgym.experiments.leaderboard.board import make_run_config, run
 from costgym.experiments.leaderboard.store.runs import Entry, Run, entry_id, outcome, read_run, run_id
 from costgym.experiments.metrics import EpisodeResult
 from tests.helpers.databases import postgres
@@ -236,7 +236,7 @@ def test_a_file_that_is_no_database_is_named(tmp_path: Path) -> None:
 
 def test_a_leaderboard_run_is_read_from_its_folder(url: str, tmp_path: Path) -> None:
     folder = tmp_path / "run"
-    run(make_plan(agents=["greedy", "react"], budgets="price=10,20", episodes=3), folder)
+    run(make_run_config(agents=["greedy", "react"], budgets="price=10,20", episodes=3), folder)
     played = read_run(folder)
     assert len(played.entries) == 4 and len(content(played)) == 12
     assert all((folder / entry.file).is_file() for entry in played.entries)

@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 import costgym
 from costgym.cli.app import app
 from costgym.experiments.execution.engine import Local
-from costgym.experiments.leaderboard.board import make_plan, run
+from costgym.experiments.leaderboard.board import make_run_config, run
 from costgym.experiments.leaderboard.submissions.submission import add, pack, schema, validate
 from costgym.experiments.trajectories.format import Header, Trajectory, seal_of
 from costgym.experiments.trajectories.verify import verify
@@ -24,7 +24,7 @@ PLAN = {"agents": ["cheapest", "react", "oracle"], "budgets": "price=10,20", "ep
 
 @pytest.fixture(scope="module")
 def board(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return run(make_plan("quick", **PLAN), tmp_path_factory.mktemp("boards") / "board").folder  # type: ignore[arg-type]
+    return run(make_run_config("quick", **PLAN), tmp_path_factory.mktemp("boards") / "board").folder  # type: ignore[arg-type]
 
 
 @pytest.fixture
@@ -92,7 +92,7 @@ def test_added_rows_are_verified_and_stay(board: Path, packed: Path, tmp_path: P
     assert verified[0]["submission"] == {"name": "Team A", "contact": "a@example.org", "url": "https://example.org"}
     assert "react (Team A)" in (mine / "index.html").read_text()
     before = (mine / "leaderboard.json").read_bytes()
-    run(make_plan("quick", **PLAN), mine)  # type: ignore[arg-type]
+    run(make_run_config("quick", **PLAN), mine)  # type: ignore[arg-type]
     assert (mine / "leaderboard.json").read_bytes() == before
     add(mine, packed)
     assert (mine / "leaderboard.json").read_bytes() == before
@@ -100,7 +100,7 @@ def test_added_rows_are_verified_and_stay(board: Path, packed: Path, tmp_path: P
 
 
 def test_a_submission_of_another_run_is_not_added(board: Path, tmp_path: Path) -> None:
-    other = run(make_plan("quick", **{**PLAN, "seed": 4, "agents": ["cheapest"]}), tmp_path / "other").folder  # type: ignore[arg-type]
+    other = run(make_run_config("quick", **{**PLAN, "seed": 4, "agents": ["cheapest"]}), tmp_path / "other").folder  # type: ignore[arg-type]
     packed = pack(other, tmp_path / "packed", "B", "b@example.org")
     assert validate(packed).verified
     with pytest.raises(costgym.ConfigError, match="different: seed"):
@@ -267,7 +267,7 @@ def test_a_run_is_judged_and_a_submission_added_alike_by_two_processes(board: Pa
 
 
 def test_no_more_than_twenty_problems_of_a_file_are_looked_for(tmp_path: Path) -> None:
-    played = run(make_plan("quick", agents=["cheapest"], budgets="price=20", episodes=230), tmp_path / "board").folder
+    played = run(make_run_config("quick", agents=["cheapest"], budgets="price=20", episodes=230), tmp_path / "board").folder
     packed = pack(played, tmp_path / "packed", "A", "a")
     path = packed / "trajectories" / "cheapest.price=20.jsonl"
     lines = path.read_text().splitlines()

@@ -77,19 +77,19 @@ def test_a_leaderboard_does_not_go_on_with_other_weights(tmp_path: Path) -> None
             network.others.bias[1] = value
         about = Checkpoint(
             algorithm="ppo", settings={}, scenario=load_scenario("marketplace"), network=network.describe(), training={},
-            seed=0, steps=7, legs=1, seconds=1.0,
+            seed=0, steps=7, segments=1, seconds=1.0,
         )  # fmt: skip
         save_checkpoint(tmp_path / "run", about, network.state_dict(), {})
 
     (tmp_path / "run").mkdir()
     learnt(-100.0)
     agents = [f"sb3:{tmp_path / 'run'}", "cheapest"]
-    plan = leaderboard.make_plan(agents=agents, episodes=2, budgets="price=20")
+    plan = leaderboard.make_run_config(agents=agents, episodes=2, budgets="price=20")
     assert list(plan.weights) == agents[:1]
     leaderboard.run(plan, tmp_path / "board")
     learnt(-50.0)
     with pytest.raises(ConfigError, match=r"different: weights"):
-        leaderboard.run(leaderboard.make_plan(agents=agents, episodes=2, budgets="price=20"), tmp_path / "board")
+        leaderboard.run(leaderboard.make_run_config(agents=agents, episodes=2, budgets="price=20"), tmp_path / "board")
 
 
 def test_a_submission_says_which_weights_it_is_of() -> None:

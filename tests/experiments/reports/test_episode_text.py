@@ -15,7 +15,7 @@ from costgym.agents.registry import make_agent
 from costgym.cli.showing import show
 from costgym.envs.registration import make
 from costgym.experiments.leaderboard import plans
-from costgym.experiments.leaderboard.board import make_plan, run
+from costgym.experiments.leaderboard.board import make_run_config, run
 from costgym.experiments.leaderboard.submissions.submission import pack
 from costgym.experiments.reports.episode_text import show_recorded
 from costgym.experiments.trajectories.collect import collect
@@ -38,7 +38,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def board(tmp_path_factory: pytest.TempPathFactory) -> Path:
     place = tmp_path_factory.mktemp("board") / "run"
-    plan = make_plan("quick", None, None, ["cheapest", "react"], "price=10,20", 2, "test", "strict", 3, "simulated")
+    plan = make_run_config("quick", None, None, ["cheapest", "react"], "price=10,20", 2, "test", "strict", 3, "simulated")
     run(plan, place, 1)
     return place
 

@@ -387,7 +387,7 @@ def test_an_mcp_session_is_the_episode_of_the_text_environment(address: str, sce
     env = costgym.make(ENV, scenario=str(scenario), split="test", max_steps=400, disable_env_checker=True)
     query, _ = env.reset(seed=11)
     world: Any = env.unwrapped
-    slot = next(slot for slot in world.episode.slots if slot.need >= 0 and not world.episode.needs[slot.need].after)
+    slot = next(slot for slot in world.episode.candidates if slot.need >= 0 and not world.episode.needs[slot.need].after)
     arguments = dict(world.episode.needs[slot.need].arguments)
     texts = [env.step(json.dumps({"name": slot.name, "arguments": arguments}))[0] for _ in range(4)]
 

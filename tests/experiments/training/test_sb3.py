@@ -262,7 +262,7 @@ def test_a_checkpoint_says_what_it_is(tmp_path: Path) -> None:
     found = read_checkpoint(tmp_path)
     assert (found.env, found.version, found.algorithm, found.seed) == ("costgym/Marketplace-v0", costgym.__version__, "ppo", 4)
     assert (found.scenario.name, found.settings["budget"], found.settings["split"]) == ("storm", {"price": 15}, "train")
-    assert (found.steps, found.legs, found.training["hidden"]) == (128, 1, 8)
+    assert (found.steps, found.segments, found.training["hidden"]) == (128, 1, 8)
     assert found.metrics["steps"] == 128
 
 

@@ -13,7 +13,7 @@ pytest.importorskip("numba", reason="needs the extra `train`")
 
 from costgym.simulators.batch.rng import next_draw, stream_words, uniforms
 from costgym.simulators.batch.state import Batch
-from costgym.simulators.calls import Notice
+from costgym.simulators.calls import WorldEvent
 from costgym.simulators.draws import DrawSource
 from costgym.simulators.errors import EpisodeOver
 from costgym.simulators.failures import PRESETS, Bursts, FailureModel
@@ -104,9 +104,9 @@ TOOLS = st.builds(
 )
 TIMES = st.sampled_from([0.0, 0.05, 0.5, 1.0, 2.5])
 NOTICES = st.one_of(
-    st.builds(Notice, TIMES, st.just("price_change"), st.sampled_from([(0,), (0, 1)]), st.sampled_from([0.5, 3.0])),
-    st.builds(Notice, TIMES, st.sampled_from(["ban", "unban"]), st.sampled_from([(0,), (1,), (0, 1)])),
-    st.builds(Notice, TIMES, st.just("preference_change"), need=st.sampled_from([-1, 0, 1])),
+    st.builds(WorldEvent, TIMES, st.just("price_change"), st.sampled_from([(0,), (0, 1)]), st.sampled_from([0.5, 3.0])),
+    st.builds(WorldEvent, TIMES, st.sampled_from(["ban", "unban"]), st.sampled_from([(0,), (1,), (0, 1)])),
+    st.builds(WorldEvent, TIMES, st.just("preference_change"), need=st.sampled_from([-1, 0, 1])),
 )
 
 

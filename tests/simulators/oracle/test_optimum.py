@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from costgym.simulators.calls import Notice
+from costgym.simulators.calls import WorldEvent
 from costgym.simulators.failures import Bursts, FailureModel
 from costgym.simulators.ledger import Budget
 from costgym.simulators.oracle.expected_optimum import Belief, informed_policy
@@ -56,7 +56,7 @@ def brute_force(world: World, number: int, budget: Budget, calls: int) -> float 
     """The least price of a strict pass within the budget over all sequences of at most so many calls, one after the other."""
     best = None
     for length in range(calls + 1):
-        for slots in product(range(len(world.slots(number))), repeat=length):
+        for slots in product(range(len(world.candidates(number))), repeat=length):
             episode = world.episode(number, 0, budget, "record")
             for slot in slots:
                 episode.call(slot)
@@ -115,7 +115,7 @@ def test_the_plan_played_gives_what_it_promises():
 
 def test_rising_prices_bans_and_bursts_are_met_by_a_search():
     bursts = SHAKY.model_copy(update={"bursts": Bursts(every_s=2.0, lasts_s=1.0)})
-    events = [Notice(1.0, "price_change", (0, 2), 3.0), Notice(1.5, "ban", (3,)), Notice(4.0, "unban", (3,))]
+    events = [WorldEvent(1.0, "price_change", (0, 2), 3.0), WorldEvent(1.5, "ban", (3,)), WorldEvent(4.0, "unban", (3,))]
     world = shaky_world(failures=bursts, events=events)
     for number in range(40):
         best = optimum(world, number, 0, Budget(price=30.0))
@@ -128,14 +128,14 @@ def test_rising_prices_bans_and_bursts_are_met_by_a_search():
 
 
 def test_what_can_be_done_before_the_price_rises_is_done_side_by_side():
-    events = [Notice(0.5, "price_change", (0, 1), 10.0)]
+    events = [WorldEvent(0.5, "price_change", (0, 1), 10.0)]
     world = small_world(tool("a", 0, fee=2.0), tool("b", 1, fee=2.0), events=events)
     best = optimum(world, 0, 0)
     assert (best.price, best.exact, best.seconds) == (4.0, True, 1.0)
 
 
 def test_a_price_that_falls_is_waited_for_by_the_patient_alone():
-    world = small_world(tool("a", fee=8.0), events=[Notice(5.0, "price_change", (0,), 0.25)])
+    world = small_world(tool("a", fee=8.0), events=[WorldEvent(5.0, "price_change", (0,), 0.25)])
     patient, hasty = optimum(world, 0, 0), optimum(world, 0, 0, patient=False)
     assert (patient.price, patient.exact, hasty.price, hasty.exact) == (2.0, True, 8.0, False)
     assert hasty.quality >= hasty.achieved
