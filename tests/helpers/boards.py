@@ -11,7 +11,7 @@ import gymnasium as gym
 import costgym
 from costgym.agents.base import NUMERIC, TEXT, Agent
 from costgym.envs.actions import encode_action
-from costgym.experiments.leaderboard.board import STEP_LIMIT, Plan, publish, summarise_run
+from costgym.experiments.leaderboard.board import STEP_LIMIT, RunConfig, publish, summarise_run
 from costgym.experiments.leaderboard.run_log import EpisodeOutput, Records
 from costgym.experiments.leaderboard.store.runs import Entry, Run, entry_id, run_id
 from costgym.experiments.metrics import EpisodeResult, summarise
@@ -66,7 +66,7 @@ class Hasty(Agent):
 def played(folder: Path, agents: tuple[Agent, ...] = (Talker(), Hasty()), episodes: int = 6) -> Path:
     """A run's folder, as `leaderboard.run` leaves it."""
     budgets = ({"price": 10.0}, {"price": 40.0})
-    plan = Plan(
+    plan = RunConfig(
         suite="quick", scenario=load_scenario("storm"), agents=tuple(agent.name for agent in agents), budgets=budgets,
         episodes=episodes, split="test", grading="strict", seed=0, model="simulated",
     )  # fmt: skip
