@@ -43,8 +43,9 @@ class Episode:
     # fmt: off
     __slots__ = (
         "_busy", "_chains", "_deadline", "_done", "_draws", "_gpu_used", "_idle", "_queue", "_reserved", "_versions",
-        "_windows", "banned", "budget", "bursts", "calls", "candidates", "clock", "counts", "enforcement", "exceeded", "factors",
-        "grade", "in_flight", "known", "ledger", "log", "needs", "number", "over", "seed", "successes", "task", "void", "world",
+        "_windows", "banned", "budget", "bursts", "calls", "candidates", "clock", "counts", "enforcement", "exceeded",
+        "factors", "grade", "in_flight", "known", "ledger", "log", "needs", "number", "over", "seed", "successes", "task",
+        "void", "world",
     )
     # fmt: on
 

@@ -118,7 +118,7 @@ def test_an_earlier_stage_has_its_own_section(tmp_path: Path) -> None:
     put(tmp_path / "sft", [{"step": 1, "loss": 2.0}])
     put(tmp_path, [{"step": 1, "loss": 1.0, "ranking": 0.5}])
     page = write_curves(tmp_path).read_text()
-    assert page.index("RolloutContext 1: sft") < page.index("RolloutContext 2") and page.count("<svg") == 3
+    assert page.index("Stage 1: sft") < page.index("Stage 2") and page.count("<svg") == 3
 
 
 def test_figures_can_be_put_into_another_page(tmp_path: Path) -> None:
