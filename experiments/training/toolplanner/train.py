@@ -45,7 +45,7 @@ _OF_STAGE_TWO = (
 )  # fmt: skip
 
 Progress = Callable[[int, int], None]
-EpisodeReport = Callable[[], list[Demonstration]]
+Demonstrations = Callable[[], list[Demonstration]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,7 +152,7 @@ def _stage_one(settings: LearntSettings) -> LearntSettings:
 
 
 def _supervise(
-    run: Path, settings: LearntSettings, scenario: Scenario, shown: EpisodeReport, device: str, watch: Watching
+    run: Path, settings: LearntSettings, scenario: Scenario, shown: Demonstrations, device: str, watch: Watching
 ) -> TrainingResult:
     from ....agents.toolplanner.language_model import TOKENIZER, PlannerModel, load_tokenizer, sft_loss, small_tokenizer
 
@@ -192,7 +192,7 @@ def _batches(sequences: Sequence[Tokens], settings: LearntSettings, name: str) -
 
 
 def _rank(
-    run: Path, first: Path, settings: LearntSettings, scenario: Scenario, shown: EpisodeReport, device: str, watch: Watching
+    run: Path, first: Path, settings: LearntSettings, scenario: Scenario, shown: Demonstrations, device: str, watch: Watching
 ) -> TrainingResult:
     from ....agents.checkpoints import load_weights, newest
     from ....agents.toolplanner.language_model import (
