@@ -97,8 +97,26 @@ def read_agent_name(name: str) -> tuple[str, tuple[str, ...]]:
     return base, tuple(suffixes)
 
 
-def needs_experience(name: str) -> bool:
+OPENCATP = "costgym/OpenCATP"
+
+
+def check_agent_name(name: str, env_id: str, model: str = "simulated") -> None:
+    """See that there is an agent of this name for an environment.
+
+    Raises:
+        UnknownName: there is none; names the nearest.
+        CostGymError: what was trained, or the user's own agent, cannot be read.
+    """
+    if env_id.startswith(OPENCATP) and not is_own(name):
+        make_agent(name, env_id, model=model)
+    else:
+        read_agent_name(name)
+
+
+def needs_experience(name: str, env_id: str | None = None) -> bool:
     """The agent plans from past uses."""
+    if env_id is not None and env_id.startswith(OPENCATP):
+        return False
     return "btp" in read_agent_name(name)[1]
 
 
@@ -121,6 +139,7 @@ def agents() -> list[AgentEntry]:
 
 def make_agent(
     name: str,
+    env_id: str | None = None,
     *,
     model: str | LanguageModel = "simulated",
     experience: Experience | str | Path | None = None,
@@ -133,6 +152,8 @@ def make_agent(
     Args:
         name: one of `agent_names()`, any strategy with accesses added by "+", ``sb3:RUN``, ``deer:RUN`` or
             ``toolplanner:RUN``: learnt in that folder, or ``FILE.py:CLASS``: a user's own.
+        env_id: the environment in which the name is looked up: `greedy` is another agent in OpenCATP. By default the tool
+            world, where it has the name.
         model: a language model, or its name: "simulated", "openai:MODEL" for a server that speaks OpenAI's protocol,
             "local:MODEL" for a folder or a hub name that transformers loads here; see `costgym.agents.models.named`.
         experience: past uses for BTP, or the file that holds them.
@@ -144,9 +165,13 @@ def make_agent(
         UnknownName: no such agent or model; names the nearest.
         DataError: the experience or the judge cannot be read.
     """
+    if is_own(name):
+        return own_agent(name)
+    if env_id is not None and env_id.startswith(OPENCATP):
+        from .opencatp.registry import make_plan_agent
+
+        return make_plan_agent(name, env_id, model)
     base, suffixes = read_agent_name(name)
-    if is_own(base):
-        return own_agent(base)
     if base.startswith(LEARNT):
         from .sb3 import Sb3Agent
 

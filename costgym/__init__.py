@@ -52,6 +52,7 @@ _ENVS = {
     "costgym/Marketplace-v0": "costgym.envs.marketplace:MarketplaceEnv",
     "costgym/MarketplaceChat-v0": "costgym.envs.chat:MarketplaceChatEnv",
     "costgym/OpenCATP-v0": "costgym.envs.opencatp.plans:OpenCATPEnv",
+    "costgym/OpenCATPChat-v0": "costgym.envs.opencatp.chat:OpenCATPChatEnv",
     "costgym/OpenCATPCalls-v0": "costgym.envs.opencatp.calls:OpenCATPCallsEnv",
     "costgym/DecisionAware-v0": "costgym.envs.decision:DecisionAwareEnv",
 }

@@ -68,6 +68,19 @@ def encode_action(
     return json.dumps(action)
 
 
+def spoken(text: str) -> str:
+    """A tool call as a reader takes it in: name and arguments, without the count of tokens; any other text as it is."""
+    try:
+        document = json.loads(text)
+    except (ValueError, RecursionError):
+        return text
+    if not isinstance(document, Mapping) or not isinstance(document.get("name"), str):
+        return text
+    arguments = document.get("arguments")
+    shown = json.dumps(arguments, ensure_ascii=False) if isinstance(arguments, Mapping) and arguments else ""
+    return f"{document['name']} {shown}".strip()
+
+
 def read_action(text: Any) -> Action:
     """Read a text action; what cannot be read becomes a call with status MALFORMED and the problem in words."""
     if not isinstance(text, str):
@@ -80,7 +93,7 @@ def read_action(text: Any) -> Action:
         return _malformed(f"expected a JSON object with name and arguments, got {text[:60]!r} ({error})"[:240])
     if not isinstance(document, dict):
         return _malformed(f"expected a JSON object, got {type(document).__name__}")
-    usage = _read_usage(document.get("usage"))
+    usage = read_usage(document.get("usage"))
     calls = document.get("calls")
     if calls is not None:
         if not isinstance(calls, list) or not calls or len(calls) > MAX_CALLS:
@@ -145,7 +158,7 @@ def _read_arguments(value: Any) -> dict[str, Any] | None:
 _USAGE = Usage._fields
 
 
-def _read_usage(value: Any) -> Usage | None:
+def read_usage(value: Any) -> Usage | None:
     if not isinstance(value, dict):
         return None
     numbers = [value.get(name, 0) for name in _USAGE]

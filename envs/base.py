@@ -1,260 +1,259 @@
-"""What both views of a tool world share: which episode is played, the cost keys of `info`, rendering."""
+"""The base of every costgym environment: arguments, costs in `info`, budgets, rendering, and what records of episodes need.
+
+An episode is named by a task's number, a seed and further options of the reset: ``reset(seed=seed, options={"task": number})``
+and the same actions bring it back to the last bit. The world itself goes into records whole, as a JSON document with a digest;
+where it is too large for that, by the digest of what was read.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Generic
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
 import gymnasium as gym
-import numpy as np
 
+from ..simulators.draws import stable_integer
+from ..simulators.episode_view import EpisodeView
 from ..simulators.errors import ConfigError, EpisodeOver, UnknownName
 from ..simulators.ledger import RESOURCES, Budget
-from ..simulators.quality import quality_of_plan
-from ..simulators.scenario import Scenario, load_scenario, parse_scenario
-from ..simulators.tasks import Task
-from ..simulators.world import Enforcement, Episode, World
-from .recording import WITHOUT_INFLUENCE, ActType, ObsType, Recordable
 
 if TYPE_CHECKING:
+    from ..simulators.oracle.optimum import Optimum
     from .rendering.chart import Chart
+    from .rendering.story import Told
 
-GRADINGS = ("strict", "judge")
-FRAME_HEIGHT = 640
-"""Frames of a video must be of one size, whatever was called."""
+ObsType = TypeVar("ObsType")
+ActType = TypeVar("ActType")
+RENDER_MODES = ("human", "ansi", "rgb_array")
+FRAME_HEIGHT = 640  # pixels; frames of a video must be of one size, whatever was called
+WITHOUT_INFLUENCE = frozenset({"cost", "render_mode", "disable_env_checker"})
+"""Arguments of an environment that no episode depends on."""
+FILE_PLACES = frozenset({"data", "outcomes"})
+"""Arguments that say where files lie; a digest vouches for what is in them."""
+NO_OPTIONS: Mapping[str, Any] = {}
 
 
-class ToolEnv(Recordable[ObsType, ActType], Generic[ObsType, ActType]):
-    """Base of the marketplace views.
+class Instance(NamedTuple):
+    """What a run plays at one index: a task in a world.
 
-    Args:
-        scenario: a name, a YAML file, a mapping of settings, or a `Scenario`.
-        data: folder of a ToolBench scenario.
-        split: which tasks `reset` draws from.
-        budget: limits such as ``{"price": 20}``; None takes the scenario's, ``{}`` means none.
-        enforcement: what passing a limit does: "refuse", "terminate" or "record"; None takes the scenario's.
-        grading: what counts as success: "strict" (every fact) or "judge".
-        cost: the resource that `info["cost"]` reports, for constrained RL.
-        max_steps: steps after which an episode is truncated.
-        render_mode: "ansi", "rgb_array" or "human".
-
-    Raises:
-        CostGymError: a setting makes no sense; says which.
+    Attributes:
+        number: of the task, as `options["task"]` of a reset names it.
+        seed: of the world's chance.
+        options: further options of the reset, as JSON.
     """
 
-    metadata: dict[str, Any] = {"render_modes": ["human", "ansi", "rgb_array"], "render_fps": 4}  # noqa: RUF012
-    WORLD_ARGUMENTS = frozenset({"scenario"})
+    number: int
+    seed: int
+    options: Mapping[str, Any] = NO_OPTIONS
 
-    def __init__(
-        self,
-        scenario: str | Path | dict[str, Any] | Scenario = "marketplace",
-        data: str | None = None,
-        split: str = "train",
-        budget: dict[str, float] | None = None,
-        enforcement: Enforcement | None = None,
-        grading: str = "strict",
-        cost: str = "price",
-        max_steps: int = 64,
-        render_mode: str | None = None,
-    ) -> None:
-        if isinstance(scenario, dict):
-            scenario = parse_scenario({"name": "inline", **scenario})
-        elif not isinstance(scenario, Scenario):
-            scenario = load_scenario(scenario, data)
-        if grading not in GRADINGS:
-            raise UnknownName("grading", grading, GRADINGS)
+
+class BaseEnv(gym.Env[ObsType, ActType], Generic[ObsType, ActType]):
+    """Base of the environments.
+
+    Attributes:
+        numbers: of the split's tasks; runs play them in turn.
+        split, budget: as the environment was made.
+        grading: what counts as success.
+        cost: the resource that `info["cost"]` reports.
+    """
+
+    metadata: dict[str, Any] = {"render_modes": list(RENDER_MODES), "render_fps": 4}  # noqa: RUF012
+    numbers: Sequence[int]
+    split: str
+    budget: Budget
+    grading: str = "strict"
+    cost: str
+    world_kind: str
+    """Environments of one kind are views of the same worlds."""
+    gradings: tuple[str, ...] = ()
+    """What may count as success; empty where there is no choice."""
+    WORLD_ARGUMENTS: frozenset[str]
+    """Arguments that say which world it is; records hold the world's document instead."""
+    in_time = True
+    """Actions are taken while tools run; otherwise a plan is written first, and then runs."""
+
+    def _set_up(self, split: str, budget: Budget, cost: str, render_mode: str | None) -> None:
+        """Check and keep the arguments that all environments have."""
         if cost not in RESOURCES:
             raise UnknownName("cost resource", cost, RESOURCES)
-        if isinstance(max_steps, bool) or not isinstance(max_steps, int) or max_steps < 1:
-            raise ConfigError("max_steps", f"expected a positive whole number, got {max_steps!r}")
-        if render_mode is not None and render_mode not in self.metadata["render_modes"]:
-            raise UnknownName("render mode", render_mode, self.metadata["render_modes"])
-        if enforcement not in (None, "refuse", "terminate", "record"):
-            raise UnknownName("enforcement", str(enforcement), ("refuse", "terminate", "record"))
-        self.scenario = scenario
-        self.world: World = scenario.build()
-        self.split, self.grading, self.cost, self.max_steps, self.render_mode = split, grading, cost, max_steps, render_mode
-        self.numbers = self.world.tasks.numbers(split)
-        self.budget = scenario.limits() if budget is None else Budget.from_mapping(budget)
-        self.enforcement: Enforcement = enforcement or scenario.enforcement
-        limits = self.budget.as_dict()
+        if render_mode is not None and render_mode not in RENDER_MODES:
+            raise UnknownName("render mode", render_mode, RENDER_MODES)
+        self.split, self.budget, self.cost, self.render_mode = split, budget, cost, render_mode
+        limits = budget.as_dict()
         self._limits = tuple(float(limits[name]) if name in limits else None for name in RESOURCES)
         self._cost_index = RESOURCES.index(cost)
-        self._spent = (0.0, 0.0, 0, 0)
-        self._steps = 0
-        self._quality = 0.0
-        self.episode: Episode | None = None
-        self._unseeded: int | None = None
+        self._spent: tuple[float, float, int, int] = (0.0, 0.0, 0, 0)
 
-    # -- episodes --------------------------------------------------------------------------------------------------------
+    # -- figures -----------------------------------------------------------------------------------------------------------
 
-    def _begin(self, seed: int | None, options: dict[str, Any] | None) -> Episode:
-        """Start an episode: `seed` keys its chance; `options["task"]` (a number or an id) picks the task, else it is drawn."""
-        chosen = (options or {}).get("task")
-        if chosen is not None and type(seed) is int and seed >= 0:
-            self._unseeded = seed  # nothing is drawn, so seeding the generator waits until something is
-            number, episode_seed = self._task_number(chosen), seed
-        else:
-            self._catch_up()
-            super().reset(seed=seed)
-            # what integers(1 << 62) draws, in a tenth of its time
-            draw = int(super().np_random.bit_generator.random_raw()) >> 2
-            number = self.numbers[draw % len(self.numbers)] if chosen is None else self._task_number(chosen)
-            episode_seed = draw if seed is None else seed
-        budget = self.budget
-        self.episode = episode = self.world.episode(number, episode_seed, budget, self.enforcement)
-        self._spent = (0.0, 0.0, 0, 0)
-        self._steps = 0
-        self._quality = 0.0
-        return episode
+    def _cost_info(self, spent: tuple[float, float, int, int]) -> dict[str, Any]:
+        """The cost keys of this step's `info`: what the step cost, what the episode cost, and what is left of each limit.
 
-    def _catch_up(self) -> None:
-        """Seed the generator as the last reset asked, with that episode's draw behind it."""
-        if self._unseeded is not None:
-            seed, self._unseeded = self._unseeded, None
-            super().reset(seed=seed)
-            super().np_random.integers(1 << 62)
-
-    @property
-    def np_random(self) -> np.random.Generator:
-        """What draws tasks and seeds where they are not given."""
-        self._catch_up()
-        return super().np_random
-
-    @np_random.setter
-    def np_random(self, value: np.random.Generator) -> None:
-        self._unseeded = None
-        gym.Env.np_random.__set__(self, value)  # type: ignore[attr-defined]
-
-    @property
-    def np_random_seed(self) -> int:
-        """The seed of `np_random`; -1 where the generator itself was given."""
-        self._catch_up()
-        return super().np_random_seed
-
-    def _task_number(self, chosen: object) -> int:
-        tasks = self.world.tasks
-        if isinstance(chosen, int | np.integer) and not isinstance(chosen, bool):
-            if 0 <= chosen < len(tasks):
-                return int(chosen)
-            raise ConfigError('options["task"]', f"expected a task number from 0 to {len(tasks) - 1}, got {chosen}")
-        for task in tasks:
-            if task.id == chosen:
-                return int(task.number)
-        raise UnknownName("task", str(chosen), (task.id for task in list(tasks)[:200]))
-
-    @property
-    def task(self) -> Task:
-        """The task being played."""
-        return self._playing().task
-
-    def _playing(self) -> Episode:
-        if self.episode is None:
-            raise EpisodeOver("no episode has begun; call reset() first")
-        return self.episode
-
-    # -- figures ---------------------------------------------------------------------------------------------------------
-
-    @property
-    def succeeded(self) -> bool:
-        """The grade that counts was reached within the budget."""
-        episode = self._playing()
-        if episode.grade is None or episode.exceeded is not None:
-            return False
-        return episode.grade.strict if self.grading == "strict" else episode.grade.judged
-
-    def quality(self) -> float:
-        """Quality of Plan so far: alpha * performance - (1 - alpha) * price / max_price."""
-        performance = 1.0 if self.succeeded else 0.0
-        return float(quality_of_plan(performance, self._playing().ledger.price, self.world.alpha, self.world.max_price))
-
-    def _info(self) -> dict[str, Any]:
-        """The figures of this step. Same keys always; fresh objects every time."""
-        episode = self.episode
-        assert episode is not None
-        ledger = episode.ledger
-        now = episode.clock._now
-        last = self._spent
-        spent = (ledger.price, now, ledger.tokens, ledger.calls)
-        self._spent = spent
-        limits = self._limits
+        Args:
+            spent: price, seconds, tokens and calls of the episode so far.
+        """
+        last, self._spent = self._spent, spent
+        price, seconds, tokens, calls = self._limits
         index = self._cost_index
         inf = float("inf")
         return {
             "cost": spent[index] - last[index],
             "cost_price": spent[0] - last[0],
-            "cost_seconds": now - last[1],
+            "cost_seconds": spent[1] - last[1],
             "cost_tokens": spent[2] - last[2],
             "cost_calls": spent[3] - last[3],
             "cost_sum": spent[index],
-            "budget_remaining_price": inf if limits[0] is None else limits[0] - spent[0],
-            "budget_remaining_seconds": inf if limits[1] is None else limits[1] - now,
-            "budget_remaining_tokens": inf if limits[2] is None else limits[2] - spent[2],
-            "budget_remaining_calls": inf if limits[3] is None else limits[3] - spent[3],
-            "at_s": now,
-            "is_success": episode.over and self.succeeded,
+            "budget_remaining_price": inf if price is None else price - spent[0],
+            "budget_remaining_seconds": inf if seconds is None else seconds - spent[1],
+            "budget_remaining_tokens": inf if tokens is None else tokens - spent[2],
+            "budget_remaining_calls": inf if calls is None else calls - spent[3],
         }
 
-    # -- records ---------------------------------------------------------------------------------------------------------
+    # -- the world ---------------------------------------------------------------------------------------------------------
 
     def world_document(self) -> dict[str, Any]:
-        return self.scenario.model_dump(mode="json")
+        """The world, as JSON; its `name` says which it is.
+
+        Raises:
+            ConfigError: the world was made of something that no document can hold.
+        """
+        raise NotImplementedError
 
     def world_settings(self) -> dict[str, Any]:
-        without = self.WORLD_ARGUMENTS | WITHOUT_INFLUENCE
-        given = {} if self.spec is None else {name: value for name, value in self.spec.kwargs.items() if name not in without}
-        if "data" in given and getattr(self.scenario.source, "data", None) is not None:
-            del given["data"]  # the scenario holds it
-        return {
-            **given,
-            "split": self.split,
-            "budget": self.budget.as_dict(),
-            "enforcement": self.enforcement,
-            "grading": self.grading,
-            "max_steps": self.max_steps,
-        }
+        """The environment's other arguments that an episode depends on, as JSON."""
+        raise NotImplementedError
 
     @classmethod
     def world_digest(cls, document: Mapping[str, Any]) -> str:
-        return parse_scenario(dict(document), "header").digest
+        """The short name of a world.
+
+        Raises:
+            CostGymError: the document describes no world of this environment.
+        """
+        raise NotImplementedError
+
+    @classmethod
+    def world_summary(cls, document: Mapping[str, Any]) -> dict[str, Any]:
+        """What a leaderboard says of a world: `name`, `description`, `currency`, and what else is worth saying."""
+        raise NotImplementedError
 
     @classmethod
     def world_arguments(
         cls, document: Mapping[str, Any], settings: Mapping[str, Any], data: str | None = None
     ) -> dict[str, Any]:
-        arguments: dict[str, Any] = {**settings, "scenario": document}
-        if data is not None and "data" in settings:
-            arguments["data"] = data
-        elif data is not None:
-            arguments["scenario"] = {**document, "source": {**document["source"], "data": data}}
-        return arguments
+        """All that the environment is made from, as JSON.
 
-    def account(self) -> Episode:
-        return self._playing()
+        Args:
+            document, settings: of the world, as they were recorded.
+            data: where the files that the world is read from lie now.
+        """
+        raise NotImplementedError
+
+    def check_world(self, document: Mapping[str, Any]) -> None:
+        """Check that what this environment read is what a record was made with.
+
+        Raises:
+            DataError: it is not.
+        """
+        del document
+
+    # -- what a run plays --------------------------------------------------------------------------------------------------
+
+    def instance(self, index: int, seed: int) -> Instance:
+        """The task and the world at an index of a run: the split's tasks in turn, each round of them with the next seed."""
+        count = len(self.numbers)
+        return Instance(self.numbers[index % count], seed + index // count)
+
+    @property
+    def instances(self) -> int | None:
+        """How many instances a whole run has; None where every further round brings new ones."""
+        return None
+
+    def agent_seed(self, seed: int) -> int:
+        """The seed of an agent's own chance in the episode that has begun, by default."""
+        return stable_integer(seed, "agent", self.account().number) >> 1
+
+    # -- the episode -------------------------------------------------------------------------------------------------------
+
+    def account(self) -> EpisodeView:
+        """The episode being played, as it stands.
+
+        Raises:
+            EpisodeOver: none has begun.
+        """
+        raise NotImplementedError
 
     def give_up(self) -> None:
-        if not self._playing().over:
-            self._playing().finish("", gave_up=True)
+        """End an episode that was cut off by its step limit; does nothing to one that has ended."""
+        raise NotImplementedError
+
+    @property
+    def succeeded(self) -> bool:
+        """The grade that counts was reached within the budget."""
+        raise NotImplementedError
+
+    def quality(self) -> float:
+        """Quality of Plan so far."""
+        raise NotImplementedError
+
+    def figures(self) -> dict[str, Any]:
+        """What a record's `final` holds beside the ledger and the grade, as JSON: the figures that only this world has."""
+        return {}
+
+    def optimum(self, budget: Budget | None = None) -> Optimum:
+        """The best that can be done in the episode being played.
+
+        Args:
+            budget: what may be spent; None for the environment's.
+        """
+        raise NotImplementedError
+
+    # -- views -------------------------------------------------------------------------------------------------------------
 
     def chart(self) -> Chart:
-        from .rendering.chart import chart_of
+        """The episode being played as a Gantt chart, in data."""
+        raise NotImplementedError
 
-        return chart_of(self._playing())
+    def action_text(self, action: ActType) -> str:
+        """What an action does, in words."""
+        raise NotImplementedError
 
-    # -- views -----------------------------------------------------------------------------------------------------------
+    def describe_episode(self, steps: Sequence[Any]) -> Told:
+        """The parts of the episode's story that differ between worlds.
+
+        Args:
+            steps: what was done and seen (`experiments.trajectories.format.Step`), the reset first.
+        """
+        raise NotImplementedError
 
     def render(self) -> Any:
         """The episode so far: a table of calls as text, or a Gantt chart as an RGB image (height, width, 3)."""
-        from .rendering.draw import episode_image, episode_text
-
         if self.render_mode is None:
             gym.logger.warn("render() needs a render_mode; make the env with render_mode='ansi' or 'rgb_array'")
             return None
+        from .rendering.draw import chart_picture, episode_table
+
         if self.render_mode == "rgb_array":
-            return episode_image(self._playing(), height=FRAME_HEIGHT)
-        text = episode_text(self._playing())
+            return chart_picture(self.chart(), height=FRAME_HEIGHT)
+        text = episode_table(self.account(), self.chart().verdict)
         if self.render_mode == "human":
             print(text)
             return None
         return text
+
+
+def no_episode() -> EpisodeOver:
+    """The error of whoever asks for an episode before the first reset."""
+    return EpisodeOver("no episode has begun; call reset() first")
+
+
+def base_env(env: gym.Env[Any, Any]) -> BaseEnv[Any, Any]:
+    """The environment of costgym under its wrappers.
+
+    Raises:
+        ConfigError: there is none.
+    """
+    world = env.unwrapped
+    if not isinstance(world, BaseEnv):
+        raise ConfigError("env", f"expected an environment of costgym, got {type(world).__name__}")
+    return world

@@ -9,9 +9,9 @@ from ..simulators.marketplace.schema import check_arguments
 from ..simulators.status import Status
 from ..simulators.tools import Tool
 from ..simulators.world import Call, Episode, Usage, WorldEvent
-from .actions import Action, ToolCall, count_tokens, read_action
-from .base import ToolEnv
+from .actions import Action, ToolCall, count_tokens, read_action, spoken
 from .spaces import UnicodeText
+from .tool_world import ToolEnv
 
 MAX_ACTION = 100_000
 
@@ -42,7 +42,6 @@ class MarketplaceChatEnv(ToolEnv[str, str]):
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[str, dict[str, Any]]:
         episode = self._begin(seed, options)
-        self._price = 0.0
         self._slot_of = {slot.name: slot.index for slot in episode.candidates}
         self._last: tuple[Status, ...] = ()
         text = self.query
@@ -97,13 +96,7 @@ class MarketplaceChatEnv(ToolEnv[str, str]):
         observation = "" if episode.over else self._act(episode, parsed)
         observation = observation[: self.max_observation]
         self._context += count_tokens(observation)
-        price = episode.ledger.price
-        reward = -(1.0 - self.world.alpha) / self.world.max_price * (price - self._price)
-        self._price = price
-        over = episode.over
-        if over and self.succeeded:
-            reward += self.world.alpha
-        truncated = not over and self._steps >= self.max_steps
+        reward, over, truncated = self._outcome(episode)
         return observation, reward, over, truncated, self._chat_info(episode)
 
     def _act(self, episode: Episode, action: Action) -> str:
@@ -160,6 +153,9 @@ class MarketplaceChatEnv(ToolEnv[str, str]):
         if notice.kind == "preference_change":
             return f"the user changes their mind: {episode.needs[notice.need].wish}"
         return f"{names}: {'not available at present' if notice.kind == 'ban' else 'available again'}"
+
+    def action_text(self, action: str) -> str:
+        return spoken(action)
 
     def _chat_info(self, episode: Episode) -> dict[str, Any]:
         info = self._info()

@@ -25,7 +25,7 @@ from ..simulators.tasks import fact_in, normalise
 from ..simulators.tools import Tool
 from ..simulators.world import Candidate, Episode, Usage, World
 from .actions import count_tokens
-from .base import ToolEnv
+from .tool_world import ToolEnv
 
 ANSWER, SEARCH, FIRST_CALL = 0, 1, 2
 """The first two actions; `FIRST_CALL + i` calls candidate i, the last one says that none fits."""
@@ -138,7 +138,6 @@ class DecisionAwareEnv(ToolEnv[Observation, "int | np.integer[Any]"]):
         spaces["action_mask"] = gym.spaces.Box(0.0, 1.0, (self.k + 3,), np.float32)
         self.observation_space = gym.spaces.Dict(spaces)  # type: ignore[assignment]
         self.action_space = gym.spaces.Discrete(self.k + 3)
-        self._loss = (1.0 - self.world.alpha) / self.world.max_price
         self._read = _shared_reading(self.scenario.model_dump_json(), data, wanted, features, self.k)
         self.searched = False
         self.decision: str | None = None
@@ -146,7 +145,6 @@ class DecisionAwareEnv(ToolEnv[Observation, "int | np.integer[Any]"]):
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Observation, dict[str, Any]]:
         episode = self._begin(seed, options)
         self.searched, self.decision = False, None
-        self._price = 0.0
         self._status = Status.OK
         self._context = count_tokens(self.query)
         return self._observe(episode), self._full_info()
@@ -180,13 +178,7 @@ class DecisionAwareEnv(ToolEnv[Observation, "int | np.integer[Any]"]):
             self._decide(episode, int(action))
         else:
             self._status = episode.submit(-1, None, Status.UNKNOWN_TOOL, "this action is not open at this stage").status
-        price = episode.ledger.price
-        reward = -self._loss * (price - self._price)
-        self._price = price
-        over = self._playing().over
-        if over and self.succeeded:
-            reward += self.world.alpha
-        truncated = not over and self._steps >= self.max_steps
+        reward, over, truncated = self._outcome(episode)
         return self._observe(episode), reward, over, truncated, self._full_info()
 
     def _decide(self, episode: Episode, action: int) -> None:
@@ -304,6 +296,13 @@ class DecisionAwareEnv(ToolEnv[Observation, "int | np.integer[Any]"]):
         info["searched"] = self.searched
         info["action_mask"] = self.action_masks()
         return info
+
+    def action_text(self, action: int | np.integer[Any]) -> str:
+        if action in (ANSWER, SEARCH, self.none_action):
+            return {ANSWER: "answer directly", SEARCH: "search"}.get(int(action), "none fits")
+        tools = self._playing().candidates[: self.k]
+        index = int(action) - FIRST_CALL
+        return f"call {tools[index].name if 0 <= index < len(tools) else 'an unknown tool'}"
 
     def action_masks(self) -> NDArray[np.bool_]:
         """True where an action is open: shape (k + 3,). Never empty."""

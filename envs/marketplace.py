@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from ..simulators.status import LOOKS_OK, Status
 from ..simulators.world import Call, Candidate, Episode, WorldEvent
-from .base import ToolEnv
+from .tool_world import ToolEnv
 
 MAX_NEEDS = 6
 TOOL_FEATURES = (
@@ -71,7 +71,6 @@ class MarketplaceEnv(ToolEnv[Observation, "int | np.integer[Any]"]):
         self.action_space = gym.spaces.Discrete(largest + 2)
         self._templates: dict[int, tuple[NDArray[np.float32], NDArray[np.float32], NDArray[np.bool_]]] = {}
         self._scale = 10.0 / self.world.max_price
-        self._loss = (1.0 - self.world.alpha) / self.world.max_price
         self._shares = [0.0 if limit is None else 1.0 / limit for limit in self._limits]
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Observation, dict[str, Any]]:
@@ -82,7 +81,6 @@ class MarketplaceEnv(ToolEnv[Observation, "int | np.integer[Any]"]):
         self._callable = min(len(episode.candidates), self.max_tools)
         self._received = [0] * self._callable
         self._known = list(episode.known)
-        self._price = 0.0
         self._last_status = Status.OK
         return self._observe(episode), self._full_info(episode)
 
@@ -131,13 +129,7 @@ class MarketplaceEnv(ToolEnv[Observation, "int | np.integer[Any]"]):
                 tools[action, _IN_FLIGHT] = count - self._received[action]
         else:
             self._last_status = episode.submit(-1, None, Status.UNKNOWN_TOOL).status
-        price = episode.ledger.price
-        reward = -self._loss * (price - self._price)
-        self._price = price
-        over = episode.over
-        if over and self.succeeded:
-            reward += self.world.alpha
-        truncated = not over and self._steps >= self.max_steps
+        reward, over, truncated = self._outcome(episode)
         return self._observe(episode), reward, over, truncated, self._full_info(episode)
 
     def _receive(self, episode: Episode, news: Call | WorldEvent | None) -> None:
@@ -191,6 +183,12 @@ class MarketplaceEnv(ToolEnv[Observation, "int | np.integer[Any]"]):
         info["status"] = self._last_status._value_  # the property costs a call
         info["action_mask"] = self._possible(episode)
         return info
+
+    def action_text(self, action: int | np.integer[Any]) -> str:
+        if action in (self.wait_action, self.finish_action):
+            return "wait" if action == self.wait_action else "finish"
+        tools = self._playing().candidates
+        return f"call {tools[int(action)].name if 0 <= action < len(tools) else 'an unknown tool'}"
 
     def action_masks(self) -> NDArray[np.bool_]:
         """True where an action does something: shape (max_tools + 2,). `finish` is always allowed."""

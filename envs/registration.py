@@ -9,7 +9,7 @@ import gymnasium as gym
 from ..simulators.errors import UnknownName
 
 if TYPE_CHECKING:
-    from .recording import Recordable
+    from .base import BaseEnv
 
 
 def _known() -> list[str]:
@@ -47,7 +47,7 @@ def describe(env_id: str) -> str:
     return document.splitlines()[0].split(": ", 1)[-1]
 
 
-def class_of(env_id: str) -> type[Recordable[Any, Any]]:
+def class_of(env_id: str) -> type[BaseEnv[Any, Any]]:
     """The class behind an id.
 
     Raises:
@@ -60,5 +60,5 @@ def class_of(env_id: str) -> type[Recordable[Any, Any]]:
     entry = gym.spec(env_id).entry_point
     assert isinstance(entry, str)
     module, _, name = entry.partition(":")
-    found: type[Recordable[Any, Any]] = getattr(importlib.import_module(module), name)
+    found: type[BaseEnv[Any, Any]] = getattr(importlib.import_module(module), name)
     return found

@@ -1,150 +1,25 @@
-"""What an episode amounted to, and what many amount to.
+"""What many episodes amount to.
 
-An `EpisodeResult` is the record of one episode. `summarise` turns the records of one agent under one budget into a row of
-the leaderboard; `paired_difference` compares two agents that met the same worlds. Every figure is a ratio of two sums
-over episodes, so one bootstrap serves them all.
+`summarise` turns the records of one agent under one condition into a row of the leaderboard; `paired_difference` compares two
+agents that met the same worlds. Every figure is a ratio of two sums over episodes, so one bootstrap serves them all.
 """
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from ..simulators.errors import ConfigError, DataError, UnknownName
-from ..simulators.ledger import RESOURCES
+from ..simulators.errors import ConfigError, UnknownName
+from ..simulators.opencatp.levels import LEVELS
+from .results import ORIGINS, EpisodeResult
 from .statistics import FloatArray, intervals, swap_p_value
 
 GRADINGS = ("strict", "judge")
-ORIGINS = ("agent", "tool", "infrastructure")
 RESAMPLES = 2000
-
-
-@dataclass(frozen=True, slots=True)
-class EpisodeResult:
-    """The record of one episode. Numbers are coerced to plain Python ones, so equal records have equal bytes.
-
-    Attributes:
-        agent, model, env: who played what; `model` is None for agents without a language model.
-        task: the task's id.
-        episode: index of the episode in the run; episodes of one index are paired between agents.
-        seed: seed of the world.
-        budget: limit of each limited resource (`price`, `seconds`, `tokens`, `calls`); empty means unlimited.
-        strict, judged: passed under the strict grading, and before the lenient judge, irrespective of the budget.
-        share: share of the needed facts in the answer, 0 to 1.
-        price: spent, in the scenario's currency.
-        seconds: simulated time spent.
-        tokens, calls: spent.
-        attempts: every call asked for, refused ones included.
-        errors: number of errors by origin, `agent`, `tool` and `infrastructure`.
-        errors_by_status: number of errors by the name of the status.
-        exceeded: the first resource over its limit, or None.
-        void: the infrastructure failed; nobody's failure, left out of every figure and counted apart.
-        optimum_price: price of the optimal episode in this world, or None where it is unknown.
-        quality: quality of plan (QoP).
-        regret: quality of the optimum less `quality`, or None where the optimum is unknown.
-
-    Raises:
-        DataError: a number is no number, negative or outside its range, or a name is unknown.
-    """
-
-    agent: str
-    model: str | None
-    env: str
-    task: str
-    episode: int
-    seed: int
-    budget: Mapping[str, float]
-    strict: bool
-    judged: bool
-    share: float
-    price: float
-    seconds: float
-    tokens: int
-    calls: int
-    attempts: int
-    errors: Mapping[str, int]
-    errors_by_status: Mapping[str, int]
-    exceeded: str | None = None
-    void: bool = False
-    optimum_price: float | None = None
-    quality: float = 0.0
-    regret: float | None = None
-
-    def __post_init__(self) -> None:
-        def put(name: str, convert: Callable[[Any], Any], accept: Callable[[Any], bool], expected: str) -> None:
-            value = getattr(self, name)
-            try:
-                plain = convert(value)
-                fine = bool(plain == value) and accept(plain)
-            except (TypeError, ValueError, OverflowError, AttributeError):
-                fine = False
-            if not fine:
-                raise DataError("episode record", f"expected {expected}, got {value!r}", name)
-            object.__setattr__(self, name, plain)
-
-        for name in ("agent", "env", "task"):
-            put(name, str, lambda text: True, "a text")
-        put("model", lambda v: None if v is None else str(v), lambda text: True, "a text or None")
-        for name in ("episode", "seed", "tokens", "calls", "attempts"):
-            put(name, int, lambda n: n >= 0, "a whole number of at least 0")
-        for name in ("strict", "judged", "void"):
-            put(name, bool, lambda flag: True, "true or false")
-        put("share", float, lambda x: 0 <= x <= 1, "a number from 0 to 1")
-        for name in ("price", "seconds"):
-            put(name, float, lambda x: math.isfinite(x) and x >= 0, "a finite number of at least 0")
-        put("quality", float, math.isfinite, "a finite number")
-        put("optimum_price", _optional_float, lambda x: x is None or (math.isfinite(x) and x >= 0), "a finite price or None")
-        put("regret", _optional_float, lambda x: x is None or math.isfinite(x), "a finite number or None")
-        put("exceeded", lambda v: v, lambda v: v is None or v in RESOURCES, f"one of {', '.join(RESOURCES)}, or None")
-        put(
-            "budget",
-            lambda limits: {name: float(limits[name]) for name in RESOURCES if name in limits},
-            lambda limits: all(math.isfinite(x) and x > 0 for x in limits.values()),
-            f"positive limits of {', '.join(RESOURCES)}",
-        )
-        if isinstance(self.errors, Mapping):
-            object.__setattr__(self, "errors", {**dict.fromkeys(ORIGINS, 0), **self.errors})
-        put("errors", lambda counts: {o: int(counts[o]) for o in ORIGINS}, _counts, f"counts by {', '.join(ORIGINS)}")
-        put("errors_by_status", lambda counts: {str(k): int(counts[k]) for k in sorted(counts)}, _counts, "counts by status")
-
-    @property
-    def within_budget(self) -> bool:
-        """Nothing limited was overspent."""
-        return self.exceeded is None and all(getattr(self, name) <= limit for name, limit in self.budget.items())
-
-    def to_json(self) -> str:
-        """One line of JSON; equal records give equal bytes."""
-        return json.dumps(asdict(self), sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
-
-    @classmethod
-    def from_json(cls, line: str) -> EpisodeResult:
-        """The record that `to_json` wrote.
-
-        Raises:
-            DataError: the line is no JSON object, or lacks a field, has one too many or a wrong value in one.
-        """
-        try:
-            record = json.loads(line)
-        except ValueError as error:
-            raise DataError("episode record", f"expected one line of JSON: {error}") from error
-        known = [field.name for field in fields(cls)]
-        if not isinstance(record, dict) or sorted(record) != sorted(known):
-            got = sorted(record) if isinstance(record, dict) else type(record).__name__
-            raise DataError("episode record", f"expected an object with the fields {', '.join(known)}; got {got}")
-        return cls(**record)
-
-
-def _optional_float(value: Any) -> float | None:
-    return None if value is None else float(value)
-
-
-def _counts(counts: Mapping[str, int]) -> bool:
-    return all(n >= 0 for n in counts.values())
 
 
 # Each figure is (sum of the first) / (sum of the second) over the episodes that count; None leaves an episode out.
@@ -166,6 +41,9 @@ _PER_ATTEMPT: dict[str, Callable[[EpisodeResult], float]] = {
 }
 METRICS = (*_PER_EPISODE, *_PER_ATTEMPT)
 """The figures of a row that are measured, and so have an interval."""
+_WORLD_FIGURES = {"score": "score", "plan_validity": "plan_valid", "average_seconds_one_by_one": "seconds_one_by_one"}
+"""Figures of a row that only some worlds have, and the figure of an episode (`EpisodeResult.figures`) that each averages."""
+_LEVEL = "size_level"
 
 
 def summarise(
@@ -203,7 +81,7 @@ def summarise(
         raise ConfigError("summary", "expected at least one episode record, got none")
     first = records[0]
     for record in records:
-        for name in ("agent", "model", "env", "budget"):
+        for name in ("agent", "model", "env", "budget", "settings"):
             if getattr(record, name) != getattr(first, name):
                 raise ConfigError(
                     "summary", f"expected records of one {name}, got {getattr(first, name)!r} and {getattr(record, name)!r}"
@@ -212,8 +90,10 @@ def summarise(
     by_episode = _by_episode(records)
     if not by_episode.keys() <= set(asked):
         raise ConfigError("summary", f"expected episodes below {episodes}, got {records[-1].episode}")
-    numerators, denominators = _sums([by_episode.get(index) for index in asked])
-    figures = [_ratio(numerators[:, m], denominators[:, m]) for m in range(len(METRICS))]
+    extra = {name: figure for name, figure in _WORLD_FIGURES.items() if figure in first.figures}
+    names = (*METRICS, *extra)
+    numerators, denominators = _sums([by_episode.get(index) for index in asked], extra)
+    figures = [_ratio(numerators[:, m], denominators[:, m]) for m in range(len(names))]
     lows, highs = intervals(numerators, denominators, asked, seed, resamples)
     counted = [record for record in records if not record.void]
     return {
@@ -221,15 +101,17 @@ def summarise(
         "model": first.model,
         "env": first.env,
         "budget": dict(first.budget),
+        **first.settings,
         "episodes": len(asked),
         "grading": grading,
-        **{name: _tidy(figure) for name, figure in zip(METRICS, figures, strict=True)},
+        **{name: _tidy(figure) for name, figure in zip(names, figures, strict=True)},
         "void_episodes": len(records) - len(counted),
         "missing_episodes": len(asked) - len(records),
         "errors": {origin: sum(r.errors[origin] for r in counted) for origin in ORIGINS},
+        **({"by_level": _by_level(counted)} if _LEVEL in first.figures else {}),
         "ci95": {
             name: [_tidy(float(low)), _tidy(float(high))]
-            for name, low, high, figure in zip(METRICS, lows, highs, figures, strict=True)
+            for name, low, high, figure in zip(names, lows, highs, figures, strict=True)
             if figure is not None
         },
     }
@@ -289,35 +171,6 @@ def paired_difference(
     )
 
 
-def rank_rows(rows: Iterable[Mapping[str, Any]], grading: str = "strict") -> list[Mapping[str, Any]]:
-    """Rows in the order of the leaderboard: by budget, then the best pass rate under the budget, then the cheapest.
-
-    Raises:
-        UnknownName: the grading is none.
-    """
-    if grading not in GRADINGS:
-        raise UnknownName("grading", grading, GRADINGS)
-    metric = "pass_rate_under_budget" if grading == "strict" else "judged_pass_rate_under_budget"
-
-    def place(row: Mapping[str, Any]) -> tuple[Any, ...]:
-        passed, cost = row.get(metric), row.get("average_cost")
-        return (
-            budget_order(row.get("budget") or {}),
-            math.inf if passed is None else -passed,
-            math.inf if cost is None else cost,
-            str(row.get("agent")),
-            str(row.get("model")),
-            str(row.get("env")),
-        )
-
-    return sorted(rows, key=place)
-
-
-def budget_order(budget: Mapping[str, float]) -> tuple[float, ...]:
-    """A sort key: the tightest budget first, no limit last."""
-    return tuple(budget.get(name, math.inf) for name in RESOURCES)
-
-
 def btp_metrics(queries: Sequence[Mapping[str, Any]], budget: float) -> dict[str, float]:
     """AC, RFBC, PBC and PR of recorded runs of BTP's evaluation.
 
@@ -357,9 +210,26 @@ def _by_episode(results: Iterable[EpisodeResult]) -> dict[int, EpisodeResult]:
     return found
 
 
-def _sums(results: Sequence[EpisodeResult | None]) -> tuple[FloatArray, FloatArray]:
-    """Numerators and denominators of every metric, (n_episodes, n_metrics) each."""
-    numerators = np.zeros((len(results), len(METRICS)))
+def _by_level(records: Sequence[EpisodeResult]) -> list[dict[str, Any]]:
+    """Mean figures of the episodes at each size level of their input."""
+    rows = []
+    for level in range(LEVELS):
+        own = [record for record in records if record.figures[_LEVEL] == level]
+        means = {
+            "score": [record.figures["score"] for record in own],
+            "price": [record.price for record in own],
+            "seconds": [record.seconds for record in own],
+            "quality": [record.quality for record in own],
+        }
+        figures = {name: _tidy(math.fsum(values) / len(own)) if own else None for name, values in means.items()}
+        rows.append({"level": level, "episodes": len(own), **figures})
+    return rows
+
+
+def _sums(results: Sequence[EpisodeResult | None], extra: Mapping[str, str] | None = None) -> tuple[FloatArray, FloatArray]:
+    """Numerators and denominators of every metric, those of the world last, (n_episodes, n_metrics) each."""
+    extra = extra or {}
+    numerators = np.zeros((len(results), len(METRICS) + len(extra)))
     denominators = np.zeros_like(numerators)
     for i, result in enumerate(results):
         if result is None:
@@ -367,8 +237,10 @@ def _sums(results: Sequence[EpisodeResult | None]) -> tuple[FloatArray, FloatArr
         elif not result.void:
             values = [measure(result) for measure in _PER_EPISODE.values()]
             errors = [measure(result) for measure in _PER_ATTEMPT.values()]
-            numerators[i] = [value or 0.0 for value in values] + errors
-            denominators[i] = [float(value is not None) for value in values] + [float(result.attempts)] * len(errors)
+            own = [float(result.figures[figure]) for figure in extra.values()]
+            numerators[i] = [value or 0.0 for value in values] + errors + own
+            counts = [float(value is not None) for value in values] + [float(result.attempts)] * len(errors)
+            denominators[i] = counts + [1.0] * len(own)
     return numerators, denominators
 
 

@@ -3,26 +3,21 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import gymnasium as gym
 
 from ..agents.base import Agent
-from ..envs.recording import recordable
+from ..envs.base import NO_OPTIONS, BaseEnv, base_env
 from ..simulators.episode_view import EpisodeView
 from ..simulators.errors import InfrastructureError
-from ..simulators.ledger import Budget
-from ..simulators.quality import quality_of_plan
 from ..simulators.status import Origin
-from ..simulators.world import Episode
 from .execution.engine import Engine, Local
-from .metrics import EpisodeResult
-from .trajectories.format import Header, Trajectory, parse_header, record
-
-if TYPE_CHECKING:
-    from ..simulators.oracle.optimum import Optimum
+from .results import ORIGINS, EpisodeResult
+from .trajectories.format import Header, Trajectory, parse_header
+from .trajectories.record import record
 
 INFRASTRUCTURE_TRIES = 3
 """An episode that the infrastructure broke is void and played again, this many times in all."""
@@ -31,8 +26,7 @@ CHUNK = 25
 
 
 class RolloutContext:
-    """An environment and the agent that plays in it. Sent to another process, the agent goes along and the environment is made
-    anew there, from what the header of its trajectories says.
+    """An environment and the agent that plays in it. Pickling keeps the agent and rebuilds the environment from its header.
 
     Args:
         env: an environment of costgym.
@@ -45,14 +39,14 @@ class RolloutContext:
 
     @property
     def header(self) -> Header:
-        """Of the episodes that are played here."""
+        """Header of the trajectories recorded in this context."""
         return Header.of(self.env, self.env_id)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _made_anew, (self.header.to_json(), self.agent)
+        return _rebuilt, (self.header.to_json(), self.agent)
 
 
-def _made_anew(header: str, agent: Agent) -> RolloutContext:
+def _rebuilt(header: str, agent: Agent) -> RolloutContext:
     return RolloutContext(parse_header(header, Path("header")).make(), agent)
 
 
@@ -62,11 +56,11 @@ def chunks(start: int, stop: int) -> Iterator[range]:
         yield range(first, min(stop, first + CHUNK))
 
 
-def play(env: gym.Env[Any, Any], agent: Agent, task: int | str | None, seed: int, agent_seed: int | None = None) -> Episode:
+def play(env: gym.Env[Any, Any], agent: Agent, task: int | str | None, seed: int, agent_seed: int | None = None) -> EpisodeView:
     """Play one episode to its end.
 
     Args:
-        env: an environment over the tool world.
+        env: an environment of costgym.
         agent: an agent for its view.
         task: the task's number or id; None lets the environment draw one.
         seed: keys the world's chance.
@@ -78,9 +72,7 @@ def play(env: gym.Env[Any, Any], agent: Agent, task: int | str | None, seed: int
     Raises:
         InfrastructureError: a real back-end failed; the episode says nothing about the agent.
     """
-    episode = record(env, agent, task, seed, agent_seed=agent_seed)[1]
-    assert isinstance(episode, Episode)
-    return episode
+    return record(env, agent, task, seed, agent_seed=agent_seed)[1]
 
 
 class AgentInfo(NamedTuple):
@@ -91,33 +83,27 @@ class AgentInfo(NamedTuple):
 
 
 def result_of(
-    episode: EpisodeView,
+    world: BaseEnv[Any, Any],
     agent: Agent | AgentInfo,
     env_id: str,
     index: int,
-    budget: Budget,
-    grading: str = "strict",
+    settings: Mapping[str, Any] = NO_OPTIONS,
     void: bool = False,
-    best: Optimum | None = None,
-    quality: float | None = None,
 ) -> EpisodeResult:
-    """The record of an episode that has ended.
+    """The record of the episode that has ended in an environment; regret is measured against its optimum.
 
-    Regret is measured against `best`, by default the optimum of the same world. `quality` is the Quality of Plan, by default
-    from success and price. Episodes of other worlds than the tools' need both.
+    Args:
+        world: the environment, standing where the episode ended.
+        agent: who played.
+        env_id: of the environment.
+        index: of the episode in its run.
+        settings: arguments of the environment that vary within the run.
+        void: the infrastructure broke the episode.
     """
-    from ..simulators.oracle.optimum import optimum
-
-    statuses = Counter(call.status for call in episode.calls if call.status.origin is not Origin.NONE)
+    episode, best, quality = world.account(), world.optimum(), world.quality()
     grade, ledger = episode.grade, episode.ledger
     assert grade is not None
-    if isinstance(episode, Episode):
-        world = episode.world
-        passed = (grade.strict if grading == "strict" else grade.judged) and episode.exceeded is None
-        best = best or optimum(world, episode.number, episode.seed, budget, grading)
-        if quality is None:
-            quality = float(quality_of_plan(1.0 if passed else 0.0, ledger.price, world.alpha, world.max_price))
-    assert best is not None and quality is not None
+    statuses = Counter(call.status for call in episode.calls if call.status.origin is not Origin.NONE)
     return EpisodeResult(
         agent=agent.name,
         model=agent.model,
@@ -125,7 +111,8 @@ def result_of(
         task=episode.task.id,
         episode=index,
         seed=episode.seed,
-        budget=budget.as_dict(),
+        budget=world.budget.as_dict(),
+        settings=settings,
         strict=grade.strict,
         judged=grade.judged,
         share=grade.share,
@@ -134,16 +121,14 @@ def result_of(
         tokens=ledger.tokens,
         calls=ledger.calls,
         attempts=ledger.attempts,
-        errors={
-            origin.name.lower(): sum(n for status, n in statuses.items() if status.origin is origin)
-            for origin in (Origin.AGENT, Origin.TOOL, Origin.INFRASTRUCTURE)
-        },
+        errors={origin: sum(n for status, n in statuses.items() if status.origin.name.lower() == origin) for origin in ORIGINS},
         errors_by_status={status.label: n for status, n in sorted(statuses.items())},
         exceeded=episode.exceeded,
         void=void,
         optimum_price=best.price if best.feasible else None,
         quality=quality,
         regret=best.quality - quality,
+        figures=world.figures(),
     )
 
 
@@ -153,41 +138,26 @@ def play_many(
     env_id: str,
     episodes: Iterable[int],
     seed: int,
-    budget: Budget,
-    grading: str = "strict",
+    settings: Mapping[str, Any] = NO_OPTIONS,
 ) -> Iterator[tuple[EpisodeResult, Trajectory | None]]:
-    """Play episodes by index: index i plays the split's i-th task (round and round), each round with the next seed.
-
-    The same index is the same world for every agent, so results are paired.
+    """Play episodes by index, as `BaseEnv.instance` has them: the same index is the same world for every agent, so results are
+    paired.
 
     Yields:
         The result and the trajectory; no trajectory where the infrastructure broke the episode.
     """
-    world = recordable(env)
+    world = base_env(env)
     for index in episodes:
-        number, world_seed = world_of(env, index, seed)
+        number, world_seed, options = world.instance(index, seed)
         for attempt in range(INFRASTRUCTURE_TRIES):
             try:
-                trajectory, episode = record(env, agent, number, world_seed, index)
-                best, quality = world.optimum(budget), world.plan_quality()
-                yield result_of(episode, agent, env_id, index, budget, grading, best=best, quality=quality), trajectory
+                trajectory, _ = record(env, agent, number, world_seed, index, options=options)
+                yield result_of(world, agent, env_id, index, settings), trajectory
                 break
             except InfrastructureError:
                 if attempt + 1 == INFRASTRUCTURE_TRIES:
                     world.give_up()
-                    episode, best, quality = world.account(), world.optimum(budget), world.plan_quality()
-                    yield result_of(episode, agent, env_id, index, budget, grading, True, best, quality), None
-
-
-def best_decision(env: gym.Env[Any, Any], budget: Budget) -> Optimum | None:
-    """The optimum where the environment knows better than the world: of decisions or plans, not of facts."""
-    return recordable(env).optimum(budget)
-
-
-def world_of(env: gym.Env[Any, Any], index: int, seed: int) -> tuple[int, int]:
-    """The task's number and the world's seed of an index."""
-    numbers = recordable(env).numbers
-    return numbers[index % len(numbers)], seed + index // len(numbers)
+                    yield result_of(world, agent, env_id, index, settings, void=True), None
 
 
 def rollout(
@@ -224,7 +194,6 @@ def rollout(
 
 
 def _results(shared: tuple[RolloutContext, int], indices: range) -> Iterator[EpisodeResult]:
-    stage, seed = shared
-    world = recordable(stage.env)
-    for result, _ in play_many(stage.env, stage.agent, stage.env_id, indices, seed, world.budget, world.grading):
+    context, seed = shared
+    for result, _ in play_many(context.env, context.agent, context.env_id, indices, seed):
         yield result

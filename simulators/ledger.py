@@ -50,6 +50,18 @@ class Budget:
     def as_dict(self) -> dict[str, float]:
         return dict(self.items())
 
+    def exceeded(self, price: float, seconds: float, tokens: float, calls: float) -> str | None:
+        """The first resource of which more was spent than its limit, or None."""
+        if self.price is not None and price > self.price:
+            return "price"
+        if self.seconds is not None and seconds > self.seconds:
+            return "seconds"
+        if self.tokens is not None and tokens > self.tokens:
+            return "tokens"
+        if self.calls is not None and calls > self.calls:
+            return "calls"
+        return None
+
     @classmethod
     def from_mapping(cls, limits: Mapping[str, float]) -> Budget:
         """From ``{"price": 20}``.
@@ -134,12 +146,4 @@ class Ledger:
 
     def exceeded(self, budget: Budget, seconds: float) -> str | None:
         """The first resource over its limit, or None."""
-        if budget.price is not None and self.price > budget.price:
-            return "price"
-        if budget.seconds is not None and seconds > budget.seconds:
-            return "seconds"
-        if budget.tokens is not None and self.tokens > budget.tokens:
-            return "tokens"
-        if budget.calls is not None and self.calls > budget.calls:
-            return "calls"
-        return None
+        return budget.exceeded(self.price, seconds, self.tokens, self.calls)

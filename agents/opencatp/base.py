@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -16,6 +17,7 @@ from ...simulators.plan import Plan
 from ..base import Agent
 
 ENV_ID = "costgym/OpenCATP-v0"
+CHAT_ENV = "costgym/OpenCATPChat-v0"
 NO_USAGE = Usage(0, 0)
 
 
@@ -92,6 +94,25 @@ class PlanAgent(Agent):
 
     def act(self, observation: Any, info: dict[str, Any]) -> int:
         return self._actions.pop(0) if self._actions else END
+
+
+class PlanSpeaker(Agent):
+    """Gives a planner's whole plan to `costgym/OpenCATPChat-v0`, with the tokens that its language model used."""
+
+    env_id = CHAT_ENV
+
+    def __init__(self, planner: Planner) -> None:
+        self.planner, self.name, self.model = planner, planner.name, planner.model
+
+    def reset(self, env: gym.Env[Any, Any], observation: Any, info: dict[str, Any], seed: int) -> None:
+        world: Any = env.unwrapped
+        self.proposal = self.planner.propose(Situation(world.task, world.sample, world.size_level, world.evaluator, seed))
+
+    def act(self, observation: Any, info: dict[str, Any]) -> str:
+        plan, usage = self.proposal.plan, self.proposal.usage._asdict()
+        if plan is None:
+            return json.dumps({"plan": None, "problem": self.proposal.problem, "usage": usage})
+        return json.dumps({"plan": plan.to_list(), "usage": usage})
 
 
 def actions_of(plan: Plan, kind: str) -> list[int]:

@@ -11,16 +11,13 @@ own.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
-from typing import Any
 
+from ...envs.opencatp.chat import read_plan
 from ...simulators.calls import Usage
-from ...simulators.errors import InvalidPlan
 from ...simulators.opencatp.plan_space import PlanValues
 from ...simulators.opencatp.scoring.evaluation import split_samples
 from ...simulators.opencatp.tasks import tasks
-from ...simulators.opencatp.tools import SIGNATURES
 from ...simulators.plan import Plan
 from ..models.base import ACT, PLAN, SYSTEM, USER, VOTE, LanguageModel, Message, Reply
 from .base import Proposal, Situation
@@ -98,19 +95,3 @@ class PromptPlanner:
                 for task in chosen
             )
         return self._examples[key]
-
-
-def read_plan(text: str) -> tuple[Plan | None, str]:
-    """A plan from what a model wrote, or why there is none. The text is data: its first JSON list is read, nothing is run."""
-    start = text.find("[")
-    if start < 0:
-        return None, f"expected a JSON list, got {text[:60]!r}"
-    try:
-        items: Any = json.JSONDecoder().raw_decode(text[start:])[0]
-        plan = Plan.from_list(items)
-        plan.check_types(SIGNATURES)
-    except (ValueError, RecursionError) as error:
-        return None, f"no JSON: {error}"[:200]
-    except InvalidPlan as error:
-        return None, str(error)
-    return plan, ""

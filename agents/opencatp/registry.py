@@ -7,7 +7,7 @@ from collections.abc import Callable
 from ...simulators.errors import UnknownName
 from ..base import Agent
 from ..models.base import LanguageModel
-from .base import ENV_ID, PlanAgent, Planner
+from .base import CHAT_ENV, ENV_ID, PlanAgent, Planner, PlanSpeaker
 from .calling import CALLS_ENV, PlanCaller, RandomCaller
 from .planners import PromptPlanner
 from .rules import Clairvoyant, Fixed, Greedy, Informed, Random
@@ -46,7 +46,8 @@ def make_plan_agent(name: str, env_id: str = ENV_ID, model: str | LanguageModel 
 
     Args:
         name, model: as in `make_planner`; in the view of calls, ``random`` calls at random.
-        env_id: `costgym/OpenCATP-v0`, where the plan is written token by token, or `costgym/OpenCATPCalls-v0`.
+        env_id: `costgym/OpenCATPChat-v0`, where the plan is given whole, `costgym/OpenCATP-v0`, where it is written token by
+            token, or `costgym/OpenCATPCalls-v0`.
 
     Raises:
         UnknownName: no such planner, model or view.
@@ -54,8 +55,10 @@ def make_plan_agent(name: str, env_id: str = ENV_ID, model: str | LanguageModel 
     """
     if env_id == ENV_ID:
         return PlanAgent(make_planner(name, model))
+    if env_id == CHAT_ENV:
+        return PlanSpeaker(make_planner(name, model))
     if env_id != CALLS_ENV:
-        raise UnknownName("view of OpenCATP", env_id, (ENV_ID, CALLS_ENV))
+        raise UnknownName("view of OpenCATP", env_id, (ENV_ID, CHAT_ENV, CALLS_ENV))
     return RandomCaller() if name == "random" else PlanCaller(make_planner(name, model))
 
 

@@ -23,7 +23,8 @@ import torch
 import costgym
 from costgym.agents import Agent, make_agent
 from costgym.agents.sb3 import Sb3Agent
-from costgym.experiments.metrics import EpisodeResult, paired_difference, summarise
+from costgym.experiments.metrics import paired_difference, summarise
+from costgym.experiments.results import EpisodeResult
 from costgym.experiments.training.sb3.settings import Lagrangian, PpoSettings
 from costgym.experiments.training.sb3.train import TrainingResult, train_dqn, train_ppo
 

@@ -96,7 +96,7 @@ def verify(
     quiet: Quiet = False,
 ) -> None:
     """Replay recorded episodes and re-derive every figure."""
-    from ..experiments.trajectories.verify import verify as replay_all
+    from ..experiments.verify import verify as replay_all
 
     with workers(engine, jobs, ray_address) as place:
         verdict = replay_all(path, None if data is None else str(data), engine=place)

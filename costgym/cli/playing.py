@@ -61,8 +61,12 @@ def leaderboard(
     ] = None,
     engine: EngineName = "local",
     ray_address: RayAddress = None,
-    alpha: Annotated[str, typer.Option("--alpha", metavar="A,B,...", help="Suite opencatp: weights of the score.")] = "0.5",
-    profile: Annotated[str, typer.Option("--profile", metavar="NAME|FILE", help="Suite opencatp: what tools cost.")] = "v100",
+    alpha: Annotated[
+        str | None, typer.Option("--alpha", metavar="A,B,...", help="Suite opencatp: weights of the score; 0.5 by default.")
+    ] = None,
+    profile: Annotated[
+        str | None, typer.Option("--profile", metavar="NAME|FILE", help="Suite opencatp: what tools cost; v100 by default.")
+    ] = None,
     add: Annotated[
         Path | None, typer.Option("--add", metavar="DIR", help="Add a submission to the run in --out, if replay agrees.")
     ] = None,
@@ -75,12 +79,6 @@ def leaderboard(
 
     if store is not None:
         check_store(store)
-    if suite == "opencatp":
-        if engine != "local" or ray_address is not None:
-            raise ConfigError("--engine", "plans are scored in this process, most of them by a look-up; leave it out")
-        _plan_leaderboard(out, names_in(agents), alpha, split, profile, episodes, seed, model, json_file, quiet)
-        save_run(store, out)
-        return
     if add is not None:
         from ..experiments.leaderboard.submissions.submission import add as add_submission
 
@@ -89,15 +87,28 @@ def leaderboard(
         save_run(store, out)
         typer.echo(f"{len(rows)} rows added, verified by replay")
         return
-    from ..experiments.leaderboard.board import make_run_config, run
+    from ..experiments.leaderboard.board import run
+    from ..experiments.leaderboard.run_config import make_run_config
     from ..experiments.leaderboard.table import print_table
 
     keep_replies(cache, model)
-    plan = make_run_config(
-        suite, scenario, data, names_in(agents), budgets, episodes, split, grading, seed, model, prices=prices
+    config = make_run_config(
+        suite,
+        scenario,
+        data,
+        names_in(agents),
+        budgets,
+        episodes,
+        split,
+        grading,
+        seed,
+        model,
+        prices=prices,
+        profile=profile,
+        vary=None if alpha is None else {"alpha": _numbers("--alpha", alpha)},
     )
     with workers(engine, jobs, ray_address, model, None) as place, Progress("playing", quiet) as progress:
-        board = run(plan, out, progress=progress.update, engine=place)
+        board = run(config, out, progress=progress.update, engine=place)
     save_run(store, out)
     if json_file is not None:
         write_atomically(json_file, json.dumps(board.document, indent=1, ensure_ascii=False) + "\n")
@@ -106,34 +117,11 @@ def leaderboard(
         typer.echo(f"page: {board.page.resolve()}")
 
 
-def _plan_leaderboard(
-    out: Path,
-    agents: list[str] | None,
-    alpha: str,
-    split: str,
-    profile: str,
-    episodes: int | None,
-    seed: int,
-    model: str,
-    json_file: Path | None,
-    quiet: bool,
-) -> None:
-    """The suite `opencatp`: planners, not players."""
-    from ..experiments.files import write_atomically
-    from ..experiments.leaderboard.plans import plan_run, print_plans
-    from ..experiments.leaderboard.plans import run as run_plans
-
+def _numbers(option: str, text: str) -> list[float]:
     try:
-        weights = tuple(float(value) for value in alpha.split(","))
+        return [float(value) for value in text.split(",")]
     except ValueError:
-        raise ConfigError("--alpha", f"expected numbers, got {alpha!r}; for example 0.3,0.5,0.7") from None
-    with Progress("planning", quiet) as progress:
-        board = run_plans(plan_run(agents, weights, split, profile, episodes, seed, model), out, progress.update)
-    if json_file is not None:
-        write_atomically(json_file, json.dumps(board.document, indent=1) + "\n")
-    if not quiet:
-        print_plans(board.document, console())
-        typer.echo(f"page: {board.page.resolve()}")
+        raise ConfigError(option, f"expected numbers, got {text!r}; for example 0.3,0.5,0.7") from None
 
 
 def run(

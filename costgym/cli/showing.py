@@ -47,10 +47,10 @@ def show(
     if format not in FORMATS:
         raise UnknownName("format", format, FORMATS)
     from ..experiments.files import write_atomically
-    from ..experiments.reports.episode_text import show_recorded
+    from ..experiments.reports.episode_report import report_recorded
 
     if path is not None:
-        shown = show_recorded(path, episode, None if data is None else str(data))
+        shown = report_recorded(path, episode, None if data is None else str(data))
         name = f"episode-{(episode or '0').replace('/', '-')}"
     elif episode is not None:
         raise ConfigError("--episode", "names a recorded episode; say where it is recorded, or choose a --task to play")
@@ -84,13 +84,14 @@ def _play(
     seed: int,
     model: str,
 ) -> Any:
-    from ..envs.recording import recordable
+    from ..envs.base import base_env
     from ..experiments.reports.episode_report import EpisodeReport
-    from ..experiments.reports.episode_text import episode_story
-    from ..experiments.trajectories.format import record, replay_steps
+    from ..experiments.reports.episode_text import episode_text
+    from ..experiments.trajectories.record import record
+    from ..experiments.trajectories.replay import replay_steps
 
     player, world = make_player(agent, env, scenario, data, budget, split, "strict", enforcement, seed, model)
-    view = recordable(world)
+    view = base_env(world)
     numbers = view.numbers
     if not 0 <= task < len(numbers):
         raise ConfigError("--task", f"expected a number from 0 to {len(numbers) - 1}, got {task}")
@@ -98,4 +99,4 @@ def _play(
     steps = list(replay_steps(world, recorded))
     view.give_up()
     name = f"{agent} plays task {view.account().task.id}, seed {seed}"
-    return EpisodeReport(name, f"{name}\n\n{episode_story(world, steps)}", view.chart())
+    return EpisodeReport(name, f"{name}\n\n{episode_text(view, steps)}", view.chart())

@@ -61,7 +61,7 @@ def site(
 
 def _verified(run: Run, data: str | None) -> Run:
     """The run with its own entries marked where replay agrees with all of it; else as it is, and what differs is said."""
-    from ..experiments.trajectories.verify import verify
+    from ..experiments.verify import verify
 
     if run.folder is None:
         return run

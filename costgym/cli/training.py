@@ -129,8 +129,8 @@ def reproduce(
     quiet: Quiet = False,
 ) -> None:
     """A paper's table beside ours, under the simulated model."""
+    from ..experiments.execution.engine import default_jobs
     from ..experiments.files import write_atomically
-    from ..experiments.leaderboard.board import default_jobs
     from ..experiments.reproduction.page import write_page
     from ..experiments.reproduction.reproduce import print_reproduction
     from ..experiments.reproduction.reproduce import reproduce as rerun

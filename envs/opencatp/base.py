@@ -5,16 +5,16 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Generic
 
-import gymnasium as gym
 import numpy as np
 import numpy.typing as npt
 
-from ...simulators.errors import ConfigError, DataError, EpisodeOver, UnknownName
-from ...simulators.ledger import RESOURCES, Budget
+from ...simulators.draws import stable_integer
+from ...simulators.errors import ConfigError, DataError, UnknownName
+from ...simulators.ledger import Budget
 from ...simulators.opencatp.episode_view import PlanView
 from ...simulators.opencatp.levels import LEVELS
 from ...simulators.opencatp.plan_space import PlanValues, plan_space
@@ -35,16 +35,16 @@ from ...simulators.plan import Plan
 from ...simulators.pricing import FaasPricing
 from ...simulators.quality import MAX_PRICE_USD, check_alpha
 from ...simulators.tasks import Grade
-from ..recording import Recordable
-from ..rendering.opencatp import Bar, chart_image, chart_text
+from ..base import ActType, BaseEnv, Instance, ObsType, no_episode
 
 if TYPE_CHECKING:
     from ...simulators.oracle.optimum import Optimum
     from ..rendering.chart import Chart
+    from ..rendering.story import Told
 
 Observation = dict[str, npt.NDArray[Any]]
 REWARDS = ("incremental", "cumulative")
-RENDER_MODES = ("human", "ansi", "rgb_array")
+SAMPLES = ("drawn", "each")
 
 TASK_FEATURES = (
     "low_resolution", "noise", "blur", "grey",
@@ -56,7 +56,7 @@ WORLD = "opencatp"
 _DEGRADATIONS = ("low-resolutioned", "noisy", "blurry", "grayscale")
 
 
-class OpenCATPBase(Recordable[Observation, "int | np.integer[Any]"]):
+class OpenCATPBase(BaseEnv[ObsType, ActType], Generic[ObsType, ActType]):
     """Base of the OpenCATP views.
 
     Args:
@@ -70,16 +70,19 @@ class OpenCATPBase(Recordable[Observation, "int | np.integer[Any]"]):
         success_score: Task score from which an episode counts as a success.
         outcomes: File of an outcome table; None: the shipped one.
         scores: Scores from elsewhere, instead of a table.
+        samples: What a run plays: ``drawn``, a sample drawn by the seed for each task; or ``each``, every sample of the split
+            with every task once.
         render_mode: ``ansi``, ``rgb_array`` or ``human``.
 
     Raises:
         CostGymError: a setting makes no sense, or there is no outcome table.
     """
 
-    metadata: dict[str, Any] = {"render_modes": list(RENDER_MODES), "render_fps": 4}  # noqa: RUF012
     WORLD_ARGUMENTS = frozenset({"profile", "scores"})
+    world_kind = "opencatp"
     in_time = False
-    """Actions are taken while tools run; otherwise a plan is written first, and then runs."""
+    may_give_nothing = True
+    """An episode may end without a plan, which scores and costs nothing."""
 
     def __init__(
         self,
@@ -93,6 +96,7 @@ class OpenCATPBase(Recordable[Observation, "int | np.integer[Any]"]):
         success_score: float = 0.5,
         outcomes: str | None = None,
         scores: ScoreSource | None = None,
+        samples: str = "drawn",
         render_mode: str | None = None,
     ) -> None:
         self.kind, self.tasks = tasks, _tasks(tasks, split)
@@ -100,22 +104,21 @@ class OpenCATPBase(Recordable[Observation, "int | np.integer[Any]"]):
         self.alpha, self.max_price = check_alpha(alpha), MAX_PRICE_USD
         if level is not None and (isinstance(level, bool) or level not in range(LEVELS)):
             raise ConfigError("level", f"expected a size level 0..{LEVELS - 1} or None, got {level!r}")
-        if cost not in RESOURCES:
-            raise UnknownName("cost resource", cost, RESOURCES)
+        if samples not in SAMPLES:
+            raise UnknownName("way to choose samples", samples, SAMPLES)
         if isinstance(success_score, bool) or not isinstance(success_score, int | float) or not math.isfinite(success_score):
             raise ConfigError("success_score", f"expected a finite number, got {success_score!r}")
-        if render_mode is not None and render_mode not in RENDER_MODES:
-            raise UnknownName("render mode", render_mode, RENDER_MODES)
         self.outcomes = None if outcomes is None else str(outcomes)
         self.evaluator = Evaluator(shipped_outcomes(self.outcomes) if scores is None else scores, profile, alpha)
         self.profile = self.evaluator.profile
         self.samples = split_samples(self.evaluator.scores.samples, split)
-        self.split, self.level, self.cost, self.success_score, self.render_mode = split, level, cost, success_score, render_mode
-        self.budget = Budget.from_mapping(budget or {})
-        self._limits = tuple(getattr(self.budget, name) for name in RESOURCES)
+        self.each_sample = samples == "each"
+        self.level, self.success_score = level, success_score
+        self._set_up(split, Budget.from_mapping(budget or {}), cost, render_mode)
         self._task: OpenCATPTask | None = None
         self.sample = self.size_level = self._draw = 0
         self._seed: int | None = None
+        self._sample_named = False
         self._values: PlanValues | None = None
         self._task_rows = {each.task_id: _task_row(each) for each in self.tasks}
         self._begin_figures()
@@ -127,7 +130,7 @@ class OpenCATPBase(Recordable[Observation, "int | np.integer[Any]"]):
         super().reset(seed=seed)
         chosen = options or {}
         draw = self.np_random.integers(1 << 31, size=2)
-        self._seed, self._draw = seed, int(draw[1])
+        self._seed, self._draw, self._sample_named = seed, int(draw[1]), chosen.get("sample") is not None
         task = (
             self.tasks[int(draw[0]) % len(self.tasks)]
             if chosen.get("task") is None
@@ -160,13 +163,12 @@ class OpenCATPBase(Recordable[Observation, "int | np.integer[Any]"]):
 
     def _playing(self) -> OpenCATPTask:
         if self._task is None:
-            raise EpisodeOver("no episode has begun; call reset() first")
+            raise no_episode()
         return self._task
 
-    @property
     def quality(self) -> float:
         """Quality of Plan so far: alpha * score - (1 - alpha) * price / max_price, with the score once the plan is finished."""
-        return self._return
+        return float(self._return)
 
     @property
     def exceeded(self) -> str | None:
@@ -175,11 +177,8 @@ class OpenCATPBase(Recordable[Observation, "int | np.integer[Any]"]):
 
     def _check_budget(self, spent: tuple[float, float, int, int]) -> bool:
         """Whether all limits are kept."""
-        for name, limit, used in zip(RESOURCES, self._limits, spent, strict=True):
-            if limit is not None and used > limit:
-                self._exceeded = name
-                return False
-        return True
+        self._exceeded = self.budget.exceeded(*spent)
+        return self._exceeded is None
 
     def _new_task_row(self) -> npt.NDArray[np.float32]:
         """Features of a task from outside the split, named in the reset's options."""
@@ -188,17 +187,9 @@ class OpenCATPBase(Recordable[Observation, "int | np.integer[Any]"]):
 
     # -- figures
 
-    def _figures(self, spent: tuple[float, float, int, int], mask: npt.NDArray[np.bool_]) -> dict[str, Any]:
+    def _figures(self, spent: tuple[float, float, int, int]) -> dict[str, Any]:
         """`info` of this step: the same keys always, fresh objects every time."""
-        last, self._spent = self._spent, spent
-        steps = [now - before for now, before in zip(spent, last, strict=True)]
-        index = RESOURCES.index(self.cost)
-        info: dict[str, Any] = {"cost": steps[index]}
-        for name, step in zip(RESOURCES, steps, strict=True):
-            info[f"cost_{name}"] = step
-        info["cost_sum"] = spent[index]
-        for name, limit, used in zip(RESOURCES, self._limits, spent, strict=True):
-            info[f"budget_remaining_{name}"] = math.inf if limit is None else limit - used
+        info = self._cost_info(spent)
         info["is_success"] = bool(self.succeeded)
         info["plan_valid"] = bool(self._over and self._valid)
         info["quality_of_plan"] = float(self._return)
@@ -208,7 +199,6 @@ class OpenCATPBase(Recordable[Observation, "int | np.integer[Any]"]):
         info["task_id"] = self.task.task_id
         info["sample"] = self.sample
         info["size_level"] = self.size_level
-        info["action_mask"] = mask
         return info
 
     def _shares_left(self, spent: tuple[float, float, int, int]) -> list[float]:
@@ -252,6 +242,7 @@ class OpenCATPBase(Recordable[Observation, "int | np.integer[Any]"]):
             "level": self.level,
             "budget": self.budget.as_dict(),
             "success_score": self.success_score,
+            "samples": "each" if self.each_sample else "drawn",
         }
         return settings if self.outcomes is None else {**settings, "outcomes": self.outcomes}
 
@@ -263,6 +254,15 @@ class OpenCATPBase(Recordable[Observation, "int | np.integer[Any]"]):
         read_profile(document["profile"], "header")
         text = json.dumps(document, sort_keys=True, separators=(",", ":"))
         return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+    @classmethod
+    def world_summary(cls, document: Mapping[str, Any]) -> dict[str, Any]:
+        return {
+            "name": WORLD,
+            "description": "Vision tools were really executed beforehand; plans are looked up and priced by the profile.",
+            "currency": "USD",
+            "profile": document["profile"]["name"],
+        }
 
     @classmethod
     def world_arguments(
@@ -277,10 +277,6 @@ class OpenCATPBase(Recordable[Observation, "int | np.integer[Any]"]):
             found = table.digest if isinstance(table, OutcomeTable) else "scores from elsewhere"
             wanted = f"expected the outcome table {document['outcomes']}, got {found}; name the file by --data"
             raise DataError(self.outcomes or "the shipped outcome table", wanted)
-
-    def action_name(self, action: int) -> str:
-        """What an action says."""
-        raise NotImplementedError
 
     def plan(self) -> Plan | None:
         """The plan as far as it goes; None where there is none."""
@@ -306,62 +302,73 @@ class OpenCATPBase(Recordable[Observation, "int | np.integer[Any]"]):
         """Of the episode; -1 where none was given, so that nobody can play it again."""
         return -1 if self._seed is None else self._seed
 
-    def plan_figures(self) -> dict[str, Any]:
-        """Score, Quality of Plan and validity; the sample and its size level; the number that drew the sample."""
+    def figures(self) -> dict[str, Any]:
+        """Score, Quality of Plan, validity, time without concurrency; the sample, its size level and what drew it."""
         return {
             "score": float(self._score),
             "quality_of_plan": float(self._return),
             "plan_valid": bool(self._over and self._valid),
+            "seconds_one_by_one": self._seconds_one_by_one(),
             "sample": self.sample,
             "size_level": self.size_level,
             "draw": self._draw,
         }
 
-    def plan_quality(self) -> float:
-        return float(self._return)
+    def _seconds_one_by_one(self) -> float:
+        """Seconds that the plan's tools take one after another."""
+        plan = self.plan() if self._valid else None
+        return sum((self.profile.seconds(tool, self.size_level) for tool in plan.nodes), 0.0) if plan is not None else 0.0
 
     def optimum(self, budget: Budget | None = None) -> Optimum:
-        """The best plan for the sample being played, as execution would show it; no plan at all is worth 0."""
+        """The best plan for the sample being played, known after execution; giving none is worth 0 where that is allowed."""
         from ...simulators.oracle.optimum import Optimum
 
         if self._values is None:
             self._values = PlanValues(self.evaluator)
         task, level, limits = self.task, self.size_level, self.budget if budget is None else budget
-        plans, worth = plan_space(task.wants).plans, self._values.qualities(task, level)[self.sample]
-        for number in np.argsort(-worth, kind="stable").tolist():
+        plans, worth = plan_space(task.wants).plans, self._values.qualities(task, level, self.sample)
+        unlimited = not limits.as_dict()
+        for number in [int(np.argmax(worth))] if unlimited else np.argsort(-worth, kind="stable").tolist():
             price, seconds = self.evaluator.cost(plans[number], level)
             used = {"price": price, "seconds": seconds, "calls": len(plans[number].nodes)}
             if all(used.get(name, 0.0) <= limit for name, limit in limits.items()):
                 quality = float(worth[number])
                 good = self.evaluator.score(plans[number], task, self.sample) >= self.success_score
-                return Optimum((), (), price, seconds, good, True, max(quality, 0.0), quality)
+                best = max(quality, 0.0) if self.may_give_nothing else quality
+                return Optimum((), (), price, seconds, good, True, best, quality)
         return Optimum((), (), 0.0, 0.0, False, True, 0.0, 0.0)
+
+    # -- what a run plays
+
+    @property
+    def instances(self) -> int | None:
+        """Tasks times samples, where each is played once."""
+        return len(self.tasks) * len(self.samples) if self.each_sample else None
+
+    def instance(self, index: int, seed: int) -> Instance:
+        """The task at an index, in turn; its sample is drawn by the seed, or the next one each round."""
+        if not self.each_sample:
+            return super().instance(index, seed)
+        whole, place = divmod(index, len(self.tasks) * len(self.samples))
+        sample, task = divmod(place, len(self.tasks))
+        return Instance(self.numbers[task], seed + whole, {"sample": self.samples[sample]})
+
+    def agent_seed(self, seed: int) -> int:
+        if not self._sample_named:
+            return super().agent_seed(seed)
+        return stable_integer(seed, "plan", self.task.task_id, self.sample) >> 1
+
+    # -- views
 
     def chart(self) -> Chart:
         from ..rendering.chart import plan_chart
 
-        return plan_chart(self.account(), self._return)
+        return plan_chart(self.account(), self.quality())
 
-    # -- views
+    def describe_episode(self, steps: Sequence[Any]) -> Told:
+        from ..rendering.story import plan_story
 
-    def _bars(self) -> list[Bar]:
-        raise NotImplementedError
-
-    def render(self) -> Any:
-        """The episode as a Gantt chart: text, or an RGB image (height, width, 3)."""
-        if self.render_mode is None:
-            gym.logger.warn("render() needs a render_mode; make the env with render_mode='ansi' or 'rgb_array'")
-            return None
-        title = f"task {self.task.task_id}, sample {self.sample}, size level {self.size_level}"
-        price, seconds = self._spent[:2]
-        figures = f"price {price:.4f} USD, {seconds:.2f} s, score {self._score:.3f}, quality {self._return:.3f}"
-        if self.render_mode == "rgb_array":
-            return chart_image(f"{title}: {figures}", self._bars())
-        text = chart_text([title, self.task.description, figures], self._bars())
-        if self.render_mode == "human":
-            print(text)
-            return None
-        return text
+        return plan_story(self, steps)
 
 
 def _tasks(kind: str, split: str) -> tuple[OpenCATPTask, ...]:

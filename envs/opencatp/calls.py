@@ -16,7 +16,6 @@ from ...simulators.opencatp.running import PlanCall, RunningPlan
 from ...simulators.opencatp.tools import TOOLS, predecessors
 from ...simulators.plan import TASK_INPUT, Plan
 from ...simulators.status import Status
-from ..rendering.opencatp import Bar
 from .base import TASK_FEATURES, Observation, OpenCATPBase
 
 CALLS: tuple[tuple[str, str], ...] = tuple((tool, source) for tool in TOOLS for source in predecessors(tool))
@@ -35,7 +34,7 @@ max_steps, and the share left of each limit (1 where unlimited)."""
 _NUMBER = {tool: number for number, tool in enumerate(TOOLS)}
 
 
-class OpenCATPCallsEnv(OpenCATPBase):
+class OpenCATPCallsEnv(OpenCATPBase[Observation, "int | np.integer[Any]"]):
     """`costgym/OpenCATPCalls-v0`: a priced plan, made by calling tools.
 
     A call starts a tool on an artefact that is there and takes no time; `wait` goes to the next end of a call. Each tool can be
@@ -176,9 +175,11 @@ class OpenCATPCallsEnv(OpenCATPBase):
         return running.price, running.now_s, 0, len(running.calls)
 
     def _info(self) -> dict[str, Any]:
-        return self._figures(self._used(), self.action_masks())
+        info = self._figures(self._used())
+        info["action_mask"] = self.action_masks()
+        return info
 
-    def action_name(self, action: int) -> str:
+    def action_text(self, action: int | np.integer[Any]) -> str:
         return ACTION_NAMES[action] if 0 <= action < N_ACTIONS else f"action {action}"
 
     def world_settings(self) -> dict[str, Any]:
@@ -240,11 +241,3 @@ class OpenCATPCallsEnv(OpenCATPBase):
             "sources": self._sources.copy(),
             "resources": resources,
         }
-
-    def _bars(self) -> list[Bar]:
-        now, bars = self._running.now_s, []
-        for call in self._running.calls:
-            state = "done" if call.end_s is not None else "waiting" if call.start_s is None else "running"
-            start = call.submitted_s if call.start_s is None else call.start_s
-            bars.append(Bar(call.tool, start, now if call.end_s is None else call.end_s, call.source, state))
-        return bars

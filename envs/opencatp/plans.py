@@ -18,7 +18,6 @@ from ...simulators.opencatp.tools import SOD, SOP, TOOLS
 from ...simulators.plan import TASK_INPUT, Plan
 from ...simulators.quality import INVALID_PLAN_REWARD, cumulative_reward
 from ...simulators.status import Status
-from ..rendering.opencatp import Bar
 from ..tpl import (
     ACTION_NAMES,
     ACTION_TOKENS,
@@ -45,7 +44,7 @@ of the tokens and of the tools used, what is being chosen, and the share left of
 _NUMBER = {SOP: 1, SOD: 2} | {token: 3 + action for action, token in enumerate(ACTION_TOKENS)}
 
 
-class OpenCATPEnv(OpenCATPBase):
+class OpenCATPEnv(OpenCATPBase[Observation, "int | np.integer[Any]"]):
     """`costgym/OpenCATP-v0`: a priced plan, written in TPL.
 
     Observation: a flat Dict: `tokens` (max_tokens,) int32, the sequence so far (0 nothing yet, 1 SOP, 2 SOD, 3 + action);
@@ -201,9 +200,11 @@ class OpenCATPEnv(OpenCATPBase):
         return self._price, self._seconds, len(self._state.tokens) - 1, self._calls
 
     def _info(self) -> dict[str, Any]:
-        return self._figures(self._used(), self.action_masks())
+        info = self._figures(self._used())
+        info["action_mask"] = self.action_masks()
+        return info
 
-    def action_name(self, action: int) -> str:
+    def action_text(self, action: int | np.integer[Any]) -> str:
         return ACTION_NAMES[action] if 0 <= action < N_ACTIONS else f"action {action}"
 
     def world_settings(self) -> dict[str, Any]:
@@ -215,7 +216,7 @@ class OpenCATPEnv(OpenCATPBase):
         status = Status.OK if self._valid or not self._over else Status.CANCELLED
         calls = plan_calls(self._named().items(), self.profile, level, status)
         if self._refused is not None:
-            calls.append(refused_call(0.0, f"{self.action_name(self._refused)} may not follow there"))
+            calls.append(refused_call(0.0, f"{self.action_text(self._refused)} may not follow there"))
         price, seconds, tokens, _ = self._used()
         return PlanView(
             task=plan_task(task, self.sample, level),
@@ -269,13 +270,3 @@ class OpenCATPEnv(OpenCATPBase):
             "tools": self._tools.copy(),
             "progress": progress,
         }
-
-    def _bars(self) -> list[Bar]:
-        plan = self.plan()
-        bars: list[Bar] = []
-        ends: dict[str, float] = {}
-        for step in plan.steps if plan is not None else ():
-            start = max(ends.get(dep, 0.0) for dep in step.deps)
-            ends[step.tool] = start + self.profile.seconds(step.tool, self.size_level)
-            bars.append(Bar(step.tool, start, ends[step.tool], ", ".join(step.deps)))
-        return bars

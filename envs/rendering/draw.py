@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image, ImageDraw, ImageFont
 
-from ...simulators.episode import Episode
-from .chart import COLOURS, Bar, Chart, Marker, Row, chart_of, number, ticks, verdict
+from ...simulators.episode_view import EpisodeView
+from .chart import COLOURS, Bar, Chart, Marker, Row, number, ticks
 
 INK, FAINT, GRID, PAPER, EVENT, LIMIT = "#222222", "#666666", "#E6E6E6", "#FFFFFF", "#0072B2", "#D55E00"
 MARGIN, LANE, BAR, GAP, TEXT = 16, 18, 13, 8, 12
@@ -19,8 +19,8 @@ MARGIN, LANE, BAR, GAP, TEXT = 16, 18, 13, 8, 12
 _DASH = 4
 
 
-def episode_text(episode: Episode) -> str:
-    """The episode as a table of its calls, its ledger and its grade."""
+def episode_table(episode: EpisodeView, verdict: str) -> str:
+    """The episode as a table of its calls, what is left of its budget, and how it stands."""
     lines = [f"task {episode.task.id}: {episode.task.query}", f"budget: {episode.budget}; seed {episode.seed}", ""]
     names = [call.tool or "(unknown tool)" for call in episode.calls]
     width = max([4, *map(len, names)])
@@ -34,7 +34,7 @@ def episode_text(episode: Episode) -> str:
     if not episode.calls:
         lines.append("     no calls")
     left = ", ".join(f"{name} {number(value)}" for name, value in episode.remaining().items())
-    lines += ["", f"at {episode.now_s:.2f} s; {verdict(episode)}", *([f"left: {left}"] if left else [])]
+    lines += ["", f"at {episode.now_s:.2f} s; {verdict}", *([f"left: {left}"] if left else [])]
     return "\n".join(lines)
 
 
@@ -144,11 +144,6 @@ class _Layout:
 
 
 # -- the image ------------------------------------------------------------------------------------------------------------
-
-
-def episode_image(episode: Episode, width: int = 960, height: int | None = None) -> NDArray[np.uint8]:
-    """The episode as a Gantt chart: a row per tool called, bars for queueing, cold start and running; see `chart_picture`."""
-    return chart_picture(chart_of(episode), width, height)
 
 
 def chart_picture(chart: Chart, width: int = 960, height: int | None = None) -> NDArray[np.uint8]:
@@ -285,12 +280,6 @@ def chart_page(chart: Chart, name: str, text: str, width: int = 960) -> str:
         "pre{overflow-x:auto;font-size:12px}</style></head>\n<body>\n"
         f"{chart_drawing(chart, name, width)}<pre>{escape(text)}</pre>\n</body></html>\n"
     )
-
-
-def episode_html(episode: Episode, width: int = 960) -> str:
-    """The episode's chart and table as a page that needs nothing else."""
-    name = f"costgym episode: task {episode.task.id}, seed {episode.seed}"
-    return chart_page(chart_of(episode), name, episode_text(episode), width)
 
 
 def _svg_text(x: float, y: float, text: str, colour: str, size: int = TEXT, anchor: str = "start", hint: str = "") -> str:

@@ -174,7 +174,7 @@ class OpenCATPVectorBase(NativeVectorEnv):
 
     def __init__(
         self,
-        scalar: OpenCATPBase,
+        scalar: OpenCATPBase[Any, Any],
         num_envs: int,
         autoreset_mode: str | AutoresetMode,
         copy: bool,

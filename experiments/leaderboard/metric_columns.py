@@ -7,8 +7,6 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from ...simulators.ledger import RESOURCES
-
 Row = Mapping[str, Any]
 
 
@@ -21,7 +19,7 @@ class Column:
         judged: the name of its counterpart under the judge grading, where there is one.
         title, short: as the page and the terminal head it.
         meaning: one plain sentence.
-        kind: `rate` (shown in percent), `number`, `signed` (three decimals) or `count`.
+        kind: `rate` (shown in percent), `number`, `signed` (three decimals), `price` (four decimals) or `count`.
         higher_is_better: or lower.
     """
 
@@ -90,6 +88,56 @@ COLUMNS = (
     ),
 )
 
+PLAN_COLUMNS = (
+    Column(
+        "quality_of_plan",
+        "Quality of plan",
+        "QoP",
+        "Weight of the score times the score, less the rest times the price over 0.567 USD; planners are ranked by it.",
+        "signed",
+        True,
+    ),
+    Column(
+        "score",
+        "Task score",
+        "Score",
+        "Mean score of what was wanted: images by similarity, texts by shared words; 0 to 1.",
+        "signed",
+        True,
+    ),
+    Column(
+        "average_cost",
+        "Price",
+        "Price",
+        "What the plan's tools cost, by time and memory at the size of the input.",
+        "price",
+        False,
+    ),
+    Column("average_seconds", "Seconds", "Sec.", "The plan's longest path: branches run at once.", "number", False),
+    Column(
+        "average_seconds_one_by_one",
+        "One by one",
+        "In turn",
+        "Seconds that the same tools take one after another.",
+        "number",
+        False,
+    ),
+    Column("plan_validity", "Valid", "Valid", "Share of answers that are plans at all.", "rate", True),
+    Column("pass_rate", "Score of 0.5", "≥ 0.5", "Share of plans that score at least 0.5.", "rate", True),
+    Column(
+        "regret", "Regret", "Regret", "Quality that the best plan for the very sample has ahead, averaged.", "signed", False
+    ),
+    Column(
+        "average_tokens", "Tokens", "Tokens", "Mean number of the planner's language-model tokens per plan.", "count", False
+    ),
+)
+_COLUMNS_BY_RANK = {COLUMNS[0].metric: COLUMNS, PLAN_COLUMNS[0].metric: PLAN_COLUMNS}
+
+
+def columns_of(document: Mapping[str, Any]) -> tuple[Column, ...]:
+    """The columns of a leaderboard, the figure that ranks first."""
+    return _COLUMNS_BY_RANK.get(str(document.get("ranked_by")), COLUMNS)
+
 
 def figure(row: Row, metric: str) -> float | None:
     """The figure of a row, or None where it has none."""
@@ -116,6 +164,8 @@ def written(value: float | None, kind: str) -> str:
         text = f"{100 * value:.1f}"
     elif kind == "signed":
         text = f"{value:.3f}"
+    elif kind == "price":
+        text = f"{value:.4f}"
     elif kind == "count":
         text = f"{value:,.0f}"
     else:
@@ -133,13 +183,6 @@ def is_simulated(row: Row) -> bool:
 def is_reference(row: Row) -> bool:
     """The row knows the realised world: a bound to measure against, never a competitor."""
     return str(row.get("agent") or "").lower().split("+")[0].startswith("oracle")
-
-
-def budget_label(budget: Mapping[str, float] | None) -> str:
-    """A budget in words, for example ``price ≤ 20, seconds ≤ 60``."""
-    limits = budget or {}
-    named = [name for name in RESOURCES if name in limits] + sorted(name for name in limits if name not in RESOURCES)
-    return ", ".join(f"{name} ≤ {limits[name]:,g}" for name in named) or "unlimited"
 
 
 def best(rows: Iterable[Row], column: Column, metric: str) -> float | None:

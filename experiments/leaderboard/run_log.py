@@ -1,4 +1,4 @@
-"""The episodes of a run on disk: `episodes.jsonl` with a result a line, and a trajectory file for each agent and budget.
+"""The episodes of a run on disk: `episodes.jsonl` with a result a line, and a trajectory file for each entry.
 
 Both grow as episodes end, the trajectory first. An episode counts as played once both of its lines are whole; what a crash left
 half is dropped and played again, so a run that was killed ends with the bytes of one that was not.
@@ -9,17 +9,19 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import IO, NamedTuple
+from typing import IO, Any, NamedTuple
 from urllib.parse import quote
 
 from ...simulators.errors import DataError
 from ..files import iter_lines, write_atomically
-from ..metrics import EpisodeResult
+from ..results import EpisodeResult
 from ..trajectories.format import parse_header, parse_trajectory
+from .conditions import Condition, condition_key
 
 Key = tuple[str, int, int]
-"""Agent, index of the budget, index of the episode."""
+"""Agent, number of the condition, index of the episode."""
 FOLDER = "trajectories"
+EPISODES = "episodes.jsonl"
 
 
 class EpisodeOutput(NamedTuple):
@@ -30,24 +32,25 @@ class EpisodeOutput(NamedTuple):
     line: str | None
 
 
-class Records:
+class RunLog:
     """A run's episodes.
 
     Args:
         folder: the run's.
-        agents, budgets: what is run, in order.
+        agents, conditions: what is run, in order.
 
     Raises:
         DataError: a line on disk is no such record.
     """
 
-    def __init__(self, folder: Path, agents: Sequence[str], budgets: Sequence[Mapping[str, float]]) -> None:
-        self._path = folder / "episodes.jsonl"
-        self._agents, self._budgets = list(agents), [dict(budget) for budget in budgets]
+    def __init__(self, folder: Path, agents: Sequence[str], conditions: Sequence[Condition]) -> None:
+        self._path = folder / EPISODES
+        self._agents = list(agents)
+        self._numbers = {condition.key: number for number, condition in enumerate(conditions)}
         self._files = {
-            (agent, index): folder / FOLDER / file_name(agent, budget)
+            (agent, number): folder / FOLDER / file_name(agent, condition.budget, condition.settings)
             for agent in self._agents
-            for index, budget in enumerate(self._budgets)
+            for number, condition in enumerate(conditions)
         }
         self.found: dict[Key, EpisodeResult] = {}
         self._results: IO[str] | None = None
@@ -56,7 +59,7 @@ class Records:
         (folder / FOLDER).mkdir(exist_ok=True)
         write_atomically(self._path, "".join(f"{result.to_json()}\n" for result in self.found.values()))
 
-    def __enter__(self) -> Records:
+    def __enter__(self) -> RunLog:
         self._results = self._path.open("a", encoding="utf-8")
         return self
 
@@ -79,7 +82,7 @@ class Records:
         self.found[key] = played.result
 
     def finish(self) -> list[EpisodeResult]:
-        """Put everything in order: by agent, budget and episode, whatever the order in which they ended."""
+        """Put everything in order: by agent, condition and episode, whatever the order in which they ended."""
         self.__exit__()
         for path in self._files.values():
             _sort(path)
@@ -89,7 +92,7 @@ class Records:
         return results
 
     def _key(self, result: EpisodeResult) -> Key:
-        return result.agent, self._budgets.index(dict(result.budget)), result.episode
+        return result.agent, self._numbers[condition_key(result.budget, result.settings)], result.episode
 
     def _open(self, path: Path, header: str) -> IO[str]:
         if self._trajectories is None or self._trajectories[0] != path:
@@ -107,8 +110,9 @@ class Records:
             try:
                 result = EpisodeResult.from_json(line)
                 results[self._key(result)] = result
-            except (DataError, ValueError) as error:
-                raise DataError(self._path, f"{error}; delete the folder to start again", f"line {number}") from error
+            except (DataError, KeyError) as error:
+                problem = "is of no condition of this run" if isinstance(error, KeyError) else str(error)
+                raise DataError(self._path, f"{problem}; delete the folder to start again", f"line {number}") from error
         wanted: dict[tuple[str, int], set[int]] = {}
         for key in results:
             wanted.setdefault(key[:2], set()).add(key[2])
@@ -118,10 +122,11 @@ class Records:
         }
 
 
-def file_name(agent: str, budget: Mapping[str, float]) -> str:
-    """The trajectory file of an agent under a budget: `react+btp.price=10.jsonl`."""
-    limits = ",".join(f"{name}={json.dumps(limit).removesuffix('.0')}" for name, limit in budget.items())
-    return f"{quote(agent, safe='+@')}.{limits or 'unlimited'}.jsonl"
+def file_name(agent: str, budget: Mapping[str, float], settings: Mapping[str, Any]) -> str:
+    """The trajectory file of an agent under a condition: `react+btp.price=10.jsonl`."""
+    limits = [f"{name}={json.dumps(limit).removesuffix('.0')}" for name, limit in budget.items()]
+    limits += [f"{name}={quote(str(value), safe='')}" for name, value in settings.items()]
+    return f"{quote(agent, safe='+@')}.{','.join(limits) or 'unlimited'}.jsonl"
 
 
 def _numbered(path: Path) -> Iterator[tuple[int, str]]:

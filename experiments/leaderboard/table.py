@@ -11,13 +11,14 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from ..metrics import GRADINGS, budget_order, rank_rows
+from ..metrics import GRADINGS
+from .conditions import condition_label, rank_rows, row_key
 from .metric_columns import (
     COLUMNS,
     Column,
     Row,
     best,
-    budget_label,
+    columns_of,
     figure,
     interval,
     is_reference,
@@ -27,11 +28,12 @@ from .metric_columns import (
 )
 
 WIDE, NARROW = 100, 88
+MAX_INLINE_LABEL = 24  # characters of a condition; longer ones stand above a table of their own
 _PERCENT = {"rate": " %"}
 
 
 def print_table(leaderboard: Mapping[str, Any], console: Console, *, intervals: bool = False) -> None:
-    """Print the rows of a leaderboard, one block a budget, best first and the best figure of each column bold.
+    """Print the rows of a leaderboard, one block a condition, best first and the best figure of each column bold.
 
     Fits 100 columns; below, the columns that matter least are left out. The oracle is a bound, not a competitor: it has no rank
     and is never bold.
@@ -43,34 +45,51 @@ def print_table(leaderboard: Mapping[str, Any], console: Console, *, intervals: 
     """
     rows = leaderboard.get("rows") or []
     grading = next((row["grading"] for row in rows if row.get("grading") in GRADINGS), GRADINGS[0])
-    ranked = rank_rows(rows, grading)
-    columns = _columns(console.width, intervals)
+    ranked = rank_rows(rows, leaderboard, grading)
+    columns = _columns(columns_of(leaderboard), console.width, intervals)
+    groups = [list(group) for _, group in itertools.groupby(ranked, key=lambda row: row_key(row, leaderboard))]
+    labels = [condition_label(group[0], leaderboard) for group in groups]
+    apart = max(map(len, labels), default=0) > MAX_INLINE_LABEL
+    console.print(_title(leaderboard, rows, grading), soft_wrap=False)
+    table = _table(columns)
+    for number, (label, group) in enumerate(zip(labels, groups, strict=True)):
+        if apart:
+            console.print(Text(f"\n{label}", style="italic"))
+            table = _table(columns)
+        elif number:
+            table.add_section()
+        if not apart:
+            table.add_row("", Text(label, style="italic"), *[""] * len(columns))
+        _add_rows(table, group, columns, grading, intervals)
+        if apart:
+            console.print(table)
+    if not apart:
+        console.print(table if rows else "no rows yet")
+    for note in _notes(rows, columns):
+        console.print(Text(note, style="dim"))
+
+
+def _table(columns: tuple[Column, ...]) -> Table:
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0), show_edge=False)
     table.add_column("", justify="right", no_wrap=True)
     table.add_column("agent", no_wrap=True, overflow="ellipsis", min_width=12)
     for column in columns:
         table.add_column(f"{column.short}{_PERCENT.get(column.kind, '')}", justify="right", no_wrap=True)
-    for number, (_, group) in enumerate(itertools.groupby(ranked, key=lambda row: budget_order(row.get("budget") or {}))):
-        if number:
-            table.add_section()
-        _add_budget(table, list(group), columns, grading, intervals)
-    console.print(_title(leaderboard, rows, grading), soft_wrap=False)
-    console.print(table if rows else "no rows yet")
-    for note in _notes(rows, columns):
-        console.print(Text(note, style="dim"))
+    return table
 
 
-def _columns(width: int, intervals: bool) -> tuple[Column, ...]:
+def _columns(columns: tuple[Column, ...], width: int, intervals: bool) -> tuple[Column, ...]:
     if intervals:
-        return tuple(c for c in COLUMNS if c.metric not in ("average_seconds", "average_tokens", "tool_error_rate", "regret"))
+        return tuple(c for c in columns if c.metric not in ("average_seconds", "average_tokens", "tool_error_rate", "regret"))
     if width >= WIDE:
-        return COLUMNS
-    left_out = ("tool_error_rate",) if width >= NARROW else ("tool_error_rate", "average_seconds", "average_tokens")
-    return tuple(column for column in COLUMNS if column.metric not in left_out)
+        return columns
+    left_out = {"tool_error_rate", "average_seconds_one_by_one"}
+    if width < NARROW:
+        left_out |= {"average_tokens"} | ({"average_seconds"} if columns is COLUMNS else {"pass_rate"})
+    return tuple(column for column in columns if column.metric not in left_out)
 
 
-def _add_budget(table: Table, rows: list[Row], columns: tuple[Column, ...], grading: str, intervals: bool) -> None:
-    table.add_row("", Text(budget_label(rows[0].get("budget")), style="italic"), *[""] * len(columns))
+def _add_rows(table: Table, rows: list[Row], columns: tuple[Column, ...], grading: str, intervals: bool) -> None:
     rank = 0
     for row in rows:
         reference = is_reference(row)
@@ -112,7 +131,8 @@ def _notes(rows: list[Row], columns: tuple[Column, ...]) -> list[str]:
         "PR": "PR pass rate",
         "AC": "AC average cost",
         "RFBC": "RFBC over budget",
-        "QoP": "QoP quality of plan",
+        "QoP": "QoP quality of plan" + (" (ranks)" if columns[0].short == "QoP" else ""),
+        "In turn": "In turn: seconds one by one",
     }
     notes = ["; ".join(wanted[c.short] for c in columns if c.short in wanted)] if rows else []
     if any(is_simulated(row) for row in rows):

@@ -1,29 +1,28 @@
-"""How episodes are told: the page that shows one, and its parts in words, whatever world it was played in."""
+"""Recorded episodes to look at: found by name, replayed, and rendered as text, image or page."""
 
 from __future__ import annotations
 
-import textwrap
-from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import unquote
 
+import gymnasium as gym
 import numpy as np
 from numpy.typing import NDArray
 
-from ...envs.rendering.chart import Bar, Chart, number
+from ...envs.base import base_env
+from ...envs.rendering.chart import Chart
 from ...envs.rendering.draw import chart_drawing, chart_page, chart_picture
-from ...simulators.calls import Call
-from ...simulators.episode_view import EpisodeView
+from ...simulators.errors import CostGymError, DataError, UnknownName
+from ..files import iter_lines
+from ..trajectories.format import Header, Trajectory, check_header, parse_header, parse_trajectory
+from ..trajectories.record import digest
+from ..trajectories.replay import replay_recorded, trajectory_files
+from .episode_text import episode_text
 
-WIDTH, PIXELS = 118, 1200
-"""Of the text, in characters, and of pictures."""
-LONGEST = 600
-"""Characters of a message that are shown."""
-COLUMNS = 60
-MARKS = {
-    "ok": "=", "looks ok, is not": "~", "failed": "x", "agent's error": "!", "refused": "|", "cut off": "/",
-    "running": "-", "cold start": "c", "queueing": ".",
-}  # fmt: skip
-"""What a bar is drawn with, by `chart.COLOURS`."""
+IMAGE_WIDTH = 1200  # pixels
+DIFFERS = "This record does not replay as it stands: what follows is the replay. See `costgym verify`."
+MAX_SUGGESTIONS = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,112 +41,83 @@ class EpisodeReport:
 
     def png(self) -> NDArray[np.uint8]:
         """RGB, shape (height, width, 3)."""
-        return chart_picture(self.chart, PIXELS)
+        return chart_picture(self.chart, IMAGE_WIDTH)
 
     def svg(self) -> str:
-        return chart_drawing(self.chart, self.name, PIXELS)
+        """The chart as an SVG document."""
+        return chart_drawing(self.chart, self.name, IMAGE_WIDTH)
 
     def html(self) -> str:
-        return chart_page(self.chart, self.name, self.text, PIXELS)
+        """Chart and text as a page that needs nothing else."""
+        return chart_page(self.chart, self.name, self.text, IMAGE_WIDTH)
 
 
-def calls_text(episode: EpisodeView) -> str:
-    """The calls in a table, each with those that ran at its side."""
-    if not episode.calls:
-        return "Calls: none"
-    names = [call.tool or "(unknown tool)" for call in episode.calls]
-    width = min(44, max(map(len, names)))
-    lines = [
-        "Calls, times in seconds",
-        f"  {'#':>3} {'asked':>8} {'began':>8} {'ended':>8}  {'tool':<{width}}  {'status':<18} {'price':>8}  side by side with",
-    ]
-    for index, (name, call) in enumerate(zip(names, episode.calls, strict=True)):
-        beside = [str(other + 1) for other in range(len(names)) if other != index and _overlap(call, episode.calls[other])]
-        status = call.status.label if call.finished_s >= 0 else "running"
-        price = number(call.price) if call.k and call.finished_s >= 0 else "-"
-        began = f"{call.started_s:8.2f}" if call.started_s >= 0 else f"{'-':>8}"
-        ended = f"{call.finished_s:8.2f}" if call.finished_s >= 0 else f"{'-':>8}"
-        lines.append(
-            f"  {index + 1:>3} {call.submitted_s:8.2f} {began} {ended}  {short(name, width):<{width}}  "
-            f"{status + (' (cold)' if call.cold else ''):<18} {price:>8}  {', '.join(beside)}".rstrip()
-        )
-    return "\n".join(lines)
+def report_recorded(path: Path, key: str | None = None, data: str | None = None) -> EpisodeReport:
+    """A recorded episode, replayed: a trajectory file holds neither observations nor what calls answered.
+
+    Args:
+        path: a trajectory file; or the folder of a collection, a leaderboard run or a submission.
+        key: the episode's index or its task's id; where there are several files, after the name of one or of its agent and a
+            slash: ``react+btp.price=10/3``. By default the first.
+        data: the folder or file that the world is read from, where it lies elsewhere now.
+
+    Raises:
+        UnknownName: there is no such episode; says what there is.
+        DataError: nothing is recorded there, or the record cannot be played again.
+    """
+    place = Path(path)
+    name, _, wanted = (key or "").rpartition("/")
+    files = trajectory_files(place)
+    names = {unquote(file.stem): file for file in files}
+    if len(names) < len(files):  # several folders, as submissions have
+        names = {unquote(str(file.relative_to(place).with_suffix(""))): file for file in files}
+    chosen = [file for stem, file in names.items() if name in ("", stem, _agent(file))]
+    if not chosen:
+        raise UnknownName("recording", name, names)
+    file, number, recorded = _find(chosen, wanted, key or "")
+    header = parse_header(next(iter_lines(file)), file)
+    problems = check_header(header)
+    if problems:
+        raise DataError(file, problems[0], "line 1")
+    env = header.make(data)
+    try:
+        played = replay_recorded(header, env, recorded)
+    except (CostGymError, gym.error.Error, TypeError, ValueError, OverflowError) as error:
+        raise DataError(file, f"cannot be replayed ({error}); run `costgym verify`", f"line {number}") from error
+    honest = [digest(step.observation) for step in played.steps] == recorded.observations
+    honest = honest and [step.reward for step in played.steps[1:]] == recorded.rewards
+    title = f"{file}, line {number}: episode {recorded.episode} of {recorded.agent}"
+    if recorded.model not in ("", "none", recorded.agent):
+        title += f" ({recorded.model})"
+    warning = "" if honest else f"\n{DIFFERS}\n"
+    world = base_env(env)
+    text = f"{title}\n{warning}\n{episode_text(world, played.steps, _settings(header))}"
+    return EpisodeReport(title, text, world.chart())
 
 
-def _overlap(one: Call, other: Call) -> bool:
-    """Both ran (or queued) at one time."""
-    spans = [(call.submitted_s, call.finished_s if call.finished_s >= 0 else float("inf")) for call in (one, other)]
-    return one.k > 0 and other.k > 0 and max(spans[0][0], spans[1][0]) < min(spans[0][1], spans[1][1])
+def _agent(file: Path) -> str:
+    """Who plays in a file."""
+    lines = iter_lines(file)
+    next(lines, None)
+    first = next(lines, None)
+    return "" if first is None else parse_trajectory(first, file, 2).agent
 
 
-def timeline_text(chart: Chart) -> str:
-    """The chart in characters, to scale; a line for each lane, so calls side by side stand one above the other."""
-    if not chart.rows:
-        return ""
-    width = min(40, max(len(row.name) for row in chart.rows))
-    lines = [f"Timeline, 0 to {number(chart.span_s)} s"]
-    used: dict[str, str] = {}
-    for row in chart.rows:
-        for lane in range(row.lanes):
-            cells = [" "] * COLUMNS
-            for bar in (bar for bar in row.bars if bar.lane == lane):
-                for meaning, begin, end in _parts(bar):
-                    used[meaning] = MARKS[meaning]
-                    first = min(COLUMNS - 1, int(COLUMNS * begin / chart.span_s))
-                    last = max(first + 1, round(COLUMNS * end / chart.span_s))
-                    cells[first:last] = [MARKS[meaning]] * (min(last, COLUMNS) - first)
-            lines.append(f"  {short(row.name, width) if lane == 0 else '':<{width}}  [{''.join(cells)}]")
-    if chart.outages:
-        cells = [" "] * COLUMNS
-        for begin, end in chart.outages:
-            first = min(COLUMNS - 1, int(COLUMNS * begin / chart.span_s))
-            last = min(COLUMNS, max(first + 1, round(COLUMNS * end / chart.span_s)))
-            cells[first:last] = "#" * (last - first)
-        lines.append(f"  {'(outage of all)':<{width}}  [{''.join(cells)}]")
-    for marker in chart.markers:
-        at = min(COLUMNS - 1, int(COLUMNS * marker.at_s / chart.span_s))
-        lines.append(f"  {'':<{width}}   {' ' * at}^ {marker.text}")
-    lines.append("  " + "   ".join(f"{mark} {meaning}" for meaning, mark in used.items()))
-    return "\n".join(lines)
+def _find(files: list[Path], wanted: str, key: str) -> tuple[Path, int, Trajectory]:
+    """The first episode that goes by an index or a task's id; its file and line."""
+    seen: list[str] = []
+    for file in files:
+        for place, line in enumerate(iter_lines(file), 1):
+            if place == 1:
+                continue
+            recorded = parse_trajectory(line, file, place)
+            if wanted in ("", str(recorded.episode), recorded.task):
+                return file, place, recorded
+            if len(seen) < MAX_SUGGESTIONS:
+                seen += [str(recorded.episode), recorded.task]
+    raise UnknownName("episode", key or wanted, seen)
 
 
-def _parts(bar: Bar) -> Iterator[tuple[str, float, float]]:
-    if bar.started_s > bar.asked_s:
-        yield "queueing", bar.asked_s, bar.started_s
-    if bar.ready_s > bar.started_s:
-        yield "cold start", bar.started_s, bar.ready_s
-    yield bar.meaning, bar.ready_s, bar.end_s
-
-
-def ledger_text(episode: EpisodeView) -> str:
-    """What was spent on what, in all, and what is left."""
-    totals: dict[str, list[float]] = {}
-    for charge in episode.ledger:
-        row = totals.setdefault(charge.what, [0, 0.0, 0])
-        row[0] += 1
-        row[1] += charge.price
-        row[2] += charge.tokens
-    width = min(44, max([5, *map(len, totals)]))
-    lines = ["Ledger", f"  {'what':<{width}} {'charges':>8} {'price':>10} {'tokens':>10}"]
-    for what, (count, price, tokens) in totals.items():
-        lines.append(f"  {short(what, width):<{width}} {count:>8.0f} {number(price):>10} {tokens:>10,.0f}")
-    ledger = episode.ledger
-    lines.append(f"  {'total':<{width}} {len(ledger.charges):>8} {number(ledger.price):>10} {ledger.tokens:>10,}")
-    left = [
-        f"{name} {number(value)} of {number(dict(episode.budget.items())[name])}" for name, value in episode.remaining().items()
-    ]
-    lines.append(f"  left: {', '.join(left)}" if left else "  no budget")
-    return "\n".join(lines)
-
-
-def wrapped(lead: str, text: str) -> str:
-    """Text under its lead, cut where it is long."""
-    text = " ".join(text.split())
-    if len(text) > LONGEST:
-        text = f"{text[:LONGEST]} ... ({len(text):,} characters)"
-    return textwrap.fill(text, WIDTH, initial_indent=lead, subsequent_indent=" " * min(12, len(lead)), break_on_hyphens=False)
-
-
-def short(text: str, width: int) -> str:
-    """The text, cut to a width."""
-    return text if len(text) <= width else f"{text[: width - 3]}..."
+def _settings(header: Header) -> str:
+    given = {name: value for name, value in header.settings.items() if name != "budget"}
+    return f"{header.env}, scenario {header.scenario['name']}; " + ", ".join(f"{name} {value}" for name, value in given.items())

@@ -7,19 +7,18 @@ TensorBoard. `curve_figures` gives the figures alone, for a leaderboard that sho
 
 from __future__ import annotations
 
-import html
 import json
 import math
-import re
 from collections.abc import Iterable, Mapping, Sequence
-from importlib.resources import files
 from pathlib import Path
 from typing import Any, NamedTuple, TypeGuard
 
+from markupsafe import Markup
+
 from ...simulators.errors import DataError, MissingExtra, require
 from ..files import iter_lines, write_atomically
-from ..leaderboard.metric_columns import plain
-from .opencatp_page import _number, _ticks
+from .charts import curve as curve_chart
+from .html import asset, part, render
 
 CURVE, PAGE = "curve.jsonl", "curves.html"
 LARGEST_CURVE = 256 * 2**20
@@ -55,8 +54,6 @@ _TITLES = {
 }
 _HIDDEN = ("step", "steps", "seconds", "episodes", "epoch", "step_time")
 _FACTS = ("method", "algorithm", "model", "seed", "stage", "scenario", "tasks", "version")
-_W, _H, _LEFT, _RIGHT, _TOP, _BOTTOM = 360, 210, 46, 8, 8, 34
-_SLOT = re.compile(r"\[\[(\w+)\]\]")
 
 Line = dict[str, float]
 
@@ -116,28 +113,23 @@ def series(lines: Sequence[Line]) -> list[Series]:
     return found
 
 
-def curve_figures(run: str | Path, only: Sequence[str] | None = None) -> str:
-    """A run's learning curves as HTML: a `<div class="curves">` with one `<figure>` each, SVG inside.
+def curve_figures(run: str | Path, only: Sequence[str] | None = None) -> Markup:
+    """A run's learning curves as HTML: a `<div class="curves">` with a `<figure>` each.
 
-    It needs the rules of `figures_css()`, and the colours that the leaderboard's page has.
+    It needs the rules of `curves.css`, and the colours that the leaderboard's page has.
 
     Args:
         run: the folder.
         only: names of the figures that are wanted; None for all.
 
     Returns:
-        "" where none of them is there.
+        Empty where none of them is there.
 
     Raises:
         DataError: there is no curve, or it cannot be read.
     """
     wanted = [each for each in series(read_curve(run)) if only is None or each.name in only]
-    return f'<div class="curves">\n{"".join(map(_figure, wanted))}</div>' if wanted else ""
-
-
-def figures_css() -> str:
-    """The style of `curve_figures`."""
-    return _template("curves.css")
+    return part("curve-figures.html", figures=[_figure(each) for each in wanted]) if wanted else Markup("")
 
 
 def has_curve(run: str | Path) -> bool:
@@ -151,38 +143,28 @@ def agents_run(agent: str) -> Path | None:
     return Path(folder) if colon and folder and has_curve(folder) else None
 
 
-def curves_of_agent(row: Mapping[str, Any]) -> str:
+def curves_of_agent(row: Mapping[str, Any]) -> Markup:
     """How the agent of a leaderboard's row learnt: the telling figures of its training run, as `curve_figures` draws them.
 
     Returns:
-        "" where the agent is not named by a run, the run is not there or has no curve that can be read, or the row was
+        Empty where the agent is not named by a run, the run is not there or has no curve that can be read, or the row was
         handed in: a submission's paths are those of another machine.
     """
     if "submission" in row:
-        return ""
+        return Markup("")
     try:
         run = agents_run(str(row.get("agent")))
-        return "" if run is None else curve_figures(run, [each.name for each in series(read_curve(run))[:MOST_FIGURES]])
+        return Markup("") if run is None else curve_figures(run, [each.name for each in series(read_curve(run))[:MOST_FIGURES]])
     except (DataError, OSError, ValueError):
-        return ""  # results are shown whatever became of the training run
+        return Markup("")  # results are shown whatever became of the training run
 
 
-def curves_section(rows: Iterable[Mapping[str, Any]]) -> str:
-    """The curves of all trained agents of a leaderboard as a section of its page, the style included.
-
-    Returns:
-        "" where there is none.
-    """
-    parts = []
-    for agent, row in {row.get("agent"): row for row in rows}.items():
-        figures = curves_of_agent(row)
-        if figures:
-            parts.append(f"<h3>{_text(plain(agent))}</h3>\n{figures}")
-    if not parts:
-        return ""
+def curves_section(rows: Iterable[Mapping[str, Any]]) -> Markup:
+    """The curves of all trained agents of a leaderboard as a section of its page, the style included; empty without any."""
+    agents = {row.get("agent"): row for row in rows}
+    learnt = [(str(agent), figures) for agent, row in agents.items() if (figures := curves_of_agent(row))]
     return (
-        f'<section aria-labelledby="learnt">\n<style>\n{figures_css()}\n</style>\n<h2 id="learnt">How the trained agents learnt'
-        f'</h2>\n<p class="note">{CURVES_NOTE}</p>\n' + "\n".join(parts) + "\n</section>"
+        part("curves-section.html", learnt=learnt, css=Markup(asset("curves.css")), note=CURVES_NOTE) if learnt else Markup("")
     )
 
 
@@ -201,24 +183,17 @@ def write_curves(run: str | Path) -> Path:
     folder = Path(run)
     parts = [(folder / name, f"Stage 1: {name}") for name in _PARTS if has_curve(folder / name)]
     parts += [(folder, "Stage 2" if parts else "")] if has_curve(folder) or not parts else []
-    sections, last = [], 0.0
-    for place, title in parts:
-        figures = curve_figures(place) or '<p class="note">No step has been taken yet.</p>'
-        heading = f"<h2>{_text(title)}</h2>\n" if title else ""
-        sections.append(f"<section>\n{heading}{_facts(place)}\n{figures}\n</section>")
-        last = max((line["step"] for line in read_curve(place)), default=0.0)
-    slots = {
-        "title": _text(f"costgym training: {folder.name}"),
-        "heading": _text(folder.name),
-        "lede": _text(
-            f"Learning curves up to step {last:,.0f}. Faint: what was written at each step; strong: a running mean. "
-            "Figures on train tasks are worked out now and then."
-        ),
-        "body": "\n".join(sections),
-        "css": figures_css(),
-    }
+    last = max((line["step"] for place, _ in parts for line in read_curve(place)), default=0.0)
     page = folder / PAGE
-    write_atomically(page, _SLOT.sub(lambda slot: slots[slot[1]], _template("curves.html")) + "\n")
+    text = render(
+        "curves.html",
+        title=f"costgym training: {folder.name}",
+        heading=folder.name,
+        last=last,
+        stages=[{"title": title, "facts": _facts(place), "figures": curve_figures(place)} for place, title in parts],
+        css=Markup(asset("curves.css")),
+    )
+    write_atomically(page, text)
     return page
 
 
@@ -258,47 +233,12 @@ def publish(run: str | Path) -> Path | None:
 # -- drawing -----------------------------------------------------------------------------------------------------------------
 
 
-def _figure(each: Series) -> str:
+def _figure(each: Series) -> dict[str, Any]:
     title = _TITLES.get(each.name, each.name.replace("_", " ").capitalize())
     steps, values = _thinned(each.steps, each.values)
     mean = _smooth(values)
-    last = mean[-1]
-    return (
-        f"<figure><figcaption>{_text(title)} <small>{_short(last)} at the end</small></figcaption>\n"
-        f"{_svg(title, steps, values, mean)}\n</figure>\n"
-    )
-
-
-def _svg(title: str, steps: Sequence[float], values: Sequence[float], mean: Sequence[float]) -> str:
-    x0, x1 = min(steps), max(steps)
-    x0 = 0.0 if x0 < 0.1 * x1 else x0
-    low, high = _range(values, mean)
-    width, height = _W - _LEFT - _RIGHT, _H - _TOP - _BOTTOM
-
-    def x(step: float) -> float:
-        return _LEFT + (step - x0) / ((x1 - x0) or 1.0) * width
-
-    def y(value: float) -> float:
-        return _TOP + height - (min(max(value, low), high) - low) / (high - low) * height
-
-    parts = []
-    for value in _ticks(low, high):
-        parts.append(f'<line class="grid" x1="{_LEFT}" x2="{_W - _RIGHT}" y1="{y(value):.1f}" y2="{y(value):.1f}"/>')
-        parts.append(f'<text x="{_LEFT - 6}" y="{y(value) + 3.5:.1f}" text-anchor="end">{_number(value)}</text>')
-    base = _H - _BOTTOM
-    parts.append(f'<line class="axis" x1="{_LEFT}" x2="{_W - _RIGHT}" y1="{base}" y2="{base}"/>')
-    for step in _ticks(x0, x1) if x1 > x0 else [x1]:
-        anchor = "end" if x(step) > _W - _RIGHT - 12 else "middle"
-        parts.append(f'<text x="{x(step):.1f}" y="{base + 15}" text-anchor="{anchor}">{_steps(step)}</text>')
-    parts.append(f'<text x="{_LEFT + width / 2:.0f}" y="{_H - 4}" text-anchor="middle">step</text>')
-    if len(steps) == 1:
-        parts.append(f'<circle class="mark" cx="{x(steps[0]):.1f}" cy="{y(values[0]):.1f}" r="4"/>')
-    else:
-        for kind, line in (("each", values), ("mean", mean)):
-            points = " ".join(f"{x(step):.1f},{y(value):.1f}" for step, value in zip(steps, line, strict=True))
-            parts.append(f'<polyline class="{kind}" points="{points}"/>')
-    label = f"{title} over steps: {_short(mean[0])} at first, {_short(mean[-1])} at the end"
-    return f'<svg viewBox="0 0 {_W} {_H}" role="img" aria-label="{_text(label)}">{"".join(parts)}</svg>'
+    said = f"{title} over steps: {_short(mean[0])} at first, {_short(mean[-1])} at the end"
+    return {"title": title, "last": _short(mean[-1]), "chart": curve_chart(steps, values, mean, _range(values, mean), said)}
 
 
 def _range(values: Sequence[float], mean: Sequence[float]) -> tuple[float, float]:
@@ -333,7 +273,7 @@ def _smooth(values: Sequence[float]) -> list[float]:
     return found
 
 
-def _facts(run: Path) -> str:
+def _facts(run: Path) -> list[tuple[str, Any]]:
     """What the run says of itself."""
     facts: dict[str, object] = {}
     for name in ("config.json", "checkpoint.json", "grpo.json"):
@@ -346,12 +286,7 @@ def _facts(run: Path) -> str:
             facts |= {key: document[key] for key in _FACTS if key in document}
             facts |= {key: settings[key] for key in _FACTS if isinstance(settings, Mapping) and key in settings}
     shown = {name: value["name"] if isinstance(value, Mapping) and "name" in value else value for name, value in facts.items()}
-    rows = "".join(
-        f"<div><dt>{_text(name.capitalize())}</dt><dd>{_text(value)}</dd></div>"
-        for name, value in shown.items()
-        if isinstance(value, str | int | float) and value != ""
-    )
-    return f'<dl class="facts">{rows}</dl>' if rows else ""
+    return [(name.capitalize(), value) for name, value in shown.items() if isinstance(value, str | int | float) and value != ""]
 
 
 def _finite(value: object) -> TypeGuard[float]:
@@ -360,18 +295,3 @@ def _finite(value: object) -> TypeGuard[float]:
 
 def _short(value: float) -> str:
     return f"{value:.3g}".replace("-", "−")
-
-
-def _steps(value: float) -> str:
-    for size, letter in ((1e6, "M"), (1e3, "k")):
-        if abs(value) >= 10 * size or (abs(value) >= size and value % (size / 10) == 0):
-            return f"{value / size:g}{letter}"
-    return _number(value)
-
-
-def _text(value: object) -> str:
-    return html.escape("".join(c if c.isprintable() else " " for c in str(value)), quote=True)
-
-
-def _template(name: str) -> str:
-    return (files(__package__) / "templates" / name).read_text(encoding="utf-8").strip()

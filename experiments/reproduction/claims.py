@@ -10,7 +10,8 @@ from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
-from ..metrics import EpisodeResult, paired_difference
+from ..metrics import paired_difference
+from ..results import EpisodeResult
 
 Row = dict[str, Any]
 Results = Mapping[str, Sequence[EpisodeResult]]

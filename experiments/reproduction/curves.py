@@ -21,8 +21,9 @@ from ...agents.registry import make_agent
 from ...envs.registration import make
 from ...simulators.ledger import Budget
 from ...simulators.scenario import Scenario
-from ..leaderboard.board import STEP_LIMIT
-from ..metrics import EpisodeResult, summarise
+from ..leaderboard.suites import STEP_LIMIT
+from ..metrics import summarise
+from ..results import EpisodeResult
 from ..rollout import play_many
 
 BUDGETS = (5.0, 10.0, 15.0, 20.0, 30.0, 40.0)
@@ -123,7 +124,7 @@ def _episodes(document: str, point: Point, episodes: int, seed: int) -> list[str
         TEXT, scenario=Scenario.model_validate_json(document), split="test", budget=budget.as_dict(), enforcement="record",
         grading="judge", max_steps=STEP_LIMIT, disable_env_checker=True,
     )  # fmt: skip
-    return [result.to_json() for result, _ in play_many(env, agent, TEXT, range(episodes), seed, budget, "judge")]
+    return [result.to_json() for result, _ in play_many(env, agent, TEXT, range(episodes), seed)]
 
 
 # -- the picture -----------------------------------------------------------------------------------------------------------

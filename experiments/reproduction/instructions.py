@@ -26,10 +26,10 @@ from ...agents.toolplanner.feedback import REQUIRES, match, names, passed
 from ...agents.toolplanner.tags import Retriever, Tags, gold_tools, tag_score
 from ...envs.chat import MarketplaceChatEnv
 from ...envs.registration import make
-from ...simulators.ledger import Budget
 from ...simulators.tasks import LEVELS
 from ...simulators.world import Episode, World
-from ..metrics import EpisodeResult, summarise
+from ..metrics import summarise
+from ..results import EpisodeResult
 from ..rollout import play, result_of
 from ..statistics import intervals
 
@@ -100,7 +100,7 @@ def follow(
         luck: another number, another run of the agent in the same worlds.
     """
     env = make(
-        TEXT, scenario=scenario, split="test", level=level, budget={}, enforcement="record", max_steps=STEPS,
+        TEXT, scenario=scenario, split="test", level=level, budget={}, enforcement="record", grading="judge", max_steps=STEPS,
         disable_env_checker=True,
     )  # fmt: skip
     unwrapped = env.unwrapped
@@ -112,14 +112,14 @@ def follow(
     known = {tool.name: tool for tool in catalog}
     found = []
     for index in range(episodes):
-        number = unwrapped.numbers[index % len(unwrapped.numbers)]
-        world_seed = seed + index // len(unwrapped.numbers)
-        episode = play(env, agent, number, world_seed, None if not luck else luck * 1_000_003 + index)
+        number, world_seed, _ = unwrapped.instance(index, seed)
+        play(env, agent, number, world_seed, None if not luck else luck * 1_000_003 + index)
+        episode = unwrapped.account()
         called = [known[name] for name in watcher.chain if name in known]
         strategy = agent._strategy
         found.append(
             Followed(
-                result_of(episode, agent, TEXT, index, Budget(), "judge"),
+                result_of(unwrapped, agent, TEXT, index),
                 match(called, gold_tools(episode.task, catalog), level),
                 passed(_answer(episode)),
                 strategy.tags if isinstance(strategy, ToolPlanner) else None,

@@ -20,14 +20,17 @@ from ...agents.base import TEXT
 from ...agents.llm.agent import LlmAgent
 from ...agents.registry import make_agent
 from ...agents.strategies import SearchSettings
+from ...envs.base import base_env
 from ...envs.registration import make
 from ...simulators.errors import ConfigError, UnknownName
 from ...simulators.scenario import Scenario, load_scenario
 from ..files import iter_lines
-from ..leaderboard import board as leaderboard
+from ..leaderboard.board import run as run_leaderboard
 from ..leaderboard.metric_columns import figure, interval, is_simulated, plain, written
-from ..metrics import EpisodeResult
-from ..rollout import play, world_of
+from ..leaderboard.run_config import make_run_config
+from ..leaderboard.suites import STEP_LIMIT
+from ..results import EpisodeResult
+from ..rollout import play
 from .claims import Results, btp_effects, ecoact_effects, toolplanner_effects
 from .curves import curve_rows
 from .decisions import decision_rows
@@ -167,13 +170,14 @@ def registered_share(scenario: Scenario, agent_name: str, episodes: int, seed: i
     """Of all candidate tools, the share that is registered when an episode ends. The episodes are those of a leaderboard."""
     env = make(
         TEXT, scenario=scenario, split="test", budget={}, enforcement="record", grading="judge",
-        max_steps=leaderboard.STEP_LIMIT, disable_env_checker=True,
+        max_steps=STEP_LIMIT, disable_env_checker=True,
     )  # fmt: skip
     agent = make_agent(agent_name, search=SearchSettings(**ECOACT_SEARCH))
     assert isinstance(agent, LlmAgent)
     registered = offered = 0
     for index in range(episodes):
-        play(env, agent, *world_of(env, index, seed))
+        number, world_seed, _ = base_env(env).instance(index, seed)
+        play(env, agent, number, world_seed)
         assert agent.session is not None
         access = next(part for part in agent.session.access if isinstance(part, EcoAct))
         registered += len(access.registered)
@@ -193,10 +197,10 @@ def _run(
     search: Mapping[str, Any] | None = None,
 ) -> tuple[list[Row], Results]:
     """A leaderboard's rows in the order of the agents, and its episodes by agent."""
-    plan = leaderboard.make_run_config(
+    config = make_run_config(
         "quick", scenario=scenario, agents=agents, budgets=budgets, episodes=episodes, grading="judge", seed=seed, search=search
     )
-    document = leaderboard.run(plan, out, jobs, progress).document
+    document = run_leaderboard(config, out, jobs, progress).document
     order = {agent: place for place, agent in enumerate(agents)}
     results: dict[str, list[EpisodeResult]] = {agent: [] for agent in agents}
     for line in iter_lines(out / "episodes.jsonl"):

@@ -10,11 +10,13 @@ from typing import Any
 import gymnasium as gym
 
 from ...agents.base import Agent
+from ...envs.base import base_env
 from ...simulators.errors import ConfigError
 from ..execution.engine import Engine, Local
 from ..files import iter_lines, keep_lines, sole_writer, write_atomically
-from ..rollout import RolloutContext, chunks, world_of
-from .format import Header, parse_trajectory, record
+from ..rollout import RolloutContext, chunks
+from .format import Header, parse_trajectory
+from .record import record
 
 
 def collect(
@@ -46,8 +48,8 @@ def collect(
     """
     if isinstance(episodes, bool) or not isinstance(episodes, int) or episodes < 1:
         raise ConfigError("episodes", f"expected a positive whole number, got {episodes!r}")
-    stage = RolloutContext(env, agent)
-    header = stage.header
+    context = RolloutContext(env, agent)
+    header = context.header
     folder = Path(out)
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / "trajectories.jsonl"
@@ -56,7 +58,7 @@ def collect(
             write_atomically(path, header.to_json() + "\n")
         kept = keep_lines(path, episodes + 1) - 1
         with path.open("a", encoding="utf-8") as store:
-            lines = (engine or Local()).stream(_lines, (stage, seed), chunks(kept, episodes))
+            lines = (engine or Local()).stream(_lines, (context, seed), chunks(kept, episodes))
             for done, line in enumerate(lines, kept + 1):
                 store.write(line + "\n")
                 store.flush()
@@ -67,11 +69,11 @@ def collect(
 
 def _lines(shared: tuple[RolloutContext, int], indices: range) -> Iterator[str]:
     """The episodes of these indices, played and written down."""
-    stage, seed = shared
-    header = stage.header
+    context, seed = shared
+    header = context.header
     for index in indices:
-        number, world_seed = world_of(stage.env, index, seed)
-        trajectory, _ = record(stage.env, stage.agent, number, world_seed, index)
+        number, world_seed, options = base_env(context.env).instance(index, seed)
+        trajectory, _ = record(context.env, context.agent, number, world_seed, index, options=options)
         yield trajectory.sealed_json(header)
 
 

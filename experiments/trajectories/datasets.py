@@ -11,13 +11,13 @@ from typing import Any
 
 import gymnasium as gym
 
-from ...envs.opencatp.base import WORLD
+from ...envs.registration import class_of
 from ...simulators.errors import CostGymError, DataError, require
 from ..files import iter_lines
 from .export.tables import rows_of
-from .format import Header, Trajectory, parse_header, parse_trajectory
+from .format import Header, Trajectory, check_header, parse_header, parse_trajectory
 from .replay import is_trajectory_file, replay_recorded
-from .verify import check_header, verify
+from .verify import verify_file
 
 KINDS = ("trajectories", "minari", "parquet", "hf", "messages")
 """A Hugging Face dataset of steps is `hf`, one of conversations `messages`."""
@@ -91,8 +91,7 @@ def describe(path: Path) -> Dataset | None:
     if kind == "minari":
         about = json.loads((path / "data" / "metadata.json").read_text(encoding="utf-8"))
         spec = json.loads(about.get("env_spec", "{}"))
-        made_of = spec.get("kwargs", {})
-        scenario = made_of.get("scenario", {"name": WORLD} if "profile" in made_of else {})
+        scenario = spec.get("kwargs", {}).get("scenario", class_of(spec["id"]).world_kind if "id" in spec else "")
         name = scenario.get("name", "") if isinstance(scenario, dict) else str(scenario)
         agents = about.get("algorithm_name", "")
         return Dataset(path, kind, spec.get("id", ""), name, agents, about["total_episodes"], about["total_steps"], size)
@@ -152,7 +151,7 @@ def check_dataset(path: str | Path, data: str | None = None) -> list[str]:
         raise DataError(place, f"is no dataset; expected one of {', '.join(KINDS)}")
     try:
         if kind == "trajectories":
-            return list(verify(place, data).problems)
+            return list(verify_file(place, data).problems)
         if kind == "minari":
             from .export.minari import check_minari_at
 
@@ -198,6 +197,7 @@ def _as_trajectory(rows: list[dict[str, Any]]) -> Trajectory:
         task=first["task"],
         number=first["number"],
         seed=first["seed"],
+        options=json.loads(first["options"]),
         actions=[row["action"] for row in rows],
         rewards=[],
         observations=[],

@@ -11,20 +11,15 @@ import hashlib
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass, fields, replace
-from functools import lru_cache
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import gymnasium as gym
-import numpy as np
 
 from ... import __version__
-from ...agents.base import Agent
-from ...envs.recording import Recordable, recordable
+from ...envs.base import WITHOUT_INFLUENCE, base_env
 from ...envs.registration import class_of
-from ...simulators.draws import stable_integer
-from ...simulators.episode_view import EpisodeView
-from ...simulators.errors import DataError
+from ...simulators.errors import CostGymError, DataError
 from ..files import iter_lines
 
 FORMAT = "costgym.trajectories/1"
@@ -58,7 +53,7 @@ class Header:
         Raises:
             ConfigError: its episodes cannot be recorded.
         """
-        world = recordable(env)
+        world = base_env(env)
         document, settings = world.world_document(), world.world_settings()
         header = cls(
             env=env_id,
@@ -84,7 +79,7 @@ class Header:
         from ...envs.registration import make
 
         env = make(self.env, disable_env_checker=True, **self.arguments(data))
-        recordable(env).check_world(self.scenario)
+        base_env(env).check_world(self.scenario)
         return env
 
     def arguments(self, data: str | None = None) -> dict[str, Any]:
@@ -101,14 +96,14 @@ class Trajectory:
         episode: index in the run.
         task, number: the task's id and number.
         seed: of the world.
+        options: further options of the reset, such as the sample of an OpenCATP task.
         actions: as given to `env.step`.
         rewards: one an action.
         observations: digests, one more than actions: the first is the reset's.
         calls: [tool, status, submitted_s, started_s, finished_s, cold, price] of every call.
         charges: [at_s, what, price, tokens, calls] of the ledger.
         truncated: the episode was cut off by its step limit.
-        final: strict, judged, share, exceeded, price, seconds, tokens, calls, attempts; of a plan over the OpenCATP tools also
-            score, quality_of_plan, plan_valid, sample, size_level, and draw: the number that the seed drew the sample by.
+        final: strict, judged, share, exceeded, price, seconds, tokens, calls, attempts, and what `BaseEnv.figures` adds.
         seal: hash of the header's seal and all the above. Replay finds every edited figure; the seal also finds an edited
             name, which replay cannot know. It shows accidents and careless edits; only replay is proof.
     """
@@ -119,6 +114,7 @@ class Trajectory:
     task: str
     number: int
     seed: int
+    options: dict[str, Any]
     actions: list[Any]
     rewards: list[float]
     observations: list[str]
@@ -165,159 +161,27 @@ def _document(record: Header | Trajectory, **changed: Any) -> dict[str, Any]:
     return {field.name: getattr(record, field.name) for field in fields(record)} | changed
 
 
-def digest(observation: Any) -> str:
-    """A short hash of an observation: of its text, or of its arrays' names, shapes and bytes."""
-    if isinstance(observation, str):
-        return hashlib.blake2b(observation.encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
-    state = hashlib.blake2b(digest_size=8)
-    if isinstance(observation, dict):
-        for name in sorted(observation):
-            array = np.ascontiguousarray(observation[name])
-            state.update(_title(name, array.dtype, array.shape))
-            state.update(array.tobytes())
-    else:
-        state.update(np.ascontiguousarray(observation).tobytes())
-    return state.hexdigest()
-
-
-@lru_cache(maxsize=1024)
-def _title(name: str, dtype: np.dtype[Any], shape: tuple[int, ...]) -> bytes:
-    return f"{name}{dtype}{shape}".encode()
-
-
-def record(
-    env: gym.Env[Any, Any], agent: Agent, task: int | str | None, seed: int, index: int = 0, agent_seed: int | None = None
-) -> tuple[Trajectory, EpisodeView]:
-    """Play one episode to its end and record it.
-
-    Args:
-        env, agent: an environment of costgym and an agent for its view.
-        task: the task's number or id; None lets the environment draw one.
-        seed: keys the world's chance.
-        index: the episode's index in its run.
-        agent_seed: keys the agent's own chance; by default derived from `seed` and the task.
-
-    Raises:
-        InfrastructureError: a real back-end failed; the episode says nothing about the agent.
-    """
-    world = recordable(env)
-    observation, info = env.reset(seed=seed, options={} if task is None else {"task": task})
-    if agent_seed is None:
-        agent_seed = stable_integer(seed, "agent", world.account().number) >> 1
-    agent.reset(env, observation, info, agent_seed)
-    actions: list[Any] = []
-    rewards: list[float] = []
-    digests = [digest(observation)]
-    terminated = truncated = False
-    while not (terminated or truncated):
-        action = agent.act(observation, info)
-        observation, reward, terminated, truncated, info = env.step(action)
-        agent.observe(observation, float(reward), terminated, truncated, info)
-        actions.append(int(action) if isinstance(action, np.integer) else action)
-        rewards.append(float(reward))
-        digests.append(digest(observation))
-    return _trajectory(world, agent.name, agent.model, index, actions, rewards, digests, truncated)
-
-
-class Step(NamedTuple):
-    """One step of a replayed episode; the first is the reset's and has no action.
-
-    Attributes:
-        action: as recorded; None at the reset.
-        observation, reward, terminated, truncated, info: what it brought.
-    """
-
-    action: Any
-    observation: Any
-    reward: float
-    terminated: bool
-    truncated: bool
-    info: dict[str, Any]
-
-
-def replay_steps(env: gym.Env[Any, Any], recorded: Trajectory) -> Iterator[Step]:
-    """Play the recorded actions again, step by step; stops where the episode ends."""
-    observation, info = env.reset(seed=recorded.seed, options={"task": recorded.number})
-    yield Step(None, observation, 0.0, False, False, info)
-    for action in recorded.actions:
-        observation, reward, terminated, truncated, info = env.step(action)
-        yield Step(action, observation, float(reward), terminated, truncated, info)
-        if terminated or truncated:
-            return
-
-
-def replay(env: gym.Env[Any, Any], recorded: Trajectory) -> Trajectory:
-    """Play the recorded actions again; in an honest record nothing differs."""
-    return replay_episode(env, recorded)[0]
-
-
-def replay_episode(env: gym.Env[Any, Any], recorded: Trajectory) -> tuple[Trajectory, EpisodeView]:
-    """The same, with the episode that was played."""
-    world = recordable(env)  # wrappers of `Header.make` guard against misuse, and change nothing
-    actions: list[Any] = []
-    rewards: list[float] = []
-    observation, _ = world.reset(seed=recorded.seed, options={"task": recorded.number})
-    digests = [digest(observation)]
-    truncated = False
-    for action in recorded.actions:
-        observation, reward, terminated, truncated, _ = world.step(action)
-        actions.append(action)
-        rewards.append(float(reward))
-        digests.append(digest(observation))
-        if terminated or truncated:
-            break
-    return _trajectory(world, recorded.agent, recorded.model, recorded.episode, actions, rewards, digests, truncated)
-
-
-def _trajectory(
-    world: Recordable[Any, Any],
-    agent: str,
-    model: str,
-    index: int,
-    actions: list[Any],
-    rewards: list[float],
-    digests: list[str],
-    truncated: bool,
-) -> tuple[Trajectory, EpisodeView]:
-    if truncated:
-        world.give_up()
-    episode = world.account()
-    trajectory = Trajectory(
-        agent=agent,
-        model=model,
-        episode=index,
-        task=episode.task.id,
-        number=episode.number,
-        seed=episode.seed,
-        actions=actions,
-        rewards=rewards,
-        observations=digests,
-        calls=[
-            [call.tool, call.status.label, call.submitted_s, call.started_s, call.finished_s, call.cold, call.price]
-            for call in episode.calls
-        ],
-        charges=list(map(list, episode.ledger)),
-        truncated=truncated,
-        final=final_of(world, episode),
-    )
-    return trajectory, episode
-
-
-def final_of(world: Recordable[Any, Any], episode: EpisodeView) -> dict[str, Any]:
-    """What an episode came to, as its record holds it."""
-    grade, ledger = episode.grade, episode.ledger
-    return {
-        "strict": grade is not None and grade.strict,
-        "judged": grade is not None and grade.judged,
-        "share": 0.0 if grade is None else grade.share,
-        "exceeded": episode.exceeded,
-        "price": ledger.price,
-        "seconds": episode.now_s,
-        "tokens": ledger.tokens,
-        "calls": ledger.calls,
-        "attempts": ledger.attempts,
-        **world.plan_figures(),
-    }
+def check_header(header: Header) -> list[str]:
+    """What is wrong with a header, in words."""
+    if header.format != FORMAT:
+        return [f"header, format: expected {FORMAT!r}, got {header.format!r}"]
+    if header.version != __version__:
+        return [f"header, version: recorded with costgym {header.version}, this is {__version__}; verify with that version"]
+    if not header.env.startswith("costgym/") or header.env not in gym.registry:
+        return [f"header, env: expected an environment of costgym, got {header.env!r}"]
+    world = class_of(header.env)
+    strange = sorted(header.settings.keys() & (world.WORLD_ARGUMENTS | WITHOUT_INFLUENCE))
+    if strange:
+        return [f"header, settings: {strange[0]!r} does not belong there"]
+    try:
+        digest = world.world_digest(header.scenario)
+    except CostGymError as error:
+        return [f"header, scenario: {error}"]
+    if digest != header.digest:
+        return [f"header, digest: the scenario's is {digest}, the file says {header.digest}"]
+    if seal_of(header) != header.seal:
+        return ["header, seal: env, settings or another field was edited after the file was written"]
+    return []
 
 
 def read_trajectories(path: Path) -> tuple[Header, Iterator[Trajectory]]:
@@ -361,6 +225,7 @@ _KINDS: tuple[tuple[str, type], ...] = (
     ("task", str),
     ("number", int),
     ("seed", int),
+    ("options", dict),
     ("actions", list),
     ("rewards", list),
     ("observations", list),

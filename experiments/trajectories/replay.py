@@ -1,20 +1,71 @@
-"""Recorded episodes brought back whole: observations and figures, which a trajectory file does not hold, by replay."""
+"""Recorded episodes played again: observations and figures, which a trajectory file does not hold, come back bit by bit."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import gymnasium as gym
 
-from ...envs.recording import recordable
+from ...envs.base import base_env
 from ...simulators.episode_view import EpisodeView
 from ...simulators.errors import CostGymError, DataError
 from ..files import iter_lines
-from .format import Header, Step, Trajectory, digest, parse_header, parse_trajectory, read_trajectories, replay_steps
-from .verify import check_header
+from .format import Header, Trajectory, check_header, parse_header, parse_trajectory, read_trajectories
+from .record import digest, trajectory_of
+
+
+class Step(NamedTuple):
+    """One step of a replayed episode; the first is the reset's and has no action.
+
+    Attributes:
+        action: as recorded; None at the reset.
+        observation, reward, terminated, truncated, info: what it brought.
+    """
+
+    action: Any
+    observation: Any
+    reward: float
+    terminated: bool
+    truncated: bool
+    info: dict[str, Any]
+
+
+def replay_steps(env: gym.Env[Any, Any], recorded: Trajectory) -> Iterator[Step]:
+    """Play the recorded actions again, step by step; stops where the episode ends."""
+    observation, info = env.reset(seed=recorded.seed, options={"task": recorded.number, **recorded.options})
+    yield Step(None, observation, 0.0, False, False, info)
+    for action in recorded.actions:
+        observation, reward, terminated, truncated, info = env.step(action)
+        yield Step(action, observation, float(reward), terminated, truncated, info)
+        if terminated or truncated:
+            return
+
+
+def replay(env: gym.Env[Any, Any], recorded: Trajectory) -> Trajectory:
+    """Play the recorded actions again; in an honest record nothing differs."""
+    return replay_episode(env, recorded)[0]
+
+
+def replay_episode(env: gym.Env[Any, Any], recorded: Trajectory) -> tuple[Trajectory, EpisodeView]:
+    """The same, with the episode that was played."""
+    world = base_env(env)  # wrappers of `Header.make` guard against misuse, and change nothing
+    actions: list[Any] = []
+    rewards: list[float] = []
+    observation, _ = world.reset(seed=recorded.seed, options={"task": recorded.number, **recorded.options})
+    digests = [digest(observation)]
+    truncated = False
+    for action in recorded.actions:
+        observation, reward, terminated, truncated, _ = world.step(action)
+        actions.append(action)
+        rewards.append(float(reward))
+        digests.append(digest(observation))
+        if terminated or truncated:
+            break
+    about = recorded.agent, recorded.model, recorded.episode, recorded.options
+    return trajectory_of(world, *about, actions, rewards, digests, truncated)
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +156,7 @@ def _play(header: Header, env: gym.Env[Any, Any], recorded: Trajectory, path: Pa
 def replay_recorded(header: Header, env: gym.Env[Any, Any], recorded: Trajectory) -> ReplayedEpisode:
     """An episode played again from its task, seed and actions alone; nothing is compared."""
     steps = list(replay_steps(env, recorded))
-    world = recordable(env)
+    world = base_env(env)
     world.give_up()
     return ReplayedEpisode(header, recorded, env, steps, world.account(), world.succeeded)
 

@@ -16,14 +16,12 @@ from typing import Any, NamedTuple
 
 import gymnasium as gym
 
-from ... import __version__
-from ...envs.recording import WITHOUT_INFLUENCE
-from ...envs.registration import class_of
 from ...simulators.episode_view import EpisodeView
 from ...simulators.errors import CostGymError, DataError
 from ..execution.engine import Engine, Local
 from ..files import iter_lines
-from .format import FORMAT, Header, Trajectory, is_sealed, parse_header, parse_trajectory, replay_episode, seal_of
+from .format import Header, Trajectory, check_header, is_sealed, parse_header, parse_trajectory, seal_of
+from .replay import replay_episode
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,19 +47,17 @@ CHUNK = 100
 """Episodes of one task of an engine."""
 
 
-def verify(
+def verify_file(
     path: str | Path,
     data: str | None = None,
     progress: Callable[[int], None] | None = None,
     engine: Engine | None = None,
 ) -> Verdict:
-    """Replay every episode of a trajectory file, a leaderboard run or a submission, and compare every figure.
-
-    The plans of an OpenCATP leaderboard are evaluated anew, here.
+    """Replay every episode of a trajectory file, and compare every figure.
 
     Args:
-        path: a trajectory file, or the folder of a collection, of a run that has ended, or of a submission.
-        data: folder of a ToolBench scenario, or file of an outcome table, where it lies elsewhere now.
+        path: a trajectory file, or the folder of a collection.
+        data: the folder or file that the world is read from, where it lies elsewhere now.
         progress: called with the number of episodes looked at.
         engine: where episodes are replayed; by default here. The verdict does not depend on it.
 
@@ -69,15 +65,6 @@ def verify(
         DataError: there is no file, or its header cannot be read.
     """
     file = Path(path)
-    if (file / "run.json").is_file() or (file / "manifest.json").is_file():
-        from ..leaderboard.plan_checks import check_plans, is_plan_run
-        from ..leaderboard.submissions.submission import validate, validate_run
-
-        if is_plan_run(file):
-            return Verdict(file, *check_plans(file, progress))
-        check = validate_run if (file / "run.json").is_file() else validate
-        whole = check(file, data, None if progress is None else lambda done, total: progress(done), engine)
-        return Verdict(file, whole.episodes, whole.problems)
     if file.is_dir():
         file = file / "trajectories.jsonl"
     if not file.is_file():
@@ -213,7 +200,7 @@ class Checker:
                 return f"actions: expected each to be of type {self._action.__name__}, got {action!r:.60}", None
         try:
             played, episode = replay_episode(self.env, recorded)
-        except (CostGymError, gym.error.Error, *_BROKEN) as error:
+        except (CostGymError, gym.error.Error, *BROKEN) as error:
             return f"cannot be replayed: {error}", None
         if not episode.over:
             return _difference_of(played, recorded) or "actions: the episode does not end with them", episode
@@ -222,38 +209,15 @@ class Checker:
         return _difference_of(played, recorded) or _check_seal(self.header, played, recorded), episode
 
 
-_BROKEN = (TypeError, ValueError, OverflowError, AttributeError, KeyError, IndexError, AssertionError, RecursionError)
+BROKEN = (TypeError, ValueError, OverflowError, AttributeError, KeyError, IndexError, AssertionError, RecursionError)
 """What edited values may set off in Python: a seed that is negative, a task that there is not."""
-
-
-def check_header(header: Header) -> list[str]:
-    """What is wrong with a header, in words."""
-    if header.format != FORMAT:
-        return [f"header, format: expected {FORMAT!r}, got {header.format!r}"]
-    if header.version != __version__:
-        return [f"header, version: recorded with costgym {header.version}, this is {__version__}; verify with that version"]
-    if not header.env.startswith("costgym/") or header.env not in gym.registry:
-        return [f"header, env: expected an environment of costgym, got {header.env!r}"]
-    world = class_of(header.env)
-    strange = sorted(header.settings.keys() & (world.WORLD_ARGUMENTS | WITHOUT_INFLUENCE))
-    if strange:
-        return [f"header, settings: {strange[0]!r} does not belong there"]
-    try:
-        digest = world.world_digest(header.scenario)
-    except CostGymError as error:
-        return [f"header, scenario: {error}"]
-    if digest != header.digest:
-        return [f"header, digest: the scenario's is {digest}, the file says {header.digest}"]
-    if seal_of(header) != header.seal:
-        return ["header, seal: env, settings or another field was edited after the file was written"]
-    return []
 
 
 def _to_the_bit(record: Trajectory) -> bytes:
     """What replay derives of a record, its types included: 1, 1.0 and True differ, as do 0.0 and -0.0."""
     derived = (
-        record.task, record.number, record.seed, record.actions, record.rewards, record.observations, record.calls,
-        record.charges, record.truncated, record.final,
+        record.task, record.number, record.seed, record.options, record.actions, record.rewards, record.observations,
+        record.calls, record.charges, record.truncated, record.final,
     )  # fmt: skip
     return marshal.dumps(derived, 2)  # the last version that writes equal values alike, whoever else refers to them
 

@@ -13,13 +13,15 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import combinations, product
+from weakref import WeakKeyDictionary
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..plan import TASK_INPUT, Plan
 from .levels import LEVELS
-from .scoring.evaluation import Evaluator
+from .profile import Profile
+from .scoring.evaluation import Evaluator, ScoreSource
 from .tasks import OpenCATPTask, Output
 from .tools import IMAGE_TOOLS, OUTPUT_OF_READER, READER_TOOLS
 
@@ -149,21 +151,42 @@ def plan_space(wants: tuple[Output, ...]) -> PlanSpace:
     return PlanSpace(tuple(plan for plan, _ in found), ways, way_of, complete)
 
 
+class _Tables:
+    """Scores of plans by task, and prices of plans by wanted outputs, as far as they were asked for."""
+
+    def __init__(self) -> None:
+        self.scores: dict[int, NDArray[np.float64]] = {}
+        self.prices: dict[tuple[Output, ...], NDArray[np.float64]] = {}
+
+
+_shared: WeakKeyDictionary[ScoreSource, list[tuple[Profile, _Tables]]] = WeakKeyDictionary()
+
+
+def _tables_of(source: ScoreSource, profile: Profile) -> _Tables:
+    """The tables of a score source and a profile; one for all that ask."""
+    known = _shared.setdefault(source, [])
+    for other, tables in known:
+        if other == profile:
+            return tables
+    known.append((profile, _Tables()))
+    return known[-1][1]
+
+
 class PlanValues:
     """What every plan of a task's space comes to, on every sample and size level; worked out once per task.
 
     Args:
         evaluator: scores, prices and the weight between them.
+        share: with all others over the same scores and profile; False for values that are used once and would only take memory.
     """
 
-    def __init__(self, evaluator: Evaluator) -> None:
+    def __init__(self, evaluator: Evaluator, share: bool = True) -> None:
         self.evaluator = evaluator
-        self._scores: dict[int, NDArray[np.float64]] = {}
-        self._prices: dict[tuple[Output, ...], NDArray[np.float64]] = {}
+        self._tables = _tables_of(evaluator.scores, evaluator.profile) if share else _Tables()
 
     def scores(self, task: OpenCATPTask) -> NDArray[np.float64]:
         """Task score of every plan on every sample.  # (samples, plans)"""
-        found = self._scores.get(task.task_id)
+        found = self._tables.scores.get(task.task_id)
         if found is None:
             space = plan_space(task.wants)
             source, samples = self.evaluator.scores, range(self.evaluator.scores.samples)
@@ -179,23 +202,24 @@ class PlanValues:
             total = np.zeros((len(space.plans), len(samples)))
             for w in range(len(task.wants)):
                 total += table[w, space.way_of[:, w]]
-            found = self._scores[task.task_id] = (total / len(task.wants)).T
+            found = self._tables.scores[task.task_id] = (total / len(task.wants)).T
         return found
 
     def prices(self, task: OpenCATPTask) -> NDArray[np.float64]:
         """Price of every plan at every size level, USD.  # (levels, plans)"""
-        found = self._prices.get(task.wants)
+        found = self._tables.prices.get(task.wants)
         if found is None:
             profile = self.evaluator.profile
             plans = plan_space(task.wants).plans
             found = np.array([[profile.plan_price(plan, level) for plan in plans] for level in range(LEVELS)])
-            self._prices[task.wants] = found
+            self._tables.prices[task.wants] = found
         return found
 
-    def qualities(self, task: OpenCATPTask, level: int) -> NDArray[np.float64]:
-        """Quality of every plan on every sample at a size level.  # (samples, plans)"""
+    def qualities(self, task: OpenCATPTask, level: int, sample: int | None = None) -> NDArray[np.float64]:
+        """Quality of every plan at a size level, on every sample or on one.  # (samples, plans) or (plans,)"""
         alpha, scale = self.evaluator.alpha, self.evaluator.max_price
-        return np.asarray(alpha * self.scores(task) - (1.0 - alpha) * self.prices(task)[level] / scale)
+        scores = self.scores(task) if sample is None else self.scores(task)[sample]
+        return np.asarray(alpha * scores - (1.0 - alpha) * self.prices(task)[level] / scale)
 
     def clairvoyant(self, task: OpenCATPTask, sample: int, level: int, complete: bool = False) -> Plan:
         """The best plan for one sample, known after execution: nothing does better.
@@ -203,7 +227,7 @@ class PlanValues:
         Args:
             complete: Among plans that leave nothing out, as the planning language has them.
         """
-        return self._best(task, self.qualities(task, level)[sample], complete)
+        return self._best(task, self.qualities(task, level, sample), complete)
 
     def informed(self, task: OpenCATPTask, level: int, samples: range, complete: bool = False) -> Plan:
         """The best fixed plan for a task and size level over given samples: the best that can be known before execution."""

@@ -11,7 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from costgym.experiments.metrics import METRICS, EpisodeResult, budget_order, paired_difference, rank_rows, summarise
+from costgym.experiments.results import EpisodeResult
+from costgym.experiments.metrics import METRICS, budget_order, paired_difference, rank_rows, summarise
 from costgym.simulators.errors import ConfigError, DataError, UnknownName
 
 CONTRACT = {

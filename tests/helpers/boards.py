@@ -14,7 +14,8 @@ from costgym.envs.actions import encode_action
 from costgym.experiments.leaderboard.board import STEP_LIMIT, RunConfig, publish, summarise_run
 from costgym.experiments.leaderboard.run_log import EpisodeOutput, Records
 from costgym.experiments.leaderboard.store.runs import Entry, Run, entry_id, run_id
-from costgym.experiments.metrics import EpisodeResult, summarise
+from costgym.experiments.metrics import summarise
+from costgym.experiments.results import EpisodeResult
 from costgym.experiments.rollout import play_many
 from costgym.experiments.trajectories.format import Header
 from costgym.simulators.ledger import Budget

@@ -7,7 +7,7 @@ Trajectories stay files: the store remembers the folder they lie in.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import fields
 from itertools import islice
@@ -21,9 +21,9 @@ from sqlalchemy.engine import Connection
 from sqlalchemy.exc import DatabaseError, DBAPIError, InterfaceError, OperationalError, SQLAlchemyError
 
 from ....simulators.errors import ConfigError, DataError, InfrastructureError, UnknownName
-from ...metrics import EpisodeResult
+from ...results import EpisodeResult, outcome
 from ...trajectories.replay import readable
-from .runs import Entry, Run, entry_of, outcome, read_run
+from .runs import Run, RunEntry, entry_of, read_run
 from .tables import SCHEMA, create_tables, entries, episodes, open_engine, runs, schema, store_url, use_wal
 
 BATCH = 2000
@@ -133,26 +133,6 @@ class Store:
         """`save` of the run in a folder."""
         return self.save(read_run(folder), verified)
 
-    def add_episodes(self, run: str, entry: str, results: Iterable[EpisodeResult], verified: bool = False) -> int:
-        """Keep episodes of an entry that is there; returns how many. The same episode again takes the old one's place.
-
-        Raises:
-            UnknownName: there is no such run or entry.
-            InfrastructureError: the database failed; none of them was kept.
-        """
-        count = 0
-        with self._errors(), self._writing() as connection:
-            wanted = sa.select(runs.c.scenario, runs.c.grading).join(entries)
-            wanted = wanted.where(entries.c.run == run, entries.c.entry == entry).with_for_update(of=runs)
-            found = connection.execute(wanted).one_or_none()
-            if found is None:
-                raise UnknownName("entry", f"{run}/{entry}", [])
-            each = (_episode_row((run, *found), entry, result, verified) for result in results)
-            while batch := sorted(islice(each, BATCH), key=lambda row: int(row["episode"])):
-                self._upsert(connection, episodes, ("run", "entry", "episode"), batch)
-                count += len(batch)
-        return count
-
     def runs(self) -> list[Run]:
         """All runs, in order of suite, scenario, seed and id."""
         order = (runs.c.suite, runs.c.scenario, runs.c.seed, runs.c.run)
@@ -200,8 +180,8 @@ class Store:
     def _run(self, row: Any, verified: set[tuple[str, str]]) -> Run:
         folder = Path(row["folder"]) if row["folder"] and Path(row["folder"]).is_dir() else None
         document, number = row["document"], row["run"]
-        plain = [entry_of(each, folder) for each in document["rows"]]
-        kept = tuple(Entry(e.id, e.row, e.file, e.verified or (number, e.id) in verified) for e in plain)
+        plain = [entry_of(each, document, folder) for each in document["rows"]]
+        kept = tuple(RunEntry(e.id, e.row, e.file, e.verified or (number, e.id) in verified) for e in plain)
         opened: Callable[[], Iterator[tuple[str, EpisodeResult]]] = lambda: (  # noqa: E731
             (entry, result) for entry, result, _ in self.episodes(number)
         )
@@ -242,7 +222,7 @@ def _reason(error: DBAPIError) -> str:
     return (str(error.orig).strip() or type(error.orig).__name__).splitlines()[0]
 
 
-def _entry_row(run: str, place: int, entry: Entry, verified: bool) -> dict[str, Any]:
+def _entry_row(run: str, place: int, entry: RunEntry, verified: bool) -> dict[str, Any]:
     row = entry.row
     return {
         "run": run,
@@ -261,7 +241,7 @@ def _entry_row(run: str, place: int, entry: Entry, verified: bool) -> dict[str, 
 
 def _episode_row(place: tuple[str, str, str], entry: str, result: EpisodeResult, verified: bool) -> dict[str, Any]:
     run, scenario, grading = place
-    row = json.loads(result.to_json())
+    row = {"settings": {}, "figures": {}, **json.loads(result.to_json())}
     for name in ("agent", "model", "task"):
         row[name] = None if row[name] is None else readable(row[name])
     status = outcome(result, grading)

@@ -18,7 +18,7 @@ try:
 except ModuleNotFoundError as error:
     raise MissingExtra("sqlalchemy", "store") from error
 
-SCHEMA = 1
+SCHEMA = 2
 """Version of the tables."""
 WAIT_S = 60.0
 """How long a writer waits for another."""
@@ -92,6 +92,8 @@ episodes = sa.Table(
     sa.Column("optimum_price", Number),
     sa.Column("quality", Number, nullable=False),
     sa.Column("regret", Number),
+    sa.Column("settings", sa.JSON, nullable=False),
+    sa.Column("figures", sa.JSON, nullable=False),
     sa.Column("verified", sa.Boolean, nullable=False),
     sa.ForeignKeyConstraint(["run", "entry"], ["costgym_entries.run", "costgym_entries.entry"], ondelete="CASCADE"),
 )

@@ -9,29 +9,26 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator
+from functools import lru_cache
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from ....agents.base import TEXT
+from ....envs.base import FILE_PLACES, base_env
 from ....simulators.errors import CostGymError
-from ....simulators.ledger import Budget
 from ...execution.engine import Engine
 from ...files import iter_lines
-from ...metrics import EpisodeResult
-from ...rollout import AgentInfo, best_decision, result_of, world_of
-from ...trajectories.format import Header, parse_header, parse_trajectory
-from ...trajectories.verify import Line, check_header, checker_of, numbered
-from ..board import STEP_LIMIT
-from ..suites import SUITES
-from .manifest import MOST_PROBLEMS, Submission, TrajectoryFile
+from ...results import EpisodeResult
+from ...rollout import AgentInfo, result_of
+from ...trajectories.format import Header, check_header, parse_header, parse_trajectory
+from ...trajectories.verify import Line, checker_of, numbered
+from ..run_config import RunConfig
+from .manifest import MAX_PROBLEMS, Submission, TrajectoryFile
 
 
 class Terms(NamedTuple):
-    """What all episodes of a submission have in common, and where a ToolBench scenario's data lies."""
+    """What all episodes of a submission have in common, and where the data of their world lies."""
 
     seed: int
-    episodes: int
-    grading: str
     data: str | None
 
 
@@ -43,7 +40,8 @@ class Part(NamedTuple):
         path: where it lies; named in errors, read by nobody.
         header: its first line.
         agent, model: who plays in all of it; None where its first episode cannot be read.
-        budget: of the entry.
+        settings: of its condition.
+        episodes: how many it is to have.
         lines: some of the others.
     """
 
@@ -52,7 +50,8 @@ class Part(NamedTuple):
     header: str
     agent: str
     model: str | None
-    budget: dict[str, float]
+    settings: dict[str, Any]
+    episodes: int
     lines: list[Line]
 
 
@@ -65,18 +64,19 @@ class Found(NamedTuple):
     last: bool = False
 
 
-class Entry:
+class CheckedFile:
     """A file of a submission, as far as it is checked.
 
     Attributes:
         file: what the manifest says of it.
+        episodes: how many it is to have.
         problems: what is wrong with it, in words, at most so many as are listed.
         results: of the episodes that agree.
         closed: nothing more of it counts.
     """
 
-    def __init__(self, file: TrajectoryFile) -> None:
-        self.file, self.closed = file, False
+    def __init__(self, file: TrajectoryFile, episodes: int) -> None:
+        self.file, self.episodes, self.closed = file, episodes, False
         self.problems: list[str] = []
         self.results: list[EpisodeResult] = []
 
@@ -84,44 +84,43 @@ class Entry:
         """Write down what is wrong, unless the file is closed."""
         if not self.closed:
             self.problems.append(problem)
-            self.closed = last or len(self.problems) == MOST_PROBLEMS
+            self.closed = last or len(self.problems) == MAX_PROBLEMS
+
+    def finished(self) -> CheckedFile:
+        """The same, once nothing more comes."""
+        if len(self.results) < self.episodes:
+            self.object_to(f"{len(self.results)} of {self.episodes} episodes agree with replay", True)
+        return self
 
 
-def check_entries(folder: Path, manifest: Submission, data: str | None, engine: Engine) -> Iterator[Entry]:
+def check_entries(folder: Path, manifest: Submission, data: str | None, engine: Engine) -> Iterator[CheckedFile]:
     """Replay the files of a submission; yields each once it is checked, in order.
 
     Args:
         folder: where they lie.
         manifest: already checked.
-        data: folder of a ToolBench scenario.
+        data: folder or file that the world is read from.
         engine: where episodes are replayed.
     """
-    entries = [Entry(file) for file in manifest.files]
-    terms = Terms(manifest.seed, manifest.episodes, manifest.grading, data)
+    files = [CheckedFile(file, manifest.condition_of(file).episodes) for file in manifest.files]
     checked = 0
-    for found in engine.stream(_check_lines, terms, _parts(folder, manifest, entries)):
+    for found in engine.stream(_check_lines, Terms(manifest.run.seed, data), _parts(folder, manifest, files, data)):
         while checked < found.file:
-            yield _finished(entries[checked], manifest)
+            yield files[checked].finished()
             checked += 1
-        entry = entries[found.file]
+        file = files[found.file]
         if found.problem:
-            entry.object_to(found.problem, found.last)
-        elif found.result is not None and not entry.closed:
-            entry.results.append(found.result)
-    for entry in entries[checked:]:
-        yield _finished(entry, manifest)
+            file.object_to(found.problem, found.last)
+        elif found.result is not None and not file.closed:
+            file.results.append(found.result)
+    for file in files[checked:]:
+        yield file.finished()
 
 
-def _finished(entry: Entry, manifest: Submission) -> Entry:
-    if len(entry.results) < manifest.episodes:
-        entry.object_to(f"{len(entry.results)} of {manifest.episodes} episodes agree with replay", True)
-    return entry
-
-
-def _parts(folder: Path, manifest: Submission, entries: list[Entry]) -> Iterator[Part]:
+def _parts(folder: Path, manifest: Submission, files: list[CheckedFile], data: str | None) -> Iterator[Part]:
     """The tasks: the lines of every file that can be opened, until it is closed."""
-    for index, entry in enumerate(entries):
-        file = entry.file
+    for index, entry in enumerate(files):
+        file, condition = entry.file, manifest.condition_of(entry.file)
         path = folder / file.path
         if path.is_symlink() or not path.is_file():
             entry.object_to("there is no such file", True)
@@ -132,12 +131,13 @@ def _parts(folder: Path, manifest: Submission, entries: list[Entry]) -> Iterator
             lines = iter_lines(path)
             first = next(lines, "")
             header = parse_header(first, path)
-            wrong = check_header(header) or _check_world(manifest, file, header)
+            wrong = check_header(header) or _check_world(manifest.run, file, header, data)
         except (CostGymError, TypeError, ValueError) as error:
             wrong = [str(error)]
         if wrong:
             entry.object_to(wrong[0], True)
             continue
+        about = index, str(path), first, file.agent
         model: str | None = None
         begun = False
         for some in numbered(lines):
@@ -146,9 +146,9 @@ def _parts(folder: Path, manifest: Submission, entries: list[Entry]) -> Iterator
             if not begun:
                 model = _model_of(some[0], path)
             begun = True
-            yield Part(index, str(path), first, file.agent, model, file.budget, some)
+            yield Part(*about, model, condition.settings, condition.episodes, some)
         if not begun and not entry.closed:
-            yield Part(index, str(path), first, file.agent, None, file.budget, [])  # whether its world can be made
+            yield Part(*about, None, condition.settings, condition.episodes, [])  # whether its world can be made
 
 
 def _model_of(line: Line, path: Path) -> str | None:
@@ -164,50 +164,49 @@ def _check_lines(terms: Terms, part: Part) -> Iterator[Found]:
     """Replay some lines of a file, in a worker."""
     try:
         checker = checker_of(part.header, terms.data)
-        who, budget = AgentInfo(part.agent, part.model or ""), Budget.from_mapping(part.budget)
+        world, who = base_env(checker.env), AgentInfo(part.agent, part.model or "")
         for number, line in part.lines:
             if not isinstance(line, str):
                 raise line
             recorded = parse_trajectory(line, Path(part.path), number)
             place, index = f"line {number}, episode {recorded.episode}", number - 2
-            if index >= terms.episodes or recorded.episode != index:
-                problem = f"expected the episodes 0 to {terms.episodes - 1} in order, one a line"
+            if index >= part.episodes or recorded.episode != index:
+                problem = f"expected the episodes 0 to {part.episodes - 1} in order, one a line"
                 yield Found(part.file, None, f"{place}: {problem}", True)
                 return
             if (recorded.agent, recorded.model) != (part.agent, part.model):
                 problem = f"expected {(part.agent, part.model)}, got {(recorded.agent, recorded.model)}"
                 yield Found(part.file, None, f"{place}: agent: {problem}")
                 continue
-            world = world_of(checker.env, index, terms.seed)
-            if (recorded.number, recorded.seed) != world:
-                problem = f"episode {index} is {world}, the record says {(recorded.number, recorded.seed)}"
-                yield Found(part.file, None, f"{place}: number and seed: {problem}")
+            wanted = world.instance(index, terms.seed)
+            if (recorded.number, recorded.seed, recorded.options) != wanted:
+                got = (recorded.number, recorded.seed, recorded.options)
+                problem = f"number, seed and options: episode {index} is {tuple(wanted)}, the record says {got}"
+                yield Found(part.file, None, f"{place}: {problem}")
                 continue
             problem, episode = checker.check(recorded, line)
             if problem or episode is None:
                 yield Found(part.file, None, f"{place}: {problem}")
                 continue
-            best = best_decision(checker.env, budget)
-            result = result_of(episode, who, checker.header.env, index, budget, terms.grading, best=best)
-            yield Found(part.file, result)
+            yield Found(part.file, result_of(world, who, checker.header.env, index, part.settings))
     except (CostGymError, TypeError, ValueError) as error:
         yield Found(part.file, None, str(error), True)
 
 
-def _check_world(manifest: Submission, file: TrajectoryFile, header: Header) -> list[str]:
-    wanted = {
-        "split": manifest.split,
-        "budget": file.budget,
-        "enforcement": "record",
-        "grading": manifest.grading,
-        "max_steps": STEP_LIMIT,
-    }
-    if header.env == TEXT and manifest.suite in SUITES:
-        wanted |= dict(SUITES[manifest.suite].settings)
-    if header.digest != manifest.digest:
-        return [f"header, digest: expected the manifest's world {manifest.digest}, got {header.digest}"]
-    wrong = [name for name in sorted(wanted.keys() | header.settings.keys()) if header.settings.get(name) != wanted.get(name)]
-    return [f"header, {name}: expected {wanted.get(name)!r}, got {header.settings.get(name)!r}" for name in wrong]
+def _check_world(run: RunConfig, file: TrajectoryFile, header: Header, data: str | None) -> list[str]:
+    """How a file's header differs from that of the run's own environment under the entry's condition."""
+    wanted = _header_of(run.model_dump_json(), header.env, file.condition, data)
+    if header.digest != wanted.digest:
+        return [f"header, digest: expected the run's world {wanted.digest}, got {header.digest}"]
+    names = sorted((wanted.settings.keys() | header.settings.keys()) - FILE_PLACES)
+    wrong = [name for name in names if header.settings.get(name) != wanted.settings.get(name)]
+    return [f"header, {name}: expected {wanted.settings.get(name)!r}, got {header.settings.get(name)!r}" for name in wrong]
+
+
+@lru_cache(maxsize=8)
+def _header_of(run: str, env_id: str, condition: int, data: str | None) -> Header:
+    config = RunConfig.model_validate_json(run)
+    return Header.of(config.make_env(env_id, config.conditions[condition], data), env_id)
 
 
 def digest_of(path: Path) -> str:

@@ -2,7 +2,8 @@
 
 `manifest.json` says who submits what, `trajectories/` holds every episode of every entry. `validate` believes none of the
 figures: it plays each episode again in the world that the manifest names, compares every value, and works the rows out anew.
-What replay cannot show is said in `verify`; a submission is evidence of what was done, not of how the agent came to do it.
+What replay cannot show is said in `trajectories.verify`: a submission is evidence of what was done, not of how the agent came
+to do it.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -18,15 +19,17 @@ from typing import Any
 from pydantic import ValidationError
 
 from .... import __version__
+from ....envs.registration import class_of
 from ....simulators.errors import ConfigError, CostGymError, DataError, UnknownName
-from ....simulators.ledger import Budget
-from ....simulators.scenario import parse_scenario
 from ...execution.engine import Engine, Local
 from ...files import finished_folder, iter_lines, sole_writer, write_atomically
-from ...metrics import EpisodeResult, summarise
-from ..board import RunConfig, publish, read_run_config
-from ..run_log import FOLDER, file_name
-from .manifest import FORMAT, MANIFEST, Submission, read_manifest, schema, texts_of
+from ...metrics import summarise
+from ...results import EpisodeResult
+from ..board import publish
+from ..conditions import condition_key, row_key
+from ..run_config import RunConfig, read_run_config
+from ..run_log import EPISODES, FOLDER, file_name
+from .manifest import FORMAT, MANIFEST, Submission, check_files, read_manifest, schema, texts_of
 from .replay import check_entries, digest_of
 
 __all__ = ["Submission", "SubmissionVerdict", "add", "pack", "schema", "validate", "validate_run"]
@@ -45,6 +48,7 @@ class SubmissionVerdict:
         episodes: how many agreed.
         problems: what did not, in words, each with its place.
         rows: the leaderboard rows as replay derives them, one an entry.
+        results: of the episodes that agreed, entry by entry.
     """
 
     folder: Path
@@ -52,6 +56,7 @@ class SubmissionVerdict:
     episodes: int
     problems: tuple[str, ...]
     rows: tuple[dict[str, Any], ...]
+    results: tuple[EpisodeResult, ...] = ()
 
     @property
     def verified(self) -> bool:
@@ -80,14 +85,14 @@ def pack(
         UnknownName: the run has no such agent.
     """
     source = Path(run)
-    plan = read_run_config(source)
+    config = read_run_config(source)
     for agent in agents or ():
-        if agent not in plan.agents:
-            raise UnknownName("agent of the run", agent, plan.agents)
-    chosen = [agent for agent in plan.agents if agents is None or agent in agents]
+        if agent not in config.agents:
+            raise UnknownName("agent of the run", agent, config.agents)
+    chosen = [agent for agent in config.agents if agents is None or agent in agents]
     about = {"name": name, "contact": contact, "url": url, "description": description}
     try:
-        manifest = Submission.model_validate({**_document(source, plan, chosen), **about})
+        manifest = Submission.model_validate({**_document(source, config, chosen), **about})
     except ValidationError as error:
         raise ConfigError("submission", next(texts_of(error))) from None
     with finished_folder(Path(out)) as draft:
@@ -98,31 +103,23 @@ def pack(
     return Path(out)
 
 
-def _document(run: Path, plan: RunConfig, agents: Sequence[str]) -> dict[str, Any]:
+def _document(run: Path, config: RunConfig, agents: Sequence[str]) -> dict[str, Any]:
     """A run's manifest, but for who submits it."""
     if not (run / "leaderboard.json").is_file():
         raise ConfigError("--run", f"{run} has not ended; run the leaderboard again to finish it")
     board = json.loads((run / "leaderboard.json").read_text(encoding="utf-8"))
     files = []
-    for agent in agents:
-        for budget in plan.budgets:
-            path = f"{FOLDER}/{file_name(agent, budget)}"
-            if not (run / path).is_file():
-                raise ConfigError("--run", f"{run / path} is missing; run the leaderboard again to play its episodes")
-            files.append({"path": path, "agent": agent, "budget": budget, "digest": digest_of(run / path)})
+    for agent, number, condition in config.entries():
+        if agent not in agents:
+            continue
+        path = f"{FOLDER}/{file_name(agent, condition.budget, condition.settings)}"
+        if not (run / path).is_file():
+            raise ConfigError("--run", f"{run / path} is missing; run the leaderboard again to play its episodes")
+        files.append({"path": path, "agent": agent, "condition": number, "digest": digest_of(run / path)})
     return {
         "format": FORMAT,
-        "version": plan.version,
-        "model": plan.model,
-        "suite": plan.suite,
-        "scenario": plan.scenario.model_dump(mode="json"),
-        "digest": plan.scenario.digest,
-        "split": plan.split,
-        "grading": plan.grading,
-        "seed": plan.seed,
-        "episodes": plan.episodes,
+        "run": config.model_dump(mode="json"),
         "files": files,
-        "weights": {agent: digest for agent, digest in plan.weights.items() if agent in agents},
         "rows": [row for row in board["rows"] if row["agent"] in agents and "submission" not in row],
     }
 
@@ -139,10 +136,10 @@ def validate_run(
         ConfigError: the folder holds no run, or one that has not ended.
     """
     place = Path(folder)
-    plan = read_run_config(place)
+    config = read_run_config(place)
     about = {"name": "run", "contact": "run"}
-    manifest = Submission.model_validate({**_document(place, plan, plan.agents), **about})
-    return _validate(place, manifest, data, progress, engine, place / "episodes.jsonl")
+    manifest = Submission.model_validate({**_document(place, config, config.agents), **about})
+    return _validate(place, manifest, data, progress, engine, place / EPISODES)
 
 
 def validate(
@@ -181,22 +178,23 @@ def _validate(
     problems = _check_manifest(manifest)
     if problems:
         return SubmissionVerdict(place, manifest, 0, tuple(problems), ())
+    run = manifest.run
     claimed = None if episodes is None else iter_lines(episodes)
-    good, rows, total = 0, [], manifest.episodes * len(manifest.files)
+    rows, kept, total = list[dict[str, Any]](), list[EpisodeResult](), manifest.episodes
     for entry in check_entries(place, manifest, data, engine or Local()):
         results = entry.results
         problems += [f"{entry.file.path}: {problem}" for problem in entry.problems]
         if claimed is not None:
-            lines = list(islice(claimed, manifest.episodes))
+            lines = list(islice(claimed, entry.episodes))
             problems += _check_results(lines, results)
-        good += len(results)
+        kept += results
         if progress is not None:
-            progress(good, total)
-        if len(results) == manifest.episodes:
-            rows.append(summarise(results, manifest.grading, episodes=manifest.episodes, seed=manifest.seed))
+            progress(len(kept), total)
+        if len(results) == entry.episodes:
+            rows.append(summarise(results, run.grading, episodes=entry.episodes, seed=run.seed))
     if not problems:
         problems += _check_rows(manifest, rows)
-    return SubmissionVerdict(place, manifest, good, tuple(problems), tuple(rows))
+    return SubmissionVerdict(place, manifest, len(kept), tuple(problems), tuple(rows), tuple(kept))
 
 
 def _check_results(lines: Sequence[str], results: Sequence[EpisodeResult]) -> Iterator[str]:
@@ -235,13 +233,13 @@ def add(
         DataError: replay does not agree; the first problems are named. Nothing is added.
     """
     board, source = Path(leaderboard), Path(submission)
-    plan = read_run_config(board)
+    config = read_run_config(board)
     manifest, problems = read_manifest(source)
     if manifest is None:
         raise DataError(source / MANIFEST, problems[0])
     if not (board / "leaderboard.json").is_file():
         raise ConfigError("--out", f"{board} has not ended; run the leaderboard again to finish it")
-    different = _differences(plan, manifest)
+    different = _differences(config, manifest.run)
     if different:
         raise ConfigError("--add", f"{source} was not played as {board} is; different: {', '.join(different)}")
     verdict = validate(source, data, progress, engine)
@@ -259,54 +257,51 @@ def add(
             (draft / FOLDER).mkdir()
             for path in (MANIFEST, *(file.path for file in manifest.files)):
                 shutil.copyfile(source / path, draft / path)
+            results = (replace(result, agent=f"{result.agent} ({manifest.name})") for result in verdict.results)
+            write_atomically(draft / EPISODES, "".join(f"{result.to_json()}\n" for result in results))
             write_atomically(draft / "rows.json", json.dumps(rows, indent=1, ensure_ascii=False) + "\n")
         publish(board, json.loads((board / "leaderboard.json").read_text(encoding="utf-8")))
     return rows
 
 
 def _check_manifest(manifest: Submission) -> list[str]:
-    if manifest.version != __version__:
-        return [f"{MANIFEST}, version: played with costgym {manifest.version}, this is {__version__}"]
+    run = manifest.run
+    if run.version != __version__:
+        return [f"{MANIFEST}, run.version: played with costgym {run.version}, this is {__version__}"]
     try:
-        digest = parse_scenario(manifest.scenario, MANIFEST).digest
-        budgets = {(file.agent, file_name(file.agent, Budget.from_mapping(file.budget).as_dict())) for file in manifest.files}
+        digest = class_of(run.env).world_digest(run.scenario)
     except CostGymError as error:
-        return [str(error)]
-    if digest != manifest.digest:
-        return [f"{MANIFEST}, digest: the scenario's is {digest}, the manifest says {manifest.digest}"]
-    if len(budgets) != len(manifest.files) or len({file.path for file in manifest.files}) != len(manifest.files):
-        return [f"{MANIFEST}, files: an entry or a file stands there twice"]
-    return []
+        return [f"{MANIFEST}, run.scenario: {error}"]
+    if digest != run.digest:
+        return [f"{MANIFEST}, run.digest: the world's is {digest}, the manifest says {run.digest}"]
+    return check_files(manifest)
 
 
 def _check_rows(manifest: Submission, rows: Sequence[dict[str, Any]]) -> list[str]:
-    claimed = {_entry(row): row for row in manifest.rows}
-    derived = {_entry(row): row for row in json.loads(json.dumps(rows))}
+    document = {"conditions": [condition.document() for condition in manifest.run.conditions]}
+
+    def key(row: dict[str, Any]) -> str:
+        return f"{row.get('agent')} under {row_key(row, document)}"
+
+    claimed = {key(row): row for row in manifest.rows}
+    derived = {key(row): row for row in json.loads(json.dumps(rows))}
     if len(claimed) != len(manifest.rows) or claimed.keys() != derived.keys():
         return [f"{MANIFEST}, rows: expected one row for each of the {len(rows)} files"]
     problems = []
-    for key, row in derived.items():
-        for name in sorted(row.keys() | claimed[key].keys()):
-            if row.get(name) != claimed[key].get(name):
-                said = claimed[key].get(name)
-                problems.append(f"{MANIFEST}, rows, {key}: {name}: replay says {row.get(name)!r:.120}, the row {said!r:.120}")
+    for place, row in derived.items():
+        for name in sorted(row.keys() | claimed[place].keys()):
+            if row.get(name) != claimed[place].get(name):
+                said = claimed[place].get(name)
+                problems.append(f"{MANIFEST}, rows, {place}: {name}: replay says {row.get(name)!r:.120}, the row {said!r:.120}")
     return problems
 
 
-def _entry(row: dict[str, Any]) -> str:
-    return f"{row.get('agent')} under {json.dumps(row.get('budget'), sort_keys=True)}"
-
-
-def _differences(plan: RunConfig, manifest: Submission) -> list[str]:
-    budgets = {json.dumps(dict(budget), sort_keys=True) for budget in plan.budgets}
-    pairs = {
-        "version": (plan.version, manifest.version),
-        "suite": (plan.suite, manifest.suite),
-        "scenario": (plan.scenario.digest, manifest.digest),
-        "split": (plan.split, manifest.split),
-        "grading": (plan.grading, manifest.grading),
-        "seed": (plan.seed, manifest.seed),
-        "episodes": (plan.episodes, manifest.episodes),
-        "budgets": (True, all(json.dumps(file.budget, sort_keys=True) in budgets for file in manifest.files)),
-    }
-    return [name for name, (ours, theirs) in pairs.items() if ours != theirs]
+def _differences(ours: RunConfig, theirs: RunConfig) -> list[str]:
+    """Fields in which another run was not played as this one is."""
+    names = ("version", "suite", "env", "digest", "split", "grading", "seed", "ranked_by", "settings")
+    different = [name for name in names if getattr(ours, name) != getattr(theirs, name)]
+    wanted = {condition_key(each.budget, each.settings): each.episodes for each in ours.conditions}
+    found = {condition_key(each.budget, each.settings): each.episodes for each in theirs.conditions}
+    if not found.items() <= wanted.items():
+        different.append("conditions")
+    return different

@@ -8,20 +8,24 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import groupby, islice
 from pathlib import Path
 from typing import Any
 
+from markupsafe import Markup
+
 from ....simulators.errors import ConfigError
 from ...files import write_atomically
-from ...leaderboard.store.runs import PLANS, Entry, Run
-from ...metrics import GRADINGS, EpisodeResult, budget_order
-from ..leaderboard_page import PageContext, _template, render
+from ...leaderboard.conditions import PASS_RATE, condition_places, ranking_metric, row_key
+from ...leaderboard.store.runs import Run, RunEntry
+from ...metrics import GRADINGS
+from ...results import EpisodeResult
+from ..html import asset, part
+from ..leaderboard_page import PageContext, page_of
 from .data import PIECE, columns, details, put
 from .pages import agent_file, agent_page, episode_page, episodes_page, meta, navigation, runs_page, slug, title_of
-from .plans import plan_details
 from .tables import compare, significance, suite_tables
 
 FORMAT = "costgym.site/1"
@@ -73,7 +77,7 @@ def build(
     with _replacing(place) as draft:
         (draft / "assets").mkdir()
         for name, parts in _ASSETS.items():
-            write_atomically(draft / "assets" / name, "\n".join(_template(part) for part in parts) + "\n")
+            write_atomically(draft / "assets" / name, "\n".join(asset(each) for each in parts) + "\n")
         listed = []
         for run in runs:
             folder = draft if len(runs) == 1 else draft / slug(title_of(run), run.id)
@@ -110,19 +114,18 @@ def _write_run(run: Run, folder: Path, prefix: str, several: bool, data: str | N
     results = _results(run)
     for entry in run.entries:
         put(folder / "data" / f"{entry.id}.js", entry.id, columns(results.get(entry.id, []), grading))
-    detailed = {
-        entry.id: _write_details(entry, run.folder, run.manifest, folder / "data", data, most, count) for entry in run.entries
-    }
+    detailed = {entry.id: _write_details(entry, run.folder, folder / "data", data, most, count) for entry in run.entries}
     put(folder / "data" / "run.js", "run", meta(run, {entry: shown for entry, (shown, _) in detailed.items()}, grading))
-    groups = _by_condition(run.entries)
+    groups = _by_condition(run)
     seed = int(run.document.get("seed") or 0)
-    compared = [{} if "tasks" in group[0].row else compare(group, results, grading, seed) for group in groups]
+    passes = ranking_metric(run.document, "strict") == PASS_RATE  # what is compared; plans have no pass to speak of
+    compared = [compare(group, results, grading, seed) if passes else {} for group in groups]
     bars = {here: navigation(here, prefix, several) for here in ("Ranking", "Episodes", "")}
     write_atomically(folder / "index.html", _board(run, groups, compared, bars["Ranking"], assets))
     write_atomically(folder / "episodes.html", episodes_page(run, bars["Episodes"], assets))
     write_atomically(folder / "episode.html", episode_page(run, bars[""], assets))
     pairs = {key: pair for group in compared for key, pair in group.items()}
-    for group in _by_agent(run.entries):
+    for group in _by_agent(run):
         write_atomically(folder / agent_file(group[0].row), agent_page(run, group, results, pairs, detailed, bars[""], assets))
 
 
@@ -134,9 +137,8 @@ def _results(run: Run) -> dict[str, list[EpisodeResult]]:
 
 
 def _write_details(
-    entry: Entry,
+    entry: RunEntry,
     source: Path | None,
-    manifest: Mapping[str, Any],
     folder: Path,
     data: str | None,
     most: int | None,
@@ -145,9 +147,7 @@ def _write_details(
     """The detail of an entry's episodes, so many a file; returns how many there are, and with how many replay agreed."""
     written = agreed = 0
     found: Iterator[dict[str, Any]] = iter(())
-    if source is not None and entry.file == PLANS:
-        found = plan_details(source / PLANS, entry.row, manifest, most)
-    elif source is not None and entry.file:
+    if source is not None and entry.file:
         found = details(source / entry.file, data, most)
     while piece := list(islice(found, PIECE)):
         name = f"{entry.id}-{written // PIECE}"
@@ -158,58 +158,43 @@ def _write_details(
     return written, agreed
 
 
-def _place(entry: Entry) -> tuple[Any, ...]:
-    """Order of what entries were played under: the tightest budget first."""
-    row = entry.row
-    return budget_order(row.get("budget") or {}), row.get("alpha", 0.0), row.get("tasks", "") != "sequential"
-
-
-def _by_condition(entries: Iterable[Entry]) -> list[list[Entry]]:
+def _by_condition(run: Run) -> list[list[RunEntry]]:
     """Entries that were played under the same; within one, the best first, as the document has them."""
-    return [list(group) for _, group in groupby(sorted(entries, key=_place), key=_place)]
+    places = condition_places(run.document)
+
+    def place(entry: RunEntry) -> int:
+        return places.get(row_key(entry.row, run.document), len(places))
+
+    return [list(group) for _, group in groupby(sorted(run.entries, key=place), key=place)]
 
 
-def _by_agent(entries: Iterable[Entry]) -> list[list[Entry]]:
-    groups: dict[str, list[Entry]] = {}
-    for entry in entries:
-        groups.setdefault(agent_file(entry.row), []).append(entry)
-    return [sorted(group, key=_place) for group in groups.values()]
+def _by_agent(run: Run) -> list[list[RunEntry]]:
+    groups: dict[str, list[RunEntry]] = {}
+    for group in _by_condition(run):
+        for entry in group:
+            groups.setdefault(agent_file(entry.row), []).append(entry)
+    return list(groups.values())
 
 
 def _board(
-    run: Run, groups: Sequence[Sequence[Entry]], compared: Sequence[Mapping[tuple[str, str], Any]], bar: str, assets: str
+    run: Run,
+    groups: Sequence[Sequence[RunEntry]],
+    compared: Sequence[Mapping[tuple[str, str], Any]],
+    bar: Markup,
+    assets: str,
 ) -> str:
     """The first page of a run: the leaderboard's own page with the site's sections in it."""
-    if run.document.get("suite") == "opencatp":
-        from ..learning_curves import curves_section
-        from ..opencatp_page import render as render_plans
-
-        linked = render_plans(run.document, curves_section(run.document["rows"])).replace(
-            "<body>", f"<body class='plan-board'>{bar}", 1
-        )
-        return linked.replace("</head>", f"<link rel='stylesheet' href='{assets}/site.css'></head>", 1)
     document = {**run.document, "rows": [{**entry.row, "verified": entry.verified} for entry in run.entries]}
-    sections = _SLIDERS + significance(groups, compared) + suite_tables(run, groups)
-    around = PageContext(
+    sections = part("site-sliders.html") + significance(run, groups, compared) + suite_tables(run, groups)
+    context = PageContext(
         policy=_BOARD_POLICY,
-        styles=f'\n<link rel="stylesheet" href="{assets}/site.css">',
-        bar=f"\n{bar}",
-        sections=f"\n{sections}",
-        scripts="".join(
-            f'\n<script src="{name}"></script>' for name in (f"{assets}/site.js", "data/run.js", f"{assets}/board.js")
-        ),
+        styles=(f"{assets}/site.css",),
+        scripts=(f"{assets}/site.js", "data/run.js", f"{assets}/board.js"),
+        bar=bar,
+        sections=sections,
         agent_page=agent_file,
     )
-    return render(document, around)
-
-
-_SLIDERS = (
-    '<section aria-labelledby="tighter" id="sliders" hidden><h2 id="tighter">What if the budget were tighter</h2>'
-    '<p class="note">Every episode as it was played under the chosen budget, with a pass counted only within the limits '
-    "set here. An agent that had known of the tighter limit might have acted otherwise. Intervals are Wilson’s, at 95 %.</p>"
-    '<div class="sliders"></div>'
-    '<div class="race" role="region" aria-label="Pass rate within the limits set here"></div></section>'
-)
+    return page_of(document, context)
 
 
 @contextmanager

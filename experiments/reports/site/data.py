@@ -7,30 +7,26 @@ Agents' texts go into it as JSON strings only.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
 import gymnasium as gym
 
-from ....envs.opencatp.base import OpenCATPBase
-from ....envs.recording import recordable
-from ....envs.rendering.chart import _events, _outages, meaning_of, plan_verdict
-from ....simulators.episode_view import EpisodeView
+from ....envs.base import BaseEnv, base_env
+from ....envs.rendering.chart import meaning_of
 from ....simulators.errors import CostGymError, DataError
-from ....simulators.world import Episode
 from ...files import write_atomically
-from ...leaderboard.store.runs import outcome
-from ...metrics import EpisodeResult
-from ...trajectories.format import Header, Trajectory, digest, final_of, read_trajectories, replay_steps
-from ...trajectories.replay import readable
-from ...trajectories.verify import _BROKEN, check_header
+from ...results import EpisodeResult, outcome
+from ...trajectories.format import Header, Trajectory, check_header, read_trajectories
+from ...trajectories.record import digest, final_of
+from ...trajectories.replay import readable, replay_steps
+from ...trajectories.verify import BROKEN
 
 PIECE = 20
 """Episodes whose detail one file holds."""
-LONGEST_TEXT = 6000
-"""Characters of a message that are shown; the rest is counted."""
+MAX_TEXT_CHARS = 6000  # of a message that are shown; the rest is counted
 _DIGITS = 9
 
 
@@ -82,7 +78,7 @@ def details(path: Path, data: str | None = None, most: int | None = None) -> Ite
         for recorded in islice(episodes, most):
             try:
                 yield _replayed(env, recorded) if env is not None else _recorded(recorded, problem)
-            except (CostGymError, gym.error.Error, *_BROKEN) as error:
+            except (CostGymError, gym.error.Error, *BROKEN) as error:
                 yield _recorded(recorded, f"It cannot be replayed: {error}")
     finally:
         if env is not None:
@@ -142,23 +138,21 @@ def _about(recorded: Trajectory) -> dict[str, Any]:
 
 
 def _replayed(env: gym.Env[Any, Any], recorded: Trajectory) -> dict[str, Any]:
-    world = recordable(env)
+    world = base_env(env)
     steps: list[list[Any]] = []
     rewards, digests, truncated = [], [], False
-    asked, ended = 0, set[int]()
+    ended = set[int]()
     for step in replay_steps(env, recorded):
-        episode = world.account()
+        said = "" if step.action is None else world.action_text(step.action)
         digests.append(digest(step.observation))
-        new = list(range(asked, len(episode.calls)))
-        asked = len(episode.calls)
         if step.action is not None:
             rewards.append(step.reward)
             truncated = step.truncated
-        seen = _cut(step.observation) if isinstance(step.observation, str) else ""
+        episode = world.account()
         over = [i for i, c in enumerate(episode.calls) if 0 <= c.finished_s <= episode.now_s and i not in ended]
         ended.update(over)
-        said = world.action_name(step.action) if isinstance(world, OpenCATPBase) and steps else ""
-        steps.append([_time(episode.now_s), said or _action(step.action, episode, new), seen, over])
+        seen = step.observation if isinstance(step.observation, str) else ""
+        steps.append([_time(episode.now_s), _cut(said), _cut(seen), over])
     if truncated:
         world.give_up()
     episode = world.account()
@@ -166,38 +160,20 @@ def _replayed(env: gym.Env[Any, Any], recorded: Trajectory) -> dict[str, Any]:
     same = (rewards, digests, calls) == (recorded.rewards, recorded.observations, recorded.calls)
     if not same or list(map(list, episode.ledger)) != recorded.charges or final_of(world, episode) != recorded.final:
         return _recorded(recorded, "Replay does not agree with this record: it was edited, or another version played it.")
-    if isinstance(world, OpenCATPBase):
-        said = plan_verdict(episode, world.quality)
-        if not world.in_time:  # the plan was written before anything ran
-            steps = [steps[0], plan_step("\n".join(_written(recorded.actions, world)), episode)]
-        return {**_about(recorded), **account_detail(episode), "steps": steps, "verdict": said}
-    return {**_about(recorded), **account_detail(episode), "steps": steps}
+    if not world.in_time and len(steps) > 2:  # the plan was written before anything ran: its tokens are one step
+        written = " ".join(said for _, said, _, _ in steps[1:])
+        steps = [steps[0], [0.0, _cut(written), "", list(range(len(episode.calls)))]]
+    return {**_about(recorded), **_detail(world), "steps": steps}
 
 
-def _written(actions: Sequence[int], world: OpenCATPBase) -> Iterator[str]:
-    """A plan's tokens, a tool a line."""
-    line: list[str] = []
-    for name in map(world.action_name, actions):
-        line.append(name)
-        if name == "EOD":
-            yield " ".join(line)
-            line = []
-    if line:
-        yield " ".join(line)
-
-
-def plan_step(said: str, episode: EpisodeView, heard: str = "") -> list[Any]:
-    """The step in which a whole plan was given, and all its calls ended."""
-    return [0.0, _cut(said), _cut(heard), list(range(len(episode.calls)))]
-
-
-def account_detail(episode: EpisodeView) -> dict[str, Any]:
+def _detail(world: BaseEnv[Any, Any]) -> dict[str, Any]:
     """What a detail holds of an episode that replay agreed with, but for its steps."""
-    world = episode if isinstance(episode, Episode) else None
+    episode, chart = world.account(), world.chart()
     return {
         "query": _cut(episode.task.query or ""),
         "replayed": True,
         "note": "",
+        "verdict": chart.verdict,
         "calls": [
             [
                 _cut(call.tool or "(unknown tool)"),
@@ -211,39 +187,13 @@ def account_detail(episode: EpisodeView) -> dict[str, Any]:
             for call in episode.calls
         ],
         "charges": _charges(episode.ledger),
-        "events": [] if world is None else [[_time(at_s), text] for at_s, text in _events(world, world.now_s)],
-        "outages": []
-        if world is None
-        else [[_time(begin), _time(min(end, world.now_s))] for begin, end in _outages(world) if begin < world.now_s],
+        "events": [[_time(marker.at_s), marker.text] for marker in chart.markers if not marker.is_limit],
+        "outages": [[_time(begin), _time(min(end, episode.now_s))] for begin, end in chart.outages if begin < episode.now_s],
     }
 
 
 def _charges(charges: Any) -> list[list[Any]]:
     return [[_time(at_s), _cut(what), _short(price), tokens, calls] for at_s, what, price, tokens, calls in charges]
-
-
-def _action(action: Any, episode: EpisodeView, new: Sequence[int]) -> str:
-    """What the agent did: the text it wrote, or what its number meant."""
-    if action is None:
-        return ""
-    if isinstance(action, str):
-        return _spoken(action)
-    if new:
-        return "call " + ", ".join(_cut(episode.calls[index].tool or "an unknown tool") for index in new)
-    return "finish" if episode.over else "wait"
-
-
-def _spoken(text: str) -> str:
-    """A tool call as a reader takes it in: name and arguments, without the count of tokens; any other text as it is."""
-    try:
-        document = json.loads(text)
-    except (ValueError, RecursionError):
-        return _cut(text)
-    if not isinstance(document, Mapping) or not isinstance(document.get("name"), str):
-        return _cut(text)
-    arguments = document.get("arguments")
-    shown = json.dumps(arguments, ensure_ascii=False) if isinstance(arguments, Mapping) and arguments else ""
-    return _cut(f"{document['name']} {shown}".strip())
 
 
 def _time(value: Any) -> float:
@@ -252,4 +202,6 @@ def _time(value: Any) -> float:
 
 def _cut(value: object) -> str:
     text = readable(str(value))
-    return text if len(text) <= LONGEST_TEXT else f"{text[:LONGEST_TEXT]}\n… and {len(text) - LONGEST_TEXT:,} characters more"
+    if len(text) <= MAX_TEXT_CHARS:
+        return text
+    return f"{text[:MAX_TEXT_CHARS]}\n… and {len(text) - MAX_TEXT_CHARS:,} characters more"

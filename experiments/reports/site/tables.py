@@ -2,45 +2,35 @@
 
 from __future__ import annotations
 
-import html
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from typing import Any
 
 import numpy as np
+from markupsafe import Markup
 
-from ...leaderboard.metric_columns import COLUMNS, figure, interval, is_reference, is_simulated, plain, written
-from ...leaderboard.store.runs import Entry, Run, condition
-from ...metrics import EpisodeResult
+from ...leaderboard.conditions import condition_label
+from ...leaderboard.metric_columns import (
+    columns_of,
+    figure,
+    interval,
+    is_reference,
+    is_simulated,
+    written,
+)
+from ...leaderboard.store.runs import Run, RunEntry
 from ...reproduction.published import published
+from ...results import EpisodeResult
 from ...statistics import intervals, swap_p_values
+from ..html import part
 
 RESAMPLES = 4000
-MOST_EPISODES = 2000
+MAX_EPISODES = 2000
 """Pairs are compared on so many episodes at most, the first; more would take minutes and say the same."""
 LEVEL = 0.05
 
 Results = Mapping[str, Sequence[EpisodeResult]]
-
-
-def text(value: object) -> str:
-    """A value as HTML text or attribute."""
-    return html.escape(plain(value), quote=True)
-
-
-def framed(head: str, body: str, name: str, kind: str = "plain-table") -> str:
-    """A table that scrolls sideways where it is too wide; `name` is the attribute that names it."""
-    return (
-        f'<div class="scroll" role="group" {name} tabindex="0"><table class="{kind}">'
-        f"<thead>{head}</thead><tbody>{body}</tbody></table></div>"
-    )
-
-
-def heads(*titles: str) -> str:
-    """Column headings; those that begin with `>` are of figures."""
-    kinds = ((' class="figure"', title[1:]) if title[0] == ">" else ("", title) for title in titles)
-    return "".join(f'<th scope="col"{kind}>{text(title)}</th>' for kind, title in kinds)
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,8 +45,8 @@ class Comparison:
         adjusted_p: p-value of a paired permutation test, adjusted for all pairs under the budget.
     """
 
-    a: Entry
-    b: Entry
+    a: RunEntry
+    b: RunEntry
     episodes: int
     ahead: float
     ci95: tuple[float, float]
@@ -67,7 +57,7 @@ class Comparison:
         return self.adjusted_p < LEVEL
 
 
-def compare(group: Sequence[Entry], results: Results, grading: str, seed: int) -> dict[tuple[str, str], Comparison]:
+def compare(group: Sequence[RunEntry], results: Results, grading: str, seed: int) -> dict[tuple[str, str], Comparison]:
     """All pairs of a budget's entries, by the figure that ranks; Holm's step-down over the pairs.
 
     Compared are the episodes that every entry has and that are void for none; an entry that met other worlds is left out.
@@ -82,7 +72,7 @@ def compare(group: Sequence[Entry], results: Results, grading: str, seed: int) -
         By the ids of both entries, in both orders.
     """
     rivals = [entry for entry in group if not is_reference(entry.row) and results.get(entry.id)]
-    played = {entry.id: {r.episode: r for r in results[entry.id][:MOST_EPISODES] if not r.void} for entry in rivals}
+    played = {entry.id: {r.episode: r for r in results[entry.id][:MAX_EPISODES] if not r.void} for entry in rivals}
     worlds = {r.episode: (r.task, r.seed) for r in played[rivals[0].id].values()} if rivals else {}
     rivals = [
         e for e in rivals if all(worlds.get(i, world) == world for i, r in played[e.id].items() for world in [(r.task, r.seed)])
@@ -127,44 +117,30 @@ def p_text(value: float) -> str:
     return "p < 0.001" if value < 0.001 else f"p = {value:.3f}"
 
 
-def significance(groups: Sequence[Sequence[Entry]], compared: Sequence[Mapping[tuple[str, str], Comparison]]) -> str:
-    """One matrix a budget: by how many points the agent of the row is ahead of the agent of the column."""
-    parts = []
+def significance(
+    run: Run, groups: Sequence[Sequence[RunEntry]], compared: Sequence[Mapping[tuple[str, str], Comparison]]
+) -> Markup:
+    """One matrix a condition: by how many points the agent of the row is ahead of the agent of the column."""
+    matrices = []
     for index, (group, pairs) in enumerate(zip(groups, compared, strict=True)):
         shown = [entry for entry in group if any(entry.id in key for key in pairs)]
-        if not shown:
-            continue
-        label = condition(group[0].row)
-        head = "".join(f'<th scope="col"><span>{_breakable(entry.row["agent"])}</span></th>' for entry in shown)
-        body = []
-        for a in shown:
-            cells = "".join('<td class="self">·</td>' if a is b else _pair(pairs.get((a.id, b.id))) for b in shown)
-            body.append(f'<tr><th scope="row">{text(a.row["agent"])}</th>{cells}</tr>')
-        table = framed(f"<tr><td></td>{head}</tr>", "".join(body), f'aria-labelledby="pairs-{index}"', "matrix")
-        parts.append(f'<div data-of-budget="{index}"><h3 id="pairs-{index}">{text(label)}</h3>{table}</div>')
-    if not parts:
-        return ""
-    return (
-        '<section aria-labelledby="significance"><h2 id="significance">Who is really ahead</h2>'
-        '<p class="note">By how many percentage points of the pass rate in budget the agent of the row is ahead of the one '
-        "of the column, paired episode by episode on the same worlds. Filled: the difference is significant at 5 % by a "
-        "paired permutation test, adjusted after Holm for all pairs under that budget. Pale: it may be chance.</p>"
-        f"{''.join(parts)}</section>"
-    )
+        if shown:
+            rows = [{"agent": a.row["agent"], "cells": [_pair(a, b, pairs) for b in shown]} for a in shown]
+            label = condition_label(group[0].row, run.document)
+            matrices.append({"index": index, "label": label, "agents": [e.row["agent"] for e in shown], "rows": rows})
+    return part("site-significance.html", matrices=matrices) if matrices else Markup("")
 
 
-def _breakable(name: object) -> str:
-    """A name that may break where a part of it was added."""
-    return text(name).replace("+", "+<wbr>")
-
-
-def _pair(pair: Comparison | None) -> str:
+def _pair(a: RunEntry, b: RunEntry, pairs: Mapping[tuple[str, str], Comparison]) -> dict[str, str]:
+    if a is b:
+        return {"kind": "self", "said": "", "shown": "·", "p": ""}
+    pair = pairs.get((a.id, b.id))
     if pair is None:
-        return "<td>–</td>"
+        return {"kind": "", "said": "", "shown": "–", "p": ""}
     low, high = pair.ci95
     kind = ("ahead" if pair.ahead > 0 else "behind") if pair.significant else "open"
     said = f"{p_text(pair.adjusted_p)}, 95 % interval {points(low)} to {points(high)}, {pair.episodes:,} episodes"
-    return f'<td class="{kind}" title="{text(said)}">{points(pair.ahead)}<small>{p_text(pair.adjusted_p)}</small></td>'
+    return {"kind": kind, "said": said, "shown": points(pair.ahead), "p": p_text(pair.adjusted_p)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,70 +199,64 @@ LAYOUTS = {
 }
 
 
-def suite_tables(run: Run, groups: Sequence[Sequence[Entry]]) -> str:
+def suite_tables(run: Run, groups: Sequence[Sequence[RunEntry]]) -> Markup:
     """The run's figures in the columns of the paper that its suite follows; empty for a suite that follows none."""
     layout = LAYOUTS.get(str(run.document.get("suite")))
     if layout is None or not groups:
-        return ""
-    tables = "".join(_suite_table(layout, index, group) for index, group in enumerate(groups))
-    return (
-        f'<section aria-labelledby="suite"><h2 id="suite">{text(layout.title)}</h2><p class="note">{text(layout.note)}</p>'
-        f"{tables}</section>"
-    )
+        return Markup("")
+    tables = [
+        {"index": index, "label": condition_label(group[0].row, run.document), **_suite_table(layout, group)}
+        for index, group in enumerate(groups)
+    ]
+    return part("site-suite.html", title=layout.title, note=layout.note, tables=tables)
 
 
-def _suite_table(layout: _Layout, index: int, group: Sequence[Entry]) -> str:
+def _suite_table(layout: _Layout, group: Sequence[RunEntry]) -> dict[str, Any]:
     budget = group[0].row.get("budget") or {}
     papers = {}
     if layout.paper:
         papers = {row["agent"]: row for row in published(layout.paper) if row["budget"] == budget}
     change = layout is LAYOUTS["ecoact"]
     tokens = {str(entry.row["agent"]): figure(entry.row, "average_tokens") for entry in group}
-    head = "".join(f'<th scope="col" class="figure">{text(title)}</th>' for _, title, _ in layout.metrics)
-    head += '<th scope="col" class="figure">Change, %</th>' if change else ""
-    if papers:
-        head += "".join(f'<th scope="col" class="figure paper">{text(title)}</th>' for _, title, _ in layout.metrics)
-    body = []
+    titles = [title for _, title, _ in layout.metrics]
+    rows = []
     for entry in group:
         row = entry.row
         agent = str(row["agent"])
-        cells = "".join(_cell(row, metric, kind) for metric, _, kind in layout.metrics)
+        cells = [cell(row, metric, kind) for metric, _, kind in layout.metrics]
         if change:
             before, now = tokens.get(agent.replace("+ecoact", "")), tokens.get(agent)
             saved = None if "+ecoact" not in agent or not before or now is None else now / before - 1
-            cells += f'<td class="figure">{"–" if saved is None else points(saved)}</td>'
-        if papers:
-            there = papers.get(agent)
-            for metric, _, kind in layout.metrics:
-                value = None if there is None else figure(there, metric)
-                cells += f'<td class="figure paper">{written(value, kind)}</td>'
-        mark = " †" if is_simulated(row) else ""
-        bound = ' class="reference"' if is_reference(row) else ""
-        body.append(f'<tr{bound}><th scope="row">{text(agent)}{mark}</th>{cells}</tr>')
-    spans = ""
-    if papers:
-        wide = f'scope="colgroup" colspan="{len(layout.metrics)}"'
-        spans = f'<tr class="spans"><td></td><th {wide}>here</th><th {wide}>in the paper</th></tr>'
-    rows = f'{spans}<tr><th scope="col">Method</th>{head}</tr>'
-    table = framed(rows, "".join(body), f'aria-labelledby="suite-{index}"')
-    return f'<div data-of-budget="{index}"><h3 id="suite-{index}">{text(condition(group[0].row))}</h3>{table}</div>'
+            cells.append({"value": "–" if saved is None else points(saved), "ends": None})
+        there = papers.get(agent)
+        rows.append(
+            {
+                "agent": agent,
+                "simulated": is_simulated(row),
+                "reference": is_reference(row),
+                "cells": cells,
+                "paper": [written(None if there is None else figure(there, metric), kind) for metric, _, kind in layout.metrics]
+                if papers
+                else [],
+            }
+        )
+    return {"heads": [*titles, *(["Change, %"] if change else [])], "paper_heads": titles if papers else [], "rows": rows}
 
 
-def _cell(row: Mapping[str, Any], metric: str, kind: str) -> str:
+def cell(row: Mapping[str, Any], metric: str, kind: str) -> dict[str, Any]:
+    """A figure with the ends of its interval, as a table shows it."""
     ends = interval(row, metric)
-    small = f'<small class="ci">{written(ends[0], kind)} to {written(ends[1], kind)}</small>' if ends else ""
-    return f'<td class="figure">{written(figure(row, metric), kind)}{small}</td>'
+    shown = None if ends is None else [written(end, kind) for end in ends]
+    return {"value": written(figure(row, metric), kind), "ends": shown}
 
 
-def figures_table(group: Sequence[Entry], caption: str) -> str:
-    """All figures of one agent, a column a budget."""
-    head = "".join(f'<th scope="col" class="figure">{text(condition(entry.row))}</th>' for entry in group)
-    body = []
-    for column in COLUMNS:
+def figures_table(run: Run, group: Sequence[RunEntry], caption: str) -> Markup:
+    """All figures of one agent, a column a condition."""
+    rows = []
+    for column in columns_of(run.document):
         for metric, title in ((column.metric, column.title), (column.judged, f"{column.title}, lenient judge")):
-            if metric is None:
-                continue
-            cells = "".join(_cell(entry.row, metric, column.kind) for entry in group)
-            unit = ", %" if column.kind == "rate" else ""
-            body.append(f'<tr><th scope="row">{text(title)}{unit}</th>{cells}</tr>')
-    return framed(f'<tr><th scope="col">Figure</th>{head}</tr>', "".join(body), f'aria-label="{text(caption)}"')
+            if metric is not None:
+                unit = ", %" if column.kind == "rate" else ""
+                rows.append({"title": f"{title}{unit}", "cells": [cell(entry.row, metric, column.kind) for entry in group]})
+    heads = [condition_label(entry.row, run.document) for entry in group]
+    return part("site-figures.html", heads=heads, rows=rows, caption=caption)

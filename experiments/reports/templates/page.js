@@ -4,7 +4,7 @@
   const byId = (id) => document.getElementById(id);
   const data = JSON.parse(byId("data").textContent);
   const MAIN = { strict: "pass_rate_under_budget", judge: "judged_pass_rate_under_budget" };
-  const state = { budget: "all", grading: document.body.dataset.grading, intervals: true, hidden: new Set(), sort: "rank", down: false };
+  const state = { condition: "all", grading: document.body.dataset.grading, intervals: true, hidden: new Set(), sort: "rank", down: false };
 
   // Data reaches the page as text nodes and attributes only, never as markup.
   const el = (name, attributes = {}, ...children) => {
@@ -15,7 +15,7 @@
   };
   const figure = (row, metric) => row.figures[state.grading === "judge" && data.judged[metric] ? data.judged[metric] : metric] ?? null;
   const interval = (row, metric) => row.ci95[state.grading === "judge" && data.judged[metric] ? data.judged[metric] : metric] ?? null;
-  const shown = (row) => state.budget === "all" || row.budget === Number(state.budget);
+  const shown = (row) => state.condition === "all" || row.condition === Number(state.condition);
   const round = (value) => Math.round(value * 10) / 10;
   const number = (value) => (Math.abs(value) >= 0.1 || value === 0 ? value.toFixed(2) : value.toPrecision(3));
 
@@ -30,7 +30,7 @@
     const value = (row) => {
       if (key === "rank") return row.place[state.grading];
       if (key === "agent") return data.series[row.series].label.toLowerCase();
-      if (key === "budget") return row.budget;
+      if (key === "condition") return row.condition;
       return figure(row, key);
     };
     const sign = state.down ? -1 : 1;
@@ -42,8 +42,8 @@
     let before = null;
     for (const index of order) {
       body.append(lines[index]);
-      lines[index].classList.toggle("opens", key === "rank" && before !== null && data.rows[index].budget !== before);
-      before = data.rows[index].budget;
+      lines[index].classList.toggle("opens", key === "rank" && before !== null && data.rows[index].condition !== before);
+      before = data.rows[index].condition;
     }
     for (const head of heads) {
       if (head.dataset.sort === key) head.setAttribute("aria-sort", state.down ? "descending" : "ascending");
@@ -52,7 +52,7 @@
   }
   function filterTable() {
     lines.forEach((line, index) => { line.hidden = !shown(data.rows[index]); });
-    document.body.dataset.budget = state.budget;
+    document.body.dataset.condition = state.condition;
     document.body.dataset.grading = state.grading;
     document.body.classList.toggle("plain", !state.intervals);
   }
@@ -94,7 +94,7 @@
     const percent = (value) => (100 * value).toFixed(1);
     return [
       series.label + (series.simulated ? ", simulated model" : series.reference ? ", bound" : ""),
-      data.budgets[row.budget].label,
+      data.conditions[row.condition].label,
       passed === null ? "" : `pass rate in budget ${percent(passed)} %${span(interval(row, MAIN.strict), percent)}`,
       cost === null ? "" : `average cost ${number(cost)}${span(interval(row, "average_cost"), number)}`,
     ].filter(Boolean).join("\n");
@@ -206,7 +206,7 @@
   function drawScatter() {
     const rows = data.rows.filter((row) => shown(row) && !state.hidden.has(row.series) && figure(row, MAIN.strict) !== null && figure(row, "average_cost") !== null);
     const { svg, box, y } = frame("scatter", "Pass rate in budget against average cost, one mark an agent and budget; the table holds the same numbers", 14);
-    const limit = state.budget === "all" ? null : data.budgets[Number(state.budget)].price;
+    const limit = state.condition === "all" ? null : data.conditions[Number(state.condition)].price;
     const costs = rows.flatMap((row) => [figure(row, "average_cost"), ...(state.intervals ? [interval(row, "average_cost")?.[1] ?? 0] : [])]);
     const most = Math.max(0, ...costs);
     const steps = ticks(0, (limit !== null && limit <= most * 1.6 ? Math.max(limit, most) : most) || 1, box.width < 420 ? 4 : 6);
@@ -236,9 +236,9 @@
     if (front.length) front.push([box.right, front.at(-1)[1]]);
     for (let i = 1; i < front.length; i += 1) taken.push([front[i - 1][0] - 1, front[i][1] - 1, front[i][0] + 1, front[i - 1][1] + 1]);
     svg.append(el("polyline", { class: "front", points: front.map((p) => p.map(round).join(",")).join(" ") }));
-    const order = (row) => row.budget / Math.max(1, data.budgets.length - 1);
+    const order = (row) => row.condition / Math.max(1, data.conditions.length - 1);
     for (const index of [...new Set(rows.map((row) => row.series))].sort((a, b) => a - b)) {
-      const own = rows.filter((row) => row.series === index).sort((a, b) => a.budget - b.budget);
+      const own = rows.filter((row) => row.series === index).sort((a, b) => a.condition - b.condition);
       const group = el("g", { class: seriesClass(index), "data-series": index });
       const at = own.map((row) => [x(figure(row, "average_cost")), y(figure(row, MAIN.strict))]);
       if (own.length > 1) group.append(el("polyline", { class: "path", points: at.map((p) => p.map(round).join(",")).join(" ") }));
@@ -259,7 +259,7 @@
   function labelPoints(rows, place, box, taken) {
     const labels = el("g", { class: "labels" });
     const last = new Map();
-    for (const row of rows) if (!last.has(row.series) || row.budget > last.get(row.series).budget) last.set(row.series, row);
+    for (const row of rows) if (!last.has(row.series) || row.condition > last.get(row.series).condition) last.set(row.series, row);
     for (const row of last.values()) {
       const [cx, cy] = place(row);
       const text = name(row.series), wide = textWidth(text);
@@ -278,7 +278,7 @@
   }
 
   function draw() {
-    if (!data.rows.length) return;
+    if (!data.rows.length || !byId("plots")) return;
     drawLines();
     drawScatter();
   }
@@ -305,8 +305,8 @@
   form.addEventListener("submit", (event) => event.preventDefault());
   // Read also at the start: a browser may restore what was chosen before a reload.
   function readControls() {
-    state.budget = form.elements.budget.value;
-    state.grading = form.elements.grading.value;
+    state.condition = form.elements.condition.value;
+    state.grading = (form.elements.grading?.value ?? document.body.dataset.grading);
     state.intervals = byId("intervals").checked;
     refresh();
   }
@@ -325,7 +325,7 @@
     for (const kind of ["pointerleave", "blur"]) button.addEventListener(kind, () => light(null));
     const item = document.createElement("li");
     item.append(button);
-    byId("legend").append(item);
+    byId("legend")?.append(item);
   });
   for (const line of lines) line.querySelector(".name").prepend(swatch(data.rows[lines.indexOf(line)].series));
 
@@ -347,11 +347,12 @@
 
   readControls();
   // A resize is only news when the width changed: drawing changes the height.
-  let width = byId("plots").clientWidth;
-  new ResizeObserver(() => {
-    if (byId("plots").clientWidth === width) return;
-    width = byId("plots").clientWidth;
+  const plots = byId("plots");
+  let width = plots?.clientWidth;
+  if (plots) new ResizeObserver(() => {
+    if (plots.clientWidth === width) return;
+    width = plots.clientWidth;
     draw();
-  }).observe(byId("plots"));
+  }).observe(plots);
   addEventListener("beforeprint", draw);
 })();

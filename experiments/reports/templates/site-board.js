@@ -3,16 +3,16 @@
 (async () => {
   const { make, number, percent } = costgym;
   const form = document.getElementById("controls");
-  const chosen = () => form.elements.budget?.value ?? "all";
+  const chosen = () => form.elements.condition?.value ?? "all";
   const follow = () => {
-    for (const part of document.querySelectorAll("[data-of-budget]")) part.hidden = chosen() !== "all" && part.dataset.ofBudget !== chosen();
+    for (const part of document.querySelectorAll("[data-of-condition]")) part.hidden = chosen() !== "all" && part.dataset.ofCondition !== chosen();
   };
   form.addEventListener("change", follow);
   follow();
 
   const run = await costgym.load("run");
   const section = document.getElementById("sliders");
-  const labels = [...new Set([...document.querySelectorAll('#controls input[name="budget"]')].filter((input) => input.value !== "all").map((input) => input.nextElementSibling.textContent))];
+  const labels = [...new Set([...document.querySelectorAll('#controls input[name="condition"]')].filter((input) => input.value !== "all").map((input) => input.nextElementSibling.textContent))];
   const budgets = labels.length ? labels : [...new Set(run.entries.map((entry) => entry.label))];
   const all = new Map();
   const load = async () => {

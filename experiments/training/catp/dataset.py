@@ -151,7 +151,7 @@ def collect(tasks: Sequence[OpenCATPTask], evaluator: Evaluator, settings: CatpS
         raise ConfigError("tasks", "expected at least one task to collect plans for")
     found: list[ExecutedPlan] = []
     for task in tasks:
-        found += _of_task(task, PlanValues(evaluator), settings)  # values of their own: they are large and used once
+        found += _of_task(task, PlanValues(evaluator, share=False), settings)
     return found
 
 
@@ -190,7 +190,7 @@ def labels(tasks: Sequence[OpenCATPTask], evaluator: Evaluator) -> list[Executed
     train = split_samples(evaluator.scores.samples, "train")
     found = []
     for task in tasks:
-        values = PlanValues(evaluator)
+        values = PlanValues(evaluator, share=False)
         space, kind = plan_space(task.wants), kind_of(task)
         scores = values.scores(task)[train, : space.complete].mean(axis=0)
         prices = values.prices(task)[:, : space.complete].mean(axis=0)

@@ -22,8 +22,8 @@ import numpy as np
 
 from ....simulators.errors import ConfigError, UnknownName, require
 from ...files import finished_folder, write_atomically
-from ..format import Header, Step
-from ..replay import ReplayedEpisode, readable, replayed
+from ..format import Header
+from ..replay import ReplayedEpisode, Step, readable, replayed
 
 STORAGES = ("hdf5", "arrow", "parquet")
 BATCH_STEPS = 5_000
@@ -170,7 +170,7 @@ def _buffer(minari: Any, played: ReplayedEpisode, characters: dict[str, set[str]
     steps = played.steps
     return minari.data_collector.EpisodeBuffer(
         seed=played.recorded.seed,
-        options={"task": played.recorded.number},
+        options={"task": played.recorded.number, **played.recorded.options},
         observations=_column([step.observation for step in steps], characters["observation"]),
         actions=_column([step.action for step in steps[1:]], characters["action"]),
         rewards=[step.reward for step in steps[1:]],

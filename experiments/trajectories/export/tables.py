@@ -19,8 +19,7 @@ import numpy as np
 
 from ....simulators.errors import ConfigError, require
 from ...files import finished_file, finished_folder
-from ..format import Step
-from ..replay import ReplayedEpisode, readable, replayed
+from ..replay import ReplayedEpisode, Step, readable, replayed
 
 ROWS = 2048
 """Steps of a row group: what is held in memory at a time."""
@@ -127,6 +126,7 @@ def rows_of(played: ReplayedEpisode, next_observation: bool = False) -> Iterator
         "task": recorded.task,
         "number": recorded.number,
         "seed": recorded.seed,
+        "options": json.dumps(recorded.options),
         "passed": played.passed,
     }
     before = played.steps[0]
@@ -172,6 +172,7 @@ def schema_of(played: ReplayedEpisode | None, next_observation: bool = False) ->
         "task": pa.string(),
         "number": pa.int32(),
         "seed": pa.int64(),
+        "options": pa.string(),
     }
     shapes: dict[str, list[int]] = {}
     for name in ("observation", "next_observation") if next_observation else ("observation",):

@@ -18,7 +18,7 @@ import pytest
 import costgym
 from costgym.experiments.leaderboard.board import make_run_config, run
 from costgym.experiments.leaderboard.store.runs import Entry, Run, entry_id, outcome, read_run, run_id
-from costgym.experiments.metrics import EpisodeResult
+from costgym.experiments.results import EpisodeResult
 from tests.helpers.databases import postgres
 
 sa = pytest.importorskip("sqlalchemy", reason="no SQLAlchemy here: install costgym[store]")

@@ -12,7 +12,8 @@ from html.parser import HTMLParser
 import pytest
 
 from costgym.experiments.leaderboard.metric_columns import COLUMNS, budget_label, written
-from costgym.experiments.metrics import EpisodeResult, summarise
+from costgym.experiments.metrics import summarise
+from costgym.experiments.results import EpisodeResult
 from costgym.experiments.reports.leaderboard_page import render
 
 VOID_TAGS = {"meta", "input", "br", "link", "img"}

@@ -10,7 +10,7 @@ import pytest
 from rich.console import Console
 
 from costgym import ConfigError, UnknownName
-from costgym.experiments.metrics import EpisodeResult
+from costgym.experiments.results import EpisodeResult
 from costgym.experiments.reproduction.claims import _bends
 from costgym.experiments.reproduction.curves import BUDGETS, FIGURES, THRESHOLDS, _episodes
 from costgym.experiments.reproduction.decisions import ACCURACIES

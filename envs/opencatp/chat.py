@@ -1,0 +1,166 @@
+"""OpenCATP as text: a whole plan in one message, which is then executed and scored."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from ...simulators.calls import Usage
+from ...simulators.errors import CostGymError, InvalidPlan
+from ...simulators.opencatp.episode_view import PlanView, plan_calls, plan_ledger, plan_task, refused_call
+from ...simulators.opencatp.tools import SIGNATURES, TOOLS
+from ...simulators.plan import Plan
+from ...simulators.quality import INVALID_PLAN_REWARD
+from ..actions import count_tokens, read_usage
+from ..spaces import UnicodeText
+from .base import OpenCATPBase
+
+MAX_ACTION_CHARS, MAX_OBSERVATION_CHARS = 100_000, 20_000
+MAX_PROBLEM_CHARS = 240
+
+
+class OpenCATPChatEnv(OpenCATPBase[str, str]):
+    """`costgym/OpenCATPChat-v0`: a priced plan, written in one message.
+
+    Action: JSON text: a plan as a list that alternates a tool and the list of what it depends on,
+    ``["image_denoising", ["input_of_query"]]``, alone or as ``{"plan": [...]}``. The object may bring
+    ``"usage": {"input_tokens", "output_tokens", "cached_tokens"}`` of the model that wrote it, and, where there is no plan
+    (``"plan": null``), the reason as ``"problem"``. Without usage, the view counts the tokens of query and action itself.
+    Observation: the task and what each tool costs first, then what the plan came to.
+    Reward: alpha * score - (1 - alpha) * price / max_price of the plan, the Quality of Plan; a text that is no plan, or a plan
+    of tools that read what they cannot, ends with the published penalty of -0.5, no score and no price.
+    An episode is one step. A plan may leave out what is wanted: that scores 0 and costs nothing.
+
+    Args:
+        see `OpenCATPBase`.
+
+    Source: CATP-LLM, sections 3 and 5: prompted planners are asked for whole plans.
+    """
+
+    may_give_nothing = False
+
+    def __init__(self, tasks: str = "sequential", split: str = "train", **settings: Any) -> None:
+        super().__init__(tasks, split, **settings)
+        self.observation_space = UnicodeText(MAX_OBSERVATION_CHARS)
+        self.action_space = UnicodeText(MAX_ACTION_CHARS)
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[str, dict[str, Any]]:
+        self._begin(seed, options)
+        self._plan: Plan | None = None
+        self._problem = ""
+        self._price, self._seconds, self._usage = 0.0, 0.0, Usage(0, 0)
+        return self.query, self._figures(self._used())
+
+    @property
+    def query(self) -> str:
+        """The task, and what a run of each tool costs at the size of this sample."""
+        profile, level = self.profile, self.size_level
+        costs = {
+            tool: {"price": round(profile.price(tool, level), 6), "seconds": round(profile.seconds(tool, level), 4)}
+            for tool in TOOLS
+        }
+        return f"{self.task.description}\nSize level {level} of 0 to 3. Tools: {json.dumps(costs)}"
+
+    def step(self, action: str) -> tuple[str, float, bool, bool, dict[str, Any]]:
+        task = self.task
+        if self._over:
+            return "", 0.0, True, False, self._figures(self._used())
+        self._over = True
+        plan, self._problem, usage = read_plan_action(action)
+        if usage is None:
+            spoken = count_tokens(action) if isinstance(action, str) else 0
+            usage = Usage(count_tokens(self.query), spoken)
+        self._usage = usage
+        if plan is not None:
+            try:
+                outcome = self.evaluator.evaluate(plan, task, self.sample, self.size_level)
+            except InvalidPlan as error:
+                self._problem = str(error)[:MAX_PROBLEM_CHARS]
+            else:
+                self._plan, self._valid = plan, True
+                self._price, self._seconds = outcome.price, outcome.seconds
+                kept = self._check_budget(self._used())
+                self._score = outcome.score if kept else 0.0
+                self._return = outcome.quality if kept else outcome.quality - self.alpha * outcome.score
+        if self._plan is None:
+            self._return = INVALID_PLAN_REWARD
+        return self._answer(), self._return, True, False, self._figures(self._used())
+
+    def _answer(self) -> str:
+        if self._plan is None:
+            return json.dumps({"error": "invalid_plan", "message": self._problem})
+        figures = {"score": self._score, "price": self._price, "seconds": self._seconds, "quality_of_plan": self._return}
+        return json.dumps({name: round(value, 6) for name, value in figures.items()})
+
+    def _used(self) -> tuple[float, float, int, int]:
+        tools = 0 if self._plan is None else len(self._plan.nodes)
+        return self._price, self._seconds, self._usage.input_tokens + self._usage.output_tokens, tools
+
+    def plan(self) -> Plan | None:
+        """The plan that was given; None where there is none."""
+        self._playing()
+        return self._plan
+
+    def action_text(self, action: str) -> str:
+        plan, problem, _ = read_plan_action(action)
+        if plan is None:
+            return f"no plan: {problem}"
+        return "\n".join(f"{step.tool} after {', '.join(step.deps)}" for step in plan.steps)
+
+    def account(self) -> PlanView:
+        """The plan as it runs, each tool from the end of what it depends on."""
+        task, plan = self.task, self._plan
+        steps = [] if plan is None else [(step.tool, step.deps) for step in plan.steps]
+        calls = plan_calls(steps, self.profile, self.size_level)
+        if self._over and plan is None:
+            calls.append(refused_call(0.0, self._problem or "no plan was given"))
+        price, seconds, tokens, _ = self._used()
+        return PlanView(
+            task=plan_task(task, self.sample, self.size_level),
+            number=task.task_id,
+            seed=self._episode_seed(),
+            budget=self.budget,
+            calls=tuple(calls),
+            ledger=plan_ledger(calls, price, tokens),
+            now_s=float(seconds),
+            exceeded=self._exceeded,
+            grade=self._grade(),
+            over=self._over,
+        )
+
+
+def read_plan(text: str) -> tuple[Plan | None, str]:
+    """A plan from what a model wrote, or why there is none. The text is data: its first JSON list is read, nothing is run."""
+    start = text.find("[")
+    if start < 0:
+        return None, f"expected a JSON list, got {text[:60]!r}"
+    try:
+        return _plan_of(json.JSONDecoder().raw_decode(text[start:])[0])
+    except (ValueError, RecursionError) as error:
+        return None, f"expected a JSON list, got {text[start : start + 60]!r} ({error})"[:MAX_PROBLEM_CHARS]
+
+
+def read_plan_action(action: Any) -> tuple[Plan | None, str, Usage | None]:
+    """A plan, or why there is none, and the usage that an action brings."""
+    if not isinstance(action, str):
+        return None, f"expected text, got {type(action).__name__}", None
+    try:
+        document = json.loads(action)
+    except (ValueError, RecursionError):
+        return *read_plan(action), None
+    if not isinstance(document, dict):
+        return *_plan_of(document), None
+    usage, items = read_usage(document.get("usage")), document.get("plan")
+    if items is None:
+        problem = document.get("problem")
+        return None, problem[:MAX_PROBLEM_CHARS] if isinstance(problem, str) and problem else "no plan was given", usage
+    return *_plan_of(items), usage
+
+
+def _plan_of(items: Any) -> tuple[Plan | None, str]:
+    try:
+        plan = Plan.from_list(items)
+        plan.check_types(SIGNATURES)
+        return plan, ""
+    except (CostGymError, TypeError, ValueError) as error:
+        return None, str(error)[:MAX_PROBLEM_CHARS]

@@ -1,0 +1,252 @@
+"""The base of the views of a tool world: which episode is played, and how it is recorded, graded and drawn."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Generic
+
+import gymnasium as gym
+import numpy as np
+
+from ..simulators.errors import ConfigError, UnknownName
+from ..simulators.ledger import Budget
+from ..simulators.quality import quality_of_plan
+from ..simulators.scenario import Scenario, load_scenario, parse_scenario
+from ..simulators.tasks import Task
+from ..simulators.world import Enforcement, Episode, World
+from .base import WITHOUT_INFLUENCE, ActType, BaseEnv, ObsType, no_episode
+
+if TYPE_CHECKING:
+    from ..simulators.oracle.optimum import Optimum
+    from .rendering.chart import Chart
+    from .rendering.story import Told
+
+GRADINGS = ("strict", "judge")
+
+
+class ToolEnv(BaseEnv[ObsType, ActType], Generic[ObsType, ActType]):
+    """Base of the marketplace views.
+
+    Args:
+        scenario: a name, a YAML file, a mapping of settings, or a `Scenario`.
+        data: folder of a ToolBench scenario.
+        split: which tasks `reset` draws from.
+        budget: limits such as ``{"price": 20}``; None takes the scenario's, ``{}`` means none.
+        enforcement: what passing a limit does: "refuse", "terminate" or "record"; None takes the scenario's.
+        grading: what counts as success: "strict" (every fact) or "judge".
+        cost: the resource that `info["cost"]` reports, for constrained RL.
+        max_steps: steps after which an episode is truncated.
+        render_mode: "ansi", "rgb_array" or "human".
+
+    Raises:
+        CostGymError: a setting makes no sense; says which.
+    """
+
+    WORLD_ARGUMENTS = frozenset({"scenario"})
+    world_kind = "tools"
+    gradings = GRADINGS
+
+    def __init__(
+        self,
+        scenario: str | Path | dict[str, Any] | Scenario = "marketplace",
+        data: str | None = None,
+        split: str = "train",
+        budget: dict[str, float] | None = None,
+        enforcement: Enforcement | None = None,
+        grading: str = "strict",
+        cost: str = "price",
+        max_steps: int = 64,
+        render_mode: str | None = None,
+    ) -> None:
+        if isinstance(scenario, dict):
+            scenario = parse_scenario({"name": "inline", **scenario})
+        elif not isinstance(scenario, Scenario):
+            scenario = load_scenario(scenario, data)
+        if grading not in GRADINGS:
+            raise UnknownName("grading", grading, GRADINGS)
+        if isinstance(max_steps, bool) or not isinstance(max_steps, int) or max_steps < 1:
+            raise ConfigError("max_steps", f"expected a positive whole number, got {max_steps!r}")
+        if enforcement not in (None, "refuse", "terminate", "record"):
+            raise UnknownName("enforcement", str(enforcement), ("refuse", "terminate", "record"))
+        self.scenario = scenario
+        self.world: World = scenario.build()
+        self._set_up(split, scenario.limits() if budget is None else Budget.from_mapping(budget), cost, render_mode)
+        self.grading, self.max_steps = grading, max_steps
+        self.numbers = self.world.tasks.numbers(split)
+        self.enforcement: Enforcement = enforcement or scenario.enforcement
+        self._steps = 0
+        self._price = 0.0
+        self._loss = (1.0 - self.world.alpha) / self.world.max_price
+        self.episode: Episode | None = None
+        self._unseeded: int | None = None
+
+    # -- episodes --------------------------------------------------------------------------------------------------------
+
+    def _begin(self, seed: int | None, options: dict[str, Any] | None) -> Episode:
+        """Start an episode: `seed` keys its chance; `options["task"]` (a number or an id) picks the task, else it is drawn."""
+        chosen = (options or {}).get("task")
+        if chosen is not None and type(seed) is int and seed >= 0:
+            self._unseeded = seed  # nothing is drawn, so seeding the generator waits until something is
+            number, episode_seed = self._task_number(chosen), seed
+        else:
+            self._catch_up()
+            super().reset(seed=seed)
+            # what integers(1 << 62) draws, in a tenth of its time
+            draw = int(super().np_random.bit_generator.random_raw()) >> 2
+            number = self.numbers[draw % len(self.numbers)] if chosen is None else self._task_number(chosen)
+            episode_seed = draw if seed is None else seed
+        budget = self.budget
+        self.episode = episode = self.world.episode(number, episode_seed, budget, self.enforcement)
+        self._spent = (0.0, 0.0, 0, 0)
+        self._steps = 0
+        self._price = 0.0
+        return episode
+
+    def _catch_up(self) -> None:
+        """Seed the generator as the last reset asked, with that episode's draw behind it."""
+        if self._unseeded is not None:
+            seed, self._unseeded = self._unseeded, None
+            super().reset(seed=seed)
+            super().np_random.integers(1 << 62)
+
+    @property
+    def np_random(self) -> np.random.Generator:
+        """What draws tasks and seeds where they are not given."""
+        self._catch_up()
+        return super().np_random
+
+    @np_random.setter
+    def np_random(self, value: np.random.Generator) -> None:
+        self._unseeded = None
+        gym.Env.np_random.__set__(self, value)  # type: ignore[attr-defined]
+
+    @property
+    def np_random_seed(self) -> int:
+        """The seed of `np_random`; -1 where the generator itself was given."""
+        self._catch_up()
+        return super().np_random_seed
+
+    def _task_number(self, chosen: object) -> int:
+        tasks = self.world.tasks
+        if isinstance(chosen, int | np.integer) and not isinstance(chosen, bool):
+            if 0 <= chosen < len(tasks):
+                return int(chosen)
+            raise ConfigError('options["task"]', f"expected a task number from 0 to {len(tasks) - 1}, got {chosen}")
+        for task in tasks:
+            if task.id == chosen:
+                return int(task.number)
+        raise UnknownName("task", str(chosen), (task.id for task in list(tasks)[:200]))
+
+    @property
+    def task(self) -> Task:
+        """The task being played."""
+        return self._playing().task
+
+    def _playing(self) -> Episode:
+        if self.episode is None:
+            raise no_episode()
+        return self.episode
+
+    # -- figures ---------------------------------------------------------------------------------------------------------
+
+    @property
+    def succeeded(self) -> bool:
+        """The grade that counts was reached within the budget."""
+        episode = self._playing()
+        if episode.grade is None or episode.exceeded is not None:
+            return False
+        return episode.grade.strict if self.grading == "strict" else episode.grade.judged
+
+    def quality(self) -> float:
+        """Quality of Plan so far: alpha * performance - (1 - alpha) * price / max_price."""
+        performance = 1.0 if self.succeeded else 0.0
+        return float(quality_of_plan(performance, self._playing().ledger.price, self.world.alpha, self.world.max_price))
+
+    def _outcome(self, episode: Episode) -> tuple[float, bool, bool]:
+        """Reward of the step just taken, whether the episode is over, whether it is truncated.
+
+        The reward is alpha * success - (1 - alpha) * price / max_price, each part when it happens, so the return is the Quality
+        of Plan.
+        """
+        price = episode.ledger.price
+        reward = -self._loss * (price - self._price)
+        self._price = price
+        over = episode.over
+        if over and self.succeeded:
+            reward += self.world.alpha
+        return reward, over, not over and self._steps >= self.max_steps
+
+    def optimum(self, budget: Budget | None = None) -> Optimum:
+        """The best plan under the episode's realised luck; see `simulators.oracle.optimum`."""
+        from ..simulators.oracle.optimum import optimum
+
+        episode = self._playing()
+        limits = self.budget if budget is None else budget
+        return optimum(self.world, episode.number, episode.seed, limits, self.grading)
+
+    def _info(self) -> dict[str, Any]:
+        """The figures of this step. Same keys always; fresh objects every time."""
+        episode = self.episode
+        assert episode is not None
+        ledger = episode.ledger
+        now = episode.clock._now
+        info = self._cost_info((ledger.price, now, ledger.tokens, ledger.calls))
+        info["at_s"] = now
+        info["is_success"] = episode.over and self.succeeded
+        return info
+
+    # -- records ---------------------------------------------------------------------------------------------------------
+
+    def world_document(self) -> dict[str, Any]:
+        return self.scenario.model_dump(mode="json")
+
+    def world_settings(self) -> dict[str, Any]:
+        without = self.WORLD_ARGUMENTS | WITHOUT_INFLUENCE
+        given = {} if self.spec is None else {name: value for name, value in self.spec.kwargs.items() if name not in without}
+        if "data" in given and getattr(self.scenario.source, "data", None) is not None:
+            del given["data"]  # the scenario holds it
+        return {
+            **given,
+            "split": self.split,
+            "budget": self.budget.as_dict(),
+            "enforcement": self.enforcement,
+            "grading": self.grading,
+            "max_steps": self.max_steps,
+        }
+
+    @classmethod
+    def world_digest(cls, document: Mapping[str, Any]) -> str:
+        return parse_scenario(dict(document), "header").digest
+
+    @classmethod
+    def world_summary(cls, document: Mapping[str, Any]) -> dict[str, Any]:
+        return {name: document[name] for name in ("name", "description", "currency")}
+
+    @classmethod
+    def world_arguments(
+        cls, document: Mapping[str, Any], settings: Mapping[str, Any], data: str | None = None
+    ) -> dict[str, Any]:
+        arguments: dict[str, Any] = {**settings, "scenario": document}
+        if data is not None and "data" in settings:
+            arguments["data"] = data
+        elif data is not None:
+            arguments["scenario"] = {**document, "source": {**document["source"], "data": data}}
+        return arguments
+
+    def account(self) -> Episode:
+        return self._playing()
+
+    def give_up(self) -> None:
+        if not self._playing().over:
+            self._playing().finish("", gave_up=True)
+
+    def chart(self) -> Chart:
+        from .rendering.chart import chart_of
+
+        return chart_of(self._playing())
+
+    def describe_episode(self, steps: Sequence[Any]) -> Told:
+        from .rendering.story import tool_story
+
+        return tool_story(self._playing(), steps)

@@ -1,0 +1,141 @@
+"""The conditions that rows are played under, and the order of rows within them."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict
+
+from ...simulators.errors import UnknownName
+from ...simulators.ledger import RESOURCES
+from ..metrics import GRADINGS
+
+PASS_RATE = "pass_rate_under_budget"
+_SETTING_LABELS = {"tasks": "{} tasks", "alpha": "score weighs {:g}"}
+
+
+class Condition(BaseModel):
+    """What an entry of the leaderboard is played under.
+
+    Attributes:
+        budget: limit of each limited resource.
+        settings: arguments of the environment that vary within the run.
+        episodes: how many are played.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+    budget: dict[str, float] = {}  # pydantic copies it
+    settings: dict[str, Any] = {}
+    episodes: int
+
+    @property
+    def key(self) -> str:
+        """Names the condition within its run."""
+        return condition_key(self.budget, self.settings)
+
+    def document(self) -> dict[str, Any]:
+        """Budget and settings, as `leaderboard.json` lists its conditions."""
+        return {"budget": dict(self.budget), "settings": dict(self.settings)}
+
+
+def condition_key(budget: Mapping[str, float], settings: Mapping[str, Any]) -> str:
+    """The same text for the same condition."""
+    return json.dumps([dict(budget), dict(settings)], sort_keys=True)
+
+
+def settings_of(row: Mapping[str, Any], document: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings that a row of a leaderboard was played with; its document says which ones vary."""
+    conditions = document.get("conditions") or [{}]
+    return {name: row[name] for name in conditions[0].get("settings") or {} if name in row}
+
+
+def row_key(row: Mapping[str, Any], document: Mapping[str, Any]) -> str:
+    """`condition_key` of a row."""
+    return condition_key(row.get("budget") or {}, settings_of(row, document))
+
+
+def budget_label(budget: Mapping[str, float] | None) -> str:
+    """A budget in words, for example ``price ≤ 20, seconds ≤ 60``."""
+    limits = budget or {}
+    named = [name for name in RESOURCES if name in limits] + sorted(name for name in limits if name not in RESOURCES)
+    return ", ".join(f"{name} ≤ {limits[name]:,g}" for name in named) or "unlimited"
+
+
+def condition_label(row: Mapping[str, Any], document: Mapping[str, Any]) -> str:
+    """What a row was played under, in words: its budget, and the settings that vary within the leaderboard."""
+    settings = settings_of(row, document)
+    names = sorted(settings, key=lambda name: list(_SETTING_LABELS).index(name) if name in _SETTING_LABELS else len(settings))
+    said = [_SETTING_LABELS.get(name, f"{name} {{}}").format(settings[name]) for name in names]
+    budget = row.get("budget") or {}
+    return ", ".join([*said, *([budget_label(budget)] if budget or not said else [])])
+
+
+def budget_order(budget: Mapping[str, float]) -> tuple[float, ...]:
+    """A sort key: the tightest budget first, no limit last."""
+    return tuple(budget.get(name, math.inf) for name in RESOURCES)
+
+
+def ordered(conditions: Iterable[Condition]) -> list[Condition]:
+    """Conditions as a leaderboard shows them: the tightest budget first, otherwise as they were asked for."""
+    return sorted(conditions, key=lambda condition: budget_order(condition.budget))
+
+
+def condition_places(document: Mapping[str, Any]) -> dict[str, int]:
+    """The place of every condition of a leaderboard, by its key."""
+    listed = document.get("conditions")
+    if listed is None:
+        budgets = sorted((row.get("budget") or {} for row in document.get("rows") or []), key=budget_order)
+        listed = [{"budget": budget, "settings": {}} for budget in budgets]
+    places: dict[str, int] = {}
+    for condition in listed:
+        places.setdefault(condition_key(condition.get("budget") or {}, condition.get("settings") or {}), len(places))
+    return places
+
+
+def ranking_metric(document: Mapping[str, Any], grading: str | None = None) -> str:
+    """The figure that ranks the rows of a leaderboard.
+
+    Args:
+        document: of the leaderboard.
+        grading: another one than the leaderboard's own.
+
+    Raises:
+        UnknownName: the grading is none.
+    """
+    chosen = grading or document.get("grading") or GRADINGS[0]
+    if chosen not in GRADINGS:
+        raise UnknownName("grading", chosen, GRADINGS)
+    metric = str(document.get("ranked_by") or PASS_RATE)
+    return f"judged_{metric}" if chosen == "judge" and metric == PASS_RATE else metric
+
+
+def rank_rows(
+    rows: Sequence[Mapping[str, Any]], document: Mapping[str, Any], grading: str | None = None
+) -> list[Mapping[str, Any]]:
+    """Rows in the order of the leaderboard: by condition, then the best by the figure that ranks, then the cheapest.
+
+    Args:
+        rows: in any order.
+        document: of the leaderboard: its conditions, grading and ranking figure.
+        grading: another one than the leaderboard's own.
+
+    Raises:
+        UnknownName: the grading is none.
+    """
+    metric, places = ranking_metric(document, grading), condition_places({**document, "rows": rows})
+
+    def place(row: Mapping[str, Any]) -> tuple[Any, ...]:
+        figure, cost = row.get(metric), row.get("average_cost")
+        return (
+            places.get(row_key(row, document), len(places)),
+            math.inf if figure is None else -figure,
+            math.inf if cost is None else cost,
+            str(row.get("agent")),
+            str(row.get("model")),
+            str(row.get("env")),
+        )
+
+    return sorted(rows, key=place)

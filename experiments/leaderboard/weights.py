@@ -1,0 +1,54 @@
+"""Hashes of the weights that trained agents play with."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable
+from pathlib import Path
+
+from ...agents.checkpoints import FOLDER, checkpoints
+
+LEARNT = ("sb3:", "catp:", "ift:", "rltf:", "deer:", "btp:", "toolplanner:")
+"""Before the folder of a training run, in the names of trained agents."""
+_WEIGH = ("config.json", "checkpoint.json", "adapter_config.json", "tokenizer.json")
+"""What decides how weights are used, beside the weights."""
+
+
+def weights_of(agents: Iterable[str]) -> dict[str, str]:
+    """Hashes of what trained agents (``sb3:RUN``, ``toolplanner:RUN``, ...) play with, by the agent's name.
+
+    The newest checkpoint counts, with the files that say how it is used; learning curves and what training would go on with do
+    not. An agent whose folder holds no weights is left out.
+    """
+    found = {}
+    for agent in agents:
+        kind, colon, folder = agent.partition(":")
+        if f"{kind}{colon}" in LEARNT:
+            files = _weight_files(Path(folder))
+            if any(path.suffix == ".safetensors" for path in files):
+                state = hashlib.blake2b(digest_size=16)
+                for path in files:
+                    with path.open("rb") as file:
+                        content = hashlib.file_digest(file, "blake2b").digest()
+                    state.update(path.relative_to(folder).as_posix().encode() + b"\0" + content)
+                found[agent] = state.hexdigest()
+    return found
+
+
+def _weight_files(run: Path) -> list[Path]:
+    newest = checkpoints(run)[-1:]
+    stages = {
+        path.parent.resolve() for path in run.glob("*/*") if path.name == "config.json" and (path.parent / FOLDER).is_dir()
+    }
+    files = []
+    for path in sorted(run.rglob("*")):
+        inside = FOLDER in path.relative_to(run).parts
+        if not path.is_file() or any(stage in path.resolve().parents for stage in stages):
+            continue  # an earlier stage of the run plays under its own name
+        if path.suffix == ".safetensors":
+            played = not path.name.startswith(("optimizer", "training-"))
+            if played and (not inside or path.parent in newest):
+                files.append(path)
+        elif path.name in _WEIGH and not inside:
+            files.append(path)
+    return files

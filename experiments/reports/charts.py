@@ -1,0 +1,230 @@
+"""Static charts of pages: matplotlib's, as SVG that takes its colours and fonts from the page.
+
+Nothing here uses pyplot or changes a global setting, and the same figures give the same bytes.
+"""
+
+from __future__ import annotations
+
+import io
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, NamedTuple
+from xml.etree import ElementTree
+
+from markupsafe import Markup
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+WIDTH, HEIGHT = 4.7, 3.1  # inches; the page scales them
+FONT_SIZE = 8.5  # points
+MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", ">", "p")
+SERIES = 8  # colours that pages have, --c0 to --c7
+
+# Stand-ins that become the page's own colours.
+_INK, _QUIET, _RULE = "#010101", "#020202", "#030303"
+_COLOURS = tuple(f"#0101{16 + index:02x}" for index in range(SERIES))
+_VARIABLES = {_INK: "var(--ink)", _QUIET: "var(--quiet)", _RULE: "var(--rule)"}
+_VARIABLES |= {colour: f"var(--c{index})" for index, colour in enumerate(_COLOURS)}
+_SETTINGS: dict[Any, Any] = {
+    "svg.fonttype": "none",
+    "svg.hashsalt": "costgym",
+    "font.family": "DejaVu Sans",
+    "font.size": FONT_SIZE,
+    "axes.edgecolor": _QUIET,
+    "axes.labelcolor": _QUIET,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "xtick.color": _QUIET,
+    "ytick.color": _QUIET,
+    "text.color": _INK,
+    "axes.unicode_minus": True,
+}
+_XLINK = "{http://www.w3.org/1999/xlink}href"
+_SVG = "{http://www.w3.org/2000/svg}"
+
+
+class Series(NamedTuple):
+    """A line or a mark of a chart.
+
+    Attributes:
+        name: beside it.
+        xs, ys: its points.
+        colour: number of its colour and mark.
+    """
+
+    name: str
+    xs: Sequence[float]
+    ys: Sequence[float]
+    colour: int
+
+
+def lines(
+    series: Sequence[Series],
+    name: str,
+    x_label: str,
+    y_label: str,
+    ticks: Sequence[float] | None = None,
+    bottom: float | None = None,
+) -> Markup:
+    """A chart with a line a series, each named at its right end.
+
+    Args:
+        series: what is drawn.
+        name: what the chart shows, for those who do not see it.
+        x_label, y_label: of the axes.
+        ticks: of the x axis.
+        bottom: of the y axis; lines that fall below leave the frame.
+    """
+    with _chart(x_label, y_label) as (figure, axes):
+        for each in series:
+            colour = _COLOURS[each.colour % SERIES]
+            axes.plot(each.xs, each.ys, color=colour, lw=1.4, marker=_marker(each.colour), ms=4.5)
+        if ticks is not None:
+            axes.set_xticks(list(ticks))
+        if bottom is not None:
+            axes.set_ylim(bottom=bottom)
+        _name_at_the_end(figure, axes, series)
+    return _svg(figure, name)
+
+
+def scatter(series: Sequence[Series], name: str, x_label: str, y_label: str, log_x: bool = False) -> Markup:
+    """A chart with the points of each series, its name beside the first; the arguments are those of `lines`."""
+    with _chart(x_label, y_label) as (figure, axes):
+        for each in series:
+            axes.scatter(each.xs, each.ys, s=26, color=_COLOURS[each.colour % SERIES], marker=_marker(each.colour), zorder=3)
+        if log_x:
+            axes.set_xscale("log")
+            axes.xaxis.set_major_formatter(lambda value, _: f"{value:g}")
+            axes.xaxis.set_minor_formatter(lambda value, _: "")
+        axes.margins(x=0.12, y=0.12)
+        _name_the_points(figure, axes, series)
+    return _svg(figure, name)
+
+
+def curve(
+    steps: Sequence[float], values: Sequence[float], mean: Sequence[float], span: tuple[float, float], name: str
+) -> Markup:
+    """A learning curve: every value faint, their running mean strong.
+
+    Args:
+        steps, values, mean: the points.
+        span: of the y axis; values beyond it lie on its edge.
+        name: what the chart shows.
+    """
+    low, high = span
+    with _chart("step", "", 3.9, 2.2) as (figure, axes):
+        if len(steps) == 1:
+            axes.scatter(steps, values, s=24, color=_COLOURS[0])
+        else:
+            axes.plot(steps, [min(max(value, low), high) for value in values], color=_COLOURS[0], lw=0.8, alpha=0.3)
+            axes.plot(steps, mean, color=_COLOURS[0], lw=1.5)
+        axes.set_ylim(low, high)
+        axes.xaxis.set_major_formatter(lambda value, _: _thousands(value))
+    return _svg(figure, name)
+
+
+@contextmanager
+def _chart(x_label: str, y_label: str, width: float = WIDTH, height: float = HEIGHT) -> Iterator[tuple[Figure, Axes]]:
+    import matplotlib as mpl
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    with mpl.rc_context(_SETTINGS):
+        figure = Figure(figsize=(width, height), layout="constrained")
+        FigureCanvasAgg(figure)  # measures texts
+        axes = figure.add_subplot()
+        axes.grid(axis="y", color=_RULE, lw=0.6)
+        axes.set_axisbelow(True)
+        axes.set_xlabel(x_label)
+        axes.set_title(y_label, loc="left", fontsize=FONT_SIZE, color=_QUIET)
+        axes.tick_params(length=3, width=0.6)
+        yield figure, axes
+
+
+def _marker(index: int) -> str:
+    return MARKERS[index % len(MARKERS)]
+
+
+def _thousands(value: float) -> str:
+    for size, letter in ((1e6, "M"), (1e3, "k")):
+        if abs(value) >= size:
+            return f"{value / size:g}{letter}"
+    return f"{value:g}".replace("-", "−")
+
+
+def _name_at_the_end(figure: Figure, axes: Axes, series: Sequence[Series]) -> None:
+    """Names at the right edge, moved apart where they would overlap."""
+    low, high = axes.get_ylim()
+    step = (high - low) * 1.25 * FONT_SIZE / (72 * HEIGHT * 0.72)
+    wanted = sorted((max(each.ys[-1], low), each.name, each.colour) for each in series)
+    places: list[float] = []
+    for y, _, _ in wanted:
+        places.append(max(y, places[-1] + step) if places else y)
+    overflow = max(0.0, places[-1] - high) if places else 0.0
+    for (_, name, colour), place in zip(wanted, places, strict=True):
+        axes.annotate(
+            name, (1.02, place - overflow), xycoords=("axes fraction", "data"), va="center", annotation_clip=False,
+            color=_COLOURS[colour % SERIES],
+        )  # fmt: skip
+    del figure
+
+
+def _name_the_points(figure: Figure, axes: Axes, series: Sequence[Series]) -> None:
+    """A name beside each series' first point, at the first of eight places where it overlaps nothing."""
+    figure.draw_without_rendering()
+    renderer: Any = figure.canvas.get_renderer()  # type: ignore[attr-defined]
+    frame = axes.get_window_extent(renderer)
+    points = [axes.transData.transform((each.xs[0], each.ys[0])) for each in series]
+    taken = [(x - 5, y - 5, x + 5, y + 5) for x, y in points]
+    for each in series:
+        offsets = ((7, 0, "left"), (-7, 0, "right"), (6, 7, "left"), (6, -7, "left"), (-6, 7, "right"), (-6, -7, "right"))
+        for dx, dy, side in (*offsets, (0, 10, "center"), (0, -10, "center")):
+            text = axes.annotate(
+                each.name, (each.xs[0], each.ys[0]), (dx, dy), textcoords="offset points", ha=side, va="center",
+                color=_COLOURS[each.colour % SERIES],
+            )  # fmt: skip
+            box = text.get_window_extent(renderer).extents
+            inside = frame.x0 - 2 <= box[0] and box[2] <= frame.x1 + 2 and frame.y0 <= box[1] and box[3] <= frame.y1
+            if inside and not any(box[0] < t[2] and box[2] > t[0] and box[1] < t[3] and box[3] > t[1] for t in taken):
+                taken.append((box[0], box[1], box[2], box[3]))
+                break
+            text.remove()
+        else:
+            axes.annotate(
+                each.name, (each.xs[0], each.ys[0]), (7, 0), textcoords="offset points", va="center",
+                color=_COLOURS[each.colour % SERIES],
+            )  # fmt: skip
+
+
+def _svg(figure: Figure, name: str) -> Markup:
+    """The chart as an element of a page: no identifiers but those that are referred to, no fonts or colours of its own."""
+    import matplotlib as mpl
+
+    store = io.StringIO()
+    with mpl.rc_context(_SETTINGS):
+        figure.savefig(store, format="svg", metadata={"Date": None, "Creator": None}, transparent=True)
+    ElementTree.register_namespace("", _SVG[1:-1])
+    ElementTree.register_namespace("xlink", _XLINK[1:].partition("}")[0])
+    root = ElementTree.fromstring(store.getvalue())
+    referred = set(re.findall(r"url\(#([^)]+)\)", store.getvalue())) | {
+        node.attrib[_XLINK][1:] for node in root.iter() if _XLINK in node.attrib
+    }
+    for parent in list(root.iter()):
+        for child in list(parent):
+            if child.tag in (f"{_SVG}metadata", f"{_SVG}style"):
+                parent.remove(child)
+        if parent.attrib.get("id") not in referred:
+            parent.attrib.pop("id", None)
+        style = parent.attrib.get("style")
+        if style is not None:
+            parent.attrib["style"] = re.sub(r"font: ([\d.]+px)[^;]*", r"font-size: \1", style)
+    root.attrib.pop("width", None)
+    root.attrib.pop("height", None)
+    root.attrib |= {"role": "img", "aria-label": name, "class": "chart"}
+    text = ElementTree.tostring(root, encoding="unicode")
+    for colour, variable in _VARIABLES.items():
+        text = text.replace(colour, variable)
+    return Markup(re.sub(r"\n\s*", "\n", text))

@@ -1,0 +1,129 @@
+"""Play an episode and record it."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from functools import lru_cache
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+
+from ...agents.base import Agent
+from ...envs.base import NO_OPTIONS, BaseEnv, base_env
+from ...simulators.episode_view import EpisodeView
+from .format import Trajectory
+
+
+def record(
+    env: gym.Env[Any, Any],
+    agent: Agent,
+    task: int | str | None,
+    seed: int,
+    index: int = 0,
+    agent_seed: int | None = None,
+    options: Mapping[str, Any] = NO_OPTIONS,
+) -> tuple[Trajectory, EpisodeView]:
+    """Play one episode to its end and record it.
+
+    Args:
+        env, agent: an environment of costgym and an agent for its view.
+        task: the task's number or id; None lets the environment draw one.
+        seed: keys the world's chance.
+        index: the episode's index in its run.
+        agent_seed: keys the agent's own chance; by default derived from `seed` and the task.
+        options: further options of the reset.
+
+    Raises:
+        InfrastructureError: a real back-end failed; the episode says nothing about the agent.
+    """
+    world = base_env(env)
+    observation, info = env.reset(seed=seed, options={**options} if task is None else {"task": task, **options})
+    agent.reset(env, observation, info, world.agent_seed(seed) if agent_seed is None else agent_seed)
+    actions: list[Any] = []
+    rewards: list[float] = []
+    digests = [digest(observation)]
+    terminated = truncated = False
+    while not (terminated or truncated):
+        action = agent.act(observation, info)
+        observation, reward, terminated, truncated, info = env.step(action)
+        agent.observe(observation, float(reward), terminated, truncated, info)
+        actions.append(int(action) if isinstance(action, np.integer) else action)
+        rewards.append(float(reward))
+        digests.append(digest(observation))
+    return trajectory_of(world, agent.name, agent.model, index, options, actions, rewards, digests, truncated)
+
+
+def trajectory_of(
+    world: BaseEnv[Any, Any],
+    agent: str,
+    model: str,
+    index: int,
+    options: Mapping[str, Any],
+    actions: list[Any],
+    rewards: list[float],
+    digests: list[str],
+    truncated: bool,
+) -> tuple[Trajectory, EpisodeView]:
+    """The record of the episode that has just been played in `world`, and the episode."""
+    if truncated:
+        world.give_up()
+    episode = world.account()
+    trajectory = Trajectory(
+        agent=agent,
+        model=model,
+        episode=index,
+        task=episode.task.id,
+        number=episode.number,
+        seed=episode.seed,
+        options=dict(options),
+        actions=actions,
+        rewards=rewards,
+        observations=digests,
+        calls=[
+            [call.tool, call.status.label, call.submitted_s, call.started_s, call.finished_s, call.cold, call.price]
+            for call in episode.calls
+        ],
+        charges=list(map(list, episode.ledger)),
+        truncated=truncated,
+        final=final_of(world, episode),
+    )
+    return trajectory, episode
+
+
+def final_of(world: BaseEnv[Any, Any], episode: EpisodeView) -> dict[str, Any]:
+    """What an episode came to, as its record holds it."""
+    grade, ledger = episode.grade, episode.ledger
+    return {
+        "strict": grade is not None and grade.strict,
+        "judged": grade is not None and grade.judged,
+        "share": 0.0 if grade is None else grade.share,
+        "exceeded": episode.exceeded,
+        "price": ledger.price,
+        "seconds": episode.now_s,
+        "tokens": ledger.tokens,
+        "calls": ledger.calls,
+        "attempts": ledger.attempts,
+        **world.figures(),
+    }
+
+
+def digest(observation: Any) -> str:
+    """A short hash of an observation: of its text, or of its arrays' names, shapes and bytes."""
+    if isinstance(observation, str):
+        return hashlib.blake2b(observation.encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
+    state = hashlib.blake2b(digest_size=8)
+    if isinstance(observation, dict):
+        for name in sorted(observation):
+            array = np.ascontiguousarray(observation[name])
+            state.update(_title(name, array.dtype, array.shape))
+            state.update(array.tobytes())
+    else:
+        state.update(np.ascontiguousarray(observation).tobytes())
+    return state.hexdigest()
+
+
+@lru_cache(maxsize=1024)
+def _title(name: str, dtype: np.dtype[Any], shape: tuple[int, ...]) -> bytes:
+    return f"{name}{dtype}{shape}".encode()
