@@ -29,7 +29,8 @@ from engines import files
 from costgym.experiments.execution.engine import Local, open_engine
 from costgym.experiments.execution.ray_cluster import Ray
 from costgym.experiments.files import write_atomically
-from costgym.experiments.leaderboard.board import RunConfig, make_run_config, run
+from costgym.experiments.leaderboard.board import run
+from costgym.experiments.leaderboard.run_config import RunConfig, make_run_config
 
 BIN = Path(sys.executable).parent
 

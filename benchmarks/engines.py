@@ -27,7 +27,8 @@ import psutil
 from costgym.experiments.execution.engine import Engine, Local, open_engine
 from costgym.experiments.execution.ray_cluster import Ray
 from costgym.experiments.files import write_atomically
-from costgym.experiments.leaderboard.board import RunConfig, make_run_config, run
+from costgym.experiments.leaderboard.board import run
+from costgym.experiments.leaderboard.run_config import RunConfig, make_run_config
 
 
 def files(folder: Path) -> dict[str, bytes]:

@@ -34,7 +34,7 @@ def collect(folder: Path, episodes: int) -> None:
 
 def run_stage(stage: str, folder: Path, episodes: int) -> None:
     from costgym.experiments.trajectories.export.formats import export
-    from costgym.experiments.trajectories.verify import verify
+    from costgym.experiments.verify import verify
 
     path = folder / "trajectories.jsonl"
     if stage == "collect":

@@ -28,8 +28,10 @@ from costgym.agents.opencatp import make_plan_agent
 from costgym.agents.registry import make_agent
 from costgym.experiments.rollout import world_of
 from costgym.experiments.trajectories.collect import collect
-from costgym.experiments.trajectories.format import Header, Trajectory, record
-from costgym.experiments.trajectories.verify import Checker, verify
+from costgym.experiments.trajectories.format import Header, Trajectory
+from costgym.experiments.trajectories.record import record
+from costgym.experiments.trajectories.verify import Checker
+from costgym.experiments.verify import verify
 
 NOT_DERIVED = ("agent", "model", "episode", "seal")
 """Fields that the seal alone protects: a name says nothing about the world."""

@@ -21,7 +21,7 @@ import costgym
 from costgym.agents.registry import make_agent
 from costgym.experiments.files import write_atomically
 from costgym.experiments.trajectories.collect import collect
-from costgym.experiments.trajectories.verify import verify
+from costgym.experiments.verify import verify
 
 AGENTS = "react,dfsdt,tot-dfs,plan-act,react+ecoact"
 

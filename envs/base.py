@@ -69,6 +69,8 @@ class BaseEnv(gym.Env[ObsType, ActType], Generic[ObsType, ActType]):
     """What may count as success; empty where there is no choice."""
     WORLD_ARGUMENTS: frozenset[str]
     """Arguments that say which world it is; records hold the world's document instead."""
+    reset_options: frozenset[str] = frozenset({"task"})
+    """Names that `options` of a reset may have."""
     in_time = True
     """Actions are taken while tools run; otherwise a plan is written first, and then runs."""
 
@@ -83,6 +85,12 @@ class BaseEnv(gym.Env[ObsType, ActType], Generic[ObsType, ActType]):
         self._limits = tuple(float(limits[name]) if name in limits else None for name in RESOURCES)
         self._cost_index = RESOURCES.index(cost)
         self._spent: tuple[float, float, int, int] = (0.0, 0.0, 0, 0)
+
+    def _check_options(self, options: Mapping[str, Any] | None) -> None:
+        """Refuse options that no reset of this environment knows."""
+        for name in options or ():
+            if name not in self.reset_options:
+                raise UnknownName("option of reset", name, sorted(self.reset_options))
 
     # -- figures -----------------------------------------------------------------------------------------------------------
 

@@ -85,6 +85,8 @@ class ToolEnv(BaseEnv[ObsType, ActType], Generic[ObsType, ActType]):
 
     def _begin(self, seed: int | None, options: dict[str, Any] | None) -> Episode:
         """Start an episode: `seed` keys its chance; `options["task"]` (a number or an id) picks the task, else it is drawn."""
+        if options:
+            self._check_options(options)
         chosen = (options or {}).get("task")
         if chosen is not None and type(seed) is int and seed >= 0:
             self._unseeded = seed  # nothing is drawn, so seeding the generator waits until something is

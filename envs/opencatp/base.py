@@ -80,6 +80,7 @@ class OpenCATPBase(BaseEnv[ObsType, ActType], Generic[ObsType, ActType]):
 
     WORLD_ARGUMENTS = frozenset({"profile", "scores"})
     world_kind = "opencatp"
+    reset_options = frozenset({"task", "sample", "level"})
     in_time = False
     may_give_nothing = True
     """An episode may end without a plan, which scores and costs nothing."""
@@ -127,6 +128,7 @@ class OpenCATPBase(BaseEnv[ObsType, ActType], Generic[ObsType, ActType]):
 
     def _begin(self, seed: int | None, options: dict[str, Any] | None) -> OpenCATPTask:
         """Starts an episode. `options` may name `task` (old numbering), `sample` and `level`; else they are drawn."""
+        self._check_options(options)
         super().reset(seed=seed)
         chosen = options or {}
         draw = self.np_random.integers(1 << 31, size=2)

@@ -22,6 +22,8 @@ WIDTH, HEIGHT = 4.7, 3.1  # inches; the page scales them
 FONT_SIZE = 8.5  # points
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", ">", "p")
 SERIES = 8  # colours that pages have, --c0 to --c7
+FIXED_COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#A06000", "#56B4E9", "#7B3294", "#5A5D63")
+"""Of pictures that stand alone; after Okabe and Ito's palette, which colour-blind people can tell apart."""
 
 # Stand-ins that become the page's own colours.
 _INK, _QUIET, _RULE = "#010101", "#020202", "#030303"
@@ -53,12 +55,22 @@ class Series(NamedTuple):
         name: beside it.
         xs, ys: its points.
         colour: number of its colour and mark.
+        dashed: the line is broken.
     """
 
     name: str
     xs: Sequence[float]
     ys: Sequence[float]
     colour: int
+    dashed: bool = False
+
+
+class Panel(NamedTuple):
+    """One of several charts in a picture; its lines begin at zero."""
+
+    title: str
+    x_label: str
+    series: Sequence[Series]
 
 
 def lines(
@@ -124,6 +136,37 @@ def curve(
         axes.set_ylim(low, high)
         axes.xaxis.set_major_formatter(lambda value, _: _thousands(value))
     return _svg(figure, name)
+
+
+def panels(grid: Sequence[Sequence[Panel]]) -> str:
+    """Line charts in rows and columns, as an SVG file of its own.
+
+    Args:
+        grid: the charts, row by row.
+    """
+    import matplotlib as mpl
+    from matplotlib.figure import Figure
+
+    store = io.StringIO()
+    with mpl.rc_context(_SETTINGS):
+        figure = Figure(figsize=(WIDTH * len(grid[0]), HEIGHT * len(grid)), layout="constrained")
+        places = figure.subplots(len(grid), len(grid[0]), squeeze=False)
+        for panel, axes in zip((panel for line in grid for panel in line), places.flat, strict=True):
+            axes.grid(axis="y", color=_RULE, lw=0.6)
+            axes.set_title(panel.title, loc="left", fontsize=FONT_SIZE, color=_QUIET)
+            axes.set_xlabel(panel.x_label)
+            for each in panel.series:
+                colour, style = _COLOURS[each.colour % SERIES], "--" if each.dashed else "-"
+                axes.plot(each.xs, each.ys, style, color=colour, lw=1.4, marker="o", ms=3.5)
+            axes.set_ylim(bottom=0)
+            if panel.series:
+                axes.set_xticks(sorted({x for each in panel.series for x in each.xs}))
+                _name_at_the_end(figure, axes, panel.series)
+        figure.savefig(store, format="svg", metadata={"Date": None, "Creator": None}, facecolor="white")
+    text = store.getvalue()
+    for colour, fixed in zip((_INK, _QUIET, _RULE, *_COLOURS), ("#222222", "#666666", "#dddddd", *FIXED_COLOURS), strict=True):
+        text = text.replace(colour, fixed)
+    return text
 
 
 @contextmanager

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import unquote
@@ -57,8 +58,8 @@ def report_recorded(path: Path, key: str | None = None, data: str | None = None)
 
     Args:
         path: a trajectory file; or the folder of a collection, a leaderboard run or a submission.
-        key: the episode's index or its task's id; where there are several files, after the name of one or of its agent and a
-            slash: ``react+btp.price=10/3``. By default the first.
+        key: the episode's index or its task's id; where there are several files, after the name of one, or of its agent and
+            parts of its condition, and a slash: ``react+btp.price=10/3``, ``oracle/nonsequential/3``. By default the first.
         data: the folder or file that the world is read from, where it lies elsewhere now.
 
     Raises:
@@ -71,7 +72,7 @@ def report_recorded(path: Path, key: str | None = None, data: str | None = None)
     names = {unquote(file.stem): file for file in files}
     if len(names) < len(files):  # several folders, as submissions have
         names = {unquote(str(file.relative_to(place).with_suffix(""))): file for file in files}
-    chosen = [file for stem, file in names.items() if name in ("", stem, _agent(file))]
+    chosen = [file for stem, file in names.items() if name in ("", stem) or _fits(name, stem, file)]
     if not chosen:
         raise UnknownName("recording", name, names)
     file, number, recorded = _find(chosen, wanted, key or "")
@@ -93,6 +94,15 @@ def report_recorded(path: Path, key: str | None = None, data: str | None = None)
     world = base_env(env)
     text = f"{title}\n{warning}\n{episode_text(world, played.steps, _settings(header))}"
     return EpisodeReport(title, text, world.chart())
+
+
+def _fits(name: str, stem: str, file: Path) -> bool:
+    """Whether a name is that of the file's agent, followed by values that the condition in the file's name holds."""
+    agent = _agent(file)
+    if name != agent and not name.startswith(f"{agent}/"):
+        return False
+    values = re.split(r"[=,]", stem.removeprefix(f"{agent}."))
+    return all(part in values for part in name.removeprefix(agent).split("/") if part)
 
 
 def _agent(file: Path) -> str:

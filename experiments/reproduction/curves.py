@@ -8,7 +8,6 @@ Source: BTP (arXiv 2402.15960), Sections 3.4 and 3.5, Figures 2 and 3.
 
 from __future__ import annotations
 
-import html
 import multiprocessing
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
@@ -23,6 +22,7 @@ from ...simulators.ledger import Budget
 from ...simulators.scenario import Scenario
 from ..leaderboard.suites import STEP_LIMIT
 from ..metrics import summarise
+from ..reports.charts import Panel, Series, panels
 from ..results import EpisodeResult
 from ..rollout import play_many
 
@@ -129,74 +129,27 @@ def _episodes(document: str, point: Point, episodes: int, seed: int) -> list[str
 
 # -- the picture -----------------------------------------------------------------------------------------------------------
 
-_COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
-"""After Okabe and Ito's palette, which colour-blind people can tell apart."""
-_WIDTH, _HEIGHT, _LEFT, _RIGHT, _TOP, _BOTTOM = 460, 300, 52, 118, 34, 44
-
 
 def curves_svg(rows: Sequence[Row]) -> str:
     """PBC and average cost over R and over tau, four panels in one SVG file; full lines with BTP, broken ones without."""
-    panels = []
-    names = list(dict.fromkeys(row["agent"] for row in rows))
-    for column, (curve, label) in enumerate((("R", "budget R"), ("tau", "threshold τ"))):
-        own = [row for row in rows if row["curve"] == curve]
-        for line, (metric, title, scale) in enumerate(
-            (("judged_pass_rate_under_budget", "PBC, judge, %", 100.0), ("average_cost", "average cost", 1.0))
-        ):
-            shown = own if metric != "average_cost" else [row for row in own if row["agent"].endswith("+btp")]
-            panel = _panel(shown, metric, scale, title, label, names)
-            panels.append(f'<g transform="translate({column * _WIDTH},{line * _HEIGHT})">{panel}</g>')
-    style = "text{font:12px sans-serif;fill:#222} .q{fill:#666}"
-    return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {2 * _WIDTH} {2 * _HEIGHT}" role="img" '
-        f'aria-label="PBC and average cost over the budget and over the threshold">'
-        f'<style>{style}</style><rect width="100%" height="100%" fill="#fff"/>{"".join(panels)}</svg>\n'
-    )
+    bases = list(dict.fromkeys(str(row["agent"]).partition("+")[0] for row in rows))
+    grid = []
+    figures = (("judged_pass_rate_under_budget", "PBC, judge, %", 100.0), ("average_cost", "average cost", 1.0))
+    for metric, title, scale in figures:
+        line = []
+        for curve, label in (("R", "budget R"), ("tau", "threshold τ")):
+            shown = [row for row in rows if row["curve"] == curve]
+            if metric == "average_cost":
+                shown = [row for row in shown if row["agent"].endswith("+btp")]
+            line.append(Panel(title, label, _series(shown, metric, scale, bases)))
+        grid.append(line)
+    return panels(grid)
 
 
-def _panel(rows: Sequence[Row], metric: str, scale: float, title: str, label: str, names: Sequence[str]) -> str:
-    if not rows:
-        return ""
-    xs = sorted({row["at"] for row in rows})
-    top = float(max(row[metric] * scale for row in rows)) * 1.08 or 1.0
-    right, bottom = _WIDTH - _RIGHT, _HEIGHT - _BOTTOM
-    span = xs[-1] - xs[0] or 1.0
-
-    def x(value: float) -> float:
-        return float(_LEFT + (value - xs[0]) / span * (right - _LEFT))
-
-    def y(value: float) -> float:
-        return bottom - value / top * (bottom - _TOP)
-
-    step = _step(top)
-    parts = [f'<text x="{_LEFT}" y="18">{html.escape(title)}</text>']
-    parts.append(f'<text class="q" x="{(_LEFT + right) / 2:.0f}" y="{_HEIGHT - 8}" text-anchor="middle">{label}</text>')
-    for number in range(int(top / step) + 1):
-        at = y(number * step)
-        parts.append(f'<line x1="{_LEFT}" x2="{right}" y1="{at:.1f}" y2="{at:.1f}" stroke="#ddd"/>')
-        parts.append(f'<text class="q" x="{_LEFT - 6}" y="{at + 4:.1f}" text-anchor="end">{number * step:g}</text>')
-    for value in xs:
-        parts.append(f'<text class="q" x="{x(value):.1f}" y="{bottom + 17}" text-anchor="middle">{value:g}</text>')
-    ends = []
-    for agent in dict.fromkeys(row["agent"] for row in rows):
-        base = agent.partition("+")[0]
-        colour = _COLOURS[[name for name in names if "+" not in name].index(base) % len(_COLOURS)]
-        own = sorted((row["at"], row[metric] * scale) for row in rows if row["agent"] == agent)
-        line = " ".join(f"{x(at):.1f},{y(value):.1f}" for at, value in own)
-        dash = "" if agent.endswith("+btp") else ' stroke-dasharray="5 4"'
-        parts.append(f'<polyline points="{line}" fill="none" stroke="{colour}" stroke-width="2"{dash}/>')
-        parts += [f'<circle cx="{x(at):.1f}" cy="{y(value):.1f}" r="3" fill="{colour}"/>' for at, value in own]
-        ends.append((y(own[-1][1]), agent, colour))
-    last = 0.0
-    for place, agent, colour in sorted(ends):
-        last = max(place, last + 14)
-        parts.append(f'<text x="{right + 8}" y="{last + 4:.1f}" style="fill:{colour}">{html.escape(agent)}</text>')
-    return "".join(parts)
-
-
-def _step(top: float) -> float:
-    """A round distance between grid lines, about five of them."""
-    for step in (0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 25.0, 50.0, 100.0):
-        if top / step <= 6:
-            return step
-    return top / 5
+def _series(rows: Sequence[Row], metric: str, scale: float, bases: Sequence[str]) -> list[Series]:
+    found = []
+    for agent in dict.fromkeys(str(row["agent"]) for row in rows):
+        points = sorted((row["at"], row[metric] * scale) for row in rows if row["agent"] == agent)
+        xs, ys = [at for at, _ in points], [value for _, value in points]
+        found.append(Series(agent, xs, ys, bases.index(agent.partition("+")[0]), dashed=not agent.endswith("+btp")))
+    return found

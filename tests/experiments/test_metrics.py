@@ -11,8 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from costgym.experiments.leaderboard.conditions import budget_order, rank_rows
+from costgym.experiments.metrics import METRICS, paired_difference, summarise
 from costgym.experiments.results import EpisodeResult
-from costgym.experiments.metrics import METRICS, budget_order, paired_difference, rank_rows, summarise
 from costgym.simulators.errors import ConfigError, DataError, UnknownName
 
 CONTRACT = {
@@ -248,6 +249,6 @@ def test_rows_are_ranked_by_budget_then_pass_rate_then_price():
         row("a", 10, 0.2, 1),
         row("e", 20, None, 1),
     ]
-    assert [r["agent"] for r in rank_rows(rows)] == ["a", "b", "c", "e", "d"]
-    assert [r["agent"] for r in rank_rows(rows, "judge")] == ["a", "c", "b", "e", "d"]
+    assert [r["agent"] for r in rank_rows(rows, {})] == ["a", "b", "c", "e", "d"]
+    assert [r["agent"] for r in rank_rows(rows, {}, "judge")] == ["a", "c", "b", "e", "d"]
     assert budget_order({"price": 10}) < budget_order({"price": 20}) < budget_order({})

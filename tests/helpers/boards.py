@@ -2,24 +2,23 @@
 
 from __future__ import annotations
 
-import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import gymnasium as gym
 
-import costgym
 from costgym.agents.base import NUMERIC, TEXT, Agent
 from costgym.envs.actions import encode_action
-from costgym.experiments.leaderboard.board import STEP_LIMIT, RunConfig, publish, summarise_run
-from costgym.experiments.leaderboard.run_log import EpisodeOutput, Records
-from costgym.experiments.leaderboard.store.runs import Entry, Run, entry_id, run_id
+from costgym.experiments.leaderboard.board import publish, summarise_run
+from costgym.experiments.leaderboard.conditions import row_key
+from costgym.experiments.leaderboard.run_config import RunConfig, make_run_config
+from costgym.experiments.leaderboard.run_log import EpisodeOutput, RunLog
+from costgym.experiments.leaderboard.store.runs import Run, RunEntry, entry_id, run_id
 from costgym.experiments.metrics import summarise
 from costgym.experiments.results import EpisodeResult
 from costgym.experiments.rollout import play_many
 from costgym.experiments.trajectories.format import Header
-from costgym.simulators.ledger import Budget
-from costgym.simulators.scenario import load_scenario
 
 HOSTILE = '</script><script>document.title="owned"</script><img src=x onerror=alert(1)>'
 """A name and a message that would run, if they were taken for markup anywhere."""
@@ -65,26 +64,26 @@ class Hasty(Agent):
 
 
 def played(folder: Path, agents: tuple[Agent, ...] = (Talker(), Hasty()), episodes: int = 6) -> Path:
-    """A run's folder, as `leaderboard.run` leaves it."""
-    budgets = ({"price": 10.0}, {"price": 40.0})
-    plan = RunConfig(
-        suite="quick", scenario=load_scenario("storm"), agents=tuple(agent.name for agent in agents), budgets=budgets,
-        episodes=episodes, split="test", grading="strict", seed=0, model="simulated",
-    )  # fmt: skip
+    """A run's folder, as `leaderboard.run` leaves it, of agents of any name."""
+    config = make_run_config("quick", "storm", agents=["random"], budgets="price=10,40", episodes=episodes)
+    return record_run(config, folder, agents)
+
+
+def record_run(config: RunConfig, folder: Path, agents: Sequence[Agent]) -> Path:
+    """Play agents under a run's conditions into its folder; their names need not be known."""
+    config = config.model_copy(update={"agents": tuple(agent.name for agent in agents)})
     folder.mkdir(parents=True)
-    (folder / "run.json").write_text(json.dumps(plan.model_dump(mode="json")))
-    with Records(folder, plan.agents, budgets) as records:
+    (folder / "run.json").write_text(config.to_json())
+    with RunLog(folder, config.agents, config.conditions) as log:
         for agent in agents:
-            for limits in budgets:
-                env = costgym.make(
-                    agent.env_id, scenario=plan.scenario, split="test", budget=limits, enforcement="record", grading="strict",
-                    max_steps=STEP_LIMIT,
-                )  # fmt: skip
+            for condition in config.conditions:
+                env = config.make_env(agent.env_id, condition)
                 header = Header.of(env, agent.env_id)
-                for result, trajectory in play_many(env, agent, agent.env_id, range(episodes), 0, Budget.from_mapping(limits)):
+                played = play_many(env, agent, agent.env_id, range(condition.episodes), config.seed, condition.settings)
+                for result, trajectory in played:
                     assert trajectory is not None
-                    records.add(EpisodeOutput(result, header.to_json(), trajectory.sealed_json(header)))
-    publish(folder, summarise_run(plan, records.finish()))
+                    log.add(EpisodeOutput(result, header.to_json(), trajectory.sealed_json(header)))
+    publish(folder, summarise_run(config, log.finish()))
     return folder
 
 
@@ -95,13 +94,13 @@ def imagined(agents: int = 4, episodes: int = 50, name: str = "agent {}") -> Run
         for index in range(agents):
             own = [_imagined_result(name.format(index), index, limit, episode) for episode in range(episodes)]
             rows.append(summarise(own, resamples=50))
-            results += [(entry_id(rows[-1]), each) for each in own]
+            results += [(entry_id(rows[-1]["agent"], row_key(rows[-1], {})), each) for each in own]
     document = {
         "format": "costgym.leaderboard/1", "suite": "quick", "seed": 0, "version": "0.1.0", "grading": "strict", "rows": rows,
         "scenario": {"name": "imagined", "description": "Nobody played.", "currency": "credits", "split": "test"},
     }  # fmt: skip
     manifest = {"suite": "quick", "agents": agents, "episodes": episodes}
-    entries = tuple(Entry(entry_id(row), row, "", False) for row in rows)
+    entries = tuple(RunEntry(entry_id(row["agent"], row_key(row, {})), row, "", False) for row in rows)
     return Run(run_id(manifest), manifest, document, None, entries, lambda: iter(results))
 
 

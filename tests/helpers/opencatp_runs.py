@@ -11,15 +11,12 @@ import gymnasium as gym
 import costgym
 from costgym.agents.base import Agent
 from costgym.agents.opencatp import make_plan_agent
-from costgym.experiments.leaderboard.board import publish
-from costgym.experiments.leaderboard.run_log import EpisodeOutput, Records
-from costgym.experiments.metrics import summarise
-from costgym.experiments.rollout import play_many
+from costgym.experiments.leaderboard.run_config import make_run_config
 from costgym.experiments.trajectories.collect import collect
-from costgym.experiments.trajectories.format import Header
-from costgym.simulators.ledger import Budget
+from tests.helpers.boards import record_run
 
-PLAN, CALLS = VIEWS = ("costgym/OpenCATP-v0", "costgym/OpenCATPCalls-v0")
+PLAN, CALLS, CHAT = "costgym/OpenCATP-v0", "costgym/OpenCATPCalls-v0", "costgym/OpenCATPChat-v0"
+VIEWS = (PLAN, CALLS)
 
 
 def view(env_id: str, **settings: Any) -> gym.Env[Any, Any]:
@@ -40,20 +37,8 @@ def view_of(path: Path) -> str:
 
 
 def recorded_run(folder: Path, episodes: int = 6) -> Path:
-    """A run's folder with trajectories of both views."""
-    agents = (make_plan_agent("few-shot", PLAN), make_plan_agent("random", CALLS))
-    folder.mkdir(parents=True)
-    (folder / "run.json").write_text(json.dumps({"suite": "own", "agents": [agent.name for agent in agents]}))
-    with Records(folder, [agent.name for agent in agents], ({},)) as records:
-        for agent in agents:
-            env = view(agent.env_id, split="test", slots=1) if agent.env_id == CALLS else view(agent.env_id, split="test")
-            header = Header.of(env, agent.env_id)
-            for result, trajectory in play_many(env, agent, agent.env_id, range(episodes), 0, Budget()):
-                assert trajectory is not None
-                records.add(EpisodeOutput(result, header.to_json(), trajectory.sealed_json(header)))
-    results = records.finish()
-    rows = [summarise([each for each in results if each.agent == agent.name], episodes=episodes) for agent in agents]
-    about = {"name": "opencatp", "description": "Plans.", "currency": "USD", "split": "test"}
-    document = {"format": "costgym.leaderboard/1", "suite": "own", "seed": 0, "version": "0.1.0", "grading": "strict"}
-    publish(folder, {**document, "scenario": about, "rows": rows})
-    return folder
+    """A run's folder with trajectories of all three views."""
+    config = make_run_config("opencatp", agents=["few-shot"], episodes=episodes, vary={"tasks": ["nonsequential"]})
+    config = config.model_copy(update={"settings": {"*": {"samples": "each"}, CALLS: {"slots": 1}}})
+    agents = [make_plan_agent("few-shot", PLAN), make_plan_agent("random", CALLS), make_plan_agent("zero-shot", CHAT)]
+    return record_run(config, folder, agents)

@@ -36,7 +36,7 @@ class Dice(Agent):
 
 def places(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
     """Paths to every leaf."""
-    if isinstance(value, dict):
+    if isinstance(value, dict) and value:
         return [leaf for key in value for leaf in places(value[key], (*path, key))]
     if isinstance(value, list) and value:
         return [leaf for index in range(len(value)) for leaf in places(value[index], (*path, index))]
@@ -57,6 +57,8 @@ def tampered(document: dict[str, Any], path: tuple[Any, ...]) -> dict[str, Any]:
         new = "price"
     elif isinstance(old, str):
         new = old + "x"
+    elif isinstance(old, dict):
+        new = {"sample": 0}
     else:
         new = ["x"]
     target[path[-1]] = new

@@ -181,7 +181,7 @@ def _check_lines(terms: Terms, part: Part) -> Iterator[Found]:
             wanted = world.instance(index, terms.seed)
             if (recorded.number, recorded.seed, recorded.options) != wanted:
                 got = (recorded.number, recorded.seed, recorded.options)
-                problem = f"number, seed and options: episode {index} is {tuple(wanted)}, the record says {got}"
+                problem = f"number and seed: episode {index} is {tuple(wanted)}, the record says {got}"
                 yield Found(part.file, None, f"{place}: {problem}")
                 continue
             problem, episode = checker.check(recorded, line)

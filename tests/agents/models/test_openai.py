@@ -19,8 +19,9 @@ from costgym.agents.models.scripted import Scripted
 from costgym.agents.registry import make_agent
 from costgym.agents.strategies import ReAct
 from costgym.experiments.execution.engine import Local
-from costgym.experiments.leaderboard.board import make_run_config, run
-from costgym.experiments.trajectories.verify import verify
+from costgym.experiments.leaderboard.board import run
+from costgym.experiments.leaderboard.run_config import make_run_config
+from costgym.experiments.verify import verify
 from costgym.simulators.errors import ConfigError, DataError, InfrastructureError, UnknownName
 from costgym.simulators.scenario import parse_scenario
 from tests.helpers.playing import SMALL, chat, play

@@ -27,7 +27,7 @@ from costgym.agents.models.openai import KEY_VARIABLE, URL_VARIABLE, chat_messag
 from costgym.agents.registry import make_agent, make_model
 from costgym.agents.strategies import Dfsdt, ReAct, SearchSettings
 from costgym.cli.app import app
-from costgym.experiments.trajectories.verify import verify
+from costgym.experiments.verify import verify
 from costgym.simulators.errors import ConfigError, UnknownName
 from costgym.simulators.scenario import load_scenario, parse_scenario
 from tests.helpers.playing import SMALL, chat, play

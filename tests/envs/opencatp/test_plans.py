@@ -235,20 +235,19 @@ def test_options_that_make_no_sense() -> None:
             env.reset(options=options)
 
 
-def test_a_plan_is_drawn_to_scale() -> None:
+def test_a_plan_is_told_call_by_call_and_drawn() -> None:
     env = make(render_mode="ansi")
     env.reset(options={"task": 24, "sample": 3, "level": 1})
     write(env, CAPTION_OF_DENOISED)
-    heading, description, figures, denoising, captioning = env.render().splitlines()
-    assert heading == "task 24, sample 3, size level 1"
-    assert description == env.task.description
-    assert figures.endswith("1.44 s, score 0.600, quality 0.181")
-    assert denoising.startswith("image_denoising        |####")
-    assert captioning.endswith("0.976 ..    1.442 s  after image_denoising")
+    heading, budget, _, _, denoising, captioning, _, figures = env.render().splitlines()
+    assert heading == f"task sequential-24-sample-3: {env.task.description}" and budget == "budget: unlimited; seed -1"
+    assert figures.startswith("at 1.44 s; score 0.600, pass; ") and figures.endswith("Quality of Plan 0.181")
+    assert denoising.split()[:5] == ["1", "0.00", "0.98", "image_denoising", "ok"]
+    assert captioning.split()[:5] == ["2", "0.98", "1.44", "image_captioning", "ok"]
     picture = make(render_mode="rgb_array")
     picture.reset(seed=0)
     image = picture.render()
-    assert (image.dtype, image.ndim, image.shape[1:]) == (np.uint8, 3, (640, 3))
+    assert (image.dtype, image.shape) == (np.uint8, (640, 960, 3))
 
 
 def test_a_step_needs_no_torch() -> None:

@@ -13,14 +13,22 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import costgym
-from costgym.envs.rendering.chart import COLOURS, chart_of, number, ticks
-from costgym.envs.rendering.draw import _fit, _Layout, _wide, episode_html, episode_image, episode_text
+from costgym.envs.rendering.chart import COLOURS, chart_of, number, ticks, verdict
+from costgym.envs.rendering.draw import _fit, _Layout, _wide, chart_page, chart_picture, episode_table
 from costgym.simulators.calls import WorldEvent
 from costgym.simulators.episode import Episode
 from costgym.simulators.failures import Bursts
 from costgym.simulators.ledger import Budget
 from costgym.simulators.status import Status
 from tests.helpers.worlds import BROKEN, small_world, tool
+
+
+def table(episode: Episode) -> str:
+    return episode_table(episode, verdict(episode))
+
+
+def page_of(episode: Episode) -> str:
+    return chart_page(chart_of(episode), "an episode", table(episode))
 
 
 def busy() -> Episode:
@@ -53,7 +61,7 @@ def test_the_text_says_every_call_the_ledger_and_the_grade():
     episode = world.episode(0, 0, Budget(price=10.0))
     episode.call(0)
     episode.submit(1)
-    assert episode_text(episode).splitlines() == [
+    assert table(episode).splitlines() == [
         "task t0: find the facts",
         "budget: price 10; seed 0",
         "",
@@ -65,21 +73,20 @@ def test_the_text_says_every_call_the_ledger_and_the_grade():
         "left: price 8",
     ]
     episode.finish()
-    text = episode_text(episode)
+    text = table(episode)
     assert "cancelled                 1" in text and "50% of the facts, strict: fail" in text
 
 
 def test_an_episode_without_calls_has_a_picture_too():
     episode = small_world(tool("map")).episode(0)
-    assert "no calls" in episode_text(episode)
-    assert "no calls" in episode_html(episode)
-    assert episode_image(episode).shape[1:] == (960, 3)
+    assert "no calls" in table(episode)
+    assert chart_picture(chart_of(episode)).shape[1:] == (960, 3)
 
 
 @pytest.mark.parametrize("width", [320, 640, 960])
 @pytest.mark.parametrize("make", [busy, ended])
 def test_the_image_is_rgb_of_the_width_asked_for_and_always_the_same(make, width):
-    first, second = episode_image(make(), width), episode_image(make(), width)
+    first, second = chart_picture(chart_of(make()), width), chart_picture(chart_of(make()), width)
     assert first.dtype == np.uint8 and first.shape[1:] == (width, 3)
     assert np.array_equal(first, second)
 
@@ -88,14 +95,14 @@ def test_every_meaning_in_the_chart_is_painted_in_its_colour():
     episode = ended()
     chart = chart_of(episode)
     assert set(chart.meanings) == {"ok", "refused", "cut off", "cold start", "queueing"}
-    pixels = {tuple(pixel) for pixel in episode_image(episode).reshape(-1, 3).tolist()}
+    pixels = {tuple(pixel) for pixel in chart_picture(chart_of(episode)).reshape(-1, 3).tolist()}
     for meaning in chart.meanings:
         assert tuple(int(COLOURS[meaning][i : i + 2], 16) for i in (1, 3, 5)) in pixels
 
 
 @pytest.mark.parametrize("height", [200, 540, 900])
 def test_a_height_asked_for_is_kept(height):
-    assert episode_image(ended(), 960, height).shape == (height, 960, 3)
+    assert chart_picture(chart_of(ended()), 960, height).shape == (height, 960, 3)
 
 
 def test_the_frames_of_a_video_are_of_one_size():
@@ -118,7 +125,7 @@ def test_both_views_render():
 
 
 def test_the_page_is_one_wellformed_drawing_without_outside_links():
-    page = episode_html(ended())
+    page = page_of(ended())
     drawing = ElementTree.fromstring(re.search(r"<svg.*</svg>", page, re.DOTALL).group())
     assert drawing.attrib["width"] == "960"
     assert not re.search(r"(src|href)=|@import|url\(|<script", page)
@@ -132,7 +139,7 @@ def test_whatever_stands_in_names_and_queries_is_escaped():
     episode = world.episode(0)
     episode.submit(0, None, Status.FORBIDDEN, evil)
     episode.finish()
-    page = episode_html(episode)
+    page = page_of(episode)
     assert "<script" not in page and "&lt;script&gt;" in page
     ElementTree.fromstring(re.search(r"<svg.*</svg>", page, re.DOTALL).group())
 
@@ -144,7 +151,7 @@ def test_names_that_are_very_long_or_no_latin_are_drawn():
         episode.submit(slot)
     layout = _Layout(chart_of(episode), 960)
     assert layout.left < 0.4 * 960
-    assert episode_image(episode).shape == (layout.height, 960, 3)
+    assert chart_picture(chart_of(episode)).shape == (layout.height, 960, 3)
 
 
 def test_calls_that_overlap_lie_in_lanes_of_their_own():

@@ -22,7 +22,8 @@ from costgym.agents.models.named import CACHE_VARIABLE, variables_of
 from costgym.agents.models.openai import KEY_VARIABLE, URL_VARIABLE
 from costgym.experiments.execution.engine import Engine, Local, open_engine
 from costgym.experiments.execution.ray_cluster import Ray, connected
-from costgym.experiments.leaderboard.board import make_run_config, run
+from costgym.experiments.leaderboard.board import run
+from costgym.experiments.leaderboard.run_config import make_run_config
 from costgym.experiments.trajectories.collect import collect
 from costgym.simulators.errors import ConfigError
 from tests.helpers.ray_here import needs_ray, sent_whole

@@ -17,10 +17,11 @@ import costgym
 from costgym.agents import make_agent
 from costgym.cli.app import app
 from costgym.experiments.execution.engine import Engine, Local, open_engine
-from costgym.experiments.leaderboard.board import make_run_config, run
+from costgym.experiments.leaderboard.board import run
+from costgym.experiments.leaderboard.run_config import make_run_config
 from costgym.experiments.leaderboard.submissions.submission import pack, validate
 from costgym.experiments.trajectories.collect import collect
-from costgym.experiments.trajectories.verify import verify
+from costgym.experiments.verify import verify
 from costgym.simulators.errors import ConfigError, DataError, InfrastructureError, UnknownName
 from tests.helpers.ray_here import needs_ray, sent_whole
 

@@ -17,8 +17,9 @@ from costgym.agents.models.openai import KEY_VARIABLE, URL_VARIABLE
 from costgym.experiments.execution import ray_cluster as clusters
 from costgym.experiments.execution.engine import open_engine
 from costgym.experiments.execution.ray_cluster import Ray
-from costgym.experiments.leaderboard.board import _play_unit, make_run_config
+from costgym.experiments.leaderboard.board import _play_unit
 from costgym.experiments.leaderboard.board import _units as units_of
+from costgym.experiments.leaderboard.run_config import make_run_config
 from costgym.simulators.errors import ConfigError, InfrastructureError
 
 

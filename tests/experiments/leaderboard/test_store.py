@@ -16,9 +16,11 @@ from typing import Any
 import pytest
 
 import costgym
-from costgym.experiments.leaderboard.board import make_run_config, run
-from costgym.experiments.leaderboard.store.runs import Entry, Run, entry_id, outcome, read_run, run_id
-from costgym.experiments.results import EpisodeResult
+from costgym.experiments.leaderboard.board import run
+from costgym.experiments.leaderboard.conditions import row_key
+from costgym.experiments.leaderboard.run_config import make_run_config
+from costgym.experiments.leaderboard.store.runs import Run, RunEntry, entry_id, read_run, run_id
+from costgym.experiments.results import EpisodeResult, outcome
 from tests.helpers.databases import postgres
 
 sa = pytest.importorskip("sqlalchemy", reason="no SQLAlchemy here: install costgym[store]")
@@ -48,7 +50,7 @@ def made(seed: int = 0, agents: tuple[str, ...] = ("react", "greedy"), count: in
     ]  # fmt: skip
     document = {"suite": "quick", "seed": seed, "version": "0.1.0", "grading": "strict", "rows": rows}
     document["scenario"] = {"name": "marketplace", "split": "test"}
-    entries = tuple(Entry(entry_id(row), row, "", False) for row in rows)
+    entries = tuple(RunEntry(entry_id(row["agent"], row_key(row, {})), row, "", False) for row in rows)
     results = [(entry.id, result(str(entry.row["agent"]), i, **changed)) for entry in entries for i in range(count)]
     manifest = {"suite": "quick", "seed": seed, "agents": list(agents)}
     return Run(run_id(manifest), manifest, document, None, entries, lambda: iter(results))
@@ -176,19 +178,15 @@ def test_a_writer_that_is_killed_leaves_nothing_and_bars_nobody(url: str) -> Non
         assert content(store.runs()[0]) == content(made(5))
 
 
-def test_episodes_can_be_added_one_by_one_and_verified(url: str) -> None:
+def test_an_entry_is_marked_verified_and_a_run_removed(url: str) -> None:
     with Store(url) as store:
         whole = made(count=2)
         store.save(whole)
         entry = whole.entries[1].id
-        assert store.add_episodes(whole.id, entry, [result("greedy", 9), result("greedy", 1, price=7.0)]) == 2
-        found = [(each.episode, each.price, flag) for _, each, flag in store.episodes(whole.id, entry)]
-        assert found == [(0, 0.1 + 0.2, False), (1, 7.0, False), (9, 0.1 + 0.2, False)]
+        assert [flag for _, _, flag in store.episodes(whole.id, entry)] == [False, False]
         store.mark_verified(whole.id, entry)
         assert all(flag for _, _, flag in store.episodes(whole.id, entry))
         assert [each.verified for each in store.runs()[0].entries] == [False, True]
-        with pytest.raises(costgym.UnknownName, match="unknown entry"):
-            store.add_episodes(whole.id, "nowhere", [result()])
         store.remove(whole.id)
         assert store.runs() == [] and list(store.episodes(whole.id)) == []
 
@@ -196,7 +194,7 @@ def test_episodes_can_be_added_one_by_one_and_verified(url: str) -> None:
 def test_a_store_of_another_version_is_refused(url: str) -> None:
     with Store(url) as store, store._writing() as connection:
         connection.exec_driver_sql("UPDATE costgym_schema SET version = 99")
-    with pytest.raises(costgym.DataError, match="version 99, this costgym has 1"):
+    with pytest.raises(costgym.DataError, match="version 99, this costgym has 2"):
         Store(url)
 
 

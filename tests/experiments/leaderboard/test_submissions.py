@@ -14,10 +14,11 @@ from typer.testing import CliRunner
 import costgym
 from costgym.cli.app import app
 from costgym.experiments.execution.engine import Local
-from costgym.experiments.leaderboard.board import make_run_config, run
+from costgym.experiments.leaderboard.board import run
+from costgym.experiments.leaderboard.run_config import make_run_config
 from costgym.experiments.leaderboard.submissions.submission import add, pack, schema, validate
 from costgym.experiments.trajectories.format import Header, Trajectory, seal_of
-from costgym.experiments.trajectories.verify import verify
+from costgym.experiments.verify import verify
 
 PLAN = {"agents": ["cheapest", "react", "oracle"], "budgets": "price=10,20", "episodes": 8, "seed": 3}
 
@@ -177,20 +178,23 @@ def test_other_settings_under_a_fresh_seal_are_named(packed: Path) -> None:
         (lambda d: d["rows"][0].update(pass_rate=1.0), "pass_rate: replay says"),
         (lambda d: d["rows"][0].update(rank=1), "rank: replay says None"),
         (lambda d: d["rows"].pop(), "expected one row for each of the 4 files"),
-        (put(version="9.9"), "version: played with costgym 9.9"),
-        (put(seed=4), "number and seed"),
-        (put(digest="0"), "digest: the scenario's is"),
-        (put(episodes=7), "expected the episodes 0 to 6"),
-        (put(episodes=9), "8 of 9 episodes agree"),
+        (lambda d: d["run"].update(version="9.9"), "version: played with costgym 9.9"),
+        (lambda d: d["run"].update(seed=4), "number and seed"),
+        (lambda d: d["run"].update(digest="0"), "digest: the world's is"),
+        (lambda d: [each.update(episodes=7) for each in d["run"]["conditions"]], "expected the episodes 0 to 6"),
+        (lambda d: [each.update(episodes=9) for each in d["run"]["conditions"]], "8 of 9 episodes agree"),
+        (lambda d: d["run"]["conditions"].append(d["run"]["conditions"][0]), "a condition stands there twice"),
         (put(name=""), "manifest.json, name:"),
         (put(name="../../etc"), "manifest.json, name:"),
         (put(url="javascript:alert(1)"), "manifest.json, url:"),
         (put(extra=1), "manifest.json, extra:"),
         (lambda d: d["files"][0].update(path="trajectories/../../x.jsonl"), "manifest.json, files.0.path:"),
-        (lambda d: d["files"][0].update(path="trajectories/none.jsonl"), "there is no such file"),
+        (lambda d: d["files"][0].update(path="trajectories/none.jsonl"), "is not the file of cheapest"),
+        (lambda d: d["files"][0].update(agent="nobody"), "the run has no such agent"),
+        (lambda d: d["files"][0].update(condition=9), "the run has no such agent or condition"),
         (lambda d: d["files"][0].update(digest="0" * 32), "digest: the file is not the one"),
         (lambda d: d["files"].append(d["files"][0]), "stands there twice"),
-        (lambda d: d["scenario"].update(failures="reliable"), "digest: the scenario's is"),
+        (lambda d: d["run"]["scenario"].update(failures="reliable"), "digest: the world's is"),
     ],
 )
 def test_a_forged_manifest_is_named(packed: Path, change: Callable[[Any], None], reason: str) -> None:

@@ -7,7 +7,9 @@ from pathlib import Path
 import pytest
 
 from costgym.experiments.leaderboard import board as leaderboard
-from costgym.experiments.leaderboard.submissions.manifest import Submission, weights_of
+from costgym.experiments.leaderboard.run_config import RunConfig, make_run_config
+from costgym.experiments.leaderboard.submissions.manifest import Submission
+from costgym.experiments.leaderboard.weights import weights_of
 from costgym.simulators.errors import ConfigError
 
 torch = pytest.importorskip("torch", reason="the train extra is not installed")
@@ -84,13 +86,14 @@ def test_a_leaderboard_does_not_go_on_with_other_weights(tmp_path: Path) -> None
     (tmp_path / "run").mkdir()
     learnt(-100.0)
     agents = [f"sb3:{tmp_path / 'run'}", "cheapest"]
-    plan = leaderboard.make_run_config(agents=agents, episodes=2, budgets="price=20")
-    assert list(plan.weights) == agents[:1]
-    leaderboard.run(plan, tmp_path / "board")
+    config = make_run_config(agents=agents, episodes=2, budgets="price=20")
+    assert list(config.weights) == agents[:1]
+    leaderboard.run(config, tmp_path / "board")
     learnt(-50.0)
     with pytest.raises(ConfigError, match=r"different: weights"):
-        leaderboard.run(leaderboard.make_run_config(agents=agents, episodes=2, budgets="price=20"), tmp_path / "board")
+        leaderboard.run(make_run_config(agents=agents, episodes=2, budgets="price=20"), tmp_path / "board")
 
 
 def test_a_submission_says_which_weights_it_is_of() -> None:
-    assert Submission.model_fields["weights"].default == {}
+    assert RunConfig.model_fields["weights"].default == {}
+    assert Submission.model_fields["run"].annotation is RunConfig

@@ -14,10 +14,10 @@ import costgym
 from costgym.agents.registry import make_agent
 from costgym.cli.showing import show
 from costgym.envs.registration import make
-from costgym.experiments.leaderboard import plans
-from costgym.experiments.leaderboard.board import make_run_config, run
+from costgym.experiments.leaderboard.board import run
+from costgym.experiments.leaderboard.run_config import make_run_config
 from costgym.experiments.leaderboard.submissions.submission import pack
-from costgym.experiments.reports.episode_text import show_recorded
+from costgym.experiments.reports.episode_report import report_recorded
 from costgym.experiments.trajectories.collect import collect
 
 ENVS = {"cheapest": "costgym/Marketplace-v0", "react": "costgym/MarketplaceChat-v0", "deer": "costgym/DecisionAware-v0"}
@@ -46,7 +46,7 @@ def board(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.parametrize("agent", ENVS)
 def test_an_episode_of_every_view_is_told(folder: Path, agent: str) -> None:
     path = folder / agent / "trajectories.jsonl"
-    text = show_recorded(path).text
+    text = report_recorded(path).text
     recorded = json.loads(path.read_text().splitlines()[1])
     assert f"line 2: episode 0 of {agent}" in text
     assert f"Task {recorded['task']}" in text and "does not replay" not in text
@@ -59,7 +59,7 @@ def test_an_episode_of_every_view_is_told(folder: Path, agent: str) -> None:
 
 def test_a_text_episode_shows_what_was_said_and_seen(folder: Path) -> None:
     path = folder / "react" / "trajectories.jsonl"
-    text = " ".join(show_recorded(path).text.split())
+    text = " ".join(report_recorded(path).text.split())
     actions = json.loads(path.read_text().splitlines()[1])["actions"]
     assert all(" ".join(action.split())[:80] in text for action in actions)
     assert "user: " in text and "agent: " in text
@@ -67,7 +67,8 @@ def test_a_text_episode_shows_what_was_said_and_seen(folder: Path) -> None:
 
 def test_calls_side_by_side_are_seen(tmp_path: Path) -> None:
     path = tmp_path / "two.jsonl"
-    from costgym.experiments.trajectories.format import Header, record
+    from costgym.experiments.trajectories.format import Header
+    from costgym.experiments.trajectories.record import record
 
     class Two:
         """Starts two calls at once, waits for both and finishes."""
@@ -91,25 +92,25 @@ def test_calls_side_by_side_are_seen(tmp_path: Path) -> None:
     recorded, episode = record(env, Two(), None, 1)  # type: ignore[arg-type]
     header = Header.of(env, "costgym/Marketplace-v0")
     path.write_text(header.to_json() + "\n" + recorded.sealed_json(header) + "\n")
-    rows = [line for line in show_recorded(path).text.splitlines() if line.startswith(("    1 ", "    2 "))]
+    rows = [line for line in report_recorded(path).text.splitlines() if line.startswith(("    1 ", "    2 "))]
     assert [call.submitted_s for call in episode.calls] == [0.0, 0.0]
     assert [row.split()[-1] for row in rows] == ["2", "1"]
 
 
 def test_episodes_of_a_leaderboard_and_a_submission_go_by_agent_budget_and_index(board: Path, tmp_path: Path) -> None:
-    assert "episode 0 of cheapest" in show_recorded(board, "cheapest/0").text
-    told = show_recorded(board, "react.price=20/1").text
+    assert "episode 0 of cheapest" in report_recorded(board, "cheapest/0").text
+    told = report_recorded(board, "react.price=20/1").text
     assert "episode 1 of react" in told and "budget: price 20" in told
     task = json.loads((board / "trajectories" / "react.price=10.jsonl").read_text().splitlines()[1])["task"]
-    assert f"Task {task}" in show_recorded(board, f"react/{task}").text
+    assert f"Task {task}" in report_recorded(board, f"react/{task}").text
     pack(board, tmp_path / "submission", "ours", "me@example.org")
-    assert show_recorded(tmp_path / "submission", "react.price=20/1").text.splitlines()[2:] == told.splitlines()[2:]
+    assert report_recorded(tmp_path / "submission", "react.price=20/1").text.splitlines()[2:] == told.splitlines()[2:]
 
 
 @pytest.mark.parametrize("key", ["react/99", "nobody/0", "99", "react.price=15/0"])
 def test_an_unknown_episode_is_named_with_those_there_are(board: Path, key: str) -> None:
     with pytest.raises(costgym.UnknownName, match="known: "):
-        show_recorded(board, key)
+        report_recorded(board, key)
 
 
 def test_a_record_that_was_edited_is_shown_with_a_warning(folder: Path, tmp_path: Path) -> None:
@@ -118,28 +119,27 @@ def test_a_record_that_was_edited_is_shown_with_a_warning(folder: Path, tmp_path
     edited["rewards"][0] += 1.0
     path = tmp_path / "edited.jsonl"
     path.write_text(header + "\n" + json.dumps(edited) + "\n")
-    assert "does not replay as it stands" in show_recorded(path).text
+    assert "does not replay as it stands" in report_recorded(path).text
     edited["actions"] = ["nonsense"]
     path.write_text(header + "\n" + json.dumps(edited) + "\n")
     with pytest.raises(costgym.DataError, match="cannot be replayed"):
-        show_recorded(path)
+        report_recorded(path)
 
 
 def test_a_plan_of_the_opencatp_leaderboard_is_shown_as_it_would_run(tmp_path: Path) -> None:
-    plans.run(plans.plan_run(["few-shot", "oracle"], (0.5,), "test", "v100", 3, 0, "simulated"), tmp_path / "run")
-    lines = [json.loads(line) for line in (tmp_path / "run" / "plans.jsonl").read_text().splitlines()]
-    record = next(
-        each for each in lines if each["agent"] == "oracle" and each["tasks"] == "nonsequential" and each["episode"] == 1
-    )
-    shown = show_recorded(tmp_path / "run", "oracle/nonsequential/1")
-    assert f"Task {record['task']} (nonsequential)" in shown.text
+    run(make_run_config("opencatp", agents=["few-shot", "oracle"], episodes=3), tmp_path / "run")
+    lines = [json.loads(line) for line in (tmp_path / "run" / "episodes.jsonl").read_text().splitlines()]
+    settings = {"alpha": 0.5, "tasks": "nonsequential"}
+    record = next(each for each in lines if (each["agent"], each["settings"], each["episode"]) == ("oracle", settings, 1))
+    shown = report_recorded(tmp_path / "run", "oracle/nonsequential/1")
+    assert f"Task {record['task']}" in shown.text
     assert f"Quality of Plan {record['quality']:.3f}" in shown.text
     ends = [bar.end_s for row in shown.chart.rows for bar in row.bars]
     assert max(ends) == pytest.approx(record["seconds"])
     assert sum(float(bar.label) for row in shown.chart.rows for bar in row.bars) == pytest.approx(record["price"], rel=0.01)
     assert shown.png().shape[1:] == (1200, 3) and shown.svg().startswith("<svg ")
     with pytest.raises(costgym.UnknownName):
-        show_recorded(tmp_path / "run", "oracle/99")
+        report_recorded(tmp_path / "run", "oracle/99")
 
 
 @pytest.mark.parametrize("format", ["png", "svg", "html", "text"])
@@ -166,6 +166,6 @@ def test_a_played_episode_is_told_too(capsys: pytest.CaptureFixture[str]) -> Non
 
 def test_nothing_recorded_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(costgym.DataError, match="holds no trajectory file"):
-        show_recorded(tmp_path)
+        report_recorded(tmp_path)
     with pytest.raises(costgym.DataError):
-        show_recorded(tmp_path / "none.jsonl")
+        report_recorded(tmp_path / "none.jsonl")

@@ -11,10 +11,11 @@ from html.parser import HTMLParser
 
 import pytest
 
-from costgym.experiments.leaderboard.metric_columns import COLUMNS, budget_label, written
+from costgym.experiments.leaderboard.conditions import budget_label
+from costgym.experiments.leaderboard.metric_columns import COLUMNS, written
 from costgym.experiments.metrics import summarise
+from costgym.experiments.reports.leaderboard_page import page_of
 from costgym.experiments.results import EpisodeResult
-from costgym.experiments.reports.leaderboard_page import render
 
 VOID_TAGS = {"meta", "input", "br", "link", "img"}
 BROWSER = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
@@ -75,7 +76,7 @@ def embedded(page):
 
 def test_the_table_holds_every_figure_without_a_script():
     leaderboard = board()
-    document = Document(render(leaderboard))
+    document = Document(page_of(leaderboard))
     assert len(document.all("tr")) == 1 + len(leaderboard["rows"])
     texts = [e["text"] for e in document.elements if (e.get("class") or "").startswith("figure") and e["tag"] == "td"]
     assert len(texts) == len(COLUMNS) * len(leaderboard["rows"])
@@ -86,7 +87,7 @@ def test_the_table_holds_every_figure_without_a_script():
 
 
 def test_the_page_says_what_was_run_and_asks_nothing_of_the_network():
-    page = render(board())
+    page = page_of(board())
     text = Document(page).all("body")[0]["text"]
     for word in ("quick", "marketplace", "A market.", "12 episodes each", "0.1.0", "costgym/MarketplaceChat-v0"):
         assert word in text
@@ -99,7 +100,7 @@ def test_the_page_says_what_was_run_and_asks_nothing_of_the_network():
 def test_the_same_leaderboard_gives_the_same_bytes_whatever_the_order_of_its_rows():
     leaderboard = board()
     shuffled = {**leaderboard, "rows": leaderboard["rows"][::-1]}
-    assert render(leaderboard) == render(copy.deepcopy(leaderboard)) == render(shuffled)
+    assert page_of(leaderboard) == page_of(copy.deepcopy(leaderboard)) == page_of(shuffled)
 
 
 @pytest.mark.parametrize(
@@ -119,8 +120,8 @@ def test_a_hostile_name_stays_text(name):
     }
     for row in leaderboard["rows"]:
         row["env"] = name
-    page = render(leaderboard)
-    harmless = Document(render(board({"react": ("gpt", 6, 1)})))
+    page = page_of(leaderboard)
+    harmless = Document(page_of(board({"react": ("gpt", 6, 1)})))
     found = Document(page)
     assert [e["tag"] for e in found.elements] == [e["tag"] for e in harmless.elements]
     assert not any(key.startswith("on") for element in found.elements for key in element)
@@ -128,7 +129,7 @@ def test_a_hostile_name_stays_text(name):
 
 
 def test_simulated_rows_say_so_and_the_oracle_has_no_rank():
-    page = render(board())
+    page = page_of(board())
     document = Document(page)
     for line in document.all("tr")[1:]:
         if "react" in line["text"]:
@@ -142,15 +143,15 @@ def test_simulated_rows_say_so_and_the_oracle_has_no_rank():
 
 
 def test_figures_of_a_real_model_bear_its_name_and_no_simulated_mark():
-    page = render(board({"react": ("gpt-x", 6, 1)}))
+    page = page_of(board({"react": ("gpt-x", 6, 1)}))
     assert "gpt-x" in page
     assert "† simulated language model" not in page
 
 
 def test_every_column_is_explained_and_every_heading_is_a_button():
-    document = Document(render(board()))
+    document = Document(page_of(board()))
     heads = document.all("th", scope="col")
-    assert [head["data-sort"] for head in heads] == ["rank", "agent", "budget", *(c.metric for c in COLUMNS)]
+    assert [head["data-sort"] for head in heads] == ["rank", "agent", "condition", *(c.metric for c in COLUMNS)]
     assert len(document.all("button", type="button")) == len(heads) + 1
     assert [e["id"] for e in document.all("dd") if "id" in e] == [f"about-{c.metric}" for c in COLUMNS]
     ids = {e["id"] for e in document.elements if "id" in e}
@@ -159,7 +160,7 @@ def test_every_column_is_explained_and_every_heading_is_a_button():
 
 
 def test_a_leaderboard_without_rows_or_figures_still_has_a_page():
-    assert "No episode has been played yet" in render({"rows": []})
+    assert "No episode has been played yet" in page_of({"rows": []})
     bare = {
         "agent": "a",
         "model": None,
@@ -170,7 +171,7 @@ def test_a_leaderboard_without_rows_or_figures_still_has_a_page():
         "pass_rate": None,
         "ci95": {},
     }
-    document = Document(render({"rows": [bare]}))
+    document = Document(page_of({"rows": [bare]}))
     assert "–" in document.all("tr")[1]["text"]
     assert "unlimited" in document.all("tr")[1]["text"]
 
@@ -196,7 +197,7 @@ def contrast(a, b):
 
 @pytest.mark.parametrize("theme", [0, 1], ids=["light", "dark"])
 def test_text_and_marks_stand_out_from_the_paper(theme):
-    pairs = re.findall(r"--([\w-]+): light-dark\((#\w{6}), (#\w{6})\)", render(board()))
+    pairs = re.findall(r"--([\w-]+): light-dark\((#\w{6}), (#\w{6})\)", page_of(board()))
     colours = {name: pair[theme] for name, *pair in pairs}
     assert sum(name[0] == "c" for name in colours) == 8
     for name in ("ink", "quiet", "accent"):
@@ -220,7 +221,7 @@ addEventListener("load", () => setTimeout(() => {
   out.sorted = q("th[aria-sort]").map((h) => [h.dataset.sort, h.getAttribute("aria-sort")]);
   press("average_cost");
   out.dearest = shown();
-  choose("budget", "all");
+  choose("condition", "all");
   out.all = shown().length;
   out.allPoints = marks("scatter");
   const before = q("#lines polyline").map((p) => p.getAttribute("points")).join();
@@ -255,7 +256,7 @@ def browse(tmp_path, page, width=1280):
 
 @pytest.mark.skipif(BROWSER is None, reason="no chromium or chrome here to open the page in")
 def test_a_browser_draws_sorts_and_filters_without_an_error(tmp_path):
-    dom, console = browse(tmp_path, render(board()).replace("</body>", PROBE))
+    dom, console = browse(tmp_path, page_of(board()).replace("</body>", PROBE))
     assert console == []
     seen = json.loads(Document(dom).all("pre", id="probe")[0]["text"])
     assert seen["first"] == ["oracle", "react+btp", "react", "random"]
@@ -277,7 +278,7 @@ def test_a_hostile_name_runs_nothing_and_a_narrow_window_never_scrolls_sideways(
         "</script><script>document.title='owned'</script>": ("<img src=x onerror=alert(1)>", 6, 1),
         "x" * 120: (None, 3, 2),
     }
-    dom, console = browse(tmp_path, render(board(names)).replace("</body>", PROBE), width=500)
+    dom, console = browse(tmp_path, page_of(board(names)).replace("</body>", PROBE), width=500)
     assert console == []
     document = Document(dom)
     assert document.all("title")[0]["text"].startswith("costgym leaderboard")

@@ -209,11 +209,11 @@ def test_sliders_count_passes_within_tighter_limits(driver: Any, board: Path) ->
 
 def test_the_choice_of_a_budget_holds_for_every_table(driver: Any, board: Path) -> None:
     visit(driver, board / "index.html", "", "document.querySelector('#sliders .lane')")
-    assert texts(driver, "[data-of-budget] h3") == ["price ≤ 20"] * 2
-    click(driver, "input[name=budget][value='0']")
-    assert texts(driver, "[data-of-budget] h3") == ["price ≤ 10"] * 2
-    click(driver, "input[name=budget][value='all']")
-    assert len(texts(driver, "[data-of-budget] h3")) == 4
+    assert texts(driver, "[data-of-condition] h3") == ["price ≤ 20"] * 2
+    click(driver, "input[name=condition][value='0']")
+    assert texts(driver, "[data-of-condition] h3") == ["price ≤ 10"] * 2
+    click(driver, "input[name=condition][value='all']")
+    assert len(texts(driver, "[data-of-condition] h3")) == 4
 
 
 def test_ten_thousand_episodes_do_not_freeze_the_browser(driver: Any, tmp_path: Path) -> None:

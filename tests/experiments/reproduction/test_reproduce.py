@@ -10,7 +10,6 @@ import pytest
 from rich.console import Console
 
 from costgym import ConfigError, UnknownName
-from costgym.experiments.results import EpisodeResult
 from costgym.experiments.reproduction.claims import _bends
 from costgym.experiments.reproduction.curves import BUDGETS, FIGURES, THRESHOLDS, _episodes
 from costgym.experiments.reproduction.decisions import ACCURACIES
@@ -18,6 +17,7 @@ from costgym.experiments.reproduction.instructions import follow, instruction_ro
 from costgym.experiments.reproduction.page import write_page
 from costgym.experiments.reproduction.published import PUBLISHED, published
 from costgym.experiments.reproduction.reproduce import CANDIDATES, enlarged, print_reproduction, reproduce, verdict
+from costgym.experiments.results import EpisodeResult
 from costgym.simulators.scenario import load_scenario
 from tests.helpers.shared_data import shared
 

@@ -10,17 +10,17 @@ import numpy as np
 import pytest
 
 import costgym
-from costgym.experiments.leaderboard import plans
+from costgym.experiments.leaderboard.board import run as run_leaderboard
+from costgym.experiments.leaderboard.run_config import make_run_config
 from costgym.experiments.leaderboard.store.runs import Run, read_run
-from costgym.experiments.leaderboard.submissions.submission import pack
-from costgym.experiments.reports.episode_text import show_recorded
+from costgym.experiments.reports.episode_report import report_recorded
 from costgym.experiments.reports.site.build import build
 from costgym.experiments.reports.site.data import details
 from costgym.experiments.trajectories.datasets import check_dataset, list_datasets
 from costgym.experiments.trajectories.export.formats import export
 from costgym.experiments.trajectories.replay import replayed
-from costgym.experiments.trajectories.verify import verify
-from tests.helpers.opencatp_runs import CALLS, PLAN, VIEWS, collection, recorded_run, view_of
+from costgym.experiments.verify import verify
+from tests.helpers.opencatp_runs import CALLS, CHAT, PLAN, VIEWS, collection, recorded_run, view_of
 from tests.helpers.site_data import data
 
 
@@ -118,7 +118,7 @@ def test_formats_of_text_are_refused_with_what_to_do(recorded: Path, format: str
 def test_an_episode_is_told_with_its_calls_times_prices_and_score(recorded: Path) -> None:
     for line in recorded.read_text().splitlines()[1:]:
         document = json.loads(line)
-        shown = show_recorded(recorded, str(document["episode"]))
+        shown = report_recorded(recorded, str(document["episode"]))
         text, final = shown.text, document["final"]
         assert f"Task {document['task']}: " in text and "does not replay" not in text
         assert f"sample {final['sample']}, size level {final['size_level']}, seed {document['seed']}" in text
@@ -132,7 +132,7 @@ def test_an_episode_is_told_with_its_calls_times_prices_and_score(recorded: Path
         bars = [bar for row in shown.chart.rows for bar in row.bars]
         assert len(bars) == len(document["calls"])
     assert shown.png().shape[1:] == (1200, 3) and shown.svg().startswith("<svg ") and shown.html().startswith("<!doctype html>")
-    assert ("Tokens: " in text) == (view_of(recorded) == PLAN) != ("Actions" in text)
+    assert ("Written: " in text) == (view_of(recorded) == PLAN) != ("Actions" in text)
 
 
 def test_a_record_that_was_edited_is_shown_with_a_warning(recorded: Path, tmp_path: Path) -> None:
@@ -141,7 +141,7 @@ def test_a_record_that_was_edited_is_shown_with_a_warning(recorded: Path, tmp_pa
     edited["rewards"][-1] += 1.0
     path = tmp_path / "edited.jsonl"
     path.write_text(f"{header}\n{json.dumps(edited)}\n")
-    assert "does not replay as it stands" in show_recorded(path).text
+    assert "does not replay as it stands" in report_recorded(path).text
 
 
 def test_an_episode_played_on_the_spot_is_told(capsys: pytest.CaptureFixture[str]) -> None:
@@ -170,7 +170,7 @@ def test_the_viewer_has_every_episode_from_a_folder_and_from_a_store(run: Run, t
         store.save(run)
         site = build(store.runs(), tmp_path / "site").parent
     about = data(site / "data" / "run.js")
-    assert about["share"] == "Score, %" and [entry["detailed"] for entry in about["entries"]] == [6, 6]
+    assert about["share"] == "Score, %" and [entry["detailed"] for entry in about["entries"]] == [6, 6, 6]
     for entry in run.entries:
         assert run.folder is not None
         lines = (run.folder / entry.file).read_text().splitlines()[1:]
@@ -186,7 +186,7 @@ def test_the_viewer_has_every_episode_from_a_folder_and_from_a_store(run: Run, t
             if entry.row["env"] == CALLS:
                 assert len(said) == len(record["actions"]) and said[-1] == "finish"
             else:
-                assert len(said) == 1 and " ".join(said[0].split()).endswith("EOP")
+                assert len(said) == 1 and (entry.row["env"] == CHAT or said[0].endswith("EOP"))
 
 
 def test_an_edited_record_is_not_passed_off_as_replayed(run: Run, tmp_path: Path) -> None:
@@ -201,63 +201,53 @@ def test_an_edited_record_is_not_passed_off_as_replayed(run: Run, tmp_path: Path
 
 
 def test_the_plans_of_a_leaderboard_are_shown_as_they_run(tmp_path: Path) -> None:
-    board = plans.run(plans.plan_run(["fixed-all", "zero-shot"], (0.5,), episodes=12), tmp_path / "run").folder
-    run = read_run(board)
-    lines = [json.loads(line) for line in (board / "plans.jsonl").read_text().splitlines()]
-    site = build([run], tmp_path / "site", most=10).parent
+    config = make_run_config("opencatp", agents=["fixed-all", "zero-shot"], episodes=12)
+    board = run_leaderboard(config, tmp_path / "run").folder
+    results = {(entry, result.episode): result for entry, result in read_run(board).results()}
+    site = build([read_run(board)], tmp_path / "site", most=10).parent
     assert [entry["detailed"] for entry in data(site / "data" / "run.js")["entries"]] == [10] * 4
-    for entry in run.entries:
-        keys = {name: entry.row[name] for name in ("agent", "tasks", "alpha")}
-        own = [line for line in lines if keys.items() <= line.items()][:10]
+    for entry in read_run(board).entries:
+        lines = [json.loads(line) for line in (board / entry.file).read_text().splitlines()[1:]]
         shown = data(site / "data" / f"{entry.id}-0.js")
-        for line, detail in zip(own, shown, strict=True):
+        for line, detail in zip(lines, shown, strict=False):
+            result = results[entry.id, line["episode"]]
             assert detail["replayed"], detail["note"]
-            assert detail["task"] == f"{line['tasks']} {line['task']}, sample {line['sample']}"
+            assert detail["task"] == result.task and len(detail["steps"]) == 2
+            said = json.loads(line["actions"][0])
             tools = [call[0] for call in detail["calls"] if call[1] == "ok"]
-            assert tools == (line["plan"] or [])[::2]
-            assert sum(charge[2] for charge in detail["charges"]) == pytest.approx(line["price"])
-            if line["plan"] is None:
-                assert [(call[1], call[8]) for call in detail["calls"]] == [("malformed", line["problem"])]
+            assert tools == (said["plan"] or [])[::2]
+            assert sum(charge[2] for charge in detail["charges"]) == pytest.approx(result.price)
+            if said["plan"] is None:
+                assert [(call[1], call[8]) for call in detail["calls"]] == [("malformed", said["problem"])]
             else:
-                assert max(call[6] for call in detail["calls"]) == pytest.approx(line["seconds"], abs=1e-6)
-    edited = [{**line, "score": line["score"] + 0.25} if line["episode"] == 3 else line for line in lines]
-    (board / "plans.jsonl").write_text("".join(json.dumps(line) + "\n" for line in edited))
-    shown = data(build([read_run(board)], tmp_path / "again").parent / "data" / f"{run.entries[0].id}-0.js")
-    assert [detail["replayed"] for detail in shown[:5]] == [True, True, True, False, True]
+                assert max(call[6] for call in detail["calls"]) == pytest.approx(result.seconds, abs=1e-6)
 
 
-def test_a_leaderboard_of_plans_is_verified_by_evaluating_them_anew(tmp_path: Path) -> None:
-    board = plans.run(plans.plan_run(["fixed-all"], (0.5,), episodes=2), tmp_path / "run").folder
+def test_a_forged_plan_of_a_leaderboard_is_named(tmp_path: Path) -> None:
+    board = run_leaderboard(make_run_config("opencatp", agents=["fixed-all"], episodes=2), tmp_path / "run").folder
     verdict = verify(board)
     assert (verdict.episodes, verdict.problems) == (4, ())
-    written, rows = (board / "plans.jsonl").read_text(), (board / "leaderboard.json").read_text()
-    lines = written.splitlines()
-    valid = next(number for number, line in enumerate(lines) if json.loads(line)["plan"])
-    for field, value in (
-        ("score", 0.75), ("price", 0.0), ("seconds", 9.5), ("quality", 0.9), ("one_by_one_s", 1), ("best", 1.0), ("level", 7),
-        ("sample", 3), ("task", 1), ("agent", "oracle"), ("tasks", "all"), ("alpha", 0.4), ("episode", 40), ("problem", "none"),
-        ("plan", ["image_denoising", ["input_of_query"]]), ("plan", ["no_tool", []]), ("plan", 7),
-    ):  # fmt: skip
-        edited = json.dumps({**json.loads(lines[valid]), field: value}, separators=(",", ":"))
-        (board / "plans.jsonl").write_text("\n".join([*lines[:valid], edited, *lines[valid + 1 :]]) + "\n")
-        assert f"plans.jsonl, line {valid + 1}: " in verify(board).problems[0], field
-    (board / "plans.jsonl").write_text("\n".join(lines[:-1]) + "\n")
-    assert "ends before plan 1" in verify(board).problems[0]
-    (board / "plans.jsonl").write_text(written + lines[0] + "\n")
-    assert "1 lines more" in verify(board).problems[0]
-    (board / "plans.jsonl").write_text("nonsense\n")
-    with pytest.raises(costgym.DataError, match="line 1: is no plan's record"):
-        verify(board)
-    (board / "plans.jsonl").write_text(written)
+    path = next((board / "trajectories").glob("*nonsequential*"))
+    written, rows = path.read_text(), (board / "leaderboard.json").read_text()
+    header, first, second = written.splitlines()
+    for field, value in (("score", 1.0), ("quality_of_plan", 0.9), ("sample", 61), ("plan_valid", False)):
+        document = json.loads(first)
+        document["final"][field] = value
+        path.write_text("\n".join([header, json.dumps(document), second]) + "\n")
+        assert "final: " + field in verify(board).problems[0]
+    cheaper = json.loads(first)
+    cheaper["actions"] = [json.dumps(["image_captioning", ["input_of_query"]])]
+    path.write_text("\n".join([header, json.dumps(cheaper), second]) + "\n")
+    assert "line 2, episode 0: " in verify(board).problems[0]
+    other = json.loads(first)
+    other["options"]["sample"] += 1
+    path.write_text("\n".join([header, json.dumps(other), second]) + "\n")
+    assert "number and seed" in verify(board).problems[0]
+    path.write_text(written)
     document = json.loads(rows)
-    document["rows"][1]["score"] += 0.01
+    document["rows"][0]["score"] = 0.99
     (board / "leaderboard.json").write_text(json.dumps(document))
-    assert "score: evaluation says" in verify(board).problems[0]
-    with pytest.raises(costgym.ConfigError, match="suite opencatp; `costgym verify` checks it"):
-        pack(board, tmp_path / "submission", "ours", "me@example.org")
-
-
-# -- the command line ----------------------------------------------------------------------------------------------------
+    assert "score: replay says" in verify(board).problems[0]
 
 
 def command(*arguments: Any) -> Any:

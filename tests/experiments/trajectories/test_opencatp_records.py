@@ -19,8 +19,9 @@ from costgym.envs.opencatp import calls as opencatp_calls
 from costgym.experiments.execution.engine import Local
 from costgym.experiments.rollout import rollout
 from costgym.experiments.trajectories.collect import collect
-from costgym.experiments.trajectories.format import Header, Trajectory, record, seal_of
-from costgym.experiments.trajectories.verify import verify
+from costgym.experiments.trajectories.format import Header, Trajectory, seal_of
+from costgym.experiments.trajectories.record import record
+from costgym.experiments.verify import verify
 from costgym.simulators.opencatp import all_tasks, v100
 from costgym.simulators.opencatp.profile import profile_record
 from costgym.simulators.opencatp.scoring.evaluation import shipped_outcomes
@@ -145,7 +146,7 @@ def test_a_header_names_the_world_whole() -> None:
     assert header.scenario == {"name": "opencatp", "profile": profile_record(v100()), "outcomes": shipped_outcomes().digest}
     assert header.settings == {
         "alpha": 0.3, "budget": {"seconds": 4}, "cold_starts": False, "gpu_capacity_mb": None, "level": None, "max_steps": 64,
-        "slots": 2, "split": "train", "success_score": 0.5, "tasks": "all",
+        "samples": "drawn", "slots": 2, "split": "train", "success_score": 0.5, "tasks": "all",
     }  # fmt: skip
     again = header.make().unwrapped
     assert isinstance(again, opencatp_calls.OpenCATPCallsEnv)

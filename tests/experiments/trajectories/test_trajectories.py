@@ -11,7 +11,7 @@ import pytest
 import costgym
 from costgym.agents.base import NUMERIC, TEXT
 from costgym.experiments.trajectories.collect import collect
-from costgym.experiments.trajectories.verify import verify
+from costgym.experiments.verify import verify
 from tests.helpers.records import Dice, places, tampered
 
 
