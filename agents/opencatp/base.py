@@ -13,9 +13,9 @@ from ...simulators.calls import Usage
 from ...simulators.opencatp.scoring.evaluation import Evaluator
 from ...simulators.opencatp.tasks import OpenCATPTask
 from ...simulators.plan import Plan
-from ..base import Agent
+from ..base import PLANS, Agent
 
-ENV_ID = "costgym/OpenCATP-v0"
+ENV_ID = PLANS
 NO_USAGE = Usage(0, 0)
 
 
@@ -78,7 +78,7 @@ class PlanAgent(Agent):
     way the environment answers as it does to every invalid plan.
     """
 
-    env_id = ENV_ID
+    env_id = PLANS
 
     def __init__(self, planner: Planner) -> None:
         self.planner, self.name, self.model = planner, planner.name, planner.model

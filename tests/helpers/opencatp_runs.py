@@ -10,7 +10,7 @@ import gymnasium as gym
 
 import costgym
 from costgym.agents.base import Agent
-from costgym.agents.opencatp import make_plan_agent
+from costgym.agents.registry import make_agent
 from costgym.experiments.leaderboard.board import publish
 from costgym.experiments.leaderboard.run_log import EpisodeOutput, Records
 from costgym.experiments.metrics import summarise
@@ -30,7 +30,7 @@ def collection(env_id: str, folder: Path, agent: Agent | None = None, episodes: 
     """A collection of a view; by default random actions under a budget, some of which is passed."""
     own = {"budget": {"price": 0.4}} if env_id == PLAN else {"budget": {"price": 0.01}, "slots": 2, "cold_starts": True}
     settings = own | settings
-    return collect(view(env_id, **settings), agent or make_plan_agent("random", env_id), episodes, folder, seed=5)
+    return collect(view(env_id, **settings), agent or make_agent("random", env_id), episodes, folder, seed=5)
 
 
 def view_of(path: Path) -> str:
@@ -41,7 +41,7 @@ def view_of(path: Path) -> str:
 
 def recorded_run(folder: Path, episodes: int = 6) -> Path:
     """A run's folder with trajectories of both views."""
-    agents = (make_plan_agent("few-shot", PLAN), make_plan_agent("random", CALLS))
+    agents = (make_agent("few-shot", PLAN), make_agent("random", CALLS))
     folder.mkdir(parents=True)
     (folder / "run.json").write_text(json.dumps({"suite": "own", "agents": [agent.name for agent in agents]}))
     with Records(folder, [agent.name for agent in agents], ({},)) as records:

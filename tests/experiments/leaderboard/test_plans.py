@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from costgym.agents.opencatp import make_planner
 from costgym.agents.opencatp.base import PlanAgent
+from costgym.agents.registry import make_planner
 from costgym.envs.registration import make
 from costgym.experiments.leaderboard.plans import AGENTS, KINDS, PlanBoard, plan_run, run
 from costgym.simulators.errors import ConfigError, DataError, UnknownName
@@ -113,7 +113,7 @@ def test_a_folder_of_another_run_is_refused(board: PlanBoard) -> None:
 @pytest.mark.parametrize(
     ("settings", "kind", "message"),
     [
-        ({"agents": ("nobody",)}, UnknownName, "planner"),
+        ({"agents": ("nobody",)}, UnknownName, "agent of costgym/OpenCATP-v0"),
         ({"alphas": (1.0,)}, ConfigError, "strictly between 0 and 1"),
         ({"alphas": (0.5, 0.5)}, ConfigError, "every value once"),
         ({"split": "all"}, UnknownName, "split"),
