@@ -8,7 +8,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from ..simulators.errors import ConfigError, UnknownName
-from .access import EcoAct, Prompt, ToolAccess
+from .access import EcoAct, Prompt
 from .base import DECISION, NUMERIC, PLAN_CALLS, PLANS, TEXT, Agent
 from .btp.access import Btp
 from .btp.experience import Experience
@@ -19,9 +19,9 @@ from .custom import custom_agent, is_custom
 from .deer.agent import DeerAgent, RuleAgent
 from .deer.deciders import SimulatedDecider
 from .llm.agent import LlmAgent
-from .llm.session import Strategy
+from .llm.types import Strategy, ToolAccess
 from .models.base import LanguageModel
-from .models.named import make_model
+from .models.named import make_real_model, read_model_name
 from .opencatp.base import PlanAgent, Planner
 from .opencatp.calling import PlanCaller, RandomCaller
 from .opencatp.planners import PromptPlanner
@@ -36,6 +36,7 @@ from .opencatp.simulated import SimulatedPlanner
 from .oracle import ExpectedOptimumAgent, OracleAgent
 from .strategies import CotAtN, Dfsdt, PlanThenAct, ReAct, SearchSettings, TotDfs
 from .toolplanner.agent import PlannerSettings, ToolPlanner
+from .toolplanner.simulated import SimulatedToolPlanner
 
 
 @dataclass(frozen=True, slots=True)
@@ -317,6 +318,26 @@ def make_agent(
     """
     entry = find_agent(name, env_id)
     return entry.make(AgentRequest(name, env_id or entry.env_id, model, experience, search, btp, usefulness))
+
+
+def model_names() -> list[str]:
+    """Forms of the names that `make_model` takes."""
+    return ["simulated", "openai:MODEL", "local:MODEL"]
+
+
+def make_model(name: str) -> LanguageModel:
+    """Make a language model by its name.
+
+    Raises:
+        UnknownName: There is no such model, or no such setting of it.
+        ConfigError: A setting makes no sense, or the model cannot be reached.
+    """
+    if name == "simulated":
+        return SimulatedToolPlanner()
+    real = read_model_name(name)
+    if real is None:
+        raise UnknownName("model", name, model_names())
+    return make_real_model(real)
 
 
 def make_planner(name: str, model: str | LanguageModel = "simulated") -> Planner:

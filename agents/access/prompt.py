@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 from math import isfinite
 
-from ..llm import prompts as wording
+from .. import prompts
 from ..llm.session import Session
-from .base import ToolAccess
+from ..llm.types import ToolAccess
 
 
 class Prompt(ToolAccess):
@@ -24,8 +24,8 @@ class Prompt(ToolAccess):
     def system(self) -> str:
         session = self._session
         quotes = session.env.quotes()
-        lines = [wording.COSTS + json.dumps({f.name: round(quotes.get(f.name, 0.0), 6) for f in session.candidates})]
+        lines = [prompts.COSTS + json.dumps({f.name: round(quotes.get(f.name, 0.0), 6) for f in session.candidates})]
         remaining = float(session.info.get("budget_remaining_price", float("inf")))
         if isfinite(remaining):
-            lines.append(f"{wording.REMAINING}{remaining:g}. Keep the calls within it and spend as little as you can.")
+            lines.append(f"{prompts.REMAINING}{remaining:g}. Keep the calls within it and spend as little as you can.")
         return "\n".join(lines)

@@ -9,10 +9,10 @@ import gymnasium as gym
 
 from ...envs.actions import encode_action
 from ...simulators.world import World
-from ..access.base import ToolAccess
 from ..base import TEXT, Agent
 from ..models.base import Function, LanguageModel
-from .session import Outcome, Play, Session, Strategy
+from .session import Session
+from .types import Outcome, Play, Strategy, ToolAccess
 
 
 class LlmAgent(Agent):

@@ -28,9 +28,6 @@ _SETTINGS: Mapping[str, Mapping[str, Callable[[str], Any]]] = {
 }
 
 
-SIMULATED = "simulated"
-
-
 class ModelName(NamedTuple):
     """A name, read.
 
@@ -70,28 +67,6 @@ def read_model_name(name: str) -> ModelName | None:
         except ValueError:
             raise ConfigError(f"--model {kind}:{model}", f"{key}: expected a number, got {value!r}") from None
     return ModelName(kind, model, settings)
-
-
-def model_names() -> list[str]:
-    """Forms of the names that `make_model` takes."""
-    return [SIMULATED, "openai:MODEL", "local:MODEL"]
-
-
-def make_model(name: str) -> LanguageModel:
-    """Make a language model by its name.
-
-    Raises:
-        UnknownName: There is no such model, or no such setting of it.
-        ConfigError: A setting makes no sense, or the model cannot be reached.
-    """
-    if name == SIMULATED:
-        from ..toolplanner.simulated import SimulatedToolPlanner
-
-        return SimulatedToolPlanner()
-    real = read_model_name(name)
-    if real is None:
-        raise UnknownName("model", name, model_names())
-    return make_real_model(real)
 
 
 def make_real_model(name: ModelName) -> LanguageModel:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from ..llm.session import Play, SearchResult, Session
+from ..llm.session import Session
+from ..llm.types import Play, SearchResult
 from ..models.base import Message
 from .settings import SearchSettings
 

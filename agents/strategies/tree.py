@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import json
 
-from ..llm import prompts as wording
-from ..llm.session import Play, SearchResult, Session, Turn
+from .. import prompts
+from ..llm.session import Session
+from ..llm.types import Play, SearchResult, Turn
 from ..models.base import USER, VOTE, Message
 from .settings import SearchSettings
 
@@ -107,7 +108,7 @@ class _Search:
     def _child(self, history: list[Message], tried: list[str]) -> Play[Turn]:
         """One more step from here, told of those before it."""
         session = self.session
-        asked = [*history, Message(USER, wording.TRIED + " ".join(tried))] if tried else history
+        asked = [*history, Message(USER, prompts.TRIED + " ".join(tried))] if tried else history
         said = yield from session.ask(asked)
         turn = yield from session.perform(said)
         tried.append(describe(turn))
@@ -125,7 +126,7 @@ class _Search:
         return [turns[i] for i in sorted(range(len(turns)), key=lambda i: -wins[i])]
 
     def _vote(self, history: list[Message], turns: list[Turn], a: int, b: int) -> Play[int]:
-        text = f"{wording.VOTE}\n{wording.STEP_A}{describe(turns[a])}{wording.STEP_B}{describe(turns[b])}"
+        text = f"{prompts.VOTE}\n{prompts.STEP_A}{describe(turns[a])}{prompts.STEP_B}{describe(turns[b])}"
         said = yield from self.session.ask([*history, Message(USER, text)], VOTE)
         return a if said.message.content.strip()[-1:].lower() == "a" else b
 

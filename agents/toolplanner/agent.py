@@ -14,8 +14,9 @@ from dataclasses import dataclass
 
 from ...simulators.errors import ConfigError
 from ...simulators.tools import Tool
-from ..llm import prompts as wording
-from ..llm.session import Play, SearchResult, Session, Turn
+from .. import prompts
+from ..llm.session import Session
+from ..llm.types import Play, SearchResult, Turn
 from ..models.base import FINISH, PLAN, USER, Function, Message
 from ..strategies.plan_act import read_plan
 from ..strategies.tree import describe
@@ -101,7 +102,7 @@ class ToolPlanner:
                 allowed = frozenset(tool.name for tool in tagged(self.tags, tools, self.settings.candidates)) or None
                 request += "\n" + self.tags.lines()
         if self.settings.path:
-            asked = [Message(USER, request), Message(USER, wording.PLAN)]
+            asked = [Message(USER, request), Message(USER, prompts.PLAN)]
             said = yield from session.ask(asked, PLAN, functions=_shown(session, allowed))
             self.path = read_plan(said.message.content) or []
             if self.path:
@@ -126,7 +127,7 @@ class _Tree:
             if self.session.exhausted() or self.rounds >= self.settings.most_rounds:
                 return True
             self.rounds += 1
-            asked = [*history, Message(USER, wording.TRIED + " ".join(tried))] if tried else history
+            asked = [*history, Message(USER, prompts.TRIED + " ".join(tried))] if tried else history
             said = yield from self.session.ask(asked, functions=_shown(self.session, self.allowed))
             turn = yield from self.session.perform(said)
             tried.append(describe(turn))

@@ -16,7 +16,6 @@ from typing import Any, NamedTuple
 
 from pydantic import BaseModel, ConfigDict
 
-from ... import __version__
 from ...agents.base import TEXT
 from ...agents.btp.experience import Experience
 from ...agents.btp.plan import BtpSettings
@@ -27,6 +26,7 @@ from ...envs.registration import make
 from ...simulators.errors import ConfigError, DataError, UnknownName
 from ...simulators.ledger import Budget
 from ...simulators.scenario import Scenario, load_scenario
+from ...simulators.version import __version__
 from ..execution.engine import Engine, Local
 from ..execution.engine import default_jobs as default_jobs
 from ..files import sole_writer, write_atomically

@@ -13,11 +13,11 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from ... import __version__
 from ...simulators.errors import ConfigError, CostGymError, DataError
 from ...simulators.opencatp.plan_space import PlanValues
 from ...simulators.opencatp.scoring.evaluation import Evaluator, split_samples
 from ...simulators.plan import Plan
+from ...simulators.version import __version__
 from ..files import iter_lines
 from .plans import PlanResult, PlanRun, evaluated, line_of, row_of, situations
 from .store.runs import PLANS

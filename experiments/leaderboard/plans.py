@@ -14,7 +14,6 @@ from typing import Any
 import numpy as np
 from pydantic import BaseModel, ConfigDict
 
-from ... import __version__
 from ...agents.opencatp import make_planner
 from ...agents.opencatp.base import ENV_ID, Situation
 from ...simulators.draws import stable_integer
@@ -25,6 +24,7 @@ from ...simulators.opencatp.scoring.evaluation import Evaluator, sample_level, s
 from ...simulators.opencatp.tasks import OpenCATPTask, tasks
 from ...simulators.plan import Plan
 from ...simulators.quality import INVALID_PLAN_REWARD, check_alpha
+from ...simulators.version import __version__
 from ..files import sole_writer, write_atomically
 from ..statistics import intervals
 from .board import FORMAT, check_owner

@@ -20,8 +20,7 @@ import numpy as np
 from ...agents.base import TEXT
 from ...agents.llm.agent import LlmAgent
 from ...agents.models.base import ACT, Function, LanguageModel, Message, Reply
-from ...agents.models.named import make_model
-from ...agents.registry import make_agent
+from ...agents.registry import make_agent, make_model
 from ...agents.toolplanner.agent import ToolPlanner
 from ...agents.toolplanner.feedback import REQUIRES, match, names, passed
 from ...agents.toolplanner.tags import Retriever, Tags, gold_tools, tag_score

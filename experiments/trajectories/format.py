@@ -18,13 +18,13 @@ from typing import Any, NamedTuple
 import gymnasium as gym
 import numpy as np
 
-from ... import __version__
 from ...agents.base import Agent
 from ...envs.recording import Recordable, recordable
 from ...envs.registration import class_of
 from ...simulators.draws import stable_integer
 from ...simulators.episode_view import EpisodeView
 from ...simulators.errors import DataError
+from ...simulators.version import __version__
 from ..files import iter_lines
 
 FORMAT = "costgym.trajectories/1"

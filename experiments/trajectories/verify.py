@@ -16,11 +16,11 @@ from typing import Any, NamedTuple
 
 import gymnasium as gym
 
-from ... import __version__
 from ...envs.recording import WITHOUT_INFLUENCE
 from ...envs.registration import class_of
 from ...simulators.episode_view import EpisodeView
 from ...simulators.errors import CostGymError, DataError
+from ...simulators.version import __version__
 from ..execution.engine import Engine, Local
 from ..files import iter_lines
 from .format import FORMAT, Header, Trajectory, is_sealed, parse_header, parse_trajectory, replay_episode, seal_of

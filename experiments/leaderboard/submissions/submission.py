@@ -17,10 +17,10 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from .... import __version__
 from ....simulators.errors import ConfigError, CostGymError, DataError, UnknownName
 from ....simulators.ledger import Budget
 from ....simulators.scenario import parse_scenario
+from ....simulators.version import __version__
 from ...execution.engine import Engine, Local
 from ...files import finished_folder, iter_lines, sole_writer, write_atomically
 from ...metrics import EpisodeResult, summarise

@@ -8,10 +8,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from .... import __version__
 from ....agents.btp.usefulness_reader import FORMAT, MANIFEST, LearntReader, in_words, load_reader
 from ....simulators.draws import stable_generator
 from ....simulators.errors import ConfigError, TrainingFailed, require
+from ....simulators.version import __version__
 from ...files import write_atomically
 from .train import Labelled
 

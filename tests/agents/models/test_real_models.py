@@ -22,9 +22,9 @@ import yaml
 from typer.testing import CliRunner
 
 from costgym.agents.llm.agent import LlmAgent
-from costgym.agents.models.named import CACHE_VARIABLE, make_model, make_real_model, priced_for, read_model_name
+from costgym.agents.models.named import CACHE_VARIABLE, make_real_model, priced_for, read_model_name
 from costgym.agents.models.openai import KEY_VARIABLE, URL_VARIABLE, chat_messages
-from costgym.agents.registry import make_agent
+from costgym.agents.registry import make_agent, make_model
 from costgym.agents.strategies import Dfsdt, ReAct, SearchSettings
 from costgym.cli.app import app
 from costgym.experiments.trajectories.verify import verify
