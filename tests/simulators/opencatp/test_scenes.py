@@ -11,11 +11,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from costgym.simulators.errors import DataError, UnknownName
-from costgym.simulators.opencatp.backends import vocabulary
+from costgym.simulators.opencatp.backends import measures, vocabulary
 from costgym.simulators.opencatp.backends.base import load_image
 from costgym.simulators.opencatp.scenes import degrade, drawing, wording
 from costgym.simulators.opencatp.scenes import scene as scenes
-from costgym.simulators.opencatp.scoring import measures, similarity
+from costgym.simulators.opencatp.scoring import similarity
 
 WORLD = scenes.make_scenes(scenes.HELD_OUT_SEED, range(40))
 CLEAN = np.stack([s.image for s in WORLD])
