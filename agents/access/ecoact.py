@@ -14,7 +14,7 @@ from collections.abc import Sequence
 
 from ...simulators.status import Status
 from .. import prompts
-from ..llm.session import Session
+from ..llm.session import LlmSession
 from ..llm.types import Refusal, ToolAccess
 from ..models.base import Function, FunctionCall
 
@@ -56,7 +56,7 @@ class EcoAct(ToolAccess):
         self.several, self.descriptions = several, descriptions
         self._meta = _SEVERAL if several else _ONE
 
-    def reset(self, session: Session) -> None:
+    def reset(self, session: LlmSession) -> None:
         self._candidates = {function.name: function for function in session.candidates}
         self._offered: list[Function] = list(session.candidates)
         self.registered: dict[str, None] = {}

@@ -6,7 +6,7 @@ import json
 from math import isfinite
 
 from .. import prompts
-from ..llm.session import Session
+from ..llm.session import LlmSession
 from ..llm.types import ToolAccess
 
 
@@ -18,7 +18,7 @@ class Prompt(ToolAccess):
 
     suffix = "prompt"
 
-    def reset(self, session: Session) -> None:
+    def reset(self, session: LlmSession) -> None:
         self._session = session
 
     def system(self) -> str:

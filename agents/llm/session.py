@@ -39,7 +39,7 @@ MAX_ANSWER = 16_000
 MAX_CALLS = 16
 
 
-class Session:
+class LlmSession:
     """An episode under way.
 
     Args:

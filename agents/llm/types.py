@@ -10,7 +10,7 @@ from ...simulators.status import Status
 from ..models.base import Function, FunctionCall, Message
 
 if TYPE_CHECKING:
-    from .session import Session
+    from .session import LlmSession
 
 
 class Outcome(NamedTuple):
@@ -86,7 +86,7 @@ class Strategy(Protocol):
         """A reply without a call is the final answer."""
         ...
 
-    def play(self, session: Session) -> Play[SearchResult]: ...
+    def play(self, session: LlmSession) -> Play[SearchResult]: ...
 
 
 class Refusal(NamedTuple):
@@ -110,7 +110,7 @@ class ToolAccess:
     suffix: str = ""
     summarise: bool = False
 
-    def reset(self, session: Session) -> None:
+    def reset(self, session: LlmSession) -> None:
         """Begin a new episode."""
 
     def functions(self, offered: Sequence[Function]) -> Sequence[Function]:

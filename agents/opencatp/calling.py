@@ -9,7 +9,7 @@ import numpy as np
 
 from ...envs.opencatp.calls import CALLS, FINISH, TOOL_FEATURES, WAIT
 from ...simulators.opencatp.tools import TOOLS
-from ...simulators.plan import TASK_INPUT, Step
+from ...simulators.plan import TASK_INPUT, PlanStep
 from ..base import PLAN_CALLS, Agent
 from ..classic import RandomAgent
 from .base import Planner, Situation
@@ -28,7 +28,7 @@ class PlanCaller(Agent):
 
     def __init__(self, planner: Planner) -> None:
         self.planner, self.name, self.model = planner, planner.name, planner.model
-        self._steps: tuple[Step, ...] = ()
+        self._steps: tuple[PlanStep, ...] = ()
 
     def reset(self, env: gym.Env[Any, Any], observation: Any, info: dict[str, Any], seed: int) -> None:
         world: Any = env.unwrapped

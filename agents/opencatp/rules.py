@@ -66,7 +66,7 @@ class ExpectedOptimumPlanner:
         key = (situation.task.task_id, situation.level, situation.complete)
         if key not in self._plans:
             samples = split_samples(situation.evaluator.scores.samples, "train")
-            self._plans[key] = values.informed(situation.task, situation.level, samples, situation.complete)
+            self._plans[key] = values.expected_optimum(situation.task, situation.level, samples, situation.complete)
         return Proposal(self._plans[key])
 
 

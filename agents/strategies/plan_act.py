@@ -6,7 +6,7 @@ import json
 import re
 
 from .. import prompts
-from ..llm.session import Session
+from ..llm.session import LlmSession
 from ..llm.types import Play, SearchResult
 from ..models.base import FINISH, PLAN, USER, Message
 from .settings import SearchSettings
@@ -29,7 +29,7 @@ class PlanThenAct:
         self.settings = settings or SearchSettings()
         self.text_is_answer = self.settings.text_is_answer
 
-    def play(self, session: Session) -> Play[SearchResult]:
+    def play(self, session: LlmSession) -> Play[SearchResult]:
         history = [session.request, Message(USER, prompts.PLAN)]
         steps: list[str] | None = None
         for _ in range(PLAN_TRIES):

@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 
 from .. import prompts
-from ..llm.session import Session
+from ..llm.session import LlmSession
 from ..llm.types import Play, SearchResult, Turn
 from ..models.base import USER, VOTE, Message
 from .settings import SearchSettings
@@ -35,7 +35,7 @@ class Dfsdt:
         self.settings = settings or SearchSettings()
         self.text_is_answer = self.settings.text_is_answer
 
-    def play(self, session: Session) -> Play[SearchResult]:
+    def play(self, session: LlmSession) -> Play[SearchResult]:
         search = _Search(session, self.settings)
         yield from search.preorder([session.request], 0, self.settings.width)
         return search.ending
@@ -54,7 +54,7 @@ class TotDfs:
         self.settings = settings or SearchSettings(depth=8, queries=30)
         self.text_is_answer = self.settings.text_is_answer
 
-    def play(self, session: Session) -> Play[SearchResult]:
+    def play(self, session: LlmSession) -> Play[SearchResult]:
         search = _Search(session, self.settings)
         yield from search.best_first([session.request], 0, self.settings.width)
         return search.ending
@@ -63,7 +63,7 @@ class TotDfs:
 class _Search:
     """A tree search under way; its methods return how many levels to go back."""
 
-    def __init__(self, session: Session, settings: SearchSettings) -> None:
+    def __init__(self, session: LlmSession, settings: SearchSettings) -> None:
         self.session, self.settings = session, settings
         self.ending = SearchResult(None)
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from ...simulators.errors import ConfigError
 from ...simulators.tools import Tool
 from .. import prompts
-from ..llm.session import Session
+from ..llm.session import LlmSession
 from ..llm.types import Play, SearchResult, Turn
 from ..models.base import FINISH, PLAN, USER, Function, Message
 from ..strategies.plan_act import read_plan
@@ -89,7 +89,7 @@ class ToolPlanner:
         self.path: list[str] = []
         self.roots: list[Round] = []
 
-    def play(self, session: Session) -> Play[SearchResult]:
+    def play(self, session: LlmSession) -> Play[SearchResult]:
         self.tags, self.path, self.roots = None, [], []
         allowed: frozenset[str] | None = None
         request = session.query
@@ -115,7 +115,7 @@ class ToolPlanner:
 class _Tree:
     """A guided search under way; `grow` returns how many levels to go back."""
 
-    def __init__(self, session: Session, settings: PlannerSettings, allowed: frozenset[str] | None) -> None:
+    def __init__(self, session: LlmSession, settings: PlannerSettings, allowed: frozenset[str] | None) -> None:
         self.session, self.settings, self.allowed = session, settings, allowed
         self.rounds = 0
         self.ending = SearchResult(None)
@@ -153,7 +153,7 @@ def _round(turn: Turn) -> Round:
     return step
 
 
-def _shown(session: Session, allowed: frozenset[str] | None) -> list[Function]:
+def _shown(session: LlmSession, allowed: frozenset[str] | None) -> list[Function]:
     """What the accesses offer, as far as it is tagged; all of it where nothing tagged is left."""
     offered = session.offered()
     shown = [function for function in offered if allowed is None or function.name in allowed]
