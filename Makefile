@@ -19,6 +19,7 @@ test-all: .venv/.dev lint types
 lint: .venv/.dev
 	.venv/bin/ruff check .
 	.venv/bin/ruff format --check .
+	.venv/bin/lint-imports --no-cache --no-logo
 
 types: .venv/.dev
 	.venv/bin/mypy -p costgym

@@ -7,7 +7,12 @@ from typing import Any
 
 import gymnasium as gym
 
-NUMERIC, TEXT = "costgym/Marketplace-v0", "costgym/MarketplaceChat-v0"
+NUMERIC = "costgym/Marketplace-v0"
+TEXT = "costgym/MarketplaceChat-v0"
+PLANS = "costgym/OpenCATP-v0"
+PLAN_CALLS = "costgym/OpenCATPCalls-v0"
+PLAN_CHAT = "costgym/OpenCATPChat-v0"
+DECISION = "costgym/DecisionAware-v0"
 
 
 class Agent(ABC):

@@ -20,9 +20,9 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from .. import __version__
 from ..simulators.errors import ConfigError, DataError, require
 from ..simulators.scenario import Scenario
+from ..simulators.version import __version__
 from .base import NUMERIC
 
 FOLDER = "checkpoints"

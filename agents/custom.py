@@ -16,12 +16,12 @@ from .base import Agent
 _NAME = re.compile(r"(?P<module>[^:]+\.py|[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)+):(?P<attribute>[A-Za-z_]\w*)")
 
 
-def is_own(name: str) -> bool:
+def is_custom(name: str) -> bool:
     """The name is that of a user's own agent."""
     return _NAME.fullmatch(name) is not None
 
 
-def own_agent(name: str) -> Agent:
+def custom_agent(name: str) -> Agent:
     """A user's own agent; its code is run.
 
     Args:

@@ -6,7 +6,7 @@ from typing import Any
 
 import gymnasium as gym
 
-from ..simulators.oracle.expected_optimum import InformedPolicy, informed_policy
+from ..simulators.oracle.expected_optimum import ExpectedOptimumPolicy, expected_optimum_policy
 from ..simulators.oracle.optimum import WAIT, optimum
 from ..simulators.status import Status
 from .base import NUMERIC, Agent
@@ -35,7 +35,7 @@ class OracleAgent(Agent):
         return next(self._actions, self._finish)
 
 
-class InformedOracleAgent(Agent):
+class ExpectedOptimumAgent(Agent):
     """Knows the reliabilities of the tools, not the episode's luck: what perfect experience would be worth."""
 
     name = "oracle-informed"
@@ -44,7 +44,7 @@ class InformedOracleAgent(Agent):
     def reset(self, env: gym.Env[Any, Any], observation: Any, info: dict[str, Any], seed: int) -> None:
         self._view = numeric_env(env, self.name)
         self._episode = self._view._playing()
-        self._policy: InformedPolicy = informed_policy(self._view.world, self._episode.number)
+        self._policy: ExpectedOptimumPolicy = expected_optimum_policy(self._view.world, self._episode.number)
         self._seen = 0
         self._shut = [False] * len(self._episode.candidates)
 

@@ -1,64 +1,215 @@
-"""Agents by name: ``react``, ``dfsdt+btp``, ``tot-dfs+ecoact+btp``, ``random`` and so on."""
+"""The table of agents: every name that `make_agent` takes, where it plays, what it needs and how it is made."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
-from typing import NamedTuple
 
-from ..simulators.errors import UnknownName
-from .access import EcoAct, Prompt, ToolAccess
-from .base import NUMERIC, TEXT, Agent
+from ..simulators.errors import ConfigError, UnknownName
+from .access import EcoAct, Prompt
+from .base import DECISION, NUMERIC, PLAN_CALLS, PLAN_CHAT, PLANS, TEXT, Agent
 from .btp.access import Btp
 from .btp.experience import Experience
 from .btp.plan import BtpSettings
 from .btp.usefulness import Usefulness
-from .custom import is_own, own_agent
-from .deer.agent import DECISION
+from .classic import CheapestAgent, GreedyAgent, RandomAgent
+from .custom import custom_agent, is_custom
+from .deer.agent import DeerAgent, RuleAgent
+from .deer.deciders import SimulatedDecider
 from .llm.agent import LlmAgent
-from .llm.session import Strategy
+from .llm.types import Strategy, ToolAccess
 from .models.base import LanguageModel
 from .models.named import make_real_model, read_model_name
+from .opencatp.base import PlanAgent, Planner, PlanSpeaker
+from .opencatp.calling import PlanCaller, RandomCaller
+from .opencatp.planners import PromptPlanner
+from .opencatp.rules import (
+    ClairvoyantPlanner,
+    ExpectedOptimumPlanner,
+    FixedPlanner,
+    GreedyPlanner,
+    RandomPlanner,
+)
+from .opencatp.simulated import SimulatedPlanner
+from .oracle import ExpectedOptimumAgent, OracleAgent
 from .strategies import CotAtN, Dfsdt, PlanThenAct, ReAct, SearchSettings, TotDfs
 from .toolplanner.agent import PlannerSettings, ToolPlanner
+from .toolplanner.simulated import SimulatedToolPlanner
 
 
-class AgentEntry(NamedTuple):
-    """What there is to know of an agent before it is made.
+@dataclass(frozen=True, slots=True)
+class AgentRequest:
+    """The arguments of `make_agent`, as the makers in the table read them."""
+
+    name: str
+    env_id: str
+    model: str | LanguageModel = "simulated"
+    experience: Experience | str | Path | None = None
+    search: SearchSettings | None = None
+    btp: BtpSettings | None = None
+    usefulness: Usefulness | str | Path | None = None
+
+
+Maker = Callable[[AgentRequest], Agent]
+
+
+@dataclass(frozen=True, slots=True)
+class AgentEntry:
+    """What is known of an agent before it is made.
 
     Attributes:
-        name: as `make_agent` takes it.
-        summary: one line.
-        env_id: the view it plays in.
+        name: The name that `make_agent` takes.
+        summary: One line for lists.
+        env_ids: The environments that it plays in, the usual one first.
+        make: Makes it.
+        needs_experience: It plans from past uses of tools: `make_agent` needs `experience`.
+        privileged: It reads what no competitor can know, such as the luck of the episode: a bound, never ranked.
     """
 
     name: str
     summary: str
-    env_id: str
+    env_ids: tuple[str, ...]
+    make: Maker = field(repr=False, compare=False)
+    needs_experience: bool = False
+    privileged: bool = False
+
+    @property
+    def env_id(self) -> str:
+        """The environment that it plays in unless told otherwise."""
+        return self.env_ids[0]
 
 
-_CLASSIC = {
-    "random": "calls allowed tools at random",
-    "cheapest": "for each missing fact the cheapest tool that serves it",
-    "greedy": "for each missing fact the tool with the best advertised value for its price",
-    "oracle": "the optimum: knows the tools' luck",
-    "oracle-informed": "knows the tools' true reliability, not their luck",
+# -- kinds of agents -------------------------------------------------------------------------------------------------------
+
+
+def _policy(name: str, summary: str, make: Callable[[], Agent], env_id: str = NUMERIC, privileged: bool = False) -> AgentEntry:
+    """An agent that is made without arguments."""
+    return AgentEntry(name, summary, (env_id,), lambda request: make(), privileged=privileged)
+
+
+def _strategy(name: str, summary: str, make_strategy: Callable[[SearchSettings | None], Strategy]) -> AgentEntry:
+    """A strategy, to be composed with a language model and the tool accesses that its name adds."""
+
+    def make(request: AgentRequest) -> Agent:
+        _, suffixes = read_agent_name(request.name)
+        access: list[ToolAccess] = []
+        for suffix in sorted(suffixes, key=list(_ACCESS).index):
+            if suffix == "prompt":
+                access.append(Prompt())
+            elif suffix == "btp":
+                access.append(Btp(_experience(request.experience), request.btp, _usefulness(request.usefulness)))
+            else:
+                access.append(EcoAct(several=suffix == "ecoact-several", descriptions=suffix == "ecoact-described"))
+        return LlmAgent(_model(request), make_strategy(request.search), access, request.name)
+
+    return AgentEntry(name, summary, (TEXT,), make)
+
+
+def _planner(
+    name: str, summary: str, make_planner: Callable[[AgentRequest], Planner], privileged: bool = False, calls: bool = True
+) -> AgentEntry:
+    """A planner for OpenCATP, whose plans are played token by token, given whole, or played call by call."""
+
+    def make(request: AgentRequest) -> Agent:
+        return players.get(request.env_id, PlanAgent)(make_planner(request))
+
+    players: dict[str, Callable[[Planner], Agent]] = {PLANS: PlanAgent, PLAN_CHAT: PlanSpeaker, PLAN_CALLS: PlanCaller}
+    views = tuple(players) if calls else (PLANS, PLAN_CHAT)
+    return AgentEntry(name, summary, views, make, privileged=privileged)
+
+
+def _model(request: AgentRequest) -> LanguageModel:
+    return make_model(request.model) if isinstance(request.model, str) else request.model
+
+
+def _prompted(request: AgentRequest) -> Planner:
+    if request.model == "simulated":
+        return PromptPlanner(request.name, SimulatedPlanner())
+    return PromptPlanner(request.name, _model(request))
+
+
+def _simulated_deer(request: AgentRequest) -> Agent:
+    if request.model != "simulated":
+        name = request.model if isinstance(request.model, str) else request.model.name
+        raise UnknownName("model for deer", name, ["simulated"])
+    return DeerAgent(SimulatedDecider())
+
+
+def _trained_policy(request: AgentRequest) -> Agent:
+    from .sb3 import Sb3Agent
+
+    return Sb3Agent(_folder(request), request.name)
+
+
+def _trained_toolplanner(request: AgentRequest) -> Agent:
+    from .toolplanner.learnt import learnt_agent
+
+    return learnt_agent(_folder(request), request.name, None if isinstance(request.model, str) else request.model)
+
+
+def _trained_deer(request: AgentRequest) -> Agent:
+    from .deer.learnt import LearntDeerAgent
+
+    return LearntDeerAgent(_folder(request), request.name)
+
+
+def _trained_planner(request: AgentRequest) -> Planner:
+    from .catp.planner import CatpPlanner
+
+    return CatpPlanner(_folder(request))
+
+
+def _folder(request: AgentRequest) -> str:
+    return request.name.partition(":")[2]
+
+
+# -- the table -------------------------------------------------------------------------------------------------------------
+
+# Where a name stands for two agents, the earlier one is meant unless the environment says otherwise.
+_AGENTS = (
+    _policy("random", "calls allowed tools at random", RandomAgent),
+    _policy("cheapest", "for each missing fact the cheapest tool that serves it", CheapestAgent),
+    _policy("greedy", "for each missing fact the tool with the best advertised value for its price", GreedyAgent),
+    _policy("oracle", "the optimum: knows the tools' luck", OracleAgent, privileged=True),
+    _policy("oracle-informed", "knows the tools' true reliability, not their luck", ExpectedOptimumAgent, privileged=True),
+    AgentEntry("deer", "decides whether to search and what to call, by a (simulated) model", (DECISION,), _simulated_deer),
+    _policy("deer-rule", "decides by the words that query and documentation share", RuleAgent, DECISION),
+    _strategy("react", "reason and act, one chain", ReAct),
+    _strategy("cot@5", "up to five independent chains", lambda settings: CotAtN(5, settings)),
+    _strategy("dfsdt", "depth-first tree search over replies", Dfsdt),
+    _strategy("tot-dfs", "tree search that votes between steps", TotDfs),
+    _strategy("plan-act", "one plan, then its steps", PlanThenAct),
+    _strategy("toolplanner", "extracts tags, plans a path, then grows a guided tree", lambda _: ToolPlanner()),
+    _strategy("toolplanner-no-tags", "the same without tag extraction", lambda _: ToolPlanner(PlannerSettings(tags=False))),
+    _strategy("toolplanner-no-path", "the same without path planning", lambda _: ToolPlanner(PlannerSettings(path=False))),
+    _planner("oracle", "the best plan for each sample, known after execution", lambda _: ClairvoyantPlanner(), privileged=True),
+    _planner(
+        "oracle-informed",
+        "the best fixed plan for each task and size level on the train samples",
+        lambda _: ExpectedOptimumPlanner(),
+        privileged=True,
+    ),
+    _planner("greedy", "adds the restorer that gains most on the train samples, until none gains", lambda _: GreedyPlanner()),
+    _planner("fixed-all", "every restorer that the description suggests", lambda _: FixedPlanner("fixed-all")),
+    _planner("fixed-none", "no restorer", lambda _: FixedPlanner("fixed-none", restore=False)),
+    _planner("random", "a random walk through the planning language", lambda _: RandomPlanner(), calls=False),
+    _policy("random", "calls allowed tools at random", RandomCaller, PLAN_CALLS),
+    _planner("zero-shot", "a language model asked for the plan", _prompted),
+    _planner("few-shot", "the same after worked examples", _prompted),
+    _planner("hugginggpt", "the same after finding the steps", _prompted),
+    _planner("hydra", "the same, choosing among several plans by what they cost", _prompted),
+)
+_TRAINED = {
+    "sb3": AgentEntry("sb3:RUN", "trained by `costgym train ppo` or `dqn`", (NUMERIC,), _trained_policy),
+    "deer": AgentEntry("deer:RUN", "trained by `costgym train deer`", (DECISION,), _trained_deer),
+    "toolplanner": AgentEntry("toolplanner:RUN", "trained by `costgym train toolplanner`", (TEXT,), _trained_toolplanner),
+    "catp": _planner("catp:RUN", "trained by `costgym train catp`", _trained_planner),
+    "ift": _planner("ift:RUN", "trained by `costgym train ift`", _trained_planner),
+    "rltf": _planner("rltf:RUN", "trained by `costgym train rltf`", _trained_planner),
 }
-_STRATEGIES: dict[str, tuple[str, Callable[[SearchSettings | None], Strategy]]] = {
-    "react": ("reason and act, one chain", ReAct),
-    "cot@5": ("up to five independent chains", lambda settings: CotAtN(5, settings)),
-    "dfsdt": ("depth-first tree search over replies", Dfsdt),
-    "tot-dfs": ("tree search that votes between steps", TotDfs),
-    "plan-act": ("one plan, then its steps", PlanThenAct),
-    "toolplanner": ("extracts tags, plans a path, then grows a guided tree", lambda settings: ToolPlanner()),
-    "toolplanner-no-tags": ("the same without tag extraction", lambda settings: ToolPlanner(PlannerSettings(tags=False))),
-    "toolplanner-no-path": ("the same without path planning", lambda settings: ToolPlanner(PlannerSettings(path=False))),
-}
-_DECIDERS = {
-    "deer": "decides whether to search and what to call, by a (simulated) model",
-    "deer-rule": "decides by the words that query and documentation share",
-}
+# Accesses that filter tools stand before those that present them.
 _ACCESS = {
     "prompt": "told prices and the remaining budget",
     "btp": "holds a knapsack plan made from past uses",
@@ -66,75 +217,74 @@ _ACCESS = {
     "ecoact-several": "the same, several at once (an ablation)",
     "ecoact-described": "the same, names told with descriptions (an ablation)",
 }
-LEARNT = "sb3:"
-"""Before the folder of a `costgym train ppo` or `dqn` run."""
-LEARNT_PLANNER = "toolplanner:"
-"""Before the folder of a `costgym train toolplanner` run."""
-LEARNT_DECIDER = "deer:"
-"""Before the folder of a `costgym train deer` run."""
-_ORDER = ("prompt", "btp", "ecoact", "ecoact-several", "ecoact-described")
-"""Accesses that filter tools stand before those that present them."""
+_USUAL_COMBINATIONS = (("prompt",), ("btp",), ("ecoact",), ("ecoact", "btp"))
 
 
-def read_agent_name(name: str) -> tuple[str, tuple[str, ...]]:
-    """An agent's base and its accesses.
+# -- names -----------------------------------------------------------------------------------------------------------------
+
+
+def read_agent_name(name: str, env_id: str | None = None) -> tuple[str, tuple[str, ...]]:
+    """Split an agent's name into its base and its tool accesses, without running or loading anything.
 
     Raises:
-        UnknownName: no such agent; names the nearest.
+        UnknownName: There is no such agent in any environment; names those of `env_id`, or all.
     """
-    if name.startswith((LEARNT, LEARNT_PLANNER, LEARNT_DECIDER)) or is_own(name):
+    if is_custom(name) or _trained(name) is not None:
         return name, ()
     base, *suffixes = name.split("+")
-    if base not in _CLASSIC and base not in _STRATEGIES and base not in _DECIDERS:
-        raise UnknownName("agent", name, agent_names())
-    if base not in _STRATEGIES and suffixes:
-        raise UnknownName("agent", name, agent_names())
-    for suffix in suffixes:
-        if suffix not in _ACCESS or suffixes.count(suffix) > 1:
-            raise UnknownName("agent", name, agent_names())
-    if sum(suffix.startswith("ecoact") for suffix in suffixes) > 1:
-        raise UnknownName("agent", name, agent_names())
+    found = [entry for entry in _AGENTS if entry.name == base]
+    composes = any(TEXT in entry.env_ids for entry in found)
+    known = all(suffix in _ACCESS and suffixes.count(suffix) == 1 for suffix in suffixes)
+    if not found or (suffixes and not composes) or not known or sum(s.startswith("ecoact") for s in suffixes) > 1:
+        raise _unknown(name, env_id)
     return base, tuple(suffixes)
 
 
-OPENCATP = "costgym/OpenCATP"
+def find_agent(name: str, env_id: str | None = None) -> AgentEntry:
+    """The entry of an agent: of the table, of a training run, a composition, or a user's own class.
 
-
-def check_agent_name(name: str, env_id: str, model: str = "simulated") -> None:
-    """See that there is an agent of this name for an environment.
+    Args:
+        name: As `make_agent` takes it. A user's own class is loaded, which runs its code.
+        env_id: The environment that it shall play in; None takes the first in the table that has the name.
 
     Raises:
-        UnknownName: there is none; names the nearest.
-        CostGymError: what was trained, or the user's own agent, cannot be read.
+        UnknownName: There is no such agent in this environment; names the nearest.
+        ConfigError: A user's own agent plays in another environment.
+        DataError: The file of a user's own agent cannot be read.
     """
-    if env_id.startswith(OPENCATP) and not is_own(name):
-        make_agent(name, env_id, model=model)
-    else:
-        read_agent_name(name)
+    base, suffixes = read_agent_name(name, env_id)
+    if is_custom(name):
+        made = custom_agent(name)
+        if env_id not in (None, made.env_id):
+            raise ConfigError("agent", f"{name} plays in {made.env_id}, not in {env_id}")
+        return AgentEntry(name, "a user's own", (made.env_id,), lambda request: custom_agent(request.name))
+    trained = _trained(name)
+    known = [replace(trained, name=name)] if trained is not None else [entry for entry in _AGENTS if entry.name == base]
+    for entry in known:
+        if env_id is None or env_id in entry.env_ids:
+            return _with_access(entry, suffixes) if suffixes else entry
+    raise _unknown(name, env_id)
 
 
-def needs_experience(name: str, env_id: str | None = None) -> bool:
-    """The agent plans from past uses."""
-    if env_id is not None and env_id.startswith(OPENCATP):
-        return False
+def needs_experience(name: str) -> bool:
+    """The agent plans from past uses of tools."""
     return "btp" in read_agent_name(name)[1]
 
 
-def agent_names() -> list[str]:
-    """Names of all agents and of the usual combinations."""
-    return [entry.name for entry in agents()]
-
-
-def agents() -> list[AgentEntry]:
-    """All agents, with a line about each."""
-    found = [AgentEntry(name, summary, NUMERIC) for name, summary in _CLASSIC.items()]
-    found += [AgentEntry(name, summary, DECISION) for name, summary in _DECIDERS.items()]
-    for base, (summary, _) in _STRATEGIES.items():
-        found.append(AgentEntry(base, summary, TEXT))
-        for suffixes in (("prompt",), ("btp",), ("ecoact",), ("ecoact", "btp")):
-            words = "; ".join(_ACCESS[suffix] for suffix in suffixes)
-            found.append(AgentEntry("+".join([base, *suffixes]), f"{summary}; {words}", TEXT))
+def agents(env_id: str | None = None) -> list[AgentEntry]:
+    """The agents of an environment, or of all: the table with the usual compositions, without training runs."""
+    found = []
+    for entry in _AGENTS:
+        if env_id is None or env_id in entry.env_ids:
+            found.append(entry)
+            if TEXT in entry.env_ids:
+                found += [_with_access(entry, suffixes) for suffixes in _USUAL_COMBINATIONS]
     return found
+
+
+def agent_names(env_id: str | None = None) -> list[str]:
+    """Names of the agents of an environment, or of all, each once."""
+    return list(dict.fromkeys(entry.name for entry in agents(env_id)))
 
 
 def make_agent(
@@ -147,102 +297,75 @@ def make_agent(
     btp: BtpSettings | None = None,
     usefulness: Usefulness | str | Path | None = None,
 ) -> Agent:
-    """An agent by name.
+    """Make an agent by its name.
 
     Args:
-        name: one of `agent_names()`, any strategy with accesses added by "+", ``sb3:RUN``, ``deer:RUN`` or
-            ``toolplanner:RUN``: learnt in that folder, or ``FILE.py:CLASS``: a user's own.
-        env_id: the environment in which the name is looked up: `greedy` is another agent in OpenCATP. By default the tool
-            world, where it has the name.
-        model: a language model, or its name: "simulated", "openai:MODEL" for a server that speaks OpenAI's protocol,
+        name: One of `agent_names()`; any strategy with tool accesses added by "+"; ``sb3:RUN``, ``deer:RUN``,
+            ``toolplanner:RUN``, ``catp:RUN``, ``ift:RUN`` or ``rltf:RUN``, trained in that folder; or ``FILE.py:CLASS``,
+            a user's own.
+        env_id: The environment that it shall play in. Needed where a name stands for two agents ("greedy", "random" and the
+            oracles also plan for OpenCATP); by default the tool world's.
+        model: A language model, or its name: "simulated", "openai:MODEL" for a server that speaks OpenAI's protocol,
             "local:MODEL" for a folder or a hub name that transformers loads here; see `costgym.agents.models.named`.
-        experience: past uses for BTP, or the file that holds them.
-        search: limits of the search; None for the strategy's own.
-        btp: settings of BTP.
-        usefulness: judges results for BTP, or the folder of a `costgym train btp` run; None for the rules.
+        experience: Past uses for BTP, or the file that holds them.
+        search: Limits of the search; None for the strategy's own.
+        btp: Settings of BTP.
+        usefulness: Judges results for BTP, or the folder of a `costgym train btp` run; None for the rules.
 
     Raises:
-        UnknownName: no such agent or model; names the nearest.
-        DataError: the experience or the judge cannot be read.
+        UnknownName: There is no such agent in this environment, or no such model; names the nearest.
+        ConfigError: A user's own agent plays in another environment.
+        DataError: The experience, the judge or the training run cannot be read.
     """
-    if is_own(name):
-        return own_agent(name)
-    if env_id is not None and env_id.startswith(OPENCATP):
-        from .opencatp.registry import make_plan_agent
-
-        return make_plan_agent(name, env_id, model)
-    base, suffixes = read_agent_name(name)
-    if base.startswith(LEARNT):
-        from .sb3 import Sb3Agent
-
-        return Sb3Agent(base.removeprefix(LEARNT), base)
-    if base.startswith(LEARNT_PLANNER):
-        from .toolplanner.learnt import learnt_agent
-
-        return learnt_agent(base.removeprefix(LEARNT_PLANNER), base, None if isinstance(model, str) else model)
-    if base.startswith(LEARNT_DECIDER):
-        from .deer.learnt import LearntDeerAgent
-
-        return LearntDeerAgent(base.removeprefix(LEARNT_DECIDER), base)
-    if base in _CLASSIC:
-        return _classic(base)
-    if base in _DECIDERS:
-        return _decider(base, model)
-    access: list[ToolAccess] = []
-    for suffix in sorted(suffixes, key=_ORDER.index):
-        if suffix == "prompt":
-            access.append(Prompt())
-        elif suffix == "btp":
-            access.append(Btp(_experience(experience), btp, _usefulness(usefulness)))
-        else:
-            access.append(EcoAct(several=suffix == "ecoact-several", descriptions=suffix == "ecoact-described"))
-    chosen = make_model(model) if isinstance(model, str) else model
-    return LlmAgent(chosen, _STRATEGIES[base][1](search), access, name)
+    entry = find_agent(name, env_id)
+    return entry.make(AgentRequest(name, env_id or entry.env_id, model, experience, search, btp, usefulness))
 
 
 def model_names() -> list[str]:
+    """Forms of the names that `make_model` takes."""
     return ["simulated", "openai:MODEL", "local:MODEL"]
 
 
 def make_model(name: str) -> LanguageModel:
-    """A language model by name.
+    """Make a language model by its name.
 
     Raises:
-        UnknownName: no such model, or no such setting of it.
-        ConfigError: a setting makes no sense, or the model cannot be reached.
+        UnknownName: There is no such model, or no such setting of it.
+        ConfigError: A setting makes no sense, or the model cannot be reached.
     """
     if name == "simulated":
-        from .toolplanner.simulated import SimulatedPlanner
-
-        return SimulatedPlanner()
+        return SimulatedToolPlanner()
     real = read_model_name(name)
     if real is None:
         raise UnknownName("model", name, model_names())
     return make_real_model(real)
 
 
-def _decider(name: str, model: str | LanguageModel) -> Agent:
-    from .deer import DeerAgent, RuleAgent, SimulatedDecider
+def make_planner(name: str, model: str | LanguageModel = "simulated") -> Planner:
+    """Make an OpenCATP planner by its name, without the agent that plays its plans.
 
-    if name == "deer-rule":
-        return RuleAgent()
-    if model != "simulated":
-        raise UnknownName("model for deer", model if isinstance(model, str) else model.name, ["simulated"])
-    return DeerAgent(SimulatedDecider())
+    Raises:
+        UnknownName, ConfigError, DataError: As `make_agent`.
+    """
+    agent = make_agent(name, PLANS, model=model)
+    if not isinstance(agent, PlanAgent):
+        raise ConfigError("planner", f"expected the name of a planner, got {name!r}, which plays token by token")
+    return agent.planner
 
 
-def _classic(name: str) -> Agent:
-    from .classic import CheapestAgent, GreedyAgent, RandomAgent
-    from .oracle import InformedOracleAgent, OracleAgent
+def _unknown(name: str, env_id: str | None) -> UnknownName:
+    return UnknownName("agent" if env_id is None else f"agent of {env_id}", name, agent_names(env_id))
 
-    found: dict[str, Callable[[], Agent]] = {
-        "random": RandomAgent,
-        "cheapest": CheapestAgent,
-        "greedy": GreedyAgent,
-        "oracle": OracleAgent,
-        "oracle-informed": InformedOracleAgent,
-    }
-    return found[name]()
+
+def _trained(name: str) -> AgentEntry | None:
+    kind, colon, folder = name.partition(":")
+    return _TRAINED.get(kind) if colon and folder else None
+
+
+def _with_access(entry: AgentEntry, suffixes: tuple[str, ...]) -> AgentEntry:
+    words = "; ".join(_ACCESS[suffix] for suffix in suffixes)
+    name = "+".join([entry.name, *suffixes])
+    return replace(entry, name=name, summary=f"{entry.summary}; {words}", needs_experience="btp" in suffixes)
 
 
 def _usefulness(value: Usefulness | str | Path | None) -> Usefulness | None:

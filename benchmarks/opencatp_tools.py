@@ -18,12 +18,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from costgym.simulators.opencatp import OpenCATPTask, tasks
+from costgym.simulators.opencatp.backends import measures
 from costgym.simulators.opencatp.backends.base import READERS, RESTORERS, run_chain, run_images, run_texts
 from costgym.simulators.opencatp.backends.tiny import WEIGHTS, TinyBackend
 from costgym.simulators.opencatp.profile import v100
 from costgym.simulators.opencatp.scenes import degrade
 from costgym.simulators.opencatp.scenes import scene as scenes
-from costgym.simulators.opencatp.scoring import measures, similarity
+from costgym.simulators.opencatp.scoring import similarity
 from costgym.simulators.opencatp.scoring.table import CHAINS, OUTPUTS, READER_OF, TRAIN_SAMPLES, OutcomeTable
 from costgym.simulators.quality import quality_of_plan
 

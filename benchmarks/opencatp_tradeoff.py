@@ -36,7 +36,9 @@ PROMPTED = ("zero-shot", "few-shot", "hugginggpt", "hydra")
 def informed_plans(values: PlanValues, complete: bool) -> dict[tuple[OpenCATPTask, int], Plan]:
     """The best fixed plan on the train samples for every task and size level; `complete`: that leaves no output out."""
     train = split_samples(values.evaluator.scores.samples, "train")
-    return {(task, level): values.informed(task, level, train, complete) for task in all_tasks() for level in range(LEVELS)}
+    return {
+        (task, level): values.expected_optimum(task, level, train, complete) for task in all_tasks() for level in range(LEVELS)
+    }
 
 
 def restorers(plan: Plan) -> frozenset[str]:

@@ -24,7 +24,6 @@ import numpy as np
 
 import costgym
 from costgym.agents.base import Agent
-from costgym.agents.opencatp import make_plan_agent
 from costgym.agents.registry import make_agent
 from costgym.experiments.rollout import world_of
 from costgym.experiments.trajectories.collect import collect
@@ -145,7 +144,7 @@ def player_in(env_id: str | None, name: str) -> tuple[Agent, Any]:
         agent = make_agent(name)
         settings: dict[str, Any] = {"scenario": "storm", "split": "train", "max_steps": 400}
     else:
-        agent = make_plan_agent(name, env_id)
+        agent = make_agent(name, env_id)
         settings = {"tasks": "all", "budget": {"price": 1.0}}
     return agent, costgym.make(agent.env_id, disable_env_checker=True, **settings)
 

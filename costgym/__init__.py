@@ -23,12 +23,11 @@ from .simulators.errors import (
     MissingExtra,
     UnknownName,
 )
+from .simulators.version import __version__
 
 if TYPE_CHECKING:
     from .envs.registration import make, make_vec
     from .experiments.rollout import rollout
-
-__version__ = "0.1.0"
 
 __all__ = [
     "ENV_IDS",

@@ -9,11 +9,13 @@ from ..simulators.marketplace.schema import check_arguments
 from ..simulators.status import Status
 from ..simulators.tools import Tool
 from ..simulators.world import Call, Episode, Usage, WorldEvent
-from .actions import Action, ToolCall, count_tokens, read_action, spoken
+from .actions import MAX_CALLS, Action, ToolCall, count_tokens, read_action, spoken
 from .spaces import UnicodeText
 from .tool_world import ToolEnv
 
-MAX_ACTION = 100_000
+MAX_ACTION = 100_000  # characters
+MAX_NAME = 80  # characters of an unknown function's name that are repeated
+MAX_ESCAPE = 12  # characters that JSON makes of one
 
 
 class MarketplaceChatEnv(ToolEnv[str, str]):
@@ -24,11 +26,16 @@ class MarketplaceChatEnv(ToolEnv[str, str]):
     ``{"name": "finish", "arguments": {"answer": "..."}}`` (`"give_up": true` to give up). Each may bring
     ``"usage": {"input_tokens", "output_tokens", "cached_tokens"}``; where it does not, the view counts tokens itself: the
     whole context so far in, the action out. Anything else is answered by an error as an observation.
-    Observation: the query first, then what each call returned, cut at `max_observation` characters.
+    Observation: the query first; then the text that a call returned, or
+    ``{"results": [{"name", "content"}, ...], "news": [...]}`` where there were several calls or news. A text longer than
+    `max_observation` is cut, and says so.
     Reward: as in the numeric view.
+    Info: beside the keys of `ToolEnv`, ``results`` (for each call of the step a dict with its ``tool``, its ``status`` label
+    and the ``text`` that it returned) and ``news`` (the events since the last look, in words), both [] where there are none;
+    ``status`` (number of the last call's status) and ``statuses`` (labels of all, comma-separated).
 
     Args:
-        max_observation: characters of an observation.
+        max_observation: Longest text of one result, in characters.
         level: instruction granularity of the query: statement, category, tool, api or hybrid; None takes the task's own query.
         others: see `ToolEnv`.
     """
@@ -36,14 +43,15 @@ class MarketplaceChatEnv(ToolEnv[str, str]):
     def __init__(self, max_observation: int = 2048, level: str | None = None, **settings: Any) -> None:
         super().__init__(**settings)
         self.max_observation, self.level = max_observation, level
-        self.observation_space = UnicodeText(max(max_observation, 20_000))
+        self.observation_space = UnicodeText(20_000 + MAX_CALLS * MAX_ESCAPE * max_observation)
         self.action_space = UnicodeText(MAX_ACTION)
         self._documents: dict[int, int] = {}  # tokens of each task's documentation
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[str, dict[str, Any]]:
         episode = self._begin(seed, options)
         self._slot_of = {slot.name: slot.index for slot in episode.candidates}
-        self._last: tuple[Status, ...] = ()
+        self._results: list[tuple[str, Status, str]] = []  # tool, status and text of each call of the last step
+        self._news: list[str] = []
         text = self.query
         self._context = count_tokens(text)  # the documentation is counted where an action brings no usage
         return text, self._chat_info(episode)
@@ -82,6 +90,7 @@ class MarketplaceChatEnv(ToolEnv[str, str]):
 
     def step(self, action: str) -> tuple[str, float, bool, bool, dict[str, Any]]:
         episode = self._playing()
+        self._results, self._news = [], []
         over = episode.over
         if over:
             return "", 0.0, True, False, self._chat_info(episode)
@@ -94,13 +103,11 @@ class MarketplaceChatEnv(ToolEnv[str, str]):
             self._context += spoken
         episode.think(usage)
         observation = "" if episode.over else self._act(episode, parsed)
-        observation = observation[: self.max_observation]
         self._context += count_tokens(observation)
         reward, over, truncated = self._outcome(episode)
         return observation, reward, over, truncated, self._chat_info(episode)
 
     def _act(self, episode: Episode, action: Action) -> str:
-        self._last = ()
         if action.kind == "finish":
             episode.finish(action.answer, action.gave_up)
             return ""
@@ -114,23 +121,27 @@ class MarketplaceChatEnv(ToolEnv[str, str]):
                 submitted.append(self._submit(episode, call))
         for running in submitted:
             episode.settle(running)
-        self._last = tuple(call.status for call in submitted)
-        texts = [episode.content(call) for call in submitted]
-        news = [] if episode.over else self._news(episode)
-        if len(texts) == 1 and not news:
-            return texts[0]
-        answers = [
-            {"name": call.tool or asked.name, "content": text}
-            for call, asked, text in zip(submitted, action.calls, texts, strict=False)
+        self._results = [
+            (call.tool or asked.name[:MAX_NAME], call.status, self._cut(episode.content(call)))
+            for call, asked in zip(submitted, action.calls, strict=False)
         ]
-        return json.dumps({"results": answers, "news": news} if news else {"results": answers})
+        self._news = self._read_news(episode)
+        if len(self._results) == 1 and not self._news:
+            return self._results[0][2]
+        answers = [{"name": tool, "content": text} for tool, _, text in self._results]
+        return json.dumps({"results": answers, "news": self._news} if self._news else {"results": answers})
+
+    def _cut(self, text: str) -> str:
+        if len(text) <= self.max_observation:
+            return text
+        return f"{text[: self.max_observation]}... [cut: {self.max_observation:,} of {len(text):,} characters]"
 
     def _submit(self, episode: Episode, call: ToolCall) -> Call:
         slot = self._slot_of.get(call.name, -1)
         if call.status is not None:
             return episode.submit(slot, None, call.status, call.problem)
         if slot < 0:
-            return episode.submit(-1, None, Status.UNKNOWN_TOOL, f"there is no function named {call.name[:80]!r}")
+            return episode.submit(-1, None, Status.UNKNOWN_TOOL, f"there is no function named {call.name[:MAX_NAME]!r}")
         problem = check_arguments(self.world.catalog[episode.candidates[slot].number], call.arguments)
         if problem is not None:
             return episode.submit(slot, None, Status.INVALID_ARGUMENTS, problem[:240])
@@ -139,26 +150,28 @@ class MarketplaceChatEnv(ToolEnv[str, str]):
     def _wait(self, episode: Episode, seconds: float) -> str:
         if seconds > 0:
             episode.advance(seconds)
-        news = [] if episode.over else self._news(episode)
-        return json.dumps({"news": news} if news else {"waited_s": seconds})
+        self._news = self._read_news(episode)
+        return json.dumps({"news": self._news} if self._news else {"waited_s": seconds})
 
-    def _news(self, episode: Episode) -> list[str]:
+    def _read_news(self, episode: Episode) -> list[str]:
         """Visible events since the last look, in words."""
-        return [self._say(episode, notice) for notice in episode.notices()]
+        return [] if episode.over else [self._cut(self._say(episode, event)) for event in episode.notices()]
 
-    def _say(self, episode: Episode, notice: WorldEvent) -> str:
-        names = ", ".join(episode.candidates[slot].name for slot in notice.slots)
-        if notice.kind == "price_change":
-            return f"prices of {names} changed by a factor of {notice.factor:g}"
-        if notice.kind == "preference_change":
-            return f"the user changes their mind: {episode.needs[notice.need].wish}"
-        return f"{names}: {'not available at present' if notice.kind == 'ban' else 'available again'}"
+    def _say(self, episode: Episode, event: WorldEvent) -> str:
+        names = ", ".join(episode.candidates[slot].name for slot in event.slots)
+        if event.kind == "price_change":
+            return f"prices of {names} changed by a factor of {event.factor:g}"
+        if event.kind == "preference_change":
+            return f"the user changes their mind: {episode.needs[event.need].wish}"
+        return f"{names}: {'not available at present' if event.kind == 'ban' else 'available again'}"
 
     def action_text(self, action: str) -> str:
         return spoken(action)
 
     def _chat_info(self, episode: Episode) -> dict[str, Any]:
         info = self._info()
-        info["status"] = int(self._last[-1]) if self._last else 0
-        info["statuses"] = ",".join(status.label for status in self._last)
+        info["results"] = [{"tool": tool, "status": status.label, "text": text} for tool, status, text in self._results]
+        info["news"] = list(self._news)
+        info["status"] = int(self._results[-1][1]) if self._results else 0
+        info["statuses"] = ",".join(status.label for _, status, _ in self._results)
         return info

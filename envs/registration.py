@@ -47,6 +47,16 @@ def describe(env_id: str) -> str:
     return document.splitlines()[0].split(": ", 1)[-1]
 
 
+def views_of(env_id: str) -> list[str]:
+    """The environments that are views of the same worlds as this one, which comes first.
+
+    Raises:
+        UnknownName: costgym has no such environment.
+    """
+    kind = class_of(env_id).world_kind
+    return [env_id, *(other for other in _known() if other != env_id and class_of(other).world_kind == kind)]
+
+
 def class_of(env_id: str) -> type[BaseEnv[Any, Any]]:
     """The class behind an id.
 

@@ -1,22 +1,29 @@
-"""The plain data of a world in time: a call, a candidate, a notice, what a model used."""
+"""Calls in time: the data of a call, the clock that it runs on, and the text that an agent reads of it."""
 
 from __future__ import annotations
 
+import json
 from array import array
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
+from heapq import heappush
+from itertools import count
 from math import exp
 from statistics import NormalDist
-from typing import Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
+import simpy
+from simpy.events import NORMAL
+
+from .draws import CONTENT
 from .status import Status
 
-Enforcement = Literal["refuse", "terminate", "record"]
-QUANTILES = 4096
-CONNECTION_REFUSED_S = 0.05
-"""A refused connection is known at once."""
+if TYPE_CHECKING:
+    from .episode import Episode
 
+QUANTILES = 4096
+CONNECTION_REFUSED_S = 0.05  # how soon a refused connection is known
 
 NORMAL_QUANTILES = tuple(NormalDist().inv_cdf((i + 0.5) / QUANTILES) for i in range(QUANTILES))
 """Quantiles of the standard normal at the midpoints of `QUANTILES` equal steps, ascending."""
@@ -105,3 +112,85 @@ class Call:
     answer: str | None = None
     reason: str = ""
     factor: float = 1.0
+
+
+# -- the clock ---------------------------------------------------------------------------------------------------------
+
+
+class Clock(simpy.Environment):  # type: ignore[misc]
+    """SimPy's environment at time 0, without the shortcuts to event classes that it makes for itself: an episode is begun more
+    often than they pay."""
+
+    def __init__(self) -> None:
+        self._now = 0.0
+        self._queue: list[Any] = []
+        self._eid = count()
+        self._active_proc = None
+
+
+class TimedCallback:
+    """What SimPy needs to know of a timeout with one callback: for what ends or happens at a time.
+
+    Args:
+        clock: where it is scheduled.
+        delay: seconds from now.
+        callback: called with this event then.
+        value: what the callback wants to know.
+    """
+
+    __slots__ = ("_ok", "callbacks", "value")
+
+    def __init__(self, clock: Clock, delay: float, callback: Callable[[TimedCallback], None], value: Any) -> None:
+        self.callbacks = (callback,)
+        self.value = value
+        self._ok = True
+        heappush(clock._queue, (clock._now + delay, NORMAL, next(clock._eid), self))
+
+
+# -- what an agent reads -----------------------------------------------------------------------------------------------
+
+_TEXTS = {
+    Status.UNKNOWN_TOOL: "there is no function of this name",
+    Status.MALFORMED: "the action could not be read",
+    Status.INVALID_ARGUMENTS: "the arguments do not fit the function's schema",
+    Status.NOT_REGISTERED: "the function is not registered; register it first",
+    Status.FORBIDDEN: "the plan does not allow another call of this function",
+    Status.BANNED: "the function is not available at present",
+    Status.OVER_BUDGET: "the remaining budget does not cover this call",
+    Status.WRONG_ARGUMENTS: "the upstream service rejects these arguments",
+    Status.RATE_LIMITED: "too many requests",
+    Status.QUOTA_EXCEEDED: "the quota of this function is used up",
+    Status.SERVER_ERROR: "500 internal server error",
+    Status.NOT_FOUND: "404 the endpoint does not exist",
+    Status.UNAUTHORIZED: "401 this key is not subscribed to the service",
+    Status.CONNECTION_ERROR: "could not connect to the host",
+    Status.TIMEOUT: "504 the request timed out",
+    Status.OUTAGE: "503 the platform is temporarily unavailable",
+    Status.CANCELLED: "the episode ended before the call did",
+    Status.INFRASTRUCTURE: "the back-end of the simulation failed",
+}
+
+
+def error_text(call: Call) -> str:
+    """A JSON object with the error's type and words, and when to come back where that is known."""
+    body: dict[str, object] = {"error": call.status.label, "message": call.reason or _TEXTS[call.status]}
+    if call.status is Status.RATE_LIMITED:
+        body["retry_after_s"] = round(call.retry_after_s, 3)
+    return json.dumps(body)
+
+
+def content(episode: Episode, call: Call) -> str:
+    """What the agent reads of a call that has ended: the answer, or an error in words."""
+    tool = episode.world.catalog[episode.candidates[call.slot].number] if call.slot >= 0 else None
+    if call.status is Status.OK:
+        if call.answer is None and tool is not None:
+            need = episode.candidates[call.slot].need
+            arguments = call.arguments or (episode.needs[need].arguments if need >= 0 else None) or {}
+            call.answer = episode.world.answers.answer(tool, arguments, episode.task)
+        return call.answer or "{}"
+    if call.status is Status.IRRELEVANT and tool is not None:
+        luck = episode._draws.at(call.k, call.slot)[CONTENT]
+        return episode.world.answers.irrelevant(tool, call.arguments or {}, episode.task, luck)
+    if call.status in (Status.EMPTY, Status.NO_DATA):
+        return "{}"
+    return error_text(call)

@@ -6,13 +6,11 @@ from collections import deque
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from .calls import CONNECTION_REFUSED_S, QUANTILES, Call, Candidate, Enforcement, Usage, WorldEvent
-from .clock import Clock, TimedCallback
+from .calls import CONNECTION_REFUSED_S, QUANTILES, Call, Candidate, Clock, TimedCallback, Usage, WorldEvent, content
 from .draws import CONTENT, DURATION, KIND, OUTCOME, PURPOSES, Draws
 from .errors import EpisodeOver
 from .failures import BurstTimes, Chain, start_chain
-from .ledger import Budget, Ledger
-from .messages import content
+from .ledger import Budget, Enforcement, Ledger
 from .status import Status
 from .tasks import Grade, Task, arguments_match, fact_in, normalise
 

@@ -9,11 +9,12 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from .errors import ConfigError
 
 RESOURCES = ("price", "seconds", "tokens", "calls")
+Enforcement = Literal["refuse", "terminate", "record"]
 
 
 @dataclass(frozen=True, slots=True)

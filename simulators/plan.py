@@ -31,7 +31,7 @@ class Signature:
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class PlanStep:
     """One tool of a plan and what it depends on: earlier tools, or the task's input (``TASK_INPUT``)."""
 
     tool: str
@@ -56,7 +56,7 @@ class Plan:
     3.0
     """
 
-    steps: tuple[Step, ...]
+    steps: tuple[PlanStep, ...]
 
     def __post_init__(self) -> None:
         if not self.steps:
@@ -117,7 +117,7 @@ class Plan:
         for name, deps in zip(names, dep_lists, strict=True):
             if tidy:
                 deps = [_tidy_dep(dep, tools, known) for dep in deps]
-            steps.append(Step(name, tuple(known.get(dep, dep) for dep in deps)))
+            steps.append(PlanStep(name, tuple(known.get(dep, dep) for dep in deps)))
         return cls(tuple(steps))
 
     def to_list(self) -> list[Any]:
@@ -219,7 +219,7 @@ class NodeRun:
 
 
 @dataclass(frozen=True, slots=True)
-class PlanRun:
+class PlanExecution:
     """How a plan ran: its nodes in the order in which they started, and the time they took in all."""
 
     nodes: tuple[NodeRun, ...]
@@ -241,7 +241,7 @@ def execute(
     gpu_capacity_mb: float | None = None,
     cold_start_s: Mapping[str, float] | None = None,
     warm: Collection[str] = (),
-) -> PlanRun:
+) -> PlanExecution:
     """Runs a plan on a SimPy clock.
 
     With unlimited slots and memory it takes exactly ``plan.execution_time(seconds)``; with one slot, the sum.
@@ -303,7 +303,7 @@ def execute(
     clock.run(until=clock.all_of(list(done.values())))
     order = {tool: position for position, tool in enumerate(plan.nodes)}
     runs = tuple(sorted(log, key=lambda run: (run.start_s, order[run.tool])))
-    return PlanRun(runs, max(run.end_s for run in runs))
+    return PlanExecution(runs, max(run.end_s for run in runs))
 
 
 def _cold(tool: str, position: int, cold_start_s: Mapping[str, float] | None) -> float:

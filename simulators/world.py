@@ -31,11 +31,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from .calls import Call, Candidate, Enforcement, Usage, WorldEvent, latency_factors
+from .calls import Call, Candidate, Usage, WorldEvent, latency_factors
 from .draws import DrawSource
 from .episode import Episode
 from .failures import FailureModel, cumulative_kinds
-from .ledger import Budget
+from .ledger import Budget, Enforcement
 from .pricing import FaasPricing, TokenPricing
 from .status import Status
 from .tasks import Answers, Judge, Task, TaskSet, slots_by_need

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from .base import AllTools, Refusal, ToolAccess
+from ..llm.types import Refusal, ToolAccess
 from .ecoact import EcoAct
 from .prompt import Prompt
 
-__all__ = ["AllTools", "EcoAct", "Prompt", "Refusal", "ToolAccess"]
+__all__ = ["EcoAct", "Prompt", "Refusal", "ToolAccess"]

@@ -13,10 +13,10 @@ import json
 from collections.abc import Sequence
 
 from ...simulators.status import Status
-from ..llm import prompts as wording
-from ..llm.session import Session
+from .. import prompts
+from ..llm.session import LlmSession
+from ..llm.types import Refusal, ToolAccess
 from ..models.base import Function, FunctionCall
-from .base import Refusal, ToolAccess
 
 REGISTER = "tool_register"
 MAX_DESCRIPTION = 256
@@ -56,7 +56,7 @@ class EcoAct(ToolAccess):
         self.several, self.descriptions = several, descriptions
         self._meta = _SEVERAL if several else _ONE
 
-    def reset(self, session: Session) -> None:
+    def reset(self, session: LlmSession) -> None:
         self._candidates = {function.name: function for function in session.candidates}
         self._offered: list[Function] = list(session.candidates)
         self.registered: dict[str, None] = {}
@@ -74,8 +74,8 @@ class EcoAct(ToolAccess):
             return ""
         if self.descriptions:
             lines = [f"- {f.name}: {' '.join(f.description.split())[:MAX_DESCRIPTION]}" for f in waiting]
-            return "\n".join([wording.DESCRIPTIONS, *lines])
-        return wording.NAMES + ", ".join(function.name for function in waiting)
+            return "\n".join([prompts.DESCRIPTIONS, *lines])
+        return prompts.NAMES + ", ".join(function.name for function in waiting)
 
     def refuse(self, call: FunctionCall) -> Refusal | None:
         if call.name in self._candidates and call.name not in self.registered:

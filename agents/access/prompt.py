@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 from math import isfinite
 
-from ..llm import prompts as wording
-from ..llm.session import Session
-from .base import ToolAccess
+from .. import prompts
+from ..llm.session import LlmSession
+from ..llm.types import ToolAccess
 
 
 class Prompt(ToolAccess):
@@ -18,14 +18,14 @@ class Prompt(ToolAccess):
 
     suffix = "prompt"
 
-    def reset(self, session: Session) -> None:
+    def reset(self, session: LlmSession) -> None:
         self._session = session
 
     def system(self) -> str:
         session = self._session
         quotes = session.env.quotes()
-        lines = [wording.COSTS + json.dumps({f.name: round(quotes.get(f.name, 0.0), 6) for f in session.candidates})]
+        lines = [prompts.COSTS + json.dumps({f.name: round(quotes.get(f.name, 0.0), 6) for f in session.candidates})]
         remaining = float(session.info.get("budget_remaining_price", float("inf")))
         if isfinite(remaining):
-            lines.append(f"{wording.REMAINING}{remaining:g}. Keep the calls within it and spend as little as you can.")
+            lines.append(f"{prompts.REMAINING}{remaining:g}. Keep the calls within it and spend as little as you can.")
         return "\n".join(lines)

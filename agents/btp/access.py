@@ -13,9 +13,9 @@ from collections import deque
 from collections.abc import Sequence
 
 from ...simulators.status import Status
-from ..access.base import Refusal, ToolAccess
-from ..llm import prompts as wording
-from ..llm.session import CallResult, Session
+from .. import prompts
+from ..llm.session import LlmSession
+from ..llm.types import CallResult, Refusal, ToolAccess
 from ..models.base import Function, FunctionCall
 from .experience import Experience
 from .plan import BtpSettings, plan_tool_usage
@@ -53,7 +53,7 @@ class Btp(ToolAccess):
         self.reserve, self.thinking = reserve, thinking
         self.summarise = self.settings.summarise
 
-    def reset(self, session: Session) -> None:
+    def reset(self, session: LlmSession) -> None:
         self._session = session
         self._names = [function.name for function in session.candidates]
         self._admitted: deque[tuple[FunctionCall, float]] = deque()
@@ -68,7 +68,7 @@ class Btp(ToolAccess):
         self.blacklist: set[str] = set()
         self._helped: set[str] = set()
 
-    def _price_of_a_reply(self, session: Session) -> float:
+    def _price_of_a_reply(self, session: LlmSession) -> float:
         pricing = session.env.world.tokens
         if pricing is None:
             return 0.0
@@ -94,7 +94,7 @@ class Btp(ToolAccess):
     def system(self) -> str:
         allowed = self._allowed()
         removed = [name for name in self._names if name not in allowed and self.plan[name] > 0]
-        return wording.REMOVED + ", ".join(removed) if removed else ""
+        return prompts.REMOVED + ", ".join(removed) if removed else ""
 
     def refuse(self, call: FunctionCall) -> Refusal | None:
         name = call.name

@@ -183,10 +183,12 @@ def collect_experience(
     """
     from ...envs.chat import MarketplaceChatEnv
     from ...simulators.draws import stable_integer
-    from ..registry import make_agent
+    from ..llm.agent import LlmAgent
+    from ..strategies import ReAct
+    from ..toolplanner.simulated import SimulatedToolPlanner
 
     judge = usefulness or RuleBased()
-    player = agent if agent is not None else make_agent("react")
+    player = agent if agent is not None else LlmAgent(SimulatedToolPlanner(), ReAct())
     env = MarketplaceChatEnv(scenario=scenario, split=split, budget={}, enforcement="record", max_steps=400)
     experience = Experience()
     for index in range(episodes):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from ...simulators.tasks import normalise
 
@@ -16,6 +16,22 @@ class Usefulness(Protocol):
     def helpful(self, query: str, name: str, arguments: Mapping[str, Any], text: str) -> bool:
         """Whether a call's result helps with a query."""
         ...
+
+
+class Observed(NamedTuple):
+    """What a trained judge reads of a call.
+
+    Attributes:
+        text: The result.
+        query: What the user asked.
+        arguments: Arguments of the call.
+        document: Name and description of the tool, or "" where it is not known.
+    """
+
+    text: str
+    query: str
+    arguments: Mapping[str, Any]
+    document: str = ""
 
 
 class RuleBased:

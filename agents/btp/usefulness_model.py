@@ -17,15 +17,15 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from ... import __version__
 from ...simulators.errors import DataError
 from ...simulators.tasks import normalise
-from .usefulness import Usefulness, fields_of, key_of
+from ...simulators.version import __version__
+from .usefulness import Observed, Usefulness, fields_of, key_of
 
 FORMAT = "costgym.usefulness/1"
 FILE = "usefulness.json"
@@ -46,22 +46,6 @@ NUMBERS = (
     "fits_query",
 )
 """What is known of a result beside its words; see `numbers_of`."""
-
-
-class Observed(NamedTuple):
-    """What there is to judge.
-
-    Attributes:
-        text: the result.
-        query: what the user asked.
-        arguments: of the call.
-        document: name and description of the tool, or "" where it is not known.
-    """
-
-    text: str
-    query: str
-    arguments: Mapping[str, Any]
-    document: str = ""
 
 
 def words_of(observed: Observed) -> list[str]:

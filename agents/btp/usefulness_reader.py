@@ -10,9 +10,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from ... import __version__
 from ...simulators.errors import DataError, require
-from .usefulness_model import Observed
+from ...simulators.version import __version__
+from .usefulness import Observed
 
 FORMAT, MANIFEST = "costgym.usefulness-reader/1", "reader.json"
 

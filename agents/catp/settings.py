@@ -132,7 +132,7 @@ class CatpSettings:
 
 def write_config(folder: Path, settings: CatpSettings, target_return: float) -> None:
     """Says in `config.json` what a run is."""
-    from ... import __version__
+    from ...simulators.version import __version__
 
     record = {
         "format": FORMAT,

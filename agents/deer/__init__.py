@@ -1,7 +1,8 @@
 """DEER: look before you leap. Whether to search for a tool, and whether a candidate fits."""
 
 from ...simulators.decision.toolsets import MIXTURE, STRATEGIES, CandidateSampler
-from .agent import DECISION, DeerAgent, RuleAgent
+from ..base import DECISION
+from .agent import DeerAgent, RuleAgent
 from .deciders import RATES, Decider, DecisionRates, RuleDecider, SimulatedDecider
 from .examples import Accuracies, Example, Record, accuracies, evaluate, examples
 

@@ -8,11 +8,10 @@ import gymnasium as gym
 
 from ...envs.decision import ANSWER, FIRST_CALL, SEARCH
 from ...simulators.world import World
-from ..base import Agent
+from ..base import DECISION, Agent
 from .deciders import Decider, RuleDecider
 from .examples import examples
 
-DECISION = "costgym/DecisionAware-v0"
 FITTED_ON = 2000
 """Training examples that the rule-based decider of the leaderboard learns its thresholds from."""
 

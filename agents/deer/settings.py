@@ -9,10 +9,10 @@ from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from ... import __version__
 from ...simulators.decision.toolsets import INTER, INTRA, MIXTURE, RANDOM
 from ...simulators.errors import ConfigError, DataError, UnknownName
-from .agent import DECISION
+from ...simulators.version import __version__
+from ..base import DECISION
 
 FORMAT, CONFIG, TOKENIZER = "costgym.deer/2", "config.json", "tokenizer"
 SAMPLINGS: dict[str, dict[str, int]] = {

@@ -9,10 +9,10 @@ import gymnasium as gym
 
 from ...envs.actions import encode_action
 from ...simulators.world import World
-from ..access.base import ToolAccess
 from ..base import TEXT, Agent
 from ..models.base import Function, LanguageModel
-from .session import Outcome, Play, Session, Strategy
+from .session import LlmSession
+from .types import Outcome, Play, Strategy, ToolAccess
 
 
 class LlmAgent(Agent):
@@ -36,7 +36,7 @@ class LlmAgent(Agent):
         self._model, self._strategy, self._access = model, strategy, tuple(access)
         self.name = name or "+".join([strategy.name, *[part.suffix for part in access if part.suffix]])
         self.model = model.name
-        self.session: Session | None = None
+        self.session: LlmSession | None = None
         self._play: Play[None] | None = None
         self._begun = False
         self._world: World | None = None
@@ -45,7 +45,9 @@ class LlmAgent(Agent):
     def reset(self, env: gym.Env[Any, Any], observation: Any, info: dict[str, Any], seed: int) -> None:
         self._model.reset(env, seed)
         functions = self._documentation(env.unwrapped)
-        self.session = Session(env, self._model, self._access, functions, str(observation), info, self._strategy.text_is_answer)
+        self.session = LlmSession(
+            env, self._model, self._access, functions, str(observation), info, self._strategy.text_is_answer
+        )
         self._play = self.session.run(self._strategy)
         self._begun = False
 

@@ -7,9 +7,8 @@ the session, so that every reply is paid for exactly once and no call passes by 
 from __future__ import annotations
 
 import json
-from collections.abc import Generator, Sequence
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import gymnasium as gym
 
@@ -33,90 +32,14 @@ from ..models.base import (
     Message,
     Reply,
 )
-from .prompts import INSTRUCTIONS, NEWS, NUDGE, SUMMARY
-
-if TYPE_CHECKING:
-    from ..access.base import ToolAccess
+from ..prompts import INSTRUCTIONS, NEWS, NUDGE, SUMMARY
+from .types import CallResult, Play, SearchResult, Strategy, ToolAccess, Turn
 
 MAX_ANSWER = 16_000
 MAX_CALLS = 16
 
 
-class Outcome(NamedTuple):
-    """What an action brought."""
-
-    observation: str
-    info: dict[str, Any]
-
-
-T = TypeVar("T")
-Play = Generator[str, Outcome, T]
-"""A part of an episode: yields actions, is sent outcomes, returns its own result."""
-
-
-@dataclass(frozen=True, slots=True)
-class CallResult:
-    """A call and what came of it.
-
-    Attributes:
-        call: as the model wrote it.
-        text: what the model reads.
-        status: how it ended.
-        executed: it reached the tool (and was billed).
-    """
-
-    call: FunctionCall
-    text: str
-    status: Status
-    executed: bool
-
-
-@dataclass(frozen=True, slots=True)
-class SearchResult:
-    """How a search ended: with an answer, or without (the agent gives up)."""
-
-    answer: str | None
-
-    @property
-    def gave_up(self) -> bool:
-        return self.answer is None
-
-
-@dataclass(slots=True)
-class Turn:
-    """A reply played out.
-
-    Attributes:
-        messages: the reply and the results of its calls, to be added to the history.
-        results: of its calls.
-        ending: if it ended the search.
-        nodes: how many nodes ToolBench's trees make of it: one for a thought, two for a call.
-    """
-
-    messages: list[Message]
-    results: list[CallResult] = field(default_factory=list)
-    ending: SearchResult | None = None
-    nodes: int = 1
-
-    @property
-    def registered(self) -> bool:
-        """Its calls were answered by the tool access, without the world."""
-        return bool(self.results) and all(not r.executed and r.status is Status.OK for r in self.results)
-
-
-class Strategy(Protocol):
-    """How replies make a search."""
-
-    @property
-    def name(self) -> str: ...
-
-    @property
-    def text_is_answer(self) -> bool: ...
-
-    def play(self, session: Session) -> Play[SearchResult]: ...
-
-
-class Session:
+class LlmSession:
     """An episode under way.
 
     Args:
@@ -232,14 +155,12 @@ class Session:
         if documents:
             outcome = yield _write(documents, self._take())
             self.info = outcome.info
-            labels = [label for label in str(outcome.info.get("statuses", "")).split(",") if label]
-            texts, news = _split(outcome.observation, len(asked))
-            for index, call in enumerate(asked):
-                status = Status[labels[index].upper()] if index < len(labels) else Status.OK
-                result = CallResult(call, texts[index], status, index < len(labels) and status.executed)
+            news = outcome.info["news"]
+            for call, (text, status, executed) in zip(asked, _results(outcome.info, len(asked)), strict=True):
+                result = CallResult(call, text, status, executed)
                 turn.results.append(result)
-                turn.messages.append(_result_message(call, texts[index]))
-                if result.executed:
+                turn.messages.append(_result_message(call, text))
+                if executed:
                     self.executed.append(result)
                 for part in self.access:
                     part.result(result)
@@ -336,16 +257,10 @@ def _write(documents: list[dict[str, Any]], usage: Usage) -> str:
     return text
 
 
-def _split(observation: str, count: int) -> tuple[list[str], list[str]]:
-    """The results of `count` calls out of one observation, and the news beside them."""
-    if observation.startswith('{"results": ['):
-        try:
-            document = json.loads(observation)
-        except ValueError:
-            document = None
-        results = document.get("results") if isinstance(document, dict) else None
-        if isinstance(results, list) and len(results) == count and all(isinstance(r, dict) and "content" in r for r in results):
-            news = document.get("news") or []
-            return [str(r["content"]) for r in results], [str(n) for n in news]
-    # cut short by the environment: the first result holds what came through
-    return [observation] + [""] * (count - 1), []
+def _results(info: Mapping[str, Any], count: int) -> list[tuple[str, Status, bool]]:
+    """Text, status and whether it was executed, of each of `count` calls; calls that the episode's end cut off have no text."""
+    found = []
+    for result in info["results"]:
+        status = Status[result["status"].upper()]
+        found.append((result["text"], status, status.executed))
+    return found + [("", Status.OK, False)] * (count - len(found))

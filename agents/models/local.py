@@ -25,7 +25,7 @@ _FENCE = re.compile(r"\A\s*(?:```(?:json)?\s*)?(?:<\|python_tag\|>)?\s*([\[{].*[
 _THOUGHT = re.compile(r"<think>.*?(?:</think>|\Z)", re.DOTALL)
 
 
-class Local:
+class LocalModel:
     """Generates on CPU or GPU. Weights are read from safetensors only, and no code comes with them.
 
     Args:

@@ -78,13 +78,13 @@ def make_real_model(name: ModelName) -> LanguageModel:
     """
     model: LanguageModel
     if name.kind == "openai":
-        from .openai import OpenAI
+        from .openai import OpenAIModel
 
-        model = OpenAI(name.model, **name.settings)
+        model = OpenAIModel(name.model, **name.settings)
     else:
-        from .local import Local
+        from .local import LocalModel
 
-        model = Local(name.model, **name.settings)
+        model = LocalModel(name.model, **name.settings)
     folder = os.environ.get(CACHE_VARIABLE)
     if not folder:
         return model

@@ -44,7 +44,7 @@ def on_this_machine(url: str) -> bool:
     return urllib.parse.urlsplit(url).hostname in _LOCAL
 
 
-class OpenAI:
+class OpenAIModel:
     """Chat completions over HTTP.
 
     Args:

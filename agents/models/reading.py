@@ -9,7 +9,7 @@ from typing import Any
 
 from ...simulators.tasks import Need, Task, fact_in, normalise
 from ...simulators.tools import Catalog, Tool
-from ..llm import prompts as wording
+from .. import prompts
 from .base import SYSTEM, TOOL, USER, Function, Message
 
 REGISTER = "tool_register"
@@ -152,7 +152,7 @@ class Reader:
                 else:
                     context.failed.add(message.name)
                     context.last_failed, context.failures = message.name, context.failures + 1
-            elif message.role == USER and message.content.startswith(wording.TRIED):
+            elif message.role == USER and message.content.startswith(prompts.TRIED):
                 for name in self._offered:
                     if f'"{name}"' in message.content:
                         context.failed.add(name)
@@ -166,7 +166,7 @@ class Reader:
     def _changed(self, messages: Sequence[Message]) -> frozenset[int]:
         if len(self._facts) == self._count:
             return frozenset()
-        news = [m.content for m in messages if m.role == USER and m.content.startswith(wording.NEWS)]
+        news = [m.content for m in messages if m.role == USER and m.content.startswith(prompts.NEWS)]
         return frozenset(
             i
             for i, need in enumerate(self._plain)
@@ -180,11 +180,11 @@ class Reader:
             costs: Mapping[str, float] = {}
             described = False
             for line in text.splitlines():
-                if line.startswith(wording.NAMES):
-                    names = dict.fromkeys(line[len(wording.NAMES) :].split(", "))
-                elif line.startswith(wording.COSTS):
-                    costs = json.loads(line[len(wording.COSTS) :])
-                elif line == wording.DESCRIPTIONS:
+                if line.startswith(prompts.NAMES):
+                    names = dict.fromkeys(line[len(prompts.NAMES) :].split(", "))
+                elif line.startswith(prompts.COSTS):
+                    costs = json.loads(line[len(prompts.COSTS) :])
+                elif line == prompts.DESCRIPTIONS:
                     described = True
                 elif described and line.startswith("- "):
                     names[line[2:].partition(":")[0]] = None

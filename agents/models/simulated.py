@@ -21,7 +21,7 @@ import gymnasium as gym
 
 from ...simulators.draws import stable_generator
 from ...simulators.errors import ConfigError
-from ..llm import prompts as wording
+from .. import prompts
 from .base import ACT, FINISH, PLAN, SUMMARISE, VOTE, Function, FunctionCall, Message, Reply, reply
 from .reading import Context, Reader, misread, plausible
 
@@ -240,8 +240,8 @@ class Simulated:
 
     def _vote(self, messages: Sequence[Message]) -> str:
         """For the step whose result shows more facts; with none to tell them apart, for either."""
-        _, _, steps = messages[-1].content.partition(wording.STEP_A)
-        first, _, second = steps.partition(wording.STEP_B)
+        _, _, steps = messages[-1].content.partition(prompts.STEP_A)
+        first, _, second = steps.partition(prompts.STEP_B)
         known = self._reader.facts_in_history(messages[:-1])
         scores = [len(self._reader.facts_in(text) - known) - (text.count('"error"') > 0) for text in (first, second)]
         sees = self._chance(1.0 - self.rates.wrong_vote)

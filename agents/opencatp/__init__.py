@@ -2,7 +2,18 @@
 
 from __future__ import annotations
 
-from .base import PlanAgent, Planner, Proposal
-from .registry import is_planner, make_plan_agent, make_planner, planner_names
+import importlib
+from typing import TYPE_CHECKING, Any
 
-__all__ = ["PlanAgent", "Planner", "Proposal", "is_planner", "make_plan_agent", "make_planner", "planner_names"]
+from .base import PlanAgent, Planner, Proposal
+
+if TYPE_CHECKING:
+    from ..registry import make_planner
+
+__all__ = ["PlanAgent", "Planner", "Proposal", "make_planner"]
+
+
+def __getattr__(name: str) -> Any:
+    if name == "make_planner":
+        return importlib.import_module("..registry", __name__).make_planner
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -14,10 +14,9 @@ from ...simulators.calls import Usage
 from ...simulators.opencatp.scoring.evaluation import Evaluator
 from ...simulators.opencatp.tasks import OpenCATPTask
 from ...simulators.plan import Plan
-from ..base import Agent
+from ..base import PLAN_CHAT, PLANS, Agent
 
-ENV_ID = "costgym/OpenCATP-v0"
-CHAT_ENV = "costgym/OpenCATPChat-v0"
+ENV_ID = PLANS
 NO_USAGE = Usage(0, 0)
 
 
@@ -80,7 +79,7 @@ class PlanAgent(Agent):
     way the environment answers as it does to every invalid plan.
     """
 
-    env_id = ENV_ID
+    env_id = PLANS
 
     def __init__(self, planner: Planner) -> None:
         self.planner, self.name, self.model = planner, planner.name, planner.model
@@ -99,7 +98,7 @@ class PlanAgent(Agent):
 class PlanSpeaker(Agent):
     """Gives a planner's whole plan to `costgym/OpenCATPChat-v0`, with the tokens that its language model used."""
 
-    env_id = CHAT_ENV
+    env_id = PLAN_CHAT
 
     def __init__(self, planner: Planner) -> None:
         self.planner, self.name, self.model = planner, planner.name, planner.model

@@ -9,12 +9,11 @@ import numpy as np
 
 from ...envs.opencatp.calls import CALLS, FINISH, TOOL_FEATURES, WAIT
 from ...simulators.opencatp.tools import TOOLS
-from ...simulators.plan import TASK_INPUT, Step
-from ..base import Agent
+from ...simulators.plan import TASK_INPUT, PlanStep
+from ..base import PLAN_CALLS, Agent
 from ..classic import RandomAgent
 from .base import Planner, Situation
 
-CALLS_ENV = "costgym/OpenCATPCalls-v0"
 _CALLED, _RUNNING, _READY = (TOOL_FEATURES.index(name) for name in ("called", "running", "ready"))
 
 
@@ -25,11 +24,11 @@ class PlanCaller(Agent):
     depends on it; without a plan there is nothing to do but to finish.
     """
 
-    env_id = CALLS_ENV
+    env_id = PLAN_CALLS
 
     def __init__(self, planner: Planner) -> None:
         self.planner, self.name, self.model = planner, planner.name, planner.model
-        self._steps: tuple[Step, ...] = ()
+        self._steps: tuple[PlanStep, ...] = ()
 
     def reset(self, env: gym.Env[Any, Any], observation: Any, info: dict[str, Any], seed: int) -> None:
         world: Any = env.unwrapped
@@ -49,4 +48,4 @@ class PlanCaller(Agent):
 class RandomCaller(RandomAgent):
     """Any action that the mask allows, each as likely."""
 
-    env_id = CALLS_ENV
+    env_id = PLAN_CALLS

@@ -91,7 +91,7 @@ class PromptPlanner:
             known = tasks(situation.task.kind, "train")
             chosen = [known[len(known) * place // EXAMPLES] for place in range(EXAMPLES)]
             self._examples[key] = "\n".join(
-                example_text(task, situation.level, values.informed(task, situation.level, samples, complete=True))
+                example_text(task, situation.level, values.expected_optimum(task, situation.level, samples, complete=True))
                 for task in chosen
             )
         return self._examples[key]

@@ -35,7 +35,7 @@ class _Values:
         return self._values
 
 
-class Clairvoyant:
+class ClairvoyantPlanner:
     """The best plan for each sample, as execution would show it: an upper bound for everybody."""
 
     name, model = "oracle", ""
@@ -48,7 +48,7 @@ class Clairvoyant:
         return Proposal(values.clairvoyant(situation.task, situation.sample, situation.level, situation.complete))
 
 
-class Informed:
+class ExpectedOptimumPlanner:
     """The best fixed plan for the task and size level over the train samples: the best that is known before execution."""
 
     name, model = "oracle-informed", ""
@@ -66,11 +66,11 @@ class Informed:
         key = (situation.task.task_id, situation.level, situation.complete)
         if key not in self._plans:
             samples = split_samples(situation.evaluator.scores.samples, "train")
-            self._plans[key] = values.informed(situation.task, situation.level, samples, situation.complete)
+            self._plans[key] = values.expected_optimum(situation.task, situation.level, samples, situation.complete)
         return Proposal(self._plans[key])
 
 
-class Greedy:
+class GreedyPlanner:
     """Begins without a restorer and adds the one that gains most on the train samples, until none gains.
 
     Restorers form one chain, and all readers stand at its end.
@@ -105,7 +105,7 @@ class Greedy:
             best, chain = value, option
 
 
-class Fixed:
+class FixedPlanner:
     """A fixed answer to every task: every restorer that the description suggests, in the usual order; or none at all."""
 
     model = ""
@@ -119,7 +119,7 @@ class Fixed:
         return Proposal(chain_plan(task, chain if _possible(task, chain) else suggested(task)[:1]))
 
 
-class Random:
+class RandomPlanner:
     """A random walk through the planning language: every allowed token alike."""
 
     name, model = "random", ""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from ..llm.session import Play, SearchResult, Session
+from ..llm.session import LlmSession
+from ..llm.types import Play, SearchResult
 from ..models.base import Message
 from .settings import SearchSettings
 
@@ -19,7 +20,7 @@ class ReAct:
         self.settings = settings or SearchSettings()
         self.text_is_answer = self.settings.text_is_answer
 
-    def play(self, session: Session) -> Play[SearchResult]:
+    def play(self, session: LlmSession) -> Play[SearchResult]:
         return (yield from chain(session, self.settings))
 
 
@@ -34,7 +35,7 @@ class CotAtN:
         self.text_is_answer = self.settings.text_is_answer
         self.name = f"cot@{tries}"
 
-    def play(self, session: Session) -> Play[SearchResult]:
+    def play(self, session: LlmSession) -> Play[SearchResult]:
         ending = SearchResult(None)
         for _ in range(self.tries):
             ending = yield from chain(session, self.settings)
@@ -43,7 +44,7 @@ class CotAtN:
         return ending
 
 
-def chain(session: Session, settings: SearchSettings) -> Play[SearchResult]:
+def chain(session: LlmSession, settings: SearchSettings) -> Play[SearchResult]:
     """One chain from the request to its end."""
     history: list[Message] = [session.request]
     depth = 0

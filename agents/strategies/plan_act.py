@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 import re
 
-from ..llm import prompts as wording
-from ..llm.session import Play, SearchResult, Session
+from .. import prompts
+from ..llm.session import LlmSession
+from ..llm.types import Play, SearchResult
 from ..models.base import FINISH, PLAN, USER, Message
 from .settings import SearchSettings
 
@@ -28,8 +29,8 @@ class PlanThenAct:
         self.settings = settings or SearchSettings()
         self.text_is_answer = self.settings.text_is_answer
 
-    def play(self, session: Session) -> Play[SearchResult]:
-        history = [session.request, Message(USER, wording.PLAN)]
+    def play(self, session: LlmSession) -> Play[SearchResult]:
+        history = [session.request, Message(USER, prompts.PLAN)]
         steps: list[str] | None = None
         for _ in range(PLAN_TRIES):
             if session.exhausted():
@@ -39,7 +40,7 @@ class PlanThenAct:
             steps = read_plan(said.message.content)
             if steps is not None:
                 break
-            history.append(Message(USER, wording.NO_PLAN))
+            history.append(Message(USER, prompts.NO_PLAN))
         for name in (steps or [])[: self.settings.depth]:
             if session.exhausted():
                 return SearchResult(None)

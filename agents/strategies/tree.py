@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import json
 
-from ..llm import prompts as wording
-from ..llm.session import Play, SearchResult, Session, Turn
+from .. import prompts
+from ..llm.session import LlmSession
+from ..llm.types import Play, SearchResult, Turn
 from ..models.base import USER, VOTE, Message
 from .settings import SearchSettings
 
@@ -34,7 +35,7 @@ class Dfsdt:
         self.settings = settings or SearchSettings()
         self.text_is_answer = self.settings.text_is_answer
 
-    def play(self, session: Session) -> Play[SearchResult]:
+    def play(self, session: LlmSession) -> Play[SearchResult]:
         search = _Search(session, self.settings)
         yield from search.preorder([session.request], 0, self.settings.width)
         return search.ending
@@ -53,7 +54,7 @@ class TotDfs:
         self.settings = settings or SearchSettings(depth=8, queries=30)
         self.text_is_answer = self.settings.text_is_answer
 
-    def play(self, session: Session) -> Play[SearchResult]:
+    def play(self, session: LlmSession) -> Play[SearchResult]:
         search = _Search(session, self.settings)
         yield from search.best_first([session.request], 0, self.settings.width)
         return search.ending
@@ -62,7 +63,7 @@ class TotDfs:
 class _Search:
     """A tree search under way; its methods return how many levels to go back."""
 
-    def __init__(self, session: Session, settings: SearchSettings) -> None:
+    def __init__(self, session: LlmSession, settings: SearchSettings) -> None:
         self.session, self.settings = session, settings
         self.ending = SearchResult(None)
 
@@ -107,7 +108,7 @@ class _Search:
     def _child(self, history: list[Message], tried: list[str]) -> Play[Turn]:
         """One more step from here, told of those before it."""
         session = self.session
-        asked = [*history, Message(USER, wording.TRIED + " ".join(tried))] if tried else history
+        asked = [*history, Message(USER, prompts.TRIED + " ".join(tried))] if tried else history
         said = yield from session.ask(asked)
         turn = yield from session.perform(said)
         tried.append(describe(turn))
@@ -125,7 +126,7 @@ class _Search:
         return [turns[i] for i in sorted(range(len(turns)), key=lambda i: -wins[i])]
 
     def _vote(self, history: list[Message], turns: list[Turn], a: int, b: int) -> Play[int]:
-        text = f"{wording.VOTE}\n{wording.STEP_A}{describe(turns[a])}{wording.STEP_B}{describe(turns[b])}"
+        text = f"{prompts.VOTE}\n{prompts.STEP_A}{describe(turns[a])}{prompts.STEP_B}{describe(turns[b])}"
         said = yield from self.session.ask([*history, Message(USER, text)], VOTE)
         return a if said.message.content.strip()[-1:].lower() == "a" else b
 

@@ -14,8 +14,9 @@ from dataclasses import dataclass
 
 from ...simulators.errors import ConfigError
 from ...simulators.tools import Tool
-from ..llm import prompts as wording
-from ..llm.session import Play, SearchResult, Session, Turn
+from .. import prompts
+from ..llm.session import LlmSession
+from ..llm.types import Play, SearchResult, Turn
 from ..models.base import FINISH, PLAN, USER, Function, Message
 from ..strategies.plan_act import read_plan
 from ..strategies.tree import describe
@@ -88,7 +89,7 @@ class ToolPlanner:
         self.path: list[str] = []
         self.roots: list[Round] = []
 
-    def play(self, session: Session) -> Play[SearchResult]:
+    def play(self, session: LlmSession) -> Play[SearchResult]:
         self.tags, self.path, self.roots = None, [], []
         allowed: frozenset[str] | None = None
         request = session.query
@@ -101,7 +102,7 @@ class ToolPlanner:
                 allowed = frozenset(tool.name for tool in tagged(self.tags, tools, self.settings.candidates)) or None
                 request += "\n" + self.tags.lines()
         if self.settings.path:
-            asked = [Message(USER, request), Message(USER, wording.PLAN)]
+            asked = [Message(USER, request), Message(USER, prompts.PLAN)]
             said = yield from session.ask(asked, PLAN, functions=_shown(session, allowed))
             self.path = read_plan(said.message.content) or []
             if self.path:
@@ -114,7 +115,7 @@ class ToolPlanner:
 class _Tree:
     """A guided search under way; `grow` returns how many levels to go back."""
 
-    def __init__(self, session: Session, settings: PlannerSettings, allowed: frozenset[str] | None) -> None:
+    def __init__(self, session: LlmSession, settings: PlannerSettings, allowed: frozenset[str] | None) -> None:
         self.session, self.settings, self.allowed = session, settings, allowed
         self.rounds = 0
         self.ending = SearchResult(None)
@@ -126,7 +127,7 @@ class _Tree:
             if self.session.exhausted() or self.rounds >= self.settings.most_rounds:
                 return True
             self.rounds += 1
-            asked = [*history, Message(USER, wording.TRIED + " ".join(tried))] if tried else history
+            asked = [*history, Message(USER, prompts.TRIED + " ".join(tried))] if tried else history
             said = yield from self.session.ask(asked, functions=_shown(self.session, self.allowed))
             turn = yield from self.session.perform(said)
             tried.append(describe(turn))
@@ -152,7 +153,7 @@ def _round(turn: Turn) -> Round:
     return step
 
 
-def _shown(session: Session, allowed: frozenset[str] | None) -> list[Function]:
+def _shown(session: LlmSession, allowed: frozenset[str] | None) -> list[Function]:
     """What the accesses offer, as far as it is tagged; all of it where nothing tagged is left."""
     offered = session.offered()
     shown = [function for function in offered if allowed is None or function.name in allowed]

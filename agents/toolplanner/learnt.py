@@ -18,7 +18,7 @@ import numpy as np
 from ...simulators.draws import stable_generator
 from ...simulators.errors import ConfigError, require
 from ...simulators.tools import Tool
-from ..llm import prompts as wording
+from .. import prompts
 from ..llm.agent import LlmAgent
 from ..models.base import ACT, FINISH, PLAN, TOOL, USER, Function, FunctionCall, LanguageModel, Message, Reply, reply
 from ..models.reading import Reader, plausible
@@ -138,7 +138,7 @@ class LearntPlanner:
     # -- rounds ----------------------------------------------------------------------------------------------------------
 
     def _act(self, messages: Sequence[Message], functions: Sequence[Function]) -> FunctionCall:
-        tried = messages[-1].content if messages[-1].role == USER and messages[-1].content.startswith(wording.TRIED) else ""
+        tried = messages[-1].content if messages[-1].role == USER and messages[-1].content.startswith(prompts.TRIED) else ""
         tools = [tool for f in functions if (tool := self._reader.tool(f.name)) and f'"{tool.name}"' not in tried]
         # a search goes on after an answer only where that is wanted, and then neither ending is to be repeated
         endings = [ANSWER, GIVE_UP] if f'"{FINISH.name}"' not in tried else []

@@ -141,7 +141,7 @@ def write_config(folder: Path, settings: LearntSettings, stage: int, scenario: s
         stage: 1 or 2.
         scenario: digest of the world it learnt in.
     """
-    from ... import __version__
+    from ...simulators.version import __version__
 
     record = {
         "format": FORMAT,
@@ -160,7 +160,7 @@ def read_config(folder: Path) -> tuple[LearntSettings, int, str]:
     Raises:
         DataError: there is no run, it is of another kind, version or environment, or its settings make no sense.
     """
-    from ... import __version__
+    from ...simulators.version import __version__
 
     path = folder / CONFIG
     if not path.is_file():

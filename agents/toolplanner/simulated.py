@@ -23,7 +23,7 @@ HEED = 0.9
 instructions about as often as ToolLLaMA-Tree, which matches 13 % of the hybrid ones (ToolPlanner, Table 1)."""
 
 
-class SimulatedPlanner(Simulated):
+class SimulatedToolPlanner(Simulated):
     """The simulated model, reading instructions. Where a request names no tool, it is `Simulated` to the last draw.
 
     Args:
@@ -34,7 +34,7 @@ class SimulatedPlanner(Simulated):
     def __init__(self, rates: SimulatedRates | None = None, heed: float = HEED) -> None:
         super().__init__(rates)
         if not 0 <= heed <= 1:
-            raise ConfigError("SimulatedPlanner.heed", f"expected a chance between 0 and 1, got {heed!r}")
+            raise ConfigError("SimulatedToolPlanner.heed", f"expected a chance between 0 and 1, got {heed!r}")
         self.heed = heed
         self._request = ""
         self._path: tuple[str, ...] = ()

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from costgym.agents.catp import CatpPlanner
-from costgym.agents.opencatp import make_planner
+from costgym.agents.registry import make_planner
 from costgym.experiments.training.catp.measure import Figures, measure, plans_of
 from costgym.experiments.training.catp.train import TrainingResult, Watching, train_catp, train_ift, train_rltf
 from costgym.simulators.errors import require

@@ -144,13 +144,9 @@ def make_player(
 
 def _plans(agent: str, env: str | None) -> bool:
     """The agent is to play in a view of OpenCATP."""
-    from ..agents.custom import is_own, own_agent
-    from ..agents.opencatp import is_planner
-    from ..agents.registry import agent_names
+    from ..agents.registry import find_agent
 
-    if env is not None:
-        return env in PLAN_VIEWS
-    return own_agent(agent).env_id in PLAN_VIEWS if is_own(agent) else is_planner(agent) and agent not in agent_names()
+    return (find_agent(agent).env_id if env is None else env) in PLAN_VIEWS
 
 
 def _plan_player(
@@ -163,13 +159,10 @@ def _plan_player(
     plans: PlanWorld,
 ) -> tuple[Any, Any]:
     """The same over the OpenCATP tools; `data` is the file of an outcome table."""
-    from ..agents.custom import is_own, own_agent
-    from ..agents.opencatp import make_plan_agent
+    from ..agents.registry import make_agent
     from ..envs.registration import make
 
-    player = own_agent(agent) if is_own(agent) else make_plan_agent(agent, env or PLAN_VIEWS[0], model)
-    if env is not None and env != player.env_id:
-        raise ConfigError("--env", f"{agent} plays in {player.env_id}, not in {env}")
+    player = make_agent(agent, env, model=model)
     world = make(
         player.env_id,
         tasks=plans.tasks or "all",

@@ -21,13 +21,9 @@ def envs(json_file: JsonFile = None) -> None:
 
 def agents(json_file: JsonFile = None) -> None:
     """The agents there are."""
-    from ..agents.opencatp.base import ENV_ID
-    from ..agents.opencatp.registry import describe_planner, planner_names
     from ..agents.registry import agents as all_agents
 
-    rows = [{"name": entry.name, "env": entry.env_id, "what": entry.summary} for entry in all_agents()]
-    rows += [{"name": name, "env": ENV_ID, "what": describe_planner(name)} for name in planner_names()]
-    print_list(rows, json_file)
+    print_list([{"name": entry.name, "env": entry.env_id, "what": entry.summary} for entry in all_agents()], json_file)
 
 
 def scenarios(json_file: JsonFile = None) -> None:

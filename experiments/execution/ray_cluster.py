@@ -16,8 +16,8 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from typing import Any
 
-from ... import __version__
 from ...simulators.errors import ConfigError, InfrastructureError, require
+from ...simulators.version import __version__
 
 LOSSES = 5
 """Times that a task is done again whose worker or node was lost."""

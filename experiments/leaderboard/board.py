@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 from ...agents.btp.experience import Experience
 from ...agents.btp.plan import BtpSettings
-from ...agents.registry import make_agent, needs_experience
+from ...agents.registry import make_agent
 from ...agents.strategies import SearchSettings
 from ...envs.registration import class_of
 from ...simulators.errors import ConfigError, DataError
@@ -27,7 +27,7 @@ from ..metrics import summarise
 from ..results import EpisodeResult
 from ..rollout import CHUNK, RolloutContext, play_many
 from .conditions import condition_key, rank_rows
-from .run_config import FORMAT, RunConfig
+from .run_config import FORMAT, RunConfig, entry_of
 from .run_log import EpisodeOutput, RunLog
 
 EXPERIENCE_EPISODES = 400
@@ -154,7 +154,7 @@ def check_owner(manifest: str, folder: Path) -> None:
 
 def _experience(config: RunConfig, folder: Path) -> Path | None:
     """What planning agents learnt on the train split; collected once, before anyone is ranked."""
-    if not any(needs_experience(name, config.env) for name in config.agents):
+    if not any(entry_of(name, config.env).needs_experience for name in config.agents):
         return None
     path = folder / "experience.jsonl"
     if not path.exists():
@@ -208,9 +208,10 @@ def _play_item(shared: tuple[str, str | None], item: WorkItem) -> Iterator[Episo
 def _context(document: str, experience: str | None, name: str, condition: int) -> RolloutContext:
     """An entry's agent in its environment; kept from one piece of its episodes to the next."""
     config = _read_config(document)
+    entry = entry_of(name, config.env)
     agent = make_agent(
         name,
-        config.env,
+        config.env if config.env in entry.env_ids else entry.env_id,
         model=config.model,
         experience=None if experience is None else _read_experience(experience),
         search=SearchSettings(**config.search) if config.search else None,

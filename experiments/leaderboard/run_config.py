@@ -11,14 +11,15 @@ from typing import Any
 import gymnasium as gym
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from ... import __version__
+from ...agents.custom import is_custom
 from ...agents.models.named import priced_for
-from ...agents.registry import check_agent_name
+from ...agents.registry import AgentEntry, find_agent
 from ...envs.base import BaseEnv, base_env
-from ...envs.registration import class_of, make
+from ...envs.registration import class_of, make, views_of
 from ...simulators.errors import ConfigError, DataError, UnknownName
 from ...simulators.ledger import Budget
 from ...simulators.scenario import Scenario, load_scenario
+from ...simulators.version import __version__
 from ..metrics import GRADINGS
 from .conditions import PASS_RATE, Condition, ordered
 from .suites import Suite
@@ -153,7 +154,7 @@ def make_run_config(
         raise ConfigError("--seed", f"expected a whole number from 0 to 2**62, got {seed!r}")
     if episodes is not None and (isinstance(episodes, bool) or not isinstance(episodes, int) or episodes < 1):
         raise ConfigError("--episodes", f"expected a positive whole number, got {episodes!r}")
-    names = _agents(chosen, agents, model)
+    names = _agents(chosen, agents)
     kind = class_of(chosen.env)
     settings = {env_id: dict(given) for env_id, given in chosen.settings.items()}
     _refuse_what_the_world_has_not(chosen, kind, scenario, profile, grading, prices)
@@ -218,12 +219,29 @@ def read_run_config(folder: Path) -> RunConfig:
         raise DataError(path, f"is no configuration of a run: {error}") from error
 
 
-def _agents(suite: Suite, agents: Sequence[str] | None, model: str) -> tuple[str, ...]:
+def entry_of(name: str, env_id: str) -> AgentEntry:
+    """What is known of an agent in a world: it plays in this environment, or in another view of the same world.
+
+    Raises:
+        UnknownName: there is no such agent in any view of the world; names those of this one.
+        CostGymError: a user's own agent cannot be read.
+    """
+    if is_custom(name):
+        return find_agent(name)
+    for view in views_of(env_id):
+        try:
+            return find_agent(name, view)
+        except UnknownName:
+            continue
+    return find_agent(name, env_id)
+
+
+def _agents(suite: Suite, agents: Sequence[str] | None) -> tuple[str, ...]:
     names = tuple(agents if agents is not None else suite.agents)
     if not names:
         raise ConfigError("--agents", "expected at least one agent")
     for name in names:
-        check_agent_name(name, suite.env, model)
+        entry_of(name, suite.env)
     if len(set(names)) < len(names):
         raise ConfigError("--agents", "expected every agent once")
     return names

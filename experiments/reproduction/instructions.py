@@ -20,7 +20,7 @@ import numpy as np
 from ...agents.base import TEXT
 from ...agents.llm.agent import LlmAgent
 from ...agents.models.base import ACT, Function, LanguageModel, Message, Reply
-from ...agents.registry import LEARNT_PLANNER, make_agent, make_model
+from ...agents.registry import make_agent, make_model
 from ...agents.toolplanner.agent import ToolPlanner
 from ...agents.toolplanner.feedback import REQUIRES, match, names, passed
 from ...agents.toolplanner.tags import Retriever, Tags, gold_tools, tag_score
@@ -130,11 +130,11 @@ def follow(
 
 def _model_behind(agent_name: str, model: str) -> LanguageModel:
     """The language model that plays: a learnt planner brings its own."""
-    if not agent_name.startswith(LEARNT_PLANNER):
+    if not agent_name.startswith("toolplanner:"):
         return make_model(model)
     from ...agents.toolplanner.learnt import load_planner
 
-    return load_planner(agent_name.removeprefix(LEARNT_PLANNER))
+    return load_planner(agent_name.removeprefix("toolplanner:"))
 
 
 def _answer(episode: Episode) -> str | None:

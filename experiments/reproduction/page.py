@@ -8,7 +8,7 @@ import platform
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from ... import __version__
+from ...simulators.version import __version__
 from ..files import write_atomically
 from .curves import curves_svg
 from .reproduce import NOTES, Row, effect_lines, tables, verdict

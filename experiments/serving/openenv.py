@@ -19,9 +19,9 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import BaseRoute, Route, WebSocketRoute
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
-from ... import __version__
 from ...envs.chat import MarketplaceChatEnv
 from ...simulators.errors import CostGymError
+from ...simulators.version import __version__
 from .limits import Refused
 from .sessions import Session, Sessions, task_numbers
 from .wire import action_schema, observation_schema, reset_schema, state_schema

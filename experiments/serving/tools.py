@@ -21,10 +21,10 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse
 from starlette.types import Message, Receive, Scope, Send
 
-from ... import __version__
 from ...envs.actions import RESERVED
 from ...envs.chat import MarketplaceChatEnv
 from ...simulators.status import LOOKS_OK
+from ...simulators.version import __version__
 from .limits import Limits, Refused
 from .sessions import LARGEST_SEED, Session, Sessions
 

@@ -22,7 +22,7 @@ from ...simulators.errors import require
 from ...simulators.opencatp.backends.base import ALL_TOOLS, READERS, RESTORERS, run_chain
 from ...simulators.opencatp.backends.tiny import TinyBackend, load_network, make_network, pad, save_weights
 from ...simulators.opencatp.backends.vocabulary import END, PAD, START, vocabulary
-from ...simulators.opencatp.scenes import degrade, wording
+from ...simulators.opencatp.scenes import degrade, language
 from ...simulators.opencatp.scenes import scene as scenes
 
 if TYPE_CHECKING:
@@ -286,8 +286,8 @@ def _label_loss(network: Any, x: torch.Tensor, truth: list[scenes.Scene], mirror
 
     with _fast():
         kind, texture = network(x)
-    kinds = torch.tensor([wording.KINDS.index(s.kind) for s in truth])
-    textures = torch.tensor([wording.TEXTURES.index(s.texture) for s in truth])
+    kinds = torch.tensor([language.KINDS.index(s.kind) for s in truth])
+    textures = torch.tensor([language.TEXTURES.index(s.texture) for s in truth])
     return F.cross_entropy(kind.float(), kinds) + F.cross_entropy(texture.float(), textures)
 
 
@@ -310,7 +310,7 @@ def _centre_loss(network: Any, x: torch.Tensor, truth: list[scenes.Scene], mirro
                 left, right = scenes.SIZE - right, scenes.SIZE - left
             cx, cy = (left + right) / 2, (top + bottom) / 2
             column, row = min(int(cx / 4), width - 1), min(int(cy / 4), height - 1)
-            k = wording.OBJECTS.index(found.name)
+            k = language.OBJECTS.index(found.name)
             heat[i, k] = torch.maximum(heat[i, k], torch.exp(-((rows - row) ** 2 + (columns - column) ** 2) / 1.5))
             px, py = column * 4 + 2.0, row * 4 + 2.0
             wanted = torch.tensor([px - left, py - top, right - px, bottom - py])
@@ -348,29 +348,29 @@ class _Facts:
     moods: tuple[int, int]
 
     def caption(self, german: bool = False) -> str:
-        return wording.caption(self.kind, self.texture, self.place, self.weather, self.things, german)
+        return language.caption(self.kind, self.texture, self.place, self.weather, self.things, german)
 
     def summary(self, german: bool = False) -> str:
-        return wording.summary(self.kind, self.texture, self.place, german)
+        return language.summary(self.kind, self.texture, self.place, german)
 
     def report(self, german: bool = False) -> str:
-        return wording.report(self.kind, self.texture, self.place, self.weather, self.things, self.moods, german)
+        return language.report(self.kind, self.texture, self.place, self.weather, self.things, self.moods, german)
 
     def label(self, german: bool = False) -> str:
-        return wording.label(self.kind, self.texture, german)
+        return language.label(self.kind, self.texture, german)
 
     def objects(self, rng: np.random.Generator, german: bool = False) -> str:
         names = sorted({self.kind, *self.things}) if rng.random() < 0.8 else list(self.things) or [self.kind]
-        return wording.object_list(names, german)
+        return language.object_list(names, german)
 
 
 def _facts(rng: np.random.Generator) -> _Facts:
     def pick(items: tuple[str, ...]) -> str:
         return items[int(rng.integers(len(items)))]
 
-    things = tuple(wording.THINGS[int(i)] for i in rng.permutation(len(wording.THINGS))[: int(rng.integers(0, 5))])
+    things = tuple(language.THINGS[int(i)] for i in rng.permutation(len(language.THINGS))[: int(rng.integers(0, 5))])
     moods = (int(rng.integers(4)), int(rng.integers(4)))
-    return _Facts(pick(wording.KINDS), pick(wording.TEXTURES), pick(wording.PLACES), pick(wording.WEATHERS), things, moods)
+    return _Facts(pick(language.KINDS), pick(language.TEXTURES), pick(language.PLACES), pick(language.WEATHERS), things, moods)
 
 
 def _pair(tool: str, rng: np.random.Generator) -> tuple[str, str]:
@@ -389,7 +389,7 @@ def _pair(tool: str, rng: np.random.Generator) -> tuple[str, str]:
         if choice < 0.80:
             return facts.summary(), facts.summary(True)
         if choice < 0.83:
-            return wording.sentiment(facts.weather), wording.sentiment(facts.weather, True)
+            return language.sentiment(facts.weather), language.sentiment(facts.weather, True)
         sentences = zip(facts.report().split(" ."), facts.report(True).split(" ."), strict=True)
         english_sentences, german_sentences = zip(*((e.strip(), g.strip()) for e, g in sentences if e.strip()), strict=True)
         k = int(rng.integers(len(english_sentences)))
@@ -417,5 +417,5 @@ def _sentiment_loss(network: Any, tool: str, rng: np.random.Generator) -> torch.
 
     batch = [_facts(rng) for _ in range(_TEXT_BATCH)]
     texts = [f.report() if rng.random() < 0.7 else f.caption() for f in batch]
-    wanted = torch.tensor([wording.WEATHERS.index(f.weather) for f in batch])
+    wanted = torch.tensor([language.WEATHERS.index(f.weather) for f in batch])
     return F.cross_entropy(network(pad([vocabulary().encode(t) for t in texts], torch.device("cpu"))), wanted)

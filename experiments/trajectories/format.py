@@ -16,10 +16,10 @@ from typing import Any
 
 import gymnasium as gym
 
-from ... import __version__
 from ...envs.base import WITHOUT_INFLUENCE, base_env
 from ...envs.registration import class_of
 from ...simulators.errors import CostGymError, DataError
+from ...simulators.version import __version__
 from ..files import iter_lines
 
 FORMAT = "costgym.trajectories/1"

@@ -53,7 +53,20 @@ def compiled(function: Callable[..., Any], **options: Any) -> Any:
         cache_file._source_stamp = _BATCH + _digest(
             Path(function.__code__.co_filename), *map(Path, sorted(filter(None, named)))
         )
+        cache_file._load_index = _or_empty(cache_file._load_index)
     return kernel
+
+
+def _or_empty(load_index: Callable[[], dict[Any, Any]]) -> Callable[[], dict[Any, Any]]:
+    """Numba reads an index before it looks at its stamp: one that names a class of an earlier version counts as none."""
+
+    def load() -> dict[Any, Any]:
+        try:
+            return load_index()
+        except (AttributeError, ImportError):
+            return {}
+
+    return load
 
 
 def inlined(function: Callable[..., Any]) -> Any:

@@ -13,9 +13,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ..calls import Enforcement
 from ..errors import ConfigError
-from ..ledger import RESOURCES, Budget
+from ..ledger import RESOURCES, Budget, Enforcement
 from ..world import World
 from . import kernels
 from .rng import compiled

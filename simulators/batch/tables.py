@@ -13,10 +13,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ..calls import NORMAL_QUANTILES, Candidate, Enforcement
+from ..calls import NORMAL_QUANTILES, Candidate
 from ..errors import ConfigError
 from ..failures import state_chances
-from ..ledger import Budget
+from ..ledger import Budget, Enforcement
 from ..tasks import Need, Task
 from ..world import World
 

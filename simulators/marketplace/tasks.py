@@ -17,7 +17,7 @@ from ..tasks import Need, Task, TaskSet, normalise
 from ..tools import Catalog, Tool
 from .answers import GeneratedAnswers
 from .facts import Database
-from .vocabulary import Capability, Vocabulary
+from .vocabulary import Capability, MarketVocabulary
 
 GROUPS = {"G1": 0.4, "G2": 0.3, "G3": 0.3}
 NEEDS = (27, 525, 152, 42, 16, 3)
@@ -142,7 +142,7 @@ class TaskWriter:
         seed: int,
         offers: Offers,
         answers: GeneratedAnswers,
-        vocabulary: Vocabulary,
+        vocabulary: MarketVocabulary,
         splits: Sequence[str],
         candidates: Candidates,
         chain_share: float,

@@ -56,7 +56,7 @@ class Category:
 
 
 @dataclass(frozen=True, slots=True)
-class Vocabulary:
+class MarketVocabulary:
     """All categories, and the kinds of values by name."""
 
     categories: tuple[Category, ...]
@@ -64,7 +64,7 @@ class Vocabulary:
 
 
 @cache
-def vocabulary() -> Vocabulary:
+def vocabulary() -> MarketVocabulary:
     """The vocabulary that comes with the package."""
     document = json.loads((Path(__file__).parent / "vocabulary.json").read_text(encoding="utf-8"))
     kinds = {name: Kind.code(name, noun, prefix) for name, (noun, prefix) in document["codes"].items()}
@@ -79,4 +79,4 @@ def vocabulary() -> Vocabulary:
             format_, _, gives = answer.partition(":")
             capabilities.append(Capability(title, name, wish, parameters, format_, gives, field))
         categories.append(Category(name, entry["opener"], tuple(entry["words"]), tuple(capabilities)))
-    return Vocabulary(tuple(categories), kinds)
+    return MarketVocabulary(tuple(categories), kinds)

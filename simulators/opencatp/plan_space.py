@@ -229,7 +229,7 @@ class PlanValues:
         """
         return self._best(task, self.qualities(task, level, sample), complete)
 
-    def informed(self, task: OpenCATPTask, level: int, samples: range, complete: bool = False) -> Plan:
+    def expected_optimum(self, task: OpenCATPTask, level: int, samples: range, complete: bool = False) -> Plan:
         """The best fixed plan for a task and size level over given samples: the best that can be known before execution."""
         return self._best(task, self.qualities(task, level)[samples].mean(axis=0), complete)
 

@@ -15,7 +15,7 @@ from typing import Any
 import simpy
 
 from ..errors import ConfigError, EpisodeOver, InvalidPlan
-from ..plan import TASK_INPUT, Plan, Step
+from ..plan import TASK_INPUT, Plan, PlanStep
 from .profile import Profile
 from .tools import SIGNATURES, TOOLS
 
@@ -195,5 +195,5 @@ class RunningPlan:
 
     def plan(self) -> Plan | None:
         """The plan of what has ended, in the order called; None where nothing has."""
-        steps = tuple(Step(call.tool, (call.source,)) for call in self.calls if call.end_s is not None)
+        steps = tuple(PlanStep(call.tool, (call.source,)) for call in self.calls if call.end_s is not None)
         return Plan(steps) if steps else None

@@ -47,7 +47,7 @@ class Belief:
         self.last = worked
 
 
-class InformedPolicy:
+class ExpectedOptimumPolicy:
     """Chooses the next call of one episode.
 
     Needs that are ready are tried in rising order of expected price over the chance that they cannot be had: what will probably
@@ -103,6 +103,6 @@ class InformedPolicy:
         return price <= left and chance > 0 and price * self._loss <= chance
 
 
-def informed_policy(world: World, number: int) -> InformedPolicy:
+def expected_optimum_policy(world: World, number: int) -> ExpectedOptimumPolicy:
     """The policy of one who knows the world's reliabilities, fresh for an episode of this task."""
-    return InformedPolicy(world, number)
+    return ExpectedOptimumPolicy(world, number)

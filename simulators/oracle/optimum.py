@@ -15,11 +15,11 @@ from heapq import heappop, heappush
 from itertools import product
 from math import prod
 
-from ..calls import CONNECTION_REFUSED_S, QUANTILES, Call, Candidate, Enforcement
+from ..calls import CONNECTION_REFUSED_S, QUANTILES, Call, Candidate
 from ..draws import DURATION, KIND
 from ..episode import Episode
 from ..failures import Chain, start_chain
-from ..ledger import Budget
+from ..ledger import Budget, Enforcement
 from ..quality import quality_of_plan
 from ..status import Status
 from ..world import World

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from costgym.agents.classic import CheapestAgent, GreedyAgent, RandomAgent
-from costgym.agents.oracle import InformedOracleAgent, OracleAgent
+from costgym.agents.oracle import ExpectedOptimumAgent, OracleAgent
 from costgym.envs.marketplace import MarketplaceEnv
 from costgym.experiments.rollout import play
 from costgym.simulators.calls import WorldEvent
@@ -18,7 +18,7 @@ from costgym.simulators.failures import FailureModel
 from costgym.simulators.world import World
 from tests.helpers.worlds import BROKEN, scenario_of, small_world, tool
 
-BUDGETED = (CheapestAgent, GreedyAgent, InformedOracleAgent, OracleAgent)
+BUDGETED = (CheapestAgent, GreedyAgent, ExpectedOptimumAgent, OracleAgent)
 
 
 def env_of(world: World, **settings) -> MarketplaceEnv:
@@ -56,7 +56,7 @@ def test_greed_goes_by_advertised_success_per_price():
 
 def test_a_chain_is_followed_in_its_order():
     world = small_world(tool("last", 0), tool("first", 1), after={0: (1,)})
-    for agent in (CheapestAgent(), GreedyAgent(), OracleAgent(), InformedOracleAgent()):
+    for agent in (CheapestAgent(), GreedyAgent(), OracleAgent(), ExpectedOptimumAgent()):
         assert told(agent, world) == ["first ok", "last ok"]
 
 
@@ -93,13 +93,13 @@ def test_nothing_to_call_means_finish():
 def test_the_oracle_knows_the_dead_and_the_informed_know_their_reliability():
     world = small_world(*MIXED, failures=BROKEN)
     assert told(OracleAgent(), world) == ["fair ok", "second ok"]
-    assert sorted(told(InformedOracleAgent(), world)) == ["fair ok", "second ok"]
+    assert sorted(told(ExpectedOptimumAgent(), world)) == ["fair ok", "second ok"]
 
 
 def test_the_informed_turn_away_from_a_tool_that_failed():
     failures = FailureModel(slip=0.0, sticky=1.0, kinds={"server_error": 1.0}, persistence=0.0)
     world = small_world(tool("half", fee=1.0, reliability=0.5), tool("sure", fee=4.0), failures=failures, copies=30)
-    stories = {tuple(told(InformedOracleAgent(), world, number)) for number in range(30)}
+    stories = {tuple(told(ExpectedOptimumAgent(), world, number)) for number in range(30)}
     assert ("half ok",) in stories
     assert any(story[0] == "half server_error" and story[-1] == "sure ok" for story in stories)
 
@@ -147,7 +147,7 @@ def test_nobody_beats_the_oracle_and_greed_beats_chance(scenario, grading):
         "costgym/Marketplace-v0", scenario=scenario, split="test", budget=budget, grading=grading, disable_env_checker=True
     )
     passes, spent = {}, {}
-    for agent in (RandomAgent(), CheapestAgent(), GreedyAgent(), InformedOracleAgent(), OracleAgent()):
+    for agent in (RandomAgent(), CheapestAgent(), GreedyAgent(), ExpectedOptimumAgent(), OracleAgent()):
         results = []
         for number in env.unwrapped.numbers[:60]:
             episode = play(env, agent, number, 0)

@@ -6,10 +6,12 @@ import json
 
 import pytest
 
-from costgym.agents.base import NUMERIC, TEXT
+from costgym.agents.base import DECISION, NUMERIC, PLAN_CALLS, PLANS, TEXT
 from costgym.agents.btp.experience import collect_experience
-from costgym.agents.deer import DECISION
-from costgym.agents.registry import agent_names, agents, make_agent, needs_experience, read_agent_name
+from costgym.agents.classic import GreedyAgent
+from costgym.agents.opencatp.base import PlanAgent
+from costgym.agents.opencatp.calling import PlanCaller
+from costgym.agents.registry import agent_names, agents, find_agent, make_agent, needs_experience, read_agent_name
 from costgym.simulators.errors import UnknownName
 from costgym.simulators.scenario import parse_scenario
 from costgym.simulators.status import Status
@@ -107,12 +109,27 @@ def test_an_unknown_model_is_refused():
 
 
 def test_every_name_makes_its_agent():
-    for entry in agents():
-        agent = make_agent(entry.name)
-        assert (agent.name, agent.env_id) == (entry.name, entry.env_id)
-        assert agent.model == ("simulated" if entry.env_id == TEXT or entry.name == "deer" else "")
+    asked = {"deer", "zero-shot", "few-shot", "hugginggpt", "hydra"}
+    for env_id in (NUMERIC, TEXT, DECISION, PLANS, PLAN_CALLS):
+        assert agent_names(env_id)
+        for entry in agents(env_id):
+            agent = make_agent(entry.name, env_id)
+            assert (agent.name, agent.env_id) == (entry.name, env_id)
+            assert agent.model == ("simulated" if env_id == TEXT or entry.name in asked else "")
+            assert find_agent(entry.name, env_id) == entry and entry.needs_experience == needs_experience(entry.name)
     assert len(agent_names()) == len(set(agent_names()))
-    assert {entry.env_id for entry in agents()} == {NUMERIC, TEXT, DECISION}
+    assert set(agent_names()) == {entry.name for entry in agents()}
+
+
+def test_a_name_of_two_agents_is_told_apart_by_the_environment():
+    assert isinstance(make_agent("greedy"), GreedyAgent)
+    assert isinstance(make_agent("greedy", PLANS), PlanAgent) and isinstance(make_agent("greedy", PLAN_CALLS), PlanCaller)
+    assert make_agent("few-shot").env_id == PLANS
+    assert {entry.name for entry in agents() if entry.privileged} == {"oracle", "oracle-informed"}
+    with pytest.raises(UnknownName, match="agent of costgym/OpenCATP-v0"):
+        make_agent("react", PLANS)
+    with pytest.raises(UnknownName, match="agent of costgym/Marketplace-v0"):
+        make_agent("few-shot", NUMERIC)
 
 
 def test_refused_statuses_belong_to_the_agent(env, experience):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -10,9 +11,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import costgym
-from costgym.envs.actions import count_tokens, encode_action, read_action
+from costgym.envs.actions import MAX_CALLS, count_tokens, encode_action, read_action
 from costgym.simulators.status import Status
 from costgym.simulators.world import Usage
+from tests.helpers.playing import chat
+from tests.helpers.worlds import FactAnswers, small_world, tool
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
@@ -71,6 +74,54 @@ def test_calls_in_one_action_run_side_by_side(env: Any) -> None:
     first, second = env.episode.calls
     assert first.submitted_s == second.submitted_s
     assert [result["name"] for result in json.loads(observation)["results"]] == names
+
+
+def test_info_holds_what_each_call_of_the_step_returned() -> None:
+    env = chat(small_world(tool("map"), tool("forecast", need=1), tool("broken", reliability=0.0), copies=1))
+    _, info = env.reset(seed=0)
+    assert (info["results"], info["news"]) == ([], [])
+    observation, *_, info = env.step(encode_action("map", {"city": "c0"}))
+    assert (
+        info["results"] == [{"tool": "map", "status": "ok", "text": '{"value": "fact-0"}'}]
+        and observation == info["results"][0]["text"]
+    )
+    info["results"][0]["text"] = "changed"
+    info["results"].append("more")
+    names = ["forecast", "broken", "nowhere"]
+    observation, *_, info = env.step(json.dumps({"calls": [{"name": name, "arguments": {"city": "c1"}} for name in names]}))
+    told = [(result["tool"], result["status"]) for result in info["results"]]
+    assert told == [("forecast", "ok"), ("broken", "server_error"), ("nowhere", "unknown_tool")]
+    assert [result["content"] for result in json.loads(observation)["results"]] == [
+        result["text"] for result in info["results"]
+    ]
+    for action in ("think", "wait", "finish"):
+        *_, info = env.step(encode_action(action))
+        assert (info["results"], info["statuses"], info["status"]) == ([], "", 0)
+
+
+def test_each_result_is_cut_by_itself_and_says_so() -> None:
+    env = chat(small_world(tool("map"), tool("forecast", need=1), copies=1), max_observation=12)
+    env.reset(seed=0)
+    cut = '{"value": "f... [cut: 12 of 19 characters]'
+    assert env.step(encode_action("map", {"city": "c0"}))[0] == cut
+    calls = [{"name": "map", "arguments": {"city": "c0"}}, {"name": "forecast", "arguments": {"city": "c1"}}]
+    observation, *_, info = env.step(json.dumps({"calls": calls}))
+    assert [result["text"] for result in info["results"]] == [cut, cut]
+    assert [result["content"] for result in json.loads(observation)["results"]] == [cut, cut]
+
+
+class Emoji(FactAnswers):
+    """Answers in characters that JSON writes longest."""
+
+    def answer(self, *_: Any) -> str:
+        return "\U0001f600" * 60
+
+
+def test_the_longest_observation_lies_in_the_observation_space() -> None:
+    env = chat(replace(small_world(tool("map"), copies=1), answers=Emoji()), max_observation=50)
+    env.reset(seed=0)
+    observation, *_ = env.step(json.dumps({"calls": [{"name": "map", "arguments": {"city": "c0"}}] * MAX_CALLS}))
+    assert len(observation) > 12 * 50 * MAX_CALLS and env.observation_space.contains(observation)
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ import gymnasium as gym
 
 import costgym
 from costgym.agents.base import Agent
-from costgym.agents.opencatp import make_plan_agent
+from costgym.agents.registry import make_agent
 from costgym.experiments.leaderboard.run_config import make_run_config
 from costgym.experiments.trajectories.collect import collect
 from tests.helpers.boards import record_run
@@ -27,7 +27,7 @@ def collection(env_id: str, folder: Path, agent: Agent | None = None, episodes: 
     """A collection of a view; by default random actions under a budget, some of which is passed."""
     own = {"budget": {"price": 0.4}} if env_id == PLAN else {"budget": {"price": 0.01}, "slots": 2, "cold_starts": True}
     settings = own | settings
-    return collect(view(env_id, **settings), agent or make_plan_agent("random", env_id), episodes, folder, seed=5)
+    return collect(view(env_id, **settings), agent or make_agent("random", env_id), episodes, folder, seed=5)
 
 
 def view_of(path: Path) -> str:
@@ -40,5 +40,5 @@ def recorded_run(folder: Path, episodes: int = 6) -> Path:
     """A run's folder with trajectories of all three views."""
     config = make_run_config("opencatp", agents=["few-shot"], episodes=episodes, vary={"tasks": ["nonsequential"]})
     config = config.model_copy(update={"settings": {"*": {"samples": "each"}, CALLS: {"slots": 1}}})
-    agents = [make_plan_agent("few-shot", PLAN), make_plan_agent("random", CALLS), make_plan_agent("zero-shot", CHAT)]
+    agents = [make_agent("few-shot", PLAN), make_agent("random", CALLS), make_agent("zero-shot", CHAT)]
     return record_run(config, folder, agents)

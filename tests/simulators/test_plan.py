@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from costgym.simulators.errors import ConfigError, InvalidPlan, InvalidProfile
-from costgym.simulators.plan import TASK_INPUT, Plan, Signature, Step, execute
+from costgym.simulators.plan import TASK_INPUT, Plan, PlanStep, Signature, execute
 
 IN = [TASK_INPUT]
 TYPES = {"denoise": Signature("image", "image"), "caption": Signature("image", "text"), "translate": Signature("text", "text")}
@@ -24,7 +24,7 @@ def plans(draw: st.DrawFn) -> tuple[Plan, dict[str, float]]:
     steps = []
     for position, tool in enumerate(tools):
         earlier = [TASK_INPUT, *tools[:position]]
-        steps.append(Step(tool, tuple(draw(st.lists(st.sampled_from(earlier), min_size=1, max_size=3)))))
+        steps.append(PlanStep(tool, tuple(draw(st.lists(st.sampled_from(earlier), min_size=1, max_size=3)))))
     # Eighths of a second: sums of them are exact, in whatever order.
     times = draw(st.lists(st.integers(0, 800), min_size=len(tools), max_size=len(tools)))
     return Plan(tuple(steps)), {tool: ticks / 8 for tool, ticks in zip(tools, times, strict=True)}

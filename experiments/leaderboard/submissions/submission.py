@@ -18,9 +18,9 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from .... import __version__
 from ....envs.registration import class_of
 from ....simulators.errors import ConfigError, CostGymError, DataError, UnknownName
+from ....simulators.version import __version__
 from ...execution.engine import Engine, Local
 from ...files import finished_folder, iter_lines, sole_writer, write_atomically
 from ...metrics import summarise

@@ -16,9 +16,9 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from .... import __version__
 from ....simulators.draws import stable_generator
 from ....simulators.errors import ConfigError, DataError, require
+from ....simulators.version import __version__
 from ...files import sole_writer, write_atomically
 from ...trajectories.export.messages import features
 from .world import GrpoWorld, Row, TaskEnvironment, tools_of

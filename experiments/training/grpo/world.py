@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from ....agents.base import TEXT
-from ....agents.llm.prompts import INSTRUCTIONS
+from ....agents.prompts import INSTRUCTIONS
 from ....envs.actions import FINISH, encode_action
 from ....envs.chat import MarketplaceChatEnv
 from ....envs.registration import make

@@ -16,12 +16,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from .... import __version__
 from ....agents.checkpoints import MANIFEST, Checkpoint, load_network, load_training, read_checkpoint, save_checkpoint
 from ....simulators.draws import stable_integer
 from ....simulators.errors import ConfigError, require
 from ....simulators.ledger import Budget
 from ....simulators.scenario import Scenario, load_scenario
+from ....simulators.version import __version__
 from ...files import iter_lines, keep_lines, sole_writer
 from .settings import DqnSettings, Lagrangian, PpoSettings, as_document
 

@@ -24,7 +24,7 @@ from ....agents.toolplanner.agent import PlannerSettings, ToolPlanner
 from ....agents.toolplanner.feedback import REQUIRES, match, passed
 from ....agents.toolplanner.learnt import LearntPlanner, rounds_of
 from ....agents.toolplanner.settings import LearntSettings
-from ....agents.toolplanner.simulated import SimulatedPlanner
+from ....agents.toolplanner.simulated import SimulatedToolPlanner
 from ....agents.toolplanner.tags import gold_tools
 from ....agents.toolplanner.tree import (
     EARLY_ANSWER,
@@ -149,7 +149,7 @@ def demonstrations(scenario: Scenario, settings: LearntSettings) -> list[Demonst
     world = training_scenario(scenario, settings)
     env = text_env(world, "statement")
     teacher = ToolPlanner(PlannerSettings(tags=False, path=False))
-    agent = LlmAgent(SimulatedPlanner(TEACHER), teacher)
+    agent = LlmAgent(SimulatedToolPlanner(TEACHER), teacher)
     numbers = env.unwrapped.numbers[: settings.tasks]
     found = []
     for place, level in asked(settings, len(numbers)):

@@ -17,8 +17,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from ....agents.btp.usefulness import RuleBased, Usefulness
-from ....agents.btp.usefulness_model import FILE, NUMBERS, LearntUsefulness, Observed, WordModel
+from ....agents.btp.usefulness import Observed, RuleBased, Usefulness
+from ....agents.btp.usefulness_model import FILE, NUMBERS, LearntUsefulness, WordModel
 from ....simulators.draws import stable_integer
 from ....simulators.errors import ConfigError, require
 from ....simulators.scenario import Scenario
@@ -119,7 +119,7 @@ def collect_labelled(scenario: Scenario, split: str, episodes: int, seed: int = 
 
 def recorded_labelled(path: str | Path, data: str | None = None) -> dict[str, list[Labelled]]:
     """The calls of recorded trajectories of the text view, by split; see `costgym collect`."""
-    from ...trajectories.export.formats import need_text
+    from ...trajectories.export.messages import need_text
     from ...trajectories.replay import replayed
 
     found: dict[str, list[Labelled]] = {}

@@ -6,14 +6,16 @@ import json
 import math
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from .... import __version__
 from ....agents.btp.usefulness_reader import FORMAT, MANIFEST, LearntReader, in_words, load_reader
 from ....simulators.draws import stable_generator
 from ....simulators.errors import ConfigError, TrainingFailed, require
+from ....simulators.version import __version__
 from ...files import write_atomically
-from .train import Labelled
+
+if TYPE_CHECKING:
+    from .train import Labelled
 
 SMALL = "longformer"
 """Instead of an id: a small Longformer from a config, with a tokenizer of its own."""

@@ -55,6 +55,7 @@ def to_experience(path: str | Path, out: str | Path, data: str | None = None, pr
     """
     from ....agents.btp.experience import remember
     from ....agents.btp.usefulness import RuleBased
+    from .messages import need_text
 
     judge = RuleBased()
     with finished_file(Path(out)) as draft, draft.open("w", encoding="utf-8") as store:
@@ -65,15 +66,6 @@ def to_experience(path: str | Path, out: str | Path, data: str | None = None, pr
             if progress is not None:
                 progress(count)
     return Path(out)
-
-
-def need_text(env_id: str, format: str) -> None:
-    """Raises ConfigError unless the environment is the text view."""
-    from ....agents.base import TEXT
-
-    if env_id != TEXT:
-        instead = "minari, parquet and hf take any; or collect with an agent of that view, such as react"
-        raise ConfigError("--format", f"{format} needs episodes of {TEXT}, these are of {env_id}; {instead}")
 
 
 def _minari(path: str | Path, out: str | Path, **options: Any) -> Path:

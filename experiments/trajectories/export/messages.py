@@ -12,14 +12,14 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from ....agents.llm.prompts import INSTRUCTIONS
+from ....agents.base import TEXT
 from ....agents.models.base import ASSISTANT, FINISH, SYSTEM, TOOL, USER, Function
+from ....agents.prompts import INSTRUCTIONS
 from ....envs.actions import Action, read_action
 from ....simulators.errors import ConfigError, DataError, UnknownName, require
 from ...files import finished_file
 from ..format import Header, parse_header, parse_trajectory
-from ..replay import ReplayedEpisode, readable, replay_at, replayed, trajectory_files
-from .formats import need_text
+from ..replay import ReplayedEpisode, Step, readable, replay_at, replayed, trajectory_files
 from .tables import save_dataset
 
 KINDS, ONLY = ("sft", "dpo"), ("passed", "all")
@@ -157,6 +157,13 @@ def _dpo(path: str, data: str | None) -> Iterator[dict[str, Any]]:
         }
 
 
+def need_text(env_id: str, format: str) -> None:
+    """Raises ConfigError unless the environment is the text view."""
+    if env_id != TEXT:
+        instead = "minari, parquet and hf take any; or collect with an agent of that view, such as react"
+        raise ConfigError("--format", f"{format} needs episodes of {TEXT}, these are of {env_id}; {instead}")
+
+
 def _lines_at(path: Path) -> Iterator[tuple[int, str]]:
     """The lines of a file with the bytes at which they begin."""
     offset = 0
@@ -176,26 +183,29 @@ def conversation(played: ReplayedEpisode) -> tuple[list[Message], list[Message],
     for step in played.steps[1:]:
         action = read_action(step.action)
         waited |= action.kind == "wait"
-        answers += _turn(action, step.action, readable(step.observation), len(answers))
+        answers += _turn(action, step, len(answers))
     tools = [Function.of(tool).document() for tool in env.candidates]
     return prompt, answers, [*tools, FINISH.document(), *([WAIT.document()] if waited else [])]
 
 
-def _turn(action: Action, written: str, observation: str, count: int) -> list[Message]:
+def _turn(action: Action, step: Step, count: int) -> list[Message]:
     """An action and what it brought. A `think` only pays for words that are not recorded, so it leaves no message."""
     if action.kind == "think":
         return []
+    observation = readable(step.observation)
     if action.kind == "finish":
         arguments: dict[str, Any] = {"give_up": True} if action.gave_up else {}
         return [_asks([("finish", {"answer": readable(action.answer), **arguments})], count)]
     if action.kind == "wait":
         return [_asks([("wait", {"seconds": action.seconds})], count), _result("wait", observation, count, 0)]
     if any(not call.name for call in action.calls):
-        return [{"role": ASSISTANT, "content": readable(written)}, {"role": USER, "content": observation}]
+        return [{"role": ASSISTANT, "content": readable(step.action)}, {"role": USER, "content": observation}]
     asked = _asks([(readable(call.name), _readable(dict(call.arguments))) for call in action.calls], count)
-    results, news = _split(observation, len(action.calls))
-    told = [_result(readable(call.name), results[index], count, index) for index, call in enumerate(action.calls)]
-    return [asked, *told, *([{"role": USER, "content": "; ".join(news)}] if news else [])]
+    texts = [readable(result["text"]) for result in step.info["results"]]
+    texts += [""] * (len(action.calls) - len(texts))  # the episode ended before these calls
+    told = [_result(readable(action.calls[index].name), text, count, index) for index, text in enumerate(texts)]
+    news = readable("; ".join(step.info["news"]))
+    return [asked, *told, *([{"role": USER, "content": news}] if news else [])]
 
 
 def _asks(calls: list[tuple[str, dict[str, Any]]], count: int) -> Message:
@@ -215,18 +225,6 @@ def _result(name: str, content: str, count: int, index: int) -> Message:
 
 def _id(count: int, index: int) -> str:
     return f"call_{count}_{index}"
-
-
-def _split(observation: str, count: int) -> tuple[list[str], list[str]]:
-    """The results of `count` calls, and the news beside them."""
-    try:
-        document = json.loads(observation) if observation.startswith('{"results": [') else None
-    except ValueError:
-        document = None
-    if isinstance(document, dict) and len(document["results"]) == count:
-        return [str(result["content"]) for result in document["results"]], [str(text) for text in document.get("news", [])]
-    # one result stands alone; several that the environment cut short cannot be told apart
-    return [observation, *[""] * (count - 1)], []
 
 
 def _readable(value: Any) -> Any:

@@ -13,7 +13,7 @@ from ..catalogue import ProfileRules
 from ..market import Marketplace
 from .documents import ApiDocument, Key, Library, read_api, read_tool_folder
 from .names import standardize_category
-from .reading import Record, need_folder, read_records
+from .reading import JsonRecord, need_folder, read_records
 from .toolbench import Query, build, read_ids
 
 SUBSET = "anytoolbench"
@@ -46,9 +46,9 @@ def load_anytool(
     path = Path(file)
     dropped = read_ids(Path(unsolvable)) if unsolvable is not None else frozenset()
     documents: dict[Key, ApiDocument] = {}
-    wanted: list[tuple[Record, str, list[Key]]] = []
+    wanted: list[tuple[JsonRecord, str, list[Key]]] = []
     for number, value in enumerate(read_records(path), 1):
-        record = Record(value, path, f"record {number}")
+        record = JsonRecord(value, path, f"record {number}")
         keys: dict[Key, None] = {}
         for api in record.objects("gt_api_list"):
             key = (standardize_category(api.text("category_name")), api.text("tool_name"), api.text("api_name"))

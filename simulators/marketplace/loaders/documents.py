@@ -12,7 +12,7 @@ from ...failures import FailureModel
 from ...tools import Tool
 from ..catalogue import ProfileRules, draw_profile
 from .names import standardize, standardize_category
-from .reading import Record, need_folder, read_json, read_text
+from .reading import JsonRecord, need_folder, read_json, read_text
 
 Key = tuple[str, str, str]
 """Category, tool and API, as the data set spells them (the category as its folder)."""
@@ -69,7 +69,9 @@ class ToolDocument:
     apis: tuple[ApiDocument, ...]
 
 
-def read_api(record: Record, key: Key, description: str, tool_description: str = "", score: Score | None = None) -> ApiDocument:
+def read_api(
+    record: JsonRecord, key: Key, description: str, tool_description: str = "", score: Score | None = None
+) -> ApiDocument:
     """The document of an API from its record; raises DataError at the member that does not fit."""
     response, typed = record.value.get("template_response"), True
     if response is None:
@@ -79,7 +81,7 @@ def read_api(record: Record, key: Key, description: str, tool_description: str =
     return ApiDocument(key, description, read_parameters(record), tool_description, response, typed, score)
 
 
-def read_parameters(record: Record) -> dict[str, Any]:
+def read_parameters(record: JsonRecord) -> dict[str, Any]:
     """JSON schema of an API's parameters. NUMBER becomes any number (the original client allows whole ones only)."""
     properties: dict[str, Any] = {}
     required = []
@@ -117,11 +119,11 @@ def _as_type(value: Any, kind: str) -> Any:
     return None
 
 
-def read_score(record: Record) -> Score | None:
+def read_score(record: JsonRecord) -> Score | None:
     """A tool's `score`, or None where it is absent or null; a latency of 0 counts as unknown."""
     if record.value.get("score") is None:
         return None
-    score = Record(record.value["score"], record.path, f"{record.place}, score" if record.place else "score")
+    score = JsonRecord(record.value["score"], record.path, f"{record.place}, score" if record.place else "score")
     success, latency, popularity = (score.number(k) for k in ("avgSuccessRate", "avgLatency", "popularityScore"))
     return Score(
         success=None if success is None else min(1.0, max(0.0, success / 100.0)),
@@ -136,7 +138,7 @@ def read_tool_document(path: Path, category: str) -> ToolDocument:
     Raises:
         DataError: it cannot be read, or lacks `tool_name` or `api_list`.
     """
-    record = Record(read_json(path), path, "")
+    record = JsonRecord(read_json(path), path, "")
     name = record.text("tool_name")
     score, description = read_score(record), record.text("tool_description", required=False)
     apis = []
@@ -208,7 +210,7 @@ class Library:
         path = self._responses.get(place)
         if path is None or not read_text(path).strip():  # the data set has empty files among its examples
             return []
-        apis = Record(read_json(path), path, "").objects("api_list", required=False)
+        apis = JsonRecord(read_json(path), path, "").objects("api_list", required=False)
         return [(standardize(api.text("name")), api.value.get("schema")) for api in apis]
 
 

@@ -11,7 +11,7 @@ from ...tasks import TaskSet
 from ..catalogue import ProfileRules
 from ..market import Marketplace
 from .documents import ApiDocument, Key, Library
-from .reading import Record, need_folder, read_records
+from .reading import JsonRecord, need_folder, read_records
 from .toolbench import build, read_queries
 
 LEVEL_FILES = {"statement": "_cut", "category": "_level_cate", "tool": "_level_tool", "api": "_level_api", "hybrid": "_ground"}
@@ -67,6 +67,6 @@ def load_mgtoolbench(
 def _read_level(path: Path) -> dict[str, str]:
     texts = {}
     for number, value in enumerate(read_records(path), 1):
-        record = Record(value, path, f"record {number}")
+        record = JsonRecord(value, path, f"record {number}")
         texts[record.identifier("query_id")] = record.text("query")
     return texts

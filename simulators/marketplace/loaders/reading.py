@@ -94,7 +94,7 @@ def describe(value: Any) -> str:
     return name
 
 
-class Record:
+class JsonRecord:
     """An object in a file whose members are read with their types checked.
 
     Args:
@@ -152,10 +152,10 @@ class Record:
             raise self.error("expected an id", key)
         return text.strip()
 
-    def objects(self, key: str, required: bool = True) -> list[Record]:
+    def objects(self, key: str, required: bool = True) -> list[JsonRecord]:
         """A list of objects; empty where it is absent."""
         members = self._get(key, (list,), required) or []
-        return [Record(member, self.path, f"{self.place}, {key}[{index}]") for index, member in enumerate(members)]
+        return [JsonRecord(member, self.path, f"{self.place}, {key}[{index}]") for index, member in enumerate(members)]
 
     def pairs(self, key: str) -> list[tuple[str, str]] | None:
         """A list of pairs of texts, or None where it is absent."""

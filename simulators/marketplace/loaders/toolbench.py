@@ -19,7 +19,7 @@ from ..catalogue import ProfileRules
 from ..market import Marketplace
 from .documents import ApiDocument, Key, Library, make_tool, read_api
 from .names import standardize, standardize_category, unique_names
-from .reading import Record, describe, first_existing, need_folder, read_json, read_records
+from .reading import JsonRecord, describe, first_existing, need_folder, read_json, read_records
 from .responses import LoadedAnswers, Mould
 
 SIZE_LEVELS = (0.4, 0.7, 0.9, 1.0)
@@ -217,7 +217,7 @@ def read_queries(path: Path, subset: str, documents: dict[Key, ApiDocument]) -> 
     queries = []
     seen: set[str] = set()
     for number, value in enumerate(read_records(path), 1):
-        record = Record(value, path, f"record {number}")
+        record = JsonRecord(value, path, f"record {number}")
         query = _read_query(record, subset, documents)
         if query.id in seen:
             raise record.error(f"query id {query.id} appears twice in this file")
@@ -226,7 +226,7 @@ def read_queries(path: Path, subset: str, documents: dict[Key, ApiDocument]) -> 
     return queries
 
 
-def _read_query(record: Record, subset: str, documents: dict[Key, ApiDocument]) -> Query:
+def _read_query(record: JsonRecord, subset: str, documents: dict[Key, ApiDocument]) -> Query:
     identifier, text = record.identifier("query_id"), record.text("query")
     offered: dict[tuple[str, str], Key] = {}
     for api in record.objects("api_list"):

@@ -14,7 +14,7 @@ from typing import Any, Literal
 
 from ...tools import Catalog, Tool, ToolProfile
 from ..catalogue import stable_fee
-from .reading import Record, describe, parse_json, read_records
+from .reading import JsonRecord, describe, parse_json, read_records
 
 Kind = Literal["NoSearch", "NoCall", "Call"]
 LONGEST = 20_000
@@ -108,7 +108,7 @@ def read_tools(path: Path | str) -> Catalog:
     path = Path(path)
     tools: dict[str, Tool] = {}
     for number, value in enumerate(read_records(path), 1):
-        record = Record(value, path, f"record {number}")
+        record = JsonRecord(value, path, f"record {number}")
         name = record.text("api_name")
         if name in tools:
             raise record.error(f"the tool {name!r} appears twice")
@@ -125,7 +125,7 @@ def read_examples(path: Path | str) -> dict[str, tuple[tuple[str, str], ...]]:
     path = Path(path)
     examples = {}
     for number, value in enumerate(read_records(path), 1):
-        record = Record(value, path, f"record {number}")
+        record = JsonRecord(value, path, f"record {number}")
         members = record.objects("example", required=False)
         examples[record.text("api_name")] = tuple((member.text("query"), member.text("call")) for member in members)
     return examples
@@ -146,7 +146,7 @@ def read_conversations(path: Path | str) -> list[DecisionSample]:
     path = Path(path)
     samples = []
     for number, value in enumerate(read_records(path), 1):
-        record = Record(value, path, f"record {number}")
+        record = JsonRecord(value, path, f"record {number}")
         turns = record.objects("conversations")
         if len(turns) != 2 or [turn.text("from") for turn in turns] != ["human", "gpt"]:
             raise record.error("expected one turn of 'human' and one of 'gpt'", "conversations")
@@ -154,7 +154,7 @@ def read_conversations(path: Path | str) -> list[DecisionSample]:
     return samples
 
 
-def _sample(query: str, chain: str, record: Record) -> DecisionSample:
+def _sample(query: str, chain: str, record: JsonRecord) -> DecisionSample:
     if "#SearchAPI#" not in chain:
         return DecisionSample(query, "NoSearch")
     match = _POOL.search(chain)
@@ -194,7 +194,7 @@ def read_unseen(path: Path | str) -> list[DecisionSample]:
     path = Path(path)
     samples = []
     for number, value in enumerate(read_records(path), 1):
-        record = Record(value, path, f"record {number}")
+        record = JsonRecord(value, path, f"record {number}")
         candidates = tuple(_unseen_tool(api) for api in record.objects("api_list"))
         labels, fits = record.value.get("api_label"), record.value.get("is_call")
         if not isinstance(labels, list) or not all(isinstance(label, str) for label in labels):
@@ -209,13 +209,13 @@ def read_unseen(path: Path | str) -> list[DecisionSample]:
     return samples
 
 
-def _unseen_tool(api: Record) -> Tool:
+def _unseen_tool(api: JsonRecord) -> Tool:
     raw = api.value.get("parameters")
     if isinstance(raw, str):
         raw = parse_json(api.path, raw, f"{api.place}, parameters") if raw.strip() else []
     properties: dict[str, Any] = {}
     for index, member in enumerate(raw if isinstance(raw, list) else []):
-        parameter = Record(member, api.path, f"{api.place}, parameters[{index}]")
+        parameter = JsonRecord(member, api.path, f"{api.place}, parameters[{index}]")
         kind = parameter.text("type", required=False).strip().lower()
         kind = kind if kind in ("number", "integer", "boolean", "array", "object") else "string"
         properties[parameter.text("name")] = {"type": kind, "description": parameter.text("description", required=False)}

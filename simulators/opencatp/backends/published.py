@@ -221,7 +221,7 @@ def _colourise(loaded: Loaded, images: Images, device: str) -> Images:
     import torch
     from torch.nn import functional as F
 
-    from ..scoring.measures import lab, srgb
+    from .measures import lab, srgb
 
     light = lab(images)[..., :1]  # (n, h, w, 1)
     x = torch.from_numpy(light).float().permute(0, 3, 1, 2).to(device)

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...errors import DataError, UnknownName, require
-from ..scenes import wording
+from ..scenes import language
 from ..scenes.degrade import inverse_of_blur
 from .base import ALL_TOOLS, RESTORERS, TEXT_TOOLS, Images, check_inputs
 from .vocabulary import END, START, vocabulary
@@ -42,9 +42,9 @@ def make_network(tool: str) -> torch.nn.Module:
         case "image_colorization":
             return n.RestorationNet((32, 56, 80), chroma_only=True)
         case "image_classification":
-            return n.Classifier(len(wording.KINDS), len(wording.TEXTURES))
+            return n.Classifier(len(language.KINDS), len(language.TEXTURES))
         case "object_detection":
-            return n.Detector(len(wording.OBJECTS))
+            return n.Detector(len(language.OBJECTS))
         case "image_captioning":
             return n.Captioner(english)
         case "machine_translation":
@@ -172,9 +172,9 @@ class TinyBackend:
             return y.permute(0, 2, 3, 1).contiguous().cpu().numpy()
         if tool == "image_classification":
             kind, texture = (logits.argmax(1).tolist() for logits in network(x))
-            return [wording.label(wording.KINDS[k], wording.TEXTURES[t]) for k, t in zip(kind, texture, strict=True)]
+            return [language.label(language.KINDS[k], language.TEXTURES[t]) for k, t in zip(kind, texture, strict=True)]
         if tool == "object_detection":
-            return [wording.object_list([name for name, _, _ in found]) for found in decode_boxes(*network(x))]
+            return [language.object_list([name for name, _, _ in found]) for found in decode_boxes(*network(x))]
         return [vocabulary().decode(words) for words in greedy(network, x)]
 
     def _run_texts(self, tool: str, texts: list[str]) -> list[str]:
@@ -193,7 +193,7 @@ class TinyBackend:
         out: list[str] = []
         for batch in self._batches(texts):
             choice = self.network(tool)(pad([vocabulary().encode(t) for t in batch], torch.device(self.device))).argmax(1)
-            out += [wording.SENTIMENTS[int(c)] for c in choice]
+            out += [language.SENTIMENTS[int(c)] for c in choice]
         return out
 
     def _batches(self, texts: list[str]) -> list[list[str]]:
@@ -248,6 +248,6 @@ def decode_boxes(
             y, x = divmod(int(cell[row, k]), width)
             left, top, right, bottom = sides[row, :, y, x].tolist()
             cx, cy = x * 4 + 2.0, y * 4 + 2.0
-            objects.append((wording.OBJECTS[k], float(confidence[row, k]), (cx - left, cy - top, cx + right, cy + bottom)))
+            objects.append((language.OBJECTS[k], float(confidence[row, k]), (cx - left, cy - top, cx + right, cy + bottom)))
         found.append(objects)
     return found

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
-from ..scenes import wording
+from ..scenes import language
 
 PAD, START, END, UNKNOWN = range(4)
 MAX_WORDS = 64  # longer texts are cut, as the published models cut theirs
@@ -46,11 +46,15 @@ def split(text: str) -> list[str]:
 
 
 def _all_texts(german: bool) -> list[str]:
-    texts = [wording.sentiment(w, german) for w in wording.WEATHERS]
-    texts += [wording.caption(k, t, "sea", "sunny", wording.THINGS, german) for k in wording.KINDS for t in wording.TEXTURES]
-    texts += [wording.caption("kite", "plain", p, w, (), german) for p in wording.PLACES for w in wording.WEATHERS]
-    texts += [wording.report("kite", "plain", "sea", w, ("boat",), (m, m), german) for w in wording.WEATHERS for m in range(4)]
-    return [*texts, wording.object_list(wording.OBJECTS, german)]
+    texts = [language.sentiment(w, german) for w in language.WEATHERS]
+    texts += [
+        language.caption(k, t, "sea", "sunny", language.THINGS, german) for k in language.KINDS for t in language.TEXTURES
+    ]
+    texts += [language.caption("kite", "plain", p, w, (), german) for p in language.PLACES for w in language.WEATHERS]
+    texts += [
+        language.report("kite", "plain", "sea", w, ("boat",), (m, m), german) for w in language.WEATHERS for m in range(4)
+    ]
+    return [*texts, language.object_list(language.OBJECTS, german)]
 
 
 @lru_cache(maxsize=2)

@@ -68,7 +68,7 @@ def next_nodes() -> NDArray[np.int16]:
     return after
 
 
-class Tables(NamedTuple):
+class PlanTables(NamedTuple):
     """What plans are scored by. Arrays over tasks (T, all of them), levels (4), tools (10, as in `TOOLS`) and samples (S).
 
     Attributes:
@@ -109,7 +109,7 @@ class Tables(NamedTuple):
     compensated: bool
 
 
-class Store(NamedTuple):
+class ScoreCache(NamedTuple):
     """Scores looked up so far: an open hash table, and those that a kernel missed.
 
     Attributes:
@@ -321,7 +321,7 @@ def score_all(
 
 
 def route_tables() -> tuple[NDArray[np.int8], NDArray[np.int8], NDArray[np.int8]]:
-    """`Tables.route_kind`, `Tables.route_tools` and `Tables.straight`."""
+    """`PlanTables.route_kind`, `PlanTables.route_tools` and `PlanTables.straight`."""
     kind = np.zeros(ROUTES, np.int8)
     tools = np.full((ROUTES, 4), -1, np.int8)
     for number, route in enumerate(ROUTE_LIST):

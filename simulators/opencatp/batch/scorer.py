@@ -250,11 +250,13 @@ def _flat(plans: Any) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     return np.where(flat > 0, flat, 1), bounds  # only arrays are filled up; here a zero is no token like any other
 
 
-def _store(size: int, missing: int) -> kernels.Store:
-    return kernels.Store(np.full(size, -1, np.int64), np.zeros(size), np.zeros((2, missing), np.int64), np.zeros(1, np.int64))
+def _store(size: int, missing: int) -> kernels.ScoreCache:
+    return kernels.ScoreCache(
+        np.full(size, -1, np.int64), np.zeros(size), np.zeros((2, missing), np.int64), np.zeros(1, np.int64)
+    )
 
 
-def _tables(evaluator: Evaluator) -> kernels.Tables:
+def _tables(evaluator: Evaluator) -> kernels.PlanTables:
     profile, source, tasks = evaluator.profile, evaluator.scores, all_tasks()
     # A table that answers in its own way is asked like any other source.
     table = source if type(source) is OutcomeTable else None
@@ -264,7 +266,7 @@ def _tables(evaluator: Evaluator) -> kernels.Tables:
         for k, want in enumerate(task.wants):
             want_kind[row, k], want_output[row, k] = kernels.KINDS_OF_OUTPUT.index(want.kind), OUTPUTS.index(want.name)
     levels = range(LEVELS)
-    return kernels.Tables(
+    return kernels.PlanTables(
         price=np.array([[profile.price(tool, level) for tool in TOOLS] for level in levels], np.float64),
         seconds=np.array([[profile.seconds(tool, level) for tool in TOOLS] for level in levels], np.float64),
         after=kernels.next_nodes(),

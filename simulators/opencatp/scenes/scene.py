@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from . import drawing, wording
+from . import drawing, language
 
 SIZE = 60  # px, a multiple of 4
 TRAIN_SEED, TABLE_SEED, HELD_OUT_SEED, MEAN_SEED = 1_000, 2_000, 3_000, 4_000
@@ -36,7 +36,7 @@ class Scene:
 
     Attributes:
         image: Clean RGB image, uint8, (SIZE, SIZE, 3).
-        kind, texture, place, weather, things: What was drawn; see `wording`.
+        kind, texture, place, weather, things: What was drawn; see `language`.
         moods: Which two mood sentences open and close the report.
         objects: The main object and the things around it, with boxes.
     """
@@ -51,22 +51,22 @@ class Scene:
     objects: tuple[SceneObject, ...]
 
     def label(self, german: bool = False) -> str:
-        return wording.label(self.kind, self.texture, german)
+        return language.label(self.kind, self.texture, german)
 
     def object_names(self, german: bool = False) -> str:
-        return wording.object_list([o.name for o in self.objects], german)
+        return language.object_list([o.name for o in self.objects], german)
 
     def caption(self, german: bool = False) -> str:
-        return wording.caption(self.kind, self.texture, self.place, self.weather, self.things, german)
+        return language.caption(self.kind, self.texture, self.place, self.weather, self.things, german)
 
     def summary(self, german: bool = False) -> str:
-        return wording.summary(self.kind, self.texture, self.place, german)
+        return language.summary(self.kind, self.texture, self.place, german)
 
     def report(self, german: bool = False) -> str:
-        return wording.report(self.kind, self.texture, self.place, self.weather, self.things, self.moods, german)
+        return language.report(self.kind, self.texture, self.place, self.weather, self.things, self.moods, german)
 
     def sentiment(self, german: bool = False) -> str:
-        return wording.sentiment(self.weather, german)
+        return language.sentiment(self.weather, german)
 
 
 # Where small things stand (x, y): two places in the sky, two beside the main object, two at the lower corners.
@@ -82,15 +82,15 @@ def _pick(rng: np.random.Generator, items: tuple[str, ...]) -> str:
 def make_scene(seed: int, index: int) -> Scene:
     """The scene number `index` of the world `seed`; equal arguments give an equal scene, byte by byte."""
     rng = np.random.default_rng((seed, index))
-    kind, texture = _pick(rng, wording.KINDS), _pick(rng, wording.TEXTURES)
-    place, weather = _pick(rng, wording.PLACES), _pick(rng, wording.WEATHERS)
+    kind, texture = _pick(rng, language.KINDS), _pick(rng, language.TEXTURES)
+    place, weather = _pick(rng, language.PLACES), _pick(rng, language.WEATHERS)
     canvas = drawing.Canvas(SIZE, rng)
     drawing.landscape(canvas, place, weather)
     count = int(rng.integers(1, 4))
-    chosen = sorted(int(i) for i in rng.permutation(len(wording.THINGS))[:count])
+    chosen = sorted(int(i) for i in rng.permutation(len(language.THINGS))[:count])
     sky, ground = list(rng.permutation(len(_SKY_SLOTS))), list(rng.permutation(len(_GROUND_SLOTS)))
     objects = []
-    for name in (wording.THINGS[i] for i in chosen):
+    for name in (language.THINGS[i] for i in chosen):
         x, y = _SKY_SLOTS[sky.pop()] if name in _IN_SKY else _GROUND_SLOTS[ground.pop()]
         x, y = x + float(rng.uniform(-1.5, 1.5)), y + float(rng.uniform(-1.5, 1.5))
         objects.append(SceneObject(name, drawing.thing(canvas, name, x, y, float(rng.uniform(6.0, 7.0)))))

@@ -22,8 +22,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ..scenes import language
 from ..scenes import scene as scenes
-from ..scenes import wording
 from ..scenes.degrade import check_images
 
 Features = NDArray[np.float32]
@@ -159,7 +159,7 @@ def scene_idf() -> Mapping[str, float]:
     """The idf weights of the generated language, from its own labels, object lists, captions and summaries."""
     world = scenes.make_scenes(scenes.MEAN_SEED, range(400))
     texts = [f(g) for s in world for g in (False, True) for f in (s.label, s.object_names, s.caption, s.summary)]
-    texts += [wording.sentiment(w, g) for w in wording.WEATHERS for g in (False, True)]
+    texts += [language.sentiment(w, g) for w in language.WEATHERS for g in (False, True)]
     return idf_weights(texts)
 
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 
+from costgym.agents import prompts
 from costgym.agents.access import EcoAct
 from costgym.agents.btp.access import Btp
 from costgym.agents.btp.experience import Experience, PastQuery
-from costgym.agents.llm import prompts as wording
 from costgym.agents.llm.agent import LlmAgent
 from costgym.agents.models.base import TOOL, FunctionCall, Message
 from costgym.agents.models.scripted import Scripted
@@ -46,8 +46,8 @@ def test_a_tool_is_named_then_registered_then_called():
         ["map", "tool_register", "finish"],
     ]
     systems = [messages[0].content for _, messages, _ in player._model.heard]
-    assert systems[0].endswith(wording.NAMES + "map, forecast")
-    assert systems[1].endswith(wording.NAMES + "forecast")
+    assert systems[0].endswith(prompts.NAMES + "map, forecast")
+    assert systems[1].endswith(prompts.NAMES + "forecast")
     assert calls(env) == [("map", "ok")]
 
 
@@ -105,5 +105,5 @@ def test_with_btp_only_planned_tools_are_named():
     experience = Experience([PastQuery("find the facts", {"map": (True,), "forecast": (False,)})])
     env = chat(WORLD, budget={"price": 20})
     player, _ = run(register("forecast"), register("map"), ("map", RIGHT), "s", access=[Btp(experience), EcoAct()], env=env)
-    assert wording.NAMES + "map" in player._model.heard[0][1][0].content.splitlines()
+    assert prompts.NAMES + "map" in player._model.heard[0][1][0].content.splitlines()
     assert calls(env) == [("map", "ok")]

@@ -131,7 +131,7 @@ def test_the_data_hold_the_best_plan_of_each_task_and_level_and_only_valid_ones(
     for each in learnt:
         for level in range(4):
             own = [plan for plan in found if plan.task == each and plan.level == level]
-            best = choices_of(values.informed(each, level, range(12), True), kind_of(each))
+            best = choices_of(values.expected_optimum(each, level, range(12), True), kind_of(each))
             assert best in [plan.choices for plan in own]
             assert len({plan.choices for plan in own}) == len(own)
             assert {plan.choices[-1] for plan in own} == {END}

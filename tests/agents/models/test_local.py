@@ -9,7 +9,7 @@ import pytest
 
 from costgym.agents.llm.agent import LlmAgent
 from costgym.agents.models.base import SYSTEM, TOOL, USER, Function, FunctionCall, Message
-from costgym.agents.models.local import Local, read_calls
+from costgym.agents.models.local import LocalModel, read_calls
 from costgym.agents.strategies import Dfsdt, ReAct, SearchSettings
 from costgym.simulators.errors import ConfigError
 from tests.helpers.playing import chat, play
@@ -48,7 +48,7 @@ def tiny():
 
 @pytest.mark.slow
 def test_an_episode_runs_and_the_ledger_holds_the_tokenizers_count(tiny):
-    model = Local(*tiny, max_tokens=8, device="cpu")
+    model = LocalModel(*tiny, max_tokens=8, device="cpu")
     env = chat(small_world(tool("map")), max_observation=200)
     actions, _, _ = play(env, LlmAgent(model, Dfsdt(SearchSettings(depth=2, queries=4, text_is_answer=False))))
     usage = [json.loads(action)["usage"] for action in actions]
@@ -59,12 +59,12 @@ def test_an_episode_runs_and_the_ledger_holds_the_tokenizers_count(tiny):
 @pytest.mark.slow
 def test_a_batch_says_what_its_members_say_alone_and_sampling_repeats_itself(tiny):
     requests = [([Message(SYSTEM, "s"), Message(USER, "q" * n)], [Function("map", "", {})]) for n in (1, 40)]
-    model = Local(*tiny, max_tokens=6, device="cpu")
+    model = LocalModel(*tiny, max_tokens=6, device="cpu")
     alone = [model.complete(*request) for request in requests]
     batch = model.complete_many(requests)
     assert [r.usage for r in batch] == [r.usage for r in alone]
     assert [r.message.content for r in batch] == [r.message.content for r in alone]
-    sampler = Local(*tiny, max_tokens=6, device="cpu", temperature=1.0)
+    sampler = LocalModel(*tiny, max_tokens=6, device="cpu", temperature=1.0)
     said = []
     for seed in (1, 1, 2):
         sampler.reset(None, seed)
@@ -74,7 +74,7 @@ def test_a_batch_says_what_its_members_say_alone_and_sampling_repeats_itself(tin
 
 @pytest.mark.slow
 def test_a_context_that_is_too_long_brings_an_empty_reply(tiny):
-    model = Local(*tiny, max_tokens=8, device="cpu")
+    model = LocalModel(*tiny, max_tokens=8, device="cpu")
     found = model.complete([Message(USER, "x" * 5000)], ())
     assert found.message.content == "" and tuple(found.usage) == (0, 0, 0)
 
@@ -83,10 +83,10 @@ def test_a_context_that_is_too_long_brings_an_empty_reply(tiny):
 def test_a_model_without_a_template_or_without_files_is_refused(tiny, tmp_path):
     model, tokenizer = tiny
     with pytest.raises(ConfigError, match="cannot be loaded"):
-        Local(str(tmp_path))
+        LocalModel(str(tmp_path))
     bare = type(tokenizer)(tokenizer_object=tokenizer.backend_tokenizer, eos_token="<end>")
     with pytest.raises(ConfigError, match="chat template"):
-        Local(model, bare)
+        LocalModel(model, bare)
 
 
 @pytest.mark.slow
@@ -94,7 +94,7 @@ def test_saved_weights_are_loaded_from_their_folder(tiny, tmp_path):
     model, tokenizer = tiny
     model.save_pretrained(tmp_path)
     tokenizer.save_pretrained(tmp_path)
-    loaded = Local(str(tmp_path), max_tokens=4, device="cpu")
+    loaded = LocalModel(str(tmp_path), max_tokens=4, device="cpu")
     message = [Message(USER, "q"), Message("assistant", "", (FunctionCall("f", "{broken"),)), Message(TOOL, "r", name="f")]
     assert loaded.complete(message, ()).usage.output_tokens > 0
     play(chat(small_world(tool("map"))), LlmAgent(loaded, ReAct()))
@@ -126,4 +126,4 @@ def test_calls_are_read_in_the_forms_that_models_write(text, content, calls):
 
 def test_a_loaded_model_stays_in_its_process(tiny):
     with pytest.raises(ConfigError, match="name its folder"):
-        pickle.dumps(Local(*tiny))
+        pickle.dumps(LocalModel(*tiny))

@@ -13,7 +13,7 @@ import costgym
 from costgym.agents.llm.agent import LlmAgent
 from costgym.agents.models.base import ASSISTANT, TOOL, USER, FunctionCall, Message
 from costgym.agents.models.cached import Cached
-from costgym.agents.models.openai import KEY_VARIABLE, URL_VARIABLE, OpenAI, chat_messages, read_reply
+from costgym.agents.models.openai import KEY_VARIABLE, URL_VARIABLE, OpenAIModel, chat_messages, read_reply
 from costgym.agents.models.prices import load_prices
 from costgym.agents.models.scripted import Scripted
 from costgym.agents.registry import make_agent
@@ -79,7 +79,7 @@ def server(monkeypatch):
 
 def client(server, **settings):
     slept = []
-    model = OpenAI("tiny", url=server.url, sleep=slept.append, **settings)
+    model = OpenAIModel("tiny", url=server.url, sleep=slept.append, **settings)
     model.reset(None, 7)
     return model, slept
 
@@ -115,7 +115,7 @@ def test_a_server_that_stays_down_is_an_infrastructure_error(server):
 
 def test_no_server_at_all_is_an_infrastructure_error(monkeypatch):
     monkeypatch.delenv(KEY_VARIABLE, raising=False)
-    model = OpenAI("tiny", url="http://127.0.0.1:9/v1", tries=2, sleep=lambda s: None, timeout_s=0.5)
+    model = OpenAIModel("tiny", url="http://127.0.0.1:9/v1", tries=2, sleep=lambda s: None, timeout_s=0.5)
     with pytest.raises(InfrastructureError, match="2 tries"):
         model.complete([Message(USER, "q")], ())
 
@@ -149,16 +149,16 @@ def test_a_context_the_server_will_not_read_brings_an_empty_reply(server):
 @pytest.mark.parametrize("url", ["ftp://host/v1", "host/v1", "https://", "https://user:key@host/v1"])
 def test_a_url_that_is_none_is_refused(url):
     with pytest.raises(ConfigError):
-        OpenAI("tiny", url=url)
+        OpenAIModel("tiny", url=url)
 
 
 def test_keys_are_needed_abroad_and_never_travel_in_the_clear(monkeypatch):
     monkeypatch.delenv(KEY_VARIABLE, raising=False)
     with pytest.raises(ConfigError, match=KEY_VARIABLE):
-        OpenAI("tiny", url="https://models.example/v1")
+        OpenAIModel("tiny", url="https://models.example/v1")
     monkeypatch.setenv(KEY_VARIABLE, "sk-secret")
     with pytest.raises(ConfigError, match="https"):
-        OpenAI("tiny", url="http://models.example/v1")
+        OpenAIModel("tiny", url="http://models.example/v1")
 
 
 @pytest.mark.parametrize(
@@ -247,7 +247,9 @@ def test_a_leaderboard_holds_the_servers_usage_and_no_key(server, monkeypatch, t
 
 def test_a_model_goes_to_another_process_without_its_key(monkeypatch, tmp_path):
     monkeypatch.setenv(KEY_VARIABLE, "sk-secret")
-    model = Cached(OpenAI("tiny", url="https://models.example/v1", temperature=0.5), tmp_path / "kept" / "replies.sqlite", "it")
+    model = Cached(
+        OpenAIModel("tiny", url="https://models.example/v1", temperature=0.5), tmp_path / "kept" / "replies.sqlite", "it"
+    )
     sent = pickle.dumps(make_agent("react", model=model))
     assert b"sk-secret" not in sent
     found = pickle.loads(sent)._model

@@ -65,6 +65,15 @@ def test_calls_side_by_side_bring_one_result_each(env):
     assert info["is_success"] and env.episode.now_s < 3.0 + 2 * 0.5
 
 
+def test_no_result_is_lost_where_results_side_by_side_are_cut(env):
+    env.max_observation = 12
+    both = Message("assistant", "both", (FunctionCall("map", RIGHT, "a"), FunctionCall("forecast", {"city": "c1"}, "b")))
+    player = agent(both, ("finish", {"answer": "fact-0, fact-1"}))
+    play(env, player)
+    results = [m.content for m in player._model.heard[1][1] if m.role == TOOL]
+    assert results == ['{"value": "f... [cut: 12 of 19 characters]'] * 2
+
+
 def test_a_tool_that_does_not_exist_and_arguments_that_cannot_be_read_are_observations(env):
     player = agent(("teleport", {}), ("map", "{broken"), ("finish", "{broken"), ("finish", {}), ("finish", {"answer": "x"}))
     play(env, player)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from costgym.agents.llm import prompts as wording
+from costgym.agents import prompts
 from costgym.agents.llm.agent import LlmAgent
 from costgym.agents.models.base import VOTE
 from costgym.agents.models.scripted import Scripted
@@ -48,8 +48,8 @@ def test_the_depth_limit_goes_back_to_the_parent():
 def test_a_second_child_is_told_of_the_first_and_its_descendants_are_not():
     player, _ = run(Dfsdt(SearchSettings(depth=3)), step(1), step(2), step(3), step(4), "done")
     asked = [messages[-1].content for _, messages, _ in player._model.heard]
-    assert asked[3].startswith(wording.TRIED) and '\\"s3\\"' in asked[3]
-    assert not any(m.content.startswith(wording.TRIED) for _, messages, _ in player._model.heard[:3] for m in messages)
+    assert asked[3].startswith(prompts.TRIED) and '\\"s3\\"' in asked[3]
+    assert not any(m.content.startswith(prompts.TRIED) for _, messages, _ in player._model.heard[:3] for m in messages)
 
 
 def test_an_answer_ends_the_search_wherever_it_is_found():

@@ -16,7 +16,7 @@ from costgym.agents.models.simulated import Simulated, SimulatedRates
 from costgym.agents.strategies import Dfsdt
 from costgym.agents.toolplanner.agent import PATH_LINE, TAGS, PlannerSettings, ToolPlanner, read_tag_lines, tag_lines
 from costgym.agents.toolplanner.feedback import REQUIRES, names
-from costgym.agents.toolplanner.simulated import SimulatedPlanner
+from costgym.agents.toolplanner.simulated import SimulatedToolPlanner
 from costgym.agents.toolplanner.tags import Retriever, Tags, gold_tools, tag_score, tags_of, write_tags
 from costgym.agents.toolplanner.tree import called_tools, extract_pairs, final_solution, score
 from costgym.simulators.marketplace.loaders.mgtoolbench import load_mgtoolbench
@@ -27,7 +27,7 @@ from tests.helpers.shared_data import shared
 GIVE_UP = ("finish", {"answer": "", "give_up": True})
 
 
-class Heard(SimulatedPlanner):
+class Heard(SimulatedToolPlanner):
     """Keeps what it was asked."""
 
     def reset(self, env: Any, seed: int) -> None:
@@ -119,7 +119,7 @@ def test_the_simulated_planner_is_the_simulated_model_where_nothing_is_named() -
     env = chat(level="statement")
     for number in range(10):
         plain = play(env, LlmAgent(Simulated(), Dfsdt()), number)
-        assert play(env, LlmAgent(SimulatedPlanner(), Dfsdt()), number) == plain
+        assert play(env, LlmAgent(SimulatedToolPlanner(), Dfsdt()), number) == plain
 
 
 def test_naming_tools_matters_to_a_model_that_minds() -> None:
@@ -128,7 +128,7 @@ def test_naming_tools_matters_to_a_model_that_minds() -> None:
     for heed in (0.0, 1.0):
         hits = 0
         for number in env.numbers:
-            play(env, LlmAgent(SimulatedPlanner(heed=heed), Dfsdt()), number)
+            play(env, LlmAgent(SimulatedToolPlanner(heed=heed), Dfsdt()), number)
             gold = {tool.name for tool in gold_tools(env.task, env.world.catalog)}
             hits += any(tool in gold for tool, _ in calls(env)[:1])
         first_is_named[heed] = hits / len(env.numbers)
@@ -141,7 +141,7 @@ def test_recorded_instructions_are_played_at_every_level() -> None:
     retriever = Retriever(list(market.catalog))
     for level, granularity in (("tool", "tool"), ("api", "api"), ("hybrid", REQUIRES["hybrid"])):
         env = chat(world, split="train", level=level)
-        agent = LlmAgent(SimulatedPlanner(), planner := ToolPlanner())
+        agent = LlmAgent(SimulatedToolPlanner(), planner := ToolPlanner())
         extracted, retrieved = [], []
         for number, task in enumerate(market.tasks):
             play(env, agent, number)
@@ -154,7 +154,7 @@ def test_recorded_instructions_are_played_at_every_level() -> None:
 
 def test_pairs_come_out_of_what_was_played() -> None:
     env = chat(level="hybrid", split="test")
-    agent, made = LlmAgent(SimulatedPlanner(), planner := ToolPlanner()), 0
+    agent, made = LlmAgent(SimulatedToolPlanner(), planner := ToolPlanner()), 0
     for number in env.numbers:
         play(env, agent, number)
         gold = gold_tools(env.task, env.world.catalog)
@@ -176,7 +176,7 @@ def test_settings_that_make_no_sense_are_clear_errors(settings: dict[str, Any]) 
     with pytest.raises(ConfigError, match=next(iter(settings))):
         PlannerSettings(**settings)
     with pytest.raises(ConfigError, match="heed"):
-        SimulatedPlanner(heed=1.5)
+        SimulatedToolPlanner(heed=1.5)
 
 
 def test_any_reply_to_any_question_is_survived() -> None:

@@ -16,8 +16,8 @@ pytest.importorskip("transformers", reason="the train extra is not installed")
 pytest.importorskip("safetensors", reason="the train extra is not installed")
 
 from costgym.agents.catp import CatpPlanner  # noqa: E402
-from costgym.agents.opencatp import make_planner  # noqa: E402
 from costgym.agents.opencatp.base import Situation  # noqa: E402
+from costgym.agents.registry import make_planner  # noqa: E402
 from costgym.experiments.training.catp.measure import measure, plans_of  # noqa: E402
 from costgym.experiments.training.catp.train import Watching, read_curve, train_catp, train_ift, train_rltf  # noqa: E402
 from costgym.simulators.errors import ConfigError, DataError, MissingExtra, TrainingFailed  # noqa: E402

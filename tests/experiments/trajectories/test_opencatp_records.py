@@ -13,7 +13,7 @@ import pytest
 
 import costgym
 from costgym.agents.base import Agent
-from costgym.agents.opencatp import make_plan_agent, planner_names
+from costgym.agents.registry import agent_names, make_agent
 from costgym.envs import tpl
 from costgym.envs.opencatp import calls as opencatp_calls
 from costgym.experiments.execution.engine import Local
@@ -187,7 +187,7 @@ def test_a_collection_that_was_cut_off_continues_with_the_same_bytes(collected: 
 
 @pytest.mark.parametrize(("env_id", "name"), [(PLAN, "few-shot"), (CALLS, "random")])
 def test_the_bytes_do_not_depend_on_the_number_of_processes(env_id: str, name: str, tmp_path: Path) -> None:
-    agent = make_plan_agent(name, env_id)
+    agent = make_agent(name, env_id)
     files = [collect(view(env_id), agent, 30, tmp_path / str(jobs), seed=1, engine=Local(jobs)) for jobs in (1, 2)]
     assert files[0].read_bytes() == files[1].read_bytes()
 
@@ -298,7 +298,7 @@ def test_an_outcome_table_elsewhere_is_named_by_data(tmp_path: Path) -> None:
 
 
 def test_what_no_document_holds_is_not_recorded(tmp_path: Path) -> None:
-    agent = make_plan_agent("random", PLAN)
+    agent = make_agent("random", PLAN)
     with pytest.raises(costgym.ConfigError, match="scores from elsewhere cannot be recorded"):
         collect(view(PLAN, scores=RuleScores()), agent, 1, tmp_path)
     dear = replace(v100(), pricing=replace(v100().pricing, per_run=1.0))
@@ -312,10 +312,9 @@ def test_what_no_document_holds_is_not_recorded(tmp_path: Path) -> None:
 # -- agents --------------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("env_id", VIEWS)
-@pytest.mark.parametrize("name", planner_names())
+@pytest.mark.parametrize(("env_id", "name"), [(env_id, name) for env_id in VIEWS for name in agent_names(env_id)])
 def test_every_planner_plays_both_views(env_id: str, name: str) -> None:
-    agent = make_plan_agent(name, env_id)
+    agent = make_agent(name, env_id)
     results = rollout(view(env_id, split="test"), agent, episodes=6)
     assert (agent.name, agent.env_id) == (name, env_id)
     assert {result.agent for result in results} == {name} and all(result.void is False for result in results)
@@ -326,7 +325,7 @@ def test_every_planner_plays_both_views(env_id: str, name: str) -> None:
 
 @pytest.mark.parametrize("name", ["oracle", "fixed-all", "greedy"])
 def test_a_plan_made_by_calls_comes_to_what_it_is_worth(name: str) -> None:
-    env, agent = view(CALLS, split="test"), make_plan_agent(name, CALLS)
+    env, agent = view(CALLS, split="test"), make_agent(name, CALLS)
     world: Any = env.unwrapped
     for task in (0, 16, 202, 226):
         recorded, _ = record(env, agent, task, seed=8)
@@ -338,5 +337,5 @@ def test_a_plan_made_by_calls_comes_to_what_it_is_worth(name: str) -> None:
 
 
 def test_a_view_that_is_none_of_opencatp_is_refused() -> None:
-    with pytest.raises(costgym.UnknownName, match="view of OpenCATP"):
-        make_plan_agent("oracle", "costgym/Marketplace-v0")
+    with pytest.raises(costgym.UnknownName, match="agent of costgym/Marketplace-v0"):
+        make_agent("few-shot", "costgym/Marketplace-v0")

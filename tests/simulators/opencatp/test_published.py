@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from costgym.simulators.errors import ConfigError, DataError, UnknownName
+from costgym.simulators.opencatp.backends import measures
 from costgym.simulators.opencatp.backends.base import ALL_TOOLS, READERS, RESTORERS, TEXT_TOOLS
-from costgym.simulators.opencatp.scoring import measures
 
 torch = pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers")

@@ -11,11 +11,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from costgym.simulators.errors import DataError, UnknownName
-from costgym.simulators.opencatp.backends import vocabulary
+from costgym.simulators.opencatp.backends import measures, vocabulary
 from costgym.simulators.opencatp.backends.base import load_image
-from costgym.simulators.opencatp.scenes import degrade, drawing, wording
+from costgym.simulators.opencatp.scenes import degrade, drawing, language
 from costgym.simulators.opencatp.scenes import scene as scenes
-from costgym.simulators.opencatp.scoring import measures, similarity
+from costgym.simulators.opencatp.scoring import similarity
 
 WORLD = scenes.make_scenes(scenes.HELD_OUT_SEED, range(40))
 CLEAN = np.stack([s.image for s in WORLD])
@@ -36,7 +36,7 @@ def test_scenes_are_small_rgb_images_with_everything_said_about_them() -> None:
     for scene in WORLD:
         assert scene.image.shape == (scenes.SIZE, scenes.SIZE, 3)
         assert scene.image.dtype == np.uint8
-        assert scene.label() in wording.LABELS
+        assert scene.label() in language.LABELS
         assert scene.objects[0].name == scene.kind
         assert 1 <= len(scene.things) <= 3
         assert set(scene.object_names().split(", ")) == {scene.kind, *scene.things}
@@ -60,9 +60,9 @@ def test_every_word_of_the_language_has_a_number_and_comes_back() -> None:
 
 def test_a_caption_in_both_languages() -> None:
     facts = ("kite", "striped", "beach", "rain", ("bird", "boat", "lamp"))
-    assert wording.caption(*facts) == "a striped kite at the beach in the rain with a boat, a bird and a lamp"
+    assert language.caption(*facts) == "a striped kite at the beach in the rain with a boat, a bird and a lamp"
     assert (
-        wording.caption(*facts, german=True)
+        language.caption(*facts, german=True)
         == "ein gestreifter Drachen am Strand im Regen mit einem Boot, einem Vogel und einer Laterne"
     )
 
@@ -176,7 +176,9 @@ def test_text_scores_weigh_words_by_rarity() -> None:
     assert similarity.text_score("the kite", "the fish", idf) == pytest.approx(0.0, abs=1e-6)
 
 
-@given(st.lists(st.sampled_from(wording.LABELS), min_size=1, max_size=4), st.lists(st.sampled_from(wording.LABELS), max_size=4))
+@given(
+    st.lists(st.sampled_from(language.LABELS), min_size=1, max_size=4), st.lists(st.sampled_from(language.LABELS), max_size=4)
+)
 def test_text_scores_are_symmetric_and_in_range(a: list[str], b: list[str]) -> None:
     forth, back = similarity.text_score(" ".join(a), " ".join(b)), similarity.text_score(" ".join(b), " ".join(a))
     assert forth == pytest.approx(back)

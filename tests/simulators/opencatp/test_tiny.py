@@ -9,10 +9,11 @@ import numpy as np
 import pytest
 
 from costgym.simulators.errors import DataError, UnknownName
+from costgym.simulators.opencatp.backends import measures
 from costgym.simulators.opencatp.backends.base import ALL_TOOLS, RESTORERS, run_chain, run_images, run_texts
 from costgym.simulators.opencatp.scenes import degrade
 from costgym.simulators.opencatp.scenes import scene as scenes
-from costgym.simulators.opencatp.scoring import measures, similarity
+from costgym.simulators.opencatp.scoring import similarity
 
 pytest.importorskip("torch")
 

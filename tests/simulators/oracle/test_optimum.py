@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from costgym.simulators.calls import WorldEvent
 from costgym.simulators.failures import Bursts, FailureModel
 from costgym.simulators.ledger import Budget
-from costgym.simulators.oracle.expected_optimum import Belief, informed_policy
+from costgym.simulators.oracle.expected_optimum import Belief, expected_optimum_policy
 from costgym.simulators.oracle.optimum import WAIT, Optimum, facts_wanted, optimum
 from costgym.simulators.pricing import FaasPricing
 from costgym.simulators.quality import quality_of_plan
@@ -275,7 +275,7 @@ def test_the_informed_call_by_price_over_chance_and_change_their_mind_after_fail
     world = small_world(
         tool("cheap", fee=2.0, reliability=0.4), tool("good", fee=4.0, reliability=1.0), failures=SHAKY, max_price=100.0
     )
-    policy = informed_policy(world, 0)
+    policy = expected_optimum_policy(world, 0)
     assert policy.choose([False], [2.0, 4.0], 20.0, [False, False]) == 1
     assert policy.choose([False], [1.0, 4.0], 20.0, [False, False]) == 0
     policy.learn(0, False)

@@ -1,0 +1,140 @@
+"""What the session, the strategies and the tool accesses share: outcomes, turns, and the two interfaces they meet at."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
+
+from ...simulators.status import Status
+from ..models.base import Function, FunctionCall, Message
+
+if TYPE_CHECKING:
+    from .session import LlmSession
+
+
+class Outcome(NamedTuple):
+    """What an action brought: the observation and `info` of the environment's step."""
+
+    observation: str
+    info: dict[str, Any]
+
+
+T = TypeVar("T")
+Play = Generator[str, Outcome, T]
+"""A part of an episode: yields actions, is sent their outcomes, returns its own result."""
+
+
+@dataclass(frozen=True, slots=True)
+class CallResult:
+    """A call and what came of it.
+
+    Attributes:
+        call: The call as the model wrote it.
+        text: What the model reads.
+        status: How the call ended.
+        executed: It reached the tool and was billed.
+    """
+
+    call: FunctionCall
+    text: str
+    status: Status
+    executed: bool
+
+
+@dataclass(frozen=True, slots=True)
+class SearchResult:
+    """How a search ended: with an answer, or with None, where the agent gives up."""
+
+    answer: str | None
+
+    @property
+    def gave_up(self) -> bool:
+        return self.answer is None
+
+
+@dataclass(slots=True)
+class Turn:
+    """A reply of the model, played out.
+
+    Attributes:
+        messages: The reply and the results of its calls, to be added to the history.
+        results: Results of its calls.
+        ending: The end of the search, if the reply ended it.
+        nodes: Nodes that ToolBench's trees count for it: one for a thought, two for a call.
+    """
+
+    messages: list[Message]
+    results: list[CallResult] = field(default_factory=list)
+    ending: SearchResult | None = None
+    nodes: int = 1
+
+    @property
+    def registered(self) -> bool:
+        """The tool access answered all its calls; the world saw none of them."""
+        return bool(self.results) and all(not r.executed and r.status is Status.OK for r in self.results)
+
+
+class Strategy(Protocol):
+    """Makes a search of a model's replies."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def text_is_answer(self) -> bool:
+        """A reply without a call is the final answer."""
+        ...
+
+    def play(self, session: LlmSession) -> Play[SearchResult]: ...
+
+
+class Refusal(NamedTuple):
+    """A call turned down before it reaches the world: it is recorded there, but never executed and never billed."""
+
+    status: Status
+    reason: str
+
+
+class ToolAccess:
+    """Decides which tools a model is shown, which calls are turned down, and what else the model is told.
+
+    An agent has a list of accesses, and each does its part; a strategy does not know which there are. This one shows all
+    tools at all times; others override what they change.
+
+    Attributes:
+        suffix: Its part of an agent's name, after "+".
+        summarise: The final answer is written anew from all executed calls.
+    """
+
+    suffix: str = ""
+    summarise: bool = False
+
+    def reset(self, session: LlmSession) -> None:
+        """Begin a new episode."""
+
+    def functions(self, offered: Sequence[Function]) -> Sequence[Function]:
+        """What the model is shown, of what the accesses before this one offer."""
+        return offered
+
+    def system(self) -> str:
+        """What the model is told now, beside its instructions."""
+        return ""
+
+    def refuse(self, call: FunctionCall) -> Refusal | None:
+        """Why a call must not be made, or None where it may."""
+        return None
+
+    def handle(self, call: FunctionCall) -> str | None:
+        """The result of a call that this access answers itself."""
+        return None
+
+    def admit(self, call: FunctionCall) -> None:
+        """Take note that a call goes to the world; `result` follows."""
+
+    def result(self, result: CallResult) -> None:
+        """See what a call brought."""
+
+    def exhausted(self) -> bool:
+        """Nothing is left to call, so the search stops."""
+        return False
