@@ -22,7 +22,9 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
     if ">>> " not in collection_path.read_text(encoding="utf-8"):
         return True  # else all modules would be imported
     try:
-        importlib.import_module(".".join(collection_path.relative_to(config.rootpath).with_suffix("").parts))
+        importlib.import_module(
+            ".".join(collection_path.relative_to(config.rootpath).with_suffix("").parts).removesuffix(".__init__")
+        )
     except MissingExtra:
         return True
     return None
