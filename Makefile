@@ -30,7 +30,8 @@ docs: .venv/.docs
 	@echo "the documentation is in build/docs/index.html"
 
 # what a release uploads: built, installed into empty environments, and played there
-dist: .venv/.dev
+dist: .venv/.core
+	$(PIP) build basedpyright
 	.venv/bin/python .ci/distribution.py build/dist
 
 bench: .venv/.core
