@@ -17,6 +17,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
 FOLDERS = ("simulators", "envs", "agents", "experiments")
+OWN = tuple(f'Import "{name}' for name in (".", "costgym", "tests", "docs"))
 
 
 def run(*command: object, cwd: Path = ROOT) -> str:
@@ -78,7 +79,7 @@ def check_clone(folder: Path) -> None:
     command = [sys.executable, "-m", "basedpyright", "--pythonpath", str(python), "--outputjson"]
     report = json.loads(subprocess.run(command, cwd=clone, capture_output=True, text=True, check=False).stdout)
     unresolved = [found["message"] for found in report["generalDiagnostics"] if found.get("rule") == "reportMissingImports"]
-    if own := [message for message in unresolved if message.startswith(('Import "costgym', 'Import "tests', 'Import "docs'))]:
+    if own := [message for message in unresolved if message.startswith(OWN)]:
         sys.exit(f"{len(own)} imports do not resolve in a fresh clone: {'; '.join(own[:5])}")
     files = report["summary"]["filesAnalyzed"]
     print(f"clone: every own import of {files} files resolves; {len(unresolved)} are of packages that extras would bring")
