@@ -32,6 +32,7 @@ myst_heading_anchors = 4
 napoleon_custom_sections = [("Attributes", "params_style")]
 default_role = "code"  # docstrings quote names in single backticks
 autodoc_member_order = "bysource"
+autodoc_mock_imports = ["numba"]  # so that the site is built from the extra `docs` alone
 autodoc_typehints = "signature"
 autodoc_default_options = {"members": True}
 python_use_unqualified_type_names = True
