@@ -50,3 +50,13 @@ def test_every_block_of_a_page_runs(page: Path, tmp_path: Path) -> None:
 def test_every_picture_and_page_that_is_linked_is_there(page: Path) -> None:
     for target in re.findall(r"\]\((?!https?:)([^)#]+)\)", page.read_text(encoding="utf-8")):
         assert (page.parent / target).exists(), (page.name, target)
+
+
+def test_no_two_pages_write_to_the_same_folder() -> None:
+    """A reader who follows two pages in one folder meets no run of the other page."""
+    written: dict[str, set[str]] = {}
+    for page in PAGES:
+        for _, code in blocks(page):
+            for folder in re.findall(r"--out (\S+)", code):
+                written.setdefault(folder, set()).add(page.name)
+    assert {folder: pages for folder, pages in written.items() if len(pages) > 1} == {}
