@@ -199,11 +199,11 @@ def body(env_id: str) -> str:
 
 def overview() -> str:
     """A table of all environments in Markdown, each with a link to its page."""
-    lines = ["| environment | actions | |", "| --- | --- | --- |"]
+    lines = ["| environment | what the agent does | actions |", "| --- | --- | --- |"]
     for env_id in costgym.ENV_IDS:
         name = env_id.removeprefix("costgym/")
         summary = sections(environment_class(env_id))[""]
-        lines.append(f"| [{name}]({page_name(env_id)}.md) | `{costgym.make(env_id).action_space}` | {summary} |")
+        lines.append(f"| [{name}]({page_name(env_id)}.md) | {summary} | `{costgym.make(env_id).action_space}` |")
     return "\n".join(lines)
 
 
