@@ -2,10 +2,11 @@
 PYTHON ?= python3
 PIP = .venv/bin/python -m pip --disable-pip-version-check install --quiet --constraint constraints.txt
 OUT ?= leaderboard
+TORCH ?= torch==2.13.0
 # two threads of BLAS in each of two processes are slower than one
 export OMP_NUM_THREADS ?= 1
 
-.PHONY: leaderboard test test-all lint types bench clean
+.PHONY: leaderboard test test-all lint types docs dist bench clean
 
 leaderboard: .venv/.core
 	.venv/bin/costgym leaderboard --suite quick --seed 0 --out $(OUT)
@@ -24,6 +25,16 @@ lint: .venv/.dev
 types: .venv/.dev
 	.venv/bin/mypy -p costgym
 
+docs: .venv/.docs
+	rm -rf build/docs
+	.venv/bin/python -m sphinx --builder html --doctree-dir build/doctrees --fresh-env --fail-on-warning --keep-going --quiet docs build/docs
+	@echo "the documentation is in build/docs/index.html"
+
+# what a release uploads: built, installed into empty environments, and played there
+dist: .venv/.core
+	$(PIP) build basedpyright
+	.venv/bin/python .ci/distribution.py build/dist
+
 bench: .venv/.core
 	.venv/bin/costgym bench
 
@@ -34,9 +45,13 @@ bench: .venv/.core
 	$(PIP) --editable .
 	touch $@
 
-# torch comes first and by number: any other request for it downloads gigabytes of GPU libraries
+.venv/.docs: .venv/bin/python pyproject.toml constraints.txt
+	$(PIP) --editable ".[docs]"
+	touch $@ .venv/.core
+
+# PyTorch comes first, so that its build can be chosen: make test TORCH="torch==2.13.0 --index-url URL"
 .venv/.dev: .venv/bin/python pyproject.toml constraints.txt
-	$(PIP) torch==2.13.0
+	$(PIP) $(TORCH)
 	$(PIP) --editable ".[dev,train,vision,data,store,serve]"
 	touch $@ .venv/.core
 

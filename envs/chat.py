@@ -1,4 +1,4 @@
-"""The marketplace as text: an action is a JSON tool call, an observation is what the tool says."""
+"""The marketplace as text: `costgym/MarketplaceChat-v0`."""
 
 from __future__ import annotations
 
@@ -19,25 +19,86 @@ MAX_ESCAPE = 12  # characters that JSON makes of one
 
 
 class MarketplaceChatEnv(ToolEnv[str, str]):
-    """`costgym/MarketplaceChat-v0`: the text view.
+    """Call tools by JSON and read what they answer, as a language model does.
 
-    Action: JSON text. A call ``{"name": tool, "arguments": {...}}``, several side by side ``{"calls": [...]}``,
-    ``{"name": "wait", "arguments": {"seconds": 5}}``, ``{"name": "think"}`` (charges tokens only), or
-    ``{"name": "finish", "arguments": {"answer": "..."}}`` (`"give_up": true` to give up). Each may bring
-    ``"usage": {"input_tokens", "output_tokens", "cached_tokens"}``; where it does not, the view counts tokens itself: the
-    whole context so far in, the action out. Anything else is answered by an error as an observation.
-    Observation: the query first; then the text that a call returned, or
-    ``{"results": [{"name", "content"}, ...], "news": [...]}`` where there were several calls or news. A text longer than
-    `max_observation` is cut, and says so.
-    Reward: as in the numeric view.
-    Info: beside the keys of `ToolEnv`, ``results`` (for each call of the step a dict with its ``tool``, its ``status`` label
-    and the ``text`` that it returned) and ``news`` (the events since the last look, in words), both [] where there are none;
-    ``status`` (number of the last call's status) and ``statuses`` (labels of all, comma-separated).
+    ## Description
 
-    Args:
-        max_observation: Longest text of one result, in characters.
-        level: instruction granularity of the query: statement, category, tool, api or hybrid; None takes the task's own query.
-        others: see `ToolEnv`.
+    The same world as `Marketplace-v0`, in words. An episode is one task: a user's query, the documentation of the candidate
+    tools, and an answer to be given in the end. The agent writes the arguments of its calls itself, from the tools' schemas.
+    Calls take simulated time and money, fail as real APIs do, and the tokens that the agent reads and writes are counted.
+
+    `env.unwrapped` offers what an agent may read besides the observation: `query`, the question at the chosen `level`;
+    `documentation()`, the candidates as function schemas in the format of OpenAI's API; `quotes()`, the present price of a
+    call of each candidate.
+
+    ## Action space
+
+    A string of at most 100,000 characters: one JSON object, or the word `finish`.
+
+    | action | effect |
+    | --- | --- |
+    | `{"name": NAME, "arguments": {...}}` | Call a tool and wait until the call ends. |
+    | `{"calls": [{"name": ..., "arguments": ...}, ...]}` | Make 1 to 16 calls side by side and wait until all have ended. |
+    | `{"name": "wait", "arguments": {"seconds": 5}}` | Let simulated time pass, at most 86,400 s. |
+    | `{"name": "think"}` | Do nothing but think: only tokens are charged. |
+    | `{"name": "finish", "arguments": {"answer": "..."}}` | Answer. `"give_up": true` gives up instead. |
+
+    Any action may hold `"usage": {"input_tokens": ..., "output_tokens": ..., "cached_tokens": ...}`, the tokens that a model
+    reports. Without it the environment counts them, one for each four characters: the documentation and the whole
+    conversation as input, the action as output. Thinking takes `ttft_s` (0.5 s by default) and 1 / `tokens_per_s` (1/60 s)
+    for each output token; tokens cost money where the scenario has a price for them.
+
+    A call may hold `"refuse"`, one of `forbidden`, `not_registered`, `over_budget`, `malformed` and `unknown_tool`, and
+    `"reason"`: the agent's own rules turn the call down, and the record says so. What cannot be read, and calls of unknown
+    tools or with arguments that do not fit the schema, are answered with an error in words; this takes a moment (`gateway_s`,
+    0.05 s by default) and costs nothing. No action raises an error.
+
+    ## Observation space
+
+    A string. After `reset` it is the query. After a single call it is what the tool returned, or an error in words; after
+    several calls, or when the world has news, it is JSON: `{"results": [{"name": ..., "content": ...}], "news": [...]}`. News
+    are changed prices, tools that are not available at present or available again, and users who change their mind. `think`
+    and `finish` return an empty string. The text of a result is cut at `max_observation` characters, and says that it was; the
+    query is never cut.
+
+    ## Rewards
+
+    As in `Marketplace-v0`: each step brings -(1 - alpha) × (money charged in this step) / `max_price`, and the last step of a
+    successful episode adds alpha, so the undiscounted return is the Quality of Plan. Success means that the answer holds
+    every fact (with `grading="judge"`: that the simulated judge accepts it) and that no limit was passed.
+
+    ## Starting state
+
+    As in `Marketplace-v0`: the clock stands at 0, the task is drawn uniformly from the split, `reset(options={"task": task})`
+    names it by number or id, and all chance follows from the seed and the task. Both environments play the same tasks and the
+    same luck.
+
+    ## Episode end
+
+    * Termination: the agent finishes, or a limit of the budget is passed, as in `Marketplace-v0`.
+    * Truncation: `max_steps` actions were taken.
+
+    A step after the end changes nothing and is rewarded with 0.
+
+    ## Information
+
+    | key | type | meaning |
+    | --- | --- | --- |
+    | `results` | list of dicts | For each call of this action its `tool`, `status` label and `text`; empty without a call. |
+    | `news` | list of str | What the world told in this step, in words: prices, bans, changed minds. |
+    | `status` | int | How the last call of this action ended, as in `Status`; 0 is a success, or no call. |
+    | `statuses` | str | How each call of this action ended: labels such as `ok` or `rate_limited`, joined by commas. |
+
+    ## Arguments
+
+    | argument | meaning |
+    | --- | --- |
+    | `max_observation` | The number of characters at which the text of a result is cut. |
+    | `level` | The query's detail: `statement`, `category`, `tool`, `api` or `hybrid`; `None`: the task's own. |
+
+    ## Version history
+
+    * v0: first version.
     """
 
     def __init__(self, max_observation: int = 2048, level: str | None = None, **settings: Any) -> None:

@@ -1,4 +1,4 @@
-"""DEER's branches as an environment: answer directly or search, then call one of the candidates or none."""
+"""DEER's question as an environment: `costgym/DecisionAware-v0`."""
 
 from __future__ import annotations
 
@@ -30,8 +30,7 @@ from .tool_world import ToolEnv
 ANSWER, SEARCH, FIRST_CALL = 0, 1, 2
 """The first two actions; `FIRST_CALL + i` calls candidate i, the last one says that none fits."""
 CANDIDATE_FEATURES = ("on_offer", "similarity", "price", "latency_s", "success", "popularity")
-"""Columns of `observation["candidates"]` before the description's embedding: similarity is the cosine of the query's words to
-the description's, price in units of the scenario's max_price / 10, latency as log(1 + seconds), the rest as advertised."""
+"""Columns of `observation["candidates"]` before the description's embedding, described in `DecisionAwareEnv`."""
 DECISION_TOKENS = 16
 """Tokens of a decision, or of a call, as a model writes it."""
 SIMILARITY_WORDS = 1024
@@ -71,31 +70,114 @@ class Reading(NamedTuple):
 
 
 class DecisionAwareEnv(ToolEnv[Observation, "int | np.integer[Any]"]):
-    """`costgym/DecisionAware-v0`: DEER's branches: does this query need a tool, and does one of these fit?
+    """Decide whether a query needs a tool, and then which of five candidates fits, if any.
 
-    An episode has one or two decisions. First `ANSWER` (end) or `SEARCH`; after a search the candidates appear and either one
-    of them is called (end), or none fits (end).
-    Observation: a flat Dict of float32 arrays: `query` (features,), `candidates` (k, 6 + features), zeros before a search,
-    `stage` (2,), `action_mask` (k + 3,).
-    Actions: Discrete(k + 3). One outside the mask is a refused call: it takes a moment and changes nothing.
-    Success: the right decision at every stage; that a right call fails is the tool's affair, not the decision's.
-    Reward: alpha * success - (1 - alpha) * price / max_price, each part when it happens, so the return is the Quality of Plan.
-    The price holds the tokens (after a search the candidates' documentation is read; an answer is written) and the call, which
-    is billed whether it was the right one or not. Seconds, tokens and calls are reported as costs.
+    ## Description
 
-    Text for language models: `env.unwrapped.query`, and after a search `.candidates` and `.documentation()`.
+    The question of DEER. An episode has one or two decisions. First the agent sees a query alone and either answers it
+    without a tool or searches for tools. A search shows the candidates; then the agent calls one of them, or says that none
+    fits. Queries are of three kinds: those that need no tool, those for which a candidate is right, and those for which no
+    candidate is. Every decision costs the tokens that a model would read and write for it, and a call costs its price whether
+    it was right or not.
 
-    Args:
-        scenario: a generated marketplace, which also gives the prices for real samples; or one of kind `tooldeer`.
-        data: a ToolDEER folder: its tools and samples instead of generated ones.
-        split: `train` and `valid` are about seen tools, `test` about unseen ones.
-        samples: how generated samples are made; the fields of `DecisionSettings`.
-        features: length of an embedding.
-        answer_tokens: what an answer of one's own takes.
-        max_steps: steps after which an episode is truncated.
-        others: see `ToolEnv`.
+    `env.unwrapped` offers the same in words: `query`, and after a search `candidates` and `documentation()`.
 
-    Source: DEER (arXiv 2402.16696).
+    ## Action space
+
+    | action | name | effect |
+    | --- | --- | --- |
+    | 0 | answer | Answer without a tool. Ends the episode. |
+    | 1 | search | Search; the candidates appear. |
+    | 2 to k + 1 | call | Call candidate 0 to k - 1. Ends the episode. |
+    | k + 2 | none fits | Say that no candidate fits. Ends the episode. |
+
+    k is the number of candidates, 5 by default. Before a search `info["action_mask"]` allows 0 and 1, after it the rest,
+    without tools that are banned or (under `enforcement="refuse"`) not affordable. An action outside the mask is refused,
+    which takes a moment (`gateway_s`, 0.05 s by default) and changes nothing.
+
+    ## Observation space
+
+    A dictionary of float32 arrays.
+
+    ### `query`: the words of the query, (`features`,)
+
+    | column | name | range | meaning |
+    | --- | --- | --- | --- |
+    | all | embedding | -1 to 1 | A unit vector of hashed, weighted words; all zeros for a text without words. |
+
+    ### `candidates`: one row for each candidate, (k, 6 + `features`)
+
+    All zeros before a search.
+
+    | column | name | range | meaning |
+    | --- | --- | --- | --- |
+    | 0 | `on_offer` | 0 or 1 | The row holds a candidate. |
+    | 1 | `similarity` | -1 to 1 | Cosine between the query's words and the description's. |
+    | 2 | `price` | ≥ 0 | Advertised price of a call, in units of `max_price` / 10 (2 credits in the default scenario). |
+    | 3 | `latency_s` | ≥ 0 | log(1 + advertised latency in seconds). |
+    | 4 | `success` | 0 to 1 | Advertised success rate. |
+    | 5 | `popularity` | 0 to 1 | Advertised popularity. |
+    | 6 on | embedding | -1 to 1 | The words of the description, as in `query`. |
+
+    ### `stage`: which decision is due, (2,)
+
+    | column | name | range | meaning |
+    | --- | --- | --- | --- |
+    | 0 | first | 0 or 1 | Answer or search. |
+    | 1 | second | 0 or 1 | Call a candidate, or none. |
+
+    ### `action_mask`: the mask as part of the observation, (k + 3,)
+
+    | column | name | range | meaning |
+    | --- | --- | --- | --- |
+    | all | allowed | 0 or 1 | The action is allowed at this stage. |
+
+    ## Rewards
+
+    Each step brings -(1 - alpha) × (money charged in this step) / `max_price`, and the last step of a successful episode adds
+    alpha, so the undiscounted return is the Quality of Plan. Success means the right decision at every stage, within the
+    budget. A right call that fails is a success: the failure is the tool's. In the default scenario alpha is 0.5 and
+    `max_price` is 20.
+
+    ## Starting state
+
+    The clock stands at 0 and no candidate is shown. The task is drawn uniformly from the split; `reset(options={"task":
+    task})` names it instead, by number or id. All chance follows from the seed and the task.
+
+    ## Episode end
+
+    * Termination: the agent answers, calls a candidate or says that none fits, or a limit of the budget is passed.
+    * Truncation: `max_steps` steps were taken, which takes refused actions.
+
+    A step after the end changes nothing and is rewarded with 0.
+
+    ## Information
+
+    | key | type | meaning |
+    | --- | --- | --- |
+    | `status` | int | How the last call ended, as in `Status`; 0 is a success, or no call. |
+    | `searched` | bool | The candidates are shown. |
+    | `action_mask` | bool array | Which actions are allowed, (k + 3,). |
+
+    ## Arguments
+
+    | argument | meaning |
+    | --- | --- |
+    | `scenario` | A generated marketplace, which also prices the samples of `data`; or a scenario of kind `tooldeer`. |
+    | `data` | A ToolDEER folder, whose tools and samples take the place of generated ones. |
+    | `split` | `"train"` and `"valid"` are about tools that training sees, `"test"` about others. |
+    | `samples` | How samples are generated: the fields of `DecisionSettings`. |
+    | `features` | The length of an embedding. |
+    | `answer_tokens` | The tokens that an answer without a tool takes. |
+    | `max_steps` | The number of steps after which an episode is truncated. |
+
+    ## Version history
+
+    * v0: first version.
+
+    ## References
+
+    * DEER (arXiv 2402.16696).
     """
 
     def __init__(

@@ -1,8 +1,4 @@
-"""The marketplace as numbers: which tool to call next, when to wait, when to finish.
-
-Calls are asynchronous: a call action starts the call and takes no time, `wait` goes to the next completion or visible event.
-So an agent may run tools side by side, or one after the other by waiting after each call.
-"""
+"""The marketplace as numbers: `costgym/Marketplace-v0`."""
 
 from __future__ import annotations
 
@@ -24,17 +20,14 @@ TOOL_FEATURES = (
     "need_1", "need_2", "need_3", "need_4", "need_5", "need_6",
     "calls", "in_flight", "last_ok", "last_failed", "banned",
 )  # fmt: skip
-"""Columns of `observation["tools"]`. Price in units of the scenario's max_price / 10, latency as log(1 + seconds), success and
-popularity as advertised (0 to 1), need_j is 1 where the tool serves the j-th need; the rest counts what was done so far
-(calls / 4)."""
+"""Columns of `observation["tools"]`, described in `MarketplaceEnv`."""
 NEED_FEATURES = ("wanted", "known", "ready")
-"""Columns of `observation["needs"]`: the task has such a need; its fact is known; the facts it depends on are known."""
+"""Columns of `observation["needs"]`, described in `MarketplaceEnv`."""
 RESOURCE_FEATURES = (
     "clock", "in_flight", "step",
     "price_left", "seconds_left", "tokens_left", "calls_left", "price_spent",
 )  # fmt: skip
-"""Entries of `observation["resources"]`: log(1 + seconds) so far, calls in flight / 4, steps / max_steps, the share of each
-limit that is left (1 where unlimited, negative when overspent), price spent in units of max_price / 10."""
+"""Entries of `observation["resources"]`, described in `MarketplaceEnv`."""
 _CALLS, _IN_FLIGHT, _OK, _FAILED, _BANNED = range(11, 16)
 _write_resources = Struct(f"{len(RESOURCE_FEATURES)}f").pack_into
 
@@ -42,16 +35,120 @@ Observation = dict[str, NDArray[np.float32]]
 
 
 class MarketplaceEnv(ToolEnv[Observation, "int | np.integer[Any]"]):
-    """`costgym/Marketplace-v0`: the numeric view.
+    """Choose which tool to call next, from arrays of numbers.
 
-    Observation: a flat Dict of float32 arrays: `tools` (max_tools, 16), `needs` (6, 3), `resources` (8,).
-    Actions: Discrete(max_tools + 2): call candidate i, `wait` (max_tools), `finish` (max_tools + 1). An action outside the mask
-    is a refused call or a no-op, never an exception.
-    Reward: alpha * success - (1 - alpha) * price / max_price, each part when it happens, so the return is the Quality of Plan.
+    ## Description
 
-    Args:
-        max_tools: candidate slots; None takes the largest number that a task of the scenario has, in any split.
-        others: see `ToolEnv`.
+    An episode is one task: a user's query that needs one to six facts, and candidate tools that can supply them. Each
+    candidate advertises a price, a latency and a success rate; how reliable it really is must be found out. A call starts a
+    tool and takes no simulated time, `wait` moves the clock to the next call that ends. An agent can therefore run tools side
+    by side, or one after the other by waiting after each call. Calls queue for slots, start cold, run into rate limits and
+    fail as real APIs do, and a call that failed is charged as well. `finish` answers the query with every fact known by then.
+
+    The environment fills in a call's arguments. Where a fact is an argument of another call, call for that fact first: a call
+    made too early runs, is charged, and returns an error or nothing.
+
+    ## Action space
+
+    | action | name | effect |
+    | --- | --- | --- |
+    | 0 to `max_tools` - 1 | call | Start a call of that candidate. Takes no simulated time. |
+    | `max_tools` | wait | Go to the next call that ends, or to the next visible event of the world. |
+    | `max_tools` + 1 | finish | Answer with the facts known so far. Ends the episode. |
+
+    `info["action_mask"]` is true where an action does something: for candidates that are not banned (and, under
+    `enforcement="refuse"`, affordable), for `wait` while there is something to wait for, and always for `finish`. A call
+    outside the mask is refused, which takes a moment (`gateway_s`, 0.05 s by default) and costs nothing; `wait` outside the
+    mask does nothing. No action raises an error.
+
+    ## Observation space
+
+    A dictionary of float32 arrays.
+
+    ### `tools`: one row for each candidate, (`max_tools`, 16)
+
+    Candidates stand in the task's own order; rows without a candidate are zero.
+
+    | column | name | range | meaning |
+    | --- | --- | --- | --- |
+    | 0 | `on_offer` | 0 or 1 | The row holds a candidate. |
+    | 1 | `price` | ≥ 0 | Advertised price of a call, in units of `max_price` / 10 (10 credits in the default scenario). |
+    | 2 | `latency_s` | ≥ 0 | log(1 + advertised latency in seconds). |
+    | 3 | `success` | 0 to 1 | Advertised success rate. |
+    | 4 | `popularity` | 0 to 1 | Advertised popularity. |
+    | 5 | `need_1` | 0 or 1 | The tool can supply the first fact. |
+    | 6 | `need_2` | 0 or 1 | The tool can supply the second fact. |
+    | 7 | `need_3` | 0 or 1 | The tool can supply the third fact. |
+    | 8 | `need_4` | 0 or 1 | The tool can supply the fourth fact. |
+    | 9 | `need_5` | 0 or 1 | The tool can supply the fifth fact. |
+    | 10 | `need_6` | 0 or 1 | The tool can supply the sixth fact. |
+    | 11 | `calls` | ≥ 0 | Calls of this tool so far, divided by 4. |
+    | 12 | `in_flight` | ≥ 0 | Calls of this tool whose end `wait` has not reported yet. |
+    | 13 | `last_ok` | 0 or 1 | The last reported call returned an answer, right or wrong. |
+    | 14 | `last_failed` | 0 or 1 | The last reported call failed, returned nothing, or was refused. |
+    | 15 | `banned` | 0 or 1 | The tool was reported as not available at present. |
+
+    ### `needs`: one row for each fact, (6, 3)
+
+    | column | name | range | meaning |
+    | --- | --- | --- | --- |
+    | 0 | `wanted` | 0 or 1 | The task needs this fact; 0 in rows that are not used. |
+    | 1 | `known` | 0 or 1 | A call has returned it, and the user has not asked for something else since. |
+    | 2 | `ready` | 0 or 1 | Every fact that its calls need as an argument is known. |
+
+    ### `resources`: the episode as a whole, (8,)
+
+    | column | name | range | meaning |
+    | --- | --- | --- | --- |
+    | 0 | `clock` | ≥ 0 | log(1 + simulated seconds so far). |
+    | 1 | `in_flight` | ≥ 0 | Calls that run or queue, divided by 4. |
+    | 2 | `step` | 0 to 1 | Steps taken, as a share of `max_steps`. |
+    | 3 | `price_left` | ≤ 1 | Share of the price limit that is left; 1 without a limit, negative once overspent. |
+    | 4 | `seconds_left` | ≤ 1 | Share of the seconds left, likewise. |
+    | 5 | `tokens_left` | ≤ 1 | Share of the tokens left, likewise. |
+    | 6 | `calls_left` | ≤ 1 | Share of the executed calls left, likewise. |
+    | 7 | `price_spent` | ≥ 0 | Money spent, in units of `max_price` / 10. |
+
+    ## Rewards
+
+    Each step brings -(1 - alpha) × (money charged in this step) / `max_price`; the last step of a successful episode adds
+    alpha. The undiscounted return is therefore the Quality of Plan, alpha × success - (1 - alpha) × price / `max_price`.
+    Success means that every fact was known at `finish` (with `grading="judge"`: that the simulated judge accepts the answer)
+    and that no limit was passed. In the default scenario alpha is 0.5 and `max_price` is 100.
+
+    A call is charged when it ends, so its price arrives with the `wait` that passes its end. Calls that still run at the end
+    of the episode are cut off: a flat fee is charged in full, pay-per-use for the time that passed.
+
+    ## Starting state
+
+    The clock stands at 0 and nothing is spent. The task is drawn uniformly from the split; `reset(options={"task": task})`
+    names it instead, by number or id. All chance of an episode follows from the seed and the task: `reset(seed=7)` gives the
+    same episode every time, and what one tool does never depends on what else was called.
+
+    ## Episode end
+
+    * Termination: the agent finishes, or a limit of the budget is passed. `enforcement="refuse"` also turns down calls that
+      the budget cannot pay; under `enforcement="record"` the episode goes on past a limit, but is no success.
+    * Truncation: `max_steps` steps were taken.
+
+    A step after the end changes nothing and is rewarded with 0.
+
+    ## Information
+
+    | key | type | meaning |
+    | --- | --- | --- |
+    | `status` | int | How the call that was reported or refused last ended, as in `Status`; 0 is a success. |
+    | `action_mask` | bool array | Which actions do something, (`max_tools` + 2,). |
+
+    ## Arguments
+
+    | argument | meaning |
+    | --- | --- |
+    | `max_tools` | Rows of `tools`. `None` takes the largest number of candidates that any task of the scenario has. |
+
+    ## Version history
+
+    * v0: first version.
     """
 
     def __init__(self, max_tools: int | None = None, **settings: Any) -> None:

@@ -26,21 +26,40 @@ GRADINGS = ("strict", "judge")
 
 
 class ToolEnv(BaseEnv[ObsType, ActType], Generic[ObsType, ActType]):
-    """Base of the marketplace views.
+    """Base of the environments over a tool world: `Marketplace-v0`, `MarketplaceChat-v0` and `DecisionAware-v0`.
 
-    Args:
-        scenario: a name, a YAML file, a mapping of settings, or a `Scenario`.
-        data: folder of a ToolBench scenario.
-        split: which tasks `reset` draws from.
-        budget: limits such as ``{"price": 20}``; None takes the scenario's, ``{}`` means none.
-        enforcement: what passing a limit does: "refuse", "terminate" or "record"; None takes the scenario's.
-        grading: what counts as success: "strict" (every fact) or "judge".
-        cost: the resource that `info["cost"]` reports, for constrained RL.
-        max_steps: steps after which an episode is truncated.
-        render_mode: "ansi", "rgb_array" or "human".
+    ## Arguments
 
-    Raises:
-        CostGymError: a setting makes no sense; says which.
+    | argument | meaning |
+    | --- | --- |
+    | `scenario` | The world: a name from `costgym scenarios`, a YAML file, a mapping of settings, or a `Scenario`. |
+    | `data` | The folder that a scenario of kind `toolbench`, `mgtoolbench` or `tooldeer` reads. |
+    | `split` | The tasks that `reset` draws from: `"train"` or `"test"`. |
+    | `budget` | Limits by resource, such as `{"price": 20}`. `None` takes the scenario's limits, `{}` means no limits. |
+    | `enforcement` | What a limit does: `"terminate"`, `"refuse"` or `"record"`. `None` takes the scenario's choice. |
+    | `grading` | What counts as success: `"strict"` (every fact) or `"judge"` (a simulated lenient judge). |
+    | `cost` | The resource reported as `info["cost"]`: `"price"`, `"seconds"`, `"tokens"` or `"calls"`. |
+    | `max_steps` | The number of steps after which an episode is truncated. |
+    | `render_mode` | `"ansi"` returns a table of calls, `"rgb_array"` a Gantt chart, `"human"` prints the table. |
+
+    A setting that makes no sense raises a `CostGymError` that names it.
+
+    ## Information
+
+    | key | type | meaning |
+    | --- | --- | --- |
+    | `cost` | float or int | What this step used of the resource chosen by the argument `cost`. |
+    | `cost_price` | float | Money charged in this step, in the scenario's currency. |
+    | `cost_seconds` | float | Simulated seconds that passed in this step. |
+    | `cost_tokens` | int | Tokens charged in this step, input and output. |
+    | `cost_calls` | int | Executed tool calls that ended in this step. |
+    | `cost_sum` | float or int | The sum of `cost` since the episode began. |
+    | `budget_remaining_price` | float | Money left; negative once overspent, infinite without a limit. |
+    | `budget_remaining_seconds` | float | Simulated seconds left, likewise. |
+    | `budget_remaining_tokens` | float | Tokens left, likewise. |
+    | `budget_remaining_calls` | float | Executed calls left, likewise. |
+    | `at_s` | float | Simulated seconds since the episode began. |
+    | `is_success` | bool | The episode has ended, its grade is a pass, and no limit was passed. |
     """
 
     WORLD_ARGUMENTS = frozenset({"scenario"})

@@ -5,10 +5,14 @@ from __future__ import annotations
 import ast
 import subprocess
 import sys
+import tomllib
 from graphlib import TopologicalSorter
 from pathlib import Path
 
 import grimp
+import yaml
+
+import costgym
 
 ROOT = Path(__file__).parent.parent
 FLOORS = ["simulators", "envs", "agents", "experiments"]
@@ -71,3 +75,11 @@ def test_files_are_short() -> None:
         if (count := len(path.read_text(encoding="utf-8").splitlines())) > 500
     ]
     assert long == []
+
+
+def test_every_file_that_names_the_version_names_the_same() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    citation = yaml.safe_load((ROOT / "CITATION.cff").read_text(encoding="utf-8"))
+    assert project["version"] == citation["version"] == costgym.__version__
+    dated = f"## {costgym.__version__} - {citation['date-released'].isoformat()}"
+    assert dated in (ROOT / "CHANGELOG.md").read_text(encoding="utf-8").splitlines()

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parent.parent
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+PAGES = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").rglob("*.md"))]
 SHORTER = (
     (r"--minutes [\d.]+", "--minutes 0.05"),
     (r"--episodes \d{3,}", "--episodes 20"),
@@ -32,7 +32,7 @@ def blocks(page: Path) -> list[tuple[str, str]]:
     return found
 
 
-@pytest.mark.parametrize("page", [p for p in PAGES if blocks(p)], ids=lambda p: p.name)
+@pytest.mark.parametrize("page", [p for p in PAGES if blocks(p)], ids=lambda p: p.relative_to(ROOT).as_posix())
 def test_every_block_of_a_page_runs(page: Path, tmp_path: Path) -> None:
     environment = {
         **os.environ,
@@ -46,7 +46,17 @@ def test_every_block_of_a_page_runs(page: Path, tmp_path: Path) -> None:
         assert ran.returncode == 0, f"{page.name}, block {number}:\n{code}\n{ran.stdout[-2000:]}\n{ran.stderr[-4000:]}"
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda p: p.name)
+@pytest.mark.parametrize("page", PAGES, ids=lambda p: p.relative_to(ROOT).as_posix())
 def test_every_picture_and_page_that_is_linked_is_there(page: Path) -> None:
     for target in re.findall(r"\]\((?!https?:)([^)#]+)\)", page.read_text(encoding="utf-8")):
         assert (page.parent / target).exists(), (page.name, target)
+
+
+def test_no_two_pages_write_to_the_same_folder() -> None:
+    """A reader who follows two pages in one folder meets no run of the other page."""
+    written: dict[str, set[str]] = {}
+    for page in PAGES:
+        for _, code in blocks(page):
+            for folder in re.findall(r"--out (\S+)", code):
+                written.setdefault(folder, set()).add(page.name)
+    assert {folder: pages for folder, pages in written.items() if len(pages) > 1} == {}

@@ -50,32 +50,57 @@ TASK_FEATURES = (
     "low_resolution", "noise", "blur", "grey",
     "image", "caption", "caption_de", "label", "label_de", "object", "object_de", "sequential",
 )  # fmt: skip
-"""Entries of `observation["task"]`: how the image suffered, what is wanted, whether one output only."""
+"""Entries of `observation["task"]`, described in the environments."""
 WORLD = "opencatp"
 """What the document of an OpenCATP world calls itself."""
 _DEGRADATIONS = ("low-resolutioned", "noisy", "blurry", "grayscale")
 
 
 class OpenCATPBase(BaseEnv[ObsType, ActType], Generic[ObsType, ActType]):
-    """Base of the OpenCATP views.
+    """Base of the OpenCATP environments: `OpenCATP-v0`, `OpenCATPChat-v0` and `OpenCATPCalls-v0`.
 
-    Args:
-        tasks: ``sequential``, ``nonsequential`` or ``all``.
-        split: ``train`` or ``test``: of the tasks and of the samples.
-        alpha: Weight of the score against the price, strictly between 0 and 1.
-        profile: What tools cost: a name, a file, what such a file holds, or a `Profile`.
-        level: Give every sample at this size level; None: at its own (`simulators.opencatp.evaluation.sample_level`).
-        budget: Limits such as ``{"price": 0.2}``; an episode that passes one ends without a score. None: no limits.
-        cost: The resource that `info["cost"]` reports, for constrained RL.
-        success_score: Task score from which an episode counts as a success.
-        outcomes: File of an outcome table; None: the shipped one.
-        scores: Scores from elsewhere, instead of a table.
-        samples: What a run plays: ``drawn``, a sample drawn by the seed for each task; or ``each``, every sample of the split
-            with every task once.
-        render_mode: ``ansi``, ``rgb_array`` or ``human``.
+    ## Arguments
 
-    Raises:
-        CostGymError: a setting makes no sense, or there is no outcome table.
+    | argument | meaning |
+    | --- | --- |
+    | `tasks` | `"sequential"` (one output), `"nonsequential"` (several outputs) or `"all"`. |
+    | `split` | The tasks and samples that `reset` draws from: `"train"` or `"test"`. |
+    | `alpha` | Weight of the score against the price, strictly between 0 and 1. |
+    | `profile` | What tools cost: a name, a file of `costgym profile`, what such a file holds, or a `Profile`. |
+    | `level` | Gives every sample at this size level, 0 to 3. `None`: at the sample's own. |
+    | `budget` | Limits by resource, such as `{"price": 0.2}`. `None`: no limits. |
+    | `cost` | The resource reported as `info["cost"]`: `"price"`, `"seconds"`, `"tokens"` or `"calls"`. |
+    | `success_score` | The score from which an episode counts as a success. |
+    | `outcomes` | File of an outcome table. `None`: the table that comes with the package. |
+    | `scores` | Scores from another source in place of a table; such episodes cannot be recorded. |
+    | `samples` | What a run plays: `"drawn"`, each task with a sample drawn by the seed; `"each"`, with every sample once. |
+    | `render_mode` | `"ansi"` returns a Gantt chart as text, `"rgb_array"` as an image, `"human"` prints the text. |
+
+    A setting that makes no sense raises a `CostGymError` that names it.
+
+    ## Information
+
+    | key | type | meaning |
+    | --- | --- | --- |
+    | `cost` | float or int | What this step used of the resource chosen by the argument `cost`. |
+    | `cost_price` | float | Price that this step added, USD. |
+    | `cost_seconds` | float | Simulated seconds that this step added to the plan's run. |
+    | `cost_tokens` | int | Tokens that this step wrote; 0 where tools are called. |
+    | `cost_calls` | int | Tools that this step added. |
+    | `cost_sum` | float or int | The sum of `cost` since the episode began. |
+    | `budget_remaining_price` | float | USD left; negative once overspent, infinite without a limit. |
+    | `budget_remaining_seconds` | float | Simulated seconds left, likewise. |
+    | `budget_remaining_tokens` | float | Tokens left, likewise. |
+    | `budget_remaining_calls` | float | Tools left, likewise. |
+    | `is_success` | bool | The plan is valid, its score reaches `success_score`, and no limit was passed. |
+    | `plan_valid` | bool | The episode has ended with a plan that makes every output the task wants. |
+    | `quality_of_plan` | float | Quality of Plan so far; a score counts once the plan is finished. |
+    | `score` | float | Score of the plan's outputs, 1 at best; 0 before the end. |
+    | `price` | float | Price of the plan so far, USD. |
+    | `execution_time_s` | float | Simulated seconds that the plan takes so far. |
+    | `task_id` | int | The task's number, in the old numbering. |
+    | `sample` | int | The number of the image that the task is about. |
+    | `size_level` | int | How large the image is, 0 (smallest) to 3. |
     """
 
     WORLD_ARGUMENTS = frozenset({"profile", "scores"})

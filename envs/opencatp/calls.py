@@ -1,4 +1,4 @@
-"""OpenCATP call by call: tools are applied to artefacts and run at once on a simulated clock; waiting shows what ended."""
+"""OpenCATP call by call: `costgym/OpenCATPCalls-v0`."""
 
 from __future__ import annotations
 
@@ -24,33 +24,136 @@ WAIT, FINISH, N_ACTIONS = len(CALLS), len(CALLS) + 1, len(CALLS) + 2
 ACTION_NAMES = (*(f"{tool} on {source}" for tool, source in CALLS), "wait", "finish")
 
 TOOL_FEATURES = ("price", "log_seconds", "takes_text", "gives_text", "called", "running", "ready", "used", "depth")
-"""Columns of `observation["tools"]`: price at the sample's size level in units of max_price, log(1 + seconds) there, the kinds,
-then whether it was called, is in flight, its output is there, another tool was called on it, how many tools made it (/ 10)."""
+"""Columns of `observation["tools"]`, described in `OpenCATPCallsEnv`."""
 RESOURCE_FEATURES = (
     "price", "log_seconds", "in_flight", "step", "price_left", "seconds_left", "tokens_left", "calls_left",
 )  # fmt: skip
-"""Entries of `observation["resources"]`: price so far in units of max_price, log(1 + seconds), calls in flight / 10, steps /
-max_steps, and the share left of each limit (1 where unlimited)."""
+"""Entries of `observation["resources"]`, described in `OpenCATPCallsEnv`."""
 _NUMBER = {tool: number for number, tool in enumerate(TOOLS)}
 
 
 class OpenCATPCallsEnv(OpenCATPBase[Observation, "int | np.integer[Any]"]):
-    """`costgym/OpenCATPCalls-v0`: a priced plan, made by calling tools.
+    """Call vision tools on images and texts, let them run side by side, and pay for each.
 
-    A call starts a tool on an artefact that is there and takes no time; `wait` goes to the next end of a call. Each tool can be
-    called once. What is made and not used by another tool answers the task when `finish` is chosen; what still runs then is cut
-    off and charged for the part that ran. Finishing without any output is allowed: it scores and costs nothing.
-    Observation: a flat Dict of float32 arrays: `task` (12,), `level` (4,), `tools` (10, 9), `sources` (10, 11): which artefact
-    a tool was called on (the task's input first), `resources` (8,).
-    Actions: Discrete(48): the 46 calls of `CALLS`, `wait` (46), `finish` (47). An action outside the mask does nothing.
-    Reward: alpha * score - (1 - alpha) * price / max_price, each part when it happens, so the return is the Quality of Plan.
+    ## Description
 
-    Args:
-        slots: How many tools run at once; None: any number.
-        gpu_capacity_mb: GPU memory, MB; a call waits until its own fits. None: enough.
-        cold_starts: Load a tool at its call first, as long as the profile says.
-        max_steps: Steps after which an episode is truncated.
-        others: see `OpenCATPBase`.
+    The tasks and tools of `OpenCATP-v0`, played in time. A call starts a tool on an artefact that exists already, the task's
+    input or the output of another tool; it takes no simulated time, and `wait` moves the clock to the next call that ends.
+    Each tool can be called once. `finish` hands in what was made and not read by another tool. Tools are charged by time and
+    memory; the outcome of every chain of tools was computed beforehand, so a step is a look-up.
+
+    ## Action space
+
+    | action | name | effect |
+    | --- | --- | --- |
+    | 0 to 45 | a tool `on` an artefact | Start the tool on that artefact. Takes no simulated time. |
+    | 46 | `wait` | Go to the end of the next call. |
+    | 47 | `finish` | Hand in the outputs. Calls that still run are cut off and charged for the time they ran. |
+
+    `info["action_mask"]` is true for calls of tools that were not called yet on artefacts that exist, for `wait` while a call
+    runs, and always for `finish`. An action outside the mask does nothing.
+
+    ## Observation space
+
+    A dictionary of arrays.
+
+    ### `task`: what is asked, (12,), float32
+
+    | column | name | range | meaning |
+    | --- | --- | --- | --- |
+    | 0 | `low_resolution` | 0 or 1 | The image has a low resolution. |
+    | 1 | `noise` | 0 or 1 | The image is noisy. |
+    | 2 | `blur` | 0 or 1 | The image is blurred. |
+    | 3 | `grey` | 0 or 1 | The image has lost its colour. |
+    | 4 | `image` | 0 or 1 | The restored image is wanted. |
+    | 5 | `caption` | 0 or 1 | A caption is wanted, in English. |
+    | 6 | `caption_de` | 0 or 1 | A caption is wanted, in German. |
+    | 7 | `label` | 0 or 1 | The image's class is wanted, in English. |
+    | 8 | `label_de` | 0 or 1 | The image's class is wanted, in German. |
+    | 9 | `object` | 0 or 1 | The names of the objects are wanted, in English. |
+    | 10 | `object_de` | 0 or 1 | The names of the objects are wanted, in German. |
+    | 11 | `sequential` | 0 or 1 | One output is wanted, not several. |
+
+    ### `level`: the image's size, (4,), float32
+
+    | column | name | range | meaning |
+    | --- | --- | --- | --- |
+    | 0 to 3 | size level | 0 or 1 | 1 at the size level of the image, 0 elsewhere. |
+
+    ### `tools`: one row for each tool, (10, 9), float32
+
+    | column | name | range | meaning |
+    | --- | --- | --- | --- |
+    | 0 | `price` | ≥ 0 | Price of a run at this size level, in units of `max_price` (0.567 USD). |
+    | 1 | `log_seconds` | ≥ 0 | log(1 + seconds of a run at this size level). |
+    | 2 | `takes_text` | 0 or 1 | The tool reads text, not an image. |
+    | 3 | `gives_text` | 0 or 1 | The tool makes text, not an image. |
+    | 4 | `called` | 0 or 1 | The tool was called. |
+    | 5 | `running` | 0 or 1 | Its call has not ended. |
+    | 6 | `ready` | 0 or 1 | Its output exists. |
+    | 7 | `used` | 0 or 1 | Another tool was called on its output. |
+    | 8 | `depth` | 0 to 1 | The number of tools in the chain that makes its output, divided by 10. |
+
+    ### `sources`: what each tool was called on, (10, 11), float32
+
+    | column | name | range | meaning |
+    | --- | --- | --- | --- |
+    | 0 | `input_of_query` | 0 or 1 | The tool was called on the task's input. |
+    | 1 to 10 | a tool | 0 or 1 | The tool was called on that tool's output. |
+
+    ### `resources`: the episode as a whole, (8,), float32
+
+    | column | name | range | meaning |
+    | --- | --- | --- | --- |
+    | 0 | `price` | ≥ 0 | Money spent, in units of `max_price`. |
+    | 1 | `log_seconds` | ≥ 0 | log(1 + simulated seconds so far). |
+    | 2 | `in_flight` | 0 to 1 | Calls that run or queue, divided by 10. |
+    | 3 | `step` | 0 to 1 | Steps taken, as a share of `max_steps`. |
+    | 4 | `price_left` | ≤ 1 | Share of the price limit that is left; 1 without a limit, negative once overspent. |
+    | 5 | `seconds_left` | ≤ 1 | Share of the seconds left, likewise. |
+    | 6 | `tokens_left` | ≤ 1 | Share of the tokens left, likewise. |
+    | 7 | `calls_left` | ≤ 1 | Share of the calls left, likewise. |
+
+    ## Rewards
+
+    Each step brings -(1 - alpha) × (money charged in this step) / `max_price`, and `finish` brings alpha × score, so the
+    undiscounted return is the Quality of Plan. To finish without any output scores 0 and costs nothing.
+
+    ## Starting state
+
+    The clock stands at 0 and the task's input is the only artefact. The task and the sample are drawn uniformly from the
+    split; `reset(options={...})` names them instead: `task` (a number in the old numbering), `sample` and `level`. There is
+    no other chance.
+
+    ## Episode end
+
+    * Termination: `finish`, or a limit of the budget is passed, which leaves the episode without a score.
+    * Truncation: `max_steps` steps were taken.
+
+    A step after the end changes nothing and is rewarded with 0.
+
+    ## Arguments
+
+    | argument | meaning |
+    | --- | --- |
+    | `slots` | How many tools run at once; further calls queue. `None`: any number. |
+    | `gpu_capacity_mb` | GPU memory in MB that tools share; a call waits until it fits. `None`: enough for all. |
+    | `cold_starts` | Load a tool when it is called, for as long as the profile says. |
+    | `max_steps` | The number of steps after which an episode is truncated. |
+
+    ## Information
+
+    | key | type | meaning |
+    | --- | --- | --- |
+    | `action_mask` | bool array | Which actions are allowed, one entry for each. |
+
+    ## Version history
+
+    * v0: first version.
+
+    ## References
+
+    * CATP-LLM (arXiv 2411.16313): the tools, their prices and the tasks.
     """
 
     in_time = True

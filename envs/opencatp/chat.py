@@ -20,21 +20,61 @@ MAX_PROBLEM_CHARS = 240
 
 
 class OpenCATPChatEnv(OpenCATPBase[str, str]):
-    """`costgym/OpenCATPChat-v0`: a priced plan, written in one message.
+    """Give a plan of vision tools in one message, and pay for the tools in it.
 
-    Action: JSON text: a plan as a list that alternates a tool and the list of what it depends on,
-    ``["image_denoising", ["input_of_query"]]``, alone or as ``{"plan": [...]}``. The object may bring
-    ``"usage": {"input_tokens", "output_tokens", "cached_tokens"}`` of the model that wrote it, and, where there is no plan
-    (``"plan": null``), the reason as ``"problem"``. Without usage, the view counts the tokens of query and action itself.
-    Observation: the task and what each tool costs first, then what the plan came to.
-    Reward: alpha * score - (1 - alpha) * price / max_price of the plan, the Quality of Plan; a text that is no plan, or a plan
-    of tools that read what they cannot, ends with the published penalty of -0.5, no score and no price.
-    An episode is one step. A plan may leave out what is wanted: that scores 0 and costs nothing.
+    ## Description
 
-    Args:
-        see `OpenCATPBase`.
+    The tasks of `OpenCATP-v0`, in words. The agent reads what is wanted and what each tool costs at the size of the image, and
+    answers with a whole plan, as the paper asks its prompted planners. The plan is executed: independent tools run side by
+    side, each tool costs money by time and memory, and the outputs are scored. An episode is one step.
 
-    Source: CATP-LLM, sections 3 and 5: prompted planners are asked for whole plans.
+    Other than in `OpenCATP-v0`, a plan may leave out what is wanted: what is missing scores 0 and costs nothing.
+
+    ## Action space
+
+    A string of at most 100,000 characters: JSON. A plan alternates a tool and the list of what it depends on, which are
+    `"input_of_query"` or earlier tools.
+
+    | action | effect |
+    | --- | --- |
+    | `["image_denoising", ["input_of_query"]]` | The plan alone. |
+    | `{"plan": [...], "usage": {...}}` | The plan, and the tokens that a model used to write it. |
+    | `{"plan": null, "problem": "..."}` | No plan, and the reason. |
+
+    `usage` is `{"input_tokens": ..., "output_tokens": ..., "cached_tokens": ...}`; without it the environment counts a token
+    for each four characters of the query and the action. In any other text the first JSON list is read. What is no plan, or a
+    plan of tools that read what they cannot, is invalid; no action raises an error.
+
+    ## Observation space
+
+    A string. After `reset` it is the task, the size level, and price (USD) and seconds of a run of each tool. After the step
+    it is JSON: `{"score": ..., "price": ..., "seconds": ..., "quality_of_plan": ...}`, or, where there was no valid plan,
+    `{"error": "invalid_plan", "message": ...}`.
+
+    ## Rewards
+
+    The Quality of Plan: alpha × score - (1 - alpha) × price / `max_price` (0.567 USD). An invalid plan brings the published
+    penalty of -0.5; it has no score and no price.
+
+    ## Starting state
+
+    The task and the sample are drawn uniformly from the split; `reset(options={...})` names them instead: `task` (a number in
+    the old numbering), `sample` and `level`. There is no other chance.
+
+    ## Episode end
+
+    * Termination: the first action.
+    * Truncation: never.
+
+    A step after the end changes nothing and is rewarded with 0.
+
+    ## Version history
+
+    * v0: first version.
+
+    ## References
+
+    * CATP-LLM (arXiv 2411.16313), sections 3 and 5: the tasks, and planners that are asked for whole plans.
     """
 
     may_give_nothing = False

@@ -1,7 +1,4 @@
-"""OpenCATP as a planning language: the plan is written token by token, then executed and scored.
-
-The outcome of every tool chain was executed beforehand and is looked up, so that a step takes microseconds and needs no torch.
-"""
+"""OpenCATP as a planning language: `costgym/OpenCATP-v0`."""
 
 from __future__ import annotations
 
@@ -33,35 +30,141 @@ from ..tpl import (
 from .base import REWARDS, TASK_FEATURES, Observation, OpenCATPBase
 
 TOOL_FEATURES = ("price", "log_seconds", "takes_text", "gives_text", "used", "needed", "current", "named")
-"""Columns of `observation["tools"]`: price at the sample's size level in units of max_price, log(1 + seconds) there, the kinds,
-then whether it is in the plan, another tool depends on it, its dependencies are being named, it was named as one."""
+"""Columns of `observation["tools"]`, described in `OpenCATPEnv`."""
 PROGRESS_FEATURES = (
     "price", "log_seconds", "tokens", "tools", "naming_dependencies", "input_named",
     "price_left", "seconds_left", "tokens_left", "calls_left",
 )  # fmt: skip
-"""Entries of `observation["progress"]`: price so far in units of max_price, log(1 + seconds of the longest path so far), share
-of the tokens and of the tools used, what is being chosen, and the share left of each limit (1 where unlimited)."""
+"""Entries of `observation["progress"]`, described in `OpenCATPEnv`."""
 _NUMBER = {SOP: 1, SOD: 2} | {token: 3 + action for action, token in enumerate(ACTION_TOKENS)}
 
 
 class OpenCATPEnv(OpenCATPBase[Observation, "int | np.integer[Any]"]):
-    """`costgym/OpenCATP-v0`: a priced plan, written in TPL.
+    """Write a plan of vision tools token by token, and pay for the tools in it.
 
-    Observation: a flat Dict: `tokens` (max_tokens,) int32, the sequence so far (0 nothing yet, 1 SOP, 2 SOD, 3 + action);
-    `task` (12,), `level` (4,), `tools` (10, 8), `progress` (10,) float32.
-    Actions: Discrete(23), numbered as `envs.tpl.ACTION_NAMES` and standing for the official tokens `envs.tpl.ACTION_TOKENS`:
-    0 EOP, 1 EOD, 2..11 a tool, 12 the task's input as dependency, 13..22 a tool's output as one. SOD follows a tool by itself.
-    A choice outside the mask makes the plan invalid: the episode ends with the published penalty of -0.5 and no score.
-    Reward, "incremental": -(1 - alpha) * added price / max_price with each tool, alpha * score with EOP, so the return is the
-    Quality of Plan. "cumulative", as published: the price of all tools so far is charged again at every token.
-    Costs: price of the plan's tools, seconds of its longest path, tokens written (SOP excepted), tools called.
+    ## Description
 
-    Args:
-        reward: ``incremental`` or ``cumulative``.
-        max_tokens: Length of the whole token sequence at most.
-        others: see `OpenCATPBase`.
+    A task gives a degraded image and wants one or several outputs: the restored image, or a caption, a class or the names of
+    the objects in it, in English or German. Ten tools restore images, read them and work on texts. The agent writes a plan in
+    TPL, the tool planning language: each tool is followed by its dependencies, which are the task's input or the outputs of
+    other tools in the plan. The finished plan is executed: independent tools run side by side, each tool costs money by time
+    and memory, and the outputs are scored. The outcome of every chain of tools was computed beforehand, so a step is a
+    look-up.
 
-    Source: CATP-LLM, sections 4.2 and 4.3.
+    ## Action space
+
+    | action | name | effect |
+    | --- | --- | --- |
+    | 0 | `EOP` | End the plan and have it executed. Ends the episode. |
+    | 1 | `EOD` | End the dependencies of the current tool. |
+    | 2 to 11 | a tool | Add the tool; its dependencies follow. The token `SOD` between them is written by itself. |
+    | 12 | `after input_of_query` | The current tool depends on the task's input. |
+    | 13 to 22 | `after` a tool | The current tool depends on that tool's output. |
+
+    `info["action_mask"]` allows the tokens after which a valid plan can still be finished within `max_tokens`, so no allowed
+    choice leads into a dead end. An action outside the mask makes the plan invalid and ends the episode.
+
+    ## Observation space
+
+    A dictionary of arrays.
+
+    ### `tokens`: the plan so far, (`max_tokens`,), int32
+
+    | column | name | range | meaning |
+    | --- | --- | --- | --- |
+    | all | code | 0 to 25 | 0: not written yet; 1: `SOP`, the start; 2: `SOD`; 3 + action: any other token. |
+
+    ### `task`: what is asked, (12,), float32
+
+    | column | name | range | meaning |
+    | --- | --- | --- | --- |
+    | 0 | `low_resolution` | 0 or 1 | The image has a low resolution. |
+    | 1 | `noise` | 0 or 1 | The image is noisy. |
+    | 2 | `blur` | 0 or 1 | The image is blurred. |
+    | 3 | `grey` | 0 or 1 | The image has lost its colour. |
+    | 4 | `image` | 0 or 1 | The restored image is wanted. |
+    | 5 | `caption` | 0 or 1 | A caption is wanted, in English. |
+    | 6 | `caption_de` | 0 or 1 | A caption is wanted, in German. |
+    | 7 | `label` | 0 or 1 | The image's class is wanted, in English. |
+    | 8 | `label_de` | 0 or 1 | The image's class is wanted, in German. |
+    | 9 | `object` | 0 or 1 | The names of the objects are wanted, in English. |
+    | 10 | `object_de` | 0 or 1 | The names of the objects are wanted, in German. |
+    | 11 | `sequential` | 0 or 1 | One output is wanted, not several. |
+
+    ### `level`: the image's size, (4,), float32
+
+    | column | name | range | meaning |
+    | --- | --- | --- | --- |
+    | 0 to 3 | size level | 0 or 1 | 1 at the size level of the image, 0 elsewhere. |
+
+    ### `tools`: one row for each tool, (10, 8), float32
+
+    | column | name | range | meaning |
+    | --- | --- | --- | --- |
+    | 0 | `price` | ≥ 0 | Price of a run at this size level, in units of `max_price` (0.567 USD). |
+    | 1 | `log_seconds` | ≥ 0 | log(1 + seconds of a run at this size level). |
+    | 2 | `takes_text` | 0 or 1 | The tool reads text, not an image. |
+    | 3 | `gives_text` | 0 or 1 | The tool makes text, not an image. |
+    | 4 | `used` | 0 or 1 | The tool is in the plan. |
+    | 5 | `needed` | 0 or 1 | Another tool depends on it. |
+    | 6 | `current` | 0 or 1 | Its dependencies are being named now. |
+    | 7 | `named` | 0 or 1 | It was named as a dependency of the current tool. |
+
+    ### `progress`: the plan as a whole, (10,), float32
+
+    | column | name | range | meaning |
+    | --- | --- | --- | --- |
+    | 0 | `price` | ≥ 0 | Price of the tools so far, in units of `max_price`. |
+    | 1 | `log_seconds` | ≥ 0 | log(1 + seconds of the longest path so far). |
+    | 2 | `tokens` | 0 to 1 | Tokens written, as a share of `max_tokens`. |
+    | 3 | `tools` | 0 to 1 | Tools used, as a share of the ten. |
+    | 4 | `naming_dependencies` | 0 or 1 | Dependencies are being named. |
+    | 5 | `input_named` | 0 or 1 | The task's input was named as a dependency of the current tool. |
+    | 6 | `price_left` | ≤ 1 | Share of the price limit that is left; 1 without a limit, negative once overspent. |
+    | 7 | `seconds_left` | ≤ 1 | Share of the seconds left, likewise. |
+    | 8 | `tokens_left` | ≤ 1 | Share of the tokens left, likewise. |
+    | 9 | `calls_left` | ≤ 1 | Share of the tools left, likewise. |
+
+    ## Rewards
+
+    With `reward="incremental"` each tool brings -(1 - alpha) × (its price) / `max_price` and `EOP` brings alpha × score, so
+    the undiscounted return is the Quality of Plan. With `reward="cumulative"`, as published, the price of all tools so far is
+    charged again at every token. An invalid plan brings -0.5 in place of a score.
+
+    ## Starting state
+
+    Nothing is written but `SOP`. The task and the sample are drawn uniformly from the split; `reset(options={...})` names
+    them instead: `task` (a number in the old numbering), `sample` and `level`. There is no other chance: the same plan always
+    costs and scores the same.
+
+    ## Episode end
+
+    * Termination: `EOP`, an action outside the mask, or a plan that passes a limit of the budget. After the last two the plan
+      has no score.
+    * Truncation: never; a plan has at most `max_tokens` tokens.
+
+    A step after the end changes nothing and is rewarded with 0.
+
+    ## Arguments
+
+    | argument | meaning |
+    | --- | --- |
+    | `reward` | `"incremental"` or `"cumulative"`; see Rewards. |
+    | `max_tokens` | The greatest length of the whole sequence, `SOP`, `SOD` and `EOP` included. |
+
+    ## Information
+
+    | key | type | meaning |
+    | --- | --- | --- |
+    | `action_mask` | bool array | Which actions are allowed, one entry for each. |
+
+    ## Version history
+
+    * v0: first version.
+
+    ## References
+
+    * CATP-LLM (arXiv 2411.16313), sections 4.2 and 4.3.
     """
 
     def __init__(

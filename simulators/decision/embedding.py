@@ -31,7 +31,8 @@ class TextEmbedding:
         size: length of a vector. Two words share a place with a chance of 1 / size.
 
     >>> embed = TextEmbedding(["the price of a book", "the weather in a city"])
-    >>> float(embed(["price of that book"])[0] @ embed(["the book's price"])[0]) > 0.5
+    >>> query, book, city = embed(["the price of that book", "a book's price", "weather in the city"])
+    >>> bool(query @ book > query @ city)
     True
     """
 

@@ -1,0 +1,30 @@
+"""Settings of the tests, and which modules are searched for examples."""
+
+from __future__ import annotations
+
+import importlib
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+from costgym import MissingExtra
+
+# A busy machine makes an example slow, not wrong; the same code meets the same examples.
+settings.register_profile("costgym", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("costgym")
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Leave out modules of the package without an example, or with one that needs an extra that is not installed."""
+    if collection_path.suffix != ".py" or not collection_path.is_relative_to(config.rootpath / "costgym"):
+        return None
+    if ">>> " not in collection_path.read_text(encoding="utf-8"):
+        return True  # else all modules would be imported
+    try:
+        importlib.import_module(
+            ".".join(collection_path.relative_to(config.rootpath).with_suffix("").parts).removesuffix(".__init__")
+        )
+    except MissingExtra:
+        return True
+    return None

@@ -1,0 +1,69 @@
+"""Settings of the site: `make docs` builds it into `build/docs`."""
+
+import inspect
+import re
+import sys
+from pathlib import Path
+
+import costgym
+
+sys.path.insert(0, str(Path(__file__).parent / "extensions"))
+
+project = "costgym"
+author = "The costgym developers"
+copyright = author
+version = release = costgym.__version__
+
+extensions = [
+    "myst_parser",
+    "sphinx.ext.autodoc",
+    "sphinx.ext.napoleon",
+    "sphinx_copybutton",
+    "command_line",
+    "environments",
+]
+exclude_patterns = ["extensions"]
+nitpicky = True
+nitpick_ignore_regex = [("py:.*", r".*")]  # types in signatures: of other projects, whose inventories need a network, or inner
+show_warning_types = True
+
+myst_enable_extensions = ["attrs_inline", "colon_fence", "deflist"]
+myst_heading_anchors = 4
+napoleon_custom_sections = [("Attributes", "params_style")]
+default_role = "code"  # docstrings quote names in single backticks
+autodoc_member_order = "bysource"
+autodoc_mock_imports = ["numba"]  # so that the site is built from the extra `docs` alone
+autodoc_typehints = "signature"
+autodoc_default_options = {"members": True}
+python_use_unqualified_type_names = True
+maximum_signature_line_length = 80
+toc_object_entries_show_parents = "hide"
+
+html_theme = "furo"
+html_title = "costgym"
+html_static_path = ["static"]
+html_css_files = ["site.css"]
+html_theme_options = {"source_directory": "docs/", "navigation_with_keys": True}
+html_copy_source = False
+html_show_sphinx = False
+copybutton_prompt_text = r">>> |\.\.\. |\$ "
+copybutton_prompt_is_regexp = True
+
+
+def link_results(app, docname, source):
+    """The guide links to tables in the repository's results, which are pages of the site."""
+    if docname == "reproduce":
+        source[0] = re.sub(r"\]\(\.\./benchmarks/results/reproduce/(\w+\.md)\)", r"](results/\1)", source[0])
+
+
+def shorten_signature(app, what, name, obj, options, signature, returns):
+    """A class with many settings, or with defaults that cannot be written, has only their names in its signature."""
+    if what == "class" and signature and ("<factory>" in signature or len(signature) > 600):
+        names = [parameter for parameter in inspect.signature(obj).parameters if not parameter.startswith("_")]
+        return f"({', '.join(names)})", returns
+    return None
+
+
+def setup(app):
+    app.connect("source-read", link_results)
+    app.connect("autodoc-process-signature", shorten_signature)

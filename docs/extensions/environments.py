@@ -1,0 +1,235 @@
+"""The pages of the environments, made from their docstrings and from the environments themselves.
+
+A docstring's first paragraph is the summary and its ``## `` headings are the page's sections. What a class shares with its
+bases, the rows of the tables *Arguments* and *Information*, is taken from the bases' docstrings. Types and defaults of
+arguments, the spaces, the native batch and the episode shown are read from the code, so a page cannot disagree with it.
+"""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import re
+import sys
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, get_origin
+
+import gymnasium as gym
+from typer.testing import CliRunner
+
+import costgym
+from costgym.cli.app import app as command_line
+
+if TYPE_CHECKING:
+    from sphinx.application import Sphinx
+
+SHARED = ("Arguments", "Information")
+EPISODES = {
+    "costgym/Marketplace-v0": ["--agent", "greedy", "--scenario", "storm", "--task", "18"],
+    "costgym/MarketplaceChat-v0": ["--agent", "react", "--scenario", "storm", "--task", "7"],
+    "costgym/OpenCATP-v0": ["--agent", "oracle", "--task", "20"],
+    "costgym/OpenCATPChat-v0": ["--agent", "hydra", "--task", "22"],
+    "costgym/OpenCATPCalls-v0": ["--agent", "fixed-all", "--task", "25"],
+    "costgym/DecisionAware-v0": ["--agent", "deer", "--task", "400"],
+}  # the episode that a page shows, as arguments of `costgym show`
+
+Row = dict[str, str]
+
+
+def environment_class(env_id: str) -> type[gym.Env[Any, Any]]:
+    """The class behind an id."""
+    module, _, name = str(gym.spec(env_id).entry_point).partition(":")
+    found: type[gym.Env[Any, Any]] = getattr(importlib.import_module(module), name)
+    return found
+
+
+def family(cls: type) -> list[type]:
+    """The class and its bases in costgym, nearest first."""
+    return [base for base in cls.__mro__ if base.__module__.startswith("costgym.")]
+
+
+def sections(cls: type) -> dict[str, str]:
+    """The sections of a class's own docstring by title; the summary under ""."""
+    parts = re.split(r"^## (.+)$", inspect.cleandoc(vars(cls).get("__doc__") or ""), flags=re.MULTILINE)
+    return {"": parts[0].strip(), **{title.strip(): text.strip() for title, text in zip(parts[1::2], parts[2::2], strict=True)}}
+
+
+def table(text: str) -> list[Row]:
+    """The rows of the first Markdown table in a text, by column."""
+    lines = re.search(r"^\|.*(?:\n\|.*)*", text, re.MULTILINE)
+    if lines is None:
+        return []
+    cells = [[cell.strip() for cell in line.strip().strip("|").split(" | ")] for line in lines[0].splitlines()]
+    return [dict(zip(cells[0], row, strict=True)) for row in cells[2:]]
+
+
+def shared_rows(cls: type, title: str) -> list[Row]:
+    """The rows of a table of a class's bases and its own; its own row takes the place of a base's."""
+    rows: dict[str, Row] = {}
+    for base in reversed(family(cls)):
+        rows |= {next(iter(row.values())): row for row in table(sections(base).get(title, ""))}
+    return list(rows.values())
+
+
+def parameters(cls: type) -> dict[str, tuple[str, Any]]:
+    """Type and default of every argument that a class and its bases take, by name."""
+    found: dict[str, tuple[str, Any]] = {}
+    for base in family(cls):
+        if "__init__" not in vars(base):
+            continue
+        for parameter in list(inspect.signature(base.__init__).parameters.values())[1:]:
+            if parameter.kind in (parameter.VAR_KEYWORD, parameter.VAR_POSITIONAL):
+                continue
+            type_, default = found.get(parameter.name, ("Any", parameter.default))
+            found[parameter.name] = (_type_name(base, str(parameter.annotation)) if type_ == "Any" else type_, default)
+    return found
+
+
+def _type_name(cls: type, annotation: str) -> str:
+    """An annotation as it is written, but for names of a choice between strings."""
+    names = {name for name, value in vars(sys.modules[cls.__module__]).items() if get_origin(value) is Literal}
+    return re.sub(r"\w+", lambda word: "str" if word[0] in names else word[0], annotation)
+
+
+def arrays(cls: type) -> dict[str, list[Row]]:
+    """The observation's arrays by name, each with the rows of its table."""
+    parts = re.split(r"^### `(\w+)`.*$", sections(cls)["Observation space"], flags=re.MULTILINE)
+    return {name: table(text) for name, text in zip(parts[1::2], parts[2::2], strict=True)}
+
+
+def _show(env_id: str, *arguments: str) -> str:
+    result = CliRunner().invoke(command_line, ["show", "--env", env_id, *EPISODES[env_id], *arguments])
+    if result.exception is not None:
+        raise result.exception
+    return result.stdout
+
+
+def _picture(env_id: str) -> str:
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "episode.svg"
+        _show(env_id, "--format", "svg", "--out", str(file))
+        return file.read_text(encoding="utf-8")
+
+
+def _code(text: str) -> str:
+    return "`" + text.replace("|", "\\|") + "`"
+
+
+def _facts(env_id: str, env: gym.Env[Any, Any]) -> list[str]:
+    space = env.observation_space
+    spec = gym.spec(env_id)
+    boxes = [f"`{name}`: `{box}`" for name, box in space.items()] if isinstance(space, gym.spaces.Dict) else [f"`{space}`"]
+    batch = "no; `costgym.make_vec` runs single environments side by side"
+    if spec.vector_entry_point is not None:
+        batch = "yes: `costgym.make_vec` runs any number in compiled code (needs the extra `train`)"
+    limit = spec.max_episode_steps or "none"
+    if "max_steps" in (given := parameters(environment_class(env_id))):
+        limit = f"{given['max_steps'][1]} (argument `max_steps`)"
+    return [
+        "| | |",
+        "| --- | --- |",
+        f'| made by | `costgym.make("{env_id}")` |',
+        f"| action space | `{env.action_space}` |",
+        *(f"| {'observation space' if i == 0 else ''} | {box} |" for i, box in enumerate(boxes)),
+        f"| step limit | {limit} |",
+        f"| native batch | {batch} |",
+        f"| render modes | {', '.join(f'`{mode}`' for mode in env.metadata['render_modes'])} |",
+        f"| class | `{str(spec.entry_point).replace(':', '.')}` |",
+    ]
+
+
+def _arguments(cls: type) -> list[str]:
+    given = parameters(cls)
+    lines = ["| argument | type | default | meaning |", "| --- | --- | --- | --- |"]
+    for row in shared_rows(cls, "Arguments"):
+        type_, default = given[row["argument"].strip("`")]
+        lines.append(f"| {row['argument']} | {_code(type_)} | {_code(repr(default))} | {row['meaning']} |")
+    return lines
+
+
+def _information(cls: type) -> list[str]:
+    rows = shared_rows(cls, "Information")
+    return ["| key | type | meaning |", "| --- | --- | --- |", *(f"| {' | '.join(row.values())} |" for row in rows)]
+
+
+def _after_table(cls: type, title: str) -> str:
+    """What a docstring says below a shared table, from the class or its nearest base."""
+    for base in family(cls):
+        text = re.sub(r"^\|.*\n?", "", sections(base).get(title, ""), flags=re.MULTILINE).strip()
+        if text:
+            return text
+    return ""
+
+
+def opening(env_id: str) -> str:
+    """What stands above an environment's first section, in Markdown: summary, an episode's chart, facts."""
+    command = " ".join(["costgym show --env", env_id.removeprefix("costgym/"), *EPISODES[env_id], "--format svg"])
+    lines = [
+        sections(environment_class(env_id))[""],
+        "",
+        "```{raw} html",
+        f'<figure class="episode"><div>{_picture(env_id)}</div>',
+        f"<figcaption>An episode, drawn by <code>{command}</code></figcaption></figure>",
+        "```",
+        "",
+        *_facts(env_id, costgym.make(env_id)),
+    ]
+    return "\n".join(lines) + "\n\n"
+
+
+def body(env_id: str) -> str:
+    """An environment's sections in Markdown."""
+    cls = environment_class(env_id)
+    found = sections(cls)
+    env = costgym.make(env_id)
+    last = ("Arguments", "Information", "Version history", "References")
+    lines: list[str] = []
+    for title in [*(title for title in found if title and title not in last), *last]:
+        text = found.get(title, "")
+        if title in SHARED:
+            table_lines = _arguments(cls) if title == "Arguments" else _information(cls)
+            text = "\n".join([*table_lines, "", _after_table(cls, title)])
+        if text:
+            lines += [f"## {title}", "", text, ""]
+    if hasattr(env.unwrapped, "action_name") and isinstance(env.action_space, gym.spaces.Discrete):
+        names = [f"| {number} | `{env.unwrapped.action_name(number)}` |" for number in range(int(env.action_space.n))]
+        lines += ["## All actions", "", "| action | name |", "| --- | --- |", *names, ""]
+    return "\n".join([*lines, "## The episode in words", "", "```text", _show(env_id).rstrip(), "```", ""])
+
+
+def overview() -> str:
+    """A table of all environments in Markdown, each with a link to its page."""
+    lines = ["| environment | what the agent does | actions |", "| --- | --- | --- |"]
+    for env_id in costgym.ENV_IDS:
+        name = env_id.removeprefix("costgym/")
+        summary = sections(environment_class(env_id))[""]
+        lines.append(f"| [{name}]({page_name(env_id)}.md) | {summary} | `{costgym.make(env_id).action_space}` |")
+    return "\n".join(lines)
+
+
+def page_name(env_id: str) -> str:
+    """Where an environment's page lies, without its ending: ``marketplacechat`` for ``costgym/MarketplaceChat-v0``."""
+    return env_id.removeprefix("costgym/").rsplit("-v", 1)[0].lower()
+
+
+def keep_summary(app: Sphinx, what: str, name: str, obj: Any, options: Any, lines: list[str]) -> None:
+    """In the reference of classes an environment has its summary only; the rest is on its page."""
+    if what == "class" and isinstance(obj, type) and issubclass(obj, gym.Env):
+        heading = next((number for number, line in enumerate(lines) if line.startswith("## ")), len(lines))
+        del lines[heading:]
+
+
+def expand(app: Sphinx, docname: str, source: list[str]) -> None:
+    """Put the texts where a page asks for them: ``{environment} ID`` for a page, ``{environments}`` for the overview.
+
+    They are put into the page's source, not made by directives: headings of a page cannot come from a directive in MyST.
+    """
+    text = re.sub(r"^```\{environment\} (\S+)\n```$", lambda found: opening(found[1]) + body(found[1]), source[0], flags=re.M)
+    source[0] = re.sub(r"^```\{environments\}\n```$", lambda _: overview(), text, flags=re.M)
+
+
+def setup(app: Sphinx) -> dict[str, Any]:
+    app.connect("source-read", expand)
+    app.connect("autodoc-process-docstring", keep_summary, priority=400)  # before Napoleon
+    return {"parallel_read_safe": True, "version": costgym.__version__}

@@ -1,0 +1,53 @@
+"""An environment's id names a behaviour: the same arguments, seeds and actions give the same episodes in every release.
+
+Where one of these tests fails, the behaviour has changed for everybody who changed nothing. Either that is a mistake, or the id
+gets a new version (`docs/environments/versions.md`).
+"""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Any
+
+import numpy as np
+import pytest
+
+import costgym
+from costgym.agents import make_agent
+
+BEHAVIOUR = {
+    "costgym/Marketplace-v0": "386e63ef2b8ba1ac",
+    "costgym/OpenCATP-v0": "1a1bb9765b51bd93",
+    "costgym/OpenCATPCalls-v0": "0180ebe346cabc70",
+    "costgym/DecisionAware-v0": "4166f93eaa581146",
+}
+CHAT = "42b3a188a14cc31b"
+
+
+def digest(values: list[Any]) -> str:
+    """Of numbers to six significant digits, so that the last bits of a platform's logarithm do not count."""
+    return hashlib.sha256(" ".join(f"{float(value):.6g}" for value in values).encode()).hexdigest()[:16]
+
+
+@pytest.mark.parametrize("env_id", [name for name in costgym.ENV_IDS if "Chat" not in name])
+def test_a_numeric_environment_behaves_as_its_version_says(env_id: str) -> None:
+    env, told = costgym.make(env_id), []
+    generator = np.random.default_rng(0)
+    for seed in range(8):
+        observation, info = env.reset(seed=seed)
+        over = False
+        while not over:
+            told += [value for name in sorted(observation) for value in observation[name].ravel()]
+            told += [value for key, value in sorted(info.items()) if key.startswith(("cost", "budget")) or key == "is_success"]
+            action = int(generator.choice(np.flatnonzero(info["action_mask"])))
+            observation, reward, terminated, truncated, info = env.step(action)
+            over = terminated or truncated
+            told += [action, reward, terminated, truncated]
+    assert digest(told) == BEHAVIOUR[env_id]
+
+
+def test_the_text_environment_behaves_as_its_version_says() -> None:
+    env = costgym.make("costgym/MarketplaceChat-v0", scenario="storm")
+    results = costgym.rollout(env, make_agent("react"), episodes=20, seed=0)
+    told = [value for r in results for value in (r.price, r.seconds, r.calls, r.attempts, r.strict, r.judged, r.share)]
+    assert digest(told) == CHAT
