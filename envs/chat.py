@@ -84,8 +84,8 @@ class MarketplaceChatEnv(ToolEnv[str, str]):
 
     | key | type | meaning |
     | --- | --- | --- |
-    | `results` | list of dicts | For each call of this action its `tool`, `status` label and `text`; empty without a call. |
-    | `news` | list of str | What the world told in this step, in words: prices, bans, changed minds. |
+    | `results` | list | For each call of this action a dict of its `tool`, `status` label and `text`. |
+    | `news` | list | What the world told in this step, in words: prices, bans, changed minds. |
     | `status` | int | How the last call of this action ended, as in `Status`; 0 is a success, or no call. |
     | `statuses` | str | How each call of this action ended: labels such as `ok` or `rate_limited`, joined by commas. |
 

@@ -84,99 +84,64 @@ def make_player(
     usefulness: Path | None = None,
     plans: PlanWorld | None = None,
 ) -> tuple[Any, Any]:
-    """An agent and its environment; `plans` is of the OpenCATP views alone."""
-    from ..agents.btp.experience import collect_experience
+    """An agent and its environment; what its world has no choice of is refused."""
     from ..agents.btp.usefulness_model import load_usefulness
-    from ..agents.models.named import priced_for
-    from ..agents.registry import make_agent, needs_experience
-    from ..envs.registration import make
-    from ..simulators.ledger import Budget
-    from ..simulators.scenario import load_scenario
+    from ..agents.registry import find_agent, make_agent
+    from ..envs.registration import class_of, make
 
     if seed < 0:
         raise ConfigError("--seed", f"expected a whole number of at least 0, got {seed}")
-    limits = None
-    if budget is not None:
-        parsed = Budget.parse(budget)
-        if len(parsed) > 1:
-            raise ConfigError("--budget", f"expected one limit per resource, got {budget!r}")
-        limits = parsed[0].as_dict()
-    env = env if env is None or "/" in env else f"costgym/{env}"
+    limits = None if budget is None else _one_budget(budget)
+    env_id = env if env is None or "/" in env else f"costgym/{env}"
+    if env_id is not None:
+        class_of(env_id)  # says which environments there are
+    entry = find_agent(agent, env_id)
+    env_id = env_id or entry.env_id
     given = plans or PlanWorld()
-    if _plans(agent, env):
+    refused: dict[str, bool]
+    if "scenario" in class_of(env_id).WORLD_ARGUMENTS:
+        refused = {f"--{name}": getattr(given, name) is not None for name in PlanWorld.__slots__}
+    else:
         refused = {
             "--scenario": scenario is not None,
             "--grading": grading != "strict",
             "--enforcement": enforcement != "terminate",
             "--prices": prices is not None,
-            "--usefulness": usefulness is not None,
         }
-        for option in (name for name, is_given in refused.items() if is_given):
-            raise ConfigError(option, "OpenCATP has no such choice; it has --tasks, --alpha, --profile, --budget and --split")
-        keep_replies(cache, model)
-        return _plan_player(agent, env, data, limits, split, model, given)
-    for name in PlanWorld.__slots__:
-        if getattr(given, name) is not None:
-            raise ConfigError(f"--{name}", f"only OpenCATP has it; {agent} plays elsewhere, or add --env OpenCATP-v0")
-    settings = priced_for(load_scenario(scenario or "marketplace", data), model, prices)
-    keep_replies(cache, model)
-    planning = needs_experience(agent)
-    if usefulness is not None and not planning:
+    for option, is_given in refused.items():
+        if is_given:
+            raise ConfigError(option, f"{agent} plays in {env_id}, which has no such choice; --env names another environment")
+    if usefulness is not None and not entry.needs_experience:
         raise ConfigError("--usefulness", f"{agent} judges no results; only agents with +btp do")
-    judge = None if usefulness is None else load_usefulness(usefulness)
-    experience = collect_experience(settings, episodes=400, seed=seed, usefulness=judge) if planning else None
-    player = make_agent(agent, model=model, experience=experience, usefulness=judge)
-    env_id = env or player.env_id
-    if env_id != player.env_id:
-        raise ConfigError("--env", f"{agent} plays in {player.env_id}, not in {env_id}")
-    world = make(
-        env_id,
-        scenario=settings,
-        split=split,
-        budget=limits,
-        grading=grading,
-        enforcement=enforcement,
-        max_steps=400,
-        disable_env_checker=True,
-    )
-    return player, world
+    keep_replies(cache, model)
+    arguments: dict[str, Any] = {"split": split, "budget": limits}
+    experience = judge = None
+    if "scenario" in class_of(env_id).WORLD_ARGUMENTS:
+        from ..agents.models.named import priced_for
+        from ..simulators.scenario import load_scenario
+
+        settings = priced_for(load_scenario(scenario or "marketplace", data), model, prices)
+        arguments |= {"scenario": settings, "grading": grading, "enforcement": enforcement, "max_steps": 400}
+        judge = None if usefulness is None else load_usefulness(usefulness)
+        if entry.needs_experience:
+            from ..agents.btp.experience import collect_experience
+
+            experience = collect_experience(settings, episodes=400, seed=seed, usefulness=judge)
+    else:
+        chosen = {"tasks": given.tasks or "all", "alpha": given.alpha, "profile": given.profile}
+        arguments |= {name: value for name, value in chosen.items() if value is not None}
+        arguments["outcomes"] = None if data is None else str(data)
+    player = make_agent(agent, env_id, model=model, experience=experience, usefulness=judge)
+    return player, make(env_id, disable_env_checker=True, **arguments)
 
 
-def _plans(agent: str, env: str | None) -> bool:
-    """The agent is to play in a view of OpenCATP."""
-    from ..agents.registry import find_agent
+def _one_budget(text: str) -> dict[str, float]:
+    from ..simulators.ledger import Budget
 
-    return (find_agent(agent).env_id if env is None else env) in PLAN_VIEWS
-
-
-def _plan_player(
-    agent: str,
-    env: str | None,
-    data: Path | None,
-    limits: dict[str, float] | None,
-    split: str,
-    model: str,
-    plans: PlanWorld,
-) -> tuple[Any, Any]:
-    """The same over the OpenCATP tools; `data` is the file of an outcome table."""
-    from ..agents.registry import make_agent
-    from ..envs.registration import make
-
-    player = make_agent(agent, env, model=model)
-    world = make(
-        player.env_id,
-        tasks=plans.tasks or "all",
-        split=split,
-        alpha=0.5 if plans.alpha is None else plans.alpha,
-        profile=plans.profile or "v100",
-        budget=limits,
-        outcomes=None if data is None else str(data),
-        disable_env_checker=True,
-    )
-    return player, world
-
-
-PLAN_VIEWS = ("costgym/OpenCATP-v0", "costgym/OpenCATPCalls-v0")
+    parsed = Budget.parse(text)
+    if len(parsed) > 1:
+        raise ConfigError("--budget", f"expected one limit per resource, got {text!r}")
+    return parsed[0].as_dict()
 
 
 def keep_replies(cache: Path | None, model: str) -> None:

@@ -33,7 +33,7 @@ COLUMNS = {
 }
 TIGHT = {"price": 6.0, "seconds": 30.0, "calls": 4.0, "tokens": 3000.0}
 TEXTS = ("nonsense", '{"name": "think"}', '{"name": "wait", "arguments": {"seconds": 9}}', '{"name": "no_such_tool"}', "finish")
-TYPES = {"float": float, "int": int, "bool": bool, "str": str}
+TYPES = {"list": list, "float": float, "int": int, "bool": bool, "str": str}
 
 
 def steps(env_id: str, episodes: int = 40, **settings: Any) -> Iterator[tuple[Any, dict[str, Any]]]:
