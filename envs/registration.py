@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib
+import inspect
 from typing import TYPE_CHECKING, Any
 
 import gymnasium as gym
@@ -39,10 +41,23 @@ def make_vec(env_id: str, num_envs: int = 1, **kwargs: Any) -> gym.vector.Vector
     return gym.make_vec(env_id, num_envs=num_envs, **kwargs)
 
 
+def parameters_of(env_id: str) -> dict[str, Any]:
+    """What an environment can be made from: its arguments by name, with their defaults.
+
+    Raises:
+        UnknownName: costgym has no such environment.
+    """
+    found: dict[str, Any] = {}
+    for base in class_of(env_id).__mro__:
+        if "__init__" in vars(base):
+            given = inspect.signature(vars(base)["__init__"]).parameters.values()
+            defaults = {each.name: each.default for each in given if each.default is not each.empty}
+            found = defaults | found  # a class's own default holds, not its base's
+    return found
+
+
 def describe(env_id: str) -> str:
     """One line about an environment: its id's entry point says what it is."""
-    import inspect
-
     document = inspect.getdoc(class_of(env_id)) or ""
     return document.splitlines()[0].split(": ", 1)[-1]
 
@@ -63,8 +78,6 @@ def class_of(env_id: str) -> type[BaseEnv[Any, Any]]:
     Raises:
         UnknownName: costgym has no such environment.
     """
-    import importlib
-
     if env_id not in _known():
         raise UnknownName("environment", env_id, _known())
     entry = gym.spec(env_id).entry_point

@@ -1,48 +1,77 @@
-"""The command line."""
+"""The command line: `costgym VERB`. A verb is a module of the folder that is named like its panel in the help."""
 
 from __future__ import annotations
 
+from typing import Annotated, Any
+
 import typer
+from typer.core import TyperGroup
 
 from ..simulators.errors import CostGymError
-from . import calibration, datasets, listing, playing, serving, showing, site, training, vision
+from ..simulators.version import __version__
+from .data.calibrate import calibrate
+from .data.collect import collect
+from .data.datasets import datasets
+from .data.export import export
+from .data.verify import verify
+from .learn.reproduce import reproduce
+from .play.leaderboard import leaderboard
+from .play.run import run
+from .play.show import show
+from .share.serve import serve
+from .share.site import site
+from .share.submit import submit
+from .tools.agents import agents
+from .tools.bench import bench
+from .tools.build_table import build_table
+from .tools.build_tools import build_tools
+from .tools.envs import envs
+from .tools.profile import profile
+from .tools.scenarios import scenarios
+from .training import train
 
-app = typer.Typer(
-    name="costgym",
-    help="A simulated tool world, priced and failing like real APIs, for cost-aware agents.",
-    no_args_is_help=True,
-    add_completion=False,
-    pretty_exceptions_enable=False,
-)
-for verb in (
-    playing.leaderboard,
-    playing.run,
-    showing.show,
-    site.site,
-    datasets.collect,
-    datasets.verify,
-    datasets.export,
-    datasets.datasets,
-    training.train,
-    training.reproduce,
-    serving.serve,
-    calibration.calibrate,
-    vision.profile,
-    vision.build_tools,
-    vision.build_table,
-    listing.envs,
-    listing.agents,
-    listing.scenarios,
-    listing.bench,
-):
-    app.command()(verb)
-app.add_typer(datasets.submit, name="submit")
+
+class Verbs(TyperGroup):
+    """All verbs: an error of costgym is one line on standard error and exit status 2."""
+
+    def invoke(self, ctx: Any) -> Any:
+        try:
+            return super().invoke(ctx)
+        except CostGymError as error:
+            typer.echo(f"error: {error}", err=True)
+            raise typer.Exit(2) from None
+
+
+app = typer.Typer(name="costgym", cls=Verbs, no_args_is_help=True, rich_markup_mode="markdown", pretty_exceptions_enable=False)
+
+PANELS = {
+    "Play": (leaderboard, run, show),
+    "Data": (collect, verify, export, datasets, calibrate),
+    "Learn": (train, reproduce),
+    "Share": (site, serve),
+    "Tools": (envs, agents, scenarios, bench, profile, build_tools, build_table),
+}
+for panel, verbs in PANELS.items():
+    for verb in verbs:
+        app.command(rich_help_panel=panel)(verb)
+app.add_typer(submit, name="submit", rich_help_panel="Share")
+
+
+def _version(asked: bool) -> None:
+    if asked:
+        typer.echo(f"costgym {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def main_options(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and exit.")
+    ] = False,
+) -> None:
+    """A simulated tool world, priced and failing like real APIs, for cost-aware agents."""
 
 
 def main() -> None:
-    """Entry point: an error of ours is one line on standard error and exit status 2."""
-    try:
-        app()
-    except CostGymError as error:
-        typer.echo(f"error: {error}", err=True)
-        raise SystemExit(2) from None
+    """Entry point of the command `costgym`."""
+    app()

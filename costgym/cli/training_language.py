@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from ..simulators.errors import ConfigError
-from .common import Progress
+from .output import Progress
 
 
 def train_deer_run(

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from ..simulators.errors import UnknownName
-from .common import Progress
+from .output import Progress
 
 PARTS = {"completion": "completion", "following": "following", "tags": "tags", "path": "path"}
 """What can be left out."""

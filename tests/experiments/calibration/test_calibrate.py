@@ -12,7 +12,7 @@ import yaml
 pytest.importorskip("scipy", reason="the extra `train` is not installed")
 
 import costgym
-from costgym.cli.calibration import calibrate as command
+from costgym.cli.data.calibrate import calibrate as command
 from costgym.experiments.calibration.calibrate import calibrate, success_interval
 from costgym.experiments.calibration.fits import fit_latency, fit_price, fit_rate_limit, reliability_of
 from costgym.experiments.calibration.log import LoggedCall, read_log

@@ -12,7 +12,7 @@ from PIL import Image
 
 import costgym
 from costgym.agents.registry import make_agent
-from costgym.cli.showing import show
+from costgym.cli.play.show import show
 from costgym.envs.registration import make
 from costgym.experiments.leaderboard.board import run
 from costgym.experiments.leaderboard.run_config import make_run_config

@@ -24,7 +24,7 @@ from mcp.client.client import Client
 from mcp.client.stdio import StdioServerParameters, stdio_client
 
 import costgym
-from costgym.cli.serving import serve
+from costgym.cli.share.serve import serve
 from costgym.experiments.serving.limits import Bucket, Limits, Refused
 from costgym.experiments.serving.sessions import Sessions
 from tests.helpers.served import ENV, differences, local_sessions, play_locally, replay, replay_all, served

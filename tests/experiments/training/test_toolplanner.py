@@ -32,7 +32,7 @@ from costgym.agents.toolplanner.language_model import (  # noqa: E402
 from costgym.agents.toolplanner.learnt import LearntPlanner, load_planner  # noqa: E402
 from costgym.agents.toolplanner.settings import LearntSettings  # noqa: E402
 from costgym.agents.toolplanner.words import END, FINISH, GIVE_UP, MARKERS, Step, episode_pieces, written_tool  # noqa: E402
-from costgym.cli.common import Progress  # noqa: E402
+from costgym.cli.output import Progress  # noqa: E402
 from costgym.cli.training_toolplanner import train_it  # noqa: E402
 from costgym.experiments.reproduction.instructions import follow  # noqa: E402
 from costgym.experiments.training.toolplanner import train as toolplanner_training  # noqa: E402

@@ -145,7 +145,7 @@ def test_a_record_that_was_edited_is_shown_with_a_warning(recorded: Path, tmp_pa
 
 
 def test_an_episode_played_on_the_spot_is_told(capsys: pytest.CaptureFixture[str]) -> None:
-    from costgym.cli.showing import show
+    from costgym.cli.play.show import show
 
     show(agent="greedy", env="OpenCATPCalls-v0", task=2)
     out = capsys.readouterr().out

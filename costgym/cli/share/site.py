@@ -1,4 +1,4 @@
-"""The static site of results."""
+"""`costgym site`: results as a static site."""
 
 from __future__ import annotations
 
@@ -8,11 +8,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ..simulators.errors import ConfigError
-from .common import Data, Progress, Quiet, StoreUrl
+from ...simulators.errors import ConfigError
 
 if TYPE_CHECKING:
-    from ..experiments.leaderboard.store.runs import Run
+    from ...experiments.leaderboard.store.runs import Run
+
+from ..options import Data, Quiet, StoreUrl
+from ..output import Progress
 
 
 def site(
@@ -33,16 +35,19 @@ def site(
     data: Data = None,
     quiet: Quiet = False,
 ) -> None:
-    """Results as a static site: ranking, significance, tables of the papers, agents, every episode."""
-    from ..experiments.leaderboard.store.runs import read_run
-    from ..experiments.reports.site.build import build
+    """Results as a static site: ranking, significance, tables of the papers, agents, every episode.
+
+    Example: `costgym site --run leaderboard --out site`
+    """
+    from ...experiments.leaderboard.store.runs import read_run
+    from ...experiments.reports.site.build import build
 
     if store is None and not run:
         raise ConfigError("--store, --run", "expected a store or a run to make the site from")
     where = None if data is None else str(data)
     runs = [read_run(folder) for folder in run or ()]
     if store is not None:
-        from ..experiments.leaderboard.store.store import Store
+        from ...experiments.leaderboard.store.store import Store
 
         kept = Store(store, create=False)
         runs += [each for each in kept.runs() if each.id not in {other.id for other in runs}]
@@ -61,7 +66,7 @@ def site(
 
 def _verified(run: Run, data: str | None) -> Run:
     """The run with its own entries marked where replay agrees with all of it; else as it is, and what differs is said."""
-    from ..experiments.verify import verify
+    from ...experiments.verify import verify
 
     if run.folder is None:
         return run
@@ -72,20 +77,3 @@ def _verified(run: Run, data: str | None) -> Run:
         return run
     entries = tuple(entry if "submission" in entry.row else replace(entry, verified=True) for entry in run.entries)
     return replace(run, entries=entries)
-
-
-def check_store(url: str) -> None:
-    """Open the store once before anything is played, so that a wrong URL costs no time."""
-    from ..experiments.leaderboard.store.store import Store
-
-    Store(url).close()
-
-
-def save_run(url: str | None, folder: Path) -> None:
-    """Keep a run that has ended in the store, where one was named."""
-    if url is None:
-        return
-    from ..experiments.leaderboard.store.store import Store
-
-    with Store(url) as store:
-        store.save_folder(folder)

@@ -1,14 +1,31 @@
-"""One episode, looked at."""
+"""`costgym show`: look at one episode."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ..simulators.errors import ConfigError, UnknownName
-from .common import BudgetText, Data, EnvName, ScenarioName, Seed, Split, make_player
+from ...simulators.errors import ConfigError, UnknownName
+from ..options import (
+    Alpha,
+    BudgetText,
+    Data,
+    Enforcement,
+    EnvName,
+    Grading,
+    Model,
+    PlanProfile,
+    ScenarioName,
+    Seed,
+    Split,
+    Tasks,
+)
+from ..players import WorldOptions, make_player
+
+if TYPE_CHECKING:
+    from ...experiments.reports.episode_report import EpisodeReport
 
 FORMATS = ("text", "png", "svg", "html")
 
@@ -33,21 +50,28 @@ def show(
     data: Data = None,
     budget: BudgetText = None,
     split: Split = "test",
-    enforcement: Annotated[
-        str, typer.Option("--enforcement", help="refuse, terminate or record what passes the budget.")
-    ] = "terminate",
+    grading: Grading = None,
+    enforcement: Enforcement = None,
+    tasks: Tasks = None,
+    alpha: Alpha = None,
+    profile: PlanProfile = None,
     seed: Seed = 0,
-    model: Annotated[str, typer.Option("--model", help="Language model behind the agent, if it needs one.")] = "simulated",
+    model: Model = "simulated",
     format: Annotated[str, typer.Option("--format", help="text, png, svg or html.")] = "text",
     out: Annotated[
         Path | None, typer.Option("--out", metavar="FILE", help="Where it goes; text goes to the screen too.")
     ] = None,
 ) -> None:
-    """An episode: its calls in time, what was said, what it cost, how it was graded."""
+    """An episode: its calls in time, what was said, what it cost, how it was graded.
+
+    Example: `costgym show --agent react --task 7`
+
+    Example: `costgym show leaderboard --episode react/0 --format png`
+    """
     if format not in FORMATS:
         raise UnknownName("format", format, FORMATS)
-    from ..experiments.files import write_atomically
-    from ..experiments.reports.episode_report import report_recorded
+    from ...experiments.files import write_atomically
+    from ...experiments.reports.episode_report import report_recorded
 
     if path is not None:
         shown = report_recorded(path, episode, None if data is None else str(data))
@@ -55,7 +79,8 @@ def show(
     elif episode is not None:
         raise ConfigError("--episode", "names a recorded episode; say where it is recorded, or choose a --task to play")
     else:
-        shown = _play(agent, env, task, scenario, data, budget, split, enforcement, seed, model)
+        options = WorldOptions(scenario, data, budget, split, grading, enforcement, tasks=tasks, alpha=alpha, profile=profile)
+        shown = _play(agent, env, task, options, seed, model)
         name = f"episode-{task}"
     if format == "text":
         typer.echo(shown.text, nl=False)
@@ -72,25 +97,14 @@ def show(
     typer.echo(str(target))
 
 
-def _play(
-    agent: str,
-    env: str | None,
-    task: int,
-    scenario: str | None,
-    data: Path | None,
-    budget: str | None,
-    split: str,
-    enforcement: str,
-    seed: int,
-    model: str,
-) -> Any:
-    from ..envs.base import base_env
-    from ..experiments.reports.episode_report import EpisodeReport
-    from ..experiments.reports.episode_text import episode_text
-    from ..experiments.trajectories.record import record
-    from ..experiments.trajectories.replay import replay_steps
+def _play(agent: str, env: str | None, task: int, options: WorldOptions, seed: int, model: str) -> EpisodeReport:
+    from ...envs.base import base_env
+    from ...experiments.reports.episode_report import EpisodeReport
+    from ...experiments.reports.episode_text import episode_text
+    from ...experiments.trajectories.record import record
+    from ...experiments.trajectories.replay import replay_steps
 
-    player, world = make_player(agent, env, scenario, data, budget, split, "strict", enforcement, seed, model)
+    player, world = make_player(agent, env, options, seed, model)
     view = base_env(world)
     numbers = view.numbers
     if not 0 <= task < len(numbers):

@@ -1,4 +1,4 @@
-"""A scenario fitted to a log of real calls."""
+"""`costgym calibrate`: fit a scenario to a log."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ from typing import Annotated, Any
 
 import typer
 
-from ..simulators.errors import ConfigError
-from .common import JsonFile, Quiet, console
+from ...simulators.errors import ConfigError
+from ..options import JsonFile, Quiet
+from ..output import console
 
 
 def calibrate(
@@ -23,8 +24,11 @@ def calibrate(
     json_file: JsonFile = None,
     quiet: Quiet = False,
 ) -> None:
-    """Fit latencies, failures and prices to logged calls, and say how good the fit is."""
-    from ..experiments.calibration.calibrate import calibrate as fit
+    """Fit latencies, failures and prices to logged calls, and say how good the fit is.
+
+    Example: `costgym calibrate calls.jsonl --out mine.yaml`
+    """
+    from ...experiments.calibration.calibrate import calibrate as fit
 
     if out.suffix not in (".yaml", ".yml"):
         raise ConfigError("--out", f"expected a name ending in .yaml, got {out}")

@@ -1,0 +1,1 @@
+"""Commands about recorded episodes and logs."""

@@ -1,0 +1,90 @@
+"""What commands print, and the engines that they work on."""
+
+from __future__ import annotations
+
+import json
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from ..experiments.execution.engine import Engine
+
+
+def workers(
+    engine: str, jobs: int | None, address: str | None, model: str = "simulated", default: int | None = 1
+) -> AbstractContextManager[Engine]:
+    """The engine that was asked for; where nothing was, so many processes of this machine. Workers get what the model reads."""
+    from ..agents.models.named import variables_of
+    from ..experiments.execution.engine import open_engine
+
+    return open_engine(engine, default if jobs is None and engine == "local" else jobs, address, variables_of(model))
+
+
+def names_in(text: str | None) -> list[str] | None:
+    return None if text is None else [name.strip() for name in text.split(",") if name.strip()]
+
+
+def print_list(rows: list[dict[str, str]], json_file: Path | None) -> None:
+    from rich.table import Table
+
+    from ..experiments.files import write_atomically
+
+    if json_file is not None:
+        write_atomically(json_file, json.dumps(rows, indent=1, ensure_ascii=False) + "\n")
+    table = Table(box=None, pad_edge=False)
+    for column in rows[0]:
+        table.add_column(column, overflow="fold")
+    for row in rows:
+        table.add_row(*row.values())
+    console().print(table)
+
+
+def console() -> Any:
+    from rich.console import Console
+
+    return Console()
+
+
+class Progress:
+    """A progress bar on standard error, or nothing."""
+
+    def __init__(self, what: str, quiet: bool) -> None:
+        self._what, self._quiet = what, quiet
+
+    def __enter__(self) -> Progress:
+        if not self._quiet:
+            from rich.console import Console
+            from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
+            from rich.progress import Progress as Bar
+
+            columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+            self._bar = Bar(*columns, console=Console(stderr=True))
+            self._task = self._bar.add_task(self._what, total=None)
+            self._bar.start()
+        return self
+
+    def update(self, done: int, total: int) -> None:
+        if not self._quiet:
+            self._bar.update(self._task, completed=done, total=total)
+
+    def __exit__(self, *exc: object) -> None:
+        if not self._quiet:
+            self._bar.stop()
+
+
+def check_store(url: str) -> None:
+    """Open the store once before anything is played, so that a wrong URL costs no time."""
+    from ..experiments.leaderboard.store.store import Store
+
+    Store(url).close()
+
+
+def save_run(url: str | None, folder: Path) -> None:
+    """Keep a run that has ended in the store, where one was named."""
+    if url is None:
+        return
+    from ..experiments.leaderboard.store.store import Store
+
+    with Store(url) as store:
+        store.save_folder(folder)

@@ -1,0 +1,1 @@
+"""Commands that play: leaderboards, single agents, single episodes."""

@@ -1,0 +1,118 @@
+"""`costgym leaderboard`: rank agents."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from ...simulators.errors import ConfigError
+from ..options import (
+    BudgetText,
+    Cache,
+    Data,
+    EngineName,
+    Grading,
+    JsonFile,
+    Model,
+    Prices,
+    Quiet,
+    RayAddress,
+    ScenarioName,
+    Seed,
+    Split,
+    StoreUrl,
+)
+from ..output import Progress, check_store, console, names_in, save_run, workers
+from ..players import keep_replies
+
+
+def leaderboard(
+    out: Annotated[Path, typer.Option("--out", metavar="DIR", help="Folder of the run; the same folder continues it.")] = Path(
+        "leaderboard"
+    ),
+    suite: Annotated[str, typer.Option("--suite", help="What to run.")] = "quick",
+    scenario: ScenarioName = None,
+    data: Data = None,
+    agents: Annotated[str | None, typer.Option("--agents", metavar="A,B,...", help="Instead of the suite's.")] = None,
+    budgets: BudgetText = None,
+    episodes: Annotated[int | None, typer.Option("--episodes", help="Tasks per agent and budget.")] = None,
+    split: Split = "test",
+    grading: Grading = None,
+    seed: Seed = 0,
+    model: Model = "simulated",
+    prices: Prices = None,
+    cache: Cache = None,
+    jobs: Annotated[
+        int | None, typer.Option("--jobs", help="Processes; all processors by default. Results do not depend on it.")
+    ] = None,
+    engine: EngineName = "local",
+    ray_address: RayAddress = None,
+    alpha: Annotated[
+        str | None, typer.Option("--alpha", metavar="A,B,...", help="Suite opencatp: weights of the score; 0.5 by default.")
+    ] = None,
+    profile: Annotated[
+        str | None, typer.Option("--profile", metavar="NAME|FILE", help="Suite opencatp: what tools cost; v100 by default.")
+    ] = None,
+    add: Annotated[
+        Path | None, typer.Option("--add", metavar="DIR", help="Add a submission to the run in --out, if replay agrees.")
+    ] = None,
+    store: StoreUrl = None,
+    json_file: JsonFile = None,
+    quiet: Quiet = False,
+) -> None:
+    """Rank agents under budgets: a table, leaderboard.json and a page.
+
+    Example: `costgym leaderboard --suite quick --seed 0`
+
+    Example: `costgym leaderboard --agents react,react+btp --budgets price=10,20,40 --out mine`
+    """
+    from ...experiments.files import write_atomically
+
+    if store is not None:
+        check_store(store)
+    if add is not None:
+        from ...experiments.leaderboard.submissions.submission import add as add_submission
+
+        with workers(engine, jobs, ray_address, default=None) as place:
+            rows = add_submission(out, add, None if data is None else str(data), engine=place)
+        save_run(store, out)
+        typer.echo(f"{len(rows)} rows added, verified by replay")
+        return
+    from ...experiments.leaderboard.board import run
+    from ...experiments.leaderboard.run_config import make_run_config
+    from ...experiments.leaderboard.table import print_table
+
+    keep_replies(cache, model)
+    config = make_run_config(
+        suite,
+        scenario,
+        data,
+        names_in(agents),
+        budgets,
+        episodes,
+        split,
+        grading or "strict",
+        seed,
+        model,
+        prices=prices,
+        profile=profile,
+        vary=None if alpha is None else {"alpha": _numbers("--alpha", alpha)},
+    )
+    with workers(engine, jobs, ray_address, model, None) as place, Progress("playing", quiet) as progress:
+        board = run(config, out, progress=progress.update, engine=place)
+    save_run(store, out)
+    if json_file is not None:
+        write_atomically(json_file, json.dumps(board.document, indent=1, ensure_ascii=False) + "\n")
+    if not quiet:
+        print_table(board.document, console())
+        typer.echo(f"page: {board.page.resolve()}")
+
+
+def _numbers(option: str, text: str) -> list[float]:
+    try:
+        return [float(value) for value in text.split(",")]
+    except ValueError:
+        raise ConfigError(option, f"expected numbers, got {text!r}; for example 0.3,0.5,0.7") from None

@@ -1,0 +1,100 @@
+"""`costgym run`: play one agent and sum up."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from ..options import (
+    Alpha,
+    BudgetText,
+    Cache,
+    Data,
+    Enforcement,
+    EngineName,
+    EnvName,
+    Grading,
+    Jobs,
+    JsonFile,
+    Model,
+    PlanProfile,
+    Prices,
+    Quiet,
+    RayAddress,
+    ScenarioName,
+    Seed,
+    Split,
+    Tasks,
+)
+from ..output import Progress, workers
+from ..players import WorldOptions, make_player
+
+_SUMMARY = (
+    "pass_rate",
+    "pass_rate_under_budget",
+    "judged_pass_rate",
+    "judged_pass_rate_under_budget",
+    "average_cost",
+    "budget_failure_rate",
+    "quality_of_plan",
+    "regret",
+    "average_seconds",
+    "average_tokens",
+    "agent_error_rate",
+    "tool_error_rate",
+    "infrastructure_error_rate",
+)
+
+
+def run(
+    agent: Annotated[str, typer.Option("--agent", help="An agent of `costgym agents`.")],
+    env: EnvName = None,
+    scenario: ScenarioName = None,
+    data: Data = None,
+    tasks: Tasks = None,
+    alpha: Alpha = None,
+    profile: PlanProfile = None,
+    budget: BudgetText = None,
+    episodes: Annotated[int, typer.Option("--episodes", min=1, help="How many.")] = 100,
+    split: Split = "test",
+    grading: Grading = None,
+    enforcement: Enforcement = None,
+    seed: Seed = 0,
+    model: Model = "simulated",
+    prices: Prices = None,
+    cache: Cache = None,
+    usefulness: Annotated[
+        Path | None, typer.Option("--usefulness", metavar="DIR", help="+btp: judges results by this `train btp` run.")
+    ] = None,
+    jobs: Jobs = None,
+    engine: EngineName = "local",
+    ray_address: RayAddress = None,
+    json_file: JsonFile = None,
+    quiet: Quiet = False,
+) -> None:
+    """Play one agent in one environment and sum up.
+
+    Example: `costgym run --agent react --budget price=20`
+    """
+    from ...experiments.files import write_atomically
+    from ...experiments.metrics import summarise
+    from ...experiments.rollout import rollout
+
+    options = WorldOptions(
+        scenario, data, budget, split, grading, enforcement, tasks=tasks, alpha=alpha, profile=profile, prices=prices
+    )
+    player, world = make_player(agent, env, options, seed, model, cache, usefulness)
+    with workers(engine, jobs, ray_address, model) as place, Progress(f"playing {agent}", quiet) as progress:
+        results = rollout(world, player, episodes, seed, lambda done: progress.update(done, episodes), place)
+    row = summarise(results, grading or "strict", seed=seed)
+    if json_file is not None:
+        write_atomically(json_file, json.dumps(row, indent=1) + "\n")
+    if not quiet:
+        for name in _SUMMARY:
+            interval = row["ci95"].get(name)
+            value = row[name]
+            if value is not None:
+                typer.echo(f"{name:32} {value:10.4f}" + (f"  [{interval[0]:.4f}, {interval[1]:.4f}]" if interval else ""))

@@ -1,0 +1,128 @@
+"""Environments, and agents in them, from the options of the command line."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ..simulators.errors import ConfigError
+
+
+@dataclass(frozen=True, slots=True)
+class WorldOptions:
+    """What the command line said about the world; None where it said nothing."""
+
+    scenario: str | None = None
+    data: Path | None = None
+    budget: str | None = None
+    split: str = "test"
+    grading: str | None = None
+    enforcement: str | None = None
+    max_steps: int | None = None
+    tasks: str | None = None
+    alpha: float | None = None
+    profile: str | None = None
+    prices: Path | None = None
+
+    def arguments(self, env_id: str, model: str = "simulated") -> dict[str, Any]:
+        """What an environment is made from.
+
+        Args:
+            env_id: of the environment.
+            model: whose tokens the world prices.
+
+        Raises:
+            ConfigError: the environment has no such choice.
+        """
+        from ..agents.models.named import priced_for
+        from ..envs.registration import parameters_of
+        from ..simulators.scenario import load_scenario
+
+        known = parameters_of(env_id)
+        made: dict[str, Any] = {"split": self.split, "budget": None if self.budget is None else one_budget(self.budget)}
+        given = {name: getattr(self, name) for name in ("grading", "enforcement", "max_steps", "tasks", "alpha", "profile")}
+        made |= {name: value for name, value in given.items() if value is not None}
+        if "scenario" in known:
+            scenario = load_scenario(self.scenario or known["scenario"], self.data)
+            made = {"enforcement": "terminate", "max_steps": 400, **made, "scenario": priced_for(scenario, model, self.prices)}
+        else:
+            made |= {name: str(value) for name in ("scenario", "prices") if (value := getattr(self, name)) is not None}
+            made = {"tasks": "all", **made, "outcomes": None if self.data is None else str(self.data)}
+        for name in made:
+            if name not in known:
+                others = f"has no such choice; --env names another environment: {env_id} takes {', '.join(sorted(known))}"
+                raise ConfigError(f"--{name.replace('_', '-')}", f"{env_id} {others}")
+        return made
+
+
+def make_player(
+    agent: str,
+    env: str | None,
+    options: WorldOptions,
+    seed: int,
+    model: str,
+    cache: Path | None = None,
+    usefulness: Path | None = None,
+) -> tuple[Any, Any]:
+    """An agent and the environment that it plays in.
+
+    Args:
+        agent: a name of `costgym agents`.
+        env: an environment's id, `costgym/` may be left out; by default the agent's own.
+        options: what the world is made from.
+        seed: of the experience that BTP collects.
+        model: behind agents that need one.
+        cache: folder that keeps a real model's replies.
+        usefulness: folder of a classifier that judges results for BTP.
+
+    Raises:
+        UnknownName: no such agent, environment or scenario.
+        ConfigError: options that do not go together.
+    """
+    from ..agents.btp.experience import collect_experience
+    from ..agents.btp.usefulness_model import load_usefulness
+    from ..agents.registry import find_agent, make_agent
+    from ..envs.registration import class_of, make
+
+    env_id = env if env is None or "/" in env else f"costgym/{env}"
+    if env_id is not None:
+        class_of(env_id)  # says which environments there are
+    entry = find_agent(agent, env_id)
+    env_id = env_id or entry.env_id
+    if usefulness is not None and not entry.needs_experience:
+        raise ConfigError("--usefulness", f"{agent} judges no results; only agents with +btp do")
+    keep_replies(cache, model)
+    arguments = options.arguments(env_id, model)
+    experience = judge = None
+    if entry.needs_experience:
+        judge = None if usefulness is None else load_usefulness(usefulness)
+        experience = collect_experience(arguments["scenario"], episodes=400, seed=seed, usefulness=judge)
+    player = make_agent(agent, env_id, model=model, experience=experience, usefulness=judge)
+    return player, make(env_id, disable_env_checker=True, **arguments)
+
+
+def one_budget(text: str) -> dict[str, float]:
+    """The limits of one budget, such as `price=20;seconds=60`.
+
+    Raises:
+        ConfigError: it is none, or several.
+    """
+    from ..simulators.ledger import Budget
+
+    parsed = Budget.parse(text)
+    if len(parsed) > 1:
+        raise ConfigError("--budget", f"expected one limit per resource, got {text!r}")
+    return parsed[0].as_dict()
+
+
+def keep_replies(cache: Path | None, model: str) -> None:
+    """Let every process of this run keep a real model's replies in a folder."""
+    from ..agents.models.named import CACHE_VARIABLE, read_model_name
+
+    if cache is None:
+        return
+    if read_model_name(model) is None:
+        raise ConfigError("--cache", f"{model} is no real model; there is nothing to keep")
+    os.environ[CACHE_VARIABLE] = str(cache.resolve())

@@ -1,0 +1,1 @@
+"""Commands that hand results and the world to others."""

@@ -1,0 +1,84 @@
+"""`costgym serve`: the world as a service."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+
+from ...simulators.errors import ConfigError, require
+from ..options import Alpha, BudgetText, Data, Enforcement, Grading, PlanProfile, ScenarioName, Seed, Split, Tasks
+from ..players import WorldOptions
+
+
+def serve(
+    env: Annotated[str, typer.Option("--env", help="An environment of `costgym envs`.")] = "costgym/MarketplaceChat-v0",
+    scenario: ScenarioName = None,
+    data: Data = None,
+    budget: BudgetText = None,
+    split: Split = "test",
+    grading: Grading = None,
+    enforcement: Enforcement = None,
+    tasks: Tasks = None,
+    alpha: Alpha = None,
+    profile: PlanProfile = None,
+    max_steps: Annotated[int | None, typer.Option("--max-steps", help="Steps after which an episode is cut off.")] = None,
+    seed: Seed = 0,
+    host: Annotated[str, typer.Option("--host", help="Where to listen; this machine only by default.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option("--port", min=0, max=65535, help="0 takes a free port.")] = 8000,
+    sessions: Annotated[int, typer.Option("--sessions", help="How many at once.")] = 256,
+    idle: Annotated[float, typer.Option("--idle", metavar="SECONDS", help="A session unused for so long is closed.")] = 600.0,
+    max_request: Annotated[int, typer.Option("--max-request", metavar="BYTES", help="Size of a request.")] = 256 * 1024,
+    rate: Annotated[float, typer.Option("--rate", help="Requests a second of one session.")] = 2000.0,
+    timeout: Annotated[
+        float, typer.Option("--timeout", metavar="SECONDS", help="To send a request, and to read an answer.")
+    ] = 10.0,
+    stdio: Annotated[bool, typer.Option("--stdio", help="One episode as MCP over standard input and output.")] = False,
+) -> None:
+    """Serve sessions over OpenEnv's HTTP and WebSocket messages and over MCP.
+
+    Example: `costgym serve --scenario marketplace --budget price=20`
+    """
+    for module in ("starlette", "uvicorn", "websockets", "mcp"):
+        require(module, "serve")
+    from ...envs.registration import describe, make
+    from ...experiments.serving.limits import Limits
+
+    limits = Limits(sessions, idle, max_request, rate, read_s=timeout, write_s=timeout)
+    options = WorldOptions(scenario, data, budget, split, grading, enforcement, max_steps, tasks, alpha, profile)
+    arguments = options.arguments(env)
+
+    def make_env() -> Any:
+        return make(env, disable_env_checker=True, **arguments)
+
+    if stdio:
+        _serve_stdio(make_env, limits, seed)
+        return
+    from ...experiments.serving.server import LOOPBACK, Service
+    from ...experiments.serving.server import serve as run
+
+    hosts = LOOPBACK if host in LOOPBACK else None
+    service = Service(make_env, env, describe(env), limits, seed, hosts)
+
+    def ready(address: str) -> None:
+        typer.echo(f"serving {env} at {address}", err=True)
+        typer.echo(f"  OpenEnv  {address.replace('http', 'ws', 1)}/ws, or POST {address}/reset", err=True)
+        if service.speaks_mcp:
+            typer.echo(f"  MCP      {address}/mcp, or {address}/mcp/NAME?seed=7&index=3", err=True)
+        if hosts is None:
+            typer.echo("  anybody who reaches this address can play; there is no password", err=True)
+
+    run(service, host, port, ready)
+
+
+def _serve_stdio(make_env: Any, limits: Any, seed: int) -> None:
+    import asyncio
+    import time
+
+    from ...experiments.serving.sessions import Sessions
+    from ...experiments.serving.tools import Tools, serve_stdio
+
+    sessions = Sessions(make_env, limits, seed, time.monotonic)
+    if type(sessions.example.unwrapped).__name__ != "MarketplaceChatEnv":
+        raise ConfigError("--stdio", "MCP is text; choose --env costgym/MarketplaceChat-v0")
+    asyncio.run(serve_stdio(Tools(sessions)))

@@ -1,0 +1,30 @@
+"""`costgym build-table`: execute the vision tools and keep the scores."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from ..options import Quiet
+
+
+def build_table(
+    out: Annotated[Path, typer.Option("--out", metavar="FILE", help="The .npz to write.")],
+    weights: Annotated[
+        Path | None, typer.Option("--weights", metavar="DIR", help="Of `build-tools`; the shipped ones by default.")
+    ] = None,
+    samples: Annotated[int, typer.Option("--samples", min=2, help="Scenes per degradation.")] = 100,
+    quiet: Quiet = False,
+) -> None:
+    """Execute every chain of tools on every degraded scene and keep the scores.
+
+    Example: `costgym build-table --weights weights --out table.npz`
+    """
+    from ...simulators.opencatp.backends.tiny import TinyBackend
+    from ...simulators.opencatp.scoring.table_build import build_table as execute
+
+    backend = TinyBackend() if weights is None else TinyBackend(weights)
+    path = execute(out, backend, samples=samples, progress=None if quiet else typer.echo)
+    typer.echo(str(path))
