@@ -262,9 +262,18 @@ def command(*arguments: Any) -> Any:
     ("arguments", "message"),
     [
         (("--agent", "react", "--env", "OpenCATP-v0"), "unknown agent of costgym/OpenCATP-v0 'react'"),
-        (("--agent", "oracle", "--env", "OpenCATP-v0", "--scenario", "storm"), "--scenario: oracle plays in costgym/OpenCATP-v0, which has no such choice"),
-        (("--agent", "oracle", "--env", "OpenCATP-v0", "--grading", "judge"), "--grading: oracle plays in costgym/OpenCATP-v0, which has no"),
-        (("--agent", "oracle", "--env", "OpenCATP-v0", "--enforcement", "refuse"), "--enforcement: oracle plays in costgym/OpenCATP-v0, which has no"),
+        (
+            ("--agent", "oracle", "--env", "OpenCATP-v0", "--scenario", "storm"),
+            "--scenario: oracle plays in costgym/OpenCATP-v0",
+        ),
+        (
+            ("--agent", "oracle", "--env", "OpenCATP-v0", "--grading", "judge"),
+            "--grading: oracle plays in costgym/OpenCATP-v0",
+        ),
+        (
+            ("--agent", "oracle", "--env", "OpenCATP-v0", "--enforcement", "refuse"),
+            "--enforcement: oracle plays in costgym/OpenCATP-v0",
+        ),
         (("--agent", "cheapest", "--tasks", "all"), "--tasks: cheapest plays in costgym/Marketplace-v0, which has no"),
         (("--agent", "cheapest", "--alpha", "0.5"), "--alpha: cheapest plays in costgym/Marketplace-v0, which has no"),
         (("--agent", "hydra", "--env", "costgym/DecisionAware-v0"), "unknown agent of costgym/DecisionAware-v0 'hydra'"),
