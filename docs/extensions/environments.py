@@ -34,6 +34,14 @@ EPISODES = {
     "costgym/DecisionAware-v0": ["--agent", "deer", "--task", "400"],
 }  # the episode that a page shows, as arguments of `costgym show`
 
+LINKS = {
+    "CostGymError": "costgym.CostGymError",
+    "DecisionSettings": "costgym.simulators.decision.samples.DecisionSettings",
+    "Profile": "costgym.simulators.opencatp.Profile",
+    "Scenario": "costgym.simulators.scenario.Scenario",
+    "Status": "costgym.simulators.status.Status",
+}  # names in docstrings that the reference describes
+
 Row = dict[str, str]
 
 
@@ -195,7 +203,12 @@ def body(env_id: str) -> str:
     if hasattr(env.unwrapped, "action_name") and isinstance(env.action_space, gym.spaces.Discrete):
         names = [f"| {number} | `{env.unwrapped.action_name(number)}` |" for number in range(int(env.action_space.n))]
         lines += ["## All actions", "", "| action | name |", "| --- | --- |", *names, ""]
-    return "\n".join([*lines, "## The episode in words", "", "```text", _show(env_id).rstrip(), "```", ""])
+    text = re.sub(r"`(\w+)`", _link, "\n".join(lines))
+    return "\n".join([text, "## The episode in words", "", "```text", _show(env_id).rstrip(), "```", ""])
+
+
+def _link(name: re.Match[str]) -> str:
+    return f"{{py:obj}}`{name[1]} <{LINKS[name[1]]}>`" if name[1] in LINKS else name[0]
 
 
 def overview() -> str:
