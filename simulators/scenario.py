@@ -13,13 +13,13 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import yaml
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+from pydantic import Field, ValidationError, field_validator
 
 from .draws import stable_integer
 from .errors import ConfigError, DataError, UnknownName
 from .failures import PRESETS, FailureModel
 from .ledger import RESOURCES, Budget
-from .marketplace.custom import OwnSource, own_marketplace
+from .marketplace.custom import CustomSource, StrictModel, custom_marketplace
 from .pricing import FaasPricing, TokenPricing
 from .tasks import Judge, Task
 from .world import Candidate, Enforcement, World, WorldEvent
@@ -30,11 +30,7 @@ NotNegative = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 Share = Annotated[float, Field(ge=0, le=1)]
 
 
-class _Model(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-
-class MarketplaceSource(_Model):
+class MarketplaceSource(StrictModel):
     """A generated marketplace.
 
     Attributes:
@@ -52,52 +48,73 @@ class MarketplaceSource(_Model):
     candidates: int | tuple[int, int] = 16
 
 
-class ToolBenchSource(_Model):
+class FolderSource(StrictModel):
+    """Tools and tasks that are read from a folder of published data.
+
+    Attributes:
+        data: The folder; the command line's `--data` fills it.
+    """
+
+    kind: str
+    data: str | None = None
+
+
+class ToolBenchSource(FolderSource):
     """Real queries from a ToolBench or StableToolBench folder.
 
     Attributes:
-        data: the folder; the command line's `--data` fills it.
-        subsets: G1_instruction and so on; None for all that are there.
-        tools: folder with tool documents, where it is not inside `data`.
+        subsets: Names of query files, such as G1_instruction; None for all that are there.
+        tools: Folder with tool documents, where it is not inside `data`.
         anytool_filter: AnyTool's list of unsolvable ids (a JSON file); its ids are left out.
     """
 
     kind: Literal["toolbench"] = "toolbench"
-    data: str | None = None
     subsets: tuple[str, ...] | None = None
     tools: str | None = None
     anytool_filter: str | None = None
 
 
-class MGToolBenchSource(_Model):
+class MGToolBenchSource(FolderSource):
     """MGToolBench's tasks with their queries at all five instruction levels.
 
     Attributes:
-        data: the folder; the command line's `--data` fills it.
-        tools: folder with tool documents, where there is one.
+        tools: Folder with tool documents, where there is one.
     """
 
     kind: Literal["mgtoolbench"] = "mgtoolbench"
-    data: str | None = None
     tools: str | None = None
 
 
-class ToolDeerSource(_Model):
-    """DEER's own samples: whether a query needs a tool, and whether one of the candidates fits.
+class AnyToolSource(FolderSource):
+    """AnyToolBench's queries, which name no candidates: a task offers its own APIs and others, of its categories first.
 
     Attributes:
-        data: the folder; the command line's `--data` fills it.
+        tools: Folder with tool documents, where it is not inside `data`; their APIs are candidates too.
+        unsolvable: AnyTool's list of unsolvable ids (a JSON file); its ids are left out.
+        candidates: Tools on offer in a task, at least its own.
     """
 
+    kind: Literal["anytool"] = "anytool"
+    tools: str | None = None
+    unsolvable: str | None = None
+    candidates: int = Field(default=16, ge=1)
+
+
+class ToolDeerSource(FolderSource):
+    """DEER's own samples: whether a query needs a tool, and whether one of the candidates fits."""
+
     kind: Literal["tooldeer"] = "tooldeer"
-    data: str | None = None
 
 
-FOLDERS = {"toolbench": "ToolBench or StableToolBench", "mgtoolbench": "MGToolBench", "tooldeer": "ToolDEER"}
-"""Kinds of source that read a folder, and whose."""
+FOLDERS = {
+    "toolbench": "ToolBench or StableToolBench",
+    "mgtoolbench": "MGToolBench",
+    "anytool": "AnyTool",
+    "tooldeer": "ToolDEER",
+}  # kinds of source that read a folder, and whose
 
 
-class TokenPrices(_Model):
+class TokenPrices(StrictModel):
     """USD per million tokens, the way providers print it."""
 
     input: NotNegative
@@ -105,7 +122,7 @@ class TokenPrices(_Model):
     cached: NotNegative | None = None
 
 
-class Event(_Model):
+class Event(StrictModel):
     """Something that happens at a time.
 
     Attributes:
@@ -127,7 +144,7 @@ class Event(_Model):
     need: int = Field(default=0, ge=0)
 
 
-class Scenario(_Model):
+class Scenario(StrictModel):
     """Everything that defines a world.
 
     Attributes:
@@ -151,7 +168,7 @@ class Scenario(_Model):
     name: str = Field(min_length=1)
     description: str = ""
     seed: int = Field(default=0, ge=0)
-    source: MarketplaceSource | ToolBenchSource | MGToolBenchSource | ToolDeerSource | OwnSource = Field(
+    source: MarketplaceSource | ToolBenchSource | MGToolBenchSource | AnyToolSource | ToolDeerSource | CustomSource = Field(
         default_factory=MarketplaceSource, discriminator="kind"
     )
     pricing: Literal["flat", "faas", "faas-aws"] = "flat"
@@ -196,7 +213,7 @@ class Scenario(_Model):
 
         Where a scenario reads a folder, what was read counts, not where it lay.
         """
-        if not isinstance(self.source, ToolBenchSource | MGToolBenchSource | ToolDeerSource):
+        if not isinstance(self.source, FolderSource):
             return hashlib.sha256(self.model_dump_json().encode()).hexdigest()[:16]
         what = ToolBenchSource(subsets=self.source.subsets) if isinstance(self.source, ToolBenchSource) else type(self.source)()
         document = self.model_copy(update={"source": what}).model_dump_json()
@@ -219,7 +236,7 @@ class Scenario(_Model):
 def _build(document: str) -> World:
     scenario = Scenario.model_validate_json(document)
     source = scenario.source
-    if isinstance(source, ToolBenchSource | MGToolBenchSource | ToolDeerSource) and source.data is None:
+    if isinstance(source, FolderSource) and source.data is None:
         wanted = f"source.data: expected a {FOLDERS[source.kind]} folder; pass --data FOLDER"
         raise ConfigError(f"scenario {scenario.name}", wanted)
     if isinstance(source, ToolDeerSource):
@@ -233,20 +250,30 @@ def _build(document: str) -> World:
         from .marketplace.loaders.toolbench import load_toolbench
 
         market = load_toolbench(
-            Path(source.data or ""),
+            source.data or "",
             seed=scenario.seed,
             subsets=source.subsets,
-            tools=None if source.tools is None else Path(source.tools),
-            anytool_unsolvable=None if source.anytool_filter is None else Path(source.anytool_filter),
+            tools=source.tools,
+            anytool_unsolvable=source.anytool_filter,
             failures=scenario.failures,
         )
     elif isinstance(source, MGToolBenchSource):
         from .marketplace.loaders.mgtoolbench import load_mgtoolbench
 
-        documents = None if source.tools is None else Path(source.tools)
-        market = load_mgtoolbench(Path(source.data or ""), seed=scenario.seed, tools=documents, failures=scenario.failures)
-    elif isinstance(source, OwnSource):
-        market = own_marketplace(source)
+        market = load_mgtoolbench(source.data or "", seed=scenario.seed, tools=source.tools, failures=scenario.failures)
+    elif isinstance(source, AnyToolSource):
+        from .marketplace.loaders.anytool import load_anytool
+
+        market = load_anytool(
+            source.data or "",
+            seed=scenario.seed,
+            tools=source.tools,
+            unsolvable=source.unsolvable,
+            candidates=source.candidates,
+            failures=scenario.failures,
+        )
+    elif isinstance(source, CustomSource):
+        market = custom_marketplace(source)
     else:
         from .marketplace.generator import generate_marketplace
 

@@ -25,11 +25,13 @@ Scalar = str | int | float | bool
 Name = Annotated[str, Field(min_length=1)]
 
 
-class _Model(BaseModel):
+class StrictModel(BaseModel):
+    """A frozen model that refuses unknown keys."""
+
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
-class OwnTool(_Model):
+class CustomTool(StrictModel):
     """A tool of one's own.
 
     Attributes:
@@ -50,7 +52,7 @@ class OwnTool(_Model):
     profile: dict[str, float | int | tuple[float, ...]] = Field(default_factory=dict)
 
 
-class OwnNeed(_Model):
+class CustomNeed(StrictModel):
     """One fact that an answer must hold.
 
     Attributes:
@@ -66,7 +68,7 @@ class OwnNeed(_Model):
     wish: str = ""
 
 
-class OwnTask(_Model):
+class CustomTask(StrictModel):
     """A query and what its answer must hold.
 
     Attributes:
@@ -78,21 +80,21 @@ class OwnTask(_Model):
     """
 
     query: Name
-    needs: tuple[OwnNeed, ...] = Field(min_length=1)
+    needs: tuple[CustomNeed, ...] = Field(min_length=1)
     tools: tuple[str, ...] | None = None
     split: Literal["train", "test"] | None = None
     size_level: int = Field(default=0, ge=0, le=3)
 
 
-class OwnSource(_Model):
+class CustomSource(StrictModel):
     """Tools and tasks that the scenario itself lists."""
 
     kind: Literal["own"] = "own"
-    tools: tuple[OwnTool, ...] = Field(min_length=1)
-    tasks: tuple[OwnTask, ...] = Field(min_length=1)
+    tools: tuple[CustomTool, ...] = Field(min_length=1)
+    tasks: tuple[CustomTask, ...] = Field(min_length=1)
 
 
-def own_marketplace(source: OwnSource) -> Marketplace:
+def custom_marketplace(source: CustomSource) -> Marketplace:
     """The marketplace of a scenario's own tools and tasks.
 
     Raises:
@@ -108,10 +110,10 @@ def own_marketplace(source: OwnSource) -> Marketplace:
     for name, numbers in splits.items():
         if not numbers:
             raise DataError("source.tasks", f"no task is in the split {name!r}; leave `split` out where a task serves both")
-    return Marketplace(catalog, TaskSet(tasks, splits), OwnAnswers(tasks))
+    return Marketplace(catalog, TaskSet(tasks, splits), CustomAnswers(tasks))
 
 
-def _tool(tool: OwnTool, place: str) -> Tool:
+def _tool(tool: CustomTool, place: str) -> Tool:
     known = {spec.name for spec in fields(ToolProfile)}
     for name in tool.profile:
         if name not in known:
@@ -141,7 +143,7 @@ def _tool(tool: OwnTool, place: str) -> Tool:
     )
 
 
-def _task(task: OwnTask, number: int, catalog: Catalog) -> Task:
+def _task(task: CustomTask, number: int, catalog: Catalog) -> Task:
     place = f"source.tasks.{number}"
     names = task.tools if task.tools is not None else tuple(tool.name for tool in catalog)
     offered = [catalog.get(name) for name in names]
@@ -180,7 +182,7 @@ def _filled(arguments: Mapping[str, Scalar], found: list[Need], place: str) -> t
     return filled, tuple(sorted(after))
 
 
-class OwnAnswers:
+class CustomAnswers:
     """What own tools say: the facts of all tasks' needs, by capability and arguments.
 
     Raises:
