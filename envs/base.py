@@ -83,7 +83,6 @@ class ToolEnv(Recordable[ObsType, ActType], Generic[ObsType, ActType]):
         self._cost_index = RESOURCES.index(cost)
         self._spent = (0.0, 0.0, 0, 0)
         self._steps = 0
-        self._quality = 0.0
         self.episode: Episode | None = None
         self._unseeded: int | None = None
 
@@ -106,7 +105,6 @@ class ToolEnv(Recordable[ObsType, ActType], Generic[ObsType, ActType]):
         self.episode = episode = self.world.episode(number, episode_seed, budget, self.enforcement)
         self._spent = (0.0, 0.0, 0, 0)
         self._steps = 0
-        self._quality = 0.0
         return episode
 
     def _catch_up(self) -> None:

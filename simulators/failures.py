@@ -39,7 +39,7 @@ the world produces by its rules. Source: counts over the samples named above, re
 _STATUS = {name: Status[name.upper()] for name in KINDS}
 LATENCY_MU, LATENCY_SIGMA = 6.717, 1.530
 """Average latency of a tool is LogNormal(mu, sigma) milliseconds over tools (RapidAPI telemetry, n = 3,157)."""
-TAIL_SHARE, TAIL_FACTOR = 0.05, 3.0
+TAIL_FACTOR = 3.0
 """The measured tail is fatter than the lognormal's: 2.4 % of the tools lie above 30 s, not 0.9 %. So the slowest 5 % of the
 draws are stretched, up to this factor at the far end."""
 
@@ -158,7 +158,7 @@ def draw_latency_s(seed: int, name: str) -> float:
     generator = stable_generator(seed, "latency", name)
     uniform, normal = generator.random(), generator.normal()
     latency = float(np.exp(LATENCY_MU + LATENCY_SIGMA * normal)) / 1000.0
-    threshold = float(np.exp(LATENCY_MU + LATENCY_SIGMA * 1.645)) / 1000.0  # the slowest TAIL_SHARE of a normal
+    threshold = float(np.exp(LATENCY_MU + LATENCY_SIGMA * 1.645)) / 1000.0  # the slowest 5 % of a normal
     return latency * TAIL_FACTOR**uniform if latency > threshold else latency
 
 

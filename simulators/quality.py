@@ -77,21 +77,6 @@ def check_alpha(alpha: float, place: str = "alpha") -> float:
     return float(alpha)
 
 
-def incremental_reward(
-    price_before: float, price_after: float, alpha: float = 0.5, score: float | None = None, max_price: float = MAX_PRICE_USD
-) -> float:
-    """Reward of one plan token: ``−(1−α)·Δprice/max_price``, and ``+α·score`` with the last.
-
-    The undiscounted sum over a plan's tokens is its Quality of Plan.
-
-    Args:
-        price_before, price_after: Price of all tools before and after the token, USD.
-        score: The plan's score with the last token, else None.
-    """
-    reward = -(1.0 - alpha) * (price_after - price_before) / max_price
-    return reward if score is None else reward + alpha * score
-
-
 def cumulative_reward(
     score: float,
     price: float,

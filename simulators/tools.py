@@ -82,7 +82,6 @@ class Tool:
         parameters: JSON schema of its arguments (an object schema).
         profile: cost and reliability.
         capability: what it can do, shared by the tools that can replace each other.
-        answer_schema: names and types of its answer's fields, for documentation.
     """
 
     name: str
@@ -93,7 +92,6 @@ class Tool:
     parameters: Mapping[str, Any] = field(default_factory=lambda: {"type": "object", "properties": {}, "required": []})
     profile: ToolProfile = field(default_factory=ToolProfile)
     capability: str = ""
-    answer_schema: Mapping[str, Any] | None = None
 
     def documentation(self) -> dict[str, Any]:
         """The function as chat models take it: name, description, parameters."""

@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ...envs.tpl import ACTION_NAMES, END, END_DEPENDENCIES, FIRST_TOOL, INPUT, N_ACTIONS, TplState
+from ...envs.tpl import END, END_DEPENDENCIES, FIRST_TOOL, INPUT, N_ACTIONS, TplState
 from ...simulators.opencatp.levels import LEVELS
 from ...simulators.opencatp.profile import Profile
 from ...simulators.opencatp.tasks import OpenCATPTask
@@ -248,8 +248,3 @@ def _row(
             values.append(0.0)
         steps += [min(step, MAX_STEPS - 1)] * (len(kinds) - len(steps))
     return kinds, numbers, values, steps, places
-
-
-def names_of(choices: Sequence[int]) -> list[str]:
-    """Choices in words, for messages."""
-    return [ACTION_NAMES[choice] for choice in choices]

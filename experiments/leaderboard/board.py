@@ -20,7 +20,7 @@ from ...agents.base import TEXT
 from ...agents.btp.experience import Experience
 from ...agents.btp.plan import BtpSettings
 from ...agents.models.named import priced_for
-from ...agents.registry import agent_names, make_agent, needs_experience, read_agent_name
+from ...agents.registry import make_agent, needs_experience, read_agent_name
 from ...agents.strategies import SearchSettings
 from ...envs.registration import make
 from ...simulators.errors import ConfigError, DataError, UnknownName
@@ -349,8 +349,3 @@ def _read_plan(document: str) -> RunConfig:
 @lru_cache(maxsize=2)
 def _read_experience(text: str) -> Experience:
     return Experience.from_jsonl(text)
-
-
-def known_agents() -> list[str]:
-    """Names of all agents, for help texts."""
-    return agent_names()

@@ -67,12 +67,6 @@ class Shape:
         head, *rest = field.split("_")
         return head + "".join(word.capitalize() for word in rest)
 
-    def schema(self, capability: Capability) -> dict[str, str]:
-        """Path of the fact and its type, as documentation has it."""
-        path = ".".join(f"[{step}]" if isinstance(step, int) else self.name(step) for step in (*self.path, self.key))
-        form = {"decimal": "number", "money": "number", "count": "integer"}.get(capability.answer, "string")
-        return {path.replace(".[", "["): "string" if self.as_text else form}
-
     def write(self, fact: str | int | float, arguments: Mapping[str, Any], luck: int) -> str:
         """The answer as JSON text."""
         record: dict[str, Any] = {self.name(k): v for k, v in arguments.items()} if self.echo else {}

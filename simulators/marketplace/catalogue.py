@@ -14,7 +14,6 @@ from ..draws import stable_generator, stable_integer
 from ..errors import ConfigError
 from ..failures import FailureModel, draw_latency_s, draw_reliability
 from ..tools import Tool, ToolProfile
-from .answers import Shape
 from .entities import words
 from .vocabulary import Capability, Category
 
@@ -161,7 +160,6 @@ def _tool(
         },
         profile=draw_profile(seed, name, failures, rules, gpu=capability.category in _GPU_CATEGORIES),
         capability=capability.name,
-        answer_schema=Shape.of(seed, name, capability).schema(capability),
     )
 
 

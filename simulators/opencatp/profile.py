@@ -32,7 +32,6 @@ import yaml
 from ..errors import DataError, InvalidProfile, UnknownName
 from ..plan import Plan
 from ..pricing import PER_RUN, FaasPricing
-from ..tools import ToolProfile
 from .levels import LEVELS
 from .tools import TOOLS
 
@@ -131,21 +130,6 @@ class Profile:
     def cold_start_s(self) -> dict[str, float]:
         """Time to load each tool, seconds."""
         return {tool: cost.cold_start_s for tool, cost in self.tools.items()}
-
-    def tool_profile(self, tool: str) -> ToolProfile:
-        """The same figures as a tool of the general world has them; instant memory is that of the largest level."""
-        cost = self._cost(tool)
-        return ToolProfile(
-            fee=self.price(tool, 0),
-            latency_s=tuple(ms / 1000.0 for ms in cost.time_ms),
-            cpu_cons_mb=cost.cpu_cons_mb,
-            gpu_cons_mb=cost.gpu_cons_mb,
-            cpu_inst_mb=max(cost.cpu_inst_mb),
-            gpu_inst_mb=max(cost.gpu_inst_mb),
-            cold_start_s=cost.cold_start_s,
-            timeout_s=max(30.0, 2.0 * max(cost.time_ms) / 1000.0),
-            advertised_latency_s=cost.time_ms[0] / 1000.0,
-        )
 
     def _cost(self, tool: str) -> ToolCost:
         if tool not in self.tools:

@@ -6,7 +6,7 @@ Files are data. Nothing in them is executed, imported or followed.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -70,16 +70,6 @@ def read_records(path: Path) -> list[dict[str, Any]]:
         if not isinstance(record, dict):
             raise DataError(path, f"expected an object, got {describe(record)}", f"record {number}")
     return document
-
-
-def read_json_lines(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
-    """The records of a JSON-lines file, with their line numbers; raises as `read_records`."""
-    for number, line in enumerate(read_text(path).splitlines(), 1):
-        if line.strip():
-            record = parse_json(path, line, f"line {number}")
-            if not isinstance(record, dict):
-                raise DataError(path, f"expected an object, got {describe(record)}", f"line {number}")
-            yield number, record
 
 
 def describe(value: Any) -> str:

@@ -167,30 +167,6 @@ class PlanScorer:
         return PlanScores(figures[0], figures[1], figures[2], figures[3], valid)
 
 
-def score_plans(
-    plans: Sequence[Plan] | Sequence[Sequence[int]] | NDArray[Any],
-    tasks: OpenCATPTask | int | Sequence[OpenCATPTask | int] | NDArray[Any],
-    samples: int | Sequence[int] | NDArray[Any],
-    levels: int | Sequence[int] | NDArray[Any] | None = None,
-    *,
-    alpha: float = 0.5,
-    profile: str = "v100",
-    invalid: str = "raise",
-) -> PlanScores:
-    """What plans come to, from the shipped table; see :meth:`PlanScorer.score`.
-
-    >>> found = score_plans([[80000, 80006, 90000, 90017, 90001, 80001]], tasks=0, samples=[3])
-    >>> bool(found.price[0] > 0), found.valid.tolist()
-    (True, [True])
-    """
-    return _scorer(alpha, profile).score(plans, tasks, samples, levels, invalid=invalid)
-
-
-@lru_cache(maxsize=8)
-def _scorer(alpha: float, profile: str) -> PlanScorer:
-    return PlanScorer(Evaluator(None, profile, alpha))
-
-
 @lru_cache(maxsize=1)
 def task_rows() -> dict[int, int]:
     """Row of each task in the tables, by its number."""
