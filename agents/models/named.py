@@ -23,7 +23,14 @@ from .prices import DEFAULT_TABLE, load_prices
 
 CACHE_VARIABLE = "COSTGYM_CACHE"
 _SETTINGS: Mapping[str, Mapping[str, Callable[[str], Any]]] = {
-    "openai": {"temperature": float, "max_tokens": int, "timeout_s": float, "tries": int, "concurrency": int},
+    "openai": {
+        "temperature": float,
+        "max_tokens": int,
+        "max_completion_tokens": int,
+        "timeout_s": float,
+        "tries": int,
+        "concurrency": int,
+    },
     "local": {"adapter": str, "device": str, "temperature": float, "max_tokens": int},
 }
 
