@@ -1,4 +1,4 @@
-"""A scenario defines a world: catalogue, prices, failures, tasks and budget, in one model that reads from YAML.
+"""A scenario defines a world: its tools, prices, failures, tasks and budget, in one model that is read from YAML.
 
 Two scenarios with the same `digest` are the same world in every process.
 """
@@ -19,7 +19,8 @@ from .draws import stable_integer
 from .errors import ConfigError, DataError, UnknownName
 from .failures import PRESETS, FailureModel
 from .ledger import RESOURCES, Budget
-from .marketplace.custom import CustomSource, StrictModel, custom_marketplace
+from .marketplace.custom import CustomSource, StrictModel
+from .marketplace.market import Marketplace
 from .pricing import FaasPricing, TokenPricing
 from .tasks import Judge, Task
 from .world import Candidate, Enforcement, World, WorldEvent
@@ -34,9 +35,9 @@ class MarketplaceSource(StrictModel):
     """A generated marketplace.
 
     Attributes:
-        tools, providers, categories: its size.
-        train, test: how many tasks each split has.
-        candidates: tools on offer in a task; two numbers for a range.
+        tools, providers, categories: How many of each it has.
+        train, test: Number of tasks in each split.
+        candidates: Number of tools on offer in a task; two numbers give a range.
     """
 
     kind: Literal["marketplace"] = "marketplace"
@@ -46,6 +47,20 @@ class MarketplaceSource(StrictModel):
     train: int = Field(default=400, ge=1)
     test: int = Field(default=400, ge=1)
     candidates: int | tuple[int, int] = 16
+
+    def market(self, seed: int, failures: FailureModel) -> Marketplace:
+        """The tools, tasks and answers of this source."""
+        from .marketplace.generator import generate_marketplace
+
+        return generate_marketplace(
+            seed,
+            tools=self.tools,
+            providers=self.providers,
+            categories=self.categories,
+            tasks={"train": self.train, "test": self.test},
+            candidates=self.candidates,
+            failures=failures,
+        )
 
 
 class FolderSource(StrictModel):
@@ -73,6 +88,15 @@ class ToolBenchSource(FolderSource):
     tools: str | None = None
     anytool_filter: str | None = None
 
+    def market(self, seed: int, failures: FailureModel) -> Marketplace:
+        """The tools, tasks and answers of this source."""
+        from .marketplace.loaders.toolbench import load_toolbench
+
+        left_out = self.anytool_filter
+        return load_toolbench(
+            self.data or "", seed=seed, subsets=self.subsets, tools=self.tools, anytool_unsolvable=left_out, failures=failures
+        )
+
 
 class MGToolBenchSource(FolderSource):
     """MGToolBench's tasks with their queries at all five instruction levels.
@@ -83,6 +107,12 @@ class MGToolBenchSource(FolderSource):
 
     kind: Literal["mgtoolbench"] = "mgtoolbench"
     tools: str | None = None
+
+    def market(self, seed: int, failures: FailureModel) -> Marketplace:
+        """The tools, tasks and answers of this source."""
+        from .marketplace.loaders.mgtoolbench import load_mgtoolbench
+
+        return load_mgtoolbench(self.data or "", seed=seed, tools=self.tools, failures=failures)
 
 
 class AnyToolSource(FolderSource):
@@ -98,6 +128,13 @@ class AnyToolSource(FolderSource):
     tools: str | None = None
     unsolvable: str | None = None
     candidates: int = Field(default=16, ge=1)
+
+    def market(self, seed: int, failures: FailureModel) -> Marketplace:
+        """The tools, tasks and answers of this source."""
+        from .marketplace.loaders.anytool import load_anytool
+
+        own = {"tools": self.tools, "unsolvable": self.unsolvable}
+        return load_anytool(self.data or "", seed=seed, candidates=self.candidates, failures=failures, **own)
 
 
 class ToolDeerSource(FolderSource):
@@ -115,7 +152,7 @@ FOLDERS = {
 
 
 class TokenPrices(StrictModel):
-    """USD per million tokens, the way providers print it."""
+    """Prices of a model's tokens, in the scenario's currency per million tokens."""
 
     input: NotNegative
     output: NotNegative
@@ -123,16 +160,16 @@ class TokenPrices(StrictModel):
 
 
 class Event(StrictModel):
-    """Something that happens at a time.
+    """A scheduled event.
 
     Attributes:
-        at_s: when, simulated seconds.
-        kind: what.
-        tools: names of the tools concerned; with `category` and `share` the choice is narrowed further.
-        category: only tools of this category.
-        share: only this share of the tools, chosen by their names.
-        factor: of a price change.
-        need: which need changes, counted from the end among those that can change.
+        at_s: Simulated time of the event, seconds.
+        kind: What happens.
+        tools: Names of the tools concerned; `category` and `share` narrow the choice further.
+        category: Only tools of this category are concerned.
+        share: Only this share of the tools is concerned, chosen by their names.
+        factor: Factor on the prices, for a price change.
+        need: The need that changes, counted from the end among those that can change.
     """
 
     at_s: NotNegative
@@ -148,21 +185,22 @@ class Scenario(StrictModel):
     """Everything that defines a world.
 
     Attributes:
-        name, description: what it is called and for.
-        seed: of what is drawn once per world.
-        source: where tools and tasks come from.
-        pricing: flat fees (integers 1 to 10, BTP's setting), or pay-per-use (`faas`, `faas-aws`).
-        bill_failures, bill_cold_start: see the rules in `world`.
-        currency: for display.
-        tokens: price of the model's tokens; None for free ones.
-        failures: a preset's name or a failure model.
-        judge: the lenient judge's rates.
-        budget: default limits.
-        enforcement: what passing a limit does.
-        gateway_s, ttft_s, tokens_per_s: speeds of refusals and of thinking.
-        gpu_capacity_mb: shared GPU memory.
-        events: scheduled events.
-        alpha, max_price: of the Quality of Plan.
+        name, description: Its name, and one line for lists.
+        seed: Keys everything that is drawn once per world.
+        source: Where tools and tasks come from.
+        pricing: Flat fees (whole numbers from 1 to 10, as in BTP), or pay-per-use (`faas`, `faas-aws`).
+        bill_failures, bill_cold_start: See rules 8 and 5 of `world`.
+        currency: The currency's name, for display.
+        tokens: Prices of the model's tokens; None where they are free.
+        failures: The name of a preset, or a failure model.
+        judge: Rates of the lenient judge.
+        budget: Default limits.
+        enforcement: What passing a limit does; see rule 11 of `world`.
+        gateway_s: Time that a refusal takes, seconds.
+        ttft_s, tokens_per_s: Time to the model's first token, seconds, and its speed after that.
+        gpu_capacity_mb: GPU memory that all tools share, MB; None for any amount.
+        events: Scheduled events.
+        alpha, max_price: Weight of performance, and the price that counts as a full loss, in the Quality of Plan.
     """
 
     name: str = Field(min_length=1)
@@ -209,9 +247,9 @@ class Scenario(StrictModel):
 
     @property
     def digest(self) -> str:
-        """Hash of all that defines the world; names a world in recorded runs.
+        """Hash of everything that defines the world; recorded runs name their world by it.
 
-        Where a scenario reads a folder, what was read counts, not where it lay.
+        Of a folder that a scenario reads, the content counts and not the path.
         """
         if not isinstance(self.source, FolderSource):
             return hashlib.sha256(self.model_dump_json().encode()).hexdigest()[:16]
@@ -242,50 +280,11 @@ def _build(document: str) -> World:
     if isinstance(source, ToolDeerSource):
         from .decision.recorded import recorded_world
 
-        # its tools and tasks take the place of the small market's; the rules, prices and failures are the scenario's
+        # a small market is built for its rules, prices and failures; the recorded tools and tasks replace its own
         market_of_its_own = MarketplaceSource(tools=60, providers=12, categories=4, train=4, test=4)
         rules = scenario.model_copy(update={"source": market_of_its_own, "events": ()})
         return recorded_world(rules.build(), scenario.seed, source.data or "")
-    if isinstance(source, ToolBenchSource):
-        from .marketplace.loaders.toolbench import load_toolbench
-
-        market = load_toolbench(
-            source.data or "",
-            seed=scenario.seed,
-            subsets=source.subsets,
-            tools=source.tools,
-            anytool_unsolvable=source.anytool_filter,
-            failures=scenario.failures,
-        )
-    elif isinstance(source, MGToolBenchSource):
-        from .marketplace.loaders.mgtoolbench import load_mgtoolbench
-
-        market = load_mgtoolbench(source.data or "", seed=scenario.seed, tools=source.tools, failures=scenario.failures)
-    elif isinstance(source, AnyToolSource):
-        from .marketplace.loaders.anytool import load_anytool
-
-        market = load_anytool(
-            source.data or "",
-            seed=scenario.seed,
-            tools=source.tools,
-            unsolvable=source.unsolvable,
-            candidates=source.candidates,
-            failures=scenario.failures,
-        )
-    elif isinstance(source, CustomSource):
-        market = custom_marketplace(source)
-    else:
-        from .marketplace.generator import generate_marketplace
-
-        market = generate_marketplace(
-            scenario.seed,
-            tools=source.tools,
-            providers=source.providers,
-            categories=source.categories,
-            tasks={"train": source.train, "test": source.test},
-            candidates=source.candidates,
-            failures=scenario.failures,
-        )
+    market = source.market(scenario.seed, scenario.failures)
     pricing = {"flat": None, "faas": FaasPricing.opencatp(), "faas-aws": FaasPricing.aws()}[scenario.pricing]
     prices = scenario.tokens
     return World(
@@ -311,7 +310,7 @@ def _build(document: str) -> World:
 
 
 class Timetable:
-    """Turns a scenario's events into a task's notices. Which tools an event hits depends on names alone."""
+    """Schedules a scenario's events for a task. Which tools an event concerns depends on their names alone."""
 
     def __init__(self, seed: int, events: Sequence[Event], categories: dict[str, str]) -> None:
         known = categories.keys()
@@ -348,15 +347,16 @@ def scenario_names() -> list[str]:
 
 
 def load_scenario(name_or_file: str | Path, data: str | Path | None = None) -> Scenario:
-    """A scenario by name, or from a YAML file.
+    """Load a scenario by its name, or from a YAML file.
 
     Args:
-        name_or_file: one of `scenario_names()`, or a path ending in .yaml or .yml.
-        data: folder for a scenario that reads one.
+        name_or_file: One of `scenario_names()`, or a path that ends in .yaml or .yml.
+        data: The folder, for a scenario that reads one.
 
     Raises:
-        UnknownName: no such scenario.
-        DataError: the file is missing, is no YAML, or has an unknown key or a wrong type; names the place.
+        UnknownName: There is no such scenario.
+        DataError: The file is missing, is not YAML, or has an unknown key or a wrong type; names the place.
+        ConfigError: A folder is given to a scenario that reads none.
     """
     path = Path(name_or_file)
     if path.suffix not in (".yaml", ".yml"):
@@ -383,7 +383,7 @@ def load_scenario(name_or_file: str | Path, data: str | Path | None = None) -> S
 
 
 def parse_scenario(document: dict[str, Any], place: object = "scenario") -> Scenario:
-    """A scenario from plain data; raises DataError with the key at fault."""
+    """Make a scenario from plain data; raises DataError, which names the key at fault."""
     try:
         return Scenario.model_validate(document)
     except ValidationError as error:

@@ -93,24 +93,24 @@ class CustomSource(StrictModel):
     tools: tuple[CustomTool, ...] = Field(min_length=1)
     tasks: tuple[CustomTask, ...] = Field(min_length=1)
 
+    def market(self, seed: int, failures: object) -> Marketplace:
+        """The listed tools, tasks and answers; nothing of them is drawn.
 
-def custom_marketplace(source: CustomSource) -> Marketplace:
-    """The marketplace of a scenario's own tools and tasks.
-
-    Raises:
-        DataError: two tools share a name, a profile is wrong, a need asks for what no tool on offer gives, two needs give
-            different facts for the same arguments, or a need's argument refers to a later one; says which.
-    """
-    catalog = Catalog((_tool(tool, f"source.tools.{i}") for i, tool in enumerate(source.tools)), "source.tools")
-    # a task of both splits is one task in two lists: the same luck, whoever asks
-    tasks = [_task(task, number, catalog) for number, task in enumerate(source.tasks)]
-    splits = {
-        name: [number for number, task in enumerate(source.tasks) if task.split in (None, name)] for name in ("train", "test")
-    }
-    for name, numbers in splits.items():
-        if not numbers:
-            raise DataError("source.tasks", f"no task is in the split {name!r}; leave `split` out where a task serves both")
-    return Marketplace(catalog, TaskSet(tasks, splits), CustomAnswers(tasks))
+        Raises:
+            DataError: Two tools share a name, a profile is wrong, a need asks for what no tool on offer gives, two needs give
+                different facts for the same arguments, or a need's argument refers to a later one; says which.
+        """
+        del seed, failures
+        catalog = Catalog((_tool(tool, f"source.tools.{i}") for i, tool in enumerate(self.tools)), "source.tools")
+        # a task of both splits is one task in two lists: it meets the same luck in both
+        tasks = [_task(task, number, catalog) for number, task in enumerate(self.tasks)]
+        splits = {
+            name: [number for number, task in enumerate(self.tasks) if task.split in (None, name)] for name in ("train", "test")
+        }
+        for name, numbers in splits.items():
+            if not numbers:
+                raise DataError("source.tasks", f"no task is in the split {name!r}; leave `split` out where a task serves both")
+        return Marketplace(catalog, TaskSet(tasks, splits), CustomAnswers(tasks))
 
 
 def _tool(tool: CustomTool, place: str) -> Tool:
