@@ -99,7 +99,7 @@ def require(module: str, extra: str) -> ModuleType:
     """Import an optional dependency where it is used.
 
     Raises:
-        MissingExtra: it is not installed; the message names the extra that brings it.
+        MissingExtra: It is not installed; the message names the extra that brings it.
     """
     try:
         return importlib.import_module(module)

@@ -40,8 +40,8 @@ def quality_of_plan(score: Any, price: Any, alpha: Any = 0.5, max_price: float =
         max_price: The price that weighs as much as a full score, USD. The default is OpenCATP's.
 
     Raises:
-        InvalidProfile: the score or the price is not a finite number.
-        ConfigError: alpha is outside [0, 1] or max_price is not above zero.
+        InvalidProfile: The score or the price is not a finite number.
+        ConfigError: Alpha is outside [0, 1] or max_price is not above zero.
 
     Source: CATP-LLM, Eq. 1 (minimum score and price 0, maximum score 1).
     """

@@ -133,8 +133,14 @@ class AnyToolSource(FolderSource):
         """The tools, tasks and answers of this source."""
         from .marketplace.loaders.anytool import load_anytool
 
-        own = {"tools": self.tools, "unsolvable": self.unsolvable}
-        return load_anytool(self.data or "", seed=seed, candidates=self.candidates, failures=failures, **own)
+        return load_anytool(
+            self.data or "",
+            seed=seed,
+            tools=self.tools,
+            unsolvable=self.unsolvable,
+            candidates=self.candidates,
+            failures=failures,
+        )
 
 
 class ToolDeerSource(FolderSource):

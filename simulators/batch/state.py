@@ -85,16 +85,16 @@ class Batch:
     """N episodes as arrays.
 
     Args:
-        world: where they play.
-        numbers: the tasks that may be played; an episode names its task by the place in this list, to which `add` adds.
+        world: The world that they play in.
+        numbers: The tasks that may be played; an episode names its task by the place in this list, to which `add` adds.
         count: N.
-        budget, enforcement: as for `World.episode`, for all episodes alike.
-        columns: how many candidates can be called; None for all.
-        most: calls that an episode submits at most, where that is known; bounds the memory.
+        budget, enforcement: See `World.episode`; they hold for all episodes.
+        columns: Number of candidates that can be called; None for all.
+        most: Calls that an episode submits at most, where that is known; bounds the memory.
 
     Raises:
         MissingExtra: Numba is not installed.
-        ConfigError: a world too large for the tables.
+        ConfigError: A world too large for the tables.
     """
 
     def __init__(
@@ -156,8 +156,8 @@ class Batch:
         """Widen the arrays before the next action, where the fullest episode could outgrow them.
 
         Args:
-            records: the largest number of calls in flight or not handed out yet.
-            idle: the largest number of instances that started cold, running or idle.
+            records: The largest number of calls in flight or not handed out yet.
+            idle: The largest number of instances that started cold, running or idle.
         """
         state = self.state
         room = state.calls.shape[1]

@@ -50,7 +50,7 @@ class Tables(NamedTuple):
         after: (T, E + 1, K) bits of the needs whose facts a need's arguments take.
         version: (T, E + 1, K) how often a wish has changed.
         pass_chance: (T, K + 1) the judge's chance by the number of facts found.
-        kind_edge, kind_status: cumulative weights of the ways to fail, and their statuses.
+        kind_edge, kind_status: Cumulative weights of the ways to fail, and their statuses.
         normal: (4096,) quantiles of the standard normal, behind the latency.
     """
 
@@ -126,12 +126,12 @@ def make_tables(world: World, numbers: Sequence[int], columns: int | None = None
     """Tables of some tasks of a world, in the order of `numbers`.
 
     Args:
-        world: where they are played.
-        numbers: of the tasks.
-        columns: how many candidates can be called; None for the most that a task has.
+        world: The world that the tasks are played in.
+        numbers: Numbers of the tasks.
+        columns: Number of candidates that can be called; None for the most that any task has.
 
     Raises:
-        ConfigError: a task has more needs or events than fit.
+        ConfigError: A task has more needs or events than fit.
     """
     tasks = [world.tasks[number] for number in numbers]
     candidates = [world.candidates(number) for number in numbers]

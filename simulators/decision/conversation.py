@@ -82,9 +82,9 @@ def tool_query(wish: str, opener: str, luck: Luck) -> str:
     """A query for one fact.
 
     Args:
-        wish: the fact, as a noun phrase.
-        opener: how a query of that field begins.
-        luck: what to choose with.
+        wish: The fact, as a noun phrase.
+        opener: Opening of queries in that field.
+        luck: What to choose with.
     """
     if luck.uniform() < TERSE_SHARE:
         text = re.sub(r"\b[Tt]he ", "", wish) + "?"
@@ -98,8 +98,8 @@ def reword(wish: str, luck: Luck) -> str:
     """A wish in a user's words rather than the documentation's.
 
     Args:
-        wish: a noun phrase; what stands in braces is left alone.
-        luck: what to choose with.
+        wish: A noun phrase; what stands in braces is left alone.
+        luck: What to choose with.
     """
 
     def other(match: re.Match[str]) -> str:

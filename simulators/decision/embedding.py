@@ -27,8 +27,8 @@ class TextEmbedding:
     """Hashed words, weighed by inverse document frequency (tf-idf with the hashing trick).
 
     Args:
-        corpus: texts that tell how common each word is; without any, all words weigh the same.
-        size: length of a vector. Two words share a place with a chance of 1 / size.
+        corpus: Texts that tell how common each word is; without any, all words weigh the same.
+        size: Length of a vector. Two words share a place with a chance of 1 / size.
 
     >>> embed = TextEmbedding(["the price of a book", "the weather in a city"])
     >>> float(embed(["price of that book"])[0] @ embed(["the book's price"])[0]) > 0.5
@@ -74,11 +74,11 @@ def k_means(points: Vectors, clusters: int, seed: int = 0, restarts: int = 4, ro
     the result.
 
     Args:
-        points: shape (points, features).
-        clusters: how many; at most as many as there are points.
-        seed: of the starts.
-        restarts: starts to choose from.
-        rounds: most iterations of each.
+        points: Shape (points, features).
+        clusters: Number of clusters; at most the number of points.
+        seed: Keys the starting centres.
+        restarts: Starts to choose from.
+        rounds: Most iterations of each.
 
     Returns:
         Cluster of each point, shape (points,). A cluster that runs empty takes the point that lies worst.

@@ -47,12 +47,12 @@ def recorded_world(world: World, seed: int, folder: Path | str) -> World:
     from other data sets' tools. A search about a query that needs none brings tools at random, as many as elsewhere.
 
     Args:
-        world: whose rules hold.
-        seed: of those random tools.
-        folder: the files' folder, or the repository's.
+        world: The world whose rules, prices and failures hold.
+        seed: Keys those random tools.
+        folder: The files' folder, or the repository's.
 
     Raises:
-        DataError: the folder holds no samples, or a file is malformed; names it.
+        DataError: The folder holds no samples, or a file is malformed; names it.
     """
     root = Path(folder)
     if not root.is_dir():

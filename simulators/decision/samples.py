@@ -47,11 +47,11 @@ class DecisionSettings:
 
     Attributes:
         counts: NoSearch, NoCall and Call samples of each split. Splits other than `test` are about seen tools.
-        candidates: tools of a candidate set.
+        candidates: Tools of a candidate set.
         clusters: K-means clusters of the descriptions.
-        mixture: parts of the sampling strategies; exact in every round of samples.
-        test_mixture: the same for the split `test` (always random in DEER's data).
-        seen, unseen: tools of either kind; in the same proportion where the catalog has fewer. No unseen tool shares its
+        mixture: Parts of the sampling strategies; exact in every round of samples.
+        test_mixture: The same for the split `test` (always random in DEER's data).
+        seen, unseen: Tools of either kind; in the same proportion where the catalog has fewer. No unseen tool shares its
             capability with a seen one.
     """
 
@@ -83,7 +83,7 @@ class DecisionSettings:
         """From plain data, such as an environment's keyword arguments.
 
         Raises:
-            ConfigError: an unknown key, or a value that makes no sense.
+            ConfigError: An unknown key, or a value that makes no sense.
         """
         unknown = [name for name in settings if name not in cls.__dataclass_fields__]
         if unknown:
@@ -99,12 +99,12 @@ class DecisionCase:
     """A query and what is right about it.
 
     Attributes:
-        kind: one of `KINDS`.
-        query: what the user says.
-        gold: name of the right tool; "" for NoSearch. A NoCall sample has one too, which is not among the candidates.
-        candidates: names of the tools that a search brings.
-        strategy: how they were sampled.
-        arguments: of the right call.
+        kind: One of `KINDS`.
+        query: What the user says.
+        gold: Name of the right tool; "" for NoSearch. A NoCall sample has one too, which is not among the candidates.
+        candidates: Names of the tools that a search brings.
+        strategy: Strategy by which they were sampled.
+        arguments: Arguments of the right call.
     """
 
     kind: str
@@ -129,9 +129,9 @@ class SampleWriter:
     """Writes the samples of a generated marketplace, each when it is first asked for.
 
     Args:
-        seed: of the world.
-        catalog, answers: the marketplace's.
-        settings: see `DecisionSettings`.
+        seed: The world's seed.
+        catalog, answers: The marketplace's.
+        settings: See `DecisionSettings`.
     """
 
     def __init__(self, seed: int, catalog: Catalog, answers: GeneratedAnswers, settings: DecisionSettings) -> None:
@@ -202,9 +202,9 @@ def split_tools(seed: int, catalog: Sequence[Tool], seen: int, unseen: int) -> t
     """Seen and unseen tools. Capabilities are shared out whole, so an unseen tool has no seen counterpart.
 
     Args:
-        seed: of the choice.
-        catalog: all tools.
-        seen, unseen: how many of either; in the same proportion where there are fewer in all.
+        seed: Keys the choice.
+        catalog: All tools.
+        seen, unseen: Number of tools of either kind; the same proportion holds where the catalog has fewer.
     """
     if seen + unseen > len(catalog):
         seen, unseen = len(catalog) * seen // (seen + unseen), len(catalog) * unseen // (seen + unseen)
@@ -222,12 +222,12 @@ def decision_world(world: World, seed: int, settings: DecisionSettings | None = 
     """The world of a generated marketplace with decisions for tasks.
 
     Args:
-        world: the marketplace.
-        seed: of the samples.
-        settings: see `DecisionSettings`.
+        world: The marketplace.
+        seed: Keys the samples.
+        settings: See `DecisionSettings`.
 
     Raises:
-        ConfigError: the world's tools were not generated, or are too few.
+        ConfigError: The world's tools were not generated, or are too few.
     """
     if not isinstance(world.answers, GeneratedAnswers):
         problem = "samples are written about a generated marketplace; for recorded ones pass a ToolDEER folder as `data`"

@@ -35,13 +35,13 @@ class CandidateSampler:
     the nearest clusters; an inter-class set with too few clusters goes on at random.
 
     Args:
-        pool: the tools to draw from.
-        size: candidates of a set (5 in the paper).
+        pool: The tools to draw from.
+        size: Candidates of a set (5 in the paper).
         clusters: K-means clusters of the descriptions' embeddings (30 in the paper).
-        seed: of the clustering.
+        seed: Keys the clustering.
 
     Raises:
-        ConfigError: the pool is too small for sets of that size.
+        ConfigError: The pool is too small for sets of that size.
     """
 
     def __init__(self, pool: Sequence[Tool], size: int = 5, clusters: int = 30, seed: int = 0) -> None:
@@ -65,7 +65,7 @@ class CandidateSampler:
         """The cluster of a tool of the pool, by name.
 
         Raises:
-            UnknownName: it is not in the pool.
+            UnknownName: It is not in the pool.
         """
         if tool not in self._index:
             raise UnknownName("tool", tool, self._index)
@@ -75,17 +75,17 @@ class CandidateSampler:
         """A candidate set for a query.
 
         Args:
-            strategy: one of `STRATEGIES`.
-            gold: name of the right tool.
-            with_gold: it stands among them; else none of them fits.
-            luck: what is drawn from.
+            strategy: One of `STRATEGIES`.
+            gold: Name of the right tool.
+            with_gold: The right tool stands among the candidates; otherwise none of them fits.
+            luck: The source of chance.
 
         Returns:
             `size` different tools in random order.
 
         Raises:
-            UnknownName: no such strategy, or no such tool in the pool.
-            ConfigError: too few tools of the pool do not fit.
+            UnknownName: No such strategy, or no such tool in the pool.
+            ConfigError: Too few tools of the pool do not fit.
         """
         home = self.cluster(gold)
         right = self.pool[self._index[gold]]
@@ -142,8 +142,8 @@ def mixture_cycle(parts: dict[str, int]) -> tuple[str, ...]:
     """The strategies of one round of a mixture, as often as their parts say: of every round of samples the shares are exact.
 
     Raises:
-        ConfigError: a part is negative, or all are zero.
-        UnknownName: no such strategy.
+        ConfigError: A part is negative, or all are zero.
+        UnknownName: No such strategy.
     """
     for name, part in parts.items():
         if name not in STRATEGIES:

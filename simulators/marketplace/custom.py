@@ -1,7 +1,7 @@
 """A user's own tools and tasks, written out in a scenario's YAML.
 
-Tools of one capability can replace each other. What they answer follows from the tasks: every need says which fact a
-capability gives for which arguments; for arguments that no task speaks of a tool has no answer.
+Tools of one capability can replace each other. Their answers follow from the tasks: every need says which fact a capability
+gives for which arguments. For arguments that no task mentions, a tool has no answer.
 """
 
 from __future__ import annotations
@@ -32,15 +32,15 @@ class StrictModel(BaseModel):
 
 
 class CustomTool(StrictModel):
-    """A tool of one's own.
+    """A tool that the user describes.
 
     Attributes:
-        name: what a model calls; unique.
-        capability: what it gives; needs ask for it. Default: its own name.
-        description, category, provider: for documentation.
-        parameters: the type of each argument (string, integer, number or boolean); all are required.
-        profile: fields of `ToolProfile`: fee, latency_s, reliability and so on; those left out have its defaults, but what is
-            advertised is the truth.
+        name: The function name that a model calls; unique.
+        capability: What the tool gives; needs ask for it. By default the tool's name.
+        description, category, provider: Text for the documentation.
+        parameters: Type of each argument (string, integer, number or boolean); all are required.
+        profile: Fields of `ToolProfile`, such as fee, latency_s and reliability. Other fields have its defaults, except that
+            the advertised figures are the true ones.
     """
 
     name: Name
@@ -56,10 +56,10 @@ class CustomNeed(StrictModel):
     """One fact that an answer must hold.
 
     Attributes:
-        capability: of the tools that give it.
-        fact: the text looked for in the answer.
-        arguments: the right arguments; "{0}" stands for the fact of the task's first need, which must be found before.
-        wish: the need in words; default: the capability and its arguments.
+        capability: Capability of the tools that give the fact.
+        fact: The text that is looked for in the answer.
+        arguments: The right arguments; "{0}" stands for the fact of the task's first need, which must be found before.
+        wish: The need in words; by default the capability and its arguments.
     """
 
     capability: Name
@@ -72,11 +72,11 @@ class CustomTask(StrictModel):
     """A query and what its answer must hold.
 
     Attributes:
-        query: what the user says.
-        needs: the facts wanted.
-        tools: names of the tools on offer; default: all.
-        split: "train" or "test"; default: both.
-        size_level: size of the input, 0 to 3.
+        query: What the user says.
+        needs: The facts wanted.
+        tools: Names of the tools on offer; by default all.
+        split: "train" or "test"; by default the task is in both.
+        size_level: Size level of the input, 0 to 3.
     """
 
     query: Name
@@ -166,7 +166,7 @@ def _task(task: CustomTask, number: int, catalog: Catalog) -> Task:
 
 
 def _filled(arguments: Mapping[str, Scalar], found: list[Need], place: str) -> tuple[dict[str, Scalar], tuple[int, ...]]:
-    """The arguments with the facts they refer to, and the needs those come from."""
+    """Put the facts that the arguments refer to into them; returns the arguments and the needs that the facts come from."""
     filled: dict[str, Scalar] = {}
     after: set[int] = set()
     for name, value in arguments.items():
@@ -183,10 +183,10 @@ def _filled(arguments: Mapping[str, Scalar], found: list[Need], place: str) -> t
 
 
 class CustomAnswers:
-    """What own tools say: the facts of all tasks' needs, by capability and arguments.
+    """The answers of a user's own tools: the facts of all tasks' needs, by capability and arguments.
 
     Raises:
-        DataError: two needs give different facts for the same arguments.
+        DataError: Two needs give different facts for the same arguments.
     """
 
     def __init__(self, tasks: list[Task]) -> None:
@@ -203,14 +203,14 @@ class CustomAnswers:
             facts.sort(key=lambda each: -len(each[0]))  # what says most about the arguments is meant first
 
     def answer(self, tool: Tool, arguments: Mapping[str, Any], task: Task) -> str | None:
-        """The JSON text for these arguments; None where no task speaks of them."""
+        """The answer as JSON text, or None where no task mentions these arguments."""
         for wanted, fact in self._facts.get(tool.capability, ()):
             if arguments_match(arguments, wanted):
                 return self._write(tool, wanted, fact)
         return None
 
     def irrelevant(self, tool: Tool, arguments: Mapping[str, Any], task: Task, luck: float) -> str:
-        """The answer for other arguments of the same capability; a bare acknowledgement where there are none."""
+        """The answer for other arguments of the same capability, or a bare acknowledgement where there are none."""
         wanted = {need.fact for need in task.needs}
         others = [each for each in self._facts.get(tool.capability, ()) if each[1] not in wanted]
         if not others:

@@ -23,7 +23,7 @@ class PlanView:
     """A `costgym.simulators.episode_view.EpisodeView` of an episode over the OpenCATP tools.
 
     Attributes:
-        task, number, seed, budget, calls, ledger, now_s, exceeded, grade, over: as there. The grade's share is the task score.
+        task, number, seed, budget, calls, ledger, now_s, exceeded, grade, over: As there. The grade's share is the task score.
     """
 
     task: Task
@@ -71,9 +71,9 @@ def plan_calls(
     """The calls of a plan as it runs: each tool from the end of the last of what it depends on.
 
     Args:
-        steps: tools in the order written, each with its dependencies, which come before it.
-        profile, level: what tools take and cost.
-        status: how all of them ended.
+        steps: Tools in the order written, each with its dependencies, which come before it.
+        profile, level: Profile of the tools, and the size level of the input.
+        status: Status of all calls.
     """
     calls, ends = [], {TASK_INPUT: 0.0}
     for tool, after in steps:
@@ -93,9 +93,9 @@ def plan_ledger(calls: Sequence[Call], price: float, tokens: int = 0) -> Ledger:
     """What was spent: calls are charged in the order in which they end.
 
     Args:
-        calls: all that were asked for.
-        price: in all, as the environment added it up; sums in another order differ in their last digits.
-        tokens: of the plan.
+        calls: All that were asked for.
+        price: Total price, as the environment added it up; a sum in another order may differ in its last digits.
+        tokens: Tokens of the plan.
     """
     ledger = Ledger()
     if tokens:

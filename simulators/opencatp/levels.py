@@ -21,7 +21,7 @@ def size_level(width: Any = None, height: Any = None, *, text_length: Any = None
         text_length: Length of a text, characters. Give either this or width and height.
 
     Raises:
-        DataError: neither or both are given, or a size is not a whole number above zero (a text may be empty).
+        DataError: Neither or both are given, or a size is not a whole number above zero (a text may be empty).
 
     >>> size_level(width=954, height=806), size_level(text_length=100)
     (2, 0)

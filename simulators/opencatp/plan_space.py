@@ -72,7 +72,7 @@ def routes_to(want: Output, alone: bool) -> tuple[Route, ...]:
     """The ways to a wanted output from an image; the straight one first.
 
     Args:
-        alone: It is the only output wanted.
+        alone: Whether it is the only output wanted.
     """
     if want.is_image:
         return ((),)
@@ -125,10 +125,10 @@ class PlanSpace:
     """The plans for one set of wanted outputs.
 
     Attributes:
-        plans: one after the other.
-        ways: all different ways to an output that occur.
-        way_of: index into `ways` of each plan's wanted outputs; one past the last where it is left out.  # (plans, wants)
-        complete: how many plans leave nothing out; they come first.
+        plans: One after the other.
+        ways: All different ways to an output that occur.
+        way_of: Index into `ways` of each plan's wanted outputs; one past the last where it is left out.  # (plans, wants)
+        complete: Number of plans that leave no wanted output out; they come first.
     """
 
     plans: tuple[Plan, ...]
@@ -153,7 +153,7 @@ class PlanValues:
     """What every plan of a task's space comes to, on every sample and size level; worked out once per task.
 
     Args:
-        evaluator: scores, prices and the weight between them.
+        evaluator: Scores, prices and the weight between them.
     """
 
     def __init__(self, evaluator: Evaluator) -> None:
@@ -201,7 +201,7 @@ class PlanValues:
         """The best plan for one sample, known after execution: nothing does better.
 
         Args:
-            complete: Among plans that leave nothing out, as the planning language has them.
+            complete: Search only the plans that leave no wanted output out, as the planning language demands.
         """
         return self._best(task, self.qualities(task, level)[sample], complete)
 

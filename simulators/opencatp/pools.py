@@ -33,7 +33,7 @@ class PoolPlan:
 
     Attributes:
         task_id: Old numbering.
-        score: As recorded; `vit_score` is a distance of image features, see :attr:`task_score`.
+        score: The recorded score; `vit_score` is a distance of image features, see :attr:`task_score`.
         score_kind: ``vit_score``, ``bert_score`` or ``multi_score``.
         time_ms, cpu_inst_mb, gpu_inst_mb: Duration and instant memory by tool, in the plan's order.
         price_usd: Price recorded with the plan, where there is one.
@@ -72,7 +72,7 @@ def load_pool(path: str | Path) -> tuple[PoolPlan, ...]:
     """All plans of a pool: JSON, or the official pickle (``.pkl``, ``.pickle``).
 
     Raises:
-        DataError: the file is missing or damaged, asks for anything but plain data, or holds a record that is no executed plan;
+        DataError: The file is missing or damaged, asks for anything but plain data, or holds a record that is no executed plan;
             the message names the record.
     """
     file = Path(path)

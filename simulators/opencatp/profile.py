@@ -50,7 +50,7 @@ class ToolCost:
         cold_start_s: Time to load the tool, seconds.
 
     Raises:
-        InvalidProfile: something is negative, not a finite number, or not given for all four levels.
+        InvalidProfile: Something is negative, not a finite number, or not given for all four levels.
     """
 
     time_ms: tuple[float, ...]
@@ -76,10 +76,10 @@ class Profile:
     """The tools' costs on one machine, and what they come to in money.
 
     Attributes:
-        name: What scenarios call it.
-        hardware, source, date: Where the figures come from.
+        name: Its name in scenarios.
+        hardware, source, date: Hardware that was measured, source of the figures, and day.
         tools: Cost by tool.
-        pricing: How time and memory are paid.
+        pricing: Prices of time and memory.
     """
 
     name: str
@@ -220,9 +220,9 @@ def load_profile(name_or_path: str | Path) -> Profile:
     """A profile by its name, or from a file in the format this module describes.
 
     Raises:
-        UnknownName: neither a known name nor an existing file.
-        DataError: the file cannot be read, is no profile, or names an unknown tool or field.
-        InvalidProfile: a time or a memory in it cannot be; the message names tool and field.
+        UnknownName: Neither a known name nor an existing file.
+        DataError: The file cannot be read, is no profile, or names an unknown tool or field.
+        InvalidProfile: A time or a memory in it cannot be; the message names tool and field.
     """
     name = str(name_or_path)
     if name == "v100":
@@ -270,12 +270,12 @@ def read_profile(record: Any, path: str | Path = "profile") -> Profile:
     """A profile from what :func:`profile_record` made, or a file of that form held.
 
     Args:
-        record: the table.
-        path: where it stands, for errors.
+        record: The table.
+        path: The file, for error messages.
 
     Raises:
-        DataError: it is no profile, or names an unknown tool or field.
-        InvalidProfile: a time or a memory in it cannot be; the message names tool and field.
+        DataError: It is no profile, or names an unknown tool or field.
+        InvalidProfile: A time or a memory in it cannot be; the message names tool and field.
     """
     if not isinstance(record, dict) or record.get("format") != FORMAT:
         raise DataError(path, f"expected a profile with format: {FORMAT}")

@@ -25,12 +25,12 @@ class PlanCall:
     """One call.
 
     Attributes:
-        tool: Which tool.
-        source: Whose output it reads, or the task's input.
-        submitted_s: When it was asked for.
-        load_s: When it had its slot and memory, and the tool began to load; None while that is to come.
-        start_s, end_s: When it began to run and ended; None while that is to come.
-        price: What was charged for it so far, USD.
+        tool: The tool's name.
+        source: The tool whose output it reads, or the task's input.
+        submitted_s: Time at which it was asked for, seconds.
+        load_s: Time at which it had its slot and memory and began to load, seconds; None before.
+        start_s, end_s: Times at which it began to run and ended, seconds; None before.
+        price: Price charged for it so far, USD.
     """
 
     tool: str
@@ -48,7 +48,7 @@ def gpu_bytes(profile: Profile, level: int, capacity_mb: float | None) -> tuple[
     Fractions of a MB do not add up exactly, and what was taken could not always be given back.
 
     Raises:
-        ConfigError: a tool needs more than there is.
+        ConfigError: A tool needs more than there is.
     """
     needs_mb = profile.gpu_mb(level)
     needs = {tool: round(need * 2**20) for tool, need in needs_mb.items()}
@@ -66,9 +66,9 @@ class RunningPlan:
     """The calls of one episode and its clock.
 
     Args:
-        profile: What tools take.
+        profile: Times, memory and prices of the tools.
         level: Size level of the sample.
-        slots: How many tools may run at once; None: any number.
+        slots: Number of tools that may run at once; None for any number.
         gpu_capacity_mb: GPU memory there is, MB; None: enough.
         cold_starts: Whether a tool is loaded first, which takes the profile's `cold_start_s` and is not billed.
 
@@ -119,8 +119,8 @@ class RunningPlan:
         """Calls a tool on an artefact; takes no time.
 
         Raises:
-            EpisodeOver: the episode has ended.
-            InvalidPlan: the tool was called before, or the artefact is not there or not what the tool reads.
+            EpisodeOver: The episode has ended.
+            InvalidPlan: The tool was called before, or the artefact is not there or not what the tool reads.
         """
         if self.over:
             raise EpisodeOver("the episode has ended; reset before the next call")
@@ -171,7 +171,7 @@ class RunningPlan:
         """Goes to the next end of a call; returns all that ended then. No time passes where nothing is in flight.
 
         Raises:
-            EpisodeOver: the episode has ended.
+            EpisodeOver: The episode has ended.
         """
         if self.over:
             raise EpisodeOver("the episode has ended; reset before the next call")

@@ -58,8 +58,8 @@ class OpenCATPTask:
         new_id: Number in the new numbering.
         kind: ``sequential`` (one output) or ``nonsequential`` (several).
         split: ``train`` or ``test``.
-        combination: Which of the 15 combinations of degradations the image suffers (index of `degrade.COMBINATIONS`).
-        wants: What the task wants, in the order asked.
+        combination: Index in `degrade.COMBINATIONS` of the degradations that the image suffers, 0 to 14.
+        wants: The wanted outputs, in the order asked.
     """
 
     task_id: int
@@ -156,7 +156,7 @@ def tasks(kind: str = "all", split: str | None = None) -> tuple[OpenCATPTask, ..
     """The tasks of a kind (``sequential``, ``nonsequential`` or ``all``) and a split (``train``, ``test`` or None for both).
 
     Raises:
-        ConfigError: another kind or split.
+        ConfigError: Another kind or split.
     """
     if kind not in ("sequential", "nonsequential", "all"):
         raise ConfigError("tasks", f"expected sequential, nonsequential or all, got {kind!r}")
@@ -174,7 +174,7 @@ def task(task_id: int, numbering: Numbering = "old") -> OpenCATPTask:
     """A task by its number.
 
     Raises:
-        UnknownName: no task has it; the message names both numberings.
+        UnknownName: No task has it; the message names both numberings.
     """
     if numbering not in ("old", "new"):
         raise ConfigError("numbering", f"expected old or new, got {numbering!r}")

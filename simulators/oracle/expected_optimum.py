@@ -54,8 +54,8 @@ class ExpectedOptimumPolicy:
     fail is found out before money is spent on the rest. It gives up where a need has no tool left that is worth its price.
 
     Args:
-        world: whose reliabilities and failure model are known.
-        number: the task.
+        world: The world whose reliabilities and failure model are known.
+        number: The task.
     """
 
     def __init__(self, world: World, number: int) -> None:
@@ -72,10 +72,10 @@ class ExpectedOptimumPolicy:
         """The slot to call next, or None to stop.
 
         Args:
-            known: for each need whether its fact is known.
-            prices: what a call of each slot costs now.
-            left: price that may still be spent.
-            shut: slots that cannot be called (banned, over quota).
+            known: For each need whether its fact is known.
+            prices: What a call of each slot costs now.
+            left: Price that may still be spent.
+            shut: Slots that cannot be called (banned, over quota).
         """
         best: tuple[float, int] | None = None
         for need, after in enumerate(self._after):

@@ -37,11 +37,11 @@ class Optimum:
     """The best plan of an episode.
 
     Attributes:
-        plan: slots in the order of their calls, repeats for the tries that are bound to fail.
-        actions: the same with the waits between them: a slot, `WAIT`, or ``-1 - seconds`` to let seconds pass.
-        price, seconds: what the plan costs.
-        feasible: every need is met within the budget.
-        exact: no policy does better; otherwise `quality` is an upper bound and the plan is the best one found.
+        plan: Slots in the order of their calls, repeats for the tries that are bound to fail.
+        actions: The same with the waits between them: a slot, `WAIT`, or ``-1 - seconds`` to let seconds pass.
+        price, seconds: What the plan costs.
+        feasible: Every need is met within the budget.
+        exact: No policy does better; otherwise `quality` is an upper bound and the plan is the best one found.
         quality: Quality of Plan of the optimum under the grading asked for (an upper bound where not `exact`).
         achieved: Quality of Plan of `plan`, under the same grading.
     """
@@ -84,11 +84,11 @@ def optimum(
     pass; a low price. A plan that costs more Quality of Plan than its pass brings is not worth it: then nothing is called.
 
     Args:
-        world, task_number, seed: which episode.
-        budget: what may be spent; None for any amount.
-        grading: what counts as a pass: "strict" or "judge".
-        enforcement: under which the plan is played.
-        patient: the plan may let time pass with nothing in flight, which the numeric view does not offer.
+        world, task_number, seed: The episode.
+        budget: What may be spent; None for any amount.
+        grading: What counts as a pass: "strict" or "judge".
+        enforcement: Enforcement of the budget under which the plan is played.
+        patient: The plan may let time pass with nothing in flight, which the numeric view does not offer.
     """
     budget = budget or Budget()
     key = (id(world), task_number, seed, budget, grading, enforcement, patient)

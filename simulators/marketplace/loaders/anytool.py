@@ -42,7 +42,7 @@ def load_anytool(
             `data/toolenv/tools` in the folder, if it is there.
         unsolvable: AnyTool's list of ids to leave out.
         candidates: Tools on offer in a task, at least its own.
-        failures, profiles, train_share: As in `load_toolbench`.
+        failures, profiles, train_share: See `load_toolbench`.
 
     Raises:
         DataError: A file or folder is missing, or a record is malformed; names the file and the record.

@@ -41,12 +41,12 @@ class ApiDocument:
     """What is known about an API.
 
     Attributes:
-        key: category, tool, API.
-        description, tool_description: in the provider's words.
+        key: Category, tool, API.
+        description, tool_description: Descriptions of the API and its tool, in the provider's words.
         parameters: JSON schema of the arguments.
-        response: an example of an answer, or its types.
+        response: An example of an answer, or its types.
         typed: `response` holds type names rather than values.
-        score: telemetry, where there is one.
+        score: Telemetry, where there is one.
     """
 
     key: Key
@@ -136,7 +136,7 @@ def read_tool_document(path: Path, category: str) -> ToolDocument:
     """A tool's file.
 
     Raises:
-        DataError: it cannot be read, or lacks `tool_name` or `api_list`.
+        DataError: It cannot be read, or lacks `tool_name` or `api_list`.
     """
     record = JsonRecord(read_json(path), path, "")
     name = record.text("tool_name")
@@ -153,7 +153,7 @@ def read_tool_folder(folder: Path) -> list[ToolDocument]:
     """All tools of a folder ``<category>/<tool>.json``, in order of their paths; `api.py` files beside them are not read.
 
     Raises:
-        DataError: the folder is missing or holds no tool, or one of its files cannot be read.
+        DataError: The folder is missing or holds no tool, or one of its files cannot be read.
     """
     documents = [
         read_tool_document(path, path.parent.name) for path in sorted(need_folder(folder, "tool documents").glob("*/*.json"))

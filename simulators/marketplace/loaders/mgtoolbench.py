@@ -30,12 +30,12 @@ def load_mgtoolbench(
     """A marketplace from an MGToolBench folder; each task has its query at all five levels in `instructions`.
 
     Args:
-        folder: the data's root, or the folder with ``*_ground.json`` itself.
-        tools: folder of tool documents ``<category>/<tool>.json``.
-        seed, failures, profiles, train_share: as in `load_toolbench`.
+        folder: The data's root, or the folder with ``*_ground.json`` itself.
+        tools: Folder of tool documents ``<category>/<tool>.json``.
+        seed, failures, profiles, train_share: See `load_toolbench`.
 
     Raises:
-        DataError: a file is missing or malformed, or a task lacks one of the levels; names it.
+        DataError: A file is missing or malformed, or a task lacks one of the levels; names it.
     """
     root = need_folder(Path(folder), "data folder")
     grounds = [

@@ -19,7 +19,7 @@ def need_folder(path: Path, what: str) -> Path:
     """The folder, if it is one.
 
     Raises:
-        DataError: it is missing or is a file.
+        DataError: It is missing or is a file.
     """
     if not path.is_dir():
         raise DataError(path, f"{what}: {'is a file, not a folder' if path.exists() else 'no such folder'}")
@@ -61,7 +61,7 @@ def read_records(path: Path) -> list[dict[str, Any]]:
     """The records of a JSON file that holds a list of objects.
 
     Raises:
-        DataError: it cannot be read, is no list, or a member is no object (records count from 1).
+        DataError: It cannot be read, is no list, or a member is no object (records count from 1).
     """
     document = read_json(path)
     if not isinstance(document, list):
@@ -88,8 +88,8 @@ class JsonRecord:
     """An object in a file whose members are read with their types checked.
 
     Args:
-        value: the object.
-        path, place: where it stands, for errors.
+        value: The object.
+        path, place: The file, and the place in it, for error messages.
     """
 
     def __init__(self, value: Any, path: Path, place: str) -> None:

@@ -63,9 +63,9 @@ class Mould:
     """A response with types for leaves (or values to keep), and where in it the fact goes.
 
     Attributes:
-        shape: objects, lists and leaves; a leaf is ("str" | "int" | "float" | "bool" | "none" | "keep", value).
-        place: path of the fact.
-        form: the fact's format, see `facts.make_fact`.
+        shape: Objects, lists and leaves; a leaf is ("str" | "int" | "float" | "bool" | "none" | "keep", value).
+        place: Path of the fact.
+        form: The fact's format, see `facts.make_fact`.
     """
 
     shape: Any
@@ -226,8 +226,8 @@ class LoadedAnswers:
     """Answers of tools that were read from a folder.
 
     Args:
-        seed: of the world.
-        moulds: of each tool, by name.
+        seed: The world's seed.
+        moulds: The mould of each tool, by its name.
     """
 
     def __init__(self, seed: int, moulds: Mapping[str, Mould]) -> None:

@@ -35,9 +35,9 @@ class Layout:
 
     Attributes:
         name: "stabletoolbench" or "toolbench".
-        queries: query file of each subset, by the subset's name.
-        ids: file of the test ids of each subset, where there is one.
-        tools, responses: folders of tool documents and of example responses, where there are any.
+        queries: Query file of each subset, by the subset's name.
+        ids: File of the test ids of each subset, where there is one.
+        tools, responses: Folders of tool documents and of example responses, where there are any.
     """
 
     name: str
@@ -64,13 +64,13 @@ def find_layout(folder: Path, subsets: Sequence[str] | None = None) -> Layout:
     """Which of the family's layouts a folder has.
 
     Args:
-        folder: the repository's or the data's root, or `solvable_queries` itself.
-        subsets: names of query files without ``.json``; None for `test_instruction/*` where it is there, else
+        folder: The repository's or the data's root, or `solvable_queries` itself.
+        subsets: Names of query files without ``.json``; None for `test_instruction/*` where it is there, else
             `instruction/G*_query.json`.
 
     Raises:
-        DataError: the folder is missing, or holds no queries; says what was looked for.
-        UnknownName: there is no such subset.
+        DataError: The folder is missing, or holds no queries; says what was looked for.
+        UnknownName: There is no such subset.
     """
     need_folder(folder, "data folder")
     roots = [folder / "solvable_queries", folder, folder / "data", folder / "data_example"]
@@ -120,18 +120,18 @@ def load_toolbench(
     is loaded; where the folder lists test ids next to training queries, those are the test split.
 
     Args:
-        folder: as `find_layout` takes it.
-        seed: of what the folder does not say.
-        subsets: names of query files; None for all.
-        tools: folder of tool documents ``<category>/<tool>.json``; by default `toolenv/tools` in the folder, if it is there.
+        folder: The folder; see `find_layout`.
+        seed: Keys everything that the folder does not say.
+        subsets: Names of query files; None for all.
+        tools: Folder of tool documents ``<category>/<tool>.json``; by default `toolenv/tools` in the folder, if it is there.
         anytool_unsolvable: AnyTool's list of unsolvable ids, whose queries are left out; True looks for it near the folder.
-        failures: how the tools fail; the preset "rapidapi-2024" by default.
-        profiles: what prices, memory and limits are drawn from; a price is a whole number by a stable hash of the name.
-        train_share: share of the queries in `train`, 0 to 1.
+        failures: How the tools fail; the preset "rapidapi-2024" by default.
+        profiles: Ranges of prices, memory and limits; a price is a whole number by a stable hash of the name.
+        train_share: Share of the queries in `train`, 0 to 1.
 
     Raises:
-        DataError: a file or folder is missing, or a record is malformed; names the file and the record. Nothing is half-built.
-        UnknownName: no such subset.
+        DataError: A file or folder is missing, or a record is malformed; names the file and the record. Nothing is half-built.
+        UnknownName: No such subset.
     """
     folder = Path(folder)
     if not 0 <= train_share <= 1:
@@ -184,7 +184,7 @@ def read_ids(path: Path) -> frozenset[str]:
     """Query ids of a file: a list of them, or an object whose keys they are.
 
     Raises:
-        DataError: it is neither.
+        DataError: It is neither.
     """
     document = read_json(path)
     if not isinstance(document, list | dict):

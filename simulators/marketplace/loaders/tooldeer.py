@@ -27,12 +27,12 @@ class DecisionSample:
     """A query and the right decisions about it.
 
     Attributes:
-        query: what the user says.
-        kind: answer directly (NoSearch), search and find nothing that fits (NoCall), or search and call (Call).
-        candidates: the tools that the search brings; none where there is none.
-        gold: name of the tool to call, or "".
-        call: the call as text, or "".
-        arguments: the call's arguments, as far as they are plain values.
+        query: What the user says.
+        kind: Answer directly (NoSearch), search and find nothing that fits (NoCall), or search and call (Call).
+        candidates: The tools that the search brings; none where there is none.
+        gold: Name of the tool to call, or "".
+        call: The call as text, or "".
+        arguments: The call's arguments, as far as they are plain values.
     """
 
     query: str
@@ -103,7 +103,7 @@ def read_tools(path: Path | str) -> Catalog:
     """The tools of ``tool.json``. A tool's `title` is its function's name, which is not always its own.
 
     Raises:
-        DataError: the file cannot be read, a record is malformed, or two tools share a name.
+        DataError: The file cannot be read, a record is malformed, or two tools share a name.
     """
     path = Path(path)
     tools: dict[str, Tool] = {}
@@ -141,7 +141,7 @@ def read_conversations(path: Path | str) -> list[DecisionSample]:
     """The samples of ``train.json``, ``valid.json`` or ``test.json``.
 
     Raises:
-        DataError: the file cannot be read or a record is no such conversation; names the record.
+        DataError: The file cannot be read or a record is no such conversation; names the record.
     """
     path = Path(path)
     samples = []
@@ -189,7 +189,7 @@ def read_unseen(path: Path | str) -> list[DecisionSample]:
     """The samples of ``tool_bench.json`` or ``tool_corpus.json``: tools of other data sets, with or without one that fits.
 
     Raises:
-        DataError: the file cannot be read or a record is malformed; names the record.
+        DataError: The file cannot be read or a record is malformed; names the record.
     """
     path = Path(path)
     samples = []

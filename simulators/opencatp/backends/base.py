@@ -36,8 +36,8 @@ class Backend(Protocol):
             Restorers give images of the inputs' size (published super-resolution: twice the size), the others one text each.
 
         Raises:
-            UnknownName: no such tool.
-            DataError: inputs of another kind, dtype or shape; weights that are missing.
+            UnknownName: No such tool.
+            DataError: Inputs of another kind, dtype or shape; weights that are missing.
         """
         ...
 

@@ -36,11 +36,11 @@ class Machine(NamedTuple):
     """What the calls run on.
 
     Attributes:
-        slots: how many run at once; 0: any number.
+        slots: Number of tools that may run at once; 0 for any number.
         needs: (4, 10) bytes of GPU memory by level and tool; all zero where there is enough.
         memory: (4,) bytes there are.
         load_s: (10,) seconds to load a tool first.
-        fee: what a run costs whatever it takes, USD.
+        fee: Flat part of a run's price, USD.
     """
 
     slots: int
@@ -210,7 +210,7 @@ def submit(tables: Any, machine: Any, clocks: Any, e: Any, i: int, tool: int) ->
     """Call a tool; whatever can start at this moment does so.
 
     Args:
-        e: the episode: `level` is read, `price` and `seconds` are brought up to date.
+        e: The episode: `level` is read, `price` and `seconds` are brought up to date.
     """
     _go_on(tables, machine, clocks, e, i, tool, 0)
     _settle(tables, machine, clocks, e, i)

@@ -80,10 +80,10 @@ class PlanTables(NamedTuple):
         task_id, combination, want_count: (T,).
         any_text: (T,) whether any text answers.
         want_kind, want_output: (T, 3) as in `KINDS_OF_OUTPUT` and `OUTPUTS`.
-        from_table: scores come from an outcome table: the next four are its arrays; else they are empty.
+        from_table: Scores come from an outcome table: the next four are its arrays; else they are empty.
         scores, reader, tool, wanted: (7, 15, S, 65), (3, 15, S, 65), (3, texts), (6, S).
-        samples, alpha, max_price: of the evaluator.
-        compensated: prices are summed as Python does from 3.12 on.
+        samples, alpha, max_price: The evaluator's number of samples, weight of the score, and largest price.
+        compensated: Prices are summed as Python does from 3.12 on.
     """
 
     price: NDArray[np.float64]
@@ -151,7 +151,7 @@ def answer(tables: Any, row: int, want: int, order: Any, node: Any, i: int, coun
     Args:
         order: (n, 10) plan i's tools in the order written, the first `count` of them.
         node: (n, 10) what each tool made.
-        sinks: bits of the tools that nothing depends on.
+        sinks: Bits of the tools that nothing depends on.
     """
     kind = tables.want_kind[row, want]
     any_text = tables.any_text[row] and kind != 0
@@ -287,8 +287,8 @@ def score_all(
     Args:
         bounds: (P + 1,) where each plan's tokens begin in `tokens`.
         rows, samples, levels: (P,) the task's row, the sample, the size level.
-        scratch: three arrays (1, 10): order, nodes, ends.
-        out: score, price, seconds, quality (4, P), error and its place (2, P).
+        scratch: Three arrays (1, 10): order, nodes, ends.
+        out: Score, price, seconds, quality (4, P), error and its place (2, P).
         todo: (P,) bool.
     """
     order, node, ends = scratch

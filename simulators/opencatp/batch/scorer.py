@@ -39,9 +39,9 @@ class PlanScores(NamedTuple):
     """What plans came to; arrays of one figure per plan.
 
     Attributes:
-        score: task score.
+        score: Task score.
         price: USD.
-        seconds: when branches run at once.
+        seconds: Time of the plan where branches run at once, seconds.
         quality: Quality of Plan.
         valid: False where a sequence of tokens is no plan: its figures are not numbers.
     """
@@ -60,7 +60,7 @@ class PlanScorer:
     asked of the source once and kept, so a source has to give the same answer to the same question.
 
     Args:
-        evaluator: where scores, prices and the weight between them come from; None: the shipped table, profile ``v100``.
+        evaluator: Source of scores and prices and the weight between them; None for the shipped table and profile ``v100``.
 
     Raises:
         MissingExtra: Numba is not installed.
@@ -87,7 +87,7 @@ class PlanScorer:
         """Ask the source for what the last kernel lacked.
 
         Raises:
-            DataError: the outcome table has no such text.
+            DataError: The outcome table has no such text.
         """
         count = int(self.store.lacking[0])
         if not count:
@@ -130,15 +130,15 @@ class PlanScorer:
         Args:
             plans: P plans, or sequences of official tokens as `envs.tpl.encode` writes them; an array (P, L) of integers may be
                 filled up with zeros.
-            tasks: the task of each, or one for all: tasks or their numbers (old numbering).
-            samples: the sample of each, or one for all.
-            levels: size levels; None: each sample's own.
+            tasks: The task of each, or one for all: tasks or their numbers (old numbering).
+            samples: The sample of each, or one for all.
+            levels: Size levels; None: each sample's own.
             invalid: ``raise``, or ``mark``: figures that are not numbers for what is no plan.
 
         Raises:
-            InvalidPlan: one is no plan of this world; says which, where and why.
-            ConfigError: the numbers of plans, tasks, samples and levels do not fit.
-            UnknownName: no such task or sample.
+            InvalidPlan: One is no plan of this world; says which, where and why.
+            ConfigError: The numbers of plans, tasks, samples and levels do not fit.
+            UnknownName: No such task or sample.
         """
         if invalid not in ("raise", "mark"):
             raise UnknownName("treatment of invalid plans", invalid, ("raise", "mark"))

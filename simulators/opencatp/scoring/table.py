@@ -45,8 +45,8 @@ def chain_number(chain: Sequence[str]) -> int:
     """Where a chain of restorers stands in `CHAINS`.
 
     Raises:
-        UnknownName: a tool in it is no restorer.
-        DataError: a tool is in it twice.
+        UnknownName: A tool in it is no restorer.
+        DataError: A tool is in it twice.
     """
     number = _CHAIN_NUMBER.get(tuple(chain))
     if number is not None:
@@ -63,7 +63,7 @@ class OutcomeTable:
     Attributes:
         scores: (7, 15, 100, 65) float32 by output (`OUTPUTS`), degradation, sample and chain (`CHAINS`). A German text is its
             reader's after machine translation, scored against the German truth; an English one is its reader's alone.
-        meta: What the table was built from: `version`, `seed`, `weights` (hash), `backend`.
+        meta: Origin of the table: `version`, `seed`, `weights` (hash), `backend`.
     """
 
     def __init__(self, arrays: dict[str, NDArray[Any]], source: object = "outcome table") -> None:
@@ -104,7 +104,7 @@ class OutcomeTable:
         """Read a table; default: the shipped one.
 
         Raises:
-            DataError: the file is missing or is no outcome table.
+            DataError: The file is missing or is no outcome table.
         """
         path = Path(path or TABLE)
         if not path.is_file():
@@ -129,8 +129,8 @@ class OutcomeTable:
             A similarity; 1 is the wanted output itself. Text scores are in [0, 1], image scores in [-1, 1].
 
         Raises:
-            UnknownName: an output, degradation, sample or tool that is none.
-            DataError: a tool is in the chain twice.
+            UnknownName: An output, degradation, sample or tool that is none.
+            DataError: A tool is in the chain twice.
         """
         number = self._output.get(output)
         if number is None:

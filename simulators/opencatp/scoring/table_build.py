@@ -32,7 +32,7 @@ def build_table(
 
     Args:
         out: The `.npz` to write.
-        backend: What executes the tools.
+        backend: The back-end that executes the tools.
         seed: The world of the scenes.
         samples: Scenes per degradation.
         weights: Hash of the weights, kept in the table's `meta`; default: that of the back-end's folder, where it has one.
