@@ -1,4 +1,4 @@
-"""DEER's question as a world: does this query need a tool, and does one of these fit?
+"""Samples of DEER's decisions: whether a query needs a tool, and whether one of the candidates fits.
 
 A sample is a query with candidate tools. Three kinds: `NoSearch` can be answered right away; `NoCall` needs a tool, but none of
 the candidates fits; `Call` needs one of them. The samples are tasks over a marketplace's tools, so prices, times, failures
@@ -30,20 +30,20 @@ if TYPE_CHECKING:
 NO_SEARCH, NO_CALL, CALL = "NoSearch", "NoCall", "Call"
 KINDS = (NO_SEARCH, NO_CALL, CALL)
 DIRECT, NONE_FITS = "answered without a tool", "no candidate fits"
-"""What a right answer says for the first two kinds; for the third `called(tool)`."""
+"""Right answers to samples of the first two kinds; to the third, `called(tool)` is."""
 
 COUNTS: dict[str, tuple[int, int, int]] = {"train": (1807, 3114, 4664), "valid": (193, 346, 526), "test": (193, 298, 445)}
 """Samples of each kind by split. Source: DEER, Table 2; its test set has no NoSearch samples, ours has as many as `valid`."""
 
 
 def called(tool: str) -> str:
-    """What a right answer says where that tool is the right one."""
+    """The right answer where this tool is the right one."""
     return f"called {tool}"
 
 
 @dataclass(frozen=True)
 class DecisionSettings:
-    """How samples are made.
+    """Settings of the samples.
 
     Attributes:
         counts: NoSearch, NoCall and Call samples of each split. Splits other than `test` are about seen tools.
@@ -80,7 +80,7 @@ class DecisionSettings:
 
     @classmethod
     def from_mapping(cls, settings: Mapping[str, Any]) -> DecisionSettings:
-        """From plain data, such as an environment's keyword arguments.
+        """Make settings from plain data, such as an environment's keyword arguments.
 
         Raises:
             ConfigError: An unknown key, or a value that makes no sense.
@@ -96,7 +96,7 @@ class DecisionSettings:
 
 @dataclass(frozen=True, slots=True)
 class DecisionCase:
-    """A query and what is right about it.
+    """A query and the right decisions about it.
 
     Attributes:
         kind: One of `KINDS`.
@@ -116,11 +116,11 @@ class DecisionCase:
 
     @property
     def right(self) -> str:
-        """What a right answer says."""
+        """The right answer."""
         return {NO_SEARCH: DIRECT, NO_CALL: NONE_FITS}.get(self.kind) or called(self.gold)
 
     def task(self, identity: str, number: int) -> Task:
-        """The sample as a task: its one need is the right decision."""
+        """The sample as a task, whose one need is the right decision."""
         need = Need(fact=self.right, tools=(self.gold,) if self.kind == CALL else (), arguments=self.arguments, wish=self.query)
         return Task(identity, number, self.query, (need,), self.candidates, group=self.kind)
 
@@ -147,7 +147,7 @@ class SampleWriter:
         self._cycles = {split: mixture_cycle(dict(parts)) for split, parts in mixtures.items()}
 
     def sampler(self, split: str) -> CandidateSampler:
-        """Draws the candidate sets of a split: from the unseen tools for `test`, else from the seen ones."""
+        """The sampler of a split's candidate sets: among the unseen tools for `test`, else among the seen ones."""
         unseen = split == "test"
         if unseen not in self._samplers:
             pool = self.unseen if unseen else self.seen
@@ -163,7 +163,7 @@ class SampleWriter:
         pool = sampler.pool
         gold = pool[luck.below(len(pool))]
         if kind == NO_SEARCH:
-            # what a needless search would bring: as for any other query
+            # a needless search brings candidates as any other search does
             tools = sampler.draw(RANDOM, gold.name, False, luck)
             return DecisionCase(kind, general_query(luck), "", tuple(tool.name for tool in tools), RANDOM)
         cycle = self._cycles[split]
@@ -177,7 +177,7 @@ class SampleWriter:
         return self.sample(split, index).task(f"{split}-{index:05d}", number)
 
     def _order(self, split: str) -> tuple[list[int], list[int]]:
-        """The kind of each sample, shuffled, and for those that need a tool the how-manieth of its kind it is."""
+        """The shuffled kinds of a split's samples, and for each that needs a tool its number among its kind."""
         if split not in self._orders:
             counts = self.settings.counts[split]
             kinds = [kind for kind, count in enumerate(counts) for _ in range(count)]
@@ -199,7 +199,7 @@ class SampleWriter:
 
 
 def split_tools(seed: int, catalog: Sequence[Tool], seen: int, unseen: int) -> tuple[list[Tool], list[Tool]]:
-    """Seen and unseen tools. Capabilities are shared out whole, so an unseen tool has no seen counterpart.
+    """Divide the tools into seen and unseen ones. Capabilities stay whole, so an unseen tool has no seen counterpart.
 
     Args:
         seed: Keys the choice.
@@ -219,7 +219,7 @@ def split_tools(seed: int, catalog: Sequence[Tool], seen: int, unseen: int) -> t
 
 
 def decision_world(world: World, seed: int, settings: DecisionSettings | None = None) -> tuple[World, SampleWriter]:
-    """The world of a generated marketplace with decisions for tasks.
+    """The world of a generated marketplace with decisions as its tasks.
 
     Args:
         world: The marketplace.
@@ -239,9 +239,9 @@ def decision_world(world: World, seed: int, settings: DecisionSettings | None = 
 
 
 EXACT = Judge(all_facts=1.0, none=0.0)
-"""A decision is right or it is not: the judge sees what the strict grading sees."""
+"""A decision is either right or wrong, so this judge grades as the strict grading does."""
 
 
 def with_decisions(world: World, tasks: TaskSet, **parts: Any) -> World:
-    """The same world, asked other things (and with other `parts`, where given)."""
+    """The same world with other tasks, and with other `parts` where given."""
     return replace(world, tasks=tasks, judge=EXACT, _slots={}, _source=DrawSource(), _kinds=[], **parts)

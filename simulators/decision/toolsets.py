@@ -1,4 +1,4 @@
-"""Which tools stand beside the right one: candidate toolsets by chance, from one cluster, or one from each of several.
+"""Candidate toolsets, which stand beside the right tool: drawn at random, from one cluster, or from several clusters.
 
 Source: DEER (arXiv 2402.16696), Section 3.2 and Algorithm 1.
 """
@@ -19,11 +19,11 @@ RANDOM, INTRA, INTER = "random", "intra-class", "inter-class"
 STRATEGIES = (RANDOM, INTRA, INTER)
 _SENTENCE = re.compile(r"(?<=[.!?])\s")
 MIXTURE = {RANDOM: 2, INTRA: 1, INTER: 2}
-"""Parts of the mixture that did best. Source: DEER, Section 5.1."""
+"""Parts of the best mixture. Source: DEER, Section 5.1."""
 
 
 def what_it_does(tool: Tool) -> str:
-    """The first sentence of a tool's description: what follows is about terms and formats, and alike for unlike tools."""
+    """The first sentence of a tool's description. The others are about terms and formats, and do not tell tools apart."""
     return _SENTENCE.split(tool.description, 1)[0]
 
 
@@ -62,7 +62,7 @@ class CandidateSampler:
         self._index = {tool.name: index for index, tool in enumerate(self.pool)}
 
     def cluster(self, tool: str) -> int:
-        """The cluster of a tool of the pool, by name.
+        """The cluster of a tool of the pool, by the tool's name.
 
         Raises:
             UnknownName: It is not in the pool.
@@ -72,7 +72,7 @@ class CandidateSampler:
         return self.labels[self._index[tool]]
 
     def draw(self, strategy: str, gold: str, with_gold: bool, luck: Luck) -> tuple[Tool, ...]:
-        """A candidate set for a query.
+        """Draw a candidate set for a query.
 
         Args:
             strategy: One of `STRATEGIES`.
@@ -107,7 +107,7 @@ class CandidateSampler:
     def _at_random(self, right: Tool, wanted: int, luck: Luck, taken: Sequence[Tool]) -> list[Tool]:
         names = {tool.name for tool in taken}
         found: list[Tool] = []
-        for _ in range(4 * wanted):  # a few misses at most in any pool of size; the rest is for tiny ones
+        for _ in range(4 * wanted):  # large pools take a few tries at most; the bound is for tiny ones
             if len(found) == wanted:
                 return found
             tool = self.pool[luck.below(len(self.pool))]
@@ -139,7 +139,7 @@ class CandidateSampler:
 
 
 def mixture_cycle(parts: dict[str, int]) -> tuple[str, ...]:
-    """The strategies of one round of a mixture, as often as their parts say: of every round of samples the shares are exact.
+    """The strategies of one round of a mixture, each as often as its part says, so that every round has the exact shares.
 
     Raises:
         ConfigError: A part is negative, or all are zero.

@@ -200,7 +200,7 @@ class CustomAnswers:
                     raise DataError("source.tasks", f"{problem}arguments must give the same fact")
                 self._facts.setdefault(need.capability, []).append((dict(need.arguments or {}), need.fact))
         for facts in self._facts.values():
-            facts.sort(key=lambda each: -len(each[0]))  # what says most about the arguments is meant first
+            facts.sort(key=lambda each: -len(each[0]))  # needs with the most arguments match most closely
 
     def answer(self, tool: Tool, arguments: Mapping[str, Any], task: Task) -> str | None:
         """The answer as JSON text, or None where no task mentions these arguments."""

@@ -1,4 +1,4 @@
-"""What the tools take: time and memory by size level, as measured on one machine.
+"""Profiles of the tools: time and memory by size level, as measured on one machine.
 
 The built-in profile ``v100`` is the published one. Others are measured on the spot and kept as files: JSON or YAML, ::
 
@@ -73,7 +73,7 @@ class ToolCost:
 
 @dataclass(frozen=True)
 class Profile:
-    """The tools' costs on one machine, and what they come to in money.
+    """The tools' costs on one machine, and their prices.
 
     Attributes:
         name: Its name in scenarios.
@@ -120,7 +120,7 @@ class Profile:
         return sum(self.price(tool, level) for tool in plan.nodes)
 
     def plan_seconds(self, plan: Plan, level: int) -> float:
-        """Time of a plan when branches run at once, seconds."""
+        """Time of a plan where branches run at once, seconds."""
         return plan.execution_time({tool: self.seconds(tool, level) for tool in plan.nodes})
 
     def gpu_mb(self, level: int) -> dict[str, float]:
@@ -212,15 +212,15 @@ def v100() -> Profile:
 
 
 def profile_names() -> tuple[str, ...]:
-    """The profiles that come with the package."""
+    """Names of the profiles that come with the package."""
     return ("v100", *sorted(path.stem.removeprefix("profile_") for path in _HERE.glob("profile_*.json")))
 
 
 def load_profile(name_or_path: str | Path) -> Profile:
-    """A profile by its name, or from a file in the format this module describes.
+    """Load a profile by its name, or from a file in the format that this module describes.
 
     Raises:
-        UnknownName: Neither a known name nor an existing file.
+        UnknownName: The name is neither a known one nor an existing file.
         DataError: The file cannot be read, is no profile, or names an unknown tool or field.
         InvalidProfile: A time or a memory in it cannot be; the message names tool and field.
     """
@@ -240,12 +240,12 @@ def load_profile(name_or_path: str | Path) -> Profile:
 
 
 def save_profile(profile: Profile, path: str | Path) -> None:
-    """Writes a profile as JSON, readable by :func:`load_profile`."""
+    """Write a profile as JSON, which `load_profile` reads."""
     Path(path).write_text(json.dumps(profile_record(profile), indent=1) + "\n", encoding="utf-8")
 
 
 def profile_record(profile: Profile) -> dict[str, Any]:
-    """A profile as JSON has it, readable by :func:`read_profile`; how it is paid is not in it."""
+    """A profile as plain data, which `read_profile` reads. The pricing is not in it."""
     return {
         "format": FORMAT,
         "name": profile.name,
@@ -267,7 +267,7 @@ def profile_record(profile: Profile) -> dict[str, Any]:
 
 
 def read_profile(record: Any, path: str | Path = "profile") -> Profile:
-    """A profile from what :func:`profile_record` made, or a file of that form held.
+    """Make a profile from the plain data of `profile_record`, or of a file in that form.
 
     Args:
         record: The table.

@@ -28,7 +28,7 @@ Numbering = Literal["old", "new"]
 
 @dataclass(frozen=True, slots=True)
 class Output:
-    """Something a task wants.
+    """An output that a task wants.
 
     Attributes:
         kind: ``image``, ``caption``, ``label`` or ``object``.
@@ -40,12 +40,12 @@ class Output:
 
     @property
     def name(self) -> str:
-        """What outcome tables call it: the kind, with ``_de`` for German."""
+        """Its name in outcome tables: the kind, with ``_de`` for German."""
         return f"{self.kind}_de" if self.german else self.kind
 
     @property
     def is_image(self) -> bool:
-        """Whether it is the image rather than a text about it."""
+        """Whether it is the image, rather than a text about it."""
         return self.kind == "image"
 
 
@@ -71,17 +71,17 @@ class OpenCATPTask:
 
     @property
     def degradations(self) -> tuple[str, ...]:
-        """What happened to the image."""
+        """The degradations of the image."""
         return COMBINATIONS[self.combination]
 
     @property
     def wanted_images(self) -> int:
-        """How many images it wants: none or one."""
+        """Number of wanted images, 0 or 1."""
         return sum(want.is_image for want in self.wants)
 
     @property
     def wanted_texts(self) -> int:
-        """How many texts it wants: none to two."""
+        """Number of wanted texts, 0 to 2."""
         return len(self.wants) - self.wanted_images
 
     @property

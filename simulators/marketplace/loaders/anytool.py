@@ -85,7 +85,7 @@ def load_anytool(
 
 
 def _find(place: Path) -> Path:
-    """The file of queries."""
+    """Find the file of queries."""
     if place.is_file():
         return place
     need_folder(place, "data folder")
@@ -96,5 +96,5 @@ def _find(place: Path) -> Path:
 
 
 def _tools_near(place: Path) -> Path | None:
-    """The folder of tool documents of a data folder, where there is one."""
+    """The folder of tool documents in a data folder, or None."""
     return first_existing([place / "data" / "toolenv" / "tools", place / "toolenv" / "tools", place / "tools"])

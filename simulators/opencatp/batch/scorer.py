@@ -1,6 +1,6 @@
-"""Whole plans scored by the hundred thousand: token sequences or `Plan`s in, prices, times, scores and qualities out.
+"""Score many plans at once, given as token sequences or `Plan`s: prices, times, scores and qualities.
 
-Equal to `evaluation.Evaluator` to the last bit. Needs Numba (extra ``train``).
+The results equal those of `evaluation.Evaluator` to the last bit. Numba is needed (extra ``train``).
 """
 
 from __future__ import annotations
@@ -36,14 +36,14 @@ _REASONS = {
 
 
 class PlanScores(NamedTuple):
-    """What plans came to; arrays of one figure per plan.
+    """Results of plans, in arrays of one figure per plan.
 
     Attributes:
         score: Task score.
-        price: USD.
+        price: Price of the plan, USD.
         seconds: Time of the plan where branches run at once, seconds.
         quality: Quality of Plan.
-        valid: False where a sequence of tokens is no plan: its figures are not numbers.
+        valid: False where a sequence of tokens is not a plan; its figures are then not numbers.
     """
 
     score: NDArray[np.float64]
@@ -74,17 +74,17 @@ class PlanScorer:
         self.reserve(1 << 14)
 
     def reserve(self, plans: int) -> None:
-        """Make room to note what so many plans lack at once."""
+        """Make room to note the scores that this number of plans lacks at once."""
         if self.store.missing.shape[1] < kernels.WANTS * plans:
             self.store = self.store._replace(missing=np.zeros((2, kernels.WANTS * plans), np.int64))
 
     @property
     def nbytes(self) -> int:
-        """Bytes of the tables and of the scores kept, which all episodes share."""
+        """Size of the tables and of the cached scores in bytes; all episodes share them."""
         return sum(part.nbytes for part in (*self.tables, *self.store) if isinstance(part, np.ndarray))
 
     def look_up(self) -> None:
-        """Ask the source for what the last kernel lacked.
+        """Ask the source for the scores that the last kernel lacked.
 
         Raises:
             DataError: The outcome table has no such text.
@@ -125,20 +125,20 @@ class PlanScorer:
         *,
         invalid: str = "raise",
     ) -> PlanScores:
-        """What plans come to.
+        """Score plans.
 
         Args:
             plans: P plans, or sequences of official tokens as `envs.tpl.encode` writes them; an array (P, L) of integers may be
                 filled up with zeros.
             tasks: The task of each, or one for all: tasks or their numbers (old numbering).
             samples: The sample of each, or one for all.
-            levels: Size levels; None: each sample's own.
-            invalid: ``raise``, or ``mark``: figures that are not numbers for what is no plan.
+            levels: Size levels; None for each sample's own.
+            invalid: ``raise``, or ``mark`` to give invalid plans figures that are not numbers.
 
         Raises:
-            InvalidPlan: One is no plan of this world; says which, where and why.
+            InvalidPlan: One of them is not a plan of this world; says which, where and why.
             ConfigError: The numbers of plans, tasks, samples and levels do not fit.
-            UnknownName: No such task or sample.
+            UnknownName: There is no such task or sample.
         """
         if invalid not in ("raise", "mark"):
             raise UnknownName("treatment of invalid plans", invalid, ("raise", "mark"))
@@ -199,7 +199,7 @@ def _each(name: str, values: Any, count: int) -> NDArray[np.int64]:
 
 
 def _flat(plans: Any) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """All tokens in one array, and where each plan's begin."""
+    """All tokens in one array, and the index at which each plan begins."""
     if isinstance(plans, np.ndarray):
         if plans.ndim != 2 or not np.issubdtype(plans.dtype, np.integer):
             raise ConfigError(
@@ -223,7 +223,7 @@ def _flat(plans: Any) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
             tokens += plan
         bounds[number + 1] = len(tokens)
     flat = np.array(tokens, np.int64)
-    return np.where(flat > 0, flat, 1), bounds  # only arrays are filled up; here a zero is no token like any other
+    return np.where(flat > 0, flat, 1), bounds  # only arrays are padded with zeros; in a sequence a zero is not a token
 
 
 def _store(size: int, missing: int) -> kernels.ScoreCache:
@@ -234,7 +234,7 @@ def _store(size: int, missing: int) -> kernels.ScoreCache:
 
 def _tables(evaluator: Evaluator) -> kernels.PlanTables:
     profile, source, tasks = evaluator.profile, evaluator.scores, all_tasks()
-    # A table that answers in its own way is asked like any other source.
+    # A subclass of the table is asked as any other source is.
     table = source if type(source) is OutcomeTable else None
     kind, route_tools, straight = kernels.route_tables()
     want_kind, want_output = np.zeros((2, len(tasks), kernels.WANTS), np.int8)
