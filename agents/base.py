@@ -22,9 +22,9 @@ class Agent(ABC):
     `env.unwrapped.query`, `.documentation()`, `.quotes()`), and must draw all its chance from `seed`.
 
     Attributes:
-        name: as it stands on the leaderboard.
-        model: the language model behind it, or "".
-        env_id: the view it plays in.
+        name: Its name on the leaderboard.
+        model: The language model behind it, or "".
+        env_id: The view it plays in.
     """
 
     name: str = ""

@@ -27,7 +27,7 @@ def numeric_env(env: gym.Env[Any, Any], agent: str) -> MarketplaceEnv:
     """The numeric view under an agent's wrappers.
 
     Raises:
-        ConfigError: the agent was put into another environment.
+        ConfigError: The agent was put into another environment.
     """
     unwrapped = env.unwrapped
     if not isinstance(unwrapped, MarketplaceEnv):
@@ -55,7 +55,7 @@ class OrderedAgent(Agent):
     It finishes when every fact is known, or when no tool that may be called fits what is left of the budget.
 
     Args:
-        tries: calls of one tool for one need before it is given up.
+        tries: Calls of one tool for one need before it is given up.
     """
 
     env_id = NUMERIC

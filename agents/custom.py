@@ -29,9 +29,9 @@ def custom_agent(name: str) -> Agent:
             agent does as well.
 
     Raises:
-        DataError: the file cannot be read, or its code raises.
-        UnknownName: it has nothing of that name.
-        ConfigError: what it makes is no `Agent`.
+        DataError: The file cannot be read, or its code raises.
+        UnknownName: It has nothing of that name.
+        ConfigError: What it makes is no `Agent`.
     """
     match = _NAME.fullmatch(name)
     if match is None:

@@ -244,7 +244,7 @@ def find_agent(name: str, env_id: str | None = None) -> AgentEntry:
     """The entry of an agent: of the table, of a training run, a composition, or a user's own class.
 
     Args:
-        name: As `make_agent` takes it. A user's own class is loaded, which runs its code.
+        name: A name that `make_agent` takes. A user's own class is loaded, which runs its code.
         env_id: The environment that it shall play in; None takes the first in the table that has the name.
 
     Raises:

@@ -200,10 +200,6 @@ class TplState:
         """The choices that may follow, as numbers."""
         return list(_numbers(self.legal))
 
-    def legal_tokens(self) -> list[int]:
-        """The official tokens that may follow."""
-        return [ACTION_TOKENS[action] for action in _numbers(self.legal)]
-
     def mask(self) -> npt.NDArray[np.bool_]:
         """The choices that may follow, as a fresh array.  # (N_ACTIONS,)"""
         return _mask(self.legal).copy()

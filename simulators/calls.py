@@ -31,7 +31,7 @@ NORMAL_QUANTILES = tuple(NormalDist().inv_cdf((i + 0.5) / QUANTILES) for i in ra
 
 @lru_cache(maxsize=4096)
 def latency_factors(spread: float) -> array[float]:
-    """Quantiles of a lognormal with median 1, at the steps of `NORMAL_QUANTILES`; one array for all tools of one spread."""
+    """Quantiles of a lognormal with median 1, at the steps of `NORMAL_QUANTILES`. Tools of one spread share the array."""
     return array("d", [exp(spread * quantile) for quantile in NORMAL_QUANTILES])
 
 
@@ -48,11 +48,11 @@ class WorldEvent:
     """A visible event in the world.
 
     Attributes:
-        at_s: when, seconds.
+        at_s: Simulated time of the event, seconds.
         kind: price_change, ban, unban or preference_change.
-        slots: the candidate slots concerned.
-        factor: of a price change.
-        need: of a preference change.
+        slots: Slots of the candidates concerned.
+        factor: Factor on their prices, for a price change.
+        need: Index of the need that changes, for a preference change.
     """
 
     at_s: float
@@ -64,7 +64,17 @@ class WorldEvent:
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A candidate of a task with everything a call needs, looked up once."""
+    """A tool on offer in a task, with everything that a call of it needs.
+
+    Attributes:
+        index: Its slot in the task.
+        number: Its number in the catalog.
+        need: Index of the need that it serves, or -1.
+        fee: Flat part of its price, in the scenario's currency.
+        quote: What the catalog says a call costs.
+        rate_per_s: Price of a second of running, where duration is billed.
+        spread, factors: Standard deviation of the logarithm of its duration, and the duration's quantiles over the median.
+    """
 
     index: int
     number: int
@@ -92,7 +102,7 @@ class Candidate:
 
 @dataclass(slots=True)
 class Call:
-    """One call, from its submission to its end. Times are in seconds; NaN-free: -1.0 means not yet."""
+    """One call, from its submission to its end. Times are simulated seconds; -1.0 stands for a time that has not come."""
 
     slot: int
     k: int
@@ -118,8 +128,10 @@ class Call:
 
 
 class Clock(simpy.Environment):  # type: ignore[misc]
-    """SimPy's environment at time 0, without the shortcuts to event classes that it makes for itself: an episode is begun more
-    often than they pay."""
+    """SimPy's environment at time 0, without the shortcuts to event classes that its own constructor makes.
+
+    Episodes begin often, and making the shortcuts costs more time than they save.
+    """
 
     def __init__(self) -> None:
         self._now = 0.0
@@ -129,13 +141,13 @@ class Clock(simpy.Environment):  # type: ignore[misc]
 
 
 class TimedCallback:
-    """What SimPy needs to know of a timeout with one callback: for what ends or happens at a time.
+    """A timeout with one callback, with no more than SimPy needs of it.
 
     Args:
-        clock: where it is scheduled.
-        delay: seconds from now.
-        callback: called with this event then.
-        value: what the callback wants to know.
+        clock: The clock that it is scheduled on.
+        delay: Seconds from now.
+        callback: Called with this object when the time has come.
+        value: Anything that the callback wants to know.
     """
 
     __slots__ = ("_ok", "callbacks", "value")
@@ -172,7 +184,7 @@ _TEXTS = {
 
 
 def error_text(call: Call) -> str:
-    """A JSON object with the error's type and words, and when to come back where that is known."""
+    """A failed call as a JSON object: the error's type, a message, and for a rate limit the seconds to wait."""
     body: dict[str, object] = {"error": call.status.label, "message": call.reason or _TEXTS[call.status]}
     if call.status is Status.RATE_LIMITED:
         body["retry_after_s"] = round(call.retry_after_s, 3)
@@ -180,7 +192,7 @@ def error_text(call: Call) -> str:
 
 
 def content(episode: Episode, call: Call) -> str:
-    """What the agent reads of a call that has ended: the answer, or an error in words."""
+    """The text that the agent reads of a call that has ended: the tool's answer, or an error in words."""
     tool = episode.world.catalog[episode.candidates[call.slot].number] if call.slot >= 0 else None
     if call.status is Status.OK:
         if call.answer is None and tool is not None:

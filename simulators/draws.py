@@ -36,7 +36,7 @@ class DrawSource:
         return table
 
     def flat(self, seed: int, task: int, slots: int, first: int, count: int) -> list[float]:
-        """The same as one list."""
+        """The rows of `rows` one after the other, as one flat list."""
         state = self._state
         inner = state["state"]
         inner["key"][0], inner["key"][1] = seed & _WORD, task & _WORD
@@ -52,13 +52,13 @@ class Draws:
     """The uniforms of one episode, drawn as far as they are needed.
 
     Args:
-        source: the generator to draw with; shared between episodes.
-        seed: the episode's seed.
-        task: the task's number in its task set.
-        tools: how many tools the episode has; slot `tools` is the world's own.
+        source: The generator to draw with; episodes share it.
+        seed: The episode's seed.
+        task: The task's number in its task set.
+        tools: Number of tools in the episode; slot `tools` is the world's own.
 
     Attributes:
-        values: what has been drawn so far, flat.
+        values: The uniforms drawn so far, as one flat list.
     """
 
     __slots__ = ("_chunk", "_source", "seed", "slots", "task", "values")
@@ -80,7 +80,7 @@ class Draws:
 
 
 def stable_generator(seed: int, *names: object) -> np.random.Generator:
-    """A generator that depends on a seed and on names alone: the same in every process, whatever else is drawn."""
+    """A generator that depends on a seed and on names alone. It is the same in every process, whatever else is drawn."""
     digest = hashlib.sha256("\x1f".join([str(seed), *map(str, names)]).encode()).digest()
     return np.random.Generator(np.random.Philox(key=int.from_bytes(digest[:16], "little")))
 

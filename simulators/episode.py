@@ -28,14 +28,14 @@ class Episode:
     grades an answer. State is plain data, so `fork` (a replay of the log) is exact.
 
     Args:
-        world: where it plays.
-        number: the task's number.
-        seed: of all chance in it.
-        budget: what may be spent.
-        enforcement: what passing a limit does; see rule 11.
+        world: The world that it plays in.
+        number: The task's number.
+        seed: Keys all chance in the episode.
+        budget: What may be spent.
+        enforcement: What passing a limit does; see rule 11 of `world`.
 
     Raises:
-        EpisodeOver: an action after the end.
+        EpisodeOver: An action came after the end.
     """
 
     # fmt: off
@@ -93,7 +93,7 @@ class Episode:
         return self.clock._now  # the property costs a call, and this is read on every step
 
     def advance(self, seconds: float) -> None:
-        """Let time pass; what completes meanwhile is handed out by the next `wait`."""
+        """Let time pass. Calls that complete meanwhile are returned by the next `wait`."""
         self._alive()
         self.log.append(("advance", seconds))
         self._advance(seconds)
@@ -121,16 +121,16 @@ class Episode:
     def submit(
         self, slot: int, arguments: Mapping[str, Any] | None = None, refusal: Status | None = None, reason: str = ""
     ) -> Call:
-        """Ask for a call of a candidate; it runs while other things happen.
+        """Start a call of a candidate; it runs while other things happen.
 
         Args:
-            slot: the candidate's index; -1 for a tool that is none of them.
-            arguments: as given by the agent; None means the right ones, as far as they can be known by now.
-            refusal: the status with which a view or a policy turns the call down (bad arguments, a plan that forbids it).
-            reason: why, in words.
+            slot: Index of the candidate; -1 for a tool that is not on offer.
+            arguments: The agent's arguments; None means the right ones, as far as they can be known by now.
+            refusal: Status with which a view or a policy turns the call down (bad arguments, a plan that forbids it).
+            reason: The reason for the refusal, in words.
 
         Returns:
-            The call; refused at once if its `finished_s` is set.
+            The call. Its `finished_s` is set if it was refused at once.
         """
         if self.over:
             self._alive()
@@ -168,7 +168,7 @@ class Episode:
         return call
 
     def quote(self, slot: int) -> float:
-        """What the catalogue says a call costs now."""
+        """The price that the catalog states for a call now."""
         quote = self.candidates[slot].quote
         return quote if self.factors is None else quote * self.factors[slot]
 
@@ -192,7 +192,7 @@ class Episode:
         return None
 
     def affordable(self, slot: int) -> bool:
-        """Whether a call fits the budget at its quoted price, beside what is already running."""
+        """Whether the budget covers a call at its quoted price, beside the calls that are already running."""
         budget, ledger = self.budget, self.ledger
         if budget.price is not None and ledger.price + self._reserved + self.quote(slot) > budget.price:
             return False
@@ -271,7 +271,7 @@ class Episode:
                 call.need = need
                 return _OK
         else:
-            # what the user wants may have changed since the call was made: the answer is to what was asked
+            # the user may have changed their mind since the call was made; the answer is to what was asked then
             call.answer = self.world.answers.answer(self.world.catalog[spec.number], call.arguments, self.task)
             if call.answer is not None:
                 if need >= 0 and arguments_match(call.arguments, self.needs[need].arguments):
@@ -317,7 +317,7 @@ class Episode:
                 self._start(call, spec)
 
     def wait(self) -> Call | WorldEvent | None:
-        """Go to the next completion or visible event; None where nothing is in flight or the episode ended meanwhile."""
+        """Go to the next completion or visible event. Returns None if nothing is in flight or the episode ends before."""
         self._alive()
         self.log.append(("wait",))
         return self._wait()
@@ -335,7 +335,7 @@ class Episode:
         return done.popleft()
 
     def notices(self) -> list[WorldEvent]:
-        """Visible events that no `wait` has handed out yet; completions stay."""
+        """Visible events that no `wait` has returned yet. Completed calls stay for later waits."""
         found = [news for news in self._done if isinstance(news, WorldEvent)]
         if found:
             self._done = deque(news for news in self._done if not isinstance(news, WorldEvent))
@@ -387,7 +387,7 @@ class Episode:
     # -- thinking and the end ---------------------------------------------------------------------------------------------
 
     def think(self, usage: Usage) -> None:
-        """Charge a model's tokens; the clock moves by the time they take."""
+        """Charge a model's tokens, and move the clock by the time that they take."""
         self._alive()
         self.log.append(("think", usage))
         world = self.world
@@ -407,11 +407,11 @@ class Episode:
         """End the episode with an answer.
 
         Args:
-            answer: the final text; None means an answer that holds every fact learnt so far.
-            gave_up: the agent gives up instead.
+            answer: The final text; None means an answer that holds every fact found so far.
+            gave_up: The agent gives up instead of answering.
 
         Returns:
-            The grade; whether the budget was kept is on the ledger.
+            The grade of the answer. Whether the budget was kept does not enter it.
         """
         self._alive()
         self.log.append(("finish", answer, gave_up))
@@ -458,7 +458,7 @@ class Episode:
     # -- views -----------------------------------------------------------------------------------------------------------
 
     def content(self, call: Call) -> str:
-        """What the agent reads of a call that has ended: the answer, or an error in words."""
+        """The text that the agent reads of a call that has ended: the tool's answer, or an error in words."""
         return content(self, call)
 
     def remaining(self) -> dict[str, float]:
@@ -469,7 +469,7 @@ class Episode:
 
     @property
     def success(self) -> bool:
-        """Every fact was given, within the budget."""
+        """The answer holds every fact, and the budget was kept."""
         return self.grade is not None and self.grade.strict and self.exceeded is None
 
     def fork(self) -> Episode:
@@ -479,7 +479,7 @@ class Episode:
         return copy
 
     def replay(self, log: Sequence[tuple[Any, ...]]) -> None:
-        """Play a recorded log."""
+        """Play the actions of a recorded log."""
         for entry in list(log):
             match entry:
                 case ("submit", slot, arguments, refusal, reason):

@@ -1,6 +1,6 @@
-"""What every kind of episode has in common: who asked for what, when, at what price, and how it was graded.
+"""The common view of an episode of any world: the task, the calls, what was spent, and the grade.
 
-Records, pictures and results are made from this alone, so they do not care what world an episode was played in.
+Records, pictures and results are made from this view alone, so they work for every world.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from .tasks import Grade, Task
 
 
 class EpisodeView(Protocol):
-    """An episode as it stands; an `Episode` of the tool world is one, an OpenCATP plan's `PlanView` another."""
+    """An episode at one moment. The tool world's `Episode` has this interface, and so has OpenCATP's `PlanView`."""
 
-    # read only: what holds an account may compute it anew at every look
+    # properties, because a view may compute them anew at every look
     @property
     def task(self) -> Task:
-        """What was asked."""
+        """The task that is played."""
         ...
 
     @property
@@ -29,22 +29,22 @@ class EpisodeView(Protocol):
 
     @property
     def seed(self) -> int:
-        """Of the world's chance."""
+        """The seed of the world's chance."""
         ...
 
     @property
     def budget(self) -> Budget:
-        """What may be spent."""
+        """The limits on what may be spent."""
         ...
 
     @property
     def calls(self) -> Sequence[Call]:
-        """In the order asked for."""
+        """The calls, in the order in which they were asked for."""
         ...
 
     @property
     def ledger(self) -> Ledger:
-        """What was spent."""
+        """The charges and their totals."""
         ...
 
     @property
@@ -59,12 +59,12 @@ class EpisodeView(Protocol):
 
     @property
     def grade(self) -> Grade | None:
-        """None until the end."""
+        """The grade of the answer; None until the end."""
         ...
 
     @property
     def over(self) -> bool:
-        """It has ended."""
+        """Whether the episode has ended."""
         ...
 
     def remaining(self) -> dict[str, float]:

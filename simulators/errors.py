@@ -1,7 +1,7 @@
 """The errors of costgym.
 
-Each says what was expected, what came and what to do, and carries the values as fields. A model's nonsense is never one
-of these: it is an observation.
+Each message says what was expected, what came and what to do; the values are also fields of the exception. Malformed output
+of a language model raises none of these: it becomes an observation.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ class CostGymError(Exception):
     """Base of every error that costgym raises on purpose."""
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # raised in another process, an error is made there from its text and fields: most take other arguments than `args`
+        # rebuilt in another process from its text and fields, since most constructors take other arguments than `args`
         return BaseException.__new__, (type(self), *self.args), self.__dict__
 
 
 class ConfigError(CostGymError):
-    """A setting, a scenario or a command line that makes no sense; `place` names where it stands."""
+    """A setting, a scenario or a command line is wrong; `place` says where."""
 
     def __init__(self, place: str, problem: str) -> None:
         self.place, self.problem = place, problem
@@ -30,7 +30,7 @@ class ConfigError(CostGymError):
 
 
 class DataError(CostGymError):
-    """A file or a record in it that cannot be read; `path` and `place` name where."""
+    """A file, or a record in it, cannot be read; `path` and `place` say where."""
 
     def __init__(self, path: object, problem: str, place: str = "") -> None:
         self.path, self.place, self.problem = str(path), place, problem
@@ -38,7 +38,7 @@ class DataError(CostGymError):
 
 
 class UnknownName(CostGymError):
-    """A name that is not registered; the nearest known ones are offered."""
+    """A name is not registered; the message offers the nearest known ones."""
 
     def __init__(self, kind: str, name: str, known: Iterable[str]) -> None:
         self.kind, self.name, self.known = kind, name, sorted(known)
@@ -49,11 +49,11 @@ class UnknownName(CostGymError):
 
 
 class InvalidProfile(CostGymError):
-    """A time, a memory or a rate of a tool that cannot be: negative, infinite or not a number."""
+    """A time, a memory size or a rate of a tool is negative, infinite or not a number."""
 
 
 class InvalidPlan(CostGymError):
-    """A plan that is none; `reason` says why and `place` where in it (a tool, or a position in the list)."""
+    """A plan is not valid; `reason` says why, and `place` where in it (a tool, or a position in the list)."""
 
     def __init__(self, reason: str, place: str = "") -> None:
         self.reason, self.place = reason, place
@@ -75,11 +75,11 @@ class EpisodeOver(CostGymError):
 
 
 class InfrastructureError(CostGymError):
-    """A real back-end failed (a model server down, a worker lost). Never an agent's failure: the episode is void."""
+    """A real back-end failed, such as a model server or a worker. The episode is void; it is never the agent's failure."""
 
 
 class TrainingFailed(CostGymError):
-    """Training went wrong in a way that more steps do not mend; `kept` names the last good checkpoint, if there is one."""
+    """Training failed in a way that more steps do not repair; `kept` names the last good checkpoint, if there is one."""
 
     def __init__(self, step: int, problem: str, kept: object = None) -> None:
         self.step, self.problem, self.kept = step, problem, None if kept is None else str(kept)
@@ -99,7 +99,7 @@ def require(module: str, extra: str) -> ModuleType:
     """Import an optional dependency where it is used.
 
     Raises:
-        MissingExtra: it is not installed; the message names the extra that brings it.
+        MissingExtra: It is not installed; the message names the extra that brings it.
     """
     try:
         return importlib.import_module(module)

@@ -33,25 +33,25 @@ KINDS: dict[str, float] = {
     "empty": 0.10,
     "irrelevant": 0.06,
 }
-"""Shares of the tools' own failures. Agents' errors (bad arguments, invented names) and rate limits are not among them: those
-the world produces by its rules. Source: counts over the samples named above, renormalised."""
+"""Shares of the tools' own failures. Agents' errors (bad arguments, invented names) and rate limits follow from the world's
+rules and are not listed. Source: counts over the samples named above, renormalised."""
 
 _STATUS = {name: Status[name.upper()] for name in KINDS}
 LATENCY_MU, LATENCY_SIGMA = 6.717, 1.530
-"""Average latency of a tool is LogNormal(mu, sigma) milliseconds over tools (RapidAPI telemetry, n = 3,157)."""
-TAIL_SHARE, TAIL_FACTOR = 0.05, 3.0
-"""The measured tail is fatter than the lognormal's: 2.4 % of the tools lie above 30 s, not 0.9 %. So the slowest 5 % of the
-draws are stretched, up to this factor at the far end."""
+"""The average latencies of tools, in milliseconds, are LogNormal(mu, sigma) (RapidAPI telemetry, n = 3,157)."""
+TAIL_FACTOR = 3.0
+"""The slowest 5 % of the latencies are stretched by up to this factor, because the measured tail is fatter than the
+lognormal's: 2.4 % of the tools lie above 30 s, where the lognormal has 0.9 %."""
 
 Share = Annotated[float, Field(ge=0, le=1)]
 
 
 class Bursts(BaseModel):
-    """Global outages: for a while every call that starts fails.
+    """Global outages, during which every call that starts fails.
 
     Attributes:
-        every_s: mean time from the end of one burst to the start of the next, simulated seconds.
-        lasts_s: mean length of a burst, seconds.
+        every_s: Mean time from the end of one outage to the start of the next, simulated seconds.
+        lasts_s: Mean length of an outage, simulated seconds.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -60,20 +60,20 @@ class Bursts(BaseModel):
 
 
 class FailureModel(BaseModel):
-    """Parameters of the failure world.
+    """How often and in which ways tools fail.
 
     Attributes:
-        usable: mean reliability of the tools, 0 to 1.
-        dead_share, perfect_share: share of tools with reliability exactly 0 and 1 in the telemetry's mixture.
-        beta: parameters of the rest.
-        slip: chance that an alive tool fails, and that a dead one answers.
-        persistence: how far a call's chance is pulled towards its predecessor's outcome, 0 to 1.
-        sticky: chance that a tool fails again in its usual way.
-        kinds: weights of the ways to fail.
-        advertised_spread: noise of the advertised success around the truth; about 0.89 correlation at the default.
-        advertised_floor: what a dead tool still advertises: the catalogue overstates.
-        bursts: global outages, or none.
-        rate_limited_share, quota_share: share of tools that have a rate limit and a quota.
+        usable: Mean reliability of the tools, 0 to 1.
+        dead_share, perfect_share: Share of tools with reliability exactly 0, and exactly 1, in the telemetry's mixture.
+        beta: Parameters of the Beta distribution of all other reliabilities.
+        slip: Chance that an alive tool fails, and that a dead one answers.
+        persistence: How far a call's chance is pulled towards the outcome of the call before it, 0 to 1.
+        sticky: Chance that a tool fails again in its usual way.
+        kinds: Weights of the ways to fail.
+        advertised_spread: Noise of the advertised success around the truth; at the default the two correlate by about 0.89.
+        advertised_floor: Success that a dead tool still advertises; the catalog overstates.
+        bursts: Global outages, or None.
+        rate_limited_share, quota_share: Share of tools that have a rate limit, and that have a quota.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -108,18 +108,18 @@ PRESETS: dict[str, FailureModel] = {
     "rapidapi-2024": FailureModel(usable=0.444),
     "storm": FailureModel(usable=0.38, bursts=Bursts(every_s=45.0, lasts_s=10.0), rate_limited_share=0.4, quota_share=0.1),
 }
-"""Named eras. 2023: usable content in ToolPlanner's evaluation messages, 61.5 %; 2024: StableToolBench's scan of all APIs,
-44.4 %; storm: the lower end of what was measured (38 %) with outages on top. `reliable` never fails by itself."""
+"""Failure models by name. rapidapi-2023: 61.5 % usable, as in ToolPlanner's evaluation messages. rapidapi-2024: 44.4 %, as in
+StableToolBench's scan of all APIs. storm: 38 %, the lowest share measured, with outages. reliable: no failures of the tools."""
 
 
 @dataclass(frozen=True, slots=True)
 class Advert:
-    """What a tool is and what its catalogue entry claims.
+    """A tool's reliability, and what its entry in the catalog claims.
 
     Attributes:
-        reliability: the truth, 0 to 1.
-        success: what is advertised, 0 to 1.
-        popularity: 0 to 10.
+        reliability: The true reliability, 0 to 1.
+        success: The advertised share of successful calls, 0 to 1.
+        popularity: The advertised popularity, 0 to 10.
     """
 
     reliability: float
@@ -128,10 +128,10 @@ class Advert:
 
 
 def draw_reliability(model: FailureModel, seed: int, name: str, advertised: float | None = None) -> Advert:
-    """A tool's reliability and what it advertises, by its name alone.
+    """Draw a tool's reliability and what it advertises; both depend on the seed and the tool's name alone.
 
     Args:
-        advertised: success share from the tool's own telemetry, where a data set has it; the truth is then drawn around it.
+        advertised: Success share from the tool's own telemetry, where a data set has it; the truth is then drawn around it.
     """
     generator = stable_generator(seed, "reliability", name)
     mixture, body, noise, fame = generator.random(), generator.beta(*model.beta), generator.normal(), generator.normal()
@@ -154,24 +154,24 @@ def draw_reliability(model: FailureModel, seed: int, name: str, advertised: floa
 
 
 def draw_latency_s(seed: int, name: str) -> float:
-    """A tool's median latency, seconds, by its name alone; lognormal with the fatter measured tail."""
+    """Draw a tool's median latency, seconds, by its name alone: a lognormal with the fatter measured tail."""
     generator = stable_generator(seed, "latency", name)
     uniform, normal = generator.random(), generator.normal()
     latency = float(np.exp(LATENCY_MU + LATENCY_SIGMA * normal)) / 1000.0
-    threshold = float(np.exp(LATENCY_MU + LATENCY_SIGMA * 1.645)) / 1000.0  # the slowest TAIL_SHARE of a normal
+    threshold = float(np.exp(LATENCY_MU + LATENCY_SIGMA * 1.645)) / 1000.0  # the slowest 5 % of a normal
     return latency * TAIL_FACTOR**uniform if latency > threshold else latency
 
 
 @lru_cache(maxsize=65536)
 def state_chances(reliability: float, slip: float) -> tuple[float, float]:
-    """P(alive) and P(degraded) of a tool in an episode; the rest is dead. A half-reliable tool is degraded now and then."""
+    """P(alive) and P(degraded) of a tool in an episode; otherwise it is dead. Half-reliable tools are degraded most often."""
     degraded = 0.4 * reliability * (1 - reliability)
     return reliability - degraded / 2, degraded
 
 
 @dataclass(slots=True)
 class Chain:
-    """The latent outcomes of one tool in one episode: its k-th call's luck, whatever was called in between."""
+    """The latent outcomes of one tool in one episode. The k-th call's outcome does not depend on calls of other tools."""
 
     draws: Draws
     slot: int
@@ -250,12 +250,12 @@ def start_chain(
 
 @dataclass(slots=True)
 class BurstTimes:
-    """When the platform is down in an episode: exponential gaps and lengths, by the world slot's own uniforms.
+    """The times at which the platform is down in an episode: exponential gaps and lengths from the world slot's own uniforms.
 
     Attributes:
-        model: how often and how long.
-        draws, slot: where the uniforms come from.
-        spans: begin and end of the bursts known so far, seconds, ascending.
+        model: How often outages begin and how long they last.
+        draws, slot: Where the uniforms come from.
+        spans: Start and end of the outages known so far, simulated seconds, ascending.
     """
 
     model: Bursts
@@ -264,7 +264,7 @@ class BurstTimes:
     spans: list[tuple[float, float]] = field(default_factory=list)
 
     def cover(self, at_s: float) -> bool:
-        """Whether a call that starts then falls into a burst."""
+        """Whether a call that starts at this time falls into an outage."""
         spans, model = self.spans, self.model
         while not spans or spans[-1][1] <= at_s:
             row = self.draws.at(len(spans), self.slot)

@@ -1,7 +1,7 @@
-"""What was spent and what may be spent.
+"""Budgets and ledgers: what may be spent, and what was.
 
-A `Budget` limits up to four resources; a `Ledger` adds up charges. Seconds are the clock's: calls overlap, so they are
-not the sum of the calls' durations.
+A `Budget` limits up to four resources; a `Ledger` adds up charges. Seconds are read off the clock: calls overlap, so they
+are not the sum of the calls' durations.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ class Budget:
     """What an episode may spend; None means without limit.
 
     Attributes:
-        price: in the scenario's currency.
-        seconds: of simulated time.
-        tokens: input and output tokens of the model.
-        calls: executed tool calls.
+        price: Price of calls and tokens, in the scenario's currency.
+        seconds: Simulated time, seconds.
+        tokens: Input and output tokens of the model.
+        calls: Executed tool calls.
 
     Raises:
-        ConfigError: a limit is zero, negative, infinite or not a number.
+        ConfigError: A limit is zero, negative, infinite or not a number.
     """
 
     price: float | None = None
@@ -65,10 +65,10 @@ class Budget:
 
     @classmethod
     def from_mapping(cls, limits: Mapping[str, float]) -> Budget:
-        """From ``{"price": 20}``.
+        """Make a budget from a mapping such as ``{"price": 20}``.
 
         Raises:
-            ConfigError: a resource is unknown or a limit is no positive number.
+            ConfigError: A resource is unknown, or a limit is not a positive number.
         """
         unknown = [name for name in limits if name not in RESOURCES]
         if unknown:
@@ -77,10 +77,10 @@ class Budget:
 
     @classmethod
     def parse(cls, text: str) -> list[Budget]:
-        """Budgets from ``price=10,20,40`` or, several resources at once, ``price=10,20;seconds=60`` (every combination).
+        """Read budgets from text: ``price=10,20,40``, or every combination of several resources, ``price=10,20;seconds=60``.
 
         Raises:
-            ConfigError: the text has another form, or a limit is no positive number.
+            ConfigError: The text has another form, or a limit is not a positive number.
         """
         combined: list[dict[str, float]] = [{}]
         for part in text.split(";"):
@@ -102,10 +102,10 @@ class Charge(NamedTuple):
     """One entry of a ledger.
 
     Attributes:
-        at_s: when it was charged, simulated seconds.
-        what: the tool's name, or "think".
-        price: in the scenario's currency.
-        tokens: charged tokens.
+        at_s: Simulated time of the charge, seconds.
+        what: The tool's name, or "think".
+        price: Charged price, in the scenario's currency.
+        tokens: Charged tokens.
         calls: 1 for an executed call, else 0.
     """
 
@@ -116,15 +116,15 @@ class Charge(NamedTuple):
     calls: int
 
 
-_new_charge = tuple.__new__  # a third of the time of Charge(...), and every call is charged
+_new_charge = tuple.__new__  # takes a third of the time of Charge(...), and every call is charged
 
 
 class Ledger:
-    """All that an episode has spent: totals and the charges behind them.
+    """Everything that an episode has spent: the charges and their totals.
 
     Attributes:
-        price, tokens, calls: totals of the charges.
-        attempts: every call asked for, refused ones included.
+        price, tokens, calls: Totals of the charges.
+        attempts: Number of calls asked for, refused ones included.
     """
 
     __slots__ = ("attempts", "calls", "charges", "price", "tokens")

@@ -46,8 +46,8 @@ class Plan:
         steps: The tools in the order written.
 
     Raises:
-        InvalidPlan: it is empty; a tool occurs twice, has no dependency, or depends on itself, on a later tool or on one
-            that is not in the plan. `reason` says which, `place` where.
+        InvalidPlan: The plan is empty, or a tool occurs twice, has no dependency, or depends on itself, on a later tool or on
+            a tool outside the plan. `reason` says which, and `place` where.
 
     >>> plan = Plan.from_list(["denoise", ["input_of_query"], "caption", ["denoise"], "detect", ["denoise"]])
     >>> plan.sinks
@@ -82,7 +82,7 @@ class Plan:
 
     @classmethod
     def from_list(cls, items: Sequence[Any], *, tidy: bool = True, aliases: Mapping[str, str] | None = None) -> Plan:
-        """Reads ``[tool, [dependencies], ...]``.
+        """Read a plan from the flat list ``[tool, [dependencies], ...]``.
 
         Args:
             items: The flat list. A dependency list may be wrapped in further lists.
@@ -91,8 +91,8 @@ class Plan:
             aliases: Other names of tools, looked up after tidying.
 
         Raises:
-            InvalidPlan: the list is none (odd length, something that is neither a name nor a list), or the plan is not
-                valid (see the class).
+            InvalidPlan: The list has an odd length, an item is neither a name nor a list, or the plan is not valid (see the
+                class).
         """
         if isinstance(items, str) or not isinstance(items, Sequence):
             raise InvalidPlan(f"expected a list [tool, [dependencies], ...], got {type(items).__name__}")
@@ -136,19 +136,19 @@ class Plan:
 
     @property
     def sinks(self) -> tuple[str, ...]:
-        """The tools that nothing depends on: what they make is what the plan answers."""
+        """The tools that nothing depends on; their outputs are the plan's answer."""
         needed = {dep for step in self.steps for dep in step.deps}
         return tuple(step.tool for step in self.steps if step.tool not in needed)
 
     def execution_time(self, seconds: Mapping[str, float]) -> float:
-        """Time from start to end when whatever can run at once does: the longest path, exactly.
+        """Time from start to end where branches run at once: the length of the longest path, exactly.
 
         Args:
-            seconds: How long each tool takes; any unit, the answer has the same.
+            seconds: Duration of each tool. Any unit will do; the result has the same.
 
         Raises:
-            InvalidPlan: a tool is not among them.
-            InvalidProfile: a time is negative or not a finite number.
+            InvalidPlan: A tool has no duration.
+            InvalidProfile: A duration is negative or not a finite number.
         """
         end: dict[str, float] = {TASK_INPUT: 0.0}
         for position, step in enumerate(self.steps):
@@ -156,21 +156,21 @@ class Plan:
         return max(end.values())
 
     def sequential_time(self, seconds: Mapping[str, float]) -> float:
-        """Time when the tools run one after the other in the order written: the sum."""
+        """Time from start to end where the tools run one after the other: the sum of their durations."""
         total = 0.0
         for position, step in enumerate(self.steps):
             total += _seconds_of(step.tool, position, seconds)
         return total
 
     def check_types(self, signatures: Mapping[str, Signature], given: Iterable[str] = ("image",)) -> Plan:
-        """Holds the plan to the tools of a world; returns the plan itself.
+        """Check the plan against the tools of a world; returns the plan itself.
 
         Args:
             signatures: What each tool takes and gives.
             given: The kinds of data in the task's input.
 
         Raises:
-            InvalidPlan: a tool is unknown, or depends on something that is not of the kind it takes.
+            InvalidPlan: A tool is unknown, or depends on data of another kind than it takes.
         """
         inputs = tuple(given)
         for position, step in enumerate(self.steps):
@@ -188,11 +188,11 @@ class Plan:
         return self
 
     def source(self, tool: str) -> str:
-        """Whose output a tool reads: its last listed dependency."""
+        """The node whose output a tool reads: its last listed dependency."""
         return next(step.deps[-1] for step in self.steps if step.tool == tool)
 
     def chains(self) -> dict[str, tuple[str, ...]]:
-        """For every tool the chain of tools that made its output, itself the last."""
+        """For every tool, the chain of tools that made its output; the tool itself is the last."""
         made: dict[str, tuple[str, ...]] = {TASK_INPUT: ()}
         for step in self.steps:
             made[step.tool] = (*made[step.deps[-1]], step.tool)
@@ -202,13 +202,13 @@ class Plan:
 
 @dataclass(frozen=True, slots=True)
 class NodeRun:
-    """When one tool of a plan was ready, ran and ended, seconds of simulated time.
+    """The run of one tool of a plan. Times are simulated seconds.
 
     Attributes:
-        ready_s: All it depends on was there.
-        start_s: It had its slot and its memory; the cold start, if any, is the first part of the run.
-        end_s: Its output was there.
-        cold_s: Length of the cold start.
+        ready_s: Time at which everything that it depends on had ended.
+        start_s: Time at which it had its slot and its memory. A cold start is the first part of the run.
+        end_s: Time at which its output was there.
+        cold_s: Length of the cold start, seconds.
     """
 
     tool: str
@@ -220,7 +220,7 @@ class NodeRun:
 
 @dataclass(frozen=True, slots=True)
 class PlanExecution:
-    """How a plan ran: its nodes in the order in which they started, and the time they took in all."""
+    """The run of a plan: its nodes in the order in which they started, and the time from start to end, seconds."""
 
     nodes: tuple[NodeRun, ...]
     seconds: float
@@ -242,23 +242,23 @@ def execute(
     cold_start_s: Mapping[str, float] | None = None,
     warm: Collection[str] = (),
 ) -> PlanExecution:
-    """Runs a plan on a SimPy clock.
+    """Run a plan on a SimPy clock.
 
-    With unlimited slots and memory it takes exactly ``plan.execution_time(seconds)``; with one slot, the sum.
+    With unlimited slots and memory it takes exactly ``plan.execution_time(seconds)``; with one slot, the sum of the durations.
 
     Args:
-        seconds: How long each tool takes.
+        seconds: Duration of each tool, seconds.
         env: The SimPy environment to run on; a fresh one by default. Times are relative to its time at the call.
-        slots: How many tools may run at once; None: any number. Waiting is first come, first served.
-        gpu_mb: GPU memory each tool needs while it runs, MB; a tool not named needs none.
-        gpu_capacity_mb: GPU memory there is, MB; None: enough. A tool waits, first come, first served, until its memory fits.
-        cold_start_s: Time a tool takes to start when it is not warm.
-        warm: Tools that are warm already.
+        slots: Number of tools that may run at once; None for any number. Tools wait in the order in which they were ready.
+        gpu_mb: GPU memory that each tool needs while it runs, MB; a tool that is not named needs none.
+        gpu_capacity_mb: GPU memory in all, MB; None for any amount. Tools wait for it in the order in which they were ready.
+        cold_start_s: Time that a tool takes to start when it is not warm, seconds.
+        warm: Tools that are warm at the start.
 
     Raises:
-        InvalidPlan: no time is given for a tool.
-        InvalidProfile: a time is negative or not a finite number.
-        ConfigError: there is no slot, or a tool needs more GPU memory than there is.
+        InvalidPlan: A tool has no duration.
+        InvalidProfile: A duration is negative or not a finite number.
+        ConfigError: There is no slot, or a tool needs more GPU memory than there is.
     """
     if slots is not None and slots < 1:
         raise ConfigError("slots", f"expected at least 1, got {slots}")

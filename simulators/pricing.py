@@ -1,7 +1,7 @@
 """What a call costs.
 
-Three models: pay per use (function-as-a-service, by duration and memory), by token, and a flat fee. Each takes floats, or
-arrays of one shape, and answers the same.
+There are three pricing models: pay per use (function-as-a-service, by duration and memory), by token, and a flat fee. Each
+takes floats or arrays of one shape, and returns the same.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ FloatArray = npt.NDArray[np.float64]
 ArrayLike = FloatArray | npt.NDArray[np.int64] | list[float] | list[int]
 
 TIER_MB = (128, 512, 1024, 1536, 2048, 3072, 4096, 5120, 6144, 7168, 8192, 9216, 10240)
-# The paper prints 8.83e-8 for 5120 MB, against its own GPU row (2.499e-7, three times 8.33e-8): a slip of the pen.
+# The paper prints 8.83e-8 for 5120 MB, a misprint: its own GPU row has 2.499e-7, three times 8.33e-8.
 CPU_RATE = (
     2.1e-9, 8.3e-9, 1.67e-8, 2.5e-8, 3.33e-8, 5.0e-8, 6.67e-8, 8.33e-8, 1.0e-7, 1.167e-7, 1.333e-7, 1.5e-7, 1.667e-7
 )  # fmt: skip
@@ -89,10 +89,10 @@ class FaasPricing:
     def rate_per_ms(
         self, cpu_cons_mb: float, cpu_inst_mb: float = 0.0, gpu_cons_mb: float = 0.0, gpu_inst_mb: float = 0.0
     ) -> float:
-        """USD per ms of a run with these memories (MB); worth keeping, since only the duration changes from call to call.
+        """Price of one ms of a run with these memory sizes (MB), USD. It is worth keeping: only the duration differs by call.
 
         Raises:
-            InvalidProfile: a constant memory is negative, or any memory is infinite or not a number.
+            InvalidProfile: A constant memory is negative, or any memory is infinite or not a number.
         """
         if not (0.0 <= cpu_cons_mb < math.inf and 0.0 <= gpu_cons_mb < math.inf):
             raise _invalid("constant memory", "MB, zero or more", (cpu_cons_mb, gpu_cons_mb))
@@ -136,7 +136,7 @@ class FaasPricing:
             cpu_inst_mb, gpu_inst_mb: Instant memory, MB.
 
         Raises:
-            InvalidProfile: a time or a constant memory is negative, or anything is infinite or not a number.
+            InvalidProfile: A time or a constant memory is negative, or anything is infinite or not a number.
         """
         args = (exec_time_ms, cpu_cons_mb, cpu_inst_mb, gpu_cons_mb, gpu_inst_mb)
         if any(isinstance(arg, np.ndarray | list | tuple) for arg in args):
@@ -174,7 +174,7 @@ class TokenPricing:
     Attributes:
         input_per_million: USD per million prompt tokens.
         output_per_million: USD per million completion tokens.
-        cached_per_million: USD per million prompt tokens read from the cache; None: as dear as any other prompt token.
+        cached_per_million: USD per million prompt tokens read from the cache; None for the price of other prompt tokens.
 
     >>> TokenPricing(2.5, 10.0, cached_per_million=1.25).price(1000, 100, cached_tokens=400)
     0.003
@@ -207,7 +207,7 @@ class TokenPricing:
             cached_tokens: How many of the prompt tokens came from the cache.
 
         Raises:
-            InvalidProfile: a count is negative, not a number, or more is cached than was put in.
+            InvalidProfile: A count is negative or not a number, or more tokens are cached than were put in.
         """
         given = (input_tokens, output_tokens, cached_tokens)
         scalar = not any(isinstance(count, np.ndarray | list | tuple) for count in given)
@@ -225,7 +225,7 @@ class TokenPricing:
 
 @dataclass(frozen=True, slots=True)
 class FlatPricing:
-    """A fixed fee per executed call, whatever it took.
+    """A fixed fee per executed call, whatever its duration and memory.
 
     Attributes:
         fee: Price of one call, in the scenario's currency.
@@ -241,7 +241,7 @@ class FlatPricing:
     @overload
     def price(self, exec_time_ms: ArrayLike, **memory_mb: float | ArrayLike) -> FloatArray: ...
     def price(self, exec_time_ms: Any = 0.0, **memory_mb: Any) -> float | FloatArray:
-        """The fee, once for a float, once per element for an array of durations."""
+        """The fee: one number for a float, an array of the same shape for an array of durations."""
         if isinstance(exec_time_ms, np.ndarray | list | tuple):
             return np.full(np.shape(exec_time_ms), self.fee, dtype=np.float64)
         return self.fee

@@ -40,8 +40,8 @@ def quality_of_plan(score: Any, price: Any, alpha: Any = 0.5, max_price: float =
         max_price: The price that weighs as much as a full score, USD. The default is OpenCATP's.
 
     Raises:
-        InvalidProfile: the score or the price is not a finite number.
-        ConfigError: alpha is outside [0, 1] or max_price is not above zero.
+        InvalidProfile: The score or the price is not a finite number.
+        ConfigError: Alpha is outside [0, 1] or max_price is not above zero.
 
     Source: CATP-LLM, Eq. 1 (minimum score and price 0, maximum score 1).
     """
@@ -67,29 +67,14 @@ def quality_of_plan(score: Any, price: Any, alpha: Any = 0.5, max_price: float =
 
 
 def check_alpha(alpha: float, place: str = "alpha") -> float:
-    """An environment's weight of the score: strictly between 0 and 1.
+    """Check an environment's weight of the score, and return it as a float.
 
     Raises:
-        ConfigError: it is not.
+        ConfigError: The weight is not strictly between 0 and 1.
     """
     if not (isinstance(alpha, int | float) and 0.0 < alpha < 1.0):
         raise ConfigError(place, f"expected a weight strictly between 0 and 1, got {alpha!r}")
     return float(alpha)
-
-
-def incremental_reward(
-    price_before: float, price_after: float, alpha: float = 0.5, score: float | None = None, max_price: float = MAX_PRICE_USD
-) -> float:
-    """Reward of one plan token: ``−(1−α)·Δprice/max_price``, and ``+α·score`` with the last.
-
-    The undiscounted sum over a plan's tokens is its Quality of Plan.
-
-    Args:
-        price_before, price_after: Price of all tools before and after the token, USD.
-        score: The plan's score with the last token, else None.
-    """
-    reward = -(1.0 - alpha) * (price_after - price_before) / max_price
-    return reward if score is None else reward + alpha * score
 
 
 def cumulative_reward(
@@ -104,10 +89,10 @@ def cumulative_reward(
     """Reward of one plan token as published: the price of *all* tools so far is charged again at every token.
 
     Args:
-        score: The plan's score; counts with the last token only.
+        score: The plan's score; it counts with the last token only.
         price: Price of all tools so far, USD; exactly 2 marks an invalid plan, which earns −0.5 whatever α.
-        max_score: The score is divided by it (the published training takes the largest of its data).
-        scale: The whole is multiplied by it.
+        max_score: Divides the score (the published training takes the largest score of its data).
+        scale: Factor on the whole reward.
 
     Source: CATP-LLM, Eq. 4 as its published code has it.
     """

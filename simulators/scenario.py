@@ -1,4 +1,4 @@
-"""A scenario defines a world: catalogue, prices, failures, tasks and budget, in one model that reads from YAML.
+"""A scenario defines a world: its tools, prices, failures, tasks and budget, in one model that is read from YAML.
 
 Two scenarios with the same `digest` are the same world in every process.
 """
@@ -13,13 +13,14 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import yaml
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+from pydantic import Field, ValidationError, field_validator
 
 from .draws import stable_integer
 from .errors import ConfigError, DataError, UnknownName
 from .failures import PRESETS, FailureModel
 from .ledger import RESOURCES, Budget
-from .marketplace.custom import OwnSource, own_marketplace
+from .marketplace.custom import CustomSource, StrictModel
+from .marketplace.market import Marketplace
 from .pricing import FaasPricing, TokenPricing
 from .tasks import Judge, Task
 from .world import Candidate, Enforcement, World, WorldEvent
@@ -30,17 +31,13 @@ NotNegative = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 Share = Annotated[float, Field(ge=0, le=1)]
 
 
-class _Model(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-
-class MarketplaceSource(_Model):
+class MarketplaceSource(StrictModel):
     """A generated marketplace.
 
     Attributes:
-        tools, providers, categories: its size.
-        train, test: how many tasks each split has.
-        candidates: tools on offer in a task; two numbers for a range.
+        tools, providers, categories: How many of each it has.
+        train, test: Number of tasks in each split.
+        candidates: Number of tools on offer in a task; two numbers give a range.
     """
 
     kind: Literal["marketplace"] = "marketplace"
@@ -51,71 +48,134 @@ class MarketplaceSource(_Model):
     test: int = Field(default=400, ge=1)
     candidates: int | tuple[int, int] = 16
 
+    def market(self, seed: int, failures: FailureModel) -> Marketplace:
+        """The tools, tasks and answers of this source."""
+        from .marketplace.generator import generate_marketplace
 
-class ToolBenchSource(_Model):
+        return generate_marketplace(
+            seed,
+            tools=self.tools,
+            providers=self.providers,
+            categories=self.categories,
+            tasks={"train": self.train, "test": self.test},
+            candidates=self.candidates,
+            failures=failures,
+        )
+
+
+class FolderSource(StrictModel):
+    """Tools and tasks that are read from a folder of published data.
+
+    Attributes:
+        data: The folder; the command line's `--data` fills it.
+    """
+
+    kind: str
+    data: str | None = None
+
+
+class ToolBenchSource(FolderSource):
     """Real queries from a ToolBench or StableToolBench folder.
 
     Attributes:
-        data: the folder; the command line's `--data` fills it.
-        subsets: G1_instruction and so on; None for all that are there.
-        tools: folder with tool documents, where it is not inside `data`.
+        subsets: Names of query files, such as G1_instruction; None for all that are there.
+        tools: Folder with tool documents, where it is not inside `data`.
         anytool_filter: AnyTool's list of unsolvable ids (a JSON file); its ids are left out.
     """
 
     kind: Literal["toolbench"] = "toolbench"
-    data: str | None = None
     subsets: tuple[str, ...] | None = None
     tools: str | None = None
     anytool_filter: str | None = None
 
+    def market(self, seed: int, failures: FailureModel) -> Marketplace:
+        """The tools, tasks and answers of this source."""
+        from .marketplace.loaders.toolbench import load_toolbench
 
-class MGToolBenchSource(_Model):
+        left_out = self.anytool_filter
+        return load_toolbench(
+            self.data or "", seed=seed, subsets=self.subsets, tools=self.tools, anytool_unsolvable=left_out, failures=failures
+        )
+
+
+class MGToolBenchSource(FolderSource):
     """MGToolBench's tasks with their queries at all five instruction levels.
 
     Attributes:
-        data: the folder; the command line's `--data` fills it.
-        tools: folder with tool documents, where there is one.
+        tools: Folder with tool documents, where there is one.
     """
 
     kind: Literal["mgtoolbench"] = "mgtoolbench"
-    data: str | None = None
     tools: str | None = None
 
+    def market(self, seed: int, failures: FailureModel) -> Marketplace:
+        """The tools, tasks and answers of this source."""
+        from .marketplace.loaders.mgtoolbench import load_mgtoolbench
 
-class ToolDeerSource(_Model):
-    """DEER's own samples: whether a query needs a tool, and whether one of the candidates fits.
+        return load_mgtoolbench(self.data or "", seed=seed, tools=self.tools, failures=failures)
+
+
+class AnyToolSource(FolderSource):
+    """AnyToolBench's queries, which name no candidates: a task offers its own APIs and others, of its categories first.
 
     Attributes:
-        data: the folder; the command line's `--data` fills it.
+        tools: Folder with tool documents, where it is not inside `data`; their APIs are candidates too.
+        unsolvable: AnyTool's list of unsolvable ids (a JSON file); its ids are left out.
+        candidates: Tools on offer in a task, at least its own.
     """
 
+    kind: Literal["anytool"] = "anytool"
+    tools: str | None = None
+    unsolvable: str | None = None
+    candidates: int = Field(default=16, ge=1)
+
+    def market(self, seed: int, failures: FailureModel) -> Marketplace:
+        """The tools, tasks and answers of this source."""
+        from .marketplace.loaders.anytool import load_anytool
+
+        return load_anytool(
+            self.data or "",
+            seed=seed,
+            tools=self.tools,
+            unsolvable=self.unsolvable,
+            candidates=self.candidates,
+            failures=failures,
+        )
+
+
+class ToolDeerSource(FolderSource):
+    """DEER's own samples: whether a query needs a tool, and whether one of the candidates fits."""
+
     kind: Literal["tooldeer"] = "tooldeer"
-    data: str | None = None
 
 
-FOLDERS = {"toolbench": "ToolBench or StableToolBench", "mgtoolbench": "MGToolBench", "tooldeer": "ToolDEER"}
-"""Kinds of source that read a folder, and whose."""
+FOLDERS = {
+    "toolbench": "ToolBench or StableToolBench",
+    "mgtoolbench": "MGToolBench",
+    "anytool": "AnyTool",
+    "tooldeer": "ToolDEER",
+}  # kinds of source that read a folder, and whose
 
 
-class TokenPrices(_Model):
-    """USD per million tokens, the way providers print it."""
+class TokenPrices(StrictModel):
+    """Prices of a model's tokens, in the scenario's currency per million tokens."""
 
     input: NotNegative
     output: NotNegative
     cached: NotNegative | None = None
 
 
-class Event(_Model):
-    """Something that happens at a time.
+class Event(StrictModel):
+    """A scheduled event.
 
     Attributes:
-        at_s: when, simulated seconds.
-        kind: what.
-        tools: names of the tools concerned; with `category` and `share` the choice is narrowed further.
-        category: only tools of this category.
-        share: only this share of the tools, chosen by their names.
-        factor: of a price change.
-        need: which need changes, counted from the end among those that can change.
+        at_s: Simulated time of the event, seconds.
+        kind: What happens.
+        tools: Names of the tools concerned; `category` and `share` narrow the choice further.
+        category: Only tools of this category are concerned.
+        share: Only this share of the tools is concerned, chosen by their names.
+        factor: Factor on the prices, for a price change.
+        need: The need that changes, counted from the end among those that can change.
     """
 
     at_s: NotNegative
@@ -127,31 +187,32 @@ class Event(_Model):
     need: int = Field(default=0, ge=0)
 
 
-class Scenario(_Model):
+class Scenario(StrictModel):
     """Everything that defines a world.
 
     Attributes:
-        name, description: what it is called and for.
-        seed: of what is drawn once per world.
-        source: where tools and tasks come from.
-        pricing: flat fees (integers 1 to 10, BTP's setting), or pay-per-use (`faas`, `faas-aws`).
-        bill_failures, bill_cold_start: see the rules in `world`.
-        currency: for display.
-        tokens: price of the model's tokens; None for free ones.
-        failures: a preset's name or a failure model.
-        judge: the lenient judge's rates.
-        budget: default limits.
-        enforcement: what passing a limit does.
-        gateway_s, ttft_s, tokens_per_s: speeds of refusals and of thinking.
-        gpu_capacity_mb: shared GPU memory.
-        events: scheduled events.
-        alpha, max_price: of the Quality of Plan.
+        name, description: Its name, and one line for lists.
+        seed: Keys everything that is drawn once per world.
+        source: Where tools and tasks come from.
+        pricing: Flat fees (whole numbers from 1 to 10, as in BTP), or pay-per-use (`faas`, `faas-aws`).
+        bill_failures, bill_cold_start: See rules 8 and 5 of `world`.
+        currency: The currency's name, for display.
+        tokens: Prices of the model's tokens; None where they are free.
+        failures: The name of a preset, or a failure model.
+        judge: Rates of the lenient judge.
+        budget: Default limits.
+        enforcement: What passing a limit does; see rule 11 of `world`.
+        gateway_s: Time that a refusal takes, seconds.
+        ttft_s, tokens_per_s: Time to the model's first token, seconds, and its speed after that.
+        gpu_capacity_mb: GPU memory that all tools share, MB; None for any amount.
+        events: Scheduled events.
+        alpha, max_price: Weight of performance, and the price that counts as a full loss, in the Quality of Plan.
     """
 
     name: str = Field(min_length=1)
     description: str = ""
     seed: int = Field(default=0, ge=0)
-    source: MarketplaceSource | ToolBenchSource | MGToolBenchSource | ToolDeerSource | OwnSource = Field(
+    source: MarketplaceSource | ToolBenchSource | MGToolBenchSource | AnyToolSource | ToolDeerSource | CustomSource = Field(
         default_factory=MarketplaceSource, discriminator="kind"
     )
     pricing: Literal["flat", "faas", "faas-aws"] = "flat"
@@ -192,11 +253,11 @@ class Scenario(_Model):
 
     @property
     def digest(self) -> str:
-        """Hash of all that defines the world; names a world in recorded runs.
+        """Hash of everything that defines the world; recorded runs name their world by it.
 
-        Where a scenario reads a folder, what was read counts, not where it lay.
+        Of a folder that a scenario reads, the content counts and not the path.
         """
-        if not isinstance(self.source, ToolBenchSource | MGToolBenchSource | ToolDeerSource):
+        if not isinstance(self.source, FolderSource):
             return hashlib.sha256(self.model_dump_json().encode()).hexdigest()[:16]
         what = ToolBenchSource(subsets=self.source.subsets) if isinstance(self.source, ToolBenchSource) else type(self.source)()
         document = self.model_copy(update={"source": what}).model_dump_json()
@@ -219,46 +280,17 @@ class Scenario(_Model):
 def _build(document: str) -> World:
     scenario = Scenario.model_validate_json(document)
     source = scenario.source
-    if isinstance(source, ToolBenchSource | MGToolBenchSource | ToolDeerSource) and source.data is None:
+    if isinstance(source, FolderSource) and source.data is None:
         wanted = f"source.data: expected a {FOLDERS[source.kind]} folder; pass --data FOLDER"
         raise ConfigError(f"scenario {scenario.name}", wanted)
     if isinstance(source, ToolDeerSource):
         from .decision.recorded import recorded_world
 
-        # its tools and tasks take the place of the small market's; the rules, prices and failures are the scenario's
+        # a small market is built for its rules, prices and failures; the recorded tools and tasks replace its own
         market_of_its_own = MarketplaceSource(tools=60, providers=12, categories=4, train=4, test=4)
         rules = scenario.model_copy(update={"source": market_of_its_own, "events": ()})
         return recorded_world(rules.build(), scenario.seed, source.data or "")
-    if isinstance(source, ToolBenchSource):
-        from .marketplace.loaders.toolbench import load_toolbench
-
-        market = load_toolbench(
-            Path(source.data or ""),
-            seed=scenario.seed,
-            subsets=source.subsets,
-            tools=None if source.tools is None else Path(source.tools),
-            anytool_unsolvable=None if source.anytool_filter is None else Path(source.anytool_filter),
-            failures=scenario.failures,
-        )
-    elif isinstance(source, MGToolBenchSource):
-        from .marketplace.loaders.mgtoolbench import load_mgtoolbench
-
-        documents = None if source.tools is None else Path(source.tools)
-        market = load_mgtoolbench(Path(source.data or ""), seed=scenario.seed, tools=documents, failures=scenario.failures)
-    elif isinstance(source, OwnSource):
-        market = own_marketplace(source)
-    else:
-        from .marketplace.generator import generate_marketplace
-
-        market = generate_marketplace(
-            scenario.seed,
-            tools=source.tools,
-            providers=source.providers,
-            categories=source.categories,
-            tasks={"train": source.train, "test": source.test},
-            candidates=source.candidates,
-            failures=scenario.failures,
-        )
+    market = source.market(scenario.seed, scenario.failures)
     pricing = {"flat": None, "faas": FaasPricing.opencatp(), "faas-aws": FaasPricing.aws()}[scenario.pricing]
     prices = scenario.tokens
     return World(
@@ -284,7 +316,7 @@ def _build(document: str) -> World:
 
 
 class Timetable:
-    """Turns a scenario's events into a task's notices. Which tools an event hits depends on names alone."""
+    """Schedules a scenario's events for a task. Which tools an event concerns depends on their names alone."""
 
     def __init__(self, seed: int, events: Sequence[Event], categories: dict[str, str]) -> None:
         known = categories.keys()
@@ -321,15 +353,16 @@ def scenario_names() -> list[str]:
 
 
 def load_scenario(name_or_file: str | Path, data: str | Path | None = None) -> Scenario:
-    """A scenario by name, or from a YAML file.
+    """Load a scenario by its name, or from a YAML file.
 
     Args:
-        name_or_file: one of `scenario_names()`, or a path ending in .yaml or .yml.
-        data: folder for a scenario that reads one.
+        name_or_file: One of `scenario_names()`, or a path that ends in .yaml or .yml.
+        data: The folder, for a scenario that reads one.
 
     Raises:
-        UnknownName: no such scenario.
-        DataError: the file is missing, is no YAML, or has an unknown key or a wrong type; names the place.
+        UnknownName: There is no such scenario.
+        DataError: The file is missing, is not YAML, or has an unknown key or a wrong type; names the place.
+        ConfigError: A folder is given to a scenario that reads none.
     """
     path = Path(name_or_file)
     if path.suffix not in (".yaml", ".yml"):
@@ -356,7 +389,7 @@ def load_scenario(name_or_file: str | Path, data: str | Path | None = None) -> S
 
 
 def parse_scenario(document: dict[str, Any], place: object = "scenario") -> Scenario:
-    """A scenario from plain data; raises DataError with the key at fault."""
+    """Make a scenario from plain data; raises DataError, which names the key at fault."""
     try:
         return Scenario.model_validate(document)
     except ValidationError as error:

@@ -1,4 +1,4 @@
-"""How a call ended, and whose error it was."""
+"""The ways in which a call can end, and whose error each is."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from enum import IntEnum
 
 
 class Origin(IntEnum):
-    """Who is to blame: nobody, the agent, the tool or the infrastructure. Reported apart, never mixed."""
+    """Whose error it was: nobody's, the agent's, the tool's or the infrastructure's. Reports keep them apart."""
 
     NONE = 0
     AGENT = 1
@@ -15,7 +15,7 @@ class Origin(IntEnum):
 
 
 class Status(IntEnum):
-    """How a call ended. Values are stable: recorded trajectories and observation arrays hold them."""
+    """How a call ended. The values are stable, because recorded trajectories and observation arrays hold them."""
 
     OK = 0
     # the agent's: refused at the gateway, never executed, never billed
@@ -55,12 +55,12 @@ class Status(IntEnum):
 
     @property
     def executed(self) -> bool:
-        """The call ran (and was billed), rather than being refused at the gateway."""
+        """The call ran and was billed; it was not refused at the gateway."""
         return self in _EXECUTED
 
     @property
     def label(self) -> str:
-        """The name as observations and reports write it, for example ``rate_limited``."""
+        """The name that observations and reports write, for example ``rate_limited``."""
         return self.name.lower()
 
 
@@ -71,4 +71,4 @@ _EXECUTED = frozenset(
 )
 
 LOOKS_OK = frozenset({Status.OK, Status.EMPTY, Status.IRRELEVANT, Status.NO_DATA})
-"""Statuses that answer HTTP 200: what the agent sees is content, not an error."""
+"""Statuses that correspond to HTTP 200: the agent sees content and no error."""

@@ -1,4 +1,4 @@
-"""What an episode is about: a query, what solves it, and how an answer is graded.
+"""Tasks: a query, what solves it, and how an answer is graded.
 
 A task has *needs*: facts that its answer must hold. Each need is served by some of the task's candidate tools, called
 with the right arguments; an argument may be another need's answer, which makes a chain. Grading reads the final answer's
@@ -16,7 +16,7 @@ from typing import Any, Protocol
 from .tools import Catalog, Tool
 
 LEVELS = ("statement", "category", "tool", "api", "hybrid")
-"""Instruction granularities, after ToolPlanner: from a bare wish to one that names every API."""
+"""Granularities of an instruction, after ToolPlanner, from a plain statement to one that names every API."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,13 +24,13 @@ class Need:
     """One fact that the answer must hold.
 
     Attributes:
-        fact: the text that shows it; distinctive enough to be looked for in an answer.
-        tools: names of the tools that answer it.
-        arguments: the right arguments; None where any that fit the schema will do (ToolBench tasks).
-        after: indices of the needs whose answers are among the arguments.
-        wish: the need in words.
-        capability: what is asked for; tools of this capability serve it.
-        alternative: what the need turns into when the user changes their mind, if they can.
+        fact: The text that shows it, distinctive enough to be looked for in an answer.
+        tools: Names of the tools that answer it.
+        arguments: The right arguments; None where any that fit the schema will do (ToolBench tasks).
+        after: Indices of the needs whose answers are among the arguments.
+        wish: The need in words.
+        capability: The capability that it asks for; tools of this capability serve it.
+        alternative: The need that replaces it when the user changes their mind; None where they cannot.
     """
 
     fact: str
@@ -47,14 +47,14 @@ class Task:
     """A query with what solves it.
 
     Attributes:
-        id: unique within its task set.
-        number: its place in the whole task set; keys the episode's chance.
-        query: what the user says.
-        needs: the facts wanted, 1 to 6 in the marketplace.
-        candidates: names of the tools on offer, in a fixed order: an episode's slots.
+        id: Its name, unique within its task set.
+        number: Its place in the whole task set; it keys the episode's chance.
+        query: What the user says.
+        needs: The facts wanted, 1 to 6 in the marketplace.
+        candidates: Names of the tools on offer, in a fixed order: the slots of an episode.
         group: G1 (one provider), G2 (one category), G3 (across categories), or a subset's name.
-        instructions: the query at each granularity of `LEVELS`, where there are several.
-        size_level: input size level 0 to 3; drives duration and memory.
+        instructions: The query at each granularity of `LEVELS`, where there are several.
+        size_level: Size level of the input, 0 to 3; duration and memory depend on it.
         solvable: False where no tool on offer can serve some need.
     """
 
@@ -89,7 +89,7 @@ class TaskSet(Sequence[Task]):
         """Numbers of the tasks in a split.
 
         Raises:
-            UnknownName: there is no such split.
+            UnknownName: There is no such split.
         """
         if split not in self._splits:
             from .errors import UnknownName
@@ -108,7 +108,7 @@ class TaskSet(Sequence[Task]):
 
 
 class Answers(Protocol):
-    """What tools say: the content behind every call. Deterministic in its arguments."""
+    """The content that tools return; it depends on the call's arguments alone."""
 
     def answer(self, tool: Tool, arguments: Mapping[str, Any], task: Task) -> str | None:
         """The JSON text that a working call returns, or None where there is nothing for these arguments."""
@@ -120,7 +120,7 @@ class Answers(Protocol):
 
 
 def normalise(value: Any) -> str:
-    """An argument or a fact as it is compared: case, spacing and number formats do not matter."""
+    """Bring an argument or a fact into the form in which it is compared, without case, spacing and number formats."""
     if type(value) is str:
         return " ".join(value.casefold().split())
     if isinstance(value, bool):
@@ -133,7 +133,7 @@ def normalise(value: Any) -> str:
 
 
 def arguments_match(given: Mapping[str, Any], wanted: Mapping[str, Any] | None) -> bool:
-    """The arguments say what the need asks for: every wanted value is given; extra optional ones do not matter."""
+    """Whether every wanted value is among the given arguments. Further arguments do not matter."""
     if wanted is None:
         return True
     return all(name in given and normalise(given[name]) == normalise(value) for name, value in wanted.items())
@@ -143,7 +143,7 @@ _WORD = re.compile(r"\w")
 
 
 def fact_in(fact: str, normalised_answer: str) -> bool:
-    """The fact stands in the answer as a whole word or number, not as a part of a longer one."""
+    """Whether the fact stands in the answer as a whole word or number, not as a part of a longer one."""
     wanted = normalise(fact)
     start = normalised_answer.find(wanted)
     while start >= 0:
@@ -158,12 +158,12 @@ def fact_in(fact: str, normalised_answer: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Grade:
-    """How good an answer is.
+    """The grade of an answer.
 
     Attributes:
-        share: share of the needed facts that it holds.
-        strict: it holds every one.
-        judged: a lenient judge passes it.
+        share: Share of the needed facts that the answer holds.
+        strict: The answer holds every fact.
+        judged: A lenient judge passes the answer.
     """
 
     share: float
@@ -175,13 +175,13 @@ class Grade:
 class Judge:
     """A seeded stand-in for ToolEval's lenient model judge.
 
-    The chance to pass rises with the share of facts; an unsolvable query passes whatever the answer, as long as there is one.
+    The chance to pass rises with the share of facts. Of an unsolvable query, any answer passes with one fixed chance.
 
     Attributes:
-        all_facts: chance to pass with every fact.
-        none: chance to pass with no fact at all.
-        curve: exponent of the share in between; above 1 the judge is harder on partial answers.
-        unsolvable: chance that an answer to an unsolvable query passes.
+        all_facts: Chance to pass with every fact.
+        none: Chance to pass with no fact at all.
+        curve: Exponent of the share in between; above 1 the judge is harder on partial answers.
+        unsolvable: Chance that an answer to an unsolvable query passes.
 
     Source: ToolEval's rules and the measured agreement of model judges with people (68 to 74 % on "solved"; StableToolBench,
     Table 8): a judge misses some full answers and waves through many partial ones.
@@ -193,7 +193,7 @@ class Judge:
     unsolvable: float = 1.0
 
     def chance(self, share: float, solvable: bool = True) -> float:
-        """Chance that an answer with this share of the facts passes; never falls as the share rises."""
+        """Chance that an answer with this share of the facts passes. It never falls as the share rises."""
         if not solvable:
             return self.unsolvable
         return self.none + (self.all_facts - self.none) * float(share**self.curve)
@@ -202,10 +202,10 @@ class Judge:
         """Grade an answer from the facts found in it.
 
         Args:
-            found: one flag a need.
-            luck: the episode's uniform for the judge, in [0, 1).
-            solvable: some tool on offer serves every need.
-            gave_up: the agent gave up rather than answered: never a pass.
+            found: For each need, whether the answer holds its fact.
+            luck: The episode's uniform for the judge, in [0, 1).
+            solvable: Some tool on offer serves every need.
+            gave_up: The agent gave up, which never passes.
         """
         share = sum(found) / len(found) if found else 0.0
         strict = bool(found) and all(found) and not gave_up
@@ -213,7 +213,7 @@ class Judge:
 
 
 def slots_by_need(task: Task, catalog: Catalog) -> list[int]:
-    """For each candidate slot the index of the need it serves, or -1."""
+    """For each candidate slot, the index of the need that it serves, or -1."""
     serves = {name: index for index, need in enumerate(task.needs) for name in need.tools}
     for name in task.candidates:
         catalog.number(name)

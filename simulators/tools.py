@@ -1,4 +1,4 @@
-"""The tools of a world: what they are, what a call of one costs, and how they are found."""
+"""The tools of a world: their documentation, what a call costs, and the catalog that holds them."""
 
 from __future__ import annotations
 
@@ -15,22 +15,22 @@ class ToolProfile:
     """What a call of a tool costs and how it may fail.
 
     Attributes:
-        fee: flat price of an executed call, in the scenario's currency (flat pricing).
-        latency_s: median duration of a call by size level of its input, seconds; one value serves all levels.
-        latency_spread: standard deviation of the logarithm of the duration; 0 for a constant duration.
-        cpu_cons_mb, gpu_cons_mb: memory held as long as the tool is loaded, MB.
-        cpu_inst_mb, gpu_inst_mb: memory a call takes on top, MB.
-        cold_start_s: time to load a new instance, seconds.
-        keep_alive_s: how long an idle instance stays warm, seconds.
-        concurrency: calls that run at once; 0 means any number.
-        rate_limit: calls admitted per `window_s`; 0 means any number.
-        window_s: length of the sliding window, seconds.
-        quota: calls admitted per episode; 0 means any number.
-        timeout_s: a longer call ends then, as a timeout.
-        reliability: the share of episodes' calls that succeed, a property of the world; agents do not see it.
-        advertised_success: what the catalogue claims, 0 to 1.
-        advertised_latency_s: what the catalogue claims, seconds.
-        popularity: 0 to 10, as marketplaces show it.
+        fee: Flat price of an executed call, in the scenario's currency (flat pricing).
+        latency_s: Median duration of a call by size level of its input, seconds; one value serves all levels.
+        latency_spread: Standard deviation of the logarithm of the duration; 0 for a constant duration.
+        cpu_cons_mb, gpu_cons_mb: Memory held as long as the tool is loaded, MB.
+        cpu_inst_mb, gpu_inst_mb: Memory that a call takes on top, MB.
+        cold_start_s: Time to load a new instance, seconds.
+        keep_alive_s: Time that an idle instance stays warm, seconds.
+        concurrency: Calls that may run at once; 0 for any number.
+        rate_limit: Calls admitted per `window_s`; 0 for any number.
+        window_s: Length of the sliding window, seconds.
+        quota: Calls admitted per episode; 0 for any number.
+        timeout_s: Duration at which a call ends as a timeout, seconds.
+        reliability: True share of calls that succeed, 0 to 1; agents do not see it.
+        advertised_success: Share of successful calls that the catalog claims, 0 to 1.
+        advertised_latency_s: Duration that the catalog claims, seconds.
+        popularity: Popularity that marketplaces show, 0 to 10.
     """
 
     fee: float = 1.0
@@ -74,15 +74,14 @@ class Tool:
     """One callable function (ToolBench calls it an API, and its provider a tool).
 
     Attributes:
-        name: unique in its catalog; the function name a model calls.
-        description: what it does, as the documentation says it.
-        category: field of business, e.g. "Weather".
-        provider: who offers it.
-        title: the API's own name within its provider.
+        name: The function name that a model calls, unique in its catalog.
+        description: What it does, in the documentation's words.
+        category: Field of business, for example "Weather".
+        provider: Who offers it.
+        title: The API's own name within its provider.
         parameters: JSON schema of its arguments (an object schema).
-        profile: cost and reliability.
-        capability: what it can do, shared by the tools that can replace each other.
-        answer_schema: names and types of its answer's fields, for documentation.
+        profile: What a call costs and how it may fail.
+        capability: What it can do; tools of one capability can replace each other.
     """
 
     name: str
@@ -93,10 +92,9 @@ class Tool:
     parameters: Mapping[str, Any] = field(default_factory=lambda: {"type": "object", "properties": {}, "required": []})
     profile: ToolProfile = field(default_factory=ToolProfile)
     capability: str = ""
-    answer_schema: Mapping[str, Any] | None = None
 
     def documentation(self) -> dict[str, Any]:
-        """The function as chat models take it: name, description, parameters."""
+        """The function in the form that chat models take: name, description, parameters."""
         return {
             "type": "function",
             "function": {"name": self.name, "description": self.description, "parameters": dict(self.parameters)},
@@ -107,7 +105,7 @@ class Catalog(Sequence[Tool]):
     """The tools of a world, by number and by name.
 
     Raises:
-        DataError: two tools share a name.
+        DataError: Two tools share a name.
     """
 
     def __init__(self, tools: Iterable[Tool], source: str = "catalog") -> None:
@@ -134,7 +132,7 @@ class Catalog(Sequence[Tool]):
         """The tool's number.
 
         Raises:
-            UnknownName: no tool has that name.
+            UnknownName: No tool has that name.
         """
         try:
             return self._index[name]
@@ -142,7 +140,7 @@ class Catalog(Sequence[Tool]):
             raise UnknownName("tool", name, self._index) from None
 
     def get(self, name: str) -> Tool:
-        """The tool of that name; raises as `number`."""
+        """The tool of that name; raises UnknownName where there is none."""
         return self._tools[self.number(name)]
 
     @property

@@ -1,6 +1,6 @@
 """The world in time: calls that wait, start cold, run, fail and cost, on a SimPy clock.
 
-The rules (both the event-driven and the batched simulator obey them):
+The event-driven and the batched simulator both follow these rules:
 
 1.  Time is float64 seconds from 0 at the start of an episode. What happens at the same time happens in the order of its
     causes.
@@ -49,18 +49,18 @@ class World:
     """Everything that is fixed about a world; makes episodes.
 
     Attributes:
-        catalog, tasks, answers: what there is, what is asked, what tools say.
-        failures, judge: how calls fail and answers are judged.
-        faas: pay-per-use pricing; None for flat fees.
-        tokens: price of the model's tokens; None where they are free of charge (they are counted all the same).
-        bill_failures: executed calls that failed cost their price too.
-        bill_cold_start: FaaS bills the cold start.
-        gateway_s: time a refusal takes, seconds.
-        ttft_s, tokens_per_s: speed of the model's thinking.
-        gpu_capacity_mb: memory that GPU tools share; None for any amount.
-        events: makes an episode's scheduled events from its task.
-        max_price: the price that counts as a full loss in the Quality of Plan.
-        alpha: weight of performance in the Quality of Plan.
+        catalog, tasks, answers: The tools, the tasks, and what calls of the tools return.
+        failures, judge: How calls fail, and how a lenient judge grades answers.
+        faas: Pay-per-use pricing; None for flat fees.
+        tokens: Prices of the model's tokens; None where they are free (they are counted all the same).
+        bill_failures: Executed calls that failed cost their price too.
+        bill_cold_start: Pay-per-use pricing bills the cold start.
+        gateway_s: Time that a refusal takes, seconds.
+        ttft_s, tokens_per_s: Time to the model's first token, seconds, and its speed after that.
+        gpu_capacity_mb: GPU memory that all tools share, MB; None for any amount.
+        events: Makes the scheduled events of a task.
+        max_price: The price that counts as a full loss in the Quality of Plan.
+        alpha: Weight of performance in the Quality of Plan.
     """
 
     catalog: Catalog
@@ -92,7 +92,7 @@ class World:
         return found
 
     def notices(self, number: int) -> tuple[WorldEvent, ...]:
-        """A task's scheduled events, in the order in which they were given; they depend on the task alone."""
+        """A task's scheduled events, in the order given. They depend on the task alone."""
         found = self._notices.get(number)
         if found is None:
             events = () if self.events is None else self.events(self.tasks[number], self.candidates(number))
@@ -148,5 +148,5 @@ class World:
     def episode(
         self, task: int, seed: int = 0, budget: Budget | None = None, enforcement: Enforcement = "terminate"
     ) -> Episode:
-        """Begin a task on a fresh clock. Same arguments, same episode, in every process."""
+        """Begin a task on a fresh clock. The same arguments give the same episode in every process."""
         return Episode(self, task, seed, budget or Budget(), enforcement)

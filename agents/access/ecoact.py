@@ -46,8 +46,8 @@ class EcoAct(ToolAccess):
     """Names first, documentation on demand.
 
     Args:
-        several: several tools may be registered in one action (an ablation of the paper).
-        descriptions: names come with descriptions, up to 256 characters (another one).
+        several: Several tools may be registered in one action (an ablation of the paper).
+        descriptions: Names come with descriptions, up to 256 characters (another one).
     """
 
     suffix = "ecoact"

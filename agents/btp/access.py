@@ -29,11 +29,11 @@ class Btp(ToolAccess):
     """Plans tool use within the budget and holds the model to the plan.
 
     Args:
-        experience: past uses; best collected on the train split of the same world.
-        settings: see `BtpSettings`.
-        usefulness: judges whether a result helped, for the blacklist.
-        reserve: part of the budget kept back (c_s in the paper), in the scenario's currency.
-        thinking: price of one reply of the model, planned with every use and kept back for the final one. None estimates it
+        experience: Past uses; best collected on the train split of the same world.
+        settings: See `BtpSettings`.
+        usefulness: Judges whether a result helped, for the blacklist.
+        reserve: Part of the budget kept back (c_s in the paper), in the scenario's currency.
+        thinking: Price of one reply of the model, planned with every use and kept back for the final one. None estimates it
             from the request and the documentation of all candidates, where tokens have a price.
     """
 

@@ -26,18 +26,18 @@ class BtpSettings:
     """Choices of BTP.
 
     Attributes:
-        threshold: tau; a tool whose expected value is below it is not planned.
-        sharpness: weight of a past use is exp(sharpness * (similarity - offset)); 1 in the paper, where a use in an unrelated
+        threshold: Tau; a tool whose expected value is below it is not planned.
+        sharpness: Weight of a past use is exp(sharpness * (similarity - offset)); 1 in the paper, where a use in an unrelated
             query still weighs a third of one in the same; more makes the value depend more on the query.
-        offset: subtracted from the similarity; matters only beside a prior.
-        prior_value, prior_weight: pseudo-uses added to every tool: so many, worth so much.
-        rounding: of the mean use count.
-        unseen_cap: cap of a tool without past uses.
-        clip_unhelpful: uses in a query in which the tool never helped count as one at most.
-        count_test_queries: use counts may come from test queries (values never do).
-        blacklist: forbid a tool at an unhelpful result.
-        spare_helpful: a tool that has helped once in the episode is not blacklisted any more.
-        summarise: after the search the final answer is written from all executed calls.
+        offset: Subtracted from the similarity; matters only beside a prior.
+        prior_value, prior_weight: Pseudo-uses added to every tool: so many, worth so much.
+        rounding: Rounding of the mean use count.
+        unseen_cap: Cap of a tool without past uses.
+        clip_unhelpful: Uses in a query in which the tool never helped count as one at most.
+        count_test_queries: Use counts may come from test queries (values never do).
+        blacklist: Forbid a tool at an unhelpful result.
+        spare_helpful: A tool that has helped once in the episode is not blacklisted any more.
+        summarise: After the search the final answer is written from all executed calls.
     """
 
     threshold: float = 0.15
@@ -91,9 +91,9 @@ def expected_value(similarities: Sequence[float], helpful: Sequence[float], sett
     """How helpful a use of a tool is likely to be.
 
     Args:
-        similarities: cosine of the query to the query of each past use, shape (uses,).
+        similarities: Cosine of the query to the query of each past use, shape (uses,).
         helpful: 1 where that use helped, else 0, shape (uses,).
-        settings: see `BtpSettings`.
+        settings: See `BtpSettings`.
 
     Returns:
         A share, 0 to 1. Without uses and without a prior: `prior_value`.
@@ -121,10 +121,10 @@ def frequency_cap(
     """How often a tool may be planned: about as often as similar queries used it.
 
     Args:
-        similarities: cosine of the query to each past query that used the tool, shape (queries,).
-        counts: how often each used it, shape (queries,).
-        value: the tool's expected value.
-        settings: see `BtpSettings`.
+        similarities: Cosine of the query to each past query that used the tool, shape (queries,).
+        counts: Number of uses in each query, shape (queries,).
+        value: The tool's expected value.
+        settings: See `BtpSettings`.
         helpful: 1 where the tool helped in that query; with `clip_unhelpful` the counts of the others are clipped to one.
             None leaves the counts as they are.
 
@@ -152,16 +152,16 @@ def plan_tool_usage(costs: Sequence[float], values: Sequence[float], frequency_c
     the budget down, so a plan never exceeds its budget.
 
     Args:
-        costs: of one use, shape (tools,); infinite for a tool that cannot be had.
-        values: of one use, shape (tools,).
-        frequency_caps: most uses, shape (tools,).
-        budget: what the uses may cost together; at or below 0 nothing is planned that costs anything.
+        costs: Price of one use, shape (tools,); infinite for a tool that cannot be had.
+        values: Value of one use, shape (tools,).
+        frequency_caps: Most uses, shape (tools,).
+        budget: Most that all uses may cost together; at or below 0 only uses that cost nothing are planned.
 
     Returns:
         Uses of each tool, shape (tools,).
 
     Raises:
-        ConfigError: lengths differ, a cost or a cap is negative, or a number is NaN.
+        ConfigError: Lengths differ, a cost or a cap is negative, or a number is NaN.
 
     Source: BTP, Algorithm 1 and Appendix A.1.
     """

@@ -95,10 +95,10 @@ class WordModel:
     """A fitted logistic regression over words and numbers.
 
     Attributes:
-        vocabulary: the words it knows.
-        rarity: inverse document frequency of each, shape (words,).
-        weights: of the words and then the numbers, shape (words + numbers,).
-        threshold: least probability that counts as help.
+        vocabulary: The words it knows.
+        rarity: Inverse document frequency of each, shape (words,).
+        weights: Weights of the words and then of the numbers, shape (words + numbers,).
+        threshold: Least probability that counts as help.
     """
 
     vocabulary: tuple[str, ...]
@@ -144,8 +144,8 @@ class LearntUsefulness:
     """Judges results by a fitted model.
 
     Args:
-        model: judges.
-        documents: name and description of each tool, by name; of others only the name is read.
+        model: Judges.
+        documents: Name and description of each tool, by name; of others only the name is read.
     """
 
     def __init__(self, model: WordModel, documents: Mapping[str, str] | None = None) -> None:
@@ -182,7 +182,7 @@ def load_usefulness(path: str | Path) -> Usefulness:
     """The classifier of a `costgym train btp` run, of either kind: its folder, or the file in it.
 
     Raises:
-        DataError: there is none, it is damaged, or it is of another format or version.
+        DataError: There is none, it is damaged, or it is of another format or version.
     """
     place = Path(path)
     if place.is_dir():

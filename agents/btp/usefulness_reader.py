@@ -27,9 +27,9 @@ class LearntReader:
     """Judges results by a sequence classifier with two classes, the second of which is help.
 
     Args:
-        model, tokenizer: of transformers.
-        longest: tokens that are read; what is beyond is cut off.
-        documents: name and description of each tool, by name.
+        model, tokenizer: A sequence classifier and its tokenizer, of transformers.
+        longest: Tokens that are read; what is beyond is cut off.
+        documents: Name and description of each tool, by name.
     """
 
     def __init__(self, model: Any, tokenizer: Any, longest: int, documents: Mapping[str, str]) -> None:
@@ -54,8 +54,8 @@ def load_reader(run: str | Path) -> LearntReader:
     """The classifier of a `costgym train btp --model` run.
 
     Raises:
-        DataError: there is none, it is damaged, or it is of another format or version.
-        MissingExtra: torch or transformers is not installed.
+        DataError: There is none, it is damaged, or it is of another format or version.
+        MissingExtra: Torch or transformers is not installed.
     """
     require("torch", "train")
     transformers = require("transformers", "train")

@@ -26,8 +26,8 @@ class Written:
     """What a policy wrote.
 
     Attributes:
-        plan: the plan; None where it chose what the masks forbid (only without them).
-        record: its choices, the states they were made in, and the returns told.
+        plan: The plan; None where it chose what the masks forbid (only without them).
+        record: Its choices, the states they were made in, and the returns told.
     """
 
     plan: Plan | None
@@ -45,11 +45,11 @@ def write_plans(
     """A plan for each situation.
 
     Args:
-        situations: task and size level.
-        prices: price of each tool, USD, by size level and number in `TOOLS`.  # (LEVELS, 10)
-        target_return: what to ask for.
-        chance: draw each choice from its probability; None: take the most likely.
-        temperature: above 1 evens the probabilities out, below sharpens them.
+        situations: Task and size level.
+        prices: Price of each tool, USD, by size level and number in `TOOLS`.  # (LEVELS, 10)
+        target_return: The return that the policy is asked for.
+        chance: Draw each choice from its probability; None: take the most likely.
+        temperature: Above 1 evens the probabilities out, below sharpens them.
     """
     settings = policy.settings
     states = [TplState(kind_of(task)) for task, _ in situations]

@@ -27,9 +27,9 @@ class TokenEncoder(nn.Module):  # type: ignore[misc]
     """Embeds tokens.
 
     Args:
-        width: of the vectors.
-        heads: of the self-attention.
-        context: with context augmentation.
+        width: Length of the vectors.
+        heads: Heads of the self-attention.
+        context: Whether tool tokens carry their prices (context augmentation).
     """
 
     def __init__(self, width: int, heads: int, context: bool) -> None:
@@ -52,7 +52,7 @@ class TokenEncoder(nn.Module):  # type: ignore[misc]
         """All tokens, by size level of the input.
 
         Args:
-            prices: price features of the tools.  # (10, LEVELS)
+            prices: Price features of the tools.  # (10, LEVELS)
 
         Returns:
             (LEVELS, N_TOKENS, width)

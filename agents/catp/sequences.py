@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ...envs.tpl import ACTION_NAMES, END, END_DEPENDENCIES, FIRST_TOOL, INPUT, N_ACTIONS, TplState
+from ...envs.tpl import END, END_DEPENDENCIES, FIRST_TOOL, INPUT, N_ACTIONS, TplState
 from ...simulators.opencatp.levels import LEVELS
 from ...simulators.opencatp.profile import Profile
 from ...simulators.opencatp.tasks import OpenCATPTask
@@ -77,14 +77,14 @@ class Record:
     """An episode, finished or being written.
 
     Attributes:
-        task, level: what it is about.
-        tokens: the plan's tokens as `TplState` writes them, numbered for the policy.
-        lengths: how many tokens each state has.
-        choices: what was chosen at each state.
-        allowed: the choices that were legal there, as bits.
-        naming: whether a dependency was chosen there (rather than a tool).
-        returns: the return still to come that is told at each state.
-        regret: how far the plan's return lies below the best one known for its task and level.
+        task, level: The task, and the size level of its input.
+        tokens: The plan's tokens as `TplState` writes them, numbered for the policy.
+        lengths: Number of tokens of each state.
+        choices: The choice made at each state.
+        allowed: The choices that were legal there, as bits.
+        naming: Whether a dependency was chosen there (rather than a tool).
+        returns: The return still to come that is told at each state.
+        regret: Distance of the plan's return below the best one known for its task and level.
     """
 
     task: OpenCATPTask
@@ -129,8 +129,8 @@ def rewards_of(
 
     Args:
         choices: EOP the last.
-        prices: price of each tool, USD, by its number in `TOOLS`.
-        feedback: a tool's price is charged when it is written; else all of it with EOP.
+        prices: Price of each tool, USD, by its number in `TOOLS`.
+        feedback: A tool's price is charged when it is written; else all of it with EOP.
 
     Source: CATP-LLM, Eq. 4, with the price of the token's own tool rather than of all so far.
     """
@@ -152,17 +152,17 @@ class Batch(NamedTuple):
     """Windows of episodes as arrays.
 
     Attributes:
-        words: the prompt of small models.  # (B, MAX_WORDS)
-        texts: the prompt of published ones.
-        level: size levels.  # (B,)
-        kind: what stands at each position: RETURN, STATE, CHOICE or NOTHING.  # (B, L)
-        number: token or choice there.  # (B, L)
-        value: return there.  # (B, L)
-        step: which step it belongs to.  # (B, L)
-        place: where each choice is predicted.  # (B, W)
-        choice: what was chosen; 0 where there is nothing to learn.  # (B, W)
-        allowed: what may be chosen.  # (B, W, N_ACTIONS)
-        counts: whether there is a choice at all.  # (B, W)
+        words: The prompt of small models.  # (B, MAX_WORDS)
+        texts: The prompt of published ones.
+        level: Size levels.  # (B,)
+        kind: Kind of each position: RETURN, STATE, CHOICE or NOTHING.  # (B, L)
+        number: Token or choice there.  # (B, L)
+        value: Return there.  # (B, L)
+        step: Step that each position belongs to.  # (B, L)
+        place: Position at which each choice is predicted.  # (B, W)
+        choice: The choice made; 0 where there is nothing to learn.  # (B, W)
+        allowed: Choices that may be made.  # (B, W, N_ACTIONS)
+        counts: Whether there is a choice at all.  # (B, W)
     """
 
     words: NDArray[np.int64]
@@ -195,9 +195,9 @@ def batch_of(
     """Windows of episodes side by side.
 
     Args:
-        windows: first and last step of each window; the last may be one that has no choice yet.
-        mask: only legal choices count as allowed.
-        conditioned: returns are part of the sequence.
+        windows: First and last step of each window; the last may be one that has no choice yet.
+        mask: Only legal choices count as allowed.
+        conditioned: Returns are part of the sequence.
     """
     rows = [_row(record, first, last, conditioned) for record, (first, last) in zip(records, windows, strict=True)]
     count, length = len(rows), max(len(row[0]) for row in rows)
@@ -248,8 +248,3 @@ def _row(
             values.append(0.0)
         steps += [min(step, MAX_STEPS - 1)] * (len(kinds) - len(steps))
     return kinds, numbers, values, steps, places
-
-
-def names_of(choices: Sequence[int]) -> list[str]:
-    """Choices in words, for messages."""
-    return [ACTION_NAMES[choice] for choice in choices]

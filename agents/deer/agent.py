@@ -20,7 +20,7 @@ class DeerAgent(Agent):
     """Decides by text: answers or searches, then calls a candidate or says that none fits.
 
     Args:
-        decider: who decides.
+        decider: Makes the decisions.
     """
 
     env_id = DECISION

@@ -29,8 +29,8 @@ class Decider(ABC):
     """Makes DEER's two decisions from text. A trained model implements the same two questions.
 
     Attributes:
-        name: as results show it.
-        model: the language model behind it, or "".
+        name: Its name in results.
+        model: The language model behind it, or "".
     """
 
     name: str = ""
@@ -55,13 +55,13 @@ class RuleDecider(Decider):
     calls the closest candidate if that is close enough.
 
     Args:
-        tools: tools whose documentation it has read (the seen ones).
-        searched, answered: remembered queries that needed a tool, and that did not.
-        search_at: least difference in similarity that makes it search.
-        call_at: least similarity to a candidate that makes it call.
+        tools: Tools whose documentation it has read (the seen ones).
+        searched, answered: Remembered queries that needed a tool, and that did not.
+        search_at: Least difference in similarity that makes it search.
+        call_at: Least similarity to a candidate that makes it call.
 
     Raises:
-        ConfigError: it knows no tool.
+        ConfigError: It knows no tool.
     """
 
     name = "deer-rule"
@@ -106,10 +106,10 @@ class RuleDecider(Decider):
         """Remembers every other example, and takes the thresholds that decide most of the rest rightly.
 
         Args:
-            known: labelled decisions about seen tools; their candidates are the documentation it knows.
+            known: Labelled decisions about seen tools; their candidates are the documentation it knows.
 
         Raises:
-            ConfigError: there are too few examples.
+            ConfigError: There are too few examples.
         """
         if len(known) < 4:
             raise ConfigError("RuleDecider.fit", f"expected at least 4 examples, got {len(known)}")
@@ -135,9 +135,9 @@ def best_threshold(
     """The threshold that is right most often; of equally good ones the highest.
 
     Args:
-        scores: shape (n,).
-        above: it is right to say yes to this one, shape (n,).
-        below: it is right to say no; the others where not given.
+        scores: Shape (n,).
+        above: Whether "yes" is right, shape (n,).
+        below: Whether "no" is right, shape (n,); by default wherever "yes" is not.
     """
     below = ~above if below is None else below
     order = np.argsort(scores, kind="stable")
@@ -153,8 +153,8 @@ class DecisionRates:
     """How often a model decides rightly, by kind of sample.
 
     Attributes:
-        no_search, search, no_call, call: shares of right decisions.
-        other_tool: of the wrong decisions about a Call sample, the share that calls another tool; the rest says that none fits.
+        no_search, search, no_call, call: Shares of right decisions.
+        other_tool: Share of the wrong decisions about Call samples that call another tool; the rest say that none fits.
     """
 
     no_search: float
@@ -176,8 +176,8 @@ class SimulatedDecider(Decider):
     """A model without weights: it knows what is right and errs at given rates. Results with it say nothing about a model.
 
     Args:
-        rates: how often it is right; by default GPT-4's with six demonstrations.
-        name: of the model it stands for.
+        rates: Shares of right decisions; by default GPT-4's with six demonstrations.
+        name: Name of the model that it stands for.
     """
 
     def __init__(self, rates: DecisionRates | None = None, name: str = "gpt-4") -> None:

@@ -20,15 +20,15 @@ def decode(scores: Scores, prompts: Sequence[Sequence[int]], choices: Sequence[S
     Where one token alone is open the model is not asked. Of equal scores the smallest token is taken.
 
     Args:
-        scores: of the model.
-        prompts: what was read, as tokens.
-        choices: for each prompt the answers it may have, as tokens. None may be the beginning of another.
+        scores: Returns the model's scores of the next token.
+        prompts: The prompts, as tokens.
+        choices: The answers that each prompt may have, as tokens. No answer may be the beginning of another.
 
     Returns:
         For each prompt the index of its answer.
 
     Raises:
-        ConfigError: a prompt has no answer, two alike, or one that is the beginning of another.
+        ConfigError: A prompt has no answer, two alike, or one that is the beginning of another.
     """
     if len(prompts) != len(choices):
         raise ConfigError("choices", f"expected answers for {len(prompts)} prompts, got them for {len(choices)}")

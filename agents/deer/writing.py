@@ -47,8 +47,8 @@ class Writing:
     """How decisions are put into words.
 
     Attributes:
-        compact: for a small model.
-        common: words that a compact description leaves out.
+        compact: Write for a small model.
+        common: Words that a compact description leaves out.
     """
 
     compact: bool
@@ -123,9 +123,9 @@ def small_tokenizer(texts: Iterable[str], slots: int, most: int = 4000) -> Any:
     Numbers and names with digits become one token: what matters of them is that they are there.
 
     Args:
-        texts: queries and descriptions.
-        slots: candidates of a sample.
-        most: most words.
+        texts: Queries and descriptions.
+        slots: Candidates of a sample.
+        most: Most words.
     """
     import tokenizers
     import transformers

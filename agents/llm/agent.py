@@ -19,10 +19,10 @@ class LlmAgent(Agent):
     """Plays the text view by asking a language model.
 
     Args:
-        model: says what to do.
-        strategy: makes a search of what it says.
-        access: what it may call; accesses that filter tools stand before those that present them.
-        name: as results show it; by default the strategy's name and the accesses' suffixes.
+        model: Says what to do.
+        strategy: Makes a search of what it says.
+        access: Tool accesses; those that filter tools stand before those that present them.
+        name: Its name in results; by default the strategy's name and the accesses' suffixes.
 
     >>> from costgym.agents.btp.access import Btp
     >>> agent = LlmAgent(Simulated(), ReAct(), access=[Btp(experience)])  # doctest: +SKIP

@@ -43,12 +43,12 @@ class LlmSession:
     """An episode under way.
 
     Args:
-        env: a text environment, reset.
-        model: the language model.
-        access: the tool accesses, in order.
-        functions: the candidates' documentation.
-        info: what `env.reset` returned.
-        text_is_answer: a reply without a call is the final answer.
+        env: A text environment, reset.
+        model: The language model.
+        access: The tool accesses, in order.
+        functions: The candidates' documentation.
+        info: What `env.reset` returned.
+        text_is_answer: A reply without a call is the final answer.
     """
 
     def __init__(
@@ -78,9 +78,9 @@ class LlmSession:
         """A reply of the model; it is paid with the next action.
 
         Args:
-            history: the conversation without its system message.
-            purpose: what is asked for.
-            functions: what may be called; None shows what the tool access allows.
+            history: The conversation without its system message.
+            purpose: Purpose of the reply, such as `ACT` or `PLAN`.
+            functions: Functions that may be called; None for those that the tool access allows.
         """
         yield from self.pay()
         if functions is None:

@@ -25,9 +25,9 @@ class FunctionCall(NamedTuple):
     """A call as the model wrote it.
 
     Attributes:
-        name: of the function; anything a model may write.
+        name: Name of the function, which may be anything that a model writes.
         arguments: JSON text or an object, unread.
-        id: pairs the call with its result in chat APIs.
+        id: Pairs the call with its result in chat APIs.
     """
 
     name: str
@@ -52,12 +52,12 @@ class Message:
     """One message of a conversation.
 
     Attributes:
-        role: system, user, assistant or tool.
-        content: its text.
-        calls: what an assistant calls.
-        name: of the function whose result a tool message is.
-        call_id: of the call it answers.
-        tokens: of content and calls together.
+        role: System, user, assistant or tool.
+        content: Its text.
+        calls: Calls of an assistant.
+        name: Name of the function, for a tool message.
+        call_id: Id of the call that it answers, for a tool message.
+        tokens: Tokens of content and calls together.
     """
 
     role: str
@@ -85,9 +85,9 @@ class Function:
     """A function as a model sees it, with the tokens its documentation takes.
 
     Attributes:
-        name, description: as documented.
+        name, description: Name and description in the documentation.
         parameters: JSON schema of the arguments.
-        tokens: of the whole document.
+        tokens: Tokens of the whole document.
     """
 
     name: str
@@ -136,7 +136,7 @@ class LanguageModel(Protocol):
     """Messages and functions in, one message out.
 
     Attributes:
-        name: as results show it.
+        name: Its name in results.
     """
 
     @property
@@ -150,12 +150,12 @@ class LanguageModel(Protocol):
         """The next message.
 
         Args:
-            messages: the conversation, system message first.
-            functions: what may be called.
+            messages: The conversation, system message first.
+            functions: Functions that may be called.
             purpose: `ACT`, `VOTE` (a text that ends in A or B), `PLAN` or `SUMMARISE`.
 
         Raises:
-            InfrastructureError: the model's back-end is down for good.
+            InfrastructureError: The model's back-end is down for good.
         """
         ...
 

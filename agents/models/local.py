@@ -29,16 +29,16 @@ class LocalModel:
     """Generates on CPU or GPU. Weights are read from safetensors only, and no code comes with them.
 
     Args:
-        model: a folder or a name on the hub; or a loaded model, with `tokenizer`.
-        tokenizer: of a loaded model; must have a chat template.
-        adapter: folder of a LoRA adapter to put on top.
+        model: A folder or a name on the hub; or a loaded model, with `tokenizer`.
+        tokenizer: Tokenizer of a loaded model; it must have a chat template.
+        adapter: Folder of a LoRA adapter to put on top.
         device: "cpu", "cuda" and so on; None takes a GPU where there is one.
-        max_tokens: longest reply.
-        temperature: of sampling; 0 takes the likeliest token.
+        max_tokens: Longest reply.
+        temperature: Sampling temperature; 0 takes the likeliest token.
 
     Raises:
-        MissingExtra: transformers or torch is not installed.
-        ConfigError: the model cannot be loaded, or has no chat template.
+        MissingExtra: Transformers or torch is not installed.
+        ConfigError: The model cannot be loaded, or has no chat template.
     """
 
     def __init__(

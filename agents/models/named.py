@@ -23,7 +23,14 @@ from .prices import DEFAULT_TABLE, load_prices
 
 CACHE_VARIABLE = "COSTGYM_CACHE"
 _SETTINGS: Mapping[str, Mapping[str, Callable[[str], Any]]] = {
-    "openai": {"temperature": float, "max_tokens": int, "timeout_s": float, "tries": int, "concurrency": int},
+    "openai": {
+        "temperature": float,
+        "max_tokens": int,
+        "max_completion_tokens": int,
+        "timeout_s": float,
+        "tries": int,
+        "concurrency": int,
+    },
     "local": {"adapter": str, "device": str, "temperature": float, "max_tokens": int},
 }
 
@@ -33,8 +40,8 @@ class ModelName(NamedTuple):
 
     Attributes:
         kind: "openai" or "local".
-        model: the name on the server, or the folder or hub name.
-        settings: by keyword.
+        model: The name on the server, or the folder or hub name.
+        settings: Settings after the name, by keyword.
     """
 
     kind: str
@@ -46,8 +53,8 @@ def read_model_name(name: str) -> ModelName | None:
     """The parts of a real model's name, or None where it is none.
 
     Raises:
-        ConfigError: a setting's value makes no sense.
-        UnknownName: there is no such setting; names the nearest.
+        ConfigError: A setting's value makes no sense.
+        UnknownName: There is no such setting; names the nearest.
 
     >>> read_model_name("openai:tiny,temperature=0.5")
     ModelName(kind='openai', model='tiny', settings={'temperature': 0.5})
@@ -73,8 +80,8 @@ def make_real_model(name: ModelName) -> LanguageModel:
     """The model of a name, with the reply cache in front where ``COSTGYM_CACHE`` names a folder.
 
     Raises:
-        ConfigError: a key is missing, or the model cannot be loaded.
-        DataError: the cache's file is something else.
+        ConfigError: A key is missing, or the model cannot be loaded.
+        DataError: The cache's file is something else.
     """
     model: LanguageModel
     if name.kind == "openai":
@@ -108,16 +115,16 @@ def priced_for(scenario: Scenario, model: str, table: str | Path | None = None) 
     """A scenario in which a real model's tokens cost what the price table says; checked before anything runs.
 
     Args:
-        scenario: where it is to play.
-        model: its name, as `costgym.agents.make_agent` takes it; scenarios of other models stay as they are.
-        table: a price file, in which the model must be listed. None takes the one that comes with the package where the
+        scenario: The scenario that it will play in.
+        model: Its name, as `costgym.agents.make_agent` takes it; scenarios of other models stay as they are.
+        table: A price file, in which the model must be listed. None takes the one that comes with the package where the
             scenario prices no tokens itself; a model on this machine is free there unless it is listed.
 
     Raises:
-        ConfigError: a table was given, but the model has no tokens to price; the currency has no rate; or no table was given
+        ConfigError: A table was given, but the model has no tokens to price; the currency has no rate; or no table was given
             and the package's does not list the model.
-        DataError: the table cannot be read; names the entry.
-        UnknownName: the table that was given does not list the model.
+        DataError: The table cannot be read; names the entry.
+        UnknownName: The table that was given does not list the model.
     """
     name = read_model_name(model)
     if name is None:

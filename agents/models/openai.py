@@ -1,37 +1,43 @@
 """A language model behind a server that speaks OpenAI's chat completions: OpenAI itself, vLLM, transformers serve, Ollama.
 
-The key comes from an environment variable and is sent to the configured server alone: redirects are not followed, and over
-plain http a key goes to this machine only. What the server says wrongly in a reply is the model's reply; a server that does
-not answer is an infrastructure error.
+The OpenAI SDK sends the requests, with its retries and time-outs. The key comes from an environment variable and is sent to
+the configured server alone: redirects are not followed, and over plain http a key goes to this machine only.
+
+What stands wrongly in a reply is the model's own reply. A context that is longer than the model's is the agent's making and
+brings an empty reply. Every other refusal stops the run or voids the episode with the server's own words: nothing that the
+model did not play is scored as its play.
 """
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import re
 import threading
-import time
-import urllib.error
 import urllib.parse
-import urllib.request
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import gymnasium as gym
 
 from ...envs.actions import MAX_TOKENS_REPORTED
 from ...simulators.calls import Usage
-from ...simulators.errors import ConfigError, InfrastructureError
+from ...simulators.errors import ConfigError, InfrastructureError, require
 from .base import ACT, ASSISTANT, TOOL, Function, FunctionCall, Message, Reply, reply
 
 DEFAULT_URL = "https://api.openai.com/v1"
 KEY_VARIABLE, URL_VARIABLE = "OPENAI_API_KEY", "OPENAI_BASE_URL"
-MAX_BODY = 16 * 2**20
-MAX_BACKOFF_S = 60.0
+MAX_WORDS = 300  # characters of a server's refusal that are repeated
 _NAME = re.compile(r"[^a-zA-Z0-9_-]")
 _LOCAL = ("localhost", "127.0.0.1", "::1")
+_BUSY = (408, 409, 429)  # statuses that the SDK tries again, beside those from 500 on
+_TOO_LONG_CODES = ("context_length_exceeded", "exceed_context_size_error")
+_TOO_LONG = re.compile(
+    r"context[ _](length|window|size)|maximum (prompt|input|sequence|model) length|prompt is too long|too many (input )?tokens"
+    r"|must have less than \d+ tokens|tokens`? must be <= ?\d+",
+    re.IGNORECASE,
+)
+_OUR_SETTING = re.compile(r"max_(completion_|new_)?tokens\W{0,3} is too large", re.IGNORECASE)
 
 
 def server_url() -> str:
@@ -45,21 +51,24 @@ def on_this_machine(url: str) -> bool:
 
 
 class OpenAIModel:
-    """Chat completions over HTTP.
+    """Chat completions of a server.
 
     Args:
-        model: the model's name on the server.
-        url: the server's base, up to and with ``/v1``; by default from ``OPENAI_BASE_URL``, else OpenAI's own.
-        key_variable: environment variable that holds the key; a server on this machine needs none.
-        temperature: of sampling.
-        max_tokens: longest reply.
-        timeout_s: for one request.
-        tries: of a request in all, where the server is busy, broken or out of reach.
-        backoff_s: wait before the second try; it doubles each time, and a server's ``Retry-After`` is heeded.
-        concurrency: requests in flight at once in this process.
+        model: The model's name on the server.
+        url: The server's base, up to and with ``/v1``; by default from ``OPENAI_BASE_URL``, else OpenAI's own.
+        key_variable: Environment variable that holds the key; a server on this machine needs none.
+        temperature: Sampling temperature.
+        max_tokens: Longest reply, in tokens.
+        max_completion_tokens: The same under the name that some models take in place of `max_tokens`, such as OpenAI's
+            reasoning models.
+        timeout_s: Longest wait for the server, seconds.
+        tries: Requests in all where the server is busy, broken or out of reach. A wait that the server asks for is kept, up to
+            two minutes; a server that asks for more is not asked again.
+        concurrency: Requests in flight at once in this process.
 
     Raises:
-        ConfigError: the URL is none, or a key is missing or would travel unencrypted.
+        ConfigError: The URL is none, or a key is missing or would travel unencrypted.
+        MissingExtra: The OpenAI SDK is not installed.
     """
 
     def __init__(
@@ -69,12 +78,12 @@ class OpenAIModel:
         key_variable: str = KEY_VARIABLE,
         temperature: float = 0.0,
         max_tokens: int = 1024,
+        max_completion_tokens: int | None = None,
         timeout_s: float = 60.0,
         tries: int = 5,
-        backoff_s: float = 1.0,
         concurrency: int = 8,
-        sleep: Callable[[float], None] = time.sleep,
     ) -> None:
+        self._sdk = require("openai", "llm")
         self.name = model
         self.url = (url or server_url()).rstrip("/")
         parts = urllib.parse.urlsplit(self.url)
@@ -90,12 +99,18 @@ class OpenAIModel:
             raise ConfigError("model server", f"a key must not travel unencrypted; use https for {parts.hostname}")
         if tries < 1 or timeout_s <= 0 or concurrency < 1:
             raise ConfigError("model server", "expected tries, timeout_s and concurrency above 0")
-        self.temperature, self.max_tokens = temperature, max_tokens
-        self._timeout_s, self._tries, self._backoff_s, self._sleep = timeout_s, tries, backoff_s, sleep
+        self.temperature, self.max_tokens, self.max_completion_tokens = temperature, max_tokens, max_completion_tokens
+        self._tries = tries
         self._slots = threading.BoundedSemaphore(concurrency)
-        self._opener = urllib.request.build_opener(_NoRedirect())
+        self._client = self._sdk.OpenAI(
+            api_key=self._key or "none",
+            base_url=self.url,
+            max_retries=tries - 1,
+            http_client=self._sdk.DefaultHttpxClient(timeout=timeout_s, follow_redirects=False),
+        )
+        self._headers = {} if self._key else {"Authorization": self._sdk.omit}
         self._made_with = (
-            model, self.url, key_variable, temperature, max_tokens, timeout_s, tries, backoff_s, concurrency, sleep
+            model, self.url, key_variable, temperature, max_tokens, max_completion_tokens, timeout_s, tries, concurrency
         )  # fmt: skip
         self._seed = 0
 
@@ -107,71 +122,80 @@ class OpenAIModel:
         self._seed = seed & 0x7FFFFFFF
 
     def complete(self, messages: Sequence[Message], functions: Sequence[Function], purpose: str = ACT) -> Reply:
+        """See `LanguageModel`.
+
+        Raises:
+            ConfigError: The server refuses the request: a key, a model or a setting is wrong.
+            InfrastructureError: The server is out of reach, stays busy or broken, or answers no chat completion.
+        """
         request: dict[str, Any] = {
             "model": self.name,
             "messages": chat_messages(messages),
             "temperature": self.temperature,
-            "max_tokens": self.max_tokens,
             "seed": self._seed,
         }
+        if self.max_completion_tokens is None:
+            request["max_tokens"] = self.max_tokens
+        else:
+            request["max_completion_tokens"] = self.max_completion_tokens
         if functions:
             request["tools"] = [function.document() for function in functions]
-        answer = self._send(json.dumps(request).encode())
+        answer = self._send(request)
         if answer is None:
-            # the server will not read this context, which is the agent's making: it gets no reply and pays nothing
+            # the context is too long, which is the agent's making: it gets no reply and pays nothing
             return Reply(Message(ASSISTANT, ""), Usage(0, 0))
         return read_reply(answer, messages, functions)
 
-    # -- HTTP ------------------------------------------------------------------------------------------------------------
-
-    def _send(self, body: bytes) -> dict[str, Any] | None:
-        """The server's answer; None where it refuses the request for what stands in it."""
-        problem, wait = "", self._backoff_s
-        for attempt in range(self._tries):
-            if attempt:
-                self._sleep(min(wait, MAX_BACKOFF_S))
-                wait = self._backoff_s * 2**attempt
-            try:
-                with self._slots, self._opener.open(self._request(body), timeout=self._timeout_s) as response:
-                    document = json.loads(response.read(MAX_BODY))
-                if isinstance(document, dict) and isinstance(document.get("choices"), list):
-                    return document
-                problem = "the answer is no chat completion"
-            except urllib.error.HTTPError as error:
-                problem = f"HTTP {error.code}: {self._hide(_body_of(error))}"
-                if error.code in (400, 413, 422):
-                    return None
-                if error.code not in (408, 409, 425, 429) and error.code < 500:
-                    raise ConfigError(f"model server {self.url}", problem) from None
-                with contextlib.suppress(ValueError, TypeError):
-                    wait = max(wait, float(error.headers.get("Retry-After", "")))
-            except (OSError, ValueError, RecursionError) as error:
-                problem = self._hide(f"{type(error).__name__}: {error}")
-        raise InfrastructureError(f"model server {self.url}: {problem} ({self._tries} tries)")
-
-    def _request(self, body: bytes) -> urllib.request.Request:
-        headers = {"Content-Type": "application/json"}
-        if self._key:
-            headers["Authorization"] = f"Bearer {self._key}"
-        return urllib.request.Request(f"{self.url}/chat/completions", body, headers)
+    def _send(self, request: dict[str, Any]) -> dict[str, Any] | None:
+        """The server's answer; None where it says that the context is too long."""
+        sdk = self._sdk
+        try:
+            with self._slots:
+                raw = self._client.chat.completions.with_raw_response.create(**request, extra_headers=self._headers)
+            body = raw.http_response.content
+        except sdk.APIStatusError as error:
+            status, text = error.status_code, error.response.text.strip()
+            if context_is_too_long(status, (error.code, error.type), text):
+                return None
+            problem = f"HTTP {status}: {self._hide(text)}"
+            if status < 500 and status not in _BUSY:
+                raise ConfigError(f"model server {self.url}", problem) from None
+            raise InfrastructureError(f"model server {self.url}: {problem} ({self._tries} tries)") from None
+        except (sdk.OpenAIError, OSError) as error:
+            problem = self._hide(f"{type(error).__name__}: {error.__cause__ or error}")
+            raise InfrastructureError(f"model server {self.url}: {problem} ({self._tries} tries)") from None
+        try:
+            document = json.loads(body)
+        except (ValueError, RecursionError):
+            document = None
+        if isinstance(document, dict) and isinstance(document.get("choices"), list):
+            return document
+        said = self._hide(body.decode("utf-8", "replace").strip())
+        raise InfrastructureError(f"model server {self.url}: the answer is no chat completion: {said!r}")
 
     def _hide(self, text: str) -> str:
         text = text.replace(self._key, "***") if self._key else text
-        return text[:300]
+        return text[:MAX_WORDS]
 
 
-class _NoRedirect(urllib.request.HTTPRedirectHandler):
-    """A redirect would carry the key to another server."""
+def context_is_too_long(status: int, codes: Sequence[str | None], text: str) -> bool:
+    """The server refused a request because its context is longer than the model's, by the server's own code or words.
 
-    def redirect_request(self, *args: Any, **kwargs: Any) -> None:
-        return None
+    Args:
+        status: HTTP status of the refusal.
+        codes: The error's code and type in the body, where it has them.
+        text: The body.
 
-
-def _body_of(error: urllib.error.HTTPError) -> str:
-    try:
-        return error.read(2000).decode("utf-8", "replace").strip()
-    except OSError:
-        return ""
+    >>> context_is_too_long(400, (), "This model's maximum context length is 4096 tokens, however you requested 5000 tokens")
+    True
+    >>> context_is_too_long(413, (), "<h1>413 Request Entity Too Large</h1>")
+    False
+    """
+    if status not in (400, 413, 422):
+        return False
+    if any(code in _TOO_LONG_CODES for code in codes):
+        return True
+    return bool(_TOO_LONG.search(text)) and not _OUR_SETTING.search(text)
 
 
 # -- what goes over the wire -----------------------------------------------------------------------------------------------

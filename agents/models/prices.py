@@ -23,9 +23,9 @@ class PriceTable(BaseModel):
     """What models cost.
 
     Attributes:
-        date: when the prices were looked up.
+        date: Day on which the prices were looked up.
         models: USD per million tokens, by the model's name.
-        per_dollar: what one US dollar is in scenarios' currencies.
+        per_dollar: Worth of one US dollar in each currency of a scenario.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -37,7 +37,7 @@ class PriceTable(BaseModel):
         """The prices of a model, USD per million tokens.
 
         Raises:
-            UnknownName: the table does not have it.
+            UnknownName: The table does not have it.
         """
         if model not in self.models:
             raise UnknownName("model in the price table", model, self.models)
@@ -47,8 +47,8 @@ class PriceTable(BaseModel):
         """The prices of a model in a scenario's currency; a scenario's `tokens`.
 
         Raises:
-            UnknownName: the table does not have the model.
-            ConfigError: it does not say what a dollar is in that currency.
+            UnknownName: The table does not have the model.
+            ConfigError: It does not say what a dollar is in that currency.
         """
         dollars = self.of(model)
         if currency not in self.per_dollar:
@@ -62,7 +62,7 @@ class PriceTable(BaseModel):
         """The same scenario with a model's tokens priced; its description says by which table.
 
         Raises:
-            UnknownName, ConfigError: as `in_currency`.
+            UnknownName, ConfigError: As `in_currency`.
         """
         tokens = self.in_currency(model, scenario.currency)
         note = f"Tokens at the prices of {model}, {self.date.isoformat()}."
@@ -73,7 +73,7 @@ def load_prices(path: str | Path = DEFAULT_TABLE) -> PriceTable:
     """Read a table.
 
     Raises:
-        DataError: it cannot be read, or an entry makes no sense; names the entry.
+        DataError: It cannot be read, or an entry makes no sense; names the entry.
     """
     try:
         document = yaml.safe_load(Path(path).read_text(encoding="utf-8"))

@@ -20,19 +20,19 @@ class Context:
     """A context, read.
 
     Attributes:
-        shown: tools whose documentation is there, in order.
-        names: tools that are only named there, and can be registered.
-        several: registering takes several names at once.
-        costs: prices of tools, where they are told.
-        known: wanted facts that a result shows, in the task's order.
-        open: the others.
-        changed: needs that the user has changed.
-        used: tools that were called.
-        failed: tools whose last result showed nothing wanted.
-        last_failed: the tool of the last call, if that failed.
-        failures: results in a row, up to the last, that showed nothing wanted.
-        after_result: the last message is a tool's result: the time to wonder whether to go on.
-        registered: the tool whose registration is the last message; where several were registered at once there is a choice
+        shown: Tools whose documentation is there, in order.
+        names: Tools that are only named there, and can be registered.
+        several: Registering takes several names at once.
+        costs: Prices of tools, where they are told.
+        known: Wanted facts that a result shows, in the task's order.
+        open: The others.
+        changed: Needs that the user has changed.
+        used: Tools that were called.
+        failed: Tools whose last result showed nothing wanted.
+        last_failed: The tool of the last call, if that failed.
+        failures: Results in a row, up to the last, that showed nothing wanted.
+        after_result: The last message is a tool's result: the time to wonder whether to go on.
+        registered: The tool whose registration is the last message; where several were registered at once there is a choice
             to make, as among all that is shown.
     """
 
@@ -64,8 +64,8 @@ class Reader:
     """Reads contexts of one episode; each message is read once.
 
     Args:
-        catalog: the world's tools.
-        task: what is wanted, and by which tools.
+        catalog: The world's tools.
+        task: The task, with its needs and the tools that serve them.
     """
 
     def __init__(self, catalog: Catalog, task: Task) -> None:

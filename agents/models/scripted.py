@@ -16,9 +16,9 @@ class Scripted:
     """Says its lines in order, then the last one again and again.
 
     Args:
-        lines: what to say: a text, a call ``("tool", {...})``, or a whole message.
-        votes: answers to votes, cyclic.
-        after: what to say when the lines are used up; by default it gives up.
+        lines: The replies: texts, calls ``("tool", {...})``, or whole messages.
+        votes: Answers to votes, cyclic.
+        after: The reply when the lines are used up; by default it gives up.
     """
 
     name = "scripted"

@@ -31,26 +31,26 @@ class SimulatedRates:
     """How often the simulated model errs. All are chances, 0 to 1.
 
     Attributes:
-        overlook: a wanted fact is never noticed in the query; drawn once per fact and episode.
-        misunderstand: a wanted fact is misunderstood: the arguments are wrong for every tool; drawn once likewise.
-        wrong_tool: chooses a tool that does not serve, out of up to five functions shown or named.
-        crowding: added to that for each doubling of their number beyond five.
-        misread: misunderstands a tool's arguments; drawn once per fact, tool and episode.
-        correct: sets its misunderstanding right after a failure.
-        invalid: arguments that do not fit the schema.
-        invented: calls a function that does not exist.
-        stubborn: calls a tool again that has just failed, rather than another.
-        forbidden: calls a tool it can no longer see but has used.
-        grope: without any serving tool left, tries one that does not serve, rather than stopping.
-        early: stops after a fact although others are missing.
-        tire: stops, for each failure in a row.
-        give_up: on stopping with some facts but not all, gives up rather than answers.
-        give_up_empty: on stopping with none, likewise.
-        forget: leaves a known fact out of the answer.
-        attend_costs: chooses the cheapest serving tool where prices are told, rather than any.
-        wrong_vote: votes for the worse of two steps.
-        notice: sees from its documentation that a tool it registered does not serve.
-        register_more: registers each further tool that it could register at once.
+        overlook: A wanted fact is never noticed in the query; drawn once per fact and episode.
+        misunderstand: A wanted fact is misunderstood: the arguments are wrong for every tool; drawn once likewise.
+        wrong_tool: Chooses a tool that does not serve, out of up to five functions shown or named.
+        crowding: Added to that for each doubling of their number beyond five.
+        misread: Misunderstands a tool's arguments; drawn once per fact, tool and episode.
+        correct: Sets its misunderstanding right after a failure.
+        invalid: Arguments that do not fit the schema.
+        invented: Calls a function that does not exist.
+        stubborn: Calls a tool again that has just failed, rather than another.
+        forbidden: Calls a tool it can no longer see but has used.
+        grope: Without any serving tool left, tries one that does not serve, rather than stopping.
+        early: Stops after a fact although others are missing.
+        tire: Stops, for each failure in a row.
+        give_up: It stops with some facts but not all, and gives up rather than answers.
+        give_up_empty: It stops without a fact, and gives up rather than answers.
+        forget: Leaves a known fact out of the answer.
+        attend_costs: Chooses the cheapest serving tool where prices are told, rather than any.
+        wrong_vote: Votes for the worse of two steps.
+        notice: Sees from its documentation that a tool it registered does not serve.
+        register_more: Registers each further tool that it could register at once.
     """
 
     overlook: float = 0.03
@@ -91,7 +91,7 @@ class Simulated:
     """The simulated language model.
 
     Args:
-        rates: how often it errs.
+        rates: Rates of its errors.
     """
 
     name = "simulated"

@@ -25,12 +25,12 @@ class Situation:
     """What a planner is asked about.
 
     Attributes:
-        task: the task.
-        sample: which image; only the clairvoyant oracle may look it up.
-        level: the image's size level, 0 to 3.
-        evaluator: scores and prices; a planner that is no oracle may read prices only.
-        seed: of the planner's own chance.
-        complete: the plan must answer with everything that is wanted, as the planning language demands.
+        task: The task.
+        sample: Number of the image; only the clairvoyant oracle may use it.
+        level: The image's size level, 0 to 3.
+        evaluator: Scores and prices; a planner that is no oracle may read prices only.
+        seed: Keys the planner's own chance.
+        complete: The plan must answer with everything that is wanted, as the planning language demands.
     """
 
     task: OpenCATPTask
@@ -46,9 +46,9 @@ class Proposal:
     """A planner's answer.
 
     Attributes:
-        plan: the plan; None where what was said is none.
-        problem: why it is none.
-        usage: tokens of a language model.
+        plan: The plan; None where what was said is none.
+        problem: Why it is none.
+        usage: Tokens of a language model.
     """
 
     plan: Plan | None
@@ -60,8 +60,8 @@ class Planner(Protocol):
     """Proposes a plan for a situation.
 
     Attributes:
-        name: as it stands on the leaderboard.
-        model: the language model behind it, or "".
+        name: Its name on the leaderboard.
+        model: The language model behind it, or "".
     """
 
     name: str

@@ -32,7 +32,7 @@ class PromptPlanner:
 
     Args:
         style: ``zero-shot``, ``few-shot``, ``hugginggpt`` or ``hydra``.
-        model: the language model.
+        model: The language model.
     """
 
     def __init__(self, style: str, model: LanguageModel) -> None:

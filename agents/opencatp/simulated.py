@@ -32,16 +32,16 @@ class PlannerRates:
     """How a planning model errs. All are shares of plans or of choices, 0 to 1.
 
     Attributes:
-        malformed: writes something that is no plan.
-        misses: leaves out a restorer that the words call for.
-        adds: puts in one that they do not call for.
-        disorders: restores in another order than the usual.
-        unreads: forgets a wanted output.
-        weighs: looks at the prices and leaves out what costs more than it thinks a restorer brings.
-        guess: what it thinks one restorer brings to a plan's worth.
-        examples_help: factor on all errors for each worked example in the prompt.
-        steps_help: factor on all errors when the steps were found first.
-        choice_slips: picks another than the best of the plans it is shown.
+        malformed: Writes something that is no plan.
+        misses: Leaves out a restorer that the words call for.
+        adds: Puts in one that they do not call for.
+        disorders: Restores in another order than the usual.
+        unreads: Forgets a wanted output.
+        weighs: Looks at the prices and leaves out what costs more than it thinks a restorer brings.
+        guess: Its estimate of what one restorer adds to a plan's worth.
+        examples_help: Factor on all errors for each worked example in the prompt.
+        steps_help: Factor on all errors when the steps were found first.
+        choice_slips: Picks another than the best of the plans it is shown.
 
     These are settings of the simulation, no measurement of a real model. They were set on the plain prompt alone, so that its
     quality stands to the informed optimum's about as the paper's zero-shot row stands to its best; the other prompts follow.
@@ -63,7 +63,7 @@ class SimulatedPlanner:
     """Answers planning prompts.
 
     Args:
-        rates: how it errs.
+        rates: Rates of its errors.
     """
 
     name = "simulated"

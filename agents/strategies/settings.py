@@ -13,14 +13,14 @@ class SearchSettings:
     """Limits of a search.
 
     Attributes:
-        depth: longest chain, counted in `unit`.
+        depth: Longest chain, counted in `unit`.
         unit: "steps": a reply is one; "nodes": as ToolBench counts them, one for a thought and two for a call.
-        width: children of a node.
-        queries: replies a tree search may ask for, votes included.
-        give_up_levels: levels a tree search goes back after giving up.
-        depth_levels: levels it goes back at the depth limit.
-        text_is_answer: a reply without a call is the final answer; else it is a thought.
-        register_width: children of a node that only registered a tool.
+        width: Children of a node.
+        queries: Replies a tree search may ask for, votes included.
+        give_up_levels: Levels a tree search goes back after giving up.
+        depth_levels: Levels it goes back at the depth limit.
+        text_is_answer: A reply without a call is the final answer; else it is a thought.
+        register_width: Children of a node that only registered a tool.
     """
 
     depth: int = 12

@@ -26,7 +26,7 @@ class Dfsdt:
     """Depth-first search: goes on from each new step at once, comes back for another where a branch gives up or gets too deep.
 
     Args:
-        settings: depth, width and limits.
+        settings: Depth, width and limits.
     """
 
     name = "dfsdt"
@@ -45,7 +45,7 @@ class TotDfs:
     """Makes all children of a node first, lets the model vote between them, and goes on from the best.
 
     Args:
-        settings: depth, width and limits; by default 30 replies, as BTP has it.
+        settings: Depth, width and limits; by default 30 replies, as BTP has it.
     """
 
     name = "tot-dfs"

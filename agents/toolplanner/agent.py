@@ -38,12 +38,12 @@ class PlannerSettings:
     """Limits of ToolPlanner's reasoning, and which of its parts take part.
 
     Attributes:
-        depth: rounds of a solution.
-        width: children of a round.
-        trees: solution trees; together with depth and width they bound the rounds (30 as published).
-        candidates: tools that the tags may bring into play.
-        tags, path: with tag extraction, with path planning.
-        explore: go on after an answer, until all trees are full; the first answer counts. For trees to learn from.
+        depth: Rounds of a solution.
+        width: Children of a round.
+        trees: Solution trees; together with depth and width they bound the rounds (30 as published).
+        candidates: Tools that the tags may bring into play.
+        tags, path: Whether tags are extracted, and whether a path is planned.
+        explore: Go on after an answer, until all trees are full; the first answer counts. For trees to learn from.
     """
 
     depth: int = 4
@@ -72,11 +72,11 @@ class ToolPlanner:
     Where the tags mean nothing on offer, all functions stay.
 
     Args:
-        settings: see `PlannerSettings`.
+        settings: See `PlannerSettings`.
 
     Attributes:
-        tags, path: what the last episode's model said; None and [] where it was not asked or could not be read.
-        roots: the first rounds of the last episode's trees.
+        tags, path: Tags and path of the last episode; None and [] where the model was not asked or could not be read.
+        roots: The first rounds of the last episode's trees.
     """
 
     text_is_answer = True

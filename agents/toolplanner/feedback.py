@@ -35,7 +35,7 @@ def passed(answer: str | None) -> bool:
     """A solution passes if it ends in a meaningful answer.
 
     Args:
-        answer: the final answer; None where the solution gave up or was cut off.
+        answer: The final answer; None where the solution gave up or was cut off.
 
     Returns:
         False too for an empty answer and for one that apologises.
@@ -47,12 +47,12 @@ def match(called: Iterable[Named], gold: Iterable[Named], level: str) -> bool:
     """A solution matches if it uses all that the instruction names and nothing else; order and repeats do not matter.
 
     Args:
-        called: what was called, failed calls included: tools, mappings with `category`, `tool` and `api`, or bare names.
-        gold: what the instruction names, likewise.
-        level: an instruction level of `LEVELS`, or the granularity of the same name.
+        called: The calls, failed ones included, as tools, mappings with `category`, `tool` and `api`, or bare names.
+        gold: The tools that the instruction names, in the same forms.
+        level: An instruction level of `LEVELS`, or the granularity of the same name.
 
     Raises:
-        UnknownName: there is no such level.
+        UnknownName: There is no such level.
     """
     if level not in REQUIRES:
         raise UnknownName("instruction level", level, LEVELS)

@@ -27,8 +27,8 @@ class SimulatedToolPlanner(Simulated):
     """The simulated model, reading instructions. Where a request names no tool, it is `Simulated` to the last draw.
 
     Args:
-        rates: how often it errs.
-        heed: chance that it prefers a named tool to others that serve as well; once per choice.
+        rates: Rates of its errors.
+        heed: Chance that it prefers a named tool to others that serve as well; once per choice.
     """
 
     def __init__(self, rates: SimulatedRates | None = None, heed: float = HEED) -> None:

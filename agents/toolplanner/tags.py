@@ -103,9 +103,9 @@ def tagged(tags: Tags, offered: Sequence[Tool], most: int = MOST_CANDIDATES) -> 
     """The tools on offer that a tag list means, in its order.
 
     Args:
-        tags: read from a reply.
-        offered: the task's candidates.
-        most: how many at most; what comes later is left out.
+        tags: Read from a reply.
+        offered: The task's candidates.
+        most: Most tags that are kept; later ones are left out.
 
     Returns:
         Tools whose API is named, of the named tool where several share the name; each once. Names that mean nothing on offer
@@ -128,7 +128,7 @@ class Retriever:
     """Looks tools up by the words of their documents: the baseline that tag extraction is compared with.
 
     Args:
-        tools: what there is to find.
+        tools: The tools to search among.
     """
 
     def __init__(self, tools: Sequence[Tool]) -> None:

@@ -29,8 +29,8 @@ class Feedback:
     """What a solution is rewarded for. A part that is left out counts as good in every solution.
 
     Attributes:
-        completion: whether it passes.
-        following: whether it matches the instruction.
+        completion: Whether it passes.
+        following: Whether it matches the instruction.
 
     Source: ToolPlanner, Table 5, for leaving parts out.
     """
@@ -47,12 +47,12 @@ class Round:
     """One round of a solution tree.
 
     Attributes:
-        tools: names of the tools it calls.
-        messages: the reply and the result, to be added to the history.
-        end: how the solution ends here, or "" where it goes on.
-        answer: the final answer, of an answering leaf.
-        children: the rounds after it, in the order in which they were made.
-        reward: of the best solution through it; None before `score`.
+        tools: Names of the tools it calls.
+        messages: The reply and the result, to be added to the history.
+        end: The way in which the solution ends here, or "" where it goes on.
+        answer: The final answer, of an answering leaf.
+        children: The rounds after it, in the order in which they were made.
+        reward: Reward of the best solution through it; None before `score`.
     """
 
     tools: tuple[str, ...] = ()
@@ -68,9 +68,9 @@ class Pair:
     """Two rounds with the same history, the first better than the second. Each round's first message is the reply to be ranked.
 
     Attributes:
-        history: the rounds before, from the root.
-        better, worse: the rounds; `better` has reward 1, `worse` a negative one.
-        made: how `worse` was made up (one of `NEGATIVES`), or "" where the tree holds it.
+        history: The rounds before, from the root.
+        better, worse: The rounds; `better` has reward 1, `worse` a negative one.
+        made: The way in which `worse` was made up (one of `NEGATIVES`), or "" where it is a node of the tree.
     """
 
     history: tuple[Round, ...]
@@ -117,11 +117,11 @@ def score(roots: Sequence[Round], gold: Sequence[Tool], level: str, catalog: Cat
     """Give every round of a tree its reward; returns the best of all.
 
     Args:
-        roots: first rounds.
-        gold: the tools that the instruction names.
-        level: the instruction's level.
-        catalog: the world's tools.
-        feedback: what counts.
+        roots: First rounds.
+        gold: The tools that the instruction names.
+        level: The instruction's level.
+        catalog: The world's tools.
+        feedback: The parts of the feedback that count.
     """
     for path in solutions(roots):
         for step in path:
@@ -149,11 +149,11 @@ def extract_pairs(
     instruction-following feedback; where no kind is left, there is no pair.
 
     Args:
-        roots: first rounds of a scored tree.
-        gold, level, catalog: as for `score`.
-        seed: chooses among the kinds.
-        others: tools that a made-up call may be of; those that would not break the match are passed over.
-        feedback: what the tree was scored by.
+        roots: First rounds of a scored tree.
+        gold, level, catalog: See `score`.
+        seed: Chooses among the kinds.
+        others: Tools that a made-up call may be of; those that would not break the match are passed over.
+        feedback: The feedback that the tree was scored by.
     """
     pairs: list[Pair] = []
     wrong = [tool for tool in others if feedback.following and not match([*gold, tool], gold, level)]

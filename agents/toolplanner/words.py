@@ -29,8 +29,8 @@ class Piece(NamedTuple):
     """A piece of the text.
 
     Attributes:
-        text: as it stands there.
-        written: by the model, and so learnt; else it is read.
+        text: The piece's text.
+        written: The model writes the piece, and so learns it; otherwise the model only reads it.
     """
 
     text: str
@@ -41,8 +41,8 @@ class Step(NamedTuple):
     """A round.
 
     Attributes:
-        action: what is done.
-        result: what it brought; "" of an ending.
+        action: The action, as the model writes it.
+        result: The result of the action; "" for an ending.
     """
 
     action: str
@@ -94,10 +94,10 @@ def episode_pieces(
     """A whole episode.
 
     Args:
-        request: the instruction.
-        tags, path: tools; None where they were not asked for.
-        steps: the rounds.
-        named: so many of the tags, the first ones, are learnt: which others follow, the request does not tell. None: all.
+        request: The instruction.
+        tags, path: Tools; None where they were not asked for.
+        steps: The rounds.
+        named: Number of first tags that are learnt; the request does not tell which others follow. None for all.
     """
     pieces = request_pieces(request)
     if tags is not None:

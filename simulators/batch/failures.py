@@ -1,4 +1,4 @@
-"""How a call of a batched episode fails and when the platform is down: `failures`, compiled."""
+"""`failures`, compiled: how a call of a batched episode fails, and when the platform is down."""
 
 # mypy: disable-error-code="misc,untyped-decorator,no-any-return"
 
@@ -24,9 +24,9 @@ def pick(tables: Any, luck: float) -> int:
 
 @inlined
 def in_burst(tables: Any, rules: Any, state: Any, i: int, at: float) -> bool:
-    """Bursts follow one another, so only the first that ends after `at` matters; the current one is kept."""
+    """Whether a call that starts at this time falls into an outage. Only the first outage that ends later is kept."""
     e = state.episodes[i]
-    if e.burst > 0 and at < e.burst_before:  # before the burst kept: begin again
+    if e.burst > 0 and at < e.burst_before:  # the time lies before the outage that is kept, so begin again
         e.burst = 0
     if e.burst == 0:
         e.burst_before, e.burst_begin, e.burst_end = -np.inf, 0.0, 0.0

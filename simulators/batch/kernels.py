@@ -21,9 +21,9 @@ from .rng import compiled, inlined, uniforms
 from .tables import INVISIBLE
 
 NOTHING = -(1 << 30)
-"""What `wait` returns where there is no news."""
+"""Result of `wait` where nothing is in flight and no event is to come."""
 PRICE, SECONDS, TOKENS, CALLS = range(1, 5)
-"""Limits that were exceeded; 0 for none. In the order of `ledger.RESOURCES`."""
+"""Numbers of the limit that was passed, in the order of `ledger.RESOURCES`; 0 for none."""
 
 UNKNOWN_TOOL = int(Status.UNKNOWN_TOOL)
 _OK, _BANNED, _OVER_BUDGET = int(Status.OK), int(Status.BANNED), int(Status.OVER_BUDGET)
@@ -37,7 +37,7 @@ _UNSEEN, _ALIVE, _DEGRADED, _DEAD = range(4)
 """States of a candidate's latent chain; the first before it has been called."""
 _ONE = np.uint64(1)
 _CODE = 64
-"""A completion is handed out as slot * 64 + status, an event as -1 - its index."""
+"""`wait` returns slot * 64 + status for a completion, and -1 - its index for an event."""
 
 
 @compiled
@@ -78,7 +78,7 @@ def _reach(tables: Any, rules: Any, state: Any, i: int, at: float) -> None:
     while not e.over and min(e.next_at, _event_at(tables, e)) <= at:
         _step(tables, rules, state, i)
     if e.now < at and not e.over:
-        e.now = e.now + (at - e.now)  # as the clock adds it up
+        e.now = e.now + (at - e.now)  # in the order in which the clock adds
 
 
 @compiled
@@ -109,14 +109,14 @@ def advance(tables: Any, rules: Any, state: Any, i: int, seconds: float) -> None
 
 @inlined
 def refuse(tables: Any, rules: Any, state: Any, i: int) -> None:
-    """A call of a tool that is not on offer."""
+    """Refuse a call of a tool that is not on offer."""
     state.episodes[i].attempts += 1
     advance(tables, rules, state, i, rules.gateway_s)
 
 
 @inlined
 def submit(tables: Any, rules: Any, state: Any, i: int, slot: int) -> int:
-    """Ask for a call of a candidate; the status of a refusal, or -1 where the call is on its way."""
+    """Start a call of a candidate; returns the status of a refusal, or -1 where the call is on its way."""
     e = state.episodes[i]
     e.attempts += 1
     refusal = _gateway(tables, rules, state, i, slot)
@@ -168,7 +168,7 @@ def _gateway(tables: Any, rules: Any, state: Any, i: int, slot: int) -> int:
 
 @inlined
 def affordable(tables: Any, rules: Any, state: Any, i: int, slot: int) -> bool:
-    """Whether a call fits the budget at its quoted price, beside what is already running."""
+    """Whether the budget covers a call at its quoted price, beside the calls that are already running."""
     e = state.episodes[i]
     if e.price + e.reserved + tables.quote[e.task, e.epoch, slot] > rules.price_limit:
         return False
@@ -177,7 +177,7 @@ def affordable(tables: Any, rules: Any, state: Any, i: int, slot: int) -> bool:
 
 @inlined
 def _gpu_fits(tables: Any, rules: Any, state: Any, i: int, slot: int, before: int) -> bool:
-    """Whether GPU memory is there for a call, behind those `before` it that wait for memory."""
+    """Whether there is GPU memory for a call, after the calls `before` it that wait for memory."""
     e = state.episodes[i]
     size = tables.slots[e.task, slot].gpu_mb
     if rules.gpu_capacity_mb < 0.0 or size == 0.0:
@@ -193,7 +193,7 @@ def _gpu_fits(tables: Any, rules: Any, state: Any, i: int, slot: int, before: in
 
 @compiled
 def _start_waiting(tables: Any, rules: Any, state: Any, i: int) -> None:
-    """Start, in the order of submission, what can run now."""
+    """Start the calls that can run now, in the order of submission."""
     e = state.episodes[i]
     for index in range(e.records):
         call = state.calls[i, index]
@@ -274,7 +274,7 @@ def _start(tables: Any, rules: Any, state: Any, i: int, index: int) -> None:
 
 @inlined
 def _take_idle(state: Any, i: int, slot: int, now: float, keep_alive_s: float) -> bool:
-    """Take the most recently used idle instance if it is still warm; if it is not, none is."""
+    """Take the most recently used idle instance, if it is still warm. If it is not, no instance is."""
     e = state.episodes[i]
     count = e.idle
     for place in range(count - 1, -1, -1):
@@ -299,7 +299,7 @@ def _take_idle(state: Any, i: int, slot: int, now: float, keep_alive_s: float) -
 
 @compiled
 def _complete(tables: Any, rules: Any, state: Any, i: int) -> None:
-    """The next call ends."""
+    """End the next call."""
     e = state.episodes[i]
     index = e.next
     call = state.calls[i, index]
@@ -384,7 +384,7 @@ def wait(tables: Any, rules: Any, state: Any, i: int) -> int:
 
 @inlined
 def settle(tables: Any, rules: Any, state: Any, i: int) -> int:
-    """Wait until the only call in flight has ended; its status."""
+    """Wait until the only call in flight has ended; returns its status."""
     e = state.episodes[i]
     status = state.calls[i, 0].status
     while e.in_flight and not e.over:
@@ -399,7 +399,7 @@ def settle(tables: Any, rules: Any, state: Any, i: int) -> int:
 
 @inlined
 def think(tables: Any, rules: Any, state: Any, i: int, seconds: float, price: float, tokens: int) -> None:
-    """Charge a model's tokens; the clock moves by the time they take."""
+    """Charge a model's tokens, and move the clock by the time that they take."""
     advance(tables, rules, state, i, seconds)
     e = state.episodes[i]
     if not e.over:
@@ -415,7 +415,7 @@ def think(tables: Any, rules: Any, state: Any, i: int, seconds: float, price: fl
 
 @inlined
 def _happen(tables: Any, state: Any, i: int) -> None:
-    """The next scheduled event: prices, bans and wishes follow from the epoch; a wish that changed is not known any more."""
+    """Let the next scheduled event happen. Prices, bans and wishes follow from the epoch; a changed wish is unknown again."""
     e = state.episodes[i]
     row, event = e.task, np.int64(e.epoch)
     e.epoch += 1
@@ -428,7 +428,7 @@ def _happen(tables: Any, state: Any, i: int) -> None:
 
 @inlined
 def finish(tables: Any, rules: Any, state: Any, i: int) -> None:
-    """End with an answer that holds every fact learnt so far."""
+    """End with an answer that holds every fact found so far."""
     known, found = state.episodes[i].known, 0
     while known:
         known &= known - _ONE
@@ -438,7 +438,7 @@ def finish(tables: Any, rules: Any, state: Any, i: int) -> None:
 
 @inlined
 def answer(tables: Any, rules: Any, state: Any, i: int, found: int) -> None:
-    """End with an answer that holds so many of the facts."""
+    """End with an answer that holds this number of facts."""
     e = state.episodes[i]
     row = e.task
     slots = np.int64(tables.slot_count[row])
@@ -465,7 +465,7 @@ def _exceeded(rules: Any, e: Any, seconds: float) -> int:
 def _end(tables: Any, rules: Any, state: Any, i: int, exceeded: int) -> None:
     e = state.episodes[i]
     e.over = True
-    # cut off what runs, in the order of submission: flat fees in full, pay-per-use for the time so far
+    # cut off running calls in the order of submission: flat fees in full, pay-per-use for the time so far
     for index in range(e.records):
         call = state.calls[i, index]
         if call.order != _WAITING:

@@ -1,4 +1,4 @@
-"""Memory as kernels need it told: whole rows copied or cleared at once, and lines fetched before they are needed."""
+"""Memory operations for kernels: copy or clear whole rows at once, and prefetch cache lines."""
 
 # mypy: disable-error-code="misc,untyped-decorator,no-any-return"
 
@@ -31,7 +31,7 @@ def copy_row(typing_context: Any, target: Any, i: Any, source: Any, j: Any) -> A
 
 @numba.extending.intrinsic
 def clear_row(typing_context: Any, target: Any, i: Any) -> Any:
-    """Zero bytes all over ``target[i]``, of a contiguous array."""
+    """Set all bytes of ``target[i]`` to zero, in a contiguous array."""
     signature = numba.types.void(target, numba.types.int64)
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
@@ -47,7 +47,7 @@ def clear_row(typing_context: Any, target: Any, i: Any) -> Any:
 
 @numba.extending.intrinsic
 def prefetch(typing_context: Any, array: Any, i: Any, offset: Any) -> Any:
-    """Ask for the memory at ``array[i]`` plus some bytes before it is needed."""
+    """Prefetch the memory at ``array[i]`` plus some bytes."""
     signature = numba.types.void(array, numba.types.int64, numba.types.int64)
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:

@@ -1,8 +1,8 @@
-"""How kernels are compiled, and the world's chance inside them: NumPy's Philox and PCG64, to the bit.
+"""Compilation of kernels, and random numbers inside them: NumPy's Philox and PCG64, bit by bit.
 
-`uniforms` is one row of the table of `draws`, at any place, without drawing what comes before. `next_draw` is the number that
-``Generator(PCG64).integers(1 << 62)`` draws next: what an environment picks its task and its episode's seed with; `next_word`
-is the generator's next 64 bits.
+`uniforms` computes one row of the table of `draws`, at any place, without drawing the rows before it. `next_draw` is the number
+that ``Generator(PCG64).integers(1 << 62)`` draws next, by which an environment picks its task and its episode's seed;
+`next_word` is the generator's next 64 bits.
 
 Sources: Salmon et al., "Parallel random numbers: as easy as 1, 2, 3" (Philox4x64-10); O'Neill, PCG XSL-RR 128/64; NumPy's
 documentation for how each is keyed and read.
@@ -25,8 +25,8 @@ from ..errors import require
 numba = require("numba", "train")
 
 _OPTIONS = {"nogil": True, "_nrt": False}
-"""No kernel allocates, so none counts references: over three dozen arrays a call that would cost more than the work. No fast
-math: a sum is a sum."""
+"""Kernels never allocate, so reference counting is off: for the dozens of arrays of a call it would cost more than the work.
+Fast math is off, so that sums keep their order."""
 
 
 def _digest(*files: Path) -> bytes:
@@ -41,11 +41,14 @@ def _ours(module: ModuleType) -> bool:
 
 
 def compiled(function: Callable[..., Any], **options: Any) -> Any:
-    """Compile a kernel; kept on disk until its file, one of the batch's or a module that its file imports as one changes, since
-    it contains the functions it calls."""
+    """Compile a kernel, and keep it on disk.
+
+    A kernel contains the functions that it calls. So it is compiled anew when its file changes, or a file of this folder, or a
+    module that its file imports as a module.
+    """
     try:
         kernel = numba.njit(cache=True, **_OPTIONS, **options)(function)
-    except RuntimeError:  # no folder to keep it in: compile in every process
+    except RuntimeError:  # no folder to keep the cache in, so every process compiles
         return numba.njit(**_OPTIONS, **options)(function)
     cache_file = getattr(kernel._cache, "_cache_file", None)
     if cache_file is not None:
@@ -58,7 +61,7 @@ def compiled(function: Callable[..., Any], **options: Any) -> Any:
 
 
 def _or_empty(load_index: Callable[[], dict[Any, Any]]) -> Callable[[], dict[Any, Any]]:
-    """Numba reads an index before it looks at its stamp: one that names a class of an earlier version counts as none."""
+    """Numba unpickles an index before it checks its stamp; one that names a class of an earlier version counts as empty."""
 
     def load() -> dict[Any, Any]:
         try:
@@ -70,7 +73,7 @@ def _or_empty(load_index: Callable[[], dict[Any, Any]]) -> Callable[[], dict[Any
 
 
 def inlined(function: Callable[..., Any]) -> Any:
-    """Compile into the callers: for what is small or called once."""
+    """Compile a kernel into its callers, for kernels that are small or called once."""
     return compiled(function, forceinline=True)
 
 
@@ -153,7 +156,7 @@ def next_draw(streams: Any, i: Any) -> Any:
 
 
 def stream_words(seed: int | None) -> tuple[int, int, int, int]:
-    """The PCG64 that `gymnasium` seeds with this number, as four words for `next_draw`."""
+    """The state of the PCG64 that Gymnasium seeds with this number, as four words for `next_draw`."""
     inner = np.random.PCG64(np.random.SeedSequence(seed)).state["state"]
     word = (1 << 64) - 1
     state, increment = int(inner["state"]), int(inner["inc"])

@@ -1,7 +1,7 @@
 """N episodes of one world at once, equal to the event-driven world call by call.
 
 `Batch` keeps the episodes as arrays of records, one row an episode, so that all an action touches lies together in memory.
-Its kernels are compiled by Numba (extra `train`). What is not needed is never drawn: a call's luck is computed from its
+Its kernels are compiled by Numba (extra `train`). Nothing is drawn in advance: a call's luck is computed from its
 place in the episode's table when the call starts.
 """
 
@@ -33,9 +33,10 @@ EPISODE = np.dtype(
     + [(name, np.bool_) for name in ("over", "strict", "judged", "ended", "told", "priced")],
     align=True,
 )
-"""One episode. `records` counts the calls in flight, `waiting` those of them that wait for a slot or for memory, `cold` those
-of tools that start cold, `news` what `wait` has not handed out yet. A view keeps `steps`, `status`, `ended`, `told`, `priced`
-and what it has `seen_` or reported as `last_`. All zeros: an episode at its start, but for `seed`, `task`, `next_at`."""
+"""One episode. `records` counts the calls in flight, `waiting` those that wait for a slot or for memory, `cold` those of tools
+that start cold, and `news` the completions and events that no `wait` has returned yet. A view keeps `steps`, `status`, `ended`,
+`told`, `priced`, and fields that begin with ``seen_`` and ``last_``. At the start all fields are zero but `seed`, `task` and
+`next_at`."""
 
 SLOT_STATE = np.dtype(
     [(name, np.int32) for name in ("count", "started", "busy")]
@@ -43,7 +44,7 @@ SLOT_STATE = np.dtype(
     + [(name, np.int8) for name in ("chain", "usual", "last_ok")],
     align=True,
 )
-"""One candidate in an episode: calls admitted, started, running; its rate window's ring; its latent chain. Zeros at first."""
+"""One candidate in an episode: its calls admitted, started and running, the ring of its rate window, and its latent chain."""
 
 CALL = np.dtype(
     [(name, np.float64) for name in ("at",)]
@@ -52,8 +53,8 @@ CALL = np.dtype(
     + [(name, np.int8) for name in ("status", "need")],
     align=True,
 )
-"""A call in flight: when it ends, its place among simultaneous events (-1: waits to start). An episode's calls stand in the
-order of submission."""
+"""A call in flight: the time of its end, and its place among simultaneous events (-1 while it waits to start). An episode's
+calls stand in the order of submission."""
 
 _FIRST_ROOM = 16
 
@@ -65,10 +66,10 @@ class State(NamedTuple):
         episodes: (N,) `EPISODE`.
         slots: (N, M) `SLOT_STATE`.
         calls: (N, F) `CALL`.
-        money: (N, F, 2) price and billing start of calls in flight under pay-per-use pricing, else (1, 1, 2).
+        money: (N, F, 2) price and start of billing of calls in flight under pay-per-use pricing, else (1, 1, 2).
         windows: (N, W) times of admitted calls, a ring per rate-limited candidate.
         idle_at, idle_slot: (N, I) idle instances in the order in which they became idle.
-        news: (N, F + E) ring of completions and events not handed out yet.
+        news: (N, F + E) ring of completions and events that no `wait` has returned yet.
     """
 
     episodes: NDArray[np.void]
@@ -85,16 +86,16 @@ class Batch:
     """N episodes as arrays.
 
     Args:
-        world: where they play.
-        numbers: the tasks that may be played; an episode names its task by the place in this list, to which `add` adds.
+        world: The world that they play in.
+        numbers: The tasks that may be played; an episode names its task by the place in this list, to which `add` adds.
         count: N.
-        budget, enforcement: as for `World.episode`, for all episodes alike.
-        columns: how many candidates can be called; None for all.
-        most: calls that an episode submits at most, where that is known; bounds the memory.
+        budget, enforcement: See `World.episode`; they hold for all episodes.
+        columns: Number of candidates that can be called; None for all.
+        most: Most calls that an episode submits, where that is known; it bounds the memory.
 
     Raises:
         MissingExtra: Numba is not installed.
-        ConfigError: a world too large for the tables.
+        ConfigError: The world is too large for the tables.
     """
 
     def __init__(
@@ -129,13 +130,13 @@ class Batch:
         )
 
     def row(self, number: int) -> int:
-        """A task's row in the tables; made where it is not there yet."""
+        """A task's row in the tables, which is added where it is missing."""
         if number not in self.numbers:
             self.add([number])
         return self.numbers.index(number)
 
     def add(self, numbers: Sequence[int]) -> None:
-        """Rows for more tasks, behind those that there are."""
+        """Add rows for more tasks at the end."""
         columns = self.tables.slots.shape[1] if self.columns is None else self.columns
         more = make_tables(self.world, numbers, columns)
         self.tables, state = add_rows(self.tables, len(self.numbers), more), self.state
@@ -149,15 +150,15 @@ class Batch:
 
     @property
     def nbytes(self) -> int:
-        """Bytes of the episodes' arrays, without the shared tables."""
+        """Size of the episodes' arrays in bytes, without the shared tables."""
         return sum(array.nbytes for array in self.state)
 
     def make_room(self, records: int, idle: int) -> None:
         """Widen the arrays before the next action, where the fullest episode could outgrow them.
 
         Args:
-            records: the largest number of calls in flight or not handed out yet.
-            idle: the largest number of instances that started cold, running or idle.
+            records: The largest number of calls that are in flight or that no `wait` has returned yet.
+            idle: The largest number of instances that started cold and are running or idle.
         """
         state = self.state
         room = state.calls.shape[1]
@@ -193,7 +194,7 @@ class Batch:
         _begin(self.tables, self.rules, self.state, np.ascontiguousarray(rows), seeds, self._where(where))
 
     def submit(self, slots: Any, where: Any = None) -> NDArray[np.int64]:
-        """Ask for a call in each episode.
+        """Start a call in each episode.
 
         Args:
             slots: (N,) candidates; one that is not on offer is an unknown tool.
@@ -212,7 +213,7 @@ class Batch:
         return self._act(1, np.zeros(self.count, np.int64), where)
 
     def finish(self, where: Any = None) -> None:
-        """End with an answer that holds every fact learnt so far."""
+        """End with an answer that holds every fact found so far."""
         self._act(2, np.zeros(self.count, np.int64), where)
 
     def _act(self, kind: int, slots: NDArray[np.int64], where: Any) -> NDArray[np.int64]:

@@ -1,7 +1,7 @@
-"""What N episodes share: tasks, candidates, prices and scheduled events as arrays.
+"""The arrays that N episodes share: tasks, candidates, prices and scheduled events.
 
 Everything that does not depend on an episode's luck is looked up here once. Scheduled events depend on the task alone, so
-what they change (prices, bans, wishes) is tabled by *epoch*: the number of events that have happened. The kernels then
+prices, bans and wishes are tabulated by *epoch*, the number of events that have happened. The kernels then
 keep one small number per episode instead of copies of prices and bans.
 """
 
@@ -23,7 +23,7 @@ from ..world import World
 EVENT_KINDS = ("price_change", "ban", "unban", "preference_change")
 PRICE_CHANGE, BAN, UNBAN, PREFERENCE_CHANGE = range(4)
 INVISIBLE = -1
-"""An event that changes nothing: a wish changes that has no alternative."""
+"""Kind of an event that changes nothing: a change of a wish that has no alternative."""
 MAX_NEEDS, MAX_EVENTS = 64, 30_000
 
 _FLOATS = (
@@ -32,8 +32,8 @@ _FLOATS = (
 )  # fmt: skip
 _WHOLE = ("window_at", "rate_limit", "concurrency", "quota", "need")
 SLOT = np.dtype([(name, np.float64) for name in _FLOATS] + [(name, np.int32) for name in _WHOLE], align=True)
-"""A candidate. `alive_edge` and `degraded_edge` part the uniform that picks its latent state; `window_at` is where the ring of
-its admitted calls begins."""
+"""A candidate. `alive_edge` and `degraded_edge` divide the uniform that picks its latent state; `window_at` is the index at
+which the ring of its admitted calls begins."""
 
 
 class Tables(NamedTuple):
@@ -44,13 +44,13 @@ class Tables(NamedTuple):
         slot_count, need_count, event_count: (T,).
         slots: (T, M) `SLOT`.
         event_at, event_kind: (T, E), by time.
-        event_hits: (T, E, M) the candidates an event concerns.
+        event_hits: (T, E, M) the candidates that an event concerns.
         factor, quote: (T, E + 1, M) price factor and quoted price in an epoch.
         banned: (T, E + 1, M).
         after: (T, E + 1, K) bits of the needs whose facts a need's arguments take.
-        version: (T, E + 1, K) how often a wish has changed.
+        version: (T, E + 1, K) number of times that a wish has changed.
         pass_chance: (T, K + 1) the judge's chance by the number of facts found.
-        kind_edge, kind_status: cumulative weights of the ways to fail, and their statuses.
+        kind_edge, kind_status: Cumulative weights of the ways to fail, and their statuses.
         normal: (4096,) quantiles of the standard normal, behind the latency.
     """
 
@@ -74,7 +74,7 @@ class Tables(NamedTuple):
 
 
 class Rules(NamedTuple):
-    """A world's scalars. A limit that is not there is infinite; `gpu_capacity_mb` is -1 for any amount."""
+    """A world's scalars. A limit that is not set is infinite; `gpu_capacity_mb` is -1 for any amount."""
 
     price_limit: float
     seconds_limit: float
@@ -123,15 +123,15 @@ def make_rules(world: World, budget: Budget, enforcement: Enforcement) -> Rules:
 
 
 def make_tables(world: World, numbers: Sequence[int], columns: int | None = None) -> Tables:
-    """Tables of some tasks of a world, in the order of `numbers`.
+    """Make the tables of some tasks of a world, in the order of `numbers`.
 
     Args:
-        world: where they are played.
-        numbers: of the tasks.
-        columns: how many candidates can be called; None for the most that a task has.
+        world: The world that the tasks are played in.
+        numbers: Numbers of the tasks.
+        columns: Number of candidates that can be called; None for the most that any task has.
 
     Raises:
-        ConfigError: a task has more needs or events than fit.
+        ConfigError: A task has more needs or events than fit.
     """
     tasks = [world.tasks[number] for number in numbers]
     candidates = [world.candidates(number) for number in numbers]
@@ -174,7 +174,7 @@ def make_tables(world: World, numbers: Sequence[int], columns: int | None = None
 
 
 def add_rows(tables: Tables, used: int, more: Tables) -> Tables:
-    """Tables with the rows of `more` behind the first `used` ones."""
+    """Tables with the rows of `more` after the first `used` rows."""
     shared = ("kind_edge", "kind_status", "normal")
     blocks: list[tuple[str, Any, Any]] = list(zip(Tables._fields, tables, more, strict=True))
     grown: list[Any] = [array if name in shared else put_rows(array, used, block) for name, array, block in blocks]
@@ -182,8 +182,10 @@ def add_rows(tables: Tables, used: int, more: Tables) -> Tables:
 
 
 def put_rows(array: NDArray[Any], used: int, block: NDArray[Any]) -> NDArray[Any]:
-    """Write a block behind the first `used` rows of an array, or of a larger one where it does not fit: twice the rows then,
-    so that adding rows one by one copies each of them a few times at most."""
+    """Write a block after the first `used` rows of an array, or of an array with twice the rows where it does not fit.
+
+    Doubling means that rows added one by one are copied a few times at most.
+    """
     end = used + len(block)
     shape = tuple(map(max, zip(array.shape[1:], block.shape[1:], strict=True)))
     if end > len(array) or shape != array.shape[1:]:
@@ -213,7 +215,7 @@ def _bits(need: Need) -> int:
 
 
 def _fill_events(tables: Tables, row: int, task: Task, slots: Sequence[Candidate], notices: Sequence[Any]) -> None:
-    """Play the events on paper, in their order, and note what holds after each."""
+    """Go through the events in their order, and note the prices, bans and wishes after each."""
     width = len(slots)
     base = np.array([slot.quote for slot in slots])
     factor, banned = np.ones(width), np.zeros(width, np.bool_)

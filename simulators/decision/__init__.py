@@ -1,1 +1,1 @@
-"""DEER's question as a world: does a query need a tool, and does one of the candidates fit?"""
+"""DEER's world: an agent decides whether a query needs a tool, and whether one of the candidates fits."""

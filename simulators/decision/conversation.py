@@ -1,7 +1,7 @@
-"""How users talk: queries that need no tool, and queries for one fact in words that documentation does not use.
+"""Queries in users' words: some need no tool, and some ask for one fact in other words than the documentation's.
 
-The former are small talk, knowledge, advice, writing, code and sums. They share subjects, openings and turns of phrase with
-the latter, so that no single word gives either away.
+Queries of the first kind are small talk, knowledge, advice, writing, code and sums. They share subjects, openings and turns
+of phrase with those of the second, so that no single word gives a query's kind away.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from ..marketplace.vocabulary import vocabulary
 
 _BLANK = re.compile(r"\{(\w+?)(?:_2)?\}")
 OPENER_SHARE = 0.35
-"""Share of the queries of either kind that begin with a sentence about the user's situation."""
+"""Share of the queries, of either kind, that begin with a sentence about the user's situation."""
 
 
 TERSE_SHARE, LEAD_SHARE = 0.25, 0.4
-"""Shares of the queries for a tool that are no sentence, and of the others that begin with a turn of phrase."""
+"""Share of the queries for a fact that are keywords only, and share of the others that begin with a turn of phrase."""
 REWORD_SHARE = 0.6
-"""Chance that a phrase for which users have another one is replaced by it."""
+"""Chance that a phrase is replaced by the one that users have for it."""
 
 
 @cache
@@ -65,7 +65,7 @@ def _fillers(name: str) -> Sequence[str]:
 
 
 def general_query(luck: Luck) -> str:
-    """A query that can be answered without any tool."""
+    """Make a query that can be answered without any tool."""
     template = _pick(luck, _list("ask"))
     blanks: dict[str, str] = {}
     for match in _BLANK.finditer(template):
@@ -79,12 +79,12 @@ def general_query(luck: Luck) -> str:
 
 
 def tool_query(wish: str, opener: str, luck: Luck) -> str:
-    """A query for one fact.
+    """Make a query for one fact.
 
     Args:
-        wish: the fact, as a noun phrase.
-        opener: how a query of that field begins.
-        luck: what to choose with.
+        wish: The fact, as a noun phrase.
+        opener: Opening of queries in that field.
+        luck: What to choose with.
     """
     if luck.uniform() < TERSE_SHARE:
         text = re.sub(r"\b[Tt]he ", "", wish) + "?"
@@ -95,11 +95,11 @@ def tool_query(wish: str, opener: str, luck: Luck) -> str:
 
 
 def reword(wish: str, luck: Luck) -> str:
-    """A wish in a user's words rather than the documentation's.
+    """Put a wish into a user's words, in place of the documentation's.
 
     Args:
-        wish: a noun phrase; what stands in braces is left alone.
-        luck: what to choose with.
+        wish: A noun phrase; what stands in braces is left alone.
+        luck: What to choose with.
     """
 
     def other(match: re.Match[str]) -> str:

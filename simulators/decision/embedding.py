@@ -1,7 +1,7 @@
-"""What a text is about, as numbers: words hashed into a vector and weighed by how telling they are.
+"""Text embeddings: words hashed into a vector, weighted by their inverse document frequency.
 
-No model and no download; the same text gives the same vector in every process. Good enough to find tools by the words of
-their documentation, to sort tools into clusters, and to tell similar queries from others.
+They need no model and no download, and the same text gives the same vector in every process. They serve to find tools by the
+words of their documentation, to cluster tools, and to find similar queries.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ Vectors = NDArray[np.float64]
 
 
 def content_words(text: str) -> list[str]:
-    """The words of a text in order, in small letters, plurals cut to their stem; underscores separate words."""
+    """The words of a text in order, in lower case, with plurals cut to their stem. Underscores separate words."""
     return [word[:-1] if len(word) > 3 and word.endswith("s") else word for word in _WORD.findall(text.casefold())]
 
 
@@ -27,8 +27,8 @@ class TextEmbedding:
     """Hashed words, weighed by inverse document frequency (tf-idf with the hashing trick).
 
     Args:
-        corpus: texts that tell how common each word is; without any, all words weigh the same.
-        size: length of a vector. Two words share a place with a chance of 1 / size.
+        corpus: Texts that tell how common each word is; without any, all words weigh the same.
+        size: Length of a vector. Two words share a place with a chance of 1 / size.
 
     >>> embed = TextEmbedding(["the price of a book", "the weather in a city"])
     >>> query, book, city = embed(["the price of that book", "a book's price", "weather in the city"])
@@ -49,7 +49,7 @@ class TextEmbedding:
         self._places: dict[str, tuple[int, float]] = {}
 
     def __call__(self, texts: Sequence[str]) -> Vectors:
-        """Unit vectors, shape (texts, size); a text without words is all zeros."""
+        """Embed texts as unit vectors, shape (texts, size). A text without words is all zeros."""
         vectors = np.zeros((len(texts), self.size))
         for row, text in zip(vectors, texts, strict=True):
             for word in content_words(text):
@@ -69,17 +69,17 @@ class TextEmbedding:
 
 
 def k_means(points: Vectors, clusters: int, seed: int = 0, restarts: int = 4, rounds: int = 50) -> NDArray[np.int64]:
-    """Lloyd's algorithm from k-means++ seeds; the best of several starts.
+    """Cluster points by Lloyd's algorithm from k-means++ centres; the best of several starts counts.
 
-    In NumPy rather than from a library, so that the core installation can sample tools by cluster and threads cannot change
+    It is written in NumPy so that the core installation can sample tools by cluster, and so that threads cannot change
     the result.
 
     Args:
-        points: shape (points, features).
-        clusters: how many; at most as many as there are points.
-        seed: of the starts.
-        restarts: starts to choose from.
-        rounds: most iterations of each.
+        points: Shape (points, features).
+        clusters: Number of clusters; at most the number of points.
+        seed: Keys the starting centres.
+        restarts: Starts to choose from.
+        rounds: Most iterations of each.
 
     Returns:
         Cluster of each point, shape (points,). A cluster that runs empty takes the point that lies worst.
@@ -112,7 +112,7 @@ def k_means(points: Vectors, clusters: int, seed: int = 0, restarts: int = 4, ro
 def squared_distances(points: Vectors, centres: Vectors) -> Vectors:
     """Squared distance of every point to every centre, shape (points, centres)."""
     squares: Vectors = (points**2).sum(axis=1)[:, None] - 2.0 * points @ centres.T + (centres**2).sum(axis=1)[None, :]
-    # rounded, so that the order in which a processor adds up cannot break a tie
+    # rounded, so that the order of a processor's additions cannot decide a tie
     return np.maximum(squares.round(9), 0.0)
 
 
@@ -125,7 +125,7 @@ def centres_of(points: Vectors, labels: NDArray[np.int64], clusters: int) -> Vec
 
 
 def _spread_out(points: Vectors, clusters: int, generator: np.random.Generator) -> Vectors:
-    """k-means++: each next centre is a point drawn by its squared distance to the nearest one so far."""
+    """Choose centres by k-means++: each next one is a point drawn by its squared distance to the nearest centre so far."""
     chosen = [int(generator.integers(len(points)))]
     nearest = ((points - points[chosen[0]]) ** 2).sum(axis=1)
     while len(chosen) < clusters:

@@ -1,4 +1,4 @@
-"""DEER's own samples as a world: the tools and the decisions of a ToolDEER folder."""
+"""A world of DEER's own samples: the tools and the decisions of a ToolDEER folder."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _FILES = {
 
 
 class PluginAnswers:
-    """What tools answer whose real answers are unknown: a made-up phrase per tool and arguments."""
+    """Answers of tools whose real answers are unknown: an invented phrase for each tool and arguments."""
 
     def answer(self, tool: Tool, arguments: Mapping[str, Any], task: Task) -> str | None:
         given = json.dumps(dict(arguments), sort_keys=True, default=str)
@@ -41,18 +41,18 @@ class PluginAnswers:
 
 
 def recorded_world(world: World, seed: int, folder: Path | str) -> World:
-    """The decisions of a ToolDEER folder, at the prices and with the failures of a world.
+    """Read the decisions of a ToolDEER folder, under the prices and failures of a world.
 
     Splits are the files that are there: `train`, `valid` and `test`, and `toolbench` and `toolcorpus` for the samples made
     from other data sets' tools. A search about a query that needs none brings tools at random, as many as elsewhere.
 
     Args:
-        world: whose rules hold.
-        seed: of those random tools.
-        folder: the files' folder, or the repository's.
+        world: The world whose rules, prices and failures hold.
+        seed: Keys those random tools.
+        folder: The files' folder, or the repository's.
 
     Raises:
-        DataError: the folder holds no samples, or a file is malformed; names it.
+        DataError: The folder holds no samples, or a file is malformed; names it.
     """
     root = Path(folder)
     if not root.is_dir():
@@ -89,7 +89,7 @@ def recorded_world(world: World, seed: int, folder: Path | str) -> World:
 
 
 def right_tool(sample: DecisionSample) -> str:
-    """The candidate that the right call is of.
+    """The name of the candidate that the right call is meant for.
 
     A call may use another name than its tool's; then the candidate counts whose name is part of the call (the rule by which the
     published code scores), the longest if several are. Where none is, the sample has no right answer and counts as it stands.

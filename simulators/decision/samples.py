@@ -1,4 +1,4 @@
-"""DEER's question as a world: does this query need a tool, and does one of these fit?
+"""Samples of DEER's decisions: whether a query needs a tool, and whether one of the candidates fits.
 
 A sample is a query with candidate tools. Three kinds: `NoSearch` can be answered right away; `NoCall` needs a tool, but none of
 the candidates fits; `Call` needs one of them. The samples are tasks over a marketplace's tools, so prices, times, failures
@@ -30,28 +30,28 @@ if TYPE_CHECKING:
 NO_SEARCH, NO_CALL, CALL = "NoSearch", "NoCall", "Call"
 KINDS = (NO_SEARCH, NO_CALL, CALL)
 DIRECT, NONE_FITS = "answered without a tool", "no candidate fits"
-"""What a right answer says for the first two kinds; for the third `called(tool)`."""
+"""Right answers to samples of the first two kinds; to the third, `called(tool)` is."""
 
 COUNTS: dict[str, tuple[int, int, int]] = {"train": (1807, 3114, 4664), "valid": (193, 346, 526), "test": (193, 298, 445)}
 """Samples of each kind by split. Source: DEER, Table 2; its test set has no NoSearch samples, ours has as many as `valid`."""
 
 
 def called(tool: str) -> str:
-    """What a right answer says where that tool is the right one."""
+    """The right answer where this tool is the right one."""
     return f"called {tool}"
 
 
 @dataclass(frozen=True)
 class DecisionSettings:
-    """How samples are made.
+    """Settings of the samples.
 
     Attributes:
         counts: NoSearch, NoCall and Call samples of each split. Splits other than `test` are about seen tools.
-        candidates: tools of a candidate set.
+        candidates: Tools of a candidate set.
         clusters: K-means clusters of the descriptions.
-        mixture: parts of the sampling strategies; exact in every round of samples.
-        test_mixture: the same for the split `test` (always random in DEER's data).
-        seen, unseen: tools of either kind; in the same proportion where the catalog has fewer. No unseen tool shares its
+        mixture: Parts of the sampling strategies; exact in every round of samples.
+        test_mixture: The same for the split `test` (always random in DEER's data).
+        seen, unseen: Tools of either kind; in the same proportion where the catalog has fewer. No unseen tool shares its
             capability with a seen one.
     """
 
@@ -80,10 +80,10 @@ class DecisionSettings:
 
     @classmethod
     def from_mapping(cls, settings: Mapping[str, Any]) -> DecisionSettings:
-        """From plain data, such as an environment's keyword arguments.
+        """Make settings from plain data, such as an environment's keyword arguments.
 
         Raises:
-            ConfigError: an unknown key, or a value that makes no sense.
+            ConfigError: An unknown key, or a value that makes no sense.
         """
         unknown = [name for name in settings if name not in cls.__dataclass_fields__]
         if unknown:
@@ -96,15 +96,15 @@ class DecisionSettings:
 
 @dataclass(frozen=True, slots=True)
 class DecisionCase:
-    """A query and what is right about it.
+    """A query and the right decisions about it.
 
     Attributes:
-        kind: one of `KINDS`.
-        query: what the user says.
-        gold: name of the right tool; "" for NoSearch. A NoCall sample has one too, which is not among the candidates.
-        candidates: names of the tools that a search brings.
-        strategy: how they were sampled.
-        arguments: of the right call.
+        kind: One of `KINDS`.
+        query: What the user says.
+        gold: Name of the right tool; "" for NoSearch. A NoCall sample has one too, which is not among the candidates.
+        candidates: Names of the tools that a search brings.
+        strategy: Strategy by which they were sampled.
+        arguments: Arguments of the right call.
     """
 
     kind: str
@@ -116,11 +116,11 @@ class DecisionCase:
 
     @property
     def right(self) -> str:
-        """What a right answer says."""
+        """The right answer."""
         return {NO_SEARCH: DIRECT, NO_CALL: NONE_FITS}.get(self.kind) or called(self.gold)
 
     def task(self, identity: str, number: int) -> Task:
-        """The sample as a task: its one need is the right decision."""
+        """The sample as a task, whose one need is the right decision."""
         need = Need(fact=self.right, tools=(self.gold,) if self.kind == CALL else (), arguments=self.arguments, wish=self.query)
         return Task(identity, number, self.query, (need,), self.candidates, group=self.kind)
 
@@ -129,9 +129,9 @@ class SampleWriter:
     """Writes the samples of a generated marketplace, each when it is first asked for.
 
     Args:
-        seed: of the world.
-        catalog, answers: the marketplace's.
-        settings: see `DecisionSettings`.
+        seed: The world's seed.
+        catalog, answers: The marketplace's.
+        settings: See `DecisionSettings`.
     """
 
     def __init__(self, seed: int, catalog: Catalog, answers: GeneratedAnswers, settings: DecisionSettings) -> None:
@@ -147,7 +147,7 @@ class SampleWriter:
         self._cycles = {split: mixture_cycle(dict(parts)) for split, parts in mixtures.items()}
 
     def sampler(self, split: str) -> CandidateSampler:
-        """Draws the candidate sets of a split: from the unseen tools for `test`, else from the seen ones."""
+        """The sampler of a split's candidate sets: among the unseen tools for `test`, else among the seen ones."""
         unseen = split == "test"
         if unseen not in self._samplers:
             pool = self.unseen if unseen else self.seen
@@ -163,7 +163,7 @@ class SampleWriter:
         pool = sampler.pool
         gold = pool[luck.below(len(pool))]
         if kind == NO_SEARCH:
-            # what a needless search would bring: as for any other query
+            # a needless search brings candidates as any other search does
             tools = sampler.draw(RANDOM, gold.name, False, luck)
             return DecisionCase(kind, general_query(luck), "", tuple(tool.name for tool in tools), RANDOM)
         cycle = self._cycles[split]
@@ -177,7 +177,7 @@ class SampleWriter:
         return self.sample(split, index).task(f"{split}-{index:05d}", number)
 
     def _order(self, split: str) -> tuple[list[int], list[int]]:
-        """The kind of each sample, shuffled, and for those that need a tool the how-manieth of its kind it is."""
+        """The shuffled kinds of a split's samples, and for each that needs a tool its number among its kind."""
         if split not in self._orders:
             counts = self.settings.counts[split]
             kinds = [kind for kind, count in enumerate(counts) for _ in range(count)]
@@ -199,12 +199,12 @@ class SampleWriter:
 
 
 def split_tools(seed: int, catalog: Sequence[Tool], seen: int, unseen: int) -> tuple[list[Tool], list[Tool]]:
-    """Seen and unseen tools. Capabilities are shared out whole, so an unseen tool has no seen counterpart.
+    """Divide the tools into seen and unseen ones. Capabilities stay whole, so an unseen tool has no seen counterpart.
 
     Args:
-        seed: of the choice.
-        catalog: all tools.
-        seen, unseen: how many of either; in the same proportion where there are fewer in all.
+        seed: Keys the choice.
+        catalog: All tools.
+        seen, unseen: Number of tools of either kind; the same proportion holds where the catalog has fewer.
     """
     if seen + unseen > len(catalog):
         seen, unseen = len(catalog) * seen // (seen + unseen), len(catalog) * unseen // (seen + unseen)
@@ -219,15 +219,15 @@ def split_tools(seed: int, catalog: Sequence[Tool], seen: int, unseen: int) -> t
 
 
 def decision_world(world: World, seed: int, settings: DecisionSettings | None = None) -> tuple[World, SampleWriter]:
-    """The world of a generated marketplace with decisions for tasks.
+    """The world of a generated marketplace with decisions as its tasks.
 
     Args:
-        world: the marketplace.
-        seed: of the samples.
-        settings: see `DecisionSettings`.
+        world: The marketplace.
+        seed: Keys the samples.
+        settings: See `DecisionSettings`.
 
     Raises:
-        ConfigError: the world's tools were not generated, or are too few.
+        ConfigError: The world's tools were not generated, or are too few.
     """
     if not isinstance(world.answers, GeneratedAnswers):
         problem = "samples are written about a generated marketplace; for recorded ones pass a ToolDEER folder as `data`"
@@ -239,9 +239,9 @@ def decision_world(world: World, seed: int, settings: DecisionSettings | None = 
 
 
 EXACT = Judge(all_facts=1.0, none=0.0)
-"""A decision is right or it is not: the judge sees what the strict grading sees."""
+"""A decision is either right or wrong, so this judge grades as the strict grading does."""
 
 
 def with_decisions(world: World, tasks: TaskSet, **parts: Any) -> World:
-    """The same world, asked other things (and with other `parts`, where given)."""
+    """The same world with other tasks, and with other `parts` where given."""
     return replace(world, tasks=tasks, judge=EXACT, _slots={}, _source=DrawSource(), _kinds=[], **parts)

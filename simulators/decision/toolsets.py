@@ -1,4 +1,4 @@
-"""Which tools stand beside the right one: candidate toolsets by chance, from one cluster, or one from each of several.
+"""Candidate toolsets, which stand beside the right tool: drawn at random, from one cluster, or from several clusters.
 
 Source: DEER (arXiv 2402.16696), Section 3.2 and Algorithm 1.
 """
@@ -19,11 +19,11 @@ RANDOM, INTRA, INTER = "random", "intra-class", "inter-class"
 STRATEGIES = (RANDOM, INTRA, INTER)
 _SENTENCE = re.compile(r"(?<=[.!?])\s")
 MIXTURE = {RANDOM: 2, INTRA: 1, INTER: 2}
-"""Parts of the mixture that did best. Source: DEER, Section 5.1."""
+"""Parts of the best mixture. Source: DEER, Section 5.1."""
 
 
 def what_it_does(tool: Tool) -> str:
-    """The first sentence of a tool's description: what follows is about terms and formats, and alike for unlike tools."""
+    """The first sentence of a tool's description. The others are about terms and formats, and do not tell tools apart."""
     return _SENTENCE.split(tool.description, 1)[0]
 
 
@@ -35,13 +35,13 @@ class CandidateSampler:
     the nearest clusters; an inter-class set with too few clusters goes on at random.
 
     Args:
-        pool: the tools to draw from.
-        size: candidates of a set (5 in the paper).
+        pool: The tools to draw from.
+        size: Candidates of a set (5 in the paper).
         clusters: K-means clusters of the descriptions' embeddings (30 in the paper).
-        seed: of the clustering.
+        seed: Keys the clustering.
 
     Raises:
-        ConfigError: the pool is too small for sets of that size.
+        ConfigError: The pool is too small for sets of that size.
     """
 
     def __init__(self, pool: Sequence[Tool], size: int = 5, clusters: int = 30, seed: int = 0) -> None:
@@ -62,30 +62,30 @@ class CandidateSampler:
         self._index = {tool.name: index for index, tool in enumerate(self.pool)}
 
     def cluster(self, tool: str) -> int:
-        """The cluster of a tool of the pool, by name.
+        """The cluster of a tool of the pool, by the tool's name.
 
         Raises:
-            UnknownName: it is not in the pool.
+            UnknownName: It is not in the pool.
         """
         if tool not in self._index:
             raise UnknownName("tool", tool, self._index)
         return self.labels[self._index[tool]]
 
     def draw(self, strategy: str, gold: str, with_gold: bool, luck: Luck) -> tuple[Tool, ...]:
-        """A candidate set for a query.
+        """Draw a candidate set for a query.
 
         Args:
-            strategy: one of `STRATEGIES`.
-            gold: name of the right tool.
-            with_gold: it stands among them; else none of them fits.
-            luck: what is drawn from.
+            strategy: One of `STRATEGIES`.
+            gold: Name of the right tool.
+            with_gold: The right tool stands among the candidates; otherwise none of them fits.
+            luck: The source of chance.
 
         Returns:
             `size` different tools in random order.
 
         Raises:
-            UnknownName: no such strategy, or no such tool in the pool.
-            ConfigError: too few tools of the pool do not fit.
+            UnknownName: No such strategy, or no such tool in the pool.
+            ConfigError: Too few tools of the pool do not fit.
         """
         home = self.cluster(gold)
         right = self.pool[self._index[gold]]
@@ -107,7 +107,7 @@ class CandidateSampler:
     def _at_random(self, right: Tool, wanted: int, luck: Luck, taken: Sequence[Tool]) -> list[Tool]:
         names = {tool.name for tool in taken}
         found: list[Tool] = []
-        for _ in range(4 * wanted):  # a few misses at most in any pool of size; the rest is for tiny ones
+        for _ in range(4 * wanted):  # large pools take a few tries at most; the bound is for tiny ones
             if len(found) == wanted:
                 return found
             tool = self.pool[luck.below(len(self.pool))]
@@ -139,11 +139,11 @@ class CandidateSampler:
 
 
 def mixture_cycle(parts: dict[str, int]) -> tuple[str, ...]:
-    """The strategies of one round of a mixture, as often as their parts say: of every round of samples the shares are exact.
+    """The strategies of one round of a mixture, each as often as its part says, so that every round has the exact shares.
 
     Raises:
-        ConfigError: a part is negative, or all are zero.
-        UnknownName: no such strategy.
+        ConfigError: A part is negative, or all are zero.
+        UnknownName: No such strategy.
     """
     for name, part in parts.items():
         if name not in STRATEGIES:

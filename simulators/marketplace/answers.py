@@ -1,4 +1,4 @@
-"""What generated tools answer: the same facts for every provider, in each provider's own shape of JSON."""
+"""The answers of generated tools: the same facts from every provider, in each tool's own shape of JSON."""
 
 from __future__ import annotations
 
@@ -27,16 +27,16 @@ _EXTRAS = (
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """How one tool writes its answers.
+    """The shape of one tool's answers.
 
     Attributes:
-        path: objects and lists around the record, from the outside.
-        key: name of the fact.
-        echo: the record repeats the arguments.
-        as_text: numbers are written as text.
-        extras: fields beside the fact that nobody asked for.
-        envelope: a status stands beside the record.
-        camel: names are written in camelCase.
+        path: Objects and lists around the record, from the outside in.
+        key: Name of the fact.
+        echo: The record repeats the arguments.
+        as_text: Numbers are written as text.
+        extras: Fields beside the fact that nobody asked for.
+        envelope: A status stands beside the record.
+        camel: Names are written in camelCase.
     """
 
     path: tuple[str | int, ...]
@@ -49,7 +49,7 @@ class Shape:
 
     @classmethod
     def of(cls, seed: int, tool: str, capability: Capability) -> Shape:
-        """The shape of a tool, by its name alone."""
+        """Draw the shape of a tool, by its name alone."""
         luck = stable_integer(seed, "shape", tool)
         parts = []
         for size in (len(_WRAPS), len(_VALUE_NAMES), 4, 4, len(_EXTRAS), 3, 2, 2):
@@ -67,18 +67,12 @@ class Shape:
         head, *rest = field.split("_")
         return head + "".join(word.capitalize() for word in rest)
 
-    def schema(self, capability: Capability) -> dict[str, str]:
-        """Path of the fact and its type, as documentation has it."""
-        path = ".".join(f"[{step}]" if isinstance(step, int) else self.name(step) for step in (*self.path, self.key))
-        form = {"decimal": "number", "money": "number", "count": "integer"}.get(capability.answer, "string")
-        return {path.replace(".[", "["): "string" if self.as_text else form}
-
     def write(self, fact: str | int | float, arguments: Mapping[str, Any], luck: int) -> str:
         """The answer as JSON text."""
         record: dict[str, Any] = {self.name(k): v for k, v in arguments.items()} if self.echo else {}
         record[self.name(self.key)] = str(fact) if self.as_text else fact
         for index, (field, form) in enumerate(self.extras):
-            # a fact of another day, of the same kind, makes a reader look twice
+            # a second fact of the same kind, for another day, has to be told apart from the one asked for
             record[self.name(field)] = make_fact(form or "money", luck >> (7 * index + 5))
         document: Any = record
         for step in reversed(self.path):
@@ -89,11 +83,11 @@ class Shape:
 
 
 class GeneratedAnswers:
-    """Answers of a generated marketplace: pure functions of the tool and the arguments.
+    """The answers of a generated marketplace, which are pure functions of the tool and the arguments.
 
     Args:
-        database: what is true.
-        capabilities: by name.
+        database: The facts.
+        capabilities: The capabilities by name.
     """
 
     def __init__(self, database: Database, capabilities: Mapping[str, Capability]) -> None:
@@ -101,14 +95,14 @@ class GeneratedAnswers:
         self._shapes: dict[str, Shape] = {}
 
     def shape(self, tool: Tool) -> Shape:
-        """How the tool writes its answers."""
+        """The shape of the tool's answers."""
         shape = self._shapes.get(tool.name)
         if shape is None:
             shape = self._shapes[tool.name] = Shape.of(self.database.seed, tool.name, self._capabilities[tool.capability])
         return shape
 
     def answer(self, tool: Tool, arguments: Mapping[str, Any], task: Task) -> str | None:
-        """The JSON text for these arguments, or None where one of them is missing or names nothing."""
+        """The answer as JSON text, or None where an argument is missing or names nothing."""
         capability = self._capabilities[tool.capability]
         numbers = self.database.numbers(capability, arguments)
         if numbers is None:
@@ -116,7 +110,7 @@ class GeneratedAnswers:
         return self._write(tool, capability, numbers)
 
     def irrelevant(self, tool: Tool, arguments: Mapping[str, Any], task: Task, luck: float) -> str:
-        """The answer for something else of the same kind: never one of the facts that the task needs."""
+        """An answer for other arguments of the same kind; it never holds a fact that the task needs."""
         capability = self._capabilities[tool.capability]
         given = self.database.numbers(capability, arguments)
         wanted = {need.fact for need in task.needs} | {need.alternative.fact for need in task.needs if need.alternative}

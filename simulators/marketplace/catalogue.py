@@ -1,4 +1,4 @@
-"""The tools of a generated marketplace: who offers what, at which price, how fast and how reliably.
+"""The tools of a generated marketplace: their providers, prices, latencies and reliabilities.
 
 Every figure of a tool follows from the seed and the tool's name alone, so adding tools changes none of the others.
 """
@@ -14,7 +14,6 @@ from ..draws import stable_generator, stable_integer
 from ..errors import ConfigError
 from ..failures import FailureModel, draw_latency_s, draw_reliability
 from ..tools import Tool, ToolProfile
-from .answers import Shape
 from .entities import words
 from .vocabulary import Capability, Category
 
@@ -22,7 +21,7 @@ PROVIDERS_PER_CAPABILITY = 4
 _GPU_CATEGORIES = frozenset({"Artificial_Intelligence", "Images"})
 _SIZE_FACTORS = (0.8, 1.0, 1.3, 1.8)
 SPREADS = (0.15, 0.2, 0.25, 0.3, 0.35, 0.4, 0.45, 0.5)
-"""Spreads of a call's duration around its tool's median: a few steps, because each has a table of quantiles."""
+"""Spreads of a call's duration around its tool's median. There are few, because each needs a table of quantiles."""
 _VERBS = ("get", "fetch", "lookup", "query", "")
 _MANNERS = (
     "Answers with one JSON record.",
@@ -43,17 +42,17 @@ _OPTIONALS: tuple[dict[str, Any], ...] = (
 
 @dataclass(frozen=True, slots=True)
 class ProfileRules:
-    """From what the profiles of tools are drawn; failures, rate limits and quotas have a model of their own.
+    """Ranges that the profiles of tools are drawn from. Failures, rate limits and quotas are drawn from a `FailureModel`.
 
     Attributes:
-        fees: lowest and highest flat price, whole numbers (BTP's setting: 1 to 10).
-        cold_share: share of the tools whose new instances take time to load, 0 to 1.
-        slots_share: share of the tools that run 1 to 4 calls at once; the others run any number.
-        memory_mb: sizes of memory to choose from, MB.
-        timeout_s: a longer call ends then, seconds.
+        fees: Lowest and highest flat price, whole numbers (1 to 10 in BTP).
+        cold_share: Share of the tools whose new instances take time to load, 0 to 1.
+        slots_share: Share of the tools that run at most 1 to 4 calls at once; the others run any number.
+        memory_mb: Memory sizes to choose from, MB.
+        timeout_s: Duration at which a call ends as a timeout, seconds.
 
     Raises:
-        ConfigError: a share outside 0 to 1, no memory size, or a highest fee below the lowest.
+        ConfigError: A share is outside 0 to 1, there is no memory size, or the highest fee is below the lowest.
     """
 
     fees: tuple[int, int] = (1, 10)
@@ -76,10 +75,10 @@ class ProfileRules:
 def build_tools(
     seed: int, categories: Sequence[Category], tools: int, providers: int, failures: FailureModel, rules: ProfileRules
 ) -> list[Tool]:
-    """The tools, category by category.
+    """Make the tools, category by category.
 
     Raises:
-        ConfigError: there are not enough providers or capabilities for so many tools.
+        ConfigError: There are not enough providers or capabilities for so many tools.
     """
     built: list[Tool] = []
     names: set[str] = set()
@@ -113,7 +112,7 @@ def _provider_names(seed: int, category: Category, count: int) -> list[str]:
 
 
 def _offers(seed: int, category: Category, companies: Sequence[str], count: int) -> list[tuple[Capability, str]]:
-    """Which provider offers which capability: in rounds, so that about four offer each one and everybody offers something."""
+    """Assign capabilities to providers in rounds: about four providers offer each, and every provider offers something."""
     order = stable_generator(seed, "capabilities", category.name).permutation(len(category.capabilities)).tolist()
     needed = -(-count // max(1, len(companies)))
     if needed > len(order):
@@ -161,12 +160,11 @@ def _tool(
         },
         profile=draw_profile(seed, name, failures, rules, gpu=capability.category in _GPU_CATEGORIES),
         capability=capability.name,
-        answer_schema=Shape.of(seed, name, capability).schema(capability),
     )
 
 
 def stable_fee(name: str, fees: tuple[int, int] = (1, 10)) -> int:
-    """A tool's flat price: a whole number by a stable hash of its name (BTP's setting: 1 to 10)."""
+    """A tool's flat price: a whole number from a stable hash of its name (1 to 10 in BTP)."""
     low, high = fees
     return low + stable_integer(0, "fee", name) % (high - low + 1)
 
@@ -182,14 +180,14 @@ def draw_profile(
     success: float | None = None,
     popularity: float | None = None,
 ) -> ToolProfile:
-    """A tool's profile, by its name alone.
+    """Draw a tool's profile; it depends on the seed and the tool's name alone.
 
     Args:
-        failures: gives the shares of unreliable, rate-limited and quota-bound tools.
-        rules: what else the figures are drawn from.
-        gpu: the tool runs on a GPU.
-        latency_s, success, popularity: from the tool's own telemetry, where a data set has it: average duration in seconds,
-            success share 0 to 1, popularity 0 to 10.
+        failures: Shares of unreliable, rate-limited and quota-bound tools.
+        rules: Ranges that the other figures are drawn from.
+        gpu: The tool runs on a GPU.
+        latency_s, success, popularity: Telemetry of the tool, where a data set has it: its average duration in seconds, the
+            share of successful calls from 0 to 1, and its popularity from 0 to 10.
     """
     u = stable_generator(seed, "profile", name).random(15).tolist()
     fees = rules.fees

@@ -1,7 +1,7 @@
 """A user's own tools and tasks, written out in a scenario's YAML.
 
-Tools of one capability can replace each other. What they answer follows from the tasks: every need says which fact a
-capability gives for which arguments; for arguments that no task speaks of a tool has no answer.
+Tools of one capability can replace each other. Their answers follow from the tasks: every need says which fact a capability
+gives for which arguments. For arguments that no task mentions, a tool has no answer.
 """
 
 from __future__ import annotations
@@ -25,20 +25,22 @@ Scalar = str | int | float | bool
 Name = Annotated[str, Field(min_length=1)]
 
 
-class _Model(BaseModel):
+class StrictModel(BaseModel):
+    """A frozen model that refuses unknown keys."""
+
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
-class OwnTool(_Model):
-    """A tool of one's own.
+class CustomTool(StrictModel):
+    """A tool that the user describes.
 
     Attributes:
-        name: what a model calls; unique.
-        capability: what it gives; needs ask for it. Default: its own name.
-        description, category, provider: for documentation.
-        parameters: the type of each argument (string, integer, number or boolean); all are required.
-        profile: fields of `ToolProfile`: fee, latency_s, reliability and so on; those left out have its defaults, but what is
-            advertised is the truth.
+        name: The function name that a model calls; unique.
+        capability: What the tool gives; needs ask for it. By default the tool's name.
+        description, category, provider: Text for the documentation.
+        parameters: Type of each argument (string, integer, number or boolean); all are required.
+        profile: Fields of `ToolProfile`, such as fee, latency_s and reliability. Other fields have its defaults, except that
+            the advertised figures are the true ones.
     """
 
     name: Name
@@ -50,14 +52,14 @@ class OwnTool(_Model):
     profile: dict[str, float | int | tuple[float, ...]] = Field(default_factory=dict)
 
 
-class OwnNeed(_Model):
+class CustomNeed(StrictModel):
     """One fact that an answer must hold.
 
     Attributes:
-        capability: of the tools that give it.
-        fact: the text looked for in the answer.
-        arguments: the right arguments; "{0}" stands for the fact of the task's first need, which must be found before.
-        wish: the need in words; default: the capability and its arguments.
+        capability: Capability of the tools that give the fact.
+        fact: The text that is looked for in the answer.
+        arguments: The right arguments; "{0}" stands for the fact of the task's first need, which must be found before.
+        wish: The need in words; by default the capability and its arguments.
     """
 
     capability: Name
@@ -66,52 +68,52 @@ class OwnNeed(_Model):
     wish: str = ""
 
 
-class OwnTask(_Model):
+class CustomTask(StrictModel):
     """A query and what its answer must hold.
 
     Attributes:
-        query: what the user says.
-        needs: the facts wanted.
-        tools: names of the tools on offer; default: all.
-        split: "train" or "test"; default: both.
-        size_level: size of the input, 0 to 3.
+        query: What the user says.
+        needs: The facts wanted.
+        tools: Names of the tools on offer; by default all.
+        split: "train" or "test"; by default the task is in both.
+        size_level: Size level of the input, 0 to 3.
     """
 
     query: Name
-    needs: tuple[OwnNeed, ...] = Field(min_length=1)
+    needs: tuple[CustomNeed, ...] = Field(min_length=1)
     tools: tuple[str, ...] | None = None
     split: Literal["train", "test"] | None = None
     size_level: int = Field(default=0, ge=0, le=3)
 
 
-class OwnSource(_Model):
+class CustomSource(StrictModel):
     """Tools and tasks that the scenario itself lists."""
 
     kind: Literal["own"] = "own"
-    tools: tuple[OwnTool, ...] = Field(min_length=1)
-    tasks: tuple[OwnTask, ...] = Field(min_length=1)
+    tools: tuple[CustomTool, ...] = Field(min_length=1)
+    tasks: tuple[CustomTask, ...] = Field(min_length=1)
+
+    def market(self, seed: int, failures: object) -> Marketplace:
+        """The listed tools, tasks and answers; nothing of them is drawn.
+
+        Raises:
+            DataError: Two tools share a name, a profile is wrong, a need asks for what no tool on offer gives, two needs give
+                different facts for the same arguments, or a need's argument refers to a later one; says which.
+        """
+        del seed, failures
+        catalog = Catalog((_tool(tool, f"source.tools.{i}") for i, tool in enumerate(self.tools)), "source.tools")
+        # a task of both splits is one task in two lists: it meets the same luck in both
+        tasks = [_task(task, number, catalog) for number, task in enumerate(self.tasks)]
+        splits = {
+            name: [number for number, task in enumerate(self.tasks) if task.split in (None, name)] for name in ("train", "test")
+        }
+        for name, numbers in splits.items():
+            if not numbers:
+                raise DataError("source.tasks", f"no task is in the split {name!r}; leave `split` out where a task serves both")
+        return Marketplace(catalog, TaskSet(tasks, splits), CustomAnswers(tasks))
 
 
-def own_marketplace(source: OwnSource) -> Marketplace:
-    """The marketplace of a scenario's own tools and tasks.
-
-    Raises:
-        DataError: two tools share a name, a profile is wrong, a need asks for what no tool on offer gives, two needs give
-            different facts for the same arguments, or a need's argument refers to a later one; says which.
-    """
-    catalog = Catalog((_tool(tool, f"source.tools.{i}") for i, tool in enumerate(source.tools)), "source.tools")
-    # a task of both splits is one task in two lists: the same luck, whoever asks
-    tasks = [_task(task, number, catalog) for number, task in enumerate(source.tasks)]
-    splits = {
-        name: [number for number, task in enumerate(source.tasks) if task.split in (None, name)] for name in ("train", "test")
-    }
-    for name, numbers in splits.items():
-        if not numbers:
-            raise DataError("source.tasks", f"no task is in the split {name!r}; leave `split` out where a task serves both")
-    return Marketplace(catalog, TaskSet(tasks, splits), OwnAnswers(tasks))
-
-
-def _tool(tool: OwnTool, place: str) -> Tool:
+def _tool(tool: CustomTool, place: str) -> Tool:
     known = {spec.name for spec in fields(ToolProfile)}
     for name in tool.profile:
         if name not in known:
@@ -141,7 +143,7 @@ def _tool(tool: OwnTool, place: str) -> Tool:
     )
 
 
-def _task(task: OwnTask, number: int, catalog: Catalog) -> Task:
+def _task(task: CustomTask, number: int, catalog: Catalog) -> Task:
     place = f"source.tasks.{number}"
     names = task.tools if task.tools is not None else tuple(tool.name for tool in catalog)
     offered = [catalog.get(name) for name in names]
@@ -164,7 +166,7 @@ def _task(task: OwnTask, number: int, catalog: Catalog) -> Task:
 
 
 def _filled(arguments: Mapping[str, Scalar], found: list[Need], place: str) -> tuple[dict[str, Scalar], tuple[int, ...]]:
-    """The arguments with the facts they refer to, and the needs those come from."""
+    """Put the facts that the arguments refer to into them; returns the arguments and the needs that the facts come from."""
     filled: dict[str, Scalar] = {}
     after: set[int] = set()
     for name, value in arguments.items():
@@ -180,11 +182,11 @@ def _filled(arguments: Mapping[str, Scalar], found: list[Need], place: str) -> t
     return filled, tuple(sorted(after))
 
 
-class OwnAnswers:
-    """What own tools say: the facts of all tasks' needs, by capability and arguments.
+class CustomAnswers:
+    """The answers of a user's own tools: the facts of all tasks' needs, by capability and arguments.
 
     Raises:
-        DataError: two needs give different facts for the same arguments.
+        DataError: Two needs give different facts for the same arguments.
     """
 
     def __init__(self, tasks: list[Task]) -> None:
@@ -198,17 +200,17 @@ class OwnAnswers:
                     raise DataError("source.tasks", f"{problem}arguments must give the same fact")
                 self._facts.setdefault(need.capability, []).append((dict(need.arguments or {}), need.fact))
         for facts in self._facts.values():
-            facts.sort(key=lambda each: -len(each[0]))  # what says most about the arguments is meant first
+            facts.sort(key=lambda each: -len(each[0]))  # needs with the most arguments match most closely
 
     def answer(self, tool: Tool, arguments: Mapping[str, Any], task: Task) -> str | None:
-        """The JSON text for these arguments; None where no task speaks of them."""
+        """The answer as JSON text, or None where no task mentions these arguments."""
         for wanted, fact in self._facts.get(tool.capability, ()):
             if arguments_match(arguments, wanted):
                 return self._write(tool, wanted, fact)
         return None
 
     def irrelevant(self, tool: Tool, arguments: Mapping[str, Any], task: Task, luck: float) -> str:
-        """The answer for other arguments of the same capability; a bare acknowledgement where there are none."""
+        """The answer for other arguments of the same capability, or a bare acknowledgement where there are none."""
         wanted = {need.fact for need in task.needs}
         others = [each for each in self._facts.get(tool.capability, ()) if each[1] not in wanted]
         if not others:

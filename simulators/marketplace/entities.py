@@ -1,7 +1,7 @@
 """The values that arguments take: names from pools, codes with a check letter, years, amounts, dates, choices.
 
-A kind's values are numbered. The pools of names are combinations of our own word lists; codes are computed from their
-number, never stored. Splits share the numbers out between them (by remainder), so train and test name no entity in common.
+The values of a kind are numbered. Names are combinations of word lists; codes are computed from their number and never
+stored. The splits divide the numbers between them (by remainder), so train and test name no entity in common.
 """
 
 from __future__ import annotations
@@ -85,12 +85,12 @@ class Kind:
     """A kind of argument value.
 
     Attributes:
-        name: also the parameter's name.
+        name: Its name, which is also the parameter's.
         form: "name", "code", "integer", "date" or "enum".
-        noun: what a code is the code of, in words.
-        prefix: a code's first letters.
-        low, high: the range of integers, or of days.
-        choices: of an enum.
+        noun: The noun for what a code identifies.
+        prefix: First letters of a code.
+        low, high: Range of an integer, or of a date in days.
+        choices: Values of an enum.
     """
 
     name: str
@@ -112,19 +112,19 @@ class Kind:
 
     @classmethod
     def of_values(cls, name: str, spec: Sequence[Any]) -> Kind:
-        """From the vocabulary: ["integer", low, high], ["date", first, last day] or ["enum", ...]."""
+        """Make a kind from the vocabulary's form: ["integer", low, high], ["date", first, last day] or ["enum", ...]."""
         if spec[0] == "enum":
             return cls(name, "enum", choices=tuple(spec[1:]))
         return cls(name, spec[0], low=spec[1], high=spec[2])
 
     @property
     def entity(self) -> bool:
-        """Its values name something; splits share them out."""
+        """The values name entities, which the splits divide between them."""
         return self.form in ("name", "code")
 
     @property
     def size(self) -> int:
-        """How many values there are."""
+        """Number of values."""
         if self.form == "name":
             return len(pool(self.name))
         if self.form == "code":
@@ -132,7 +132,7 @@ class Kind:
         return len(self.choices) if self.form == "enum" else self.high - self.low + 1
 
     def value(self, number: int, seed: int) -> str | int:
-        """The value of that number."""
+        """The value with this number."""
         if self.form == "name":
             return pool(self.name)[number]
         if self.form == "code":
@@ -145,7 +145,7 @@ class Kind:
         return self.low + number
 
     def number(self, value: Any, seed: int) -> int | None:
-        """The number of a value as somebody wrote it, or None where there is no such value."""
+        """The number of a value in any spelling that is accepted, or None where there is no such value."""
         if isinstance(value, bool) or not isinstance(value, str | int | float):
             return None
         if (isinstance(value, str) and len(value) > 80) or (isinstance(value, int) and not -(10**9) < value < 10**9):
@@ -178,14 +178,14 @@ class Kind:
         return days - self.low if self.low <= days <= self.high else None
 
     def phrase(self, value: str | int) -> str:
-        """The value as a query says it."""
+        """The words in which a query names the value."""
         if self.form == "code":
             return f"{self.noun} {value}"
         return f'"{value}"' if self.name in _TITLES else str(value)
 
     @property
     def reference(self) -> str:
-        """How a query refers to a value that another call has to find out."""
+        """The words in which a query refers to a value that another call has to find out."""
         return f"that {self.noun}"
 
     def schema(self) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""The hidden entity database: what is true, as a function of the seed, the capability and the arguments.
+"""The hidden entity database: facts as a function of the seed, the capability and the arguments.
 
 Nothing is stored. A fact is made from a stable hash, in a form distinctive enough to be looked for in an answer: numbers
 with cents that do not end in 0, five or more digits, full names, titles, codes.
@@ -18,19 +18,19 @@ _START = datetime.datetime(2027, 1, 1)
 
 
 class Database:
-    """What is true in a marketplace.
+    """The facts of a marketplace.
 
     Args:
-        seed: of the world.
-        kinds: kinds of values by name.
-        shares: number of splits between which entities are shared out; ids found from one split's entities stay with it.
+        seed: The world's seed.
+        kinds: Kinds of values by name.
+        shares: Number of splits that divide the entities between them. Codes found from one split's entities belong to it too.
     """
 
     def __init__(self, seed: int, kinds: Mapping[str, Kind], shares: int = 2) -> None:
         self.seed, self.kinds, self.shares = seed, kinds, shares
 
     def numbers(self, capability: Capability, arguments: Mapping[str, Any]) -> tuple[int, ...] | None:
-        """The numbers of the arguments' values, or None where one is missing or names nothing."""
+        """The numbers of the arguments' values, or None where an argument is missing or names nothing."""
         numbers = []
         for kind in capability.parameters:
             number = kind.number(arguments.get(kind.name), self.seed)
@@ -40,7 +40,7 @@ class Database:
         return tuple(numbers)
 
     def fact(self, capability: Capability, numbers: tuple[int, ...]) -> str | int | float:
-        """The fact as JSON carries it. Its ``str`` is the text that grading looks for."""
+        """The fact in the type that JSON carries. Its ``str`` is the text that grading looks for."""
         luck = stable_integer(self.seed, "fact", capability.name, *numbers)
         if capability.gives:
             of = next((n for kind, n in zip(capability.parameters, numbers, strict=True) if kind.entity), 0)
@@ -50,12 +50,12 @@ class Database:
 
 
 def make_fact(form: str, luck: int) -> str | int | float:
-    """A value of a format from a 64-bit integer.
+    """Make a value of a format from a 64-bit integer.
 
     Args:
         form: "decimal", "share" (four decimals, which no fact has), "money", "count", "person", "title", "phrase",
             "address", "day" or "moment".
-        luck: what to make it from.
+        luck: The integer.
     """
     match form:
         case "decimal":

@@ -1,4 +1,4 @@
-"""A seeded marketplace of APIs after RapidAPI: several providers of everything, at different price, speed and reliability."""
+"""Generate a marketplace of APIs after RapidAPI, with several providers of everything that differ in price and reliability."""
 
 from __future__ import annotations
 
@@ -29,21 +29,21 @@ def generate_marketplace(
     chain_share: float = 0.35,
     alternative_share: float = 0.3,
 ) -> Marketplace:
-    """A marketplace: tools, tasks and answers, as a pure function of the arguments.
+    """Make a marketplace's tools, tasks and answers, as a pure function of the arguments.
 
     Args:
-        seed: of all that is drawn.
-        tools, providers, categories: its size; ToolPlanner's 36 categories, 240 providers and 1,432 tools by default.
-        tasks: how many tasks each split has; 400 each in `train` and `test` by default. No two splits name the same entity.
-        candidates: tools on offer in a task, or the lowest and highest number; at most the whole catalog.
-        failures: how the tools fail; the preset "rapidapi-2023" by default.
-        profiles: what prices, memory, cold starts and concurrency limits are drawn from.
-        size_levels: weights of the four size levels of a task's input.
-        chain_share: share of the tasks with several needs in which one call's answer is another's argument.
-        alternative_share: share of the needs, among those that nothing depends on, about which the user may change their mind.
+        seed: Keys everything that is drawn.
+        tools, providers, categories: Its size; by default 1,432 tools of 240 providers in 36 categories, as in ToolPlanner.
+        tasks: Number of tasks in each split; by default 400 each in `train` and `test`. No two splits name the same entity.
+        candidates: Number of tools on offer in a task, or its lowest and highest value; at most the whole catalog.
+        failures: How the tools fail; by default the preset "rapidapi-2023".
+        profiles: Ranges that prices, memory, cold starts and concurrency limits are drawn from.
+        size_levels: Weights of the four size levels of a task's input.
+        chain_share: Share of the tasks with several needs in which one call's answer is another's argument.
+        alternative_share: Share of the needs about which the user may change their mind, among those that nothing depends on.
 
     Raises:
-        ConfigError: the sizes do not fit together; says which.
+        ConfigError: The sizes do not fit together; says which.
     """
     known = vocabulary()
     counts = dict(tasks) if tasks is not None else {"train": 400, "test": 400}

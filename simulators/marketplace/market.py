@@ -1,4 +1,4 @@
-"""A marketplace: what a generator or a loader hands to the world."""
+"""A marketplace, which a generator or a loader makes and a world is built from."""
 
 from __future__ import annotations
 

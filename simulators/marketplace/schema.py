@@ -1,4 +1,4 @@
-"""A light check of a call's arguments against a tool's parameters: the part of JSON Schema that function calling uses."""
+"""Check a call's arguments against a tool's parameters, by the part of JSON Schema that function calling uses."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ _WORDS = {
 
 
 def check_arguments(tool: Tool, arguments: Any) -> str | None:
-    """What is wrong with the arguments, in words; None where nothing is.
+    """Say in words what is wrong with the arguments; None where nothing is.
 
-    Checks that it is an object, that what is required is there, types, enums, ranges, and unknown names where the schema
-    forbids them. Never raises, whatever the value; looks no deeper than the schema does.
+    It checks that they are an object, required names, types, enums, ranges, and unknown names where the schema forbids them.
+    It never raises, whatever the value, and looks no deeper than the schema does.
     """
     return check_value(arguments, tool.parameters, "arguments")
 
 
 def check_value(value: Any, schema: Mapping[str, Any], place: str) -> str | None:
-    """What is wrong with a value, in words; as `check_arguments`."""
+    """Say in words what is wrong with a value; see `check_arguments`."""
     wanted = schema.get("type")
     if wanted == "string" and type(value) is str and schema.get("enum") is None:
         return None  # what nearly all arguments are
@@ -100,7 +100,7 @@ def _same(value: Any, choice: Any) -> bool:
 
 
 def _show(value: Any) -> str:
-    """A value in an error text: short, and safe for values that cannot be printed."""
+    """A value for an error message, cut short. It is safe for values that cannot be printed."""
     if isinstance(value, str):
         return repr(value if len(value) <= 40 else value[:37] + "...")
     if value is None or isinstance(value, bool):

@@ -21,7 +21,7 @@ from .vocabulary import Capability, MarketVocabulary
 
 GROUPS = {"G1": 0.4, "G2": 0.3, "G3": 0.3}
 NEEDS = (27, 525, 152, 42, 16, 3)
-"""How many tasks have 1, 2, ... 6 needs. Source: relevant APIs of StableToolBench's 765 solvable queries."""
+"""Weights of tasks with 1, 2, ... 6 needs. Source: relevant APIs of StableToolBench's 765 solvable queries."""
 SIZE_LEVELS = (0.4, 0.3, 0.2, 0.1)
 _ASKS = ("Please find {}.", "I would like to know {}.", "Tell me {}.", "Could you look up {}?")
 _MORE = ("I also need {}.", "Then find out {}.", "On top of that, tell me {}.", "Please also look up {}.", "And what is {}?")
@@ -60,7 +60,7 @@ class Luck:
 
 
 class Offers:
-    """Who offers what in a catalog, as tasks choose from it."""
+    """The capabilities that a catalog's providers and categories offer, from which tasks choose."""
 
     def __init__(self, catalog: Catalog, capabilities: Mapping[str, Capability]) -> None:
         self.tools: dict[str, list[Tool]] = {}  # by capability
@@ -84,7 +84,7 @@ class Offers:
         self._eligible: dict[tuple[str, int, bool], list[Place]] = {}
 
     def places(self, group: str, needs: int, chained: bool) -> list[Place]:
-        """The providers (G1), categories (G2) or the whole (G3) that can serve so many needs, with a chain if wanted."""
+        """Providers (G1), categories (G2) or the whole market (G3) that can serve this many needs, chained if wanted."""
         key = (group, needs, chained)
         if key not in self._eligible:
             self._eligible[key] = [
@@ -93,7 +93,7 @@ class Offers:
         return self._eligible[key]
 
     def choose(self, luck: Luck, group: str, needs: int, chained: bool) -> tuple[str, list[Capability], bool]:
-        """The provider if any, the capabilities of a task's needs, and whether they form a chain."""
+        """Choose a task's provider, if it has one, the capabilities of its needs, and whether they form a chain."""
         while chained and not self.places(group, needs, True):
             chained = False
         while not self.places(group, needs, False):
@@ -117,7 +117,7 @@ class Offers:
 
 
 def _place(name: str, capabilities: list[Capability]) -> Place:
-    """Where needs are looked for, with the pairs in which one capability's answer is an argument of the other."""
+    """A place to choose needs from, with the pairs in which one capability's answer is the other's argument."""
     heads = [c for c in capabilities if c.gives]
     return name, capabilities, [(head, tail) for head in heads for tail in capabilities if tail.takes(head.gives)]
 
@@ -126,15 +126,15 @@ class TaskWriter:
     """Writes a marketplace's tasks.
 
     Args:
-        seed: of the world.
-        offers: what there is to ask for.
-        answers: what is true.
-        vocabulary: openers of queries.
-        splits: names of the splits; they share out the entities.
-        candidates: tools on offer in a task, or a range to draw that from.
-        chain_share: share of the tasks with several needs in which one call's answer is another's argument.
-        alternative_share: share of the needs that the user may change their mind about.
-        size_levels: weights of the size levels.
+        seed: The world's seed.
+        offers: The capabilities to choose from.
+        answers: The tools' answers, and with them the facts.
+        vocabulary: Openers of queries.
+        splits: Names of the splits, which divide the entities between them.
+        candidates: Number of tools on offer in a task, or a range to draw it from.
+        chain_share: Share of the tasks with several needs in which one call's answer is another's argument.
+        alternative_share: Share of the needs about which the user may change their mind.
+        size_levels: Weights of the size levels.
     """
 
     def __init__(
@@ -158,7 +158,7 @@ class TaskWriter:
         self._groups = {name: share for name, share in GROUPS.items() if many or name != "G3"}
 
     def write(self, split: str, index: int, number: int) -> Task:
-        """The task at a place of a split."""
+        """Write the task at a place of a split."""
         slots = self._slots(split, index)
         luck = Luck("task", split, index, seed=self.seed)
         group = list(self._groups)[luck.weighted(tuple(self._groups.values()))]
@@ -219,7 +219,7 @@ class TaskWriter:
     def _arguments(
         self, luck: Luck, split: str, capability: Capability, fixed: Mapping[str, str], shared: dict[str, str | int]
     ) -> dict[str, str | int]:
-        """Values for the arguments: found ones, half of the time ones already spoken of, or new ones of the split's share."""
+        """Choose values for the arguments: facts of earlier needs, values that the query names already, or new ones."""
         share, shares = self.splits.index(split), len(self.splits)
         arguments: dict[str, str | int] = {}
         for kind in capability.parameters:
@@ -260,7 +260,7 @@ class TaskWriter:
     def _candidates(
         self, split: str, index: int, slots: int, chosen: Sequence[Capability], first: Sequence[Tool]
     ) -> tuple[str, ...]:
-        """Tools on offer: those that serve the needs, in turns, up to three quarters; then others of the same categories."""
+        """Choose the tools on offer: up to three quarters serve the needs, in turns; the others are of the same categories."""
         luck = Luck("candidates", split, index, seed=self.seed)
         if slots >= len(self.offers.catalog):
             return tuple(luck.order([tool.name for tool in self.offers.catalog]))
@@ -285,7 +285,7 @@ class TaskWriter:
 
 
 def instructions(query: str, needs: Sequence[Need], gold: Sequence[Tool]) -> dict[str, str]:
-    """The query at each of ToolPlanner's granularities: bare, then naming categories, providers, APIs, or all of them."""
+    """The query at each of ToolPlanner's granularities: plain, or with names of categories, providers, APIs, or all three."""
     categories = _list([tool.category.replace("_", " ") for tool in gold])
     several = "categories" if " and " in categories else "category"
     steps = "; ".join(

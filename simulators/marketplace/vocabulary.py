@@ -1,8 +1,8 @@
-"""What the marketplace can do: categories, their capabilities, and the kinds of values that go in and come out.
+"""The vocabulary of the marketplace: categories, their capabilities, and the kinds of their arguments and answers.
 
-`vocabulary.json` holds one line a capability: ``name | wish | answer field``. The placeholders of the wish are the
-capability's parameters; the answer is a format of `facts`, or ``code:KIND`` where the answer is an id that other
-capabilities take, which is what chains are made of.
+`vocabulary.json` holds one line per capability: ``name | wish | answer field``. The placeholders of the wish are the
+capability's parameters. The answer is a format of `facts`, or ``code:KIND`` where it is a code that other capabilities take
+as an argument; such answers make chains.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ class Capability:
     """Something that several providers can do.
 
     Attributes:
-        name: unique in the vocabulary.
-        category: field of business.
-        wish: the fact it gives, as a noun phrase with placeholders.
-        parameters: kinds of its arguments, by parameter name.
-        answer: format of the fact.
-        gives: the kind of code that its answer is, or "".
-        field: the answer's name in JSON.
+        name: Its name, unique in the vocabulary.
+        category: Field of business.
+        wish: The fact that it gives, as a noun phrase with placeholders.
+        parameters: Kinds of its arguments.
+        answer: Format of the fact.
+        gives: The kind of code that its answer is, or "".
+        field: Name of the answer in JSON.
     """
 
     name: str
@@ -41,13 +41,13 @@ class Capability:
     field: str
 
     def takes(self, kind: str) -> bool:
-        """One of the parameters is of this kind."""
+        """Whether one of the parameters is of this kind."""
         return any(parameter.name == kind for parameter in self.parameters)
 
 
 @dataclass(frozen=True, slots=True)
 class Category:
-    """A field of business: how a query about it begins, words for its providers' names, its capabilities."""
+    """A field of business: the opening of queries about it, words for its providers' names, and its capabilities."""
 
     name: str
     opener: str

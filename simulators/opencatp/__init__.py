@@ -1,8 +1,9 @@
 """OpenCATP: vision plans under a price, with really executed tools.
 
-The ten tools and what they cost (`tools`, `profile`, `levels`), the tasks (`tasks`), recorded plans and the official data set
-(`pools`, `dataset`), generated scenes and the tools that run on them (`scenes`, `degrade`, `backend`), and what every chain of
-tools (`table`) and so every plan (`evaluation`) is worth; `playing` runs a plan that grows while it runs.
+`tools`, `profile` and `levels` hold the ten tools and what they cost, `tasks` the tasks. `pools` reads recorded plans, and
+`plan_space` searches the plans of a task. `scenes` generates the images, `backends` runs the tools on them, and `scoring`
+tells what every chain of tools, and so every plan, is worth. `running` plays a plan that grows while it runs,
+`episode_view` shows it, and `batch` does both for many episodes at once.
 """
 
 from .levels import size_level

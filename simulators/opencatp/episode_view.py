@@ -1,4 +1,4 @@
-"""An OpenCATP episode in the words of the tool world: calls, charges and a grade, as records and pictures have them."""
+"""The common view of an OpenCATP episode: calls, charges and a grade in the terms of the tool world."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .tasks import OpenCATPTask
 from .tools import TOOLS
 
 WRITING = "plan"
-"""What the tokens of a plan are charged as."""
+"""The name under which a ledger charges the tokens of a plan."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +23,7 @@ class PlanView:
     """A `costgym.simulators.episode_view.EpisodeView` of an episode over the OpenCATP tools.
 
     Attributes:
-        task, number, seed, budget, calls, ledger, now_s, exceeded, grade, over: as there. The grade's share is the task score.
+        task, number, seed, budget, calls, ledger, now_s, exceeded, grade, over: See there. The grade's share is the task score.
     """
 
     task: Task
@@ -44,7 +44,7 @@ class PlanView:
 
 
 def plan_task(task: OpenCATPTask, sample: int, level: int) -> Task:
-    """A task on a sample as the tool world has tasks. Its id names both, as ``sequential-24-sample-61``."""
+    """A task on a sample as a task of the tool world. Its id names both, for example ``sequential-24-sample-61``."""
     name = f"{task.kind}-{task.task_id}-sample-{sample}"
     return Task(name, task.task_id, task.description, (), TOOLS, task.kind, size_level=level)
 
@@ -59,7 +59,7 @@ def plan_call(
     price: float,
     status: Status = Status.OK,
 ) -> Call:
-    """A call of a tool; -1 for times that are to come. `arguments` say what it reads or waits for."""
+    """A call of a tool. A time of -1 has not come yet; `arguments` name what the tool reads or waits for."""
     call = Call(TOOLS.index(tool), 1, submitted_s, arguments, tool, status, started_s, ready_s, finished_s)
     call.cold, call.price = ready_s > started_s, price
     return call
@@ -71,9 +71,9 @@ def plan_calls(
     """The calls of a plan as it runs: each tool from the end of the last of what it depends on.
 
     Args:
-        steps: tools in the order written, each with its dependencies, which come before it.
-        profile, level: what tools take and cost.
-        status: how all of them ended.
+        steps: Tools in the order written, each with its dependencies, which come before it.
+        profile, level: Profile of the tools, and the size level of the input.
+        status: Status of all calls.
     """
     calls, ends = [], {TASK_INPUT: 0.0}
     for tool, after in steps:
@@ -85,17 +85,17 @@ def plan_calls(
 
 
 def refused_call(at_s: float, reason: str) -> Call:
-    """What was asked for and is none: never executed, never billed."""
+    """A call that was refused: it was never executed and never billed."""
     return Call(-1, 0, at_s, None, "", Status.MALFORMED, finished_s=at_s, reason=reason)
 
 
 def plan_ledger(calls: Sequence[Call], price: float, tokens: int = 0) -> Ledger:
-    """What was spent: calls are charged in the order in which they end.
+    """The ledger of an episode, in which calls are charged in the order of their ends.
 
     Args:
-        calls: all that were asked for.
-        price: in all, as the environment added it up; sums in another order differ in their last digits.
-        tokens: of the plan.
+        calls: All calls that were asked for.
+        price: Total price, as the environment added it up; a sum in another order may differ in its last digits.
+        tokens: Tokens of the plan.
     """
     ledger = Ledger()
     if tokens:

@@ -1,4 +1,4 @@
-"""Size levels: how large an input is, in the four steps in which the tools were measured."""
+"""Size levels: the four sizes of input for which the tools were measured."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ LEVELS = 4
 
 
 def size_level(width: Any = None, height: Any = None, *, text_length: Any = None) -> int:
-    """The level 0..3 whose centre is nearest, in area for an image and in characters for a text; the larger of two as near.
+    """The level 0..3 with the nearest centre, by area for an image and by characters for a text; of two, the larger level.
 
     Args:
         width, height: Size of an image, px.
         text_length: Length of a text, characters. Give either this or width and height.
 
     Raises:
-        DataError: neither or both are given, or a size is not a whole number above zero (a text may be empty).
+        DataError: Neither or both are given, or a size is not a whole number above zero (a text may be empty).
 
     >>> size_level(width=954, height=806), size_level(text_length=100)
     (2, 0)

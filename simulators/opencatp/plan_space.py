@@ -1,10 +1,10 @@
-"""All plans worth considering for a task, and what each comes to on every sample: the ground of the exact oracles.
+"""All plans worth considering for a task, and the quality of each on every sample. The exact oracles search them.
 
 Restorers form a forest under the task's image, each used at most once; every wanted text is read at one of its nodes (or at
 the input); a wanted image is the one leaf that nothing reads. A German text may be translated or not. Where a single text is
-wanted any text answers, so any reader may read it: a cheap one is sometimes worth more than the right one. And an output may be
-left out: it scores nothing, which can be worth more than what it costs. Plans outside this space add tools that change no
-output, or text tools that no task wants, which cost more than they could bring.
+wanted any text answers, so any reader may read it: a cheap one is sometimes worth more than the right one. An output may also
+be left out where it costs more than it scores. Plans outside this space add tools that change no output, or text tools that no
+task wants, which cost more than they could bring.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from .tools import IMAGE_TOOLS, OUTPUT_OF_READER, READER_TOOLS
 
 READER_OF = {output: reader for reader, output in OUTPUT_OF_READER.items()}
 Forest = dict[str, str]
-"""Parent of each restorer used: another one, or the task's input; parents stand before children."""
+"""The parent of each restorer in use: another restorer or the task's input. Parents stand before children."""
 
 
 @lru_cache(maxsize=1)
@@ -45,7 +45,7 @@ def forests() -> tuple[Forest, ...]:
 
 
 def _order(forest: Forest) -> list[str] | None:
-    """Tools with parents before children; None where there is a cycle."""
+    """The tools with parents before children, or None where there is a cycle."""
     placed: list[str] = []
     waiting = list(forest)
     while waiting:
@@ -71,10 +71,10 @@ Route = tuple[str, ...]
 
 
 def routes_to(want: Output, alone: bool) -> tuple[Route, ...]:
-    """The ways to a wanted output from an image; the straight one first.
+    """The routes from an image to a wanted output; the direct one comes first.
 
     Args:
-        alone: It is the only output wanted.
+        alone: Whether it is the only output wanted.
     """
     if want.is_image:
         return ((),)
@@ -84,17 +84,17 @@ def routes_to(want: Output, alone: bool) -> tuple[Route, ...]:
 
 
 Way = tuple[tuple[str, ...], Route]
-"""How an output was made: the chain of restorers, and the reader and text tools after it."""
+"""The way in which an output was made: its chain of restorers, and the reader and text tools after it."""
 
 
 def _plans(wants: tuple[Output, ...]) -> Iterator[tuple[Plan, tuple[Way | None, ...]]]:
-    """Plans with the way to each wanted output, None where it is left out; those that leave out nothing come first."""
+    """The plans with the way to each wanted output, or None where it is left out. Plans that leave nothing out come first."""
     for kept in product((True, False), repeat=len(wants)):
         for plan, ways in _plans_for(tuple(want for want, keep in zip(wants, kept, strict=True) if keep), len(wants) == 1):
             found = iter(ways)
             yield plan, tuple(next(found) if keep else None for keep in kept)
     if len(wants) == 1 and wants[0].is_image:
-        for reader in READER_TOOLS:  # a plan has a tool, whatever it answers
+        for reader in READER_TOOLS:  # a plan has at least one tool
             yield Plan.from_list([reader, [TASK_INPUT]], tidy=False), (None,)
 
 
@@ -127,10 +127,10 @@ class PlanSpace:
     """The plans for one set of wanted outputs.
 
     Attributes:
-        plans: one after the other.
-        ways: all different ways to an output that occur.
-        way_of: index into `ways` of each plan's wanted outputs; one past the last where it is left out.  # (plans, wants)
-        complete: how many plans leave nothing out; they come first.
+        plans: The plans.
+        ways: The different ways to an output that occur.
+        way_of: Index into `ways` of each plan's wanted outputs; one past the last where it is left out.  # (plans, wants)
+        complete: Number of plans that leave no wanted output out; they come first.
     """
 
     plans: tuple[Plan, ...]
@@ -173,10 +173,10 @@ def _tables_of(source: ScoreSource, profile: Profile) -> _Tables:
 
 
 class PlanValues:
-    """What every plan of a task's space comes to, on every sample and size level; worked out once per task.
+    """The quality of every plan of a task's space on every sample and size level, worked out once per task.
 
     Args:
-        evaluator: scores, prices and the weight between them.
+        evaluator: source of scores and prices, and the weight between them.
         share: with all others over the same scores and profile; False for values that are used once and would only take memory.
     """
 
@@ -195,7 +195,7 @@ class PlanValues:
                 straight = routes_to(want, False)[0]
                 for index in sorted(set(space.way_of[:, w].tolist()) - {len(space.ways)}):
                     chain, route = space.ways[index]
-                    if route == straight:  # the table has these figures ready, and the evaluator takes them too
+                    if route == straight:  # the table holds these scores, which the evaluator uses too
                         table[w, index] = [source.score(task.combination, s, chain, want.name) for s in samples]
                     else:
                         table[w, index] = [source.text_score(task.combination, s, chain, route, want.name) for s in samples]
@@ -222,15 +222,15 @@ class PlanValues:
         return np.asarray(alpha * scores - (1.0 - alpha) * self.prices(task)[level] / scale)
 
     def clairvoyant(self, task: OpenCATPTask, sample: int, level: int, complete: bool = False) -> Plan:
-        """The best plan for one sample, known after execution: nothing does better.
+        """The best plan for one sample, known after execution; no plan does better.
 
         Args:
-            complete: Among plans that leave nothing out, as the planning language has them.
+            complete: Search only the plans that leave no wanted output out, as the planning language demands.
         """
         return self._best(task, self.qualities(task, level, sample), complete)
 
     def expected_optimum(self, task: OpenCATPTask, level: int, samples: range, complete: bool = False) -> Plan:
-        """The best fixed plan for a task and size level over given samples: the best that can be known before execution."""
+        """The best fixed plan for a task and size level over some samples, the best that can be known before execution."""
         return self._best(task, self.qualities(task, level)[samples].mean(axis=0), complete)
 
     def _best(self, task: OpenCATPTask, worth: NDArray[np.float64], complete: bool) -> Plan:

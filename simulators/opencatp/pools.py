@@ -1,8 +1,8 @@
-"""Plan pools: plans that OpenCATP executed, with what they scored and took.
+"""Read plan pools: plans that OpenCATP executed, with their scores, times and memory.
 
 Two forms are read: JSON (``{"plans": [{"task_id", "sample_id", "plan", "score", "score_kind", "tool_exec_time_ms",
 "tool_cpu_inst_mb", "tool_gpu_inst_mb"}, ...]}``) and the official pickle. A pickle can run anything when it is loaded; this
-reader admits the pool's own plain data and nothing else, and refuses the file at the first other name in it.
+reader admits the pool's own plain data alone, and refuses the file at the first other name in it.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ class PoolPlan:
     """A plan that was executed on one sample.
 
     Attributes:
-        task_id: Old numbering.
-        score: As recorded; `vit_score` is a distance of image features, see :attr:`task_score`.
+        task_id: Number of the task in the old numbering.
+        score: The recorded score; `vit_score` is a distance of image features, see :attr:`task_score`.
         score_kind: ``vit_score``, ``bert_score`` or ``multi_score``.
         time_ms, cpu_inst_mb, gpu_inst_mb: Duration and instant memory by tool, in the plan's order.
         price_usd: Price recorded with the plan, where there is one.
@@ -51,7 +51,7 @@ class PoolPlan:
 
     @property
     def task_score(self) -> float:
-        """The score as the official code uses it: image distances divided by 100."""
+        """The score in the official code's form, in which image distances are divided by 100."""
         return self.score / 100.0 if self.score_kind == "vit_score" else self.score
 
     def price(self, profile: Profile | None = None) -> float:
@@ -64,15 +64,15 @@ class PoolPlan:
         )
 
     def seconds(self) -> float:
-        """Time of the plan from the recorded times when branches run at once."""
+        """Time of the plan from the recorded times where branches run at once, seconds."""
         return self.plan.execution_time(dict(zip(self.plan.nodes, (ms / 1000.0 for ms in self.time_ms), strict=True)))
 
 
 def load_pool(path: str | Path) -> tuple[PoolPlan, ...]:
-    """All plans of a pool: JSON, or the official pickle (``.pkl``, ``.pickle``).
+    """Read all plans of a pool, from JSON or the official pickle (``.pkl``, ``.pickle``).
 
     Raises:
-        DataError: the file is missing or damaged, asks for anything but plain data, or holds a record that is no executed plan;
+        DataError: The file is missing or damaged, asks for anything but plain data, or holds a record that is no executed plan;
             the message names the record.
     """
     file = Path(path)
@@ -178,7 +178,7 @@ def _from_pickle(file: Path) -> Iterator[PoolPlan]:
         for sample_id in samples:
             place = f"task {task_id}, sample {sample_id}"
             columns = [_cell(file, place, name, table, task_id, sample_id) for name, table in zip(_FIELDS, tables, strict=True)]
-            if isinstance(columns[1], tuple):  # a single plan stands without its list
+            if isinstance(columns[1], tuple):  # a single plan may stand without a list around it
                 columns = [[column] for column in columns]
             if any(not isinstance(column, list) or len(column) != len(columns[0]) for column in columns):
                 raise DataError(file, "plans, scores, times and memories are not equally many", place)
@@ -196,7 +196,7 @@ def _cell(file: Path, place: str, name: str, table: Any, task_id: Any, sample_id
 
 
 class _PlanPool:
-    """Stands in for the official class: takes its fields and does nothing."""
+    """Stands in for the official class; it takes the fields and does nothing."""
 
     def __init__(self) -> None:
         self.fields: dict[str, Any] = {}
@@ -206,7 +206,7 @@ class _PlanPool:
 
 
 class _Dtype:
-    """Stands in for ``numpy.dtype``: plain numbers only, never objects."""
+    """Stands in for ``numpy.dtype``; it admits plain numbers, never objects."""
 
     _STRUCT = {"f4": "f", "f8": "d", "i1": "b", "i2": "h", "i4": "i", "i8": "q", "u1": "B", "u2": "H", "u4": "I", "u8": "Q"}  # noqa: RUF012
 
@@ -221,7 +221,7 @@ class _Dtype:
 
 
 def _scalar(dtype: Any, raw: Any) -> float | int:
-    """A numpy scalar as a plain number."""
+    """Read a NumPy scalar as a plain number."""
     if not isinstance(dtype, _Dtype) or not isinstance(raw, bytes):
         raise pickle.UnpicklingError("a number that is none")
     number: float | int = struct.unpack(dtype.order + dtype.code, raw)[0]
@@ -229,7 +229,7 @@ def _scalar(dtype: Any, raw: Any) -> float | int:
 
 
 def _bytes(text: Any, encoding: Any) -> bytes:
-    """How old pickle protocols write bytes."""
+    """Read bytes as old pickle protocols write them."""
     if not isinstance(text, str) or encoding != "latin1":
         raise pickle.UnpicklingError("bytes in another encoding than latin1")
     return text.encode("latin1")
@@ -240,18 +240,18 @@ def _plain_dict(*args: Any) -> dict[Any, Any]:
 
 
 def _default_dict(*args: Any) -> defaultdict[Any, Any]:
-    return defaultdict(dict)  # whatever factory the file names, only tables of tables are meant
+    return defaultdict(dict)  # whatever factory the file names, only tables of tables are admitted
 
 
 def _rebuilt(kind: Any, *_: Any) -> Any:
-    """How the oldest protocols make an object of a class."""
+    """Make an object of a class as the oldest protocols do."""
     if kind is not _PlanPool:
         raise pickle.UnpicklingError("an object of another class than PlanPool")
     return _PlanPool()
 
 
 class _Maker:
-    """A function that a pickle may call and cannot touch otherwise."""
+    """A function that a pickle may call, and whose attributes it cannot reach."""
 
     __slots__ = ("_make",)
 
@@ -266,7 +266,7 @@ class _Maker:
 
 
 class _PlainUnpickler(pickle.Unpickler):
-    """Knows a handful of names and refuses every other."""
+    """An unpickler that admits a handful of names and refuses every other."""
 
     _KNOWN = {  # noqa: RUF012
         ("collections", "defaultdict"): _Maker(_default_dict),

@@ -1,4 +1,4 @@
-"""What the tools take: time and memory by size level, as measured on one machine.
+"""Profiles of the tools: time and memory by size level, as measured on one machine.
 
 The built-in profile ``v100`` is the published one. Others are measured on the spot and kept as files: JSON or YAML, ::
 
@@ -32,7 +32,6 @@ import yaml
 from ..errors import DataError, InvalidProfile, UnknownName
 from ..plan import Plan
 from ..pricing import PER_RUN, FaasPricing
-from ..tools import ToolProfile
 from .levels import LEVELS
 from .tools import TOOLS
 
@@ -51,7 +50,7 @@ class ToolCost:
         cold_start_s: Time to load the tool, seconds.
 
     Raises:
-        InvalidProfile: something is negative, not a finite number, or not given for all four levels.
+        InvalidProfile: Something is negative, not a finite number, or not given for all four levels.
     """
 
     time_ms: tuple[float, ...]
@@ -74,13 +73,13 @@ class ToolCost:
 
 @dataclass(frozen=True)
 class Profile:
-    """The tools' costs on one machine, and what they come to in money.
+    """The tools' costs on one machine, and their prices.
 
     Attributes:
-        name: What scenarios call it.
-        hardware, source, date: Where the figures come from.
+        name: Its name in scenarios.
+        hardware, source, date: Hardware that was measured, source of the figures, and day.
         tools: Cost by tool.
-        pricing: How time and memory are paid.
+        pricing: Prices of time and memory.
     """
 
     name: str
@@ -121,7 +120,7 @@ class Profile:
         return sum(self.price(tool, level) for tool in plan.nodes)
 
     def plan_seconds(self, plan: Plan, level: int) -> float:
-        """Time of a plan when branches run at once, seconds."""
+        """Time of a plan where branches run at once, seconds."""
         return plan.execution_time({tool: self.seconds(tool, level) for tool in plan.nodes})
 
     def gpu_mb(self, level: int) -> dict[str, float]:
@@ -131,21 +130,6 @@ class Profile:
     def cold_start_s(self) -> dict[str, float]:
         """Time to load each tool, seconds."""
         return {tool: cost.cold_start_s for tool, cost in self.tools.items()}
-
-    def tool_profile(self, tool: str) -> ToolProfile:
-        """The same figures as a tool of the general world has them; instant memory is that of the largest level."""
-        cost = self._cost(tool)
-        return ToolProfile(
-            fee=self.price(tool, 0),
-            latency_s=tuple(ms / 1000.0 for ms in cost.time_ms),
-            cpu_cons_mb=cost.cpu_cons_mb,
-            gpu_cons_mb=cost.gpu_cons_mb,
-            cpu_inst_mb=max(cost.cpu_inst_mb),
-            gpu_inst_mb=max(cost.gpu_inst_mb),
-            cold_start_s=cost.cold_start_s,
-            timeout_s=max(30.0, 2.0 * max(cost.time_ms) / 1000.0),
-            advertised_latency_s=cost.time_ms[0] / 1000.0,
-        )
 
     def _cost(self, tool: str) -> ToolCost:
         if tool not in self.tools:
@@ -228,17 +212,17 @@ def v100() -> Profile:
 
 
 def profile_names() -> tuple[str, ...]:
-    """The profiles that come with the package."""
+    """Names of the profiles that come with the package."""
     return ("v100", *sorted(path.stem.removeprefix("profile_") for path in _HERE.glob("profile_*.json")))
 
 
 def load_profile(name_or_path: str | Path) -> Profile:
-    """A profile by its name, or from a file in the format this module describes.
+    """Load a profile by its name, or from a file in the format that this module describes.
 
     Raises:
-        UnknownName: neither a known name nor an existing file.
-        DataError: the file cannot be read, is no profile, or names an unknown tool or field.
-        InvalidProfile: a time or a memory in it cannot be; the message names tool and field.
+        UnknownName: The name is neither a known one nor an existing file.
+        DataError: The file cannot be read, is no profile, or names an unknown tool or field.
+        InvalidProfile: A time or a memory in it cannot be; the message names tool and field.
     """
     name = str(name_or_path)
     if name == "v100":
@@ -256,12 +240,12 @@ def load_profile(name_or_path: str | Path) -> Profile:
 
 
 def save_profile(profile: Profile, path: str | Path) -> None:
-    """Writes a profile as JSON, readable by :func:`load_profile`."""
+    """Write a profile as JSON, which `load_profile` reads."""
     Path(path).write_text(json.dumps(profile_record(profile), indent=1) + "\n", encoding="utf-8")
 
 
 def profile_record(profile: Profile) -> dict[str, Any]:
-    """A profile as JSON has it, readable by :func:`read_profile`; how it is paid is not in it."""
+    """A profile as plain data, which `read_profile` reads. The pricing is not in it."""
     return {
         "format": FORMAT,
         "name": profile.name,
@@ -283,15 +267,15 @@ def profile_record(profile: Profile) -> dict[str, Any]:
 
 
 def read_profile(record: Any, path: str | Path = "profile") -> Profile:
-    """A profile from what :func:`profile_record` made, or a file of that form held.
+    """Make a profile from the plain data of `profile_record`, or of a file in that form.
 
     Args:
-        record: the table.
-        path: where it stands, for errors.
+        record: The table.
+        path: The file, for error messages.
 
     Raises:
-        DataError: it is no profile, or names an unknown tool or field.
-        InvalidProfile: a time or a memory in it cannot be; the message names tool and field.
+        DataError: It is no profile, or names an unknown tool or field.
+        InvalidProfile: A time or a memory in it cannot be; the message names tool and field.
     """
     if not isinstance(record, dict) or record.get("format") != FORMAT:
         raise DataError(path, f"expected a profile with format: {FORMAT}")

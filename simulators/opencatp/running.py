@@ -1,4 +1,4 @@
-"""A plan that grows while it runs: tools are called one by one and run at once on a simulated clock.
+"""A plan that grows while it runs: tools are called one by one and run side by side on a simulated clock.
 
 A call starts as soon as there is a slot and GPU memory for it, first come first served; its price is charged when it ends. What
 still runs when the episode ends is charged for the part that ran and makes nothing. Waiting in a queue costs time, not money.
@@ -25,12 +25,12 @@ class PlanCall:
     """One call.
 
     Attributes:
-        tool: Which tool.
-        source: Whose output it reads, or the task's input.
-        submitted_s: When it was asked for.
-        load_s: When it had its slot and memory, and the tool began to load; None while that is to come.
-        start_s, end_s: When it began to run and ended; None while that is to come.
-        price: What was charged for it so far, USD.
+        tool: The tool's name.
+        source: The tool whose output it reads, or the task's input.
+        submitted_s: Time at which it was asked for, seconds.
+        load_s: Time at which it had its slot and memory and began to load, seconds; None before.
+        start_s, end_s: Times at which it began to run and ended, seconds; None before.
+        price: Price charged for it so far, USD.
     """
 
     tool: str
@@ -43,12 +43,12 @@ class PlanCall:
 
 
 def gpu_bytes(profile: Profile, level: int, capacity_mb: float | None) -> tuple[dict[str, int], int | None]:
-    """What each tool needs of the GPU's memory, and how much there is, in whole bytes.
+    """The GPU memory that each tool needs, and the memory in all, in whole bytes.
 
-    Fractions of a MB do not add up exactly, and what was taken could not always be given back.
+    Fractions of a MB do not add up exactly, so memory that was taken could not always be given back.
 
     Raises:
-        ConfigError: a tool needs more than there is.
+        ConfigError: A tool needs more than there is.
     """
     needs_mb = profile.gpu_mb(level)
     needs = {tool: round(need * 2**20) for tool, need in needs_mb.items()}
@@ -66,10 +66,10 @@ class RunningPlan:
     """The calls of one episode and its clock.
 
     Args:
-        profile: What tools take.
+        profile: Times, memory and prices of the tools.
         level: Size level of the sample.
-        slots: How many tools may run at once; None: any number.
-        gpu_capacity_mb: GPU memory there is, MB; None: enough.
+        slots: Number of tools that may run at once; None for any number.
+        gpu_capacity_mb: GPU memory in all, MB; None for any amount.
         cold_starts: Whether a tool is loaded first, which takes the profile's `cold_start_s` and is not billed.
 
     Attributes:
@@ -103,11 +103,11 @@ class RunningPlan:
 
     @property
     def in_flight(self) -> int:
-        """Calls that have not ended."""
+        """Number of calls that have not ended."""
         return sum(call.end_s is None for call in self.calls)
 
     def call_of(self, tool: str) -> PlanCall | None:
-        """The call of a tool, if it was made."""
+        """The call of a tool, or None where it was not made."""
         return next((call for call in self.calls if call.tool == tool), None)
 
     def is_ready(self, artefact: str) -> bool:
@@ -116,11 +116,11 @@ class RunningPlan:
         return artefact == TASK_INPUT or (call is not None and call.end_s is not None)
 
     def submit(self, tool: str, source: str) -> PlanCall:
-        """Calls a tool on an artefact; takes no time.
+        """Call a tool on an artefact; this takes no time.
 
         Raises:
-            EpisodeOver: the episode has ended.
-            InvalidPlan: the tool was called before, or the artefact is not there or not what the tool reads.
+            EpisodeOver: The episode has ended.
+            InvalidPlan: The tool was called before, or the artefact is not there or not what the tool reads.
         """
         if self.over:
             raise EpisodeOver("the episode has ended; reset before the next call")
@@ -134,7 +134,7 @@ class RunningPlan:
         call = PlanCall(tool, source, self.now_s)
         self.calls.append(call)
         self._clock.process(self._run(call))
-        # Whatever can start at this moment does so now: a call that starts at once is seen to run at once.
+        # Everything that can start at this moment starts now, so that a call that starts at once is seen to run at once.
         self._settle()
         return call
 
@@ -168,10 +168,10 @@ class RunningPlan:
             self._clock.step()
 
     def wait(self) -> list[PlanCall]:
-        """Goes to the next end of a call; returns all that ended then. No time passes where nothing is in flight.
+        """Go to the next end of a call; returns all calls that ended then. No time passes where nothing is in flight.
 
         Raises:
-            EpisodeOver: the episode has ended.
+            EpisodeOver: The episode has ended.
         """
         if self.over:
             raise EpisodeOver("the episode has ended; reset before the next call")
@@ -182,7 +182,7 @@ class RunningPlan:
         return ended
 
     def finish(self) -> None:
-        """Ends the episode: what still runs is cut off and charged for the part that ran."""
+        """End the episode. Running calls are cut off and charged for the part that ran."""
         if self.over:
             return
         self.over = True
@@ -194,6 +194,6 @@ class RunningPlan:
                 self._charge(call, fee + (self._profile.price(call.tool, self._level) - fee) * share)
 
     def plan(self) -> Plan | None:
-        """The plan of what has ended, in the order called; None where nothing has."""
+        """The plan of the tools that have ended, in the order called; None where none has."""
         steps = tuple(PlanStep(call.tool, (call.source,)) for call in self.calls if call.end_s is not None)
         return Plan(steps) if steps else None

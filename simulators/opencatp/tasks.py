@@ -28,7 +28,7 @@ Numbering = Literal["old", "new"]
 
 @dataclass(frozen=True, slots=True)
 class Output:
-    """Something a task wants.
+    """An output that a task wants.
 
     Attributes:
         kind: ``image``, ``caption``, ``label`` or ``object``.
@@ -40,12 +40,12 @@ class Output:
 
     @property
     def name(self) -> str:
-        """What outcome tables call it: the kind, with ``_de`` for German."""
+        """Its name in outcome tables: the kind, with ``_de`` for German."""
         return f"{self.kind}_de" if self.german else self.kind
 
     @property
     def is_image(self) -> bool:
-        """Whether it is the image rather than a text about it."""
+        """Whether it is the image, rather than a text about it."""
         return self.kind == "image"
 
 
@@ -58,8 +58,8 @@ class OpenCATPTask:
         new_id: Number in the new numbering.
         kind: ``sequential`` (one output) or ``nonsequential`` (several).
         split: ``train`` or ``test``.
-        combination: Which of the 15 combinations of degradations the image suffers (index of `degrade.COMBINATIONS`).
-        wants: What the task wants, in the order asked.
+        combination: Index in `degrade.COMBINATIONS` of the degradations that the image suffers, 0 to 14.
+        wants: The wanted outputs, in the order asked.
     """
 
     task_id: int
@@ -71,17 +71,17 @@ class OpenCATPTask:
 
     @property
     def degradations(self) -> tuple[str, ...]:
-        """What happened to the image."""
+        """The degradations of the image."""
         return COMBINATIONS[self.combination]
 
     @property
     def wanted_images(self) -> int:
-        """How many images it wants: none or one."""
+        """Number of wanted images, 0 or 1."""
         return sum(want.is_image for want in self.wants)
 
     @property
     def wanted_texts(self) -> int:
-        """How many texts it wants: none to two."""
+        """Number of wanted texts, 0 to 2."""
         return len(self.wants) - self.wanted_images
 
     @property
@@ -156,7 +156,7 @@ def tasks(kind: str = "all", split: str | None = None) -> tuple[OpenCATPTask, ..
     """The tasks of a kind (``sequential``, ``nonsequential`` or ``all``) and a split (``train``, ``test`` or None for both).
 
     Raises:
-        ConfigError: another kind or split.
+        ConfigError: Another kind or split.
     """
     if kind not in ("sequential", "nonsequential", "all"):
         raise ConfigError("tasks", f"expected sequential, nonsequential or all, got {kind!r}")
@@ -174,7 +174,7 @@ def task(task_id: int, numbering: Numbering = "old") -> OpenCATPTask:
     """A task by its number.
 
     Raises:
-        UnknownName: no task has it; the message names both numberings.
+        UnknownName: No task has it; the message names both numberings.
     """
     if numbering not in ("old", "new"):
         raise ConfigError("numbering", f"expected old or new, got {numbering!r}")

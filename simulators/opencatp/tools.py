@@ -1,4 +1,4 @@
-"""The ten tools of OpenCATP: what they read and make, what may come before them, and their official token numbers.
+"""The ten tools of OpenCATP: their inputs and outputs, what may come before them, and their official token numbers.
 
 The planning language numbers fifteen tools; five of them occur in no task and have no part in the world here. They keep their
 numbers, so that official token sequences can be read.
@@ -38,7 +38,7 @@ SIGNATURES: dict[str, Signature] = {
     for tool in TOOLS
 }
 
-# What a reader's text is; a text tool passes the kind of its source on (a translated caption is a caption).
+# The kind of each reader's text. A text tool keeps the kind of its source: a translated caption is a caption.
 OUTPUT_OF_READER = {"image_captioning": "caption", "image_classification": "label", "object_detection": "object"}
 
 # Other names under which plans write a tool.
@@ -71,7 +71,7 @@ DEPENDENCY_TOKEN = {tool: 90002 + number for number, tool in enumerate(ALL_TOKEN
 
 
 def predecessors(tool: str) -> tuple[str, ...]:
-    """What a tool may depend on when the task gives an image: other tools that make what it takes, or the task's input."""
+    """The nodes that a tool may depend on where the task gives an image: tools that make what it takes, or the task's input."""
     takes = SIGNATURES[tool].takes
     earlier = tuple(other for other in TOOLS if other != tool and SIGNATURES[other].gives == takes)
     return (*((TASK_INPUT,) if takes == IMAGE else ()), *earlier)

@@ -1,1 +1,1 @@
-"""The best of an episode: knowing its luck (`optimum`), or the tools' reliability only (`expected_optimum`)."""
+"""The best play of an episode, knowing its luck (`optimum`) or only the tools' reliabilities (`expected_optimum`)."""

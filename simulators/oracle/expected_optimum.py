@@ -1,4 +1,4 @@
-"""What one would do who knows how reliable the tools are, but not the episode's luck.
+"""The best policy that knows the tools' reliabilities, but not the episode's luck.
 
 Each tool's latent state (alive, degraded, dead) has a belief that starts from its reliability and is updated by Bayes' rule
 after every call. Among the tools that serve a need the one with the lowest ``price / P(next call works)`` is called. A failure
@@ -16,7 +16,7 @@ from ..world import World
 
 
 class Belief:
-    """What is believed of one tool in one episode."""
+    """The belief about one tool's latent state in one episode."""
 
     __slots__ = ("_chances", "_persistence", "last", "states")
 
@@ -50,12 +50,12 @@ class Belief:
 class ExpectedOptimumPolicy:
     """Chooses the next call of one episode.
 
-    Needs that are ready are tried in rising order of expected price over the chance that they cannot be had: what will probably
-    fail is found out before money is spent on the rest. It gives up where a need has no tool left that is worth its price.
+    Needs that are ready are tried in rising order of expected price over the chance that they cannot be had: needs that will
+    probably fail are tried before money is spent on others. It gives up where no tool of a need is worth its price any more.
 
     Args:
-        world: whose reliabilities and failure model are known.
-        number: the task.
+        world: The world whose reliabilities and failure model are known.
+        number: The task.
     """
 
     def __init__(self, world: World, number: int) -> None:
@@ -69,13 +69,13 @@ class ExpectedOptimumPolicy:
         self.beliefs[slot].learn(worked)
 
     def choose(self, known: Sequence[bool], prices: Sequence[float], left: float, shut: Sequence[bool]) -> int | None:
-        """The slot to call next, or None to stop.
+        """Choose the slot to call next, or None to stop.
 
         Args:
-            known: for each need whether its fact is known.
-            prices: what a call of each slot costs now.
-            left: price that may still be spent.
-            shut: slots that cannot be called (banned, over quota).
+            known: For each need whether its fact is known.
+            prices: What a call of each slot costs now.
+            left: Price that may still be spent.
+            shut: Slots that cannot be called (banned, over quota).
         """
         best: tuple[float, int] | None = None
         for need, after in enumerate(self._after):
@@ -104,5 +104,5 @@ class ExpectedOptimumPolicy:
 
 
 def expected_optimum_policy(world: World, number: int) -> ExpectedOptimumPolicy:
-    """The policy of one who knows the world's reliabilities, fresh for an episode of this task."""
+    """The policy for an episode of this task, which knows the world's reliabilities."""
     return ExpectedOptimumPolicy(world, number)

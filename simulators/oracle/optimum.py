@@ -1,4 +1,4 @@
-"""The best that can be done in an episode, knowing how its luck will turn out: regret's denominator.
+"""The best play of an episode, knowing its luck. Regret is measured against it.
 
 All chance is fixed by seed and task, so the outcome of a tool's k-th call can be read before it is made. Each tool serves one
 need, hence a need costs the cheapest (tool, number of calls until the first that works), and a plan the sum over its needs.
@@ -25,9 +25,9 @@ from ..status import Status
 from ..world import World
 
 WAIT = -1
-"""In a plan's actions: go to the next completion or event."""
+"""An action of a plan: go to the next completion or event."""
 TRIES, COMBINATIONS, NODES = 64, 256, 300
-"""Limits: calls of one tool that are looked ahead, choices of tools that are played, nodes of the search."""
+"""Limits on the calls of one tool that are foreseen, on choices of tools that are played, and on nodes of the search."""
 _REMEMBERED = 8192
 _SLACK = 1e-9
 
@@ -37,11 +37,11 @@ class Optimum:
     """The best plan of an episode.
 
     Attributes:
-        plan: slots in the order of their calls, repeats for the tries that are bound to fail.
-        actions: the same with the waits between them: a slot, `WAIT`, or ``-1 - seconds`` to let seconds pass.
-        price, seconds: what the plan costs.
-        feasible: every need is met within the budget.
-        exact: no policy does better; otherwise `quality` is an upper bound and the plan is the best one found.
+        plan: Slots in the order of their calls, repeats for the tries that are bound to fail.
+        actions: The same with the waits between them: a slot, `WAIT`, or ``-1 - seconds`` to let seconds pass.
+        price, seconds: What the plan costs.
+        feasible: Every need is met within the budget.
+        exact: No policy does better; otherwise `quality` is an upper bound and the plan is the best one found.
         quality: Quality of Plan of the optimum under the grading asked for (an upper bound where not `exact`).
         achieved: Quality of Plan of `plan`, under the same grading.
     """
@@ -58,7 +58,7 @@ class Optimum:
 
 @dataclass(frozen=True, slots=True)
 class Option:
-    """One way to meet a need: so many calls of one tool, the last of which works."""
+    """One way to meet a need: a number of calls of one tool, the last of which works."""
 
     need: int
     slot: int
@@ -78,17 +78,17 @@ def optimum(
     enforcement: Enforcement = "record",
     patient: bool = True,
 ) -> Optimum:
-    """The best plan under an episode's realised luck.
+    """Find the best plan under an episode's realised luck.
 
     Wanted, in this order: a pass under the ranking grading within the budget; failing that, under strict grading, a judge's
     pass; a low price. A plan that costs more Quality of Plan than its pass brings is not worth it: then nothing is called.
 
     Args:
-        world, task_number, seed: which episode.
-        budget: what may be spent; None for any amount.
-        grading: what counts as a pass: "strict" or "judge".
-        enforcement: under which the plan is played.
-        patient: the plan may let time pass with nothing in flight, which the numeric view does not offer.
+        world, task_number, seed: The episode.
+        budget: What may be spent; None for any amount.
+        grading: What counts as a pass: "strict" or "judge".
+        enforcement: Enforcement of the budget under which the plan is played.
+        patient: The plan may let time pass with nothing in flight, which the numeric view does not offer.
     """
     budget = budget or Budget()
     key = (id(world), task_number, seed, budget, grading, enforcement, patient)
@@ -104,7 +104,7 @@ def optimum(
 
 
 def facts_wanted(episode: Episode, grading: str) -> int | None:
-    """How many facts a pass takes in this episode, whose judge's luck is known; None where none will do."""
+    """The number of facts that pass in this episode, whose judge's luck is known; None where no number does."""
     count = len(episode.needs)
     if grading == "strict":
         return count
@@ -116,7 +116,7 @@ def facts_wanted(episode: Episode, grading: str) -> int | None:
 
 
 class _Solver:
-    """Looks for the optimum of one episode."""
+    """Searches for the optimum of one episode."""
 
     def __init__(self, world: World, number: int, seed: int, budget: Budget, enforcement: Enforcement, patient: bool) -> None:
         self.world, self.number, self.seed, self.budget = world, number, seed, budget
@@ -132,21 +132,21 @@ class _Solver:
                 self.serving[slot.need].append(slot)
 
     def _lowest_factors(self) -> list[float]:
-        """The lowest factor that each slot's price ever has."""
+        """The lowest factor that each slot's price has at any time."""
         now = [1.0] * len(self.scratch.candidates)
         lowest = list(now)
         for notice in sorted(self.notices, key=lambda notice: notice.at_s):
             if notice.kind == "price_change":
                 for slot in notice.slots:
                     now[slot] *= notice.factor
-                    # at time 0 nothing can be called before the change
+                    # before a change at time 0 nothing can be called
                     lowest[slot] = now[slot] if notice.at_s <= 0 else min(lowest[slot], now[slot])
         return lowest
 
     # -- what will happen --------------------------------------------------------------------------------------------------
 
     def foresee(self, spec: Candidate, k: int) -> tuple[bool, float]:
-        """Whether the k-th call of a tool will work if nothing gets in its way, and the least it can cost."""
+        """Whether the k-th call of a tool will work if it is not refused, and the least that it can cost."""
         chain = self.chains.get(spec.index)
         world = self.world
         if chain is None:
@@ -174,7 +174,7 @@ class _Solver:
         return works, self.lowest[spec.index] * (spec.fee + spec.rate_per_s * duration)
 
     def options(self, need: int, counts: Sequence[int], every: bool) -> list[Option]:
-        """Ways to meet a need after so many calls of each slot, cheapest first; only the cheapest unless `every`."""
+        """Ways to meet a need after the calls already made of each slot, cheapest first; only the cheapest unless `every`."""
         found: list[Option] = []
         limit = float("inf") if self.budget.price is None else self.budget.price + _SLACK
         for spec in self.serving[need]:
@@ -193,7 +193,7 @@ class _Solver:
         return found if every else found[:1]
 
     def remaining(self, known: Sequence[bool], counts: Sequence[int], wanted: int) -> tuple[float, list[Option]] | None:
-        """The cheapest ways to come from these facts to so many, and their price; None where there is none."""
+        """The cheapest ways to get from the known facts to the wanted number, and their price; None where there is none."""
         cheapest = []
         for need in range(len(known)):
             options = [] if known[need] else self.options(need, counts, False)
@@ -227,7 +227,7 @@ class _Solver:
         return best
 
     def _order(self) -> list[int]:
-        """Needs such that each comes after those it depends on."""
+        """The needs in an order in which each comes after those that it depends on."""
         done: list[int] = []
         left = list(range(len(self.after)))
         while left:
@@ -259,7 +259,7 @@ class _Solver:
         return Optimum((), (), 0.0, 0.0, False, upper <= 0, float(upper), 0.0)
 
     def _plan(self, wanted: int | None) -> tuple[Episode | None, float | None]:
-        """The best episode found that knows so many facts, unfinished, and the least price that any could have."""
+        """The best unfinished episode found that has the wanted number of facts, and the least price that any could have."""
         if wanted is None:
             return None, None
         start = self._begin()
@@ -295,7 +295,7 @@ class _Solver:
         return episode.ledger.exceeded(self.budget, episode.now_s) is None
 
     def _combinations(self, chosen: list[Option], wanted: int) -> list[list[Option]]:
-        """Choices of tools by rising price; others than the cheapest only where calls or seconds are limited too."""
+        """Choices of tools by rising price; more than the cheapest only where calls or seconds are limited too."""
         if self.budget.calls is None and self.budget.seconds is None:
             return [chosen]
         none = [0] * len(self.scratch.candidates)
@@ -310,9 +310,9 @@ class _Solver:
     # -- playing -----------------------------------------------------------------------------------------------------------
 
     def _act(self, episode: Episode, options: Sequence[Option], together: bool) -> None:
-        """Play a choice of tools, one call after the other or as much side by side as the chains allow.
+        """Play a choice of tools, one call after the other, or side by side as far as the chains allow.
 
-        A try that is bound to fail needs no facts, so side by side only the one that works waits for what its need depends on.
+        A call that is bound to fail needs no facts: side by side, only the call that works waits for what its need depends on.
         """
         if not together:
             for option in options:
@@ -337,11 +337,11 @@ class _Solver:
             episode.wait()
 
     def _call(self, episode: Episode, slot: int) -> bool:
-        """Call a tool and wait for its end as the views do; False where it is refused for good."""
+        """Call a tool and wait for its end, as the environments do; False where it is refused for good."""
         call: Call = episode.submit(slot)
         if call.status is Status.RATE_LIMITED and call.finished_s >= 0 and self.patient and not episode.over:
             episode.advance(max(0.0, call.submitted_s + call.retry_after_s - episode.now_s) + 1e-6)
-            if episode.grade is not None:  # the deadline came first: an episode that has ended has a grade
+            if episode.grade is not None:  # the deadline came first, so the episode has ended and has a grade
                 return False
             call = episode.submit(slot)
         if call.k == 0:
@@ -351,7 +351,7 @@ class _Solver:
         return True
 
     def _search(self, wanted: int, best: Episode | None) -> Episode | None:
-        """Best-first over forks, by price so far and the least that is still to come; keeps `best` where nothing beats it."""
+        """Search forks best-first, by the price so far and the least still to come; keeps `best` where nothing beats it."""
         start = self._begin()
         heap: list[tuple[float, int, Episode]] = [(0.0, 0, start)]
         made = 1
@@ -371,7 +371,7 @@ class _Solver:
                     self._call(fork, int(step))
                 else:
                     fork.advance(-1 - step)
-                # the same calls in another order lead to the same place
+                # the same calls in another order lead to the same state
                 place = (tuple(fork.counts), tuple(fork.known), round(fork.ledger.price, 9), round(fork.now_s, 6))
                 if fork.over or place in seen:
                     continue
@@ -384,7 +384,7 @@ class _Solver:
         return best
 
     def _steps(self, episode: Episode) -> list[float]:
-        """What may be worth doing next: a call for an open need, or, for the patient, waiting for the world to change."""
+        """Actions that may be worth taking next: a call for an open need, or, if `patient`, waiting for the world to change."""
         steps: list[float] = []
         for need, serving in enumerate(self.serving):
             if not episode.known[need] and all(episode.known[before] for before in self.after[need]):

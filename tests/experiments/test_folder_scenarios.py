@@ -12,7 +12,7 @@ from costgym.experiments.leaderboard.board import run
 from costgym.experiments.leaderboard.run_config import make_run_config
 from costgym.experiments.verify import verify
 from costgym.simulators.errors import ConfigError, DataError
-from costgym.simulators.scenario import load_scenario
+from costgym.simulators.scenario import load_scenario, parse_scenario
 from tests.helpers.shared_data import shared
 from tests.helpers.toolbench_folders import query, write
 
@@ -62,11 +62,30 @@ def test_published_mgtoolbench_tasks_have_their_five_levels() -> None:
     assert all(len(task.instructions) == 5 for task in world.tasks)
 
 
-@pytest.mark.parametrize("name", ["toolbench", "mgtoolbench", "tooldeer"])
+def anytool(folder: Path, file: str = "anytoolbench.json") -> Path:
+    apis = [{"category_name": "XY"[n // 3], "tool_name": f"T{n}", "api_name": "A"} for n in range(6)]
+    write(folder / file, [{"query": f"q{n}", "query_id": str(n), "gt_api_list": [api]} for n, api in enumerate(apis)])
+    return folder
+
+
+def test_an_anytool_folder_is_played_and_verified_by_replay(tmp_path: Path) -> None:
+    plan = make_run_config("quick", "anytool", anytool(tmp_path / "data"), ["greedy", "react"], episodes=3)
+    rows = run(plan, tmp_path / "run").document["rows"]
+    assert {row["agent"] for row in rows} >= {"greedy", "react"} and verify(tmp_path / "run").verified
+    in_repository = load_scenario("anytool", anytool(tmp_path / "repository", "atb_data/anytoolbench.json"))
+    assert in_repository.digest == plan.scenario.digest
+    document = {"tool_name": "Extra", "api_list": [{"name": "B", "description": "b"}]}
+    write(tmp_path / "repository/data/toolenv/tools/X/Extra.json", document)
+    tasks = parse_scenario({"name": "again", "source": in_repository.source.model_dump(), "seed": 1}).build().tasks
+    offered = {name for task in tasks for name in task.candidates}
+    assert "b_for_extra" in offered
+
+
+@pytest.mark.parametrize("name", ["toolbench", "mgtoolbench", "anytool", "tooldeer"])
 def test_a_folder_that_is_missing_or_something_else_is_named(name: str, tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="--data FOLDER"):
         load_scenario(name).build()
     with pytest.raises(DataError, match=str(tmp_path)):
         load_scenario(name, tmp_path).build()
-    with pytest.raises(ConfigError, match="choose one of kind toolbench, mgtoolbench, tooldeer"):
+    with pytest.raises(ConfigError, match="choose one of kind toolbench, mgtoolbench, anytool, tooldeer"):
         load_scenario("marketplace", tmp_path)

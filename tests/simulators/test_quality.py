@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import math
-from itertools import pairwise
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from costgym.simulators.errors import ConfigError, InvalidProfile
-from costgym.simulators.quality import check_alpha, incremental_reward, quality_of_plan, returns_to_go
+from costgym.simulators.quality import check_alpha, quality_of_plan
 
 
 def test_a_full_score_for_nothing_is_alpha_and_nothing_for_the_maximum_is_its_rest_below_zero() -> None:
@@ -47,11 +44,3 @@ def test_an_environment_wants_a_real_trade_off(bad: float) -> None:
     with pytest.raises(ConfigError, match="strictly between 0 and 1"):
         check_alpha(bad)
     assert check_alpha(0.5) == 0.5
-
-
-@given(steps=st.lists(st.floats(0, 1), min_size=1, max_size=20), score=st.floats(0, 1), alpha=st.floats(0.01, 0.99))
-def test_incremental_rewards_add_up_to_the_quality(steps: list[float], score: float, alpha: float) -> None:
-    prices = [0.0, *np.cumsum(steps).tolist()]
-    rewards = [incremental_reward(before, after, alpha) for before, after in pairwise(prices)]
-    rewards.append(incremental_reward(prices[-1], prices[-1], alpha, score))
-    assert returns_to_go(rewards)[0] == pytest.approx(quality_of_plan(score, prices[-1], alpha), rel=1e-9, abs=1e-12)

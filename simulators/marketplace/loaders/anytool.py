@@ -8,19 +8,21 @@ from __future__ import annotations
 from pathlib import Path
 
 from ...draws import stable_generator
+from ...errors import DataError
 from ...failures import PRESETS, FailureModel
 from ..catalogue import ProfileRules
 from ..market import Marketplace
 from .documents import ApiDocument, Key, Library, read_api, read_tool_folder
 from .names import standardize_category
-from .reading import JsonRecord, need_folder, read_records
+from .reading import JsonRecord, first_existing, need_folder, read_records
 from .toolbench import Query, build, read_ids
 
 SUBSET = "anytoolbench"
+FILE = "anytoolbench.json"
 
 
 def load_anytool(
-    file: Path | str,
+    folder: Path | str,
     *,
     seed: int = 0,
     tools: Path | str | None = None,
@@ -30,20 +32,22 @@ def load_anytool(
     profiles: ProfileRules | None = None,
     train_share: float = 0.5,
 ) -> Marketplace:
-    """A marketplace from ``anytoolbench.json``.
+    """Read a marketplace from AnyTool's folder.
 
     Args:
-        file: list of records with `query`, `query_id` and `gt_api_list`.
-        seed: of what the file does not say, and of the candidates.
-        tools: folder of tool documents ``<category>/<tool>.json``, whose APIs are candidates too.
+        folder: The repository's root or its `atb_data`, or ``anytoolbench.json`` itself: a list of records with `query`,
+            `query_id` and `gt_api_list`.
+        seed: Keys what the file does not say, and the candidates.
+        tools: Folder of tool documents ``<category>/<tool>.json``, whose APIs are candidates too; by default
+            `data/toolenv/tools` in the folder, if it is there.
         unsolvable: AnyTool's list of ids to leave out.
-        candidates: tools on offer in a task, at least its own.
-        failures, profiles, train_share: as in `load_toolbench`.
+        candidates: Tools on offer in a task, at least its own.
+        failures, profiles, train_share: See `load_toolbench`.
 
     Raises:
-        DataError: a file cannot be read or a record is malformed; names the record.
+        DataError: A file or folder is missing, or a record is malformed; names the file and the record.
     """
-    path = Path(file)
+    path = _find(Path(folder))
     dropped = read_ids(Path(unsolvable)) if unsolvable is not None else frozenset()
     documents: dict[Key, ApiDocument] = {}
     wanted: list[tuple[JsonRecord, str, list[Key]]] = []
@@ -61,11 +65,11 @@ def load_anytool(
         record.text("query")
         if identifier not in dropped:
             wanted.append((record, identifier, list(keys)))
-    if tools is not None:
-        folder = need_folder(Path(tools), "tool documents")
-        library = Library(folder, None)
+    known = _tools_near(Path(folder)) if tools is None else need_folder(Path(tools), "tool documents")
+    if known is not None:
+        library = Library(known, None)
         documents = {key: library.complete(document) for key, document in documents.items()}
-        for tool in read_tool_folder(folder):
+        for tool in read_tool_folder(known):
             for document in tool.apis:
                 documents.setdefault(document.key, document)
     everything = sorted(documents)
@@ -78,3 +82,19 @@ def load_anytool(
         offered = sorted(own + others[: max(0, candidates - len(own))])
         queries.append(Query(identifier, SUBSET, record.text("query"), tuple(offered), tuple(own), False, ""))
     return build(queries, documents, seed, failures or PRESETS["rapidapi-2024"], profiles or ProfileRules(), train_share)
+
+
+def _find(place: Path) -> Path:
+    """Find the file of queries."""
+    if place.is_file():
+        return place
+    need_folder(place, "data folder")
+    found = first_existing([place / FILE, place / "atb_data" / FILE])
+    if found is None:
+        raise DataError(place, f"holds no AnyToolBench queries; expected {FILE} or atb_data/{FILE}")
+    return found
+
+
+def _tools_near(place: Path) -> Path | None:
+    """The folder of tool documents in a data folder, or None."""
+    return first_existing([place / "data" / "toolenv" / "tools", place / "toolenv" / "tools", place / "tools"])

@@ -1,4 +1,4 @@
-"""Documents of APIs: what a query's `api_list` and a tool folder say of a function, and the tool made from it."""
+"""Documents of APIs, read from a query's `api_list` and a tool folder, and the tools made from them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .names import standardize, standardize_category
 from .reading import JsonRecord, need_folder, read_json, read_text
 
 Key = tuple[str, str, str]
-"""Category, tool and API, as the data set spells them (the category as its folder)."""
+"""Category, tool and API in the data set's spelling (the category in its folder's)."""
 
 _TYPES = {
     "number": "number",
@@ -29,7 +29,7 @@ _TYPES = {
 
 @dataclass(frozen=True, slots=True)
 class Score:
-    """A tool's telemetry as RapidAPI publishes it: success share 0 to 1, latency in seconds, popularity 0 to 10."""
+    """A tool's telemetry from RapidAPI: share of successful calls 0 to 1, latency in seconds, popularity 0 to 10."""
 
     success: float | None = None
     latency_s: float | None = None
@@ -41,12 +41,12 @@ class ApiDocument:
     """What is known about an API.
 
     Attributes:
-        key: category, tool, API.
-        description, tool_description: in the provider's words.
+        key: Category, tool, API.
+        description, tool_description: Descriptions of the API and its tool, in the provider's words.
         parameters: JSON schema of the arguments.
-        response: an example of an answer, or its types.
+        response: An example of an answer, or its types.
         typed: `response` holds type names rather than values.
-        score: telemetry, where there is one.
+        score: Telemetry, where there is one.
     """
 
     key: Key
@@ -72,7 +72,7 @@ class ToolDocument:
 def read_api(
     record: JsonRecord, key: Key, description: str, tool_description: str = "", score: Score | None = None
 ) -> ApiDocument:
-    """The document of an API from its record; raises DataError at the member that does not fit."""
+    """Read the document of an API from its record; raises DataError, which names the member at fault."""
     response, typed = record.value.get("template_response"), True
     if response is None:
         response, typed = record.value.get("schema") or None, True
@@ -82,7 +82,7 @@ def read_api(
 
 
 def read_parameters(record: JsonRecord) -> dict[str, Any]:
-    """JSON schema of an API's parameters. NUMBER becomes any number (the original client allows whole ones only)."""
+    """Read an API's parameters as a JSON schema. NUMBER becomes any number; the original client allows whole ones only."""
     properties: dict[str, Any] = {}
     required = []
     for key in ("required_parameters", "optional_parameters"):
@@ -102,7 +102,7 @@ def read_parameters(record: JsonRecord) -> dict[str, Any]:
 
 
 def _as_type(value: Any, kind: str) -> Any:
-    """A default as its declared type, or None where it is empty or does not fit."""
+    """Convert a default to its declared type; None where it is empty or does not fit."""
     if value is None or value == "" or not isinstance(value, str | int | float):
         return None
     if kind == "string":
@@ -120,7 +120,7 @@ def _as_type(value: Any, kind: str) -> Any:
 
 
 def read_score(record: JsonRecord) -> Score | None:
-    """A tool's `score`, or None where it is absent or null; a latency of 0 counts as unknown."""
+    """Read a tool's `score`, or None where it is absent or null. A latency of 0 counts as unknown."""
     if record.value.get("score") is None:
         return None
     score = JsonRecord(record.value["score"], record.path, f"{record.place}, score" if record.place else "score")
@@ -133,10 +133,10 @@ def read_score(record: JsonRecord) -> Score | None:
 
 
 def read_tool_document(path: Path, category: str) -> ToolDocument:
-    """A tool's file.
+    """Read a tool's file.
 
     Raises:
-        DataError: it cannot be read, or lacks `tool_name` or `api_list`.
+        DataError: It cannot be read, or lacks `tool_name` or `api_list`.
     """
     record = JsonRecord(read_json(path), path, "")
     name = record.text("tool_name")
@@ -150,10 +150,10 @@ def read_tool_document(path: Path, category: str) -> ToolDocument:
 
 
 def read_tool_folder(folder: Path) -> list[ToolDocument]:
-    """All tools of a folder ``<category>/<tool>.json``, in order of their paths; `api.py` files beside them are not read.
+    """Read all tools of a folder ``<category>/<tool>.json``, in order of their paths. `api.py` files are not read.
 
     Raises:
-        DataError: the folder is missing or holds no tool, or one of its files cannot be read.
+        DataError: The folder is missing or holds no tool, or one of its files cannot be read.
     """
     documents = [
         read_tool_document(path, path.parent.name) for path in sorted(need_folder(folder, "tool documents").glob("*/*.json"))
@@ -164,7 +164,7 @@ def read_tool_folder(folder: Path) -> list[ToolDocument]:
 
 
 class Library:
-    """The documents beside the queries: a tool folder and a folder of example responses, read where a query needs them."""
+    """Documents beside the queries: a tool folder and a folder of example responses, read when a query needs them."""
 
     def __init__(self, tools: Path | None, responses: Path | None) -> None:
         self._tools = _index(tools)
@@ -175,7 +175,7 @@ class Library:
         return len(self._tools)
 
     def complete(self, document: ApiDocument) -> ApiDocument:
-        """The document with what the folders add: telemetry, descriptions, an example of an answer."""
+        """Complete a document from the folders, with telemetry, descriptions and an example of an answer."""
         known = self._apis(document.key[0], document.key[1])
         found = known.get(standardize(document.key[2])) or known.get("")
         if found is None:
@@ -220,7 +220,7 @@ def _index(folder: Path | None) -> dict[tuple[str, str], Path]:
 
 
 def make_tool(document: ApiDocument, name: str, seed: int, failures: FailureModel, rules: ProfileRules) -> Tool:
-    """The tool of a document: telemetry where there is some, else drawn by the function's name."""
+    """Make the tool of a document. Figures that telemetry does not give are drawn by the function's name."""
     category, tool, api = document.key
     score = document.score or Score()
     text = document.description.strip() or f"{api} of {tool}."

@@ -1,4 +1,4 @@
-"""MGToolBench: the same tasks at ToolPlanner's five instruction levels, in five files beside each other."""
+"""Read MGToolBench: the same tasks at ToolPlanner's five instruction levels, in one file per level."""
 
 from __future__ import annotations
 
@@ -27,15 +27,15 @@ def load_mgtoolbench(
     profiles: ProfileRules | None = None,
     train_share: float = 0.5,
 ) -> Marketplace:
-    """A marketplace from an MGToolBench folder; each task has its query at all five levels in `instructions`.
+    """Read a marketplace from an MGToolBench folder. Each task has its query at all five levels in `instructions`.
 
     Args:
-        folder: the data's root, or the folder with ``*_ground.json`` itself.
-        tools: folder of tool documents ``<category>/<tool>.json``.
-        seed, failures, profiles, train_share: as in `load_toolbench`.
+        folder: The data's root, or the folder with ``*_ground.json`` itself.
+        tools: Folder of tool documents ``<category>/<tool>.json``.
+        seed, failures, profiles, train_share: See `load_toolbench`.
 
     Raises:
-        DataError: a file is missing or malformed, or a task lacks one of the levels; names it.
+        DataError: A file is missing or malformed, or a task lacks one of the levels; names it.
     """
     root = need_folder(Path(folder), "data folder")
     grounds = [

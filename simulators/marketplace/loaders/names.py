@@ -1,4 +1,4 @@
-"""Names of tools and functions as all of the ToolBench family standardise them.
+"""Standardise names of tools and functions as the whole ToolBench family does.
 
 Source: ToolBench (its published naming rules): the function name is the last 64 characters of ``<api>_for_<tool>``.
 """
@@ -16,28 +16,28 @@ LONGEST = 64
 
 @lru_cache(maxsize=65536)
 def standardize(name: str) -> str:
-    """Lower case with single underscores; a leading digit gets ``get_`` before it. The caret survives, as in the original."""
+    """A name in lower case with single underscores. A leading digit gets ``get_``; the caret stays, as in the original."""
     plain = re.sub("_+", "_", _FOREIGN.sub("_", name)).lower().strip("_")
     return f"get_{plain}" if plain[:1].isdigit() else plain
 
 
 def change_name(name: str) -> str:
-    """A name that is no reserved word."""
+    """Change a name that is a reserved word."""
     return f"is_{name}" if name in _RESERVED else name
 
 
 def standardize_category(category: str) -> str:
-    """A category as its folder is called."""
+    """The name of a category's folder."""
     return re.sub("[ ,/]", "_", category).replace("__", "_")
 
 
 def function_name(api: str, tool: str) -> str:
-    """The function's name, without regard to collisions."""
+    """The function's name, where no other function has the same."""
     return f"{change_name(standardize(api))}_for_{standardize(tool)}"[-LONGEST:]
 
 
 def unique_names(keys: Iterable[tuple[str, str, str]]) -> dict[tuple[str, str, str], str]:
-    """Function names of (category, tool, api) keys; of those that collide, the first in sorted order keeps the plain name."""
+    """Function names of (category, tool, api) keys. Of keys that collide, the first in sorted order keeps the plain name."""
     names: dict[tuple[str, str, str], str] = {}
     taken: set[str] = set()
     for key in sorted(keys):

@@ -1,4 +1,4 @@
-"""Reading data files of others: plain JSON, checked piece by piece, with an error that names the file and the record.
+"""Read JSON files that others wrote, with every part checked and errors that name the file and the record.
 
 Files are data. Nothing in them is executed, imported or followed.
 """
@@ -6,7 +6,7 @@ Files are data. Nothing in them is executed, imported or followed.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,10 +16,10 @@ _NAMES = {str: "a text", int: "a whole number", float: "a number", list: "a list
 
 
 def need_folder(path: Path, what: str) -> Path:
-    """The folder, if it is one.
+    """Return the path if it is a folder.
 
     Raises:
-        DataError: it is missing or is a file.
+        DataError: It is missing or is a file.
     """
     if not path.is_dir():
         raise DataError(path, f"{what}: {'is a file, not a folder' if path.exists() else 'no such folder'}")
@@ -27,7 +27,7 @@ def need_folder(path: Path, what: str) -> Path:
 
 
 def read_text(path: Path) -> str:
-    """A file's text; raises DataError where it cannot be read or is no UTF-8."""
+    """Read a file's text; raises DataError where it cannot be read or is not UTF-8."""
     try:
         return path.read_text(encoding="utf-8-sig")
     except FileNotFoundError:
@@ -39,7 +39,7 @@ def read_text(path: Path) -> str:
 
 
 def parse_json(path: Path, text: str, place: str = "") -> Any:
-    """A JSON value; raises DataError with line and column, and says so where the text ends too early."""
+    """Parse a JSON value; raises DataError with line and column, which also says where a text is cut off."""
     try:
         return json.loads(text)
     except json.JSONDecodeError as error:
@@ -53,15 +53,15 @@ def parse_json(path: Path, text: str, place: str = "") -> Any:
 
 
 def read_json(path: Path) -> Any:
-    """The value in a JSON file; raises as `read_text` and `parse_json`."""
+    """Read the value in a JSON file; raises DataError as `read_text` and `parse_json` do."""
     return parse_json(path, read_text(path))
 
 
 def read_records(path: Path) -> list[dict[str, Any]]:
-    """The records of a JSON file that holds a list of objects.
+    """Read the records of a JSON file that holds a list of objects.
 
     Raises:
-        DataError: it cannot be read, is no list, or a member is no object (records count from 1).
+        DataError: It cannot be read, is no list, or a member is no object (records count from 1).
     """
     document = read_json(path)
     if not isinstance(document, list):
@@ -72,18 +72,8 @@ def read_records(path: Path) -> list[dict[str, Any]]:
     return document
 
 
-def read_json_lines(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
-    """The records of a JSON-lines file, with their line numbers; raises as `read_records`."""
-    for number, line in enumerate(read_text(path).splitlines(), 1):
-        if line.strip():
-            record = parse_json(path, line, f"line {number}")
-            if not isinstance(record, dict):
-                raise DataError(path, f"expected an object, got {describe(record)}", f"line {number}")
-            yield number, record
-
-
 def describe(value: Any) -> str:
-    """A value's JSON type in words, and the value where it is short."""
+    """Describe a value by its JSON type, and by itself where it is short."""
     if value is None:
         return "null"
     name = _NAMES.get(type(value), type(value).__name__)
@@ -98,8 +88,8 @@ class JsonRecord:
     """An object in a file whose members are read with their types checked.
 
     Args:
-        value: the object.
-        path, place: where it stands, for errors.
+        value: The object.
+        path, place: The file, and the place in it, for error messages.
     """
 
     def __init__(self, value: Any, path: Path, place: str) -> None:
@@ -169,10 +159,10 @@ class JsonRecord:
 
 
 def clean(text: str) -> str:
-    """The text without halves of characters, which no file could be written with."""
+    """Replace lone surrogates, which no file can hold, in a text."""
     return text if text.isascii() else text.encode("utf-8", "replace").decode("utf-8")
 
 
 def first_existing(paths: Sequence[Path]) -> Path | None:
-    """The first of the paths that is there."""
+    """The first of the paths that exists, or None."""
     return next((path for path in paths if path.exists()), None)

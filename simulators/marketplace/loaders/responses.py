@@ -1,4 +1,4 @@
-"""What loaded tools answer: their example response or its types filled in, with the fact that the task wants put into it.
+"""Answers of loaded tools: their example response, or its types filled in, with the wanted fact put into it.
 
 Which arguments are right is unknown in these data sets, so any that fit the schema are answered. The fact is one per (tool,
 task); everything else follows from the tool and the arguments.
@@ -49,7 +49,7 @@ Path = tuple[str | int, ...]
 
 
 def is_error_shape(response: Any) -> bool:
-    """The response says nothing but that something went wrong: a quarter of the published templates."""
+    """Whether the response reports an error and nothing else, as a quarter of the published templates do."""
     if not isinstance(response, dict) or not response:
         return True
     return all(
@@ -60,12 +60,12 @@ def is_error_shape(response: Any) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Mould:
-    """A response with types for leaves (or values to keep), and where in it the fact goes.
+    """The shape of a response, with types or values as leaves, and the place of the fact in it.
 
     Attributes:
-        shape: objects, lists and leaves; a leaf is ("str" | "int" | "float" | "bool" | "none" | "keep", value).
-        place: path of the fact.
-        form: the fact's format, see `facts.make_fact`.
+        shape: Objects, lists and leaves; a leaf is ("str" | "int" | "float" | "bool" | "none" | "keep", value).
+        place: Path of the fact.
+        form: The fact's format, see `facts.make_fact`.
     """
 
     shape: Any
@@ -74,7 +74,7 @@ class Mould:
 
     @classmethod
     def of(cls, document: ApiDocument) -> Mould:
-        """The mould of an API: from its example, or made up where that is missing, cut off or a bare error."""
+        """Make the mould of an API from its example, or invent one where that is missing, cut off or a bare error."""
         response: Any = document.response
         if isinstance(response, str):
             try:
@@ -98,7 +98,7 @@ class Mould:
         return cls(shape, place, {"int": "count", "float": "money"}.get(kind) or _text_form(key))
 
     def fill(self, arguments: Mapping[str, Any], luck: Callable[[], int], fact: str | int | float) -> str:
-        """The JSON text for these arguments with the fact in its place."""
+        """The answer to these arguments as JSON text, with the fact in its place."""
         echoes = {clean(name).lower(): _printable(value) for name, value in arguments.items() if _plain(value)}
         document = _fill(self.shape, "", echoes, luck)
         target = document
@@ -119,7 +119,7 @@ def _printable(value: Any) -> Any:
 
 
 def _shape(response: Any, typed: bool, left: list[int], depth: int) -> Any:
-    """The response as a shape; None where nothing is left to show. `left` counts down the leaves."""
+    """The shape of a response, or None where nothing is left of it. `left` counts down the leaves."""
     if depth > DEEPEST:
         return None
     if isinstance(response, dict):
@@ -152,7 +152,7 @@ def _shape(response: Any, typed: bool, left: list[int], depth: int) -> Any:
 
 
 def _places(shape: Any, path: Path) -> Any:
-    """Leaves that can carry a fact, telling ones before identifiers, links and status words."""
+    """Leaves that can hold a fact; identifiers, links and status words come last."""
     leaves = list(_leaves(shape, path, ""))
     plain = re.compile(r"status|message|error|success|code|url|link|href|image|icon|html|^id$|_id$|type|lang|version", re.I)
     yield from (leaf for leaf in leaves if not plain.search(leaf[2]))
@@ -223,28 +223,28 @@ def _text(key: str, luck: int) -> str:
 
 
 class LoadedAnswers:
-    """Answers of tools that were read from a folder.
+    """The answers of tools that were read from a folder.
 
     Args:
-        seed: of the world.
-        moulds: of each tool, by name.
+        seed: The world's seed.
+        moulds: The mould of each tool, by its name.
     """
 
     def __init__(self, seed: int, moulds: Mapping[str, Mould]) -> None:
         self.seed, self._moulds = seed, moulds
 
     def fact(self, tool: str, task: str, attempt: int = 0) -> str:
-        """The text of the fact that a tool holds for a task; another one at each attempt."""
+        """The fact that a tool holds for a task, as text. Each attempt gives another one."""
         return str(make_fact(self._moulds[tool].form, stable_integer(self.seed, "fact", tool, task, attempt)))
 
     def answer(self, tool: Tool, arguments: Mapping[str, Any], task: Task) -> str | None:
-        """The JSON text for these arguments; holds the need's fact where the task needs this tool."""
+        """The answer to these arguments as JSON text. It holds the need's fact where the task needs this tool."""
         key = json.dumps(sorted((str(n), normalise(v)) for n, v in arguments.items() if _plain(v)))
         wanted = next((need.fact for need in task.needs if tool.name in need.tools), None)
         return self._write(tool, arguments, wanted, ("answer", tool.name, key))
 
     def irrelevant(self, tool: Tool, arguments: Mapping[str, Any], task: Task, luck: float) -> str:
-        """The same kind of answer about something else: never one of the facts that the task needs."""
+        """An answer of the same shape about something else; it never holds a fact that the task needs."""
         facts = {need.fact for need in task.needs}
         form, step = self._moulds[tool.name].form, 0
         while True:

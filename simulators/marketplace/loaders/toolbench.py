@@ -1,4 +1,4 @@
-"""ToolBench and StableToolBench folders as a world: real queries, real APIs, calibrated behaviour.
+"""Read ToolBench and StableToolBench folders: real queries and real APIs, with calibrated behaviour.
 
 A task's needs are its relevant APIs and its candidates its `api_list`. What the folder does not say (which arguments are
 right, what a call returns, how dependable an API is today) is drawn deterministically: see `responses` and `draw_profile`.
@@ -31,13 +31,13 @@ _LAYOUT = (
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """Where the parts of a data folder lie.
+    """The places of a data folder's parts.
 
     Attributes:
         name: "stabletoolbench" or "toolbench".
-        queries: query file of each subset, by the subset's name.
-        ids: file of the test ids of each subset, where there is one.
-        tools, responses: folders of tool documents and of example responses, where there are any.
+        queries: Query file of each subset, by the subset's name.
+        ids: File of the test ids of each subset, where there is one.
+        tools, responses: Folders of tool documents and of example responses, where there are any.
     """
 
     name: str
@@ -49,7 +49,7 @@ class Layout:
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """One record of a query file: what is asked, the APIs on offer, and those that answer it."""
+    """One record of a query file: its text, the APIs on offer, and those that answer it."""
 
     id: str
     subset: str
@@ -61,16 +61,16 @@ class Query:
 
 
 def find_layout(folder: Path, subsets: Sequence[str] | None = None) -> Layout:
-    """Which of the family's layouts a folder has.
+    """Find out which of the family's layouts a folder has.
 
     Args:
-        folder: the repository's or the data's root, or `solvable_queries` itself.
-        subsets: names of query files without ``.json``; None for `test_instruction/*` where it is there, else
+        folder: The repository's or the data's root, or `solvable_queries` itself.
+        subsets: Names of query files without ``.json``; None for `test_instruction/*` where it is there, else
             `instruction/G*_query.json`.
 
     Raises:
-        DataError: the folder is missing, or holds no queries; says what was looked for.
-        UnknownName: there is no such subset.
+        DataError: The folder is missing, or holds no queries; says what was looked for.
+        UnknownName: There is no such subset.
     """
     need_folder(folder, "data folder")
     roots = [folder / "solvable_queries", folder, folder / "data", folder / "data_example"]
@@ -114,24 +114,24 @@ def load_toolbench(
     profiles: ProfileRules | None = None,
     train_share: float = 0.5,
 ) -> Marketplace:
-    """A marketplace from a ToolBench or StableToolBench folder.
+    """Read a marketplace from a ToolBench or StableToolBench folder.
 
     Every query falls into `train` or `test` by a stable hash of its subset and id, so its split does not depend on what else
     is loaded; where the folder lists test ids next to training queries, those are the test split.
 
     Args:
-        folder: as `find_layout` takes it.
-        seed: of what the folder does not say.
-        subsets: names of query files; None for all.
-        tools: folder of tool documents ``<category>/<tool>.json``; by default `toolenv/tools` in the folder, if it is there.
+        folder: The folder; see `find_layout`.
+        seed: Keys everything that the folder does not say.
+        subsets: Names of query files; None for all.
+        tools: Folder of tool documents ``<category>/<tool>.json``; by default `toolenv/tools` in the folder, if it is there.
         anytool_unsolvable: AnyTool's list of unsolvable ids, whose queries are left out; True looks for it near the folder.
-        failures: how the tools fail; the preset "rapidapi-2024" by default.
-        profiles: what prices, memory and limits are drawn from; a price is a whole number by a stable hash of the name.
-        train_share: share of the queries in `train`, 0 to 1.
+        failures: How the tools fail; the preset "rapidapi-2024" by default.
+        profiles: Ranges of prices, memory and limits; a price is a whole number by a stable hash of the name.
+        train_share: Share of the queries in `train`, 0 to 1.
 
     Raises:
-        DataError: a file or folder is missing, or a record is malformed; names the file and the record. Nothing is half-built.
-        UnknownName: no such subset.
+        DataError: A file or folder is missing, or a record is malformed; names the file and the record. Nothing is half-built.
+        UnknownName: No such subset.
     """
     folder = Path(folder)
     if not 0 <= train_share <= 1:
@@ -159,7 +159,7 @@ def build(
     rules: ProfileRules,
     train_share: float,
 ) -> Marketplace:
-    """A marketplace from queries and the documents of the APIs they offer."""
+    """Build a marketplace from queries and the documents of the APIs that they offer."""
     names = unique_names(documents)
     catalog = Catalog((make_tool(documents[key], names[key], seed, failures, rules) for key in documents), "queries")
     answers = LoadedAnswers(seed, {names[key]: Mould.of(document) for key, document in documents.items()})
@@ -181,10 +181,10 @@ def _unsolvable(folder: Path, given: Path | str | bool | None) -> frozenset[str]
 
 
 def read_ids(path: Path) -> frozenset[str]:
-    """Query ids of a file: a list of them, or an object whose keys they are.
+    """Read query ids from a file that holds a list of them, or an object whose keys they are.
 
     Raises:
-        DataError: it is neither.
+        DataError: It is neither.
     """
     document = read_json(path)
     if not isinstance(document, list | dict):
@@ -196,7 +196,7 @@ def read_ids(path: Path) -> frozenset[str]:
 
 
 def _listed(queries: list[Query], layout: Layout, subset: str) -> list[Query]:
-    """Where the folder lists test ids: of a test file, the queries that are listed; of a training file, all, marked."""
+    """Apply the folder's lists of test ids: keep a test file's listed queries, and mark those of a training file."""
     names = [subset, f"{subset}_test_query_ids", f"{subset}_test_ids"]
     own = next((layout.ids[name] for name in names if name in layout.ids), None)
     if own is not None:

@@ -1,4 +1,4 @@
-"""ToolDEER: single-call tools with example queries, and conversations that decide whether to search and whether to call.
+"""Read ToolDEER: tools with example queries, and conversations that decide whether to search and whether to call.
 
 Signatures and calls are parsed, never run: only plain literals are taken as values.
 """
@@ -27,12 +27,12 @@ class DecisionSample:
     """A query and the right decisions about it.
 
     Attributes:
-        query: what the user says.
-        kind: answer directly (NoSearch), search and find nothing that fits (NoCall), or search and call (Call).
-        candidates: the tools that the search brings; none where there is none.
-        gold: name of the tool to call, or "".
-        call: the call as text, or "".
-        arguments: the call's arguments, as far as they are plain values.
+        query: What the user says.
+        kind: Answer directly (NoSearch), search and find nothing that fits (NoCall), or search and call (Call).
+        candidates: The tools that the search brings; none where there is none.
+        gold: Name of the tool to call, or "".
+        call: The call as text, or "".
+        arguments: The call's arguments, as far as they are plain values.
     """
 
     query: str
@@ -44,7 +44,7 @@ class DecisionSample:
 
 
 def parse_signature(signature: str) -> tuple[str, dict[str, Any]]:
-    """Function name and JSON schema of a signature such as ``f(a: str, b: int = 5)``; no parameters if it is none."""
+    """Function name and JSON schema of a signature such as ``f(a: str, b: int = 5)``; no parameters if it cannot be parsed."""
     name = signature.split("(", 1)[0].strip()
     schema: dict[str, Any] = {"type": "object", "properties": {}, "required": []}
     try:
@@ -86,7 +86,7 @@ def _literal(node: ast.expr | None) -> tuple[bool, Any]:
 
 
 def parse_call(call: str) -> tuple[str, dict[str, Any]]:
-    """Function name and keyword arguments of a call such as ``f(a='x')``; positional ones are named by their place."""
+    """Function name and arguments of a call such as ``f(a='x')``; positional arguments are named by their place."""
     name = call.split("(", 1)[0].strip()
     try:
         tree = ast.parse(call[:LONGEST].strip(), mode="eval").body
@@ -100,10 +100,10 @@ def parse_call(call: str) -> tuple[str, dict[str, Any]]:
 
 
 def read_tools(path: Path | str) -> Catalog:
-    """The tools of ``tool.json``. A tool's `title` is its function's name, which is not always its own.
+    """Read the tools of ``tool.json``. A tool's `title` is its function's name, which may differ from the tool's.
 
     Raises:
-        DataError: the file cannot be read, a record is malformed, or two tools share a name.
+        DataError: The file cannot be read, a record is malformed, or two tools share a name.
     """
     path = Path(path)
     tools: dict[str, Tool] = {}
@@ -121,7 +121,7 @@ def read_tools(path: Path | str) -> Catalog:
 
 
 def read_examples(path: Path | str) -> dict[str, tuple[tuple[str, str], ...]]:
-    """The example queries of each tool of ``tool.json`` with the call that answers them."""
+    """Read each tool's example queries in ``tool.json``, with the call that answers each."""
     path = Path(path)
     examples = {}
     for number, value in enumerate(read_records(path), 1):
@@ -138,10 +138,10 @@ def _tool(name: str, description: str, signature: str) -> Tool:
 
 
 def read_conversations(path: Path | str) -> list[DecisionSample]:
-    """The samples of ``train.json``, ``valid.json`` or ``test.json``.
+    """Read the samples of ``train.json``, ``valid.json`` or ``test.json``.
 
     Raises:
-        DataError: the file cannot be read or a record is no such conversation; names the record.
+        DataError: The file cannot be read or a record is no such conversation; names the record.
     """
     path = Path(path)
     samples = []
@@ -186,10 +186,10 @@ def _document(line: str) -> dict[str, str] | None:
 
 
 def read_unseen(path: Path | str) -> list[DecisionSample]:
-    """The samples of ``tool_bench.json`` or ``tool_corpus.json``: tools of other data sets, with or without one that fits.
+    """Read the samples of ``tool_bench.json`` or ``tool_corpus.json``, which are about tools of other data sets.
 
     Raises:
-        DataError: the file cannot be read or a record is malformed; names the record.
+        DataError: The file cannot be read or a record is malformed; names the record.
     """
     path = Path(path)
     samples = []

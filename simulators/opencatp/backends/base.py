@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Protocol
 
 import numpy as np
@@ -37,8 +36,8 @@ class Backend(Protocol):
             Restorers give images of the inputs' size (published super-resolution: twice the size), the others one text each.
 
         Raises:
-            UnknownName: no such tool.
-            DataError: inputs of another kind, dtype or shape; weights that are missing.
+            UnknownName: No such tool.
+            DataError: Inputs of another kind, dtype or shape; weights that are missing.
         """
         ...
 
@@ -78,20 +77,3 @@ def run_chain(backend: Backend, chain: Sequence[str], images: Images) -> Images:
     for tool in chain:
         images = run_images(backend, tool, images)
     return images
-
-
-def load_image(path: str | Path) -> Images:
-    """An image file as RGB, (height, width, 3) uint8.
-
-    Raises:
-        DataError: it is missing, or no image can be decoded from it.
-    """
-    from PIL import Image, UnidentifiedImageError
-
-    try:
-        with Image.open(Path(path)) as image:
-            return np.asarray(image.convert("RGB"))
-    except FileNotFoundError as error:
-        raise DataError(path, "no such image file; check the path") from error
-    except (UnidentifiedImageError, OSError, SyntaxError, ValueError) as error:
-        raise DataError(path, f"cannot be decoded as an image ({error}); save it again as PNG or JPEG") from error

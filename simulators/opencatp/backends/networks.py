@@ -142,7 +142,7 @@ class AttentionDecoder(nn.Module):  # type: ignore[misc]
         """Logits of the next word after each of `words`.
 
         Args:
-            cells: What to attend to, (n, cells, width); `mask` (n, cells) is true where there is something.
+            cells: Vectors to attend to, (n, cells, width); `mask` (n, cells) is true where a cell holds something.
             state: (1, n, hidden).
             words: (n, length) word numbers.
 

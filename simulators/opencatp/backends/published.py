@@ -78,7 +78,7 @@ class PublishedBackend:
             the limit is an error. None: no limit.
         batch_size: Inputs per forward pass.
         download: Let transformers fetch weights that are not at hand.
-        loaders: How to make the model of a tool instead; for models of one's own and for tests.
+        loaders: Functions that make the model of a tool in place of the published one.
     """
 
     name = "published"
@@ -119,9 +119,9 @@ class PublishedBackend:
         """Brings a tool's model into memory, on the device.
 
         Raises:
-            UnknownName: no such tool.
-            DataError: its weights are not at hand.
-            ConfigError: it alone takes more than `memory_limit_mb`.
+            UnknownName: No such tool.
+            DataError: Its weights are not at hand.
+            ConfigError: It alone takes more than `memory_limit_mb`.
         """
         if tool not in ALL_TOOLS:
             raise UnknownName("tool", tool, ALL_TOOLS)

@@ -197,7 +197,7 @@ def load_file(network: nn.Module, path: Path) -> nn.Module:
     """Load a local `.safetensors`, or a torch file of nothing but tensors, into a network.
 
     Raises:
-        DataError: the file is missing, holds anything but tensors, or weights of another network.
+        DataError: The file is missing, holds anything but tensors, or weights of another network.
     """
     if not path.is_file():
         raise DataError(path, "no such weight file; download the authors' checkpoint and name its path")

@@ -28,7 +28,7 @@ def make_network(tool: str) -> torch.nn.Module:
     """The untrained network of a tool.
 
     Raises:
-        UnknownName: no such tool.
+        UnknownName: No such tool.
     """
     torch = require("torch", "vision")
     from . import networks as n
@@ -71,7 +71,7 @@ def load_network(tool: str, folder: Path) -> torch.nn.Module:
     """A tool's network with the weights from `folder`, in evaluation mode on the CPU.
 
     Raises:
-        DataError: the file is missing, or holds other weights.
+        DataError: The file is missing, or holds other weights.
     """
     safetensors = require("safetensors.torch", "vision")
     network, path = make_network(tool), folder / f"{tool}.safetensors"

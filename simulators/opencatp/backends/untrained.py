@@ -23,7 +23,7 @@ def untrained_loaders() -> dict[str, Callable[[], Loaded]]:
     """How to make every tool's model, for `PublishedBackend(loaders=...)`.
 
     Raises:
-        MissingExtra: torch or transformers is not installed.
+        MissingExtra: Torch or transformers is not installed.
 
     Sources: Restormer and SIGGRAPH17, the papers; the others, the configurations published with the models that
     `published.MODELS` names.

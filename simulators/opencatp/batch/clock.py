@@ -1,7 +1,7 @@
-"""Compiled: the calls of N growing plans on N clocks, as `playing.RunningPlan` plays one.
+"""`running.RunningPlan`, compiled: the calls of N growing plans on N clocks.
 
-Each call has at most one event ahead of it, so a clock's agenda is one place per tool. Events at the same time happen in the
-order in which they were put there, as on the event-driven clock.
+Each call has at most one event to come, so a clock's agenda is one place per tool. Events at the same time happen in the
+order in which they were scheduled, as on the event-driven clock.
 """
 
 # mypy: disable-error-code="misc,untyped-decorator,no-any-return"
@@ -28,19 +28,19 @@ CLOCK = np.dtype(
     ],
     align=True,
 )  # fmt: skip
-"""A clock: memory left, how many events were put on the agenda, tools that have started, that have ended, that an event lies
-ahead of (bits), calls that hold a slot, ends not yet told, and the two queues."""
+"""A clock: the memory left, the number of events scheduled, the tools that have started, that have ended and that have an event
+to come (as bits), the calls that hold a slot, the ends not yet returned, and the two queues."""
 
 
 class Machine(NamedTuple):
-    """What the calls run on.
+    """The machine that the calls run on.
 
     Attributes:
-        slots: how many run at once; 0: any number.
+        slots: Number of tools that may run at once; 0 for any number.
         needs: (4, 10) bytes of GPU memory by level and tool; all zero where there is enough.
-        memory: (4,) bytes there are.
+        memory: (4,) bytes of GPU memory, by level.
         load_s: (10,) seconds to load a tool first.
-        fee: what a run costs whatever it takes, USD.
+        fee: Flat part of a run's price, USD.
     """
 
     slots: int
@@ -55,8 +55,8 @@ class Clocks(NamedTuple):
 
     Attributes:
         clocks: (N,) `CLOCK`.
-        at_s, number, event: (N, 10) the event ahead of each tool: when, which of those put on the agenda, and what.
-        start_s: (N, 10) when it began to run.
+        at_s, number, event: (N, 10) the next event of each tool: its time, its number among those scheduled, and its kind.
+        start_s: (N, 10) time at which each tool began to run.
         slot_queue, memory_queue: (N, 10) tools that wait, first come first served.
     """
 
@@ -70,7 +70,7 @@ class Clocks(NamedTuple):
 
 
 def make_clocks(count: int) -> Clocks:
-    """Clocks that stand still."""
+    """Make clocks before the start of any episode."""
     places = (count, _N)
     return Clocks(
         clocks=np.zeros(count, CLOCK),
@@ -102,7 +102,7 @@ def _put(clocks: Any, i: int, tool: int, event: int, at_s: float) -> None:
 
 @inlined
 def _next(clocks: Any, i: int) -> int:
-    """The tool whose event comes first; -1 where none is ahead."""
+    """The tool whose event comes first, or -1 where none is to come."""
     agenda = np.int64(clocks.clocks[i].agenda)
     first = -1
     for tool in range(_N):
@@ -119,7 +119,7 @@ def _next(clocks: Any, i: int) -> int:
 
 @inlined
 def _grant_slot(machine: Any, clocks: Any, i: int, now_s: float) -> None:
-    """The first that waits for a slot gets one, if there is one: one grant each time a slot is asked for or given back."""
+    """Grant a free slot to the first tool that waits, once for each request and each release."""
     c = clocks.clocks[i]
     if c.slot_head < c.slot_tail and c.running < machine.slots:
         tool = np.int64(clocks.slot_queue[i, c.slot_head])
@@ -130,7 +130,7 @@ def _grant_slot(machine: Any, clocks: Any, i: int, now_s: float) -> None:
 
 @inlined
 def _grant_memory(machine: Any, clocks: Any, i: int, level: int, now_s: float) -> None:
-    """Those that wait for memory get theirs, as far as it goes; who comes later does not pass by."""
+    """Grant memory to the tools that wait, in order, as far as it goes; none overtakes another."""
     c = clocks.clocks[i]
     while c.memory_head < c.memory_tail:
         tool = np.int64(clocks.memory_queue[i, c.memory_head])
@@ -143,7 +143,7 @@ def _grant_memory(machine: Any, clocks: Any, i: int, level: int, now_s: float) -
 
 @compiled
 def _go_on(tables: Any, machine: Any, clocks: Any, e: Any, i: int, tool: int, event: int) -> None:
-    """What follows an event of a tool; 0 is the call itself."""
+    """Process an event of a tool; 0 is the call itself."""
     c = clocks.clocks[i]
     level, now_s = np.int64(e.level), e.seconds
     needs = machine.needs[level, tool]
@@ -207,10 +207,10 @@ def _settle(tables: Any, machine: Any, clocks: Any, e: Any, i: int) -> None:
 
 @inlined
 def submit(tables: Any, machine: Any, clocks: Any, e: Any, i: int, tool: int) -> None:
-    """Call a tool; whatever can start at this moment does so.
+    """Call a tool, and start everything that can start at this moment.
 
     Args:
-        e: the episode: `level` is read, `price` and `seconds` are brought up to date.
+        e: The episode: `level` is read, `price` and `seconds` are brought up to date.
     """
     _go_on(tables, machine, clocks, e, i, tool, 0)
     _settle(tables, machine, clocks, e, i)
@@ -218,7 +218,7 @@ def submit(tables: Any, machine: Any, clocks: Any, e: Any, i: int, tool: int) ->
 
 @inlined
 def wait(tables: Any, machine: Any, clocks: Any, e: Any, i: int) -> None:
-    """Go to the next end of a call; no time passes where nothing is in flight."""
+    """Go to the next end of a call. No time passes where nothing is in flight."""
     c = clocks.clocks[i]
     while c.news == 0 and c.ended != e.used:
         tool = _next(clocks, i)
@@ -231,7 +231,7 @@ def wait(tables: Any, machine: Any, clocks: Any, e: Any, i: int) -> None:
 
 @inlined
 def finish(tables: Any, machine: Any, clocks: Any, e: Any, i: int, order: Any) -> None:
-    """Cut off what still runs and charge it for the part that ran.
+    """Cut off the running calls and charge each for the part that ran.
 
     Args:
         order: (N, 10) the tools called, in order, the first ``e.calls`` of them.

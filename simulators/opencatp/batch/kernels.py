@@ -1,8 +1,8 @@
-"""Compiled: what a plan makes of the task's image, and what that is worth.
+"""Compiled: the outputs that a plan makes of the task's image, and their scores.
 
-What a tool makes is a node: the chain of restorers behind it and, for a text, the route of a reader and text tools after it
-(``chain * ROUTES + route``). Scores that are not at hand are written down as missing; `batch.PlanScorer` looks them up and the
-kernel is asked again.
+An output of a tool is a node: the chain of restorers behind it and, for a text, the route of a reader and text tools after it
+(``chain * ROUTES + route``). Scores that are not known are noted as missing; `scorer.PlanScorer` looks them up, and the
+kernel is called again.
 """
 
 # mypy: disable-error-code="misc,untyped-decorator,no-any-return"
@@ -25,11 +25,11 @@ ROUTE_LIST: tuple[tuple[str, ...], ...] = (
     (),
     *((reader, *rest) for reader in READERS for n in range(len(TEXT_TOOLS) + 1) for rest in permutations(TEXT_TOOLS, n)),
 )
-"""The ways from an image to a text; the first is none at all."""
+"""The routes from an image to a text; the first is empty."""
 ROUTES, N_TOOLS, GIVEN = len(ROUTE_LIST), len(TOOLS), -1
 KINDS_OF_OUTPUT = ("image", "caption", "label", "object")
 WANTS = 3
-"""Outputs that a task wants at most."""
+"""Most outputs that a task wants."""
 
 TEXT_TAKERS = sum(1 << number for number, tool in enumerate(TOOLS) if tool in TEXT_READING_TOOLS)
 IMAGE_MAKERS = sum(1 << number for number, tool in enumerate(TOOLS) if tool in IMAGE_TOOLS)
@@ -38,11 +38,11 @@ _TEXTS = 1 << 31
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 
 EMPTY, NO_TOKEN, NO_TOOL_YET, NO_DEPENDENCY, TWICE, NOT_BEFORE, UNKNOWN_TOOL, WRONG_KIND = range(1, 9)
-"""Why a sequence of tokens is no plan of this world."""
+"""The reasons why a sequence of tokens is not a plan of this world."""
 
 
 def _numbers_of_tokens() -> NDArray[np.int8]:
-    """Tool of each token by its place in the official list: number, `N_TOOLS` for the input, one more for an unknown one."""
+    """The tool number of each token in the official list; `N_TOOLS` for the input, and one more for an unknown token."""
     numbers = [TOOLS.index(tool) if tool in TOOLS else N_TOOLS + 1 for tool in ALL_TOKEN_TOOLS]
     return np.array([*numbers, N_TOOLS], np.int8)
 
@@ -52,7 +52,7 @@ _LISTED = len(ALL_TOKEN_TOOLS)
 
 
 def next_nodes() -> NDArray[np.int16]:
-    """What each tool makes of each node; -1 where it cannot be.  # (chains * ROUTES, 10)"""
+    """The node that each tool makes of each node; -1 where it cannot read it.  # (chains * ROUTES, 10)"""
     chains, routes = {chain: k for k, chain in enumerate(CHAINS)}, {route: k for k, route in enumerate(ROUTE_LIST)}
     after = np.full((len(CHAINS) * ROUTES, N_TOOLS), -1, np.int16)
     for number, tool in enumerate(TOOLS):
@@ -69,21 +69,21 @@ def next_nodes() -> NDArray[np.int16]:
 
 
 class PlanTables(NamedTuple):
-    """What plans are scored by. Arrays over tasks (T, all of them), levels (4), tools (10, as in `TOOLS`) and samples (S).
+    """Tables for scoring plans: arrays over tasks (T, all of them), levels (4), tools (10, as in `TOOLS`) and samples (S).
 
     Attributes:
-        price, seconds: (4, 10) of a tool at a level: USD, seconds.
+        price, seconds: (4, 10) price in USD, and seconds, of a tool at a level.
         after: (nodes, 10) from `next_nodes`.
-        route_kind: (ROUTES,) what a route reads, as in `KINDS_OF_OUTPUT`.
+        route_kind: (ROUTES,) kind of output that a route reads, as in `KINDS_OF_OUTPUT`.
         route_tools: (ROUTES, 4) its reader and text tools, numbered as the outcome table does; -1 where it has ended.
         straight: (7,) the route by which the table scores each output straight.
         task_id, combination, want_count: (T,).
-        any_text: (T,) whether any text answers.
+        any_text: (T,) whether any text answers the task.
         want_kind, want_output: (T, 3) as in `KINDS_OF_OUTPUT` and `OUTPUTS`.
-        from_table: scores come from an outcome table: the next four are its arrays; else they are empty.
+        from_table: Scores come from an outcome table: the next four are its arrays; else they are empty.
         scores, reader, tool, wanted: (7, 15, S, 65), (3, 15, S, 65), (3, texts), (6, S).
-        samples, alpha, max_price: of the evaluator.
-        compensated: prices are summed as Python does from 3.12 on.
+        samples, alpha, max_price: The evaluator's number of samples, weight of the score, and largest price.
+        compensated: Prices are summed as Python does from 3.12 on.
     """
 
     price: NDArray[np.float64]
@@ -110,13 +110,13 @@ class PlanTables(NamedTuple):
 
 
 class ScoreCache(NamedTuple):
-    """Scores looked up so far: an open hash table, and those that a kernel missed.
+    """Scores looked up so far, in an open hash table, and the keys that a kernel missed.
 
     Attributes:
         keys: (2**bits,) int64, -1 where free.
         values: (2**bits,).
-        missing: (2, M) key, and place: what `batch.PlanScorer` looks it up by.
-        lacking: (1,) how many are missing.
+        missing: (2, M) the keys that a kernel missed, and the places by which `scorer.PlanScorer` looks them up.
+        lacking: (1,) number of missing keys.
     """
 
     keys: NDArray[np.int64]
@@ -127,7 +127,7 @@ class ScoreCache(NamedTuple):
 
 @inlined
 def _place(keys: Any, key: int) -> Any:
-    """Where a key stands, or the free place where it would."""
+    """The place of a key in the table, or the free place for it."""
     mask = np.uint64(keys.size - 1)
     mixed = np.uint64(key) * _GOLDEN
     place = (mixed ^ (mixed >> np.uint64(29))) & mask
@@ -138,7 +138,7 @@ def _place(keys: Any, key: int) -> Any:
 
 @compiled
 def insert(store: Any, keys: Any, values: Any) -> None:
-    """Put scores into a store that has room for them."""
+    """Put scores into a cache that has room for them."""
     for k in range(keys.size):
         place = _place(store.keys, keys[k])
         store.keys[place], store.values[place] = keys[k], values[k]
@@ -150,8 +150,8 @@ def answer(tables: Any, row: int, want: int, order: Any, node: Any, i: int, coun
 
     Args:
         order: (n, 10) plan i's tools in the order written, the first `count` of them.
-        node: (n, 10) what each tool made.
-        sinks: bits of the tools that nothing depends on.
+        node: (n, 10) the node that each tool made.
+        sinks: Bits of the tools that nothing depends on.
     """
     kind = tables.want_kind[row, want]
     any_text = tables.any_text[row] and kind != 0
@@ -168,7 +168,7 @@ def answer(tables: Any, row: int, want: int, order: Any, node: Any, i: int, coun
 def score(
     tables: Any, store: Any, row: int, sample: int, order: Any, node: Any, i: int, count: int, sinks: int
 ) -> tuple[float, int]:
-    """Task score of a plan, and how many figures it is lacking (they are in the store's list; the score is none then)."""
+    """Task score of a plan, and the number of scores that it lacks. The cache lists them, and the score is then not valid."""
     total, lacking = 0.0, 0
     wants = tables.want_count[row]
     for want in range(wants):
@@ -188,7 +188,7 @@ def score(
                 if tables.route_tools[route, k] < 0 or text < 0:
                     break
                 text = np.int64(tables.tool[tables.route_tools[route, k], text])
-            # No text at all has no key, so it is asked for, and the table says what is wrong.
+            # A missing text has no key, so it is looked up, and the table raises the error.
             key = text * _TEXTS + np.int64(tables.wanted[output - 1, sample]) if text >= 0 else -2
         found = _place(store.keys, key)
         if store.keys[found] == key:
@@ -203,27 +203,27 @@ def score(
 
 @inlined
 def _number(token: int, first: int, listed: int) -> Any:
-    """The tool or dependency of an official token in this numbering; -1 where the token is of another kind."""
+    """The number of an official token's tool or dependency, or -1 where the token is of another kind."""
     place = token - first
     return np.int64(TOKEN_NUMBERS[place]) if 0 <= place < listed else -1
 
 
 @compiled
 def read_plan(tables: Any, tokens: Any, begin: int, end: int, level: int, order: Any, node: Any, ends: Any) -> Any:
-    """Read one plan in official tokens, up to the first that is not above zero.
+    """Read one plan in official tokens, up to the first token that is not above zero.
 
     Args:
-        tokens: (L,) of all plans; this one's are ``begin .. end``.
-        order, node, ends: (1, 10) to write to; `ends` is when each tool ends, seconds.
+        tokens: (L,) tokens of all plans; this plan's are ``begin .. end``.
+        order, node, ends: (1, 10) outputs; `ends` holds the time at which each tool ends, seconds.
 
     Returns:
-        (error, place of it, number of tools, sinks as bits, price, seconds); error is 0 or one of the reasons above.
+        (error, its place, number of tools, sinks as bits, price, seconds). The error is 0 or one of the reasons above.
     """
     used, consumed, count, current, deps, k = 0, 0, 0, -1, 0, begin
     price, rest, seconds, start = 0.0, 0.0, 0.0, 0.0
     source = np.int64(GIVEN)
     while k <= end:
-        # the end of the tokens closes the last tool as a further tool would
+        # the end of the tokens closes the last tool, as another tool would
         token = np.int64(tokens[k]) if k < end else np.int64(0)
         over = token <= 0
         tool = _number(token, 80002, _LISTED)
@@ -282,13 +282,13 @@ def read_plan(tables: Any, tokens: Any, begin: int, end: int, level: int, order:
 def score_all(
     tables: Any, store: Any, tokens: Any, bounds: Any, rows: Any, samples: Any, levels: Any, scratch: Any, out: Any, todo: Any
 ) -> int:
-    """Score plans; returns how many lack a figure. Those stay marked in `todo`, the others are done.
+    """Score plans; returns the number of plans that lack a score. Those stay marked in `todo`; the others are done.
 
     Args:
-        bounds: (P + 1,) where each plan's tokens begin in `tokens`.
+        bounds: (P + 1,) index in `tokens` at which each plan begins.
         rows, samples, levels: (P,) the task's row, the sample, the size level.
-        scratch: three arrays (1, 10): order, nodes, ends.
-        out: score, price, seconds, quality (4, P), error and its place (2, P).
+        scratch: Three arrays (1, 10): order, nodes, ends.
+        out: Score, price, seconds, quality (4, P), error and its place (2, P).
         todo: (P,) bool.
     """
     order, node, ends = scratch

@@ -1,6 +1,6 @@
-"""Whole plans scored by the hundred thousand: token sequences or `Plan`s in, prices, times, scores and qualities out.
+"""Score many plans at once, given as token sequences or `Plan`s: prices, times, scores and qualities.
 
-Equal to `evaluation.Evaluator` to the last bit. Needs Numba (extra ``train``).
+The results equal those of `evaluation.Evaluator` to the last bit. Numba is needed (extra ``train``).
 """
 
 from __future__ import annotations
@@ -36,14 +36,14 @@ _REASONS = {
 
 
 class PlanScores(NamedTuple):
-    """What plans came to; arrays of one figure per plan.
+    """Results of plans, in arrays of one figure per plan.
 
     Attributes:
-        score: task score.
-        price: USD.
-        seconds: when branches run at once.
+        score: Task score.
+        price: Price of the plan, USD.
+        seconds: Time of the plan where branches run at once, seconds.
         quality: Quality of Plan.
-        valid: False where a sequence of tokens is no plan: its figures are not numbers.
+        valid: False where a sequence of tokens is not a plan; its figures are then not numbers.
     """
 
     score: NDArray[np.float64]
@@ -60,7 +60,7 @@ class PlanScorer:
     asked of the source once and kept, so a source has to give the same answer to the same question.
 
     Args:
-        evaluator: where scores, prices and the weight between them come from; None: the shipped table, profile ``v100``.
+        evaluator: Source of scores and prices and the weight between them; None for the shipped table and profile ``v100``.
 
     Raises:
         MissingExtra: Numba is not installed.
@@ -74,20 +74,20 @@ class PlanScorer:
         self.reserve(1 << 14)
 
     def reserve(self, plans: int) -> None:
-        """Make room to note what so many plans lack at once."""
+        """Make room to note the scores that this number of plans lacks at once."""
         if self.store.missing.shape[1] < kernels.WANTS * plans:
             self.store = self.store._replace(missing=np.zeros((2, kernels.WANTS * plans), np.int64))
 
     @property
     def nbytes(self) -> int:
-        """Bytes of the tables and of the scores kept, which all episodes share."""
+        """Size of the tables and of the cached scores in bytes; all episodes share them."""
         return sum(part.nbytes for part in (*self.tables, *self.store) if isinstance(part, np.ndarray))
 
     def look_up(self) -> None:
-        """Ask the source for what the last kernel lacked.
+        """Ask the source for the scores that the last kernel lacked.
 
         Raises:
-            DataError: the outcome table has no such text.
+            DataError: The outcome table has no such text.
         """
         count = int(self.store.lacking[0])
         if not count:
@@ -125,20 +125,20 @@ class PlanScorer:
         *,
         invalid: str = "raise",
     ) -> PlanScores:
-        """What plans come to.
+        """Score plans.
 
         Args:
             plans: P plans, or sequences of official tokens as `envs.tpl.encode` writes them; an array (P, L) of integers may be
                 filled up with zeros.
-            tasks: the task of each, or one for all: tasks or their numbers (old numbering).
-            samples: the sample of each, or one for all.
-            levels: size levels; None: each sample's own.
-            invalid: ``raise``, or ``mark``: figures that are not numbers for what is no plan.
+            tasks: The task of each, or one for all: tasks or their numbers (old numbering).
+            samples: The sample of each, or one for all.
+            levels: Size levels; None for each sample's own.
+            invalid: ``raise``, or ``mark`` to give invalid plans figures that are not numbers.
 
         Raises:
-            InvalidPlan: one is no plan of this world; says which, where and why.
-            ConfigError: the numbers of plans, tasks, samples and levels do not fit.
-            UnknownName: no such task or sample.
+            InvalidPlan: One of them is not a plan of this world; says which, where and why.
+            ConfigError: The numbers of plans, tasks, samples and levels do not fit.
+            UnknownName: There is no such task or sample.
         """
         if invalid not in ("raise", "mark"):
             raise UnknownName("treatment of invalid plans", invalid, ("raise", "mark"))
@@ -165,30 +165,6 @@ class PlanScorer:
             first = int(np.flatnonzero(~valid)[0])
             raise InvalidPlan(_REASONS[int(errors[0, first])], f"plan {first + 1}, token {int(errors[1, first]) + 1}")
         return PlanScores(figures[0], figures[1], figures[2], figures[3], valid)
-
-
-def score_plans(
-    plans: Sequence[Plan] | Sequence[Sequence[int]] | NDArray[Any],
-    tasks: OpenCATPTask | int | Sequence[OpenCATPTask | int] | NDArray[Any],
-    samples: int | Sequence[int] | NDArray[Any],
-    levels: int | Sequence[int] | NDArray[Any] | None = None,
-    *,
-    alpha: float = 0.5,
-    profile: str = "v100",
-    invalid: str = "raise",
-) -> PlanScores:
-    """What plans come to, from the shipped table; see :meth:`PlanScorer.score`.
-
-    >>> found = score_plans([[80000, 80006, 90000, 90017, 90001, 80001]], tasks=0, samples=[3])
-    >>> bool(found.price[0] > 0), found.valid.tolist()
-    (True, [True])
-    """
-    return _scorer(alpha, profile).score(plans, tasks, samples, levels, invalid=invalid)
-
-
-@lru_cache(maxsize=8)
-def _scorer(alpha: float, profile: str) -> PlanScorer:
-    return PlanScorer(Evaluator(None, profile, alpha))
 
 
 @lru_cache(maxsize=1)
@@ -223,7 +199,7 @@ def _each(name: str, values: Any, count: int) -> NDArray[np.int64]:
 
 
 def _flat(plans: Any) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """All tokens in one array, and where each plan's begin."""
+    """All tokens in one array, and the index at which each plan begins."""
     if isinstance(plans, np.ndarray):
         if plans.ndim != 2 or not np.issubdtype(plans.dtype, np.integer):
             raise ConfigError(
@@ -247,7 +223,7 @@ def _flat(plans: Any) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
             tokens += plan
         bounds[number + 1] = len(tokens)
     flat = np.array(tokens, np.int64)
-    return np.where(flat > 0, flat, 1), bounds  # only arrays are filled up; here a zero is no token like any other
+    return np.where(flat > 0, flat, 1), bounds  # only arrays are padded with zeros; in a sequence a zero is not a token
 
 
 def _store(size: int, missing: int) -> kernels.ScoreCache:
@@ -258,7 +234,7 @@ def _store(size: int, missing: int) -> kernels.ScoreCache:
 
 def _tables(evaluator: Evaluator) -> kernels.PlanTables:
     profile, source, tasks = evaluator.profile, evaluator.scores, all_tasks()
-    # A table that answers in its own way is asked like any other source.
+    # A subclass of the table is asked as any other source is.
     table = source if type(source) is OutcomeTable else None
     kind, route_tools, straight = kernels.route_tables()
     want_kind, want_output = np.zeros((2, len(tasks), kernels.WANTS), np.int8)

@@ -55,7 +55,7 @@ def combination(name_or_index: str | int) -> tuple[str, ...]:
     """The degradations of D_0 .. D_14, by number or by the description's words.
 
     Raises:
-        UnknownName: neither a number 0..14 nor one of `NAMES`.
+        UnknownName: Neither a number 0..14 nor one of `NAMES`.
     """
     if isinstance(name_or_index, str):
         if name_or_index not in NAMES:
@@ -70,7 +70,7 @@ def check_images(images: NDArray[np.uint8], place: str) -> NDArray[np.uint8]:
     """A batch of RGB images as (n, height, width, 3) uint8, or an error that says what came instead.
 
     Raises:
-        DataError: another dtype or shape, or an empty image.
+        DataError: Another dtype or shape, or an empty image.
     """
     array = np.asarray(images)
     if array.dtype != np.uint8 or array.ndim != 4 or array.shape[3] != 3 or min(array.shape[1:3]) < 8:
@@ -165,8 +165,8 @@ def apply(images: NDArray[np.uint8], kinds: Sequence[str], field: NDArray[np.flo
         field: Noise for the batch, of the images' shape; used only where `kinds` has noise.
 
     Raises:
-        UnknownName: a degradation that is none.
-        DataError: images of another dtype or shape.
+        UnknownName: A degradation that is none.
+        DataError: Images of another dtype or shape.
     """
     images = check_images(images, "images to degrade")
     for kind in kinds:

@@ -36,8 +36,8 @@ class Scene:
 
     Attributes:
         image: Clean RGB image, uint8, (SIZE, SIZE, 3).
-        kind, texture, place, weather, things: What was drawn; see `language`.
-        moods: Which two mood sentences open and close the report.
+        kind, texture, place, weather, things: The things drawn, in the words of `language`.
+        moods: Numbers of the two mood sentences that open and close the report.
         objects: The main object and the things around it, with boxes.
     """
 

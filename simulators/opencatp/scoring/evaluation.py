@@ -136,13 +136,13 @@ class Evaluator:
     """Evaluates plans from a table: a look-up per output, with prices and times remembered by plan and level.
 
     Args:
-        scores: Where scores come from; None: the shipped outcome table.
-        profile: What tools cost: a profile, the name or the file of one, or what such a file holds.
+        scores: Source of the scores; None for the shipped outcome table.
+        profile: Costs of the tools: a profile, the name or the file of one, or the content of such a file.
         alpha: Weight of the score in the Quality of Plan.
         max_price: Price that weighs as much as a full score, USD.
 
     Raises:
-        DataError, UnknownName: there is no such table or profile.
+        DataError, UnknownName: There is no such table or profile.
     """
 
     def __init__(
@@ -170,8 +170,8 @@ class Evaluator:
             level: Size level; None: the sample's own (:func:`sample_level`).
 
         Raises:
-            InvalidPlan: a tool is unknown or reads what it cannot.
-            UnknownName: no such sample.
+            InvalidPlan: A tool is unknown or reads what it cannot.
+            UnknownName: No such sample.
         """
         known = self._known.get(plan) or self._read(plan)
         score = self._score(known.sinks, task, sample)
@@ -271,7 +271,7 @@ def check_sample(scores: ScoreSource, sample: int) -> int:
     """A sample number that there is.
 
     Raises:
-        UnknownName: it is not.
+        UnknownName: It is not.
     """
     if isinstance(sample, bool) or not isinstance(sample, int) or not 0 <= sample < scores.samples:
         raise UnknownName("sample", str(sample), (f"0..{scores.samples - 1}",))

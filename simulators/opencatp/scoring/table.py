@@ -16,7 +16,7 @@ import hashlib
 import itertools
 import json
 import zipfile
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -35,7 +35,6 @@ CHAINS: tuple[tuple[str, ...], ...] = tuple(c for n in range(5) for c in itertoo
 WANTED = ("label", "label_de", "object", "object_de", "caption", "caption_de")
 OUTPUTS = ("image", *WANTED)
 SAMPLES = 100
-TRAIN_SAMPLES, TEST_SAMPLES = range(60), range(60, 100)
 SCALE = 20000.0
 READER_OF = {"label": READERS[0], "object": READERS[1], "caption": READERS[2]}
 
@@ -46,8 +45,8 @@ def chain_number(chain: Sequence[str]) -> int:
     """Where a chain of restorers stands in `CHAINS`.
 
     Raises:
-        UnknownName: a tool in it is no restorer.
-        DataError: a tool is in it twice.
+        UnknownName: A tool in it is no restorer.
+        DataError: A tool is in it twice.
     """
     number = _CHAIN_NUMBER.get(tuple(chain))
     if number is not None:
@@ -64,7 +63,7 @@ class OutcomeTable:
     Attributes:
         scores: (7, 15, 100, 65) float32 by output (`OUTPUTS`), degradation, sample and chain (`CHAINS`). A German text is its
             reader's after machine translation, scored against the German truth; an English one is its reader's alone.
-        meta: What the table was built from: `version`, `seed`, `weights` (hash), `backend`.
+        meta: Origin of the table: `version`, `seed`, `weights` (hash), `backend`.
     """
 
     def __init__(self, arrays: dict[str, NDArray[Any]], source: object = "outcome table") -> None:
@@ -105,7 +104,7 @@ class OutcomeTable:
         """Read a table; default: the shipped one.
 
         Raises:
-            DataError: the file is missing or is no outcome table.
+            DataError: The file is missing or is no outcome table.
         """
         path = Path(path or TABLE)
         if not path.is_file():
@@ -122,7 +121,7 @@ class OutcomeTable:
 
         Args:
             degradation: D_0..D_14, by number or by the words of `degrade.NAMES`.
-            sample: 0..99; `TRAIN_SAMPLES` and `TEST_SAMPLES` split them.
+            sample: 0..99; `evaluation.split_samples` divides them.
             chain: Restorers in the order in which they run, none twice; empty for the input itself.
             output: One of `OUTPUTS`.
 
@@ -130,8 +129,8 @@ class OutcomeTable:
             A similarity; 1 is the wanted output itself. Text scores are in [0, 1], image scores in [-1, 1].
 
         Raises:
-            UnknownName: an output, degradation, sample or tool that is none.
-            DataError: a tool is in the chain twice.
+            UnknownName: An output, degradation, sample or tool that is none.
+            DataError: A tool is in the chain twice.
         """
         number = self._output.get(output)
         if number is None:
@@ -187,10 +186,3 @@ class OutcomeTable:
 def wanted_texts(scene: Any) -> tuple[str, ...]:
     """The true texts of a scene in the order of `WANTED`."""
     return tuple(f(g) for f in (scene.label, scene.object_names, scene.caption) for g in (False, True))
-
-
-def cells_near(table: OutcomeTable, count: int, seed: int) -> Iterable[tuple[int, int, int]]:
-    """Some (degradation, sample, chain number) cells, drawn without preference, for spot checks."""
-    rng = np.random.default_rng((seed, count))
-    for _ in range(count):
-        yield int(rng.integers(15)), int(rng.integers(table.samples)), int(rng.integers(len(CHAINS)))

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import Callable
 from itertools import permutations
 from pathlib import Path
 from typing import Any
@@ -13,11 +12,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...errors import DataError
-from ..backends.base import READERS, RESTORERS, TEXT_TOOLS, Backend, Images, run_chain, run_images, run_texts
+from ..backends.base import READERS, RESTORERS, TEXT_TOOLS, Backend, Images, run_images, run_texts
 from ..scenes import degrade
 from ..scenes import scene as scenes
 from . import similarity
-from .table import CHAINS, FORMAT, OUTPUTS, READER_OF, SAMPLES, SCALE, WANTED, OutcomeTable, wanted_texts
+from .table import CHAINS, FORMAT, OUTPUTS, READER_OF, SAMPLES, SCALE, WANTED, wanted_texts
 
 Progress = Callable[[str], None]
 
@@ -33,7 +32,7 @@ def build_table(
 
     Args:
         out: The `.npz` to write.
-        backend: What executes the tools.
+        backend: The back-end that executes the tools.
         seed: The world of the scenes.
         samples: Scenes per degradation.
         weights: Hash of the weights, kept in the table's `meta`; default: that of the back-end's folder, where it has one.
@@ -179,40 +178,3 @@ def _text_scores(
             scores = [round(similarity.text_score(texts[int(u)], truth, idf) * SCALE) for u in unique]
             out[k, :, s] = np.array(scores, np.uint16)[inverse.reshape(produced[:, s].shape)]
     return out
-
-
-@dataclass(frozen=True, slots=True)
-class Mismatch:
-    """A cell whose execution gave something else than the table says."""
-
-    degradation: int
-    sample: int
-    chain: tuple[str, ...]
-    output: str
-    stored: float
-    executed: float
-
-
-def spot_check(
-    table: OutcomeTable, backend: Backend, cells: Iterable[tuple[int, int, int]], tolerance: float = 0.01
-) -> list[Mismatch]:
-    """Execute cells (degradation, sample, chain number) again and list every output that differs by more than `tolerance`.
-
-    The tolerance is for other machines, whose sums of floats may differ in the last bit and a pixel by one.
-    """
-    wrong = []
-    for d, sample, number in cells:
-        scene, chain = scenes.make_scene(int(table.meta["seed"]), sample), CHAINS[number]
-        faulty = degrade.degrade(scene.image, d, int(table.meta["seed"]), sample)
-        image = run_chain(backend, chain, faulty[None])
-        executed = {"image": similarity.image_score(image[0], scene.image)}
-        for name, truth in zip(WANTED, wanted_texts(scene), strict=True):
-            texts = run_texts(backend, READER_OF[name.removesuffix("_de")], image)
-            if name.endswith("_de"):
-                texts = run_texts(backend, "machine_translation", texts)
-            executed[name] = similarity.text_score(texts[0], truth)
-        for name, value in executed.items():
-            stored = table.score(d, sample, chain, name)
-            if abs(stored - value) > tolerance:
-                wrong.append(Mismatch(d, sample, chain, name, stored, value))
-    return wrong

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import pickle
 import threading
+import time
+import traceback
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
@@ -21,6 +23,7 @@ from costgym.agents.strategies import ReAct
 from costgym.experiments.execution.engine import Local
 from costgym.experiments.leaderboard.board import run
 from costgym.experiments.leaderboard.run_config import make_run_config
+from costgym.experiments.rollout import INFRASTRUCTURE_TRIES
 from costgym.experiments.verify import verify
 from costgym.simulators.errors import ConfigError, DataError, InfrastructureError, UnknownName
 from costgym.simulators.scenario import parse_scenario
@@ -38,7 +41,7 @@ def said(content=None, *calls, prompt=100, completion=10):
 
 
 class Server:
-    """Answers requests from a list: a document, or (status, text, headers)."""
+    """Answers requests from a list: a document, or (status, text, headers), or the seconds for which it says nothing."""
 
     def __init__(self):
         self.answers, self.requests, self.headers = [], [], []
@@ -48,8 +51,11 @@ class Server:
             def do_POST(self):
                 body = self.rfile.read(int(self.headers["Content-Length"]))
                 owner.requests.append(json.loads(body))
-                owner.headers.append(dict(self.headers))
+                owner.headers.append({name.lower(): value for name, value in self.headers.items()})
                 answer = owner.answers.pop(0)
+                if isinstance(answer, float):
+                    time.sleep(answer)
+                    return
                 status, text, extra = answer if isinstance(answer, tuple) else (200, json.dumps(answer), {})
                 self.send_response(status)
                 for name, value in extra.items():
@@ -78,16 +84,23 @@ def server(monkeypatch):
 
 
 def client(server, **settings):
-    slept = []
-    model = OpenAIModel("tiny", url=server.url, sleep=slept.append, **settings)
+    model = OpenAIModel("tiny", url=server.url, **settings)
     model.reset(None, 7)
-    return model, slept
+    return model
+
+
+def ask(model):
+    return model.complete([Message(USER, "q")], ())
+
+
+def refusal(message, **more):
+    return json.dumps({"error": {"message": message, **more}})
 
 
 def test_an_episode_runs_and_the_ledger_holds_the_servers_usage(server):
     server.answers = [said("looking", ("map", {"city": "c0"})), said(None, ("finish", {"answer": "fact-0"}), prompt=150)]
     env = chat(small_world(tool("map")))
-    model, _ = client(server)
+    model = client(server)
     _, _, info = play(env, LlmAgent(model, ReAct()))
     assert info["is_success"]
     assert [charge.tokens for charge in env.episode.ledger if charge.what == "think"] == [110, 160]
@@ -98,52 +111,131 @@ def test_an_episode_runs_and_the_ledger_holds_the_servers_usage(server):
     assert second["temperature"] == 0.0 and second["model"] == "tiny"
 
 
-def test_a_busy_server_is_asked_again_later(server):
-    server.answers = [(429, "slow down", {"Retry-After": "3"}), (503, "", {}), (200, "no json", {}), said("done")]
-    model, slept = client(server)
-    assert model.complete([Message(USER, "q")], ()).message.content == "done"
-    assert slept == [3.0, 2.0, 4.0]
+def test_a_busy_server_is_asked_again_when_it_says(server):
+    server.answers = [(429, "slow down", {"Retry-After": "0.3"}), (503, "", {"retry-after-ms": "20"}), said("done")]
+    began = time.monotonic()
+    assert ask(client(server)).message.content == "done"
+    assert 0.32 <= time.monotonic() - began < 2.0
+    assert len(server.requests) == 3
 
 
-def test_a_server_that_stays_down_is_an_infrastructure_error(server):
-    server.answers = [(500, "boom", {})] * 3
-    model, slept = client(server, tries=3)
+def test_a_server_that_asks_for_a_long_wait_is_not_asked_again(server):
+    server.answers = [(429, refusal("quota used up"), {"Retry-After": "86400"})]
+    with pytest.raises(InfrastructureError, match=r"429.*quota used up"):
+        ask(client(server))
+    assert len(server.requests) == 1
+
+
+@pytest.mark.parametrize("status", [429, 500])
+def test_a_server_that_stays_busy_or_broken_is_an_infrastructure_error(server, status):
+    server.answers = [(status, "boom", {"retry-after-ms": "5"})] * 3
     with pytest.raises(InfrastructureError, match="boom"):
-        model.complete([Message(USER, "q")], ())
-    assert len(slept) == 2
+        ask(client(server, tries=3))
+    assert len(server.requests) == 3
+
+
+def test_a_server_that_says_nothing_in_time_is_an_infrastructure_error(server):
+    server.answers = [0.6, 0.6]
+    with pytest.raises(InfrastructureError, match=r"Timeout.*2 tries"):
+        ask(client(server, tries=2, timeout_s=0.2))
+    assert len(server.requests) == 2
+
+
+def test_a_body_that_is_cut_is_asked_for_again(server):
+    whole = json.dumps(said("done"))
+    server.answers = [(200, whole[:40], {"Content-Length": str(len(whole))}), said("done")]
+    assert ask(client(server)).message.content == "done"
+
+
+@pytest.mark.parametrize("text", ['{"choices": [{"mess', "<html>busy</html>", "[]", '{"choices": 3}'])
+def test_an_answer_that_is_no_completion_is_an_infrastructure_error(server, text):
+    server.answers = [(200, text, {"Content-Type": "application/json"})]
+    with pytest.raises(InfrastructureError, match="no chat completion"):
+        ask(client(server))
 
 
 def test_no_server_at_all_is_an_infrastructure_error(monkeypatch):
     monkeypatch.delenv(KEY_VARIABLE, raising=False)
-    model = OpenAIModel("tiny", url="http://127.0.0.1:9/v1", tries=2, sleep=lambda s: None, timeout_s=0.5)
+    model = OpenAIModel("tiny", url="http://127.0.0.1:9/v1", tries=2, timeout_s=0.5)
     with pytest.raises(InfrastructureError, match="2 tries"):
-        model.complete([Message(USER, "q")], ())
+        ask(model)
 
 
-def test_a_refused_key_stops_the_run_and_is_not_shown(server, monkeypatch):
+def test_a_refused_key_stops_the_run_and_is_not_shown(server, monkeypatch, caplog):
+    caplog.set_level("DEBUG")
     monkeypatch.setenv(KEY_VARIABLE, "sk-secret")
     server.answers = [(401, "bad key sk-secret", {})]
-    model, _ = client(server)
     with pytest.raises(ConfigError) as error:
-        model.complete([Message(USER, "q")], ())
-    assert "sk-secret" not in str(error.value) and "401" in str(error.value)
-    assert server.headers[0]["Authorization"] == "Bearer sk-secret"
+        ask(client(server))
+    told = "".join(traceback.format_exception(error.value))
+    assert "sk-secret" not in told and "401" in told and "bad key ***" in told
+    assert server.headers[0]["authorization"] == "Bearer sk-secret"
+    assert caplog.records and "sk-secret" not in caplog.text
+
+
+def test_without_a_key_none_is_sent(server):
+    server.answers = [said("done")]
+    ask(client(server))
+    assert "authorization" not in server.headers[0]
 
 
 def test_a_redirect_is_not_followed(server, monkeypatch):
     monkeypatch.setenv(KEY_VARIABLE, "sk-secret")
     server.answers = [(302, "", {"Location": server.url + "/elsewhere"})]
-    model, _ = client(server)
     with pytest.raises(ConfigError, match="302"):
-        model.complete([Message(USER, "q")], ())
+        ask(client(server))
     assert len(server.requests) == 1
 
 
-def test_a_context_the_server_will_not_read_brings_an_empty_reply(server):
-    server.answers = [(400, "context too long", {})]
-    model, _ = client(server)
-    found = model.complete([Message(USER, "q")], ())
+OPENAI_SAYS = refusal("This model's maximum context length is 8192 tokens. However, your messages resulted in 9000 tokens.",
+                      code="context_length_exceeded")  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("status", "text"),
+    [
+        (400, OPENAI_SAYS),
+        (400, refusal("no", code="context_length_exceeded")),
+        (
+            400,
+            refusal("the request exceeds the available context size (4096 tokens)", type="exceed_context_size_error", code=400),
+        ),
+        (400, json.dumps({"object": "error", "message": "This model's maximum context length is 4096 tokens.", "code": 400})),
+        (413, refusal("prompt is too long: 210000 tokens > 200000 maximum", type="request_too_large")),
+        (422, json.dumps({"error": "Input validation error: `inputs` must have less than 4096 tokens. Given: 5000"})),
+    ],
+)
+def test_a_context_that_is_too_long_brings_an_empty_reply(server, status, text):
+    server.answers = [(status, text, {"Content-Type": "application/json"})]
+    found = ask(client(server))
     assert found.message.content == "" and tuple(found.usage) == (0, 0, 0)
+    assert len(server.requests) == 1
+
+
+@pytest.mark.parametrize(
+    ("status", "text", "words"),
+    [
+        (400, refusal("Unsupported parameter: 'max_tokens'", code="unsupported_parameter"), "Unsupported parameter"),
+        (400, refusal("'max_tokens' is too large: 9000. This model's maximum context length is 4096 tokens."), "too large"),
+        (403, refusal("this project may not use the model"), "may not use"),
+        (404, refusal("The model `tiny` does not exist", code="model_not_found"), "does not exist"),
+        (413, "<h1>413 Request Entity Too Large</h1><hr>nginx", "nginx"),
+        (422, json.dumps({"detail": [{"loc": ["body", "seed"], "msg": "extra fields not permitted"}]}), "not permitted"),
+    ],
+)  # fmt: skip
+def test_any_other_refusal_stops_with_the_servers_words(server, status, text, words):
+    server.answers = [(status, text, {"Content-Type": "application/json"})]
+    with pytest.raises(ConfigError, match=f"HTTP {status}.*{words}"):
+        ask(client(server))
+    assert len(server.requests) == 1
+
+
+def test_a_model_may_take_its_length_under_another_name(server):
+    server.answers = [said("done")] * 2
+    ask(client(server, max_tokens=7))
+    ask(client(server, max_completion_tokens=9))
+    lengths = [{name: r[name] for name in r if "tokens" in name} for r in server.requests]
+    assert lengths == [{"max_tokens": 7}, {"max_completion_tokens": 9}]
 
 
 @pytest.mark.parametrize("url", ["ftp://host/v1", "host/v1", "https://", "https://user:key@host/v1"])
@@ -234,15 +326,36 @@ def test_a_leaderboard_holds_the_servers_usage_and_no_key(server, monkeypatch, t
     usages = [(1000 + i, 7 * i) for i in range(6)]
     lines = [("look", ("no_such_tool", {})), ("", ("finish", {"answer": "?"}))] * 3
     server.answers = [said(text, call, prompt=p, completion=c) for (text, call), (p, c) in zip(lines, usages, strict=True)]
-    scenario = parse_scenario({"name": "small", **SMALL, "tokens": {"input": 100.0, "output": 400.0}})
-    plan = make_run_config(scenario=scenario, agents=["react"], budgets="price=20", episodes=3, model="openai:tiny")
-    row = run(plan, tmp_path / "run").document["rows"][0]
+    row = run(small_board(), tmp_path / "run").document["rows"][0]
     assert row["model"] == "tiny" and row["void_episodes"] == 0
     assert row["average_tokens"] * 3 == sum(p + c for p, c in usages)
     assert row["average_cost"] * 3 == pytest.approx(sum(100 * p + 400 * c for p, c in usages) / 1e6, rel=1e-12)
     assert verify(tmp_path / "run").verified
     assert not any(b"sk-secret" in path.read_bytes() for path in tmp_path.rglob("*") if path.is_file())
-    assert {headers["Authorization"] for headers in server.headers} == {"Bearer sk-secret"}
+    assert {headers["authorization"] for headers in server.headers} == {"Bearer sk-secret"}
+
+
+def small_board(**more):
+    scenario = parse_scenario({"name": "small", **SMALL, "tokens": {"input": 100.0, "output": 400.0}})
+    return make_run_config(scenario=scenario, agents=["react"], budgets="price=20", episodes=3, model="openai:tiny", **more)
+
+
+def test_a_refused_request_ends_a_leaderboard_and_scores_nothing(server, monkeypatch, tmp_path):
+    monkeypatch.setenv(URL_VARIABLE, server.url)
+    server.answers = [(404, refusal("The model `tiny` does not exist", code="model_not_found"), {})] * 9
+    with pytest.raises(ConfigError, match="does not exist"):
+        run(small_board(), tmp_path / "run")
+    assert not (tmp_path / "run" / "leaderboard.json").exists()
+    played = tmp_path / "run" / "episodes.jsonl"
+    assert not played.exists() or played.read_text() == ""
+
+
+def test_a_server_that_breaks_down_voids_the_episode(server, monkeypatch, tmp_path):
+    monkeypatch.setenv(URL_VARIABLE, server.url)
+    last = said("", ("finish", {"answer": "?"}))
+    server.answers = [last, *[(200, "<html>", {"Content-Type": "text/html"})] * INFRASTRUCTURE_TRIES, last]
+    row = run(small_board(), tmp_path / "run").document["rows"][0]
+    assert (row["episodes"], row["void_episodes"]) == (3, 1)
 
 
 def test_a_model_goes_to_another_process_without_its_key(monkeypatch, tmp_path):
@@ -255,7 +368,7 @@ def test_a_model_goes_to_another_process_without_its_key(monkeypatch, tmp_path):
     found = pickle.loads(sent)._model
     assert (found.model.name, found.model.url, found.model.temperature) == ("tiny", "https://models.example/v1", 0.5)
     assert (found.path, found._identity) == (model.path, "it")
-    assert found.model._request(b"").get_header("Authorization") == "Bearer sk-secret"
+    assert found.model._client.api_key == "sk-secret"
     monkeypatch.delenv(KEY_VARIABLE)
     with pytest.raises(ConfigError, match=f"set the environment variable {KEY_VARIABLE} to the key of models.example"):
         pickle.loads(sent)
@@ -268,6 +381,6 @@ def test_a_real_models_agent_plays_in_several_processes(server, monkeypatch):
     env = costgym.make("costgym/MarketplaceChat-v0", scenario="marketplace", budget={"price": 20}, disable_env_checker=True)
     there = costgym.rollout(env, make_agent("react", model="openai:tiny"), 30, engine=Local(2))
     asked = len(server.requests)
-    assert {headers["Authorization"] for headers in server.headers} == {"Bearer sk-secret"}
+    assert {headers["authorization"] for headers in server.headers} == {"Bearer sk-secret"}
     assert there == costgym.rollout(env, make_agent("react", model="openai:tiny"), 30)
     assert len(server.requests) == 2 * asked and not any(result.void for result in there)

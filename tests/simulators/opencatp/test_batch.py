@@ -13,7 +13,7 @@ pytest.importorskip("numba", reason="needs the extra `train`")
 
 from costgym.envs.tpl import decode, encode
 from costgym.simulators.errors import ConfigError, CostGymError, InvalidPlan, UnknownName
-from costgym.simulators.opencatp.batch.scorer import PlanScorer, score_plans
+from costgym.simulators.opencatp.batch.scorer import PlanScorer
 from costgym.simulators.opencatp.scoring.evaluation import Evaluator, sample_level
 from costgym.simulators.opencatp.tasks import all_tasks, task
 from costgym.simulators.opencatp.tools import SIGNATURES, TOOLS, predecessors
@@ -92,7 +92,7 @@ def test_what_is_no_plan_is_marked(tokens: list[int]) -> None:
 )
 def test_what_is_no_plan_is_named_with_its_reason(tokens: list[int], reason: str) -> None:
     with pytest.raises(InvalidPlan, match=rf"plan 2.*{reason}|{reason}.*plan 2"):
-        score_plans([CAPTION, tokens], 24, 0)
+        SCORERS["shipped"].score([CAPTION, tokens], 24, 0)
 
 
 def test_wrong_questions_are_clear_errors() -> None:
@@ -106,8 +106,8 @@ def test_wrong_questions_are_clear_errors() -> None:
         (([Plan.from_list(["a_tool", [TASK_INPUT]])], 24, 0), InvalidPlan),
     ):
         with pytest.raises(error):
-            score_plans(*arguments)
-    assert score_plans([], 24, []).score.shape == (0,)
+            SCORERS["shipped"].score(*arguments)
+    assert SCORERS["shipped"].score([], 24, []).score.shape == (0,)
 
 
 def test_a_score_is_asked_for_once() -> None:

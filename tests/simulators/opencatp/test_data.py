@@ -19,11 +19,9 @@ import pytest
 import yaml
 from hypothesis import given
 from hypothesis import strategies as st
-from PIL import Image
 
 from costgym.simulators.errors import ConfigError, DataError, InvalidProfile, UnknownName
 from costgym.simulators.opencatp import Output, all_tasks, load_pool, load_profile, save_profile, size_level, task, tasks, v100
-from costgym.simulators.opencatp.dataset import DatasetFolder, load_image
 from costgym.simulators.opencatp.tasks import UNCERTAIN_OLD_IDS
 from costgym.simulators.opencatp.tools import TOOLS, predecessors
 from costgym.simulators.plan import Plan
@@ -75,12 +73,6 @@ def test_a_plan_costs_the_sum_and_takes_the_longest_branch() -> None:
     plan = Plan.from_list(["image_denoising", ["input_of_query"], "object_detection", ["input_of_query"]])
     assert profile.plan_price(plan, 1) == profile.price("image_denoising", 1) + profile.price("object_detection", 1)
     assert profile.plan_seconds(plan, 1) == profile.seconds("image_denoising", 1)
-
-
-def test_the_general_world_gets_the_same_figures() -> None:
-    general = v100().tool_profile("image_denoising")
-    assert general.latency_s == tuple(v100().seconds("image_denoising", level) for level in range(4))
-    assert (general.cpu_cons_mb, general.gpu_cons_mb) == (1690.15625, 99.67431640625)
 
 
 @pytest.mark.parametrize("suffix", [".json", ".yaml"])
@@ -340,111 +332,3 @@ def test_files_that_are_no_pool(tmp_path: Path) -> None:
         (tmp_path / "pool.json").write_text(text)
         with pytest.raises(DataError, match=r"pool\.json"):
             load_pool(tmp_path / "pool.json")
-
-
-# --- the data set folder
-
-
-@pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    """Tasks 0 (image to image) and 206 (label and German caption) in the old numbering, two samples each."""
-    for number, texts in ((0, ()), (206, ("label-classes.txt", "caption-de.txt"))):
-        for side in ("inputs", "outputs"):
-            (tmp_path / str(number) / side).mkdir(parents=True)
-        for sample in (0, 1):
-            _image(tmp_path / str(number) / "inputs" / "images" / f"{sample}.jpg", (600, 580))
-            if not texts:
-                _image(tmp_path / str(number) / "outputs" / "images" / f"{sample}.jpg", (600, 580))
-        for name in texts:
-            (tmp_path / str(number) / "outputs" / name).write_text("one\ntwo\n")
-    (tmp_path / "229").mkdir()
-    (tmp_path / "task_description.txt").write_text("\n".join(f"task {number}" for number in range(230)))
-    (tmp_path / "test_task_samples.json").write_text('{"0": [1], "206": [0, 1]}')
-    return tmp_path
-
-
-def _image(path: Path, size: tuple[int, int]) -> None:
-    path.parent.mkdir(exist_ok=True)
-    Image.new("RGB", size, (9, 99, 199)).save(path)
-
-
-def test_the_samples_of_a_folder(folder: Path) -> None:
-    data = DatasetFolder(folder)
-    assert data.numbering == "old"
-    assert [each.task_id for each in data.tasks()] == [0, 206, 229]
-    assert data.description(206) == "task 206"
-    assert data.test_samples() == {0: [1], 206: [0, 1]}
-    first, second = data.samples(206)
-    assert (first.sample_id, second.wanted_texts) == (0, {"label": "two", "caption": "two"})
-    assert first.size_level() == 1
-    image = next(data.samples(0)).image
-    assert image is not None
-    assert load_image(image, size=(600, 580)).shape == (580, 600, 3)
-
-
-def test_the_new_numbering_is_recognised_or_named(folder: Path) -> None:
-    (folder / "229").rmdir()
-    (folder / "206").rename(folder / "205")
-    assert [each.task_id for each in DatasetFolder(folder).tasks()] == [0, 206]
-    assert [each.task_id for each in DatasetFolder(folder, "old").tasks()] == [0, 205]
-    with pytest.raises(ConfigError, match="expected old, new or auto"):
-        DatasetFolder(folder, "middle")  # type: ignore[arg-type]
-
-
-def test_images_that_are_none(folder: Path) -> None:
-    (folder / "0" / "inputs" / "images" / "0.jpg").write_bytes(b"\xff\xd8\xff but no picture")
-    with pytest.raises(DataError, match="not a readable image"):
-        load_image(folder / "0" / "inputs" / "images" / "0.jpg")
-    with pytest.raises(DataError, match="no such image"):
-        load_image(folder / "0" / "inputs" / "images" / "7.jpg")
-    with pytest.raises(DataError, match="expected an image of 64 x 48 px, got 600 x 580"):
-        load_image(folder / "0" / "inputs" / "images" / "1.jpg", size=(64, 48))
-    with pytest.raises(DataError, match="not a readable image"):
-        next(DatasetFolder(folder).samples(0)).size_level()
-
-
-def test_a_cut_image_is_not_taken_for_a_whole_one(folder: Path) -> None:
-    path = folder / "0" / "inputs" / "images" / "1.jpg"
-    path.write_bytes(path.read_bytes()[:-200])
-    with pytest.raises(DataError, match="not a readable image"):
-        load_image(path)
-
-
-def test_folders_that_are_no_data_set(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
-    empty = tmp_path_factory.mktemp("empty")
-    with pytest.raises(DataError, match="no task folders"):
-        DatasetFolder(empty)
-    with pytest.raises(DataError, match="no such folder"):
-        DatasetFolder(empty / "none")
-    (empty / "2").mkdir()
-    with pytest.raises(DataError, match="is a task in the old numbering"):
-        DatasetFolder(empty, "old")
-    with pytest.raises(UnknownName, match="unknown OpenCATP task"):
-        list(DatasetFolder(folder).samples(2))
-    with pytest.raises(UnknownName, match="task folder"):
-        list(DatasetFolder(folder).samples(201))
-    with pytest.raises(DataError, match="no such folder; a task has inputs and outputs"):
-        list(DatasetFolder(folder).samples(229))
-
-
-def test_what_does_not_belong_in_a_task_is_named(folder: Path) -> None:
-    (folder / "206" / "outputs" / ".DS_Store").write_text("")
-    assert len(list(DatasetFolder(folder).samples(206))) == 2
-    (folder / "206" / "outputs" / "label-more.txt").write_text("one\n")
-    with pytest.raises(DataError, match="a second text of kind label"):
-        list(DatasetFolder(folder).samples(206))
-    (folder / "206" / "outputs" / "label-more.txt").rename(folder / "206" / "outputs" / "mood.txt")
-    with pytest.raises(DataError, match="expected a name that begins with caption, label, object"):
-        list(DatasetFolder(folder).samples(206))
-    (folder / "206" / "outputs" / "mood.txt").rename(folder / "206" / "outputs" / "mood.csv")
-    with pytest.raises(DataError, match=r"expected a folder images or a \.txt file"):
-        list(DatasetFolder(folder).samples(206))
-
-
-def test_a_sample_without_its_other_half_is_named(folder: Path) -> None:
-    (folder / "206" / "outputs" / "label-classes.txt").write_text("one\n")
-    with pytest.raises(DataError, match="sample 1: an image or a line of text is missing"):
-        list(DatasetFolder(folder).samples(206))
-    (folder / "test_task_samples.json").write_text('{"x": 3}')
-    with pytest.raises(DataError, match="entry 'x'"):
-        DatasetFolder(folder).test_samples()

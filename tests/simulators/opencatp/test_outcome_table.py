@@ -16,6 +16,7 @@ from costgym.simulators.opencatp.scenes import degrade
 from costgym.simulators.opencatp.scenes import scene as scenes
 from costgym.simulators.opencatp.scoring import table
 from costgym.simulators.opencatp.scoring.table import CHAINS, OUTPUTS, WANTED, OutcomeTable
+from tests.helpers.outcome_cells import cells_near, spot_check
 
 TABLE = OutcomeTable.load()
 
@@ -46,7 +47,7 @@ def test_the_table_speaks_of_the_scenes_it_names() -> None:
 
 
 def test_a_score_is_that_of_the_text_it_belongs_to() -> None:
-    for d, sample, number in table.cells_near(TABLE, 30, seed=1):
+    for d, sample, number in cells_near(TABLE, 30, seed=1):
         chain = CHAINS[number]
         for name, reader in table.READER_OF.items():
             assert TABLE.score(d, sample, chain, name) == pytest.approx(TABLE.text_score(d, sample, chain, [reader], name))
@@ -115,16 +116,15 @@ def test_restoring_in_the_right_order_is_worth_more_than_any_other() -> None:
 def test_executing_cells_again_gives_what_the_table_says() -> None:
     pytest.importorskip("torch")
     from costgym.simulators.opencatp.backends.tiny import TinyBackend, weights_hash
-    from costgym.simulators.opencatp.scoring.table_build import spot_check
 
     assert TABLE.meta["weights"] == weights_hash()
-    assert spot_check(TABLE, TinyBackend(), table.cells_near(TABLE, 12, seed=2)) == []
+    assert spot_check(TABLE, TinyBackend(), cells_near(TABLE, 12, seed=2)) == []
 
 
 def test_a_table_can_be_built_and_a_killed_build_goes_on(tmp_path: Path) -> None:
     pytest.importorskip("torch")
     from costgym.simulators.opencatp.backends.tiny import TinyBackend
-    from costgym.simulators.opencatp.scoring.table_build import build_table, spot_check
+    from costgym.simulators.opencatp.scoring.table_build import build_table
 
     class Killed(Exception):
         pass
@@ -145,4 +145,4 @@ def test_a_table_can_be_built_and_a_killed_build_goes_on(tmp_path: Path) -> None
     assert small.scores.shape == (7, 15, 1, 65)
     # executed in other batches, a sum may round to the other side, and a reader then choose another word
     assert (np.abs(small.scores - TABLE.scores[:, :, :1]) > 0.01).mean() < 0.001
-    assert spot_check(small, backend, table.cells_near(small, 3, seed=3)) == []
+    assert spot_check(small, backend, cells_near(small, 3, seed=3)) == []

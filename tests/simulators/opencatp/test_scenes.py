@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -12,7 +11,6 @@ from hypothesis import strategies as st
 
 from costgym.simulators.errors import DataError, UnknownName
 from costgym.simulators.opencatp.backends import measures, vocabulary
-from costgym.simulators.opencatp.backends.base import load_image
 from costgym.simulators.opencatp.scenes import degrade, drawing, language
 from costgym.simulators.opencatp.scenes import scene as scenes
 from costgym.simulators.opencatp.scoring import similarity
@@ -129,19 +127,6 @@ def test_bad_images_and_names_are_refused() -> None:
         degrade.apply(CLEAN, ("foggy",), CLEAN)
     with pytest.raises(ValueError, match="known: boat"):
         drawing.thing(drawing.Canvas(20, np.random.default_rng(0)), "dragon", 5, 5, 5)
-
-
-def test_image_files_that_are_none_are_named(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match="no such image file"):
-        load_image(tmp_path / "absent.png")
-    bad = tmp_path / "bad.png"
-    bad.write_bytes(b"\x89PNG\r\n\x1a\nbroken")
-    with pytest.raises(DataError, match="cannot be decoded"):
-        load_image(bad)
-    from PIL import Image
-
-    Image.fromarray(CLEAN[0]).save(tmp_path / "good.png")
-    assert (load_image(tmp_path / "good.png") == CLEAN[0]).all()
 
 
 def test_an_image_is_one_to_itself_and_nothing_to_another() -> None:
