@@ -5,7 +5,8 @@ from __future__ import annotations
 import typer
 
 from ..simulators.errors import CostGymError
-from . import calibration, datasets, listing, playing, serving, showing, site, training, vision
+from . import calibration, datasets, listing, playing, serving, showing, site, train, vision
+from .reproduce import reproduce
 
 app = typer.Typer(
     name="costgym",
@@ -23,8 +24,7 @@ for verb in (
     datasets.verify,
     datasets.export,
     datasets.datasets,
-    training.train,
-    training.reproduce,
+    reproduce,
     serving.serve,
     calibration.calibrate,
     vision.profile,
@@ -36,6 +36,7 @@ for verb in (
     listing.bench,
 ):
     app.command()(verb)
+app.add_typer(train.app, name="train")
 app.add_typer(datasets.submit, name="submit")
 
 

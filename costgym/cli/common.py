@@ -85,11 +85,11 @@ def make_player(
     plans: PlanWorld | None = None,
 ) -> tuple[Any, Any]:
     """An agent and its environment; `plans` is of the OpenCATP views alone."""
-    from ..agents.btp.experience import collect_experience
     from ..agents.btp.usefulness_model import load_usefulness
     from ..agents.models.named import priced_for
     from ..agents.registry import make_agent, needs_experience
     from ..envs.registration import make
+    from ..experiments.training.data.experience import collect_experience
     from ..simulators.ledger import Budget
     from ..simulators.scenario import load_scenario
 
@@ -253,6 +253,11 @@ class Progress:
     def update(self, done: int, total: int) -> None:
         if not self._quiet:
             self._bar.update(self._task, completed=done, total=total)
+
+    def say(self, text: str) -> None:
+        """Print a line above the bar."""
+        if not self._quiet:
+            self._bar.console.print(text, markup=False, highlight=False)
 
     def __exit__(self, *exc: object) -> None:
         if not self._quiet:

@@ -19,8 +19,9 @@ def build_tools(
 ) -> None:
     """Train the small vision and text networks on generated scenes."""
     from ..experiments.training.vision_tools import build_tools as train
+    from .train.common import Messages
 
-    for path in train(out, seed, None if quiet else typer.echo).values():
+    for path in train(out, seed, callback=None if quiet else Messages()).values():
         if not quiet:
             typer.echo(str(path))
 

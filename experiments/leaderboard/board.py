@@ -273,7 +273,7 @@ def _experience(plan: RunConfig, folder: Path) -> Path | None:
         return None
     path = folder / "experience.jsonl"
     if not path.exists():
-        from ...agents.btp.experience import collect_experience
+        from ..training.data.experience import collect_experience
 
         world = plan.scenario.build()
         count = min(EXPERIENCE_EPISODES, 4 * len(world.tasks.numbers("train")))

@@ -7,9 +7,9 @@ import json
 import pytest
 
 from costgym.agents.base import NUMERIC, TEXT
-from costgym.agents.btp.experience import collect_experience
 from costgym.agents.deer import DECISION
 from costgym.agents.registry import agent_names, agents, make_agent, needs_experience, read_agent_name
+from costgym.experiments.training.data.experience import collect_experience
 from costgym.simulators.errors import UnknownName
 from costgym.simulators.scenario import parse_scenario
 from costgym.simulators.status import Status

@@ -1,0 +1,43 @@
+"""`costgym reproduce`: the papers' tables beside ours."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from .common import Data, JsonFile, Progress, Quiet, Seed, console
+
+
+def reproduce(
+    name: Annotated[str, typer.Argument(help="btp, ecoact, deer or toolplanner.")],
+    episodes: Annotated[int | None, typer.Option("--episodes", help="Per agent; the paper's setting by default.")] = None,
+    data: Data = None,
+    out: Annotated[
+        Path | None, typer.Option("--out", metavar="DIR", help="Keeps the runs and a page; the same folder continues them.")
+    ] = None,
+    jobs: Annotated[int | None, typer.Option("--jobs", help="Processes; all processors by default.")] = None,
+    seed: Seed = 0,
+    json_file: JsonFile = None,
+    quiet: Quiet = False,
+) -> None:
+    """A paper's table beside ours, under the simulated model."""
+    from ..experiments.files import write_atomically
+    from ..experiments.leaderboard.board import default_jobs
+    from ..experiments.reproduction.page import write_page
+    from ..experiments.reproduction.reproduce import print_reproduction
+    from ..experiments.reproduction.reproduce import reproduce as rerun
+
+    with Progress(f"reproducing {name}", quiet) as progress:
+        found = rerun(name, seed, episodes, jobs or default_jobs(), None if data is None else str(data), out, progress.update)
+    if json_file is not None:
+        write_atomically(json_file, json.dumps(found, indent=1, ensure_ascii=False) + "\n")
+    if not quiet:
+        print_reproduction(name, found, console())
+    if out is not None:
+        count = "" if episodes is None else f" --episodes {episodes}"
+        page = write_page(name, found, out, f"costgym reproduce {name}{count} --seed {seed}")
+        if not quiet:
+            typer.echo(f"page: {page.resolve()}")
