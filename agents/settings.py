@@ -6,13 +6,14 @@ import difflib
 import json
 from collections.abc import Collection, Iterator
 from pathlib import Path
-from typing import Annotated, Any, TypeVar, get_args
+from typing import Annotated, Any, Self, TypeVar, get_args
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from .. import __version__
 from ..simulators.errors import ConfigError, DataError, UnknownName
 from ..simulators.scenario import Scenario
+from .networks import SMALL_MODELS
 
 FORMAT = "costgym.training/1"
 CONFIG = "config.json"
@@ -69,14 +70,36 @@ class NetworkSettings(Settings):
     rounds: int = Field(default=2, ge=1, le=4096, description="How often tools and needs exchange what they know.")
 
 
-def check_heads(hidden_size: int, heads: int) -> None:
-    """Rotary attention needs an even width of each head.
+class LanguageModelSettings(TrainerSettings):
+    """What trainers of language models share: sizes of a small model, adapters of a published one, and AdamW."""
 
-    Raises:
-        ConfigError: the hidden size is no multiple of twice the heads.
-    """
-    if hidden_size % (2 * heads):
-        raise ConfigError("hidden_size", f"expected a multiple of twice the {heads} heads, got {hidden_size}")
+    model: str | None = Field(
+        default=None, description="llama or gpt2 for a small one, or a published causal model by id or folder."
+    )
+    hidden_size: Count = Field(default=128, description="Width of a small model.")
+    layers: Count = Field(default=3, description="Layers of a small model.")
+    heads: Count = Field(default=4, description="Attention heads of a small model.")
+    lora_rank: Number = Field(default=16, description="Rank of a published model's adapters; 0 trains it in full.")
+    learning_rate: Amount | None = Field(
+        default=None, description="Peak rate of AdamW; by default 2e-3 for a small model, less for a published one."
+    )
+    max_grad_norm: Amount = Field(default=1.0, description="Norm to which gradients are clipped.")
+    warmup_steps: Number = Field(default=50, description="Steps over which the rate rises; it then falls.")
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        if self.hidden_size % (2 * self.heads):  # rotary attention needs an even width of each head
+            raise ConfigError("hidden_size", f"expected a multiple of twice the {self.heads} heads, got {self.hidden_size}")
+        return self
+
+    @property
+    def small(self) -> bool:
+        """The model is made from a config."""
+        return self.model is None or self.model in SMALL_MODELS
+
+    def peak(self, published: float) -> float:
+        """The highest learning rate, where a published model has that one by default."""
+        return self.learning_rate if self.learning_rate is not None else 2e-3 if self.small else published
 
 
 def first_problem(error: ValidationError, known: Collection[str] = ()) -> tuple[str, str]:

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal, Self
+from typing import Annotated, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
-from ..networks import SMALL_MODELS
 from ..opencatp.base import ENV_ID
-from ..settings import Amount, Count, Number, PolicyConfig, Share, TrainerSettings, check_heads, one_of
+from ..settings import Amount, Count, LanguageModelSettings, Number, PolicyConfig, Share, one_of
 
 METHODS = ("catp", "ift", "rltf")
 
 
-class CatpSettings(TrainerSettings):
+class CatpSettings(LanguageModelSettings):
     """Settings of CATP-LLM's offline training and of the baselines IFT and RLTF.
 
     Source: CATP-LLM, section 3.2.2 and section 5.
@@ -44,11 +43,7 @@ class CatpSettings(TrainerSettings):
     heads: Count = Field(default=4, description="Attention heads of a small model.")
     lora_rank: Number = Field(default=64, description="Rank of a published model's adapters; 0 trains it in full.")
     batch_size: Count = Field(default=48, description="Episodes of a step.")
-    learning_rate: Amount | None = Field(
-        default=None, description="Peak rate of AdamW; by default 2e-3 for a small model, 1e-4 for a published one."
-    )
     weight_decay: Amount = Field(default=1e-4, description="Of AdamW.")
-    max_grad_norm: Amount = Field(default=1.0, description="Norm to which gradients are clipped.")
     warmup_steps: Number = Field(default=100, description="Steps over which the rate rises; in the last third it falls.")
     walks: Number = Field(default=6, description="Random walks through the tool graph for each task, in the offline data.")
     composed: Number = Field(
@@ -64,16 +59,6 @@ class CatpSettings(TrainerSettings):
     supervised_steps: Number = Field(default=300, description="rltf: supervised steps before the policy gradient.")
     group: int = Field(default=8, ge=2, description="rltf: plans drawn for each situation; their mean is the baseline.")
 
-    @model_validator(mode="after")
-    def _check(self) -> Self:
-        check_heads(self.hidden_size, self.heads)
-        return self
-
-    @property
-    def small(self) -> bool:
-        """The model is made from a config."""
-        return self.model in SMALL_MODELS
-
     @property
     def conditioned(self) -> bool:
         """The policy is told the return that is wanted."""
@@ -81,10 +66,9 @@ class CatpSettings(TrainerSettings):
 
     def rate(self, step: int) -> float:
         """Learning rate of a step, counted from 0."""
-        peak = self.learning_rate if self.learning_rate is not None else (2e-3 if self.small else 1e-4)
         rising = min(1.0, (step + 1) / max(1, self.warmup_steps))
         falling = min(1.0, max(0.1, 0.1 + 0.9 * (self.steps - step) / max(1.0, self.steps / 3)))
-        return peak * min(rising, falling)
+        return self.peak(1e-4) * min(rising, falling)
 
 
 class CatpConfig(PolicyConfig):

@@ -71,10 +71,12 @@ def small_model(tokens: int, settings: DeerSettings, pad: int, end: int) -> Any:
 
 
 def published_model(settings: DeerSettings) -> Any:
-    """A published model with LoRA adapters on all its linear layers; nothing else of it is trained."""
+    """Load a published model and put LoRA adapters on all its linear layers; nothing else of it is trained then."""
     torch = require("torch", "train")
     base = load_published(require("transformers", "train").AutoModelForCausalLM, settings.model or "")
     base.config.use_cache = False
+    if settings.lora_rank == 0:
+        return base
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(settings.seed)
         return with_adapters(base, adapters(settings.lora_rank))

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal, Self
+from typing import Annotated, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from ...simulators.decision.toolsets import INTER, INTRA, MIXTURE, RANDOM
-from ..settings import Count, Number, PolicyConfig, TrainerSettings, check_heads, one_of
+from ..settings import Count, LanguageModelSettings, Number, PolicyConfig, one_of
 from .agent import DECISION
 
 TOKENIZER = "tokenizer"
@@ -21,7 +21,7 @@ SAMPLINGS: dict[str, dict[str, int]] = {
 _Share = Annotated[float, Field(ge=0, lt=1)]
 
 
-class DeerSettings(TrainerSettings):
+class DeerSettings(LanguageModelSettings):
     """Settings of DEER's training. A small model is pre-trained on retrieval first, see `training.deer.retrieval`."""
 
     sampling: Annotated[str, one_of("sampling strategy", SAMPLINGS)] = Field(
@@ -40,31 +40,13 @@ class DeerSettings(TrainerSettings):
     retrieval_share: _Share = Field(default=0.1, description="Share of the steps afterwards that are on retrieval.")
     search_share: _Share = Field(default=0.25, description="Share of the rows about tools that ask whether to search.")
     rename_share: _Share = Field(default=0.5, description="Share of the call decisions in which words are exchanged.")
-    learning_rate: float | None = Field(
-        default=None, gt=0, description="Peak rate of AdamW; by default 2e-3 for a small model, 2e-4 for LoRA."
-    )
-    warmup_steps: Number = Field(default=50, description="Steps over which the rate rises; it then falls linearly.")
-    hidden_size: Count = Field(default=128, description="Width of the small model.")
-    layers: Count = Field(default=3, description="Layers of the small model.")
     heads: Count = Field(default=2, description="Attention heads of the small model.")
     window: Count = Field(default=2, description="Tokens that the small model's first layer sees, the own one included.")
     vocabulary: Count = Field(default=4000, description="Most words of the small model.")
-    lora_rank: Count = Field(default=16, description="Rank of the adapters of a published model.")
-
-    @model_validator(mode="after")
-    def _check(self) -> Self:
-        check_heads(self.hidden_size, self.heads)
-        return self
-
-    @property
-    def small(self) -> bool:
-        """The model is made from a config."""
-        return self.model is None
 
     def rate(self, step: int, falling: bool = True) -> float:
         """Learning rate of a step, counted from 0: of decisions, where it falls, or of retrieval, where it stays."""
-        peak = self.learning_rate if self.learning_rate is not None else (2e-3 if self.small else 2e-4)
-        rising = peak * min(1.0, (step + 1) / max(1, self.warmup_steps))
+        rising = self.peak(2e-4) * min(1.0, (step + 1) / max(1, self.warmup_steps))
         return rising * max(0.02, 1.0 - step / self.steps) if falling else rising
 
 

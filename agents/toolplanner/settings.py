@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from ...simulators.tasks import LEVELS
 from ..base import TEXT
-from ..networks import SMALL_MODELS
-from ..settings import Amount, Count, Number, PolicyConfig, TrainerSettings, check_heads, one_of
+from ..settings import Amount, Count, LanguageModelSettings, PolicyConfig, one_of
 from .agent import PlannerSettings
 from .tags import MOST_CANDIDATES
 from .tree import Feedback
 
 
-class LearntSettings(TrainerSettings):
+class LearntSettings(LanguageModelSettings):
     """Settings of ToolPlanner's two training stages; the defaults are for small models.
 
     Source: ToolPlanner (arXiv 2409.14826), Section 4 and Table 7, for what there is to set.
@@ -35,16 +34,9 @@ class LearntSettings(TrainerSettings):
     following: bool = Field(default=True, description="Instruction-following feedback.")
     candidates: Count = Field(default=MOST_CANDIDATES, description="Tools that the tags bring into play.")
     model: str = Field(default="llama", description="llama, gpt2 (small ones), or a published causal model by id or folder.")
-    hidden_size: Count = Field(default=128, description="Width of a small model.")
-    layers: Count = Field(default=3, description="Layers of a small model.")
-    heads: Count = Field(default=4, description="Attention heads of a small model.")
     vocabulary: int = Field(default=2048, ge=300, description="Tokens of a small model.")
-    lora_rank: Number = Field(default=16, description="Rank of a published model's adapters; 0 trains it in full.")
     steps: Count = Field(default=5000, description="Optimiser steps of stage 1.")
     batch_size: Count = Field(default=16, description="Texts of a step of stage 1.")
-    learning_rate: Amount | None = Field(
-        default=None, description="Peak rate of stage 1; by default 2e-3 for a small model, 1e-4 for a published one."
-    )
     rank_tasks: Count = Field(default=4000, description="Tasks whose solution trees stage 2 learns from.")
     rank_steps: Count = Field(default=800, description="Optimiser steps of stage 2.")
     rank_batch_size: Count = Field(default=12, description="Pairs of a step of stage 2.")
@@ -60,18 +52,6 @@ class LearntSettings(TrainerSettings):
     )
     temperature: Amount = Field(default=0.7, description="Temperature at which the trees of stage 2 are drawn.")
     weight_decay: Amount = Field(default=0.0, description="Of AdamW.")
-    max_grad_norm: Amount = Field(default=1.0, description="Norm to which gradients are clipped.")
-    warmup_steps: Number = Field(default=50, description="Steps over which the rates rise; they then fall to a tenth.")
-
-    @model_validator(mode="after")
-    def _check(self) -> Self:
-        check_heads(self.hidden_size, self.heads)
-        return self
-
-    @property
-    def small(self) -> bool:
-        """The model is made from a config."""
-        return self.model in SMALL_MODELS
 
     @property
     def feedback(self) -> Feedback:
@@ -84,7 +64,7 @@ class LearntSettings(TrainerSettings):
 
     def rate(self, stage: int, step: int) -> float:
         """Learning rate of a stage's step, counted from 0: it rises, then falls to a tenth."""
-        first = self.learning_rate if self.learning_rate is not None else (2e-3 if self.small else 1e-4)
+        first = self.peak(1e-4)
         peak = first if stage == 1 else self.rank_learning_rate if self.rank_learning_rate is not None else first / 10
         steps = self.steps if stage == 1 else self.rank_steps
         rising = min(1.0, (step + 1) / max(1, min(self.warmup_steps, steps // 4)))

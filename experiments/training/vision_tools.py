@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -369,39 +368,24 @@ def _teacher_forced(network: Any, inputs: torch.Tensor, wanted: list[list[int]])
 # -- language ---------------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class _Facts:
-    kind: str
-    texture: str
-    place: str
-    weather: str
-    things: tuple[str, ...]
-    moods: tuple[int, int]
-
-    def caption(self, german: bool = False) -> str:
-        return wording.caption(self.kind, self.texture, self.place, self.weather, self.things, german)
-
-    def summary(self, german: bool = False) -> str:
-        return wording.summary(self.kind, self.texture, self.place, german)
-
-    def report(self, german: bool = False) -> str:
-        return wording.report(self.kind, self.texture, self.place, self.weather, self.things, self.moods, german)
-
-    def label(self, german: bool = False) -> str:
-        return wording.label(self.kind, self.texture, german)
-
-    def objects(self, rng: np.random.Generator, german: bool = False) -> str:
-        names = sorted({self.kind, *self.things}) if rng.random() < 0.8 else list(self.things) or [self.kind]
-        return wording.object_list(names, german)
+_NO_PICTURE = np.zeros((0, 0, 3), np.uint8)
 
 
-def _facts(rng: np.random.Generator) -> _Facts:
+def _objects(facts: scenes.Scene, rng: np.random.Generator, german: bool = False) -> str:
+    names = sorted({facts.kind, *facts.things}) if rng.random() < 0.8 else list(facts.things) or [facts.kind]
+    return wording.object_list(names, german)
+
+
+def _facts(rng: np.random.Generator) -> scenes.Scene:
+    """Draw what is said of a scene that is not painted."""
+
     def pick(items: tuple[str, ...]) -> str:
         return items[int(rng.integers(len(items)))]
 
     things = tuple(wording.THINGS[int(i)] for i in rng.permutation(len(wording.THINGS))[: int(rng.integers(0, 5))])
     moods = (int(rng.integers(4)), int(rng.integers(4)))
-    return _Facts(pick(wording.KINDS), pick(wording.TEXTURES), pick(wording.PLACES), pick(wording.WEATHERS), things, moods)
+    words = pick(wording.KINDS), pick(wording.TEXTURES), pick(wording.PLACES), pick(wording.WEATHERS)
+    return scenes.Scene(_NO_PICTURE, *words, things, moods, ())
 
 
 def _pair(tool: str, rng: np.random.Generator) -> tuple[str, str]:
@@ -412,9 +396,9 @@ def _pair(tool: str, rng: np.random.Generator) -> tuple[str, str]:
             return facts.caption(), facts.caption(True)
         if choice < 0.65:
             state = rng.bit_generator.state
-            english = facts.objects(rng)
+            english = _objects(facts, rng)
             rng.bit_generator.state = state  # the same choice of names in German
-            return english, facts.objects(rng, True)
+            return english, _objects(facts, rng, True)
         if choice < 0.75:
             return facts.label(), facts.label(True)
         if choice < 0.80:
@@ -429,7 +413,7 @@ def _pair(tool: str, rng: np.random.Generator) -> tuple[str, str]:
         return facts.report(), facts.summary()
     if choice < 0.8:
         return facts.caption(), facts.summary()
-    short = facts.label() if choice < 0.87 else facts.objects(rng) if choice < 0.94 else facts.summary()
+    short = facts.label() if choice < 0.87 else _objects(facts, rng) if choice < 0.94 else facts.summary()
     return short, short
 
 

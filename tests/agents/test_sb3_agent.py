@@ -112,7 +112,7 @@ def test_a_checkpoint_that_does_not_fit_is_refused(run: Path, fields: dict[str, 
 
 
 def test_a_folder_without_a_run_is_named(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match="no training run.*expected the folder of a `costgym train ppo or dqn` run"):
+    with pytest.raises(DataError, match=r"no training run.*expected the folder of a `costgym train ppo or dqn` run"):
         make_agent(f"sb3:{tmp_path}")
 
 

@@ -96,5 +96,5 @@ def test_a_config_that_is_none_is_refused(tmp_path: Path, text: str) -> None:
 
 
 def test_a_folder_without_a_run_is_named(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match="no training run: config.json is missing; expected .* `costgym train deer`"):
+    with pytest.raises(DataError, match=r"no training run: config.json is missing; expected .* `costgym train deer`"):
         read_config(tmp_path, DeerConfig)

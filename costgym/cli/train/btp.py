@@ -9,7 +9,7 @@ import typer
 
 from ...experiments.training.usefulness.train import UsefulnessSettings, train_btp
 from ..common import Quiet, ScenarioName, Seed
-from .common import Out, Resume, following, show, with_settings
+from .common import Out, Resume, run_trainer, with_settings
 
 
 @with_settings(UsefulnessSettings)
@@ -34,6 +34,4 @@ def btp(
     from ...simulators.scenario import load_scenario
 
     world = load_scenario(scenario or "marketplace")
-    with following("btp", quiet) as callback:
-        result = train_btp(out, world, seed, records=records, resume=resume, callback=callback, **settings)
-    show(result, quiet)
+    run_trainer("btp", quiet, train_btp, out, world, seed, records=records, resume=resume, **settings)

@@ -9,7 +9,7 @@ import typer
 
 from ...agents.catp.settings import CatpSettings
 from ..common import Quiet, Seed
-from .common import Out, Resume, following, show, with_settings
+from .common import Out, Resume, run_trainer, with_settings
 
 OWN = ("method", "steps")
 FEEDBACK = {"intermediate_feedback": "--feedback/--no-feedback"}
@@ -40,9 +40,7 @@ def catp(
     """
     from ...experiments.training.catp.train import train_catp
 
-    with following("catp", quiet) as callback:
-        result = train_catp(out, steps=steps, seed=seed, pool=pool or (), resume=resume, callback=callback, **settings)
-    show(result, quiet)
+    run_trainer("catp", quiet, train_catp, out, steps=steps, seed=seed, pool=pool or (), resume=resume, **settings)
 
 
 @with_settings(CatpSettings, (*BASELINE, "supervised_steps", "group"))
@@ -55,9 +53,7 @@ def ift(
     """
     from ...experiments.training.catp.train import train_ift
 
-    with following("ift", quiet) as callback:
-        result = train_ift(out, steps=steps, seed=seed, resume=resume, callback=callback, **settings)
-    show(result, quiet)
+    run_trainer("ift", quiet, train_ift, out, steps=steps, seed=seed, resume=resume, **settings)
 
 
 @with_settings(CatpSettings, BASELINE)
@@ -70,6 +66,4 @@ def rltf(
     """
     from ...experiments.training.catp.train import train_rltf
 
-    with following("rltf", quiet) as callback:
-        result = train_rltf(out, steps=steps, seed=seed, resume=resume, callback=callback, **settings)
-    show(result, quiet)
+    run_trainer("rltf", quiet, train_rltf, out, steps=steps, seed=seed, resume=resume, **settings)

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import UnionType
 from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
@@ -44,17 +43,12 @@ class _Bar(Callback):
         self._progress.say(text)
 
 
-@contextmanager
-def following(trainer: str, quiet: bool) -> Iterator[Callback]:
-    """Follow a run on standard error."""
-    with Progress(f"training {trainer}", quiet) as progress:
-        yield _Bar(progress)
-
-
-def show(result: TrainingResult, quiet: bool) -> None:
-    """Draw the learning curves of a run, and print its metrics and where it is."""
+def run_trainer(name: str, quiet: bool, train: Callable[..., TrainingResult], *args: Any, **options: Any) -> None:
+    """Train with a progress bar on standard error; then draw the learning curves, and print the metrics and the folder."""
     from ...experiments.reports.learning_curves import publish
 
+    with Progress(f"training {name}", quiet) as progress:
+        result = train(*args, callback=_Bar(progress), **options)
     curves = publish(result.run)
     if not quiet:
         for name, figure in result.metrics.items():

@@ -6,7 +6,7 @@ from typing import Any
 
 from ...agents.deer.settings import DeerSettings
 from ..common import Data, Quiet, ScenarioName, Seed
-from .common import Out, Resume, following, show, with_settings
+from .common import Out, Resume, run_trainer, with_settings
 
 
 @with_settings(DeerSettings)
@@ -28,6 +28,4 @@ def deer(
     from ...experiments.training.deer.train import train_deer
 
     folder = None if data is None else str(data)
-    with following("deer", quiet) as callback:
-        result = train_deer(out, scenario or "decision", seed, data=folder, resume=resume, callback=callback, **settings)
-    show(result, quiet)
+    run_trainer("deer", quiet, train_deer, out, scenario or "decision", seed, data=folder, resume=resume, **settings)

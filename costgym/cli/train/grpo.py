@@ -8,7 +8,7 @@ import typer
 
 from ...experiments.training.grpo.settings import GrpoSettings
 from ..common import BudgetText, Quiet, ScenarioName, Seed
-from .common import Out, Resume, following, limits_in, show, with_settings
+from .common import Out, Resume, limits_in, run_trainer, with_settings
 
 
 @with_settings(GrpoSettings)
@@ -35,6 +35,4 @@ def grpo(
     tiny = "model" not in settings and scenario is None
     limits = limits_in(budget)
     world = GrpoWorld.tiny(seed=seed) if tiny else GrpoWorld(scenario or "marketplace", budget=limits)
-    with following("grpo", quiet) as callback:
-        result = train_grpo(out, world, seed, steps=steps, resume=resume, callback=callback, **settings)
-    show(result, quiet)
+    run_trainer("grpo", quiet, train_grpo, out, world, seed, steps=steps, resume=resume, **settings)

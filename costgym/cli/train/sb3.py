@@ -8,7 +8,7 @@ import typer
 
 from ...experiments.training.sb3.settings import DqnSettings, PpoSettings
 from ..common import BudgetText, Quiet, ScenarioName, Seed
-from .common import Out, Resume, following, limits_in, show, with_settings
+from .common import Out, Resume, limits_in, run_trainer, with_settings
 
 Steps = Annotated[int | None, typer.Option("--steps", help="Decisions to take: the same policy on any machine.")]
 Minutes = Annotated[
@@ -39,9 +39,7 @@ def ppo(
     from ...experiments.training.sb3.train import train_ppo
 
     limits = limits_in(budget)
-    with following("ppo", quiet) as callback:
-        result = train_ppo(
-            out,
+    run_trainer("ppo", quiet, train_ppo,             out,
             scenario or "marketplace",
             seed,
             steps=steps,
@@ -49,10 +47,7 @@ def ppo(
             budget=limits,
             lagrangian=cost_limit,
             resume=resume,
-            callback=callback,
-            **settings,
-        )
-    show(result, quiet)
+            **settings,)
 
 
 @with_settings(DqnSettings)
@@ -74,16 +69,11 @@ def dqn(
     from ...experiments.training.sb3.train import train_dqn
 
     limits = limits_in(budget)
-    with following("dqn", quiet) as callback:
-        result = train_dqn(
-            out,
+    run_trainer("dqn", quiet, train_dqn,             out,
             scenario or "marketplace",
             seed,
             steps=steps,
             minutes=minutes,
             budget=limits,
             resume=resume,
-            callback=callback,
-            **settings,
-        )
-    show(result, quiet)
+            **settings,)

@@ -10,7 +10,7 @@ import typer
 from ...agents.toolplanner.settings import LearntSettings
 from ...simulators.errors import UnknownName
 from ..common import Quiet, ScenarioName, Seed, names_in
-from .common import Out, Resume, following, show, with_settings
+from .common import Out, Resume, run_trainer, with_settings
 
 PARTS = ("completion", "following", "tags", "path")
 """What `--without` can leave out."""
@@ -43,9 +43,7 @@ def toolplanner(
     from ...experiments.training.toolplanner.train import train_toolplanner
 
     chosen = {**scaled(steps), **left_out(without), **settings}
-    with following("toolplanner", quiet) as callback:
-        result = train_toolplanner(out, scenario or "marketplace", seed, sft=start, resume=resume, callback=callback, **chosen)
-    show(result, quiet)
+    run_trainer("toolplanner", quiet, train_toolplanner, out, scenario or "marketplace", seed, sft=start, resume=resume, **chosen)
 
 
 def scaled(steps: int | None) -> dict[str, int]:

@@ -40,7 +40,7 @@ class DeerLearner(Learner):
         self.model, self.settings, self.pad = model, settings, pad
         self.retrieval, self.decisions, self.measure = retrieval, decisions, measure
         self.weights, self.seed = trained_weights(model), settings.seed
-        self.adamw = {"betas": (0.9, 0.98), "weight_decay": 0.01}
+        self.adamw, self.max_grad_norm = {"betas": (0.9, 0.98), "weight_decay": 0.01}, settings.max_grad_norm
         self._most = len(retrieval) // settings.batch_size
         self._taken = 0  # steps of retrieval
         self._recent: list[float] = []  # shares of right answers in the last of them, each before the step
