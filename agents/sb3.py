@@ -7,17 +7,30 @@ files hold pickled objects, which run code when they are opened; they are not re
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import gymnasium as gym
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import Field
 
 from ..envs.marketplace import MAX_NEEDS
-from ..simulators.errors import ConfigError, require
+from ..simulators.errors import ConfigError, DataError, require
 from .base import NUMERIC, Agent
-from .checkpoints import load_network, read_checkpoint
+from .checkpoints import POLICY, newest, read_tensors
 from .classic import _KNOWN, _NEED, _PRICE, _READY, _ROUNDING, _WANTED, numeric_env
+from .settings import CONFIG, NetworkSettings, PolicyConfig, read_config
+
+
+class Sb3Config(PolicyConfig):
+    """What `config.json` says of a run of `costgym train ppo` or `dqn`."""
+
+    trainer: Literal["ppo", "dqn"]
+    env: str = NUMERIC
+    settings: dict[str, Any] = Field(description="Settings of the algorithm.")
+    env_settings: dict[str, Any] = Field(description="Of the environment: split, budget, enforcement and so on.")
+    lagrangian: dict[str, Any] | None = Field(description="The constraint on the mean cost; null for none.")
+    network: dict[str, Any] = Field(default={}, description="Shape of the network, and the meaning of its inputs.")
 
 
 def needed(tools: NDArray[np.float32], needs: NDArray[np.float32]) -> NDArray[np.bool_]:
@@ -53,11 +66,11 @@ class Sb3Agent(Agent):
 
     def __init__(self, path: str | Path, name: str | None = None) -> None:
         torch = require("torch", "train")
-        self.checkpoint = read_checkpoint(path)
+        self.config = read_config(path, Sb3Config)
         self.name = name or f"sb3:{path}"
         self._torch = torch
-        self._needed_only = self.checkpoint.training.get("needed_only") is True
-        self._network = load_network(path, self.checkpoint).eval().requires_grad_(False)
+        self._needed_only = self.config.settings.get("needed_only") is True
+        self._network = load_network(Path(path), self.config).eval().requires_grad_(False)
 
     def reset(self, env: gym.Env[Any, Any], observation: Any, info: dict[str, Any], seed: int) -> None:
         view = numeric_env(env, self.name)
@@ -80,3 +93,39 @@ class Sb3Agent(Agent):
             batch = {name: torch.from_numpy(np.array(part))[None] for name, part in observation.items()}
             logits = self._network(batch)[0][0].numpy()
         return int(np.argmax(np.where(mask, logits, -np.inf)))
+
+
+def load_network(run: Path, config: Sb3Config) -> Any:
+    """Load the `ToolNetwork` of a run's newest checkpoint.
+
+    Raises:
+        DataError: there is no checkpoint, its weights are missing, damaged or of another shape, or they were trained on other
+            observations.
+        MissingExtra: torch or safetensors is not installed.
+    """
+    torch = require("torch", "train")
+    require("safetensors", "train")
+    from .tool_network import ToolNetwork
+
+    weights_file = newest(run) / POLICY
+    described = config.network
+    shape: dict[str, Any] = {name: described.get(name) for name in NetworkSettings.model_fields}
+    try:
+        settings = NetworkSettings(**shape)
+    except ConfigError as error:
+        raise DataError(run / CONFIG, error.problem, f"network.{error.place}") from None
+    # shape first, memory later: a config may claim any size
+    with torch.device("meta"):
+        network = ToolNetwork(settings)
+    differing = sorted(name for name, value in network.describe().items() if described.get(name) != value)
+    if differing:
+        raise DataError(
+            run / CONFIG, f"the policy reads other observations than this version has: {', '.join(differing)}", "network"
+        )
+    weights = read_tensors(weights_file)
+    wanted = {name: tuple(tensor.shape) for name, tensor in network.state_dict().items()}
+    found = {name: tuple(tensor.shape) for name, tensor in weights.items()}
+    if wanted != found or not all(bool(torch.isfinite(tensor).all()) for tensor in weights.values()):
+        raise DataError(weights_file, f"the weights do not fit the network that {CONFIG} describes")
+    network.load_state_dict(weights, assign=True)
+    return network.requires_grad_(True)

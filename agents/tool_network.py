@@ -8,14 +8,13 @@ every slot what holds for all of them.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from ..envs.marketplace import MAX_NEEDS, NEED_FEATURES, RESOURCE_FEATURES, TOOL_FEATURES
-from ..simulators.errors import ConfigError
+from .settings import NetworkSettings
 
 _NEED = TOOL_FEATURES.index("need_1")
 _PRICE, _SUCCESS = TOOL_FEATURES.index("price"), TOOL_FEATURES.index("success")
@@ -24,27 +23,6 @@ _STEP = RESOURCE_FEATURES.index("step")
 _LEFT = [RESOURCE_FEATURES.index(f"{name}_left") for name in ("price", "seconds", "tokens", "calls")]
 _DERIVED = 2
 """Log of the price and the advertised success per price."""
-
-
-@dataclass(frozen=True, slots=True)
-class NetworkSettings:
-    """Shape of the network.
-
-    Attributes:
-        hidden: width of every layer.
-        rounds: how often tools and needs exchange what they know.
-
-    Raises:
-        ConfigError: one is no positive number.
-    """
-
-    hidden: int = 64
-    rounds: int = 2
-
-    def __post_init__(self) -> None:
-        for name, value in asdict(self).items():
-            if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= 4096:
-                raise ConfigError(f"network {name}", f"expected a whole number from 1 to 4096, got {value!r}")
 
 
 def _layers(width_in: int, hidden: int) -> nn.Sequential:
@@ -61,7 +39,7 @@ class ToolNetwork(nn.Module):  # type: ignore[misc, unused-ignore]
     def __init__(self, settings: NetworkSettings | None = None) -> None:
         super().__init__()
         self.settings = settings or NetworkSettings()
-        hidden = self.settings.hidden
+        hidden = self.settings.hidden_size
         situation = len(RESOURCE_FEATURES)
         self.tool_in = _layers(len(_OWN) + _DERIVED + len(NEED_FEATURES) + situation, hidden)
         self.need_in = nn.ModuleList(_layers(2 * hidden + len(NEED_FEATURES), hidden) for _ in range(self.settings.rounds))
@@ -110,7 +88,7 @@ class ToolNetwork(nn.Module):  # type: ignore[misc, unused-ignore]
     def describe(self) -> dict[str, Any]:
         """What a checkpoint must agree with: the shape, and the meaning of every input."""
         return {
-            **asdict(self.settings),
+            **self.settings.model_dump(),
             "tools": list(TOOL_FEATURES),
             "needs": list(NEED_FEATURES),
             "resources": list(RESOURCE_FEATURES),

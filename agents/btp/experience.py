@@ -6,16 +6,13 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from ...simulators.decision.embedding import TextEmbedding
 from ...simulators.errors import DataError
-from ...simulators.scenario import Scenario
 from .plan import BtpSettings, expected_value, frequency_cap
-from .usefulness import RuleBased, Usefulness
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,57 +157,3 @@ def _read(line: str, source: object, number: int) -> PastQuery:
         if not isinstance(flags, list) or not flags or any(flag not in (0, 1) for flag in flags):
             raise DataError(source, f"uses of {name!r}: expected a list of 0 and 1, got {str(flags)[:60]}", place)
     return PastQuery(document["query"], {name: tuple(map(bool, flags)) for name, flags in uses.items()}, test)
-
-
-def collect_experience(
-    scenario: Scenario,
-    agent: Any = None,
-    episodes: int = 400,
-    seed: int = 0,
-    usefulness: Usefulness | None = None,
-    split: str = "train",
-) -> Experience:
-    """Let an agent play a split without a budget and remember what it used.
-
-    Args:
-        scenario: the world.
-        agent: a language-model agent; by default ReAct on the simulated model. A tree search uses more tools, but most of its
-            uses come from searches that fail, which lowers the value of good tools.
-        episodes: how many; tasks come round and round, each round with another seed.
-        seed: keys the world's chance and the agent's.
-        usefulness: judges results.
-        split: must not be the one that is evaluated.
-    """
-    from ...envs.chat import MarketplaceChatEnv
-    from ...simulators.draws import stable_integer
-    from ..llm.agent import LlmAgent
-    from ..strategies import ReAct
-    from ..toolplanner.simulated import SimulatedToolPlanner
-
-    judge = usefulness or RuleBased()
-    player = agent if agent is not None else LlmAgent(SimulatedToolPlanner(), ReAct())
-    env = MarketplaceChatEnv(scenario=scenario, split=split, budget={}, enforcement="record", max_steps=400)
-    experience = Experience()
-    for index in range(episodes):
-        number = env.numbers[index % len(env.numbers)]
-        # another world than the one that is evaluated under the same seed
-        world_seed = stable_integer(seed, "experience", index // len(env.numbers)) >> 1
-        observation, info = env.reset(seed=world_seed, options={"task": number})
-        player.reset(env, observation, info, stable_integer(world_seed, "agent", number) >> 1)
-        over = False
-        while not over:
-            observation, _, terminated, truncated, info = env.step(player.act(observation, info))
-            over = terminated or truncated
-        experience.add(remember(env, judge))
-    return experience
-
-
-def remember(env: Any, usefulness: Usefulness, test: bool = False) -> PastQuery:
-    """What an episode that has ended used, judged by the results' texts."""
-    uses: dict[str, list[bool]] = {}
-    query, episode = env.query, env.episode
-    for call in episode.calls:
-        if call.slot >= 0 and call.status.executed:
-            helped = usefulness.helpful(query, call.tool, call.arguments or {}, episode.content(call))
-            uses.setdefault(call.tool, []).append(helped)
-    return PastQuery(query, {name: tuple(flags) for name, flags in uses.items()}, test)

@@ -13,7 +13,8 @@ from ...simulators.opencatp.tasks import OpenCATPTask
 from ...simulators.opencatp.tools import TOOLS
 from ...simulators.plan import Plan
 from ..opencatp.base import Proposal, Situation
-from .settings import read_config
+from ..settings import read_config
+from .settings import CatpConfig
 
 if TYPE_CHECKING:
     from .policy import CatpPolicy
@@ -39,11 +40,12 @@ class CatpPlanner:
 
     def __init__(self, run: str | Path, sample: bool = False, device: str = "auto") -> None:
         folder = Path(run)
-        settings, self.target_return = read_config(folder)
+        config = read_config(folder, CatpConfig)
+        settings, self.target_return = config.settings, config.target_return
         require("torch", "train")
         require("transformers", "train")
         from ..checkpoints import load_weights, newest
-        from .policy import trained_weights
+        from ..networks import trained_weights
 
         self.name, self.model = f"{settings.method}:{run}", settings.model
         checkpoint = newest(folder)

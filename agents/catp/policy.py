@@ -16,8 +16,9 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from ...envs.tpl import FIRST_TOOL, INPUT, N_ACTIONS
-from ...simulators.errors import ConfigError, InfrastructureError, require
+from ...simulators.errors import require
 from ...simulators.opencatp.tools import TOOLS
+from ..networks import load_published, small_config, with_adapters
 from .encoder import TokenEncoder
 from .sequences import (
     CHOICE,
@@ -79,28 +80,15 @@ class CatpPolicy(nn.Module):  # type: ignore[misc]
 
     def _published_model(self) -> Any:
         transformers, settings = require("transformers", "train"), self.settings
-        try:
-            self.tokenizer = transformers.AutoTokenizer.from_pretrained(settings.model)
-            model = transformers.AutoModel.from_pretrained(settings.model, dtype=torch.float32)
-        except (OSError, ValueError) as error:
-            raise InfrastructureError(
-                f"the model {settings.model!r} cannot be loaded ({error}); name a causal language model that is there, "
-                "or a small one: llama, gpt2"
-            ) from error
+        self.tokenizer = load_published(transformers.AutoTokenizer, settings.model)
+        model = load_published(transformers.AutoModel, settings.model, dtype=torch.float32)
         if settings.lora_rank == 0:
             return model
-        peft = require("peft", "train")
-        adapters = peft.LoraConfig(
-            r=settings.lora_rank,
-            lora_alpha=32,
-            lora_dropout=0.05,
-            bias="none",
-            target_modules=_LORA_TARGETS.get(model.config.model_type, ["q_proj", "v_proj"]),
+        targets = _LORA_TARGETS.get(model.config.model_type, ["q_proj", "v_proj"])
+        config = require("peft", "train").LoraConfig(
+            r=settings.lora_rank, lora_alpha=32, lora_dropout=0.05, bias="none", target_modules=targets
         )
-        try:
-            return peft.get_peft_model(model, adapters)
-        except ValueError as error:
-            raise ConfigError("model", f"{settings.model!r} has no attention that adapters are known for: {error}") from error
+        return with_adapters(model, config)
 
     def forward(self, batch: Batch) -> Tensor:
         """Logits of every choice that the batch asks for, before any mask.  # (B, W, N_ACTIONS)"""
@@ -170,32 +158,9 @@ def choice_loss(log_probabilities: Tensor, batch: Batch) -> Tensor:
 
 def _small_model(settings: CatpSettings) -> Any:
     """A model made from a config, trained in full; it has no words of its own."""
-    transformers = require("transformers", "train")
-    if settings.model == "gpt2":
-        config = transformers.GPT2Config(
-            vocab_size=1,
-            n_positions=_MAX_POSITIONS,
-            n_embd=settings.width,
-            n_layer=settings.layers,
-            n_head=settings.heads,
-            resid_pdrop=0.0,
-            embd_pdrop=0.0,
-            attn_pdrop=0.0,
-            bos_token_id=None,
-            eos_token_id=None,
-        )
-    else:
-        config = transformers.LlamaConfig(
-            vocab_size=1,
-            hidden_size=settings.width,
-            intermediate_size=settings.width * 8 // 3,
-            num_hidden_layers=settings.layers,
-            num_attention_heads=settings.heads,
-            max_position_embeddings=_MAX_POSITIONS,
-            bos_token_id=None,
-            eos_token_id=None,
-        )
-    model = transformers.AutoModel.from_config(config)
+    sizes = settings.hidden_size, settings.layers, settings.heads
+    config = small_config(settings.model, 1, *sizes, _MAX_POSITIONS, settings.hidden_size * 8 // 3)
+    model = require("transformers", "train").AutoModel.from_config(config)
     model.get_input_embeddings().weight.requires_grad_(False)
     return model
 
@@ -205,8 +170,3 @@ def new_policy(settings: CatpSettings, prices: Any) -> CatpPolicy:
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(settings.seed)
         return CatpPolicy(settings, prices)
-
-
-def trained_weights(policy: CatpPolicy) -> dict[str, Tensor]:
-    """The weights that training changes: all of a small model; adapters, encoder and heads beside a published one."""
-    return {name: weight for name, weight in policy.named_parameters() if weight.requires_grad}

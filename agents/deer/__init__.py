@@ -4,24 +4,20 @@ from ...simulators.decision.toolsets import MIXTURE, STRATEGIES, CandidateSample
 from ..base import DECISION
 from .agent import DeerAgent, RuleAgent
 from .deciders import RATES, Decider, DecisionRates, RuleDecider, SimulatedDecider
-from .examples import Accuracies, Example, Record, accuracies, evaluate, examples
+from .examples import Example, examples
 
 __all__ = [
     "DECISION",
     "MIXTURE",
     "RATES",
     "STRATEGIES",
-    "Accuracies",
     "CandidateSampler",
     "Decider",
     "DecisionRates",
     "DeerAgent",
     "Example",
-    "Record",
     "RuleAgent",
     "RuleDecider",
     "SimulatedDecider",
-    "accuracies",
-    "evaluate",
     "examples",
 ]

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from ...simulators.errors import DataError, require
+from ..networks import adapters, load_published, with_adapters
 from .settings import DeerSettings
 
 IGNORED = -100
@@ -33,14 +34,14 @@ def small_model(tokens: int, settings: DeerSettings, pad: int, end: int) -> Any:
     transformers = require("transformers", "train")
     config = transformers.Qwen3Config(
         vocab_size=tokens,
-        hidden_size=settings.hidden,
-        intermediate_size=2 * settings.hidden,
+        hidden_size=settings.hidden_size,
+        intermediate_size=2 * settings.hidden_size,
         num_hidden_layers=settings.layers,
         num_attention_heads=settings.heads,
         num_key_value_heads=settings.heads,
-        head_dim=settings.hidden // settings.heads,
+        head_dim=settings.hidden_size // settings.heads,
         max_position_embeddings=1024,
-        initializer_range=settings.hidden**-0.5,
+        initializer_range=settings.hidden_size**-0.5,
         use_sliding_window=True,
         sliding_window=settings.window,
         layer_types=["sliding_attention", *["full_attention"] * (settings.layers - 1)],
@@ -70,22 +71,15 @@ def small_model(tokens: int, settings: DeerSettings, pad: int, end: int) -> Any:
 
 
 def published_model(settings: DeerSettings) -> Any:
-    """A published model with LoRA adapters on all its linear layers; nothing else of it is trained."""
+    """Load a published model and put LoRA adapters on all its linear layers; nothing else of it is trained then."""
     torch = require("torch", "train")
-    transformers = require("transformers", "train")
-    peft = require("peft", "train")
-    base = transformers.AutoModelForCausalLM.from_pretrained(settings.model)
+    base = load_published(require("transformers", "train").AutoModelForCausalLM, settings.model or "")
     base.config.use_cache = False
-    rank = settings.lora_rank
-    config = peft.LoraConfig(r=rank, lora_alpha=2 * rank, target_modules="all-linear", task_type="CAUSAL_LM")
+    if settings.lora_rank == 0:
+        return base
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(settings.seed)
-        return peft.get_peft_model(base, config)
-
-
-def trained_weights(model: Any) -> dict[str, Any]:
-    """The weights that training changes, by name."""
-    return {name: weight for name, weight in model.named_parameters() if weight.requires_grad}
+        return with_adapters(base, adapters(settings.lora_rank))
 
 
 def completion_loss(model: Any, input_ids: Any, attention_mask: Any, labels: Any) -> tuple[Any, Any]:

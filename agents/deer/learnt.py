@@ -6,16 +6,16 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from ...simulators.decision.samples import NO_SEARCH
 from ...simulators.errors import DataError, require
 from ...simulators.tools import Tool
 from ..checkpoints import load_weights, newest
+from ..networks import trained_weights
+from ..settings import read_config
 from .agent import DeerAgent
 from .deciders import Decider
 from .decoding import decode
-from .examples import Example, Record
-from .language_model import check_finite, next_scores, published_model, small_model, trained_weights
-from .settings import TOKENIZER, DeerRun, read_run
+from .language_model import check_finite, next_scores, published_model, small_model
+from .settings import TOKENIZER, DeerConfig
 from .writing import Writing, completion_ids, prompt_ids
 
 
@@ -57,17 +57,6 @@ class LearntDecider(Decider):
         return decode(lambda sequences: next_scores(self._model, sequences, pad), read, options)
 
 
-def evaluate_together(decider: LearntDecider, known: Sequence[Example]) -> list[Record]:
-    """As `evaluate` with `forced`, but the model reads many examples at a time."""
-    searched = decider.search_many([example.query for example in known])
-    asked = [example for example in known if example.kind != NO_SEARCH]
-    chosen = iter(decider.choose_many([(example.query, example.candidates) for example in asked]))
-    return [
-        Record(example.kind, searching, None if example.kind == NO_SEARCH else next(chosen) == example.gold)
-        for example, searching in zip(known, searched, strict=True)
-    ]
-
-
 def load_decider(folder: str | Path, name: str | None = None) -> LearntDecider:
     """The decider of a run, with the weights of its newest checkpoint.
 
@@ -79,7 +68,7 @@ def load_decider(folder: str | Path, name: str | None = None) -> LearntDecider:
     require("transformers", "train")
     require("safetensors", "train")
     place = Path(folder)
-    run = read_run(place)
+    run = read_config(place, DeerConfig)
     kept = newest(place)
     tokenizer = load_tokenizer(place)
     model = build_model(run, tokenizer)
@@ -91,19 +80,19 @@ def load_decider(folder: str | Path, name: str | None = None) -> LearntDecider:
     return LearntDecider(model.requires_grad_(False), tokenizer, writing_of(run), name or f"deer:{folder}", source_of(run))
 
 
-def writing_of(run: DeerRun) -> Writing:
+def writing_of(run: DeerConfig) -> Writing:
     """How the decisions of a run are put into words."""
-    return Writing(run.settings.model is None, frozenset(run.common))
+    return Writing(run.settings.small, frozenset(run.common))
 
 
-def source_of(run: DeerRun) -> str:
+def source_of(run: DeerConfig) -> str:
     """The model behind a run, as results name it."""
     return run.settings.model or "small"
 
 
-def build_model(run: DeerRun, tokenizer: Any) -> Any:
+def build_model(run: DeerConfig, tokenizer: Any) -> Any:
     """The model of a run before its training."""
-    if run.settings.model is not None:
+    if not run.settings.small:
         return published_model(run.settings)
     return small_model(len(tokenizer), run.settings, tokenizer.pad_token_id, tokenizer.eos_token_id)
 

@@ -15,7 +15,8 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from ...simulators.draws import stable_integer
-from ...simulators.errors import ConfigError, DataError, InfrastructureError, require
+from ...simulators.errors import DataError, require
+from ..networks import adapters, load_published, small_config, trained_weights, with_adapters
 from .settings import LearntSettings
 from .words import END, MARKERS, Piece
 
@@ -83,7 +84,7 @@ class PlannerModel:
 
     def weights(self) -> dict[str, Tensor]:
         """The weights that training changes."""
-        return {name: weight for name, weight in self.network.named_parameters() if weight.requires_grad}
+        return trained_weights(self.network)
 
     def log_probabilities(self, sequences: Sequence[Tokens]) -> tuple[Tensor, Tensor]:
         """Log-probability of every token after those before it, and which of them count.
@@ -216,63 +217,17 @@ def load_tokenizer(settings: LearntSettings, run: Path) -> Any:
             return transformers.PreTrainedTokenizerFast(tokenizer_file=str(path), pad_token=END, eos_token=END)
         except Exception as error:
             raise DataError(path, f"is missing or damaged ({error}); train the policy again") from error
-    try:
-        return transformers.AutoTokenizer.from_pretrained(settings.model)
-    except (OSError, ValueError) as error:
-        raise _unavailable(settings.model, error) from error
+    return load_published(transformers.AutoTokenizer, settings.model)
 
 
 def _small(settings: LearntSettings, vocabulary: int) -> Any:
-    transformers = require("transformers", "train")
-    if settings.model == "gpt2":
-        config = transformers.GPT2Config(
-            vocab_size=vocabulary,
-            n_positions=_MAX_POSITIONS,
-            n_embd=settings.width,
-            n_layer=settings.layers,
-            n_head=settings.heads,
-            resid_pdrop=0.0,
-            embd_pdrop=0.0,
-            attn_pdrop=0.0,
-            bos_token_id=None,
-            eos_token_id=None,
-        )
-    else:
-        config = transformers.LlamaConfig(
-            vocab_size=vocabulary,
-            hidden_size=settings.width,
-            intermediate_size=2 * settings.width,
-            num_hidden_layers=settings.layers,
-            num_attention_heads=settings.heads,
-            max_position_embeddings=_MAX_POSITIONS,
-            tie_word_embeddings=True,
-            bos_token_id=None,
-            eos_token_id=None,
-            pad_token_id=None,
-        )
-    return transformers.AutoModelForCausalLM.from_config(config)
+    sizes = settings.hidden_size, settings.layers, settings.heads
+    shared: dict[str, Any] = {"tie_word_embeddings": True, "pad_token_id": None}
+    config = small_config(settings.model, vocabulary, *sizes, _MAX_POSITIONS, 2 * settings.hidden_size, **shared)
+    return require("transformers", "train").AutoModelForCausalLM.from_config(config)
 
 
 def _published(settings: LearntSettings) -> Any:
-    transformers = require("transformers", "train")
-    try:
-        model = transformers.AutoModelForCausalLM.from_pretrained(settings.model, dtype=torch.float32)
-    except (OSError, ValueError) as error:
-        raise _unavailable(settings.model, error) from error
-    if settings.lora_rank == 0:
-        return model
-    peft = require("peft", "train")
-    rank = settings.lora_rank
-    try:
-        return peft.get_peft_model(
-            model, peft.LoraConfig(r=rank, lora_alpha=2 * rank, target_modules="all-linear", task_type="CAUSAL_LM")
-        )
-    except ValueError as error:
-        raise ConfigError("model", f"{settings.model!r} takes no adapters: {error}") from error
-
-
-def _unavailable(model: str, error: Exception) -> InfrastructureError:
-    return InfrastructureError(
-        f"the model {model!r} cannot be loaded ({error}); name a causal language model that is there, or a small one: "
-        "llama, gpt2"
-    )
+    kind = require("transformers", "train").AutoModelForCausalLM
+    model = load_published(kind, settings.model, dtype=torch.float32)
+    return model if settings.lora_rank == 0 else with_adapters(model, adapters(settings.lora_rank))

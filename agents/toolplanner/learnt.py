@@ -22,10 +22,11 @@ from .. import prompts
 from ..llm.agent import LlmAgent
 from ..models.base import ACT, FINISH, PLAN, TOOL, USER, Function, FunctionCall, LanguageModel, Message, Reply, reply
 from ..models.reading import Reader, plausible
+from ..settings import read_config
 from .agent import TAGS as ASK_TAGS
 from .agent import ToolPlanner, read_tag_lines
 from .feedback import plain_name
-from .settings import read_config
+from .settings import PlannerConfig
 from .tags import tags_of, write_tags
 from .words import FINISH as ANSWER
 from .words import (
@@ -253,7 +254,7 @@ def load_planner(run: str | Path, device: str = "auto", temperature: float = 0.0
         MissingExtra: torch or transformers is not installed.
     """
     folder = Path(run)
-    settings, _, _ = read_config(folder)
+    settings = read_config(folder, PlannerConfig).settings
     for module in ("torch", "transformers", "safetensors"):
         require(module, "train")
     from ..checkpoints import load_weights, newest
@@ -277,5 +278,5 @@ def learnt_agent(run: str | Path, name: str | None = None, model: LanguageModel 
     Raises:
         DataError, MissingExtra: see `load_planner`.
     """
-    settings, _, _ = read_config(Path(run))
+    settings = read_config(run, PlannerConfig).settings
     return LlmAgent(model or load_planner(run), ToolPlanner(settings.planner()), name=name or f"{LEARNT}{run}")

@@ -12,16 +12,16 @@ from __future__ import annotations
 import argparse
 import json
 import time
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from costgym.agents.btp.experience import collect_experience
+from costgym.agents.btp.usefulness_model import load_usefulness
 from costgym.agents.registry import make_agent
 from costgym.envs.registration import make
 from costgym.experiments.metrics import summarise
 from costgym.experiments.rollout import rollout
-from costgym.experiments.training.usefulness.train import UsefulnessSettings, train_btp
+from costgym.experiments.training.data.experience import collect_experience
+from costgym.experiments.training.usefulness.train import train_btp
 from costgym.simulators.scenario import load_scenario
 
 
@@ -39,9 +39,8 @@ def main() -> None:
     args = parser.parse_args()
     scenario = load_scenario(args.scenario)
     cpu = time.process_time()
-    settings = replace(UsefulnessSettings(), episodes=args.episodes, held_out=max(1, args.episodes // 3))
-    result = train_btp(args.out, scenario, args.seed, model=args.model, settings=settings)
-    figures = result.metrics
+    held_out = max(1, args.episodes // 3)
+    figures = train_btp(args.out, scenario, args.seed, model=args.model, episodes=args.episodes, held_out=held_out).metrics
     print(
         f"{int(figures['train_examples'])} results to learn from, {int(figures['examples'])} of unseen tasks to judge", end=""
     )
@@ -52,7 +51,7 @@ def main() -> None:
         print(f"{judge:10} {shares} " + (f"{figures['auc']:7.4f}" if not before else f"{'-':>7}"))
     print(f"\n{'agent':12} {'judge':8} {'PBC':>7} {'95 % interval':>16} {'passes':>7} {'cost':>7}", flush=True)
     rows: list[dict[str, Any]] = []
-    for judge, chosen in (("rules", None), ("learnt", result.classifier)):
+    for judge, chosen in (("rules", None), ("learnt", load_usefulness(args.out))):
         experience = collect_experience(scenario, episodes=400, seed=args.seed, usefulness=chosen)
         for name in args.agents.split(","):
             agent = make_agent(name, experience=experience, usefulness=chosen)

@@ -21,9 +21,10 @@ from typing import Any
 from costgym.agents.catp import CatpPlanner
 from costgym.agents.registry import make_planner
 from costgym.experiments.training.catp.measure import Figures, measure, plans_of
-from costgym.experiments.training.catp.train import TrainingResult, Watching, train_catp, train_ift, train_rltf
+from costgym.experiments.training.catp.train import train_catp, train_ift, train_rltf
+from costgym.experiments.training.run import Callback, TrainingResult, TrainingStep
 from costgym.simulators.errors import require
-from costgym.simulators.opencatp import tasks
+from costgym.simulators.opencatp import load_pool, task, tasks
 from costgym.simulators.opencatp.scoring.evaluation import Evaluator, shipped_outcomes
 
 KINDS = ("sequential", "nonsequential")
@@ -93,7 +94,8 @@ def _table(args: argparse.Namespace, settings: dict[str, Any]) -> list[dict[str,
     for name, (train, own) in TRAINED.items():
         if name in chosen:
             run = args.out / f"{name}-{args.tasks}-{args.seed}"
-            print(_train(train, run, args, evaluator=evaluator, tasks=args.tasks, **{**settings, **own}), flush=True)
+            options = {"evaluator": evaluator, "tasks": args.tasks, "check_every": 500, **settings, **own}
+            print(_train(train, run, args, **options)[0], flush=True)
             show(name, CatpPlanner(run))
     return rows
 
@@ -130,48 +132,45 @@ def _print(row: dict[str, Any]) -> None:
     )
 
 
+class _Until(Callback):
+    """Stops a run that takes too long."""
+
+    def __init__(self, minutes: float) -> None:
+        self._end = time.monotonic() + 60 * minutes
+
+    def on_step(self, step: TrainingStep) -> bool:
+        return time.monotonic() > self._end
+
+
 def _train(
-    train: Callable[..., TrainingResult], run: Path, args: argparse.Namespace, check: int | None = 500, **settings: Any
-) -> str:
+    train: Callable[..., TrainingResult], run: Path, args: argparse.Namespace, **settings: Any
+) -> tuple[str, dict[str, float]]:
+    """Trains a run; what it took, and its metrics."""
     began, cpu = time.monotonic(), time.process_time()
-
-    def late(step: int) -> bool:
-        return time.monotonic() - began > 60 * args.minutes
-
-    result = train(run, seed=args.seed, watching=Watching(stop=late, check_every=check), **settings)
+    result = train(run, seed=args.seed, callback=_Until(args.minutes), **settings)
     minutes, cpu_minutes = (time.monotonic() - began) / 60, (time.process_time() - cpu) / 60
-    figures = ", ".join(f"{name} {value:.4f}" for name, value in result.metrics.items())
-    return f"# {run}: {result.steps} steps, {minutes:.1f} min ({cpu_minutes:.1f} of the CPU), loss {result.loss:.3f}, {figures}"
+    figures = ", ".join(f"{name} {value:.4f}" for name, value in result.metrics.items()) or "stopped"
+    return f"# {run}: {result.steps} steps, {minutes:.1f} min ({cpu_minutes:.1f} of the CPU), {figures}", result.metrics
 
 
 def _pools(args: argparse.Namespace, settings: dict[str, Any]) -> list[dict[str, Any]]:
-    from costgym.experiments.training.catp.pools import pool_data, pool_figures
-
     rows = []
-    # Recorded plans bring their own scores; of the evaluator only the prices are asked.
+    # recorded plans bring their own scores; of the evaluator only the prices are asked
     evaluator = Evaluator(shipped_outcomes(args.outcomes))
     for path in args.pools:
-        data = pool_data([path], args.seed)
-        print(f"{path.name}: {len(data.train)} plans to learn from, {len(data.held_out)} held out, {data.left_out} left out")
-        kind = data.train[0].task.kind
-        window = {"window": 10 if kind == "sequential" else 12}
-        run = args.out / f"pool-{kind}-{args.seed}"
-        options = {
-            "tasks": kind,
-            "plans": data.train,
-            "evaluator": evaluator,
-            **window,
-            "steps": 1000,
-            "check": None,
-            **settings,
-        }
-        print(_train(train_catp, run, args, **options), flush=True)
-        found = pool_figures(CatpPlanner(run), data)
-        rows.append({"pool": path.name, **{name: getattr(found, name) for name in found.__slots__}})
-        print(f"  choices right: {found.accuracy:.1%} (drawing among the legal ones: {found.chance:.1%})")
-        print(f"  return of recorded plans: mean {found.pool_mean:.4f}, best per task and sample {found.pool_best:.4f}")
-        print(f"  of the recorded plan it finds most likely: {found.chosen:.4f} over {found.pairs} tasks and samples")
-        print(f"  of the plans it writes: {found.written:.4f} over the {found.covered:.1%} that were recorded there")
+        kind = task(load_pool(path)[0].task_id).kind
+        window = 10 if kind == "sequential" else 12
+        options = {"pool": [path], "tasks": kind, "evaluator": evaluator, "window": window, "steps": 1000, **settings}
+        told, found = _train(train_catp, args.out / f"pool-{path.stem}-{args.seed}", args, **options)
+        print(told, flush=True)
+        if not found:
+            continue
+        rows.append({"pool": path.name, **found})
+        print(f"  choices right: {found['choice_accuracy']:.1%} (drawing among the legal ones: {found['choice_chance']:.1%})")
+        print(f"  return of recorded plans: mean {found['pool_mean']:.4f}, best per task and sample {found['pool_best']:.4f}")
+        print(f"  of the recorded plan it finds most likely: {found['chosen']:.4f} over {found['pairs']:.0f} tasks and samples")
+        written = found.get("written", float("nan"))
+        print(f"  of the plans it writes: {written:.4f} over the {found['covered']:.1%} that were recorded there")
     return rows
 
 

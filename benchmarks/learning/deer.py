@@ -20,10 +20,12 @@ from typing import Any
 import numpy as np
 
 from costgym.agents.deer.examples import examples
-from costgym.agents.deer.learnt import evaluate_together, load_decider
+from costgym.agents.deer.learnt import load_decider
 from costgym.envs.decision import DecisionAwareEnv
-from costgym.experiments.reproduction.decisions import ACCURACIES, decision_rows
-from costgym.experiments.training.deer.train import read_curve, train_deer
+from costgym.experiments.decisions import ACCURACIES, evaluate_together
+from costgym.experiments.reproduction.decisions import decision_rows
+from costgym.experiments.training.curve import read_curve
+from costgym.experiments.training.deer.train import train_deer
 from costgym.simulators.errors import require
 
 GOALS = {"seen_p_ds": 0.95, "seen_p_dc": 0.85, "unseen_p_dc": 0.80}
@@ -83,18 +85,18 @@ def _train(run: Path, sampling: str, seed: int, settings: dict[str, Any]) -> lis
     began, cpu = time.monotonic(), time.process_time()
     result = train_deer(run, seed=seed, sampling=sampling, **settings)
     minutes, cpu_minutes = (time.monotonic() - began) / 60, (time.process_time() - cpu) / 60
-    looked_up = sum("looked_up" in line for line in read_curve(run))
+    retrieval = sum("retrieval_accuracy" in line for line in read_curve(run))
     rows = []
     for kind in SPLITS:
         found = {name: result.metrics[f"{kind}_{name}"] for name in ACCURACIES}
         _print(f"trained, {sampling}", kind, seed, list(found.values()))
-        told = {"seed": seed, "steps": result.steps, "of_looking_up": looked_up}
+        told = {"seed": seed, "steps": result.steps, "of_retrieval": retrieval}
         rows.append({"decider": f"trained, {sampling}", "tools": kind, **told, **found})
     mean = (result.metrics["seen_p_dc"] + result.metrics["unseen_p_dc"]) / 2
     print(
-        f"# {result.steps} steps, {looked_up} of them of looking up; {minutes:.1f} min ({cpu_minutes:.1f} of the CPU), ", end=""
+        f"# {result.steps} steps, {retrieval} of them of retrieval; {minutes:.1f} min ({cpu_minutes:.1f} of the CPU), ", end=""
     )
-    print(f"loss {result.loss:.3f}; mean {mean:.1%}", flush=True)
+    print(f"loss {result.metrics['loss']:.3f}; mean {mean:.1%}", flush=True)
     if sampling == "mixture":
         for name, goal in GOALS.items():
             met = "yes" if result.metrics[name] >= goal else "NO"

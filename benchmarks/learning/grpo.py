@@ -14,6 +14,7 @@ from pathlib import Path
 
 import torch
 
+from costgym.experiments.training.curve import read_curve
 from costgym.experiments.training.grpo.train import train_grpo
 from costgym.experiments.training.grpo.world import GrpoWorld
 
@@ -28,11 +29,12 @@ def main() -> None:
     torch.set_num_threads(1)
     world = GrpoWorld.tiny(seed=given.seed) if given.model is None else GrpoWorld("marketplace", tasks=200)
     began, used = time.monotonic(), time.process_time()
-    result = train_grpo(given.out, world, given.seed, steps=given.steps, model=given.model)
-    for line in result.curve:
+    train_grpo(given.out, world, given.seed, steps=given.steps, model=given.model)
+    curve = read_curve(given.out)
+    for line in curve:
         print("  ".join(f"{name} {value:.4g}" for name, value in line.items()))
-    varied = sum(line["reward_std"] > 0 for line in result.curve)
-    print(f"reward differs within a group in {varied} of {len(result.curve)} steps")
+    varied = sum(line["reward_std"] > 0 for line in curve)
+    print(f"reward differs within a group in {varied} of {len(curve)} steps")
     print(f"{time.monotonic() - began:.0f} s, {time.process_time() - used:.0f} s of processor time")
 
 

@@ -23,10 +23,9 @@ import torch
 import costgym
 from costgym.agents import Agent, make_agent
 from costgym.agents.sb3 import Sb3Agent
-from costgym.experiments.metrics import paired_difference, summarise
-from costgym.experiments.results import EpisodeResult
-from costgym.experiments.training.sb3.settings import Lagrangian, PpoSettings
-from costgym.experiments.training.sb3.train import TrainingResult, train_dqn, train_ppo
+from costgym.experiments.metrics import EpisodeResult, paired_difference, summarise
+from costgym.experiments.training.run import Callback, TrainingResult, TrainingStep
+from costgym.experiments.training.sb3.train import train_dqn, train_ppo
 
 FIGURES = ("quality_of_plan", "pass_rate_under_budget", "average_cost", "budget_failure_rate")
 CLASSIC = ("random", "cheapest", "greedy", "oracle-informed")
@@ -55,7 +54,8 @@ def main() -> None:
         result = _train(name, given, budget)
         used = time.process_time() - began
         if used > 1:
-            print(f"{name}: {result.steps} decisions in {result.seconds:.0f} s ({used:.0f} s of processor time)", flush=True)
+            seconds = result.metrics["seconds"]
+            print(f"{name}: {result.steps} decisions in {seconds:.0f} s ({used:.0f} s of processor time)", flush=True)
         runs[name] = Sb3Agent(given.out / name, name)
 
     played = {name: _play(agent, given, budget) for name, agent in _agents(runs)}
@@ -82,15 +82,22 @@ def _train(name: str, given: argparse.Namespace, budget: dict[str, float]) -> Tr
     settings: dict[str, Any] = {"seed": given.seed, "budget": budget}
     settings |= {"minutes": given.minutes} if given.steps is None else {"steps": given.steps}
     if name == "dqn":
-        return train_dqn(given.out / name, given.scenario, progress=_show(name), **settings)
-    constraint = Lagrangian(given.limit) if name == "lagrangian" else None
+        return train_dqn(given.out / name, given.scenario, callback=_Show(name), **settings)
+    constraint = given.limit if name == "lagrangian" else None
     if constraint is not None:  # the policy has to follow the multiplier, and to explore giving up, until both have settled
-        settings["settings"] = PpoSettings(entropy=0.01, final_lr_fraction=0.3)
-    return train_ppo(given.out / name, given.scenario, lagrangian=constraint, progress=_show(name), **settings)
+        settings |= {"ent_coef": 0.01, "final_lr_fraction": 0.3}
+    return train_ppo(given.out / name, given.scenario, lagrangian=constraint, callback=_Show(name), **settings)
 
 
-def _show(name: str) -> Any:
-    return lambda done, total: print(f"\r{name}: {done}/{total}", end="", file=sys.stderr, flush=True)
+class _Show(Callback):
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def on_step(self, step: TrainingStep) -> None:
+        print(f"\r{self._name}: {step.done:.0f}/{step.total:.0f}", end="", file=sys.stderr, flush=True)
+
+    def on_message(self, text: str) -> None:
+        print(f"{self._name}: {text}", file=sys.stderr, flush=True)
 
 
 def _agents(runs: dict[str, Agent]) -> Iterator[tuple[str, Agent]]:

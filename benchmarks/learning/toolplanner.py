@@ -26,7 +26,8 @@ from costgym.agents.toolplanner.feedback import REQUIRES
 from costgym.experiments.reports.learning_curves import publish
 from costgym.experiments.reproduction.instructions import Followed, follow
 from costgym.experiments.statistics import intervals
-from costgym.experiments.training.toolplanner.train import Watching, train_toolplanner
+from costgym.experiments.training.run import Callback
+from costgym.experiments.training.toolplanner.train import train_toolplanner
 
 LEVELS = ("category", "tool", "api", "hybrid")
 FEEDBACKS: dict[str, dict[str, Any]] = {
@@ -69,10 +70,14 @@ def main() -> None:
         args.json.write_text(json.dumps([{k: v for k, v in row.items() if k != "flags"} for row in table], indent=1) + "\n")
 
 
+class _Say(Callback):
+    def on_message(self, text: str) -> None:
+        print(f"#   {text}", flush=True)
+
+
 def train(run: Path, args: argparse.Namespace, settings: dict[str, Any], first: Path | None) -> None:
     began, cpu = time.monotonic(), time.process_time()
-    watching = Watching(log=lambda line: print(f"#   {line}", flush=True))
-    result = train_toolplanner(run, args.scenario, args.seed, sft=first, watching=watching, **settings)
+    result = train_toolplanner(run, args.scenario, args.seed, sft=first, callback=_Say(), **settings)
     minutes, own = (time.monotonic() - began) / 60, (time.process_time() - cpu) / 60
     page = publish(run)
     print(f"# {run}: {result.steps} steps, {minutes:.1f} min ({own:.1f} of the CPU); {page}", flush=True)

@@ -15,6 +15,7 @@ from .data.datasets import datasets
 from .data.export import export
 from .data.verify import verify
 from .learn.reproduce import reproduce
+from .learn.train import app as train
 from .play.leaderboard import leaderboard
 from .play.run import run
 from .play.show import show
@@ -28,7 +29,6 @@ from .tools.build_tools import build_tools
 from .tools.envs import envs
 from .tools.profile import profile
 from .tools.scenarios import scenarios
-from .training import train
 
 
 class Verbs(TyperGroup):
@@ -47,13 +47,14 @@ app = typer.Typer(name="costgym", cls=Verbs, no_args_is_help=True, rich_markup_m
 PANELS = {
     "Play": (leaderboard, run, show),
     "Data": (collect, verify, export, datasets, calibrate),
-    "Learn": (train, reproduce),
+    "Learn": (reproduce,),
     "Share": (site, serve),
     "Tools": (envs, agents, scenarios, bench, profile, build_tools, build_table),
 }
 for panel, verbs in PANELS.items():
     for verb in verbs:
         app.command(rich_help_panel=panel)(verb)
+app.add_typer(train, name="train", rich_help_panel="Learn")
 app.add_typer(submit, name="submit", rich_help_panel="Share")
 
 

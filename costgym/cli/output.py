@@ -68,6 +68,11 @@ class Progress:
         if not self._quiet:
             self._bar.update(self._task, completed=done, total=total)
 
+    def say(self, text: str) -> None:
+        """Print a line above the bar."""
+        if not self._quiet:
+            self._bar.console.print(text, markup=False, highlight=False)
+
     def __exit__(self, *exc: object) -> None:
         if not self._quiet:
             self._bar.stop()

@@ -81,10 +81,10 @@ def make_player(
         UnknownName: no such agent, environment or scenario.
         ConfigError: options that do not go together.
     """
-    from ..agents.btp.experience import collect_experience
     from ..agents.btp.usefulness_model import load_usefulness
     from ..agents.registry import find_agent, make_agent
     from ..envs.registration import class_of, make
+    from ..experiments.training.data.experience import collect_experience
 
     env_id = env if env is None or "/" in env else f"costgym/{env}"
     if env_id is not None:

@@ -158,7 +158,7 @@ def _experience(config: RunConfig, folder: Path) -> Path | None:
         return None
     path = folder / "experience.jsonl"
     if not path.exists():
-        from ...agents.btp.experience import collect_experience
+        from ..training.data.experience import collect_experience
 
         scenario = parse_scenario(config.scenario, "run.json")
         count = min(EXPERIENCE_EPISODES, 4 * len(scenario.build().tasks.numbers("train")))

@@ -1,8 +1,8 @@
-"""Learning curves: what every trainer writes into `curve.jsonl`, as a page of its own and as figures for other pages.
+"""Draw the learning curves of training runs, as a page of their own and as figures for other pages.
 
-Trainers append one JSON object a line: `step` (or `steps`) and figures beside it. `write_curves` draws them into
-`RUN/curves.html`, which works from disk, has no script and asks nothing of the network; `write_events` writes the same for
-TensorBoard. `curve_figures` gives the figures alone, for a leaderboard that shows how an agent learnt.
+`write_curves` draws a run's `curve.jsonl` into `RUN/curves.html`, which works from disk, has no script and asks nothing of the
+network; `write_events` writes the same for TensorBoard. `curve_figures` gives the figures alone, for a leaderboard that shows
+how an agent learnt.
 """
 
 from __future__ import annotations
@@ -11,23 +11,22 @@ import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple, TypeGuard
+from typing import Any, NamedTuple
 
 from markupsafe import Markup
 
+from ...agents.settings import CONFIG
 from ...simulators.errors import DataError, MissingExtra, require
-from ..files import iter_lines, write_atomically
+from ..files import write_atomically
+from ..training.curve import CURVE, Line, read_curve
 from .charts import curve as curve_chart
 from .html import asset, part, render
 
-CURVE, PAGE = "curve.jsonl", "curves.html"
-LARGEST_CURVE = 256 * 2**20
-MOST_POINTS = 400
-MOST_FIGURES = 3
+PAGE = "curves.html"
+MAX_POINTS = 400
+MAX_FIGURES = 3
 """Figures of one agent on a page of results; its own page has all."""
-_PARTS = ("sft", "warm-start", "pretraining")
-"""Folders inside a run that hold an earlier stage of it."""
-_TITLES = {
+SERIES = {
     "return": "Return",
     "reward": "Reward",
     "success": "Pass rate",
@@ -35,7 +34,7 @@ _TITLES = {
     "train_pass": "Pass rate, train tasks",
     "train_quality": "Quality of plan, train tasks",
     "train_valid": "Valid plans, train tasks",
-    "accuracy": "Accuracy",
+    "retrieval_accuracy": "Retrieval, share of right answers",
     "in_order": "Pairs in order",
     "cost": "Cost of an episode",
     "price": "Price of an episode",
@@ -43,6 +42,7 @@ _TITLES = {
     "loss": "Loss",
     "sft": "Supervised loss",
     "ranking": "Ranking loss",
+    "rehearsal": "Rehearsal loss",
     "value_loss": "Value loss",
     "entropy": "Entropy",
     "decisions": "Decisions of an episode",
@@ -50,12 +50,12 @@ _TITLES = {
     "groups_alike": "Groups without spread",
     "tool_calls": "Calls of an episode",
     "tool_failures": "Failed calls",
-    "rate": "Learning rate",
+    "finished": "Episodes that finished",
+    "learning_rate": "Learning rate",
 }
-_HIDDEN = ("step", "steps", "seconds", "episodes", "epoch", "step_time")
-_FACTS = ("method", "algorithm", "model", "seed", "stage", "scenario", "tasks", "version")
-
-Line = dict[str, float]
+"""Titles of the figures that trainers write, the telling ones first; others are shown behind them."""
+_HIDDEN = ("step", "seconds", "episodes", "step_time_s")
+_FACTS = ("trainer", "model", "seed", "stage", "scenario", "tasks", "version")
 
 
 class Series(NamedTuple):
@@ -71,39 +71,10 @@ class Series(NamedTuple):
     values: list[float]
 
 
-def read_curve(run: str | Path) -> list[Line]:
-    """The lines of a run's learning curve, whatever trained it: `step`, and the figures that are finite numbers.
-
-    A last line that a kill cut short is left out.
-
-    Raises:
-        DataError: there is no curve, it is larger than any, or a line is none.
-    """
-    path = Path(run) / CURVE
-    if not path.is_file():
-        raise DataError(path, "there is no learning curve; expected the folder of a `costgym train` run")
-    if path.stat().st_size > LARGEST_CURVE:
-        raise DataError(path, f"is larger than {LARGEST_CURVE} bytes")
-    lines = []
-    for number, text in enumerate(iter_lines(path), 1):
-        try:
-            document: Any = json.loads(text)
-        except (ValueError, RecursionError) as error:
-            raise DataError(path, f"is no JSON ({error})", f"line {number}") from None
-        if not isinstance(document, dict):
-            raise DataError(path, f"expected an object, got {type(document).__name__}", f"line {number}")
-        step = document.get("step", document.get("steps"))
-        if not _finite(step):
-            raise DataError(path, f"expected a step, got {step!r}", f"line {number}")
-        figures = {str(name): float(value) for name, value in document.items() if name not in _HIDDEN and _finite(value)}
-        lines.append({"step": float(step), **figures})
-    return lines
-
-
 def series(lines: Sequence[Line]) -> list[Series]:
-    """The figures of a curve, the telling ones first. Those that say what another one says are left out."""
-    names = list(dict.fromkeys(name for line in lines for name in line if name != "step"))
-    known = [name for name in _TITLES if name in names]
+    """List the figures of a curve, the telling ones first. A multiplier that is always 0 is left out."""
+    names = list(dict.fromkeys(name for line in lines for name in line if name not in _HIDDEN))
+    known = [name for name in SERIES if name in names]
     found = []
     for name in [*known, *sorted(set(names) - set(known))]:
         points = [(line["step"], line[name]) for line in lines if name in line]
@@ -154,7 +125,7 @@ def curves_of_agent(row: Mapping[str, Any]) -> Markup:
         return Markup("")
     try:
         run = agents_run(str(row.get("agent")))
-        return Markup("") if run is None else curve_figures(run, [each.name for each in series(read_curve(run))[:MOST_FIGURES]])
+        return Markup("") if run is None else curve_figures(run, [each.name for each in series(read_curve(run))[:MAX_FIGURES]])
     except (DataError, OSError, ValueError):
         return Markup("")  # results are shown whatever became of the training run
 
@@ -181,7 +152,7 @@ def write_curves(run: str | Path) -> Path:
         DataError: there is no curve, or it cannot be read.
     """
     folder = Path(run)
-    parts = [(folder / name, f"Stage 1: {name}") for name in _PARTS if has_curve(folder / name)]
+    parts = [(place, f"Stage 1: {place.name}") for place in _earlier(folder)]
     parts += [(folder, "Stage 2" if parts else "")] if has_curve(folder) or not parts else []
     last = max((line["step"] for place, _ in parts for line in read_curve(place)), default=0.0)
     page = folder / PAGE
@@ -224,17 +195,22 @@ def write_events(run: str | Path) -> Path | None:
 def publish(run: str | Path) -> Path | None:
     """Page and event files of a finished run, its earlier stages included; None where there is no curve."""
     folder = Path(run)
-    there = [place for place in (*(folder / name for name in _PARTS), folder) if has_curve(place)]
+    there = [place for place in (*_earlier(folder), folder) if has_curve(place)]
     for place in there:
         write_events(place)
     return write_curves(folder) if there else None
+
+
+def _earlier(folder: Path) -> list[Path]:
+    """The earlier stages of a run: folders inside it that have a curve of their own."""
+    return sorted(path.parent for path in folder.glob(f"[!.]*/{CURVE}"))
 
 
 # -- drawing -----------------------------------------------------------------------------------------------------------------
 
 
 def _figure(each: Series) -> dict[str, Any]:
-    title = _TITLES.get(each.name, each.name.replace("_", " ").capitalize())
+    title = SERIES.get(each.name, each.name.replace("_", " ").capitalize())
     steps, values = _thinned(each.steps, each.values)
     mean = _smooth(values)
     said = f"{title} over steps: {_short(mean[0])} at first, {_short(mean[-1])} at the end"
@@ -254,8 +230,8 @@ def _range(values: Sequence[float], mean: Sequence[float]) -> tuple[float, float
 
 
 def _thinned(steps: Sequence[float], values: Sequence[float]) -> tuple[list[float], list[float]]:
-    """At most `MOST_POINTS` points, each the mean of its neighbours."""
-    each = max(1, math.ceil(len(steps) / MOST_POINTS))
+    """At most `MAX_POINTS` points, each the mean of its neighbours."""
+    each = max(1, math.ceil(len(steps) / MAX_POINTS))
     starts = range(0, len(steps), each)
     return (
         [steps[min(start + each, len(steps)) - 1] for start in starts],
@@ -275,22 +251,21 @@ def _smooth(values: Sequence[float]) -> list[float]:
 
 def _facts(run: Path) -> list[tuple[str, Any]]:
     """What the run says of itself."""
-    facts: dict[str, object] = {}
-    for name in ("config.json", "checkpoint.json", "grpo.json"):
-        try:
-            document: Any = json.loads((run / name).read_text(encoding="utf-8"))
-        except (OSError, ValueError):
-            continue
-        if isinstance(document, Mapping):
-            settings = document.get("settings")
-            facts |= {key: document[key] for key in _FACTS if key in document}
-            facts |= {key: settings[key] for key in _FACTS if isinstance(settings, Mapping) and key in settings}
-    shown = {name: value["name"] if isinstance(value, Mapping) and "name" in value else value for name, value in facts.items()}
-    return [(name.capitalize(), value) for name, value in shown.items() if isinstance(value, str | int | float) and value != ""]
-
-
-def _finite(value: object) -> TypeGuard[float]:
-    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+    try:
+        document: Any = json.loads((run / CONFIG).read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError):
+        return []
+    if not isinstance(document, Mapping):
+        return []
+    settings = document.get("settings")
+    facts = {**(settings if isinstance(settings, Mapping) else {}), **document}
+    shown = []
+    for name in _FACTS:
+        value = facts.get(name)
+        value = value.get("name") if isinstance(value, Mapping) else value
+        if isinstance(value, str | int | float) and value != "":
+            shown.append((name.capitalize(), value))
+    return shown
 
 
 def _short(value: float) -> str:

@@ -10,14 +10,14 @@ from typing import Any
 
 import numpy as np
 
-from ...agents.deer import DECISION, RATES, Decider, Record, RuleDecider, SimulatedDecider, accuracies, evaluate, examples
+from ...agents.deer import DECISION, RATES, Decider, RuleDecider, SimulatedDecider, examples
 from ...envs.decision import DecisionAwareEnv
 from ...simulators.decision.samples import CALL, NO_CALL, NO_SEARCH
+from ..decisions import ACCURACIES, DecisionRecord, accuracies, evaluate
 from ..statistics import intervals
 
 FITTED_ON = 3000
-ACCURACIES = ("p_no_search", "p_search", "p_ds", "p_no_call", "p_call", "p_dc")
-_COUNTED: tuple[Callable[[Record], bool], ...] = (
+_COUNTED: tuple[Callable[[DecisionRecord], bool], ...] = (
     lambda record: record.kind == NO_SEARCH,
     lambda record: record.kind != NO_SEARCH,
     lambda record: True,
@@ -29,7 +29,7 @@ _COUNTED: tuple[Callable[[Record], bool], ...] = (
 Row = dict[str, Any]
 
 
-def decision_row(agent: str, model: str | None, split: str, records: list[Record], seed: int = 0) -> Row:
+def decision_row(agent: str, model: str | None, split: str, records: list[DecisionRecord], seed: int = 0) -> Row:
     """One row: the six accuracies of a decider on a split, None where there is no sample of the kind, and their intervals."""
     found = dict(zip(ACCURACIES, accuracies(records), strict=True))
     right = np.array([[_right(record, place) for place in range(len(ACCURACIES))] for record in records], np.float64)
@@ -44,7 +44,7 @@ def decision_row(agent: str, model: str | None, split: str, records: list[Record
     return {"agent": agent, "model": model, "env": DECISION, "split": split, "episodes": len(records), **known, "ci95": ends}
 
 
-def _right(record: Record, place: int) -> bool:
+def _right(record: DecisionRecord, place: int) -> bool:
     if place < 3:
         return record.searched == (record.kind != NO_SEARCH)
     return record.right_call is True

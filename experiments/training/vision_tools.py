@@ -1,4 +1,4 @@
-"""Training the tiny back-end on generated scenes: `build_tools`.
+"""Training the tools of the tiny OpenCATP back-end on generated scenes: `build_tools`.
 
 Restoration first: denoising, then super-resolution also on what that leaves, then deblurring and colourisation also on what
 both leave. Then the readers, on clean and on restored images but never on degraded ones (they read photographs, as the
@@ -10,42 +10,43 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import Field
 
+from ...agents.opencatp.base import ENV_ID
+from ...agents.settings import Count, PolicyConfig, TrainerSettings
 from ...simulators.errors import require
 from ...simulators.opencatp.backends.base import ALL_TOOLS, READERS, RESTORERS, run_chain
 from ...simulators.opencatp.backends.tiny import TinyBackend, load_network, make_network, pad, save_weights
 from ...simulators.opencatp.backends.vocabulary import END, PAD, START, vocabulary
 from ...simulators.opencatp.scenes import degrade, language
 from ...simulators.opencatp.scenes import scene as scenes
+from .run import METRICS, Callback, TrainingRun, open_run, require_modules
 
 if TYPE_CHECKING:
     import torch
 
 VERSION = "1"
-Progress = Callable[[str], None]
 _OWN = {tool: kind for kind, tool in degrade.REPAIRS.items()}
 _IMAGE_BATCH, _READER_BATCH, _TEXT_BATCH = 24, 48, 96
 
 
-@dataclass(frozen=True)
-class TrainingPlan:
+class VisionSettings(TrainerSettings):
     """How much training each tool gets; the defaults give the shipped weights."""
 
-    scenes: int = 9000
-    denoising_steps: int = 1200
-    super_resolution_steps: int = 1000
-    deblurring_steps: int = 1000
-    colorization_steps: int = 900
-    reader_steps: int = 600
-    captioning_steps: int = 1200
-    text_steps: int = 600
+    scenes: Count = Field(default=9000, description="Scenes to learn from.")
+    denoising_steps: Count = Field(default=1200, description="Steps of image denoising.")
+    super_resolution_steps: Count = Field(default=1000, description="Steps of super-resolution.")
+    deblurring_steps: Count = Field(default=1000, description="Steps of deblurring.")
+    colorization_steps: Count = Field(default=900, description="Steps of colourisation.")
+    reader_steps: Count = Field(default=600, description="Steps of image classification and of object detection.")
+    captioning_steps: Count = Field(default=1200, description="Steps of image captioning.")
+    text_steps: Count = Field(default=600, description="Steps of each language tool.")
 
     def steps(self, tool: str) -> int:
         """Optimiser steps of a tool."""
@@ -56,29 +57,47 @@ class TrainingPlan:
         return self.reader_steps if tool in READERS else self.text_steps
 
 
+class VisionConfig(PolicyConfig):
+    """What `config.json` says of a run of `costgym build-tools`."""
+
+    trainer: Literal["vision_tools"] = "vision_tools"
+    env: str = ENV_ID
+    settings: VisionSettings
+
+
 def build_tools(
-    out_dir: Path | str, seed: int = 0, progress: Progress | None = None, plan: TrainingPlan | None = None,
+    out_dir: Path | str,
+    seed: int = 0,
+    *,
     tools: Sequence[str] = ALL_TOOLS,
-) -> dict[str, Path]:  # fmt: skip
+    callback: Callback | None = None,
+    **settings: Any,
+) -> dict[str, Path]:
     """Train the tools' networks and write `<tool>.safetensors` files.
 
-    A tool whose file is there from the same seed and plan is kept, so a killed run goes on with the tool it was at.
+    A tool whose file is there from the same seed and settings is kept, so a killed run goes on with the tool it was at.
 
     Args:
         out_dir: Folder for the weights.
         seed: Decides scenes, first weights and batches; on the same kind of processor the same seed gives the same weights.
-        progress: Called with one line now and then.
-        plan: How long to train; default: as the shipped weights were.
         tools: Which tools to train; the readers need the four restorers to be there or among them.
+        callback: Follows the run.
+        settings: Fields of `VisionSettings`; by default as the shipped weights were trained.
 
     Returns:
         The weight file of each tool.
+
+    Raises:
+        ConfigError: A setting makes no sense, or the folder belongs to another run.
+        TrainingFailed: A loss became infinite or no number.
+        MissingExtra: torch or safetensors is not installed.
     """
-    require("torch", "vision")
-    plan, say, out = plan or TrainingPlan(), progress or (lambda _: None), Path(out_dir)
-    with _threads(2):
-        _build(out, seed, plan, [t for t in ALL_TOOLS if t in tools], say)
-    return {tool: out / f"{tool}.safetensors" for tool in tools}
+    require_modules("torch", "safetensors", extra="vision")
+    chosen = VisionSettings(**{"seed": seed, **settings})
+    files = [f"{tool}.safetensors" for tool in ALL_TOOLS]
+    with open_run(out_dir, VisionConfig(settings=chosen), callback=callback, files=files) as run, _threads(2):
+        _build(run, chosen, [tool for tool in ALL_TOOLS if tool in tools])
+    return {tool: Path(out_dir) / f"{tool}.safetensors" for tool in tools}
 
 
 @contextmanager
@@ -94,21 +113,28 @@ def _threads(count: int) -> Iterator[None]:
         torch.set_num_threads(before)
 
 
-def _build(out: Path, seed: int, plan: TrainingPlan, tools: Sequence[str], say: Progress) -> None:
+def _build(run: TrainingRun, settings: VisionSettings, tools: Sequence[str]) -> None:
     world: _World | None = None
+    done = run.done(METRICS)
+    metrics = {} if done is None else done.metrics
     for tool in tools:
-        path = out / f"{tool}.safetensors"
+        path = run.folder / f"{tool}.safetensors"
         # one entry: several would be written in any order
-        origin = {"tool": tool, "version": VERSION, "seed": seed, "steps": plan.steps(tool), "scenes": plan.scenes}
+        steps, seed = settings.steps(tool), settings.seed
+        origin = {"tool": tool, "version": VERSION, "seed": seed, "steps": steps, "scenes": settings.scenes}
         metadata = {"training": json.dumps(origin)}
         if _metadata(path) == metadata:
-            say(f"{tool}: already built")
+            run.say(f"{tool}: already built")
             continue
         if world is None and tool in RESTORERS + READERS:
-            say(f"painting {plan.scenes} scenes")
-            world = _World(seed, plan.scenes)
-        network = _trained(tool, seed, plan.steps(tool), world, TinyBackend(out), say)
+            run.say(f"painting {settings.scenes} scenes")
+            world = _World(seed, settings.scenes)
+        found = _trained(tool, seed, steps, world, TinyBackend(run.folder), run)
+        if found is None:
+            return
+        network, metrics[f"{tool}_loss"] = found
         save_weights(network, path, metadata)
+        run.finish(len(metrics), metrics)
 
 
 def _metadata(path: Path) -> dict[str, str] | None:
@@ -144,12 +170,17 @@ class _World:
         return self._restored
 
 
-def _trained(tool: str, seed: int, steps: int, world: _World | None, built: TinyBackend, say: Progress) -> torch.nn.Module:
+def _trained(
+    tool: str, seed: int, steps: int, world: _World | None, built: TinyBackend, run: TrainingRun
+) -> tuple[torch.nn.Module, float] | None:
+    """Train a tool's network; returns it and the running mean of its loss, or None where the callback wants to stop."""
     import torch
 
+    from .loop import own_chance, take_step
+    from .run import TrainingStep
+
     number = ALL_TOOLS.index(tool)
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed * 100 + number)
+    with own_chance(seed * 100 + number):
         network = make_network(tool)
     if tool in RESTORERS or tool in READERS:
         assert world is not None
@@ -177,18 +208,17 @@ def _trained(tool: str, seed: int, steps: int, world: _World | None, built: Tiny
     optimiser = torch.optim.AdamW(network.parameters(), lr=rate, weight_decay=1e-4)
     schedule = torch.optim.lr_scheduler.OneCycleLR(optimiser, rate, total_steps=steps, pct_start=0.15)
     network.train()
+    weights = dict(network.named_parameters())
     mean = 0.0
     for step in range(steps):
-        optimiser.zero_grad(set_to_none=True)
-        value = loss(network)
-        value.backward()
-        torch.nn.utils.clip_grad_norm_(network.parameters(), 1.0)
-        optimiser.step()
+        value, _ = take_step(optimiser, weights, lambda: (loss(network), {}), 1.0, step)
         schedule.step()
-        mean += 0.02 * (float(value.detach()) - mean) if step else float(value.detach())
+        mean += 0.02 * (value - mean) if step else value
+        if run.callback.on_step(TrainingStep(tool, step + 1, step + 1, steps, {"loss": mean})) is True:
+            return None
         if (step + 1) % max(1, steps // 10) == 0:
-            say(f"{tool}: step {step + 1} of {steps}, loss {mean:.4f}")
-    return network.eval()
+            run.say(f"{tool}: step {step + 1} of {steps}, loss {mean:.4f}")
+    return network.eval(), mean
 
 
 def _fast() -> AbstractContextManager[Any]:
@@ -338,39 +368,24 @@ def _teacher_forced(network: Any, inputs: torch.Tensor, wanted: list[list[int]])
 # -- language ---------------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class _Facts:
-    kind: str
-    texture: str
-    place: str
-    weather: str
-    things: tuple[str, ...]
-    moods: tuple[int, int]
-
-    def caption(self, german: bool = False) -> str:
-        return language.caption(self.kind, self.texture, self.place, self.weather, self.things, german)
-
-    def summary(self, german: bool = False) -> str:
-        return language.summary(self.kind, self.texture, self.place, german)
-
-    def report(self, german: bool = False) -> str:
-        return language.report(self.kind, self.texture, self.place, self.weather, self.things, self.moods, german)
-
-    def label(self, german: bool = False) -> str:
-        return language.label(self.kind, self.texture, german)
-
-    def objects(self, rng: np.random.Generator, german: bool = False) -> str:
-        names = sorted({self.kind, *self.things}) if rng.random() < 0.8 else list(self.things) or [self.kind]
-        return language.object_list(names, german)
+_NO_PICTURE = np.zeros((0, 0, 3), np.uint8)
 
 
-def _facts(rng: np.random.Generator) -> _Facts:
+def _objects(facts: scenes.Scene, rng: np.random.Generator, german: bool = False) -> str:
+    names = sorted({facts.kind, *facts.things}) if rng.random() < 0.8 else list(facts.things) or [facts.kind]
+    return language.object_list(names, german)
+
+
+def _facts(rng: np.random.Generator) -> scenes.Scene:
+    """Draw what is said of a scene that is not painted."""
+
     def pick(items: tuple[str, ...]) -> str:
         return items[int(rng.integers(len(items)))]
 
     things = tuple(language.THINGS[int(i)] for i in rng.permutation(len(language.THINGS))[: int(rng.integers(0, 5))])
     moods = (int(rng.integers(4)), int(rng.integers(4)))
-    return _Facts(pick(language.KINDS), pick(language.TEXTURES), pick(language.PLACES), pick(language.WEATHERS), things, moods)
+    words = pick(language.KINDS), pick(language.TEXTURES), pick(language.PLACES), pick(language.WEATHERS)
+    return scenes.Scene(_NO_PICTURE, *words, things, moods, ())
 
 
 def _pair(tool: str, rng: np.random.Generator) -> tuple[str, str]:
@@ -381,9 +396,9 @@ def _pair(tool: str, rng: np.random.Generator) -> tuple[str, str]:
             return facts.caption(), facts.caption(True)
         if choice < 0.65:
             state = rng.bit_generator.state
-            english = facts.objects(rng)
+            english = _objects(facts, rng)
             rng.bit_generator.state = state  # the same choice of names in German
-            return english, facts.objects(rng, True)
+            return english, _objects(facts, rng, True)
         if choice < 0.75:
             return facts.label(), facts.label(True)
         if choice < 0.80:
@@ -398,7 +413,7 @@ def _pair(tool: str, rng: np.random.Generator) -> tuple[str, str]:
         return facts.report(), facts.summary()
     if choice < 0.8:
         return facts.caption(), facts.summary()
-    short = facts.label() if choice < 0.87 else facts.objects(rng) if choice < 0.94 else facts.summary()
+    short = facts.label() if choice < 0.87 else _objects(facts, rng) if choice < 0.94 else facts.summary()
     return short, short
 
 

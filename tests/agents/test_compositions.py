@@ -7,11 +7,11 @@ import json
 import pytest
 
 from costgym.agents.base import DECISION, NUMERIC, PLAN_CALLS, PLANS, TEXT
-from costgym.agents.btp.experience import collect_experience
 from costgym.agents.classic import GreedyAgent
 from costgym.agents.opencatp.base import PlanAgent
 from costgym.agents.opencatp.calling import PlanCaller
 from costgym.agents.registry import agent_names, agents, find_agent, make_agent, needs_experience, read_agent_name
+from costgym.experiments.training.data.experience import collect_experience
 from costgym.simulators.errors import UnknownName
 from costgym.simulators.scenario import parse_scenario
 from costgym.simulators.status import Status

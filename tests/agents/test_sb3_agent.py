@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import pickle
-import shutil
 from pathlib import Path
 
 import numpy as np
@@ -12,8 +11,9 @@ import pytest
 
 import costgym
 from costgym.agents import make_agent
-from costgym.agents.checkpoints import MANIFEST, Checkpoint, read_checkpoint, save_checkpoint
-from costgym.agents.sb3 import Sb3Agent, needed
+from costgym.agents.checkpoints import save_checkpoint
+from costgym.agents.sb3 import Sb3Agent, Sb3Config, needed
+from costgym.agents.settings import CONFIG, NetworkSettings, read_config
 from costgym.envs.marketplace import MAX_NEEDS, NEED_FEATURES, TOOL_FEATURES
 from costgym.simulators.errors import ConfigError, DataError, MissingExtra
 from costgym.simulators.scenario import load_scenario
@@ -27,29 +27,27 @@ WEIGHTS = "checkpoints/step-00000007/policy.safetensors"
 @pytest.fixture
 def run(tmp_path: Path) -> Path:
     """A checkpoint of a network that learnt nothing, but finishes last of all."""
-    from costgym.agents.tool_network import NetworkSettings, ToolNetwork
+    from costgym.agents.tool_network import ToolNetwork
 
     torch.manual_seed(0)
-    network = ToolNetwork(NetworkSettings(8, 1))
+    network = ToolNetwork(NetworkSettings(hidden_size=8, rounds=1))
     with torch.no_grad():
         network.others.bias[1] = -100.0
-    checkpoint = Checkpoint(
-        algorithm="ppo",
-        settings={"split": "train"},
+    config = Sb3Config(
+        trainer="ppo",
         scenario=load_scenario("marketplace"),
+        settings={"needed_only": True},
+        env_settings={"split": "train"},
+        lagrangian=None,
         network=network.describe(),
-        training={"needed_only": True},
-        seed=0,
-        steps=7,
-        segments=1,
-        seconds=1.0,
     )
-    save_checkpoint(tmp_path, checkpoint, network.state_dict(), {})
+    (tmp_path / CONFIG).write_text(config.model_dump_json())
+    save_checkpoint(tmp_path, 7, network.state_dict(), {}, {})
     return tmp_path
 
 
 def change(run: Path, **fields: object) -> None:
-    path = run / MANIFEST
+    path = run / CONFIG
     path.write_text(json.dumps({**json.loads(path.read_text()), **fields}))
 
 
@@ -95,15 +93,15 @@ def test_another_environment_is_no_place_for_it(run: Path) -> None:
 @pytest.mark.parametrize(
     ("fields", "words"),
     [
-        ({"format": "costgym.policy/9"}, "expected format 'costgym.policy/1', got 'costgym.policy/9'"),
+        ({"format": "costgym.training/9"}, "expected format 'costgym.training/1', got 'costgym.training/9'"),
         ({"env": "costgym/OpenCATP-v0"}, "expected a policy for costgym/Marketplace-v0, got one for 'costgym/OpenCATP-v0'"),
         ({"version": "9.9.0"}, "written by costgym 9.9.0"),
-        ({"algorithm": "sac"}, "expected one of ppo, dqn, got 'sac'"),
-        ({"steps": -1}, "steps"),
+        ({"trainer": "sac"}, "expected a run of ppo or dqn, got one of 'sac'"),
+        ({"settings": []}, "settings"),
         ({"surprise": 1}, "surprise"),
-        ({"network": {"hidden": 8, "rounds": 1}}, "other observations than this version has: needs, resources, tools"),
-        ({"network": {"hidden": 10**9, "rounds": 1}}, "expected a whole number from 1 to 4096"),
-        ({"network": {}}, "expected a whole number"),
+        ({"network": {"hidden_size": 8, "rounds": 1}}, "other observations than this version has: needs, resources, tools"),
+        ({"network": {"hidden_size": 10**9, "rounds": 1}}, "expected a number less than or equal to 4096"),
+        ({"network": {}}, "network.hidden_size: expected a valid integer, got None"),
         ({"scenario": {"name": "x", "alpha": 7}}, "scenario.alpha"),
     ],
 )
@@ -114,20 +112,20 @@ def test_a_checkpoint_that_does_not_fit_is_refused(run: Path, fields: dict[str, 
 
 
 def test_a_folder_without_a_run_is_named(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match=r"checkpoint.json.*expected the folder of a `costgym train` run"):
+    with pytest.raises(DataError, match=r"no training run.*expected the folder of a `costgym train ppo or dqn` run"):
         make_agent(f"sb3:{tmp_path}")
 
 
 @pytest.mark.parametrize("text", ["", "[", "[]", "null", '"x"'])
 def test_a_manifest_that_is_none_is_refused(tmp_path: Path, text: str) -> None:
-    (tmp_path / MANIFEST).write_text(text)
+    (tmp_path / CONFIG).write_text(text)
     with pytest.raises(DataError):
-        read_checkpoint(tmp_path)
+        read_config(tmp_path, Sb3Config)
 
 
 def test_weights_of_another_network_are_refused(run: Path) -> None:
-    document = json.loads((run / MANIFEST).read_text())
-    change(run, network={**document["network"], "hidden": 16})
+    document = json.loads((run / CONFIG).read_text())
+    change(run, network={**document["network"], "hidden_size": 16})
     with pytest.raises(DataError, match="do not fit the network"):
         Sb3Agent(run)
 
@@ -150,19 +148,6 @@ def test_weights_that_are_no_numbers_are_refused(run: Path) -> None:
     save_file(weights, run / WEIGHTS)
     with pytest.raises(DataError, match="do not fit"):
         Sb3Agent(run)
-
-
-def test_a_run_of_the_older_layout_still_plays(run: Path) -> None:
-    from costgym.agents.checkpoints import load_training
-
-    env = costgym.make("costgym/Marketplace-v0", split="test")
-    now = costgym.rollout(env, Sb3Agent(run), episodes=5, seed=3)
-    folder = (run / WEIGHTS).parent
-    (run / WEIGHTS).rename(run / "policy-7.safetensors")
-    (folder / "optimizer.safetensors").rename(run / "training-7.safetensors")
-    shutil.rmtree(folder.parent)
-    assert costgym.rollout(env, Sb3Agent(run), episodes=5, seed=3) == now
-    assert load_training(run, read_checkpoint(run)) == {}
 
 
 class Bomb:

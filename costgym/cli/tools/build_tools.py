@@ -20,7 +20,8 @@ def build_tools(
     Example: `costgym build-tools --out weights`
     """
     from ...experiments.training.vision_tools import build_tools as train
+    from ..learn.train.shared import Messages
 
-    for path in train(out, seed, None if quiet else typer.echo).values():
+    for path in train(out, seed, callback=None if quiet else Messages()).values():
         if not quiet:
             typer.echo(str(path))

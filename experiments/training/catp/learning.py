@@ -1,4 +1,4 @@
-"""What a step of training learns from: offline episodes, or plans just drawn."""
+"""The learners of CATP-LLM and its baselines: from offline episodes, or from plans that the policy has just drawn."""
 
 from __future__ import annotations
 
@@ -13,24 +13,27 @@ from ....agents.catp.planner import price_table
 from ....agents.catp.policy import CatpPolicy, choice_loss
 from ....agents.catp.sequences import Batch, Record, batch_of
 from ....agents.catp.settings import CatpSettings
-from ....simulators.draws import stable_generator, stable_integer
+from ....agents.networks import trained_weights
+from ....simulators.draws import stable_generator
 from ....simulators.opencatp.levels import LEVELS
 from ....simulators.opencatp.scoring.evaluation import Evaluator, sample_level, split_samples
 from ....simulators.quality import INVALID_PLAN_REWARD
+from ..loop import Learner, Loss
 from .dataset import COMPOSED
 from .measure import measure
 
 ELITE_REGRET = 0.03
 
 
-class OfflineLearner:
+class OfflineLearner(Learner):
     """Cross-entropy of recorded choices, in windows of recorded episodes.
 
     Args:
-        policy: what learns.
+        policy: the policy that learns.
         records: the episodes.
         evaluator: for figures on the train tasks.
-        target_return: what the policy is asked for in them.
+        settings: of the run.
+        target_return: the return that the policy is asked for in those figures.
     """
 
     def __init__(
@@ -38,6 +41,8 @@ class OfflineLearner:
     ) -> None:
         self.policy, self.records, self.evaluator, self.settings = policy, list(records), evaluator, settings
         self.target_return = target_return
+        self.weights, self.seed = trained_weights(policy), settings.seed
+        self.adamw, self.max_grad_norm = {"weight_decay": settings.weight_decay}, settings.max_grad_norm
         self.tasks = tuple({record.task.task_id: record.task for record in records}.values())
         drawn_from = [
             [i for i, record in enumerate(records) if record.task.kind == kind] for kind in ("sequential", "nonsequential")
@@ -46,23 +51,29 @@ class OfflineLearner:
             (every, [i for i in every if records[i].regret <= ELITE_REGRET]) for every in drawn_from if every
         ]  # per kind of task: all plans, and those near the best
 
-    def loss(self, step: int) -> tuple[Any, dict[str, float]]:
-        """The loss of a step, and figures beside it for the curve."""
+    @property
+    def steps(self) -> int:
+        return self.settings.steps
+
+    def rate(self, step: int) -> float:
+        return self.settings.rate(step)
+
+    def loss(self, step: int) -> Loss:
         self.policy.train()
-        with _own_chance(self.settings.seed, step):
-            batch = self.batch(step)
-            return choice_loss(self.policy.log_probabilities(batch), batch), {}
+        batch = self.batch(step)
+        return choice_loss(self.policy.log_probabilities(batch), batch), {}
 
     def batch(self, step: int) -> Batch:
-        """The windows that a step learns from, drawn by its number alone.
+        """Draw the windows that a step learns from.
 
         An episode longer than the window is cut at a place drawn evenly, its last window (with EOP) among them.
         """
         settings = self.settings
         chance = stable_generator(settings.seed, "batch", step)
-        several = round(settings.batch * settings.balance) if len(self._pools) == 2 else settings.batch
+        several = round(settings.batch_size * settings.balance) if len(self._pools) == 2 else settings.batch_size
         drawn: list[int] = []
-        for (every, elite), count in zip(self._pools, (settings.batch - several, several)[-len(self._pools) :], strict=True):
+        counts = (settings.batch_size - several, several)[-len(self._pools) :]
+        for (every, elite), count in zip(self._pools, counts, strict=True):
             best = round(count * settings.elite) if elite else 0
             drawn += [elite[i] for i in chance.integers(len(elite), size=best).tolist()] if best else []
             drawn += [every[i] for i in chance.integers(len(every), size=count - best).tolist()]
@@ -75,7 +86,7 @@ class OfflineLearner:
         return batch_of(chosen, windows, settings.mask, settings.conditioned, settings.size_words)
 
     def check(self) -> dict[str, float]:
-        """Quality of the policy's most likely plans on the train tasks and samples, and the share that is valid."""
+        """Work out the quality of the policy's most likely plans on the train tasks, and the share that is valid."""
         tasks = [task for task in self.tasks if task.task_id < COMPOSED]
         asked = [(task, level) for task in tasks for level in range(LEVELS)]
         written = write_plans(self.policy, asked, price_table(self.evaluator), self.target_return)
@@ -87,14 +98,14 @@ class OfflineLearner:
 class FeedbackLearner(OfflineLearner):
     """Supervised at first, then a policy gradient on executed plans with the mean of their group as the baseline."""
 
-    def loss(self, step: int) -> tuple[Any, dict[str, float]]:
-        if step < self.settings.warm_steps:
+    def loss(self, step: int) -> Loss:
+        if step < self.settings.supervised_steps:
             return super().loss(step)
         settings, evaluator = self.settings, self.evaluator
         chance = stable_generator(settings.seed, "feedback", step)
         train = split_samples(evaluator.scores.samples, "train")
         situations = []
-        for _ in range(max(1, settings.batch // settings.group)):
+        for _ in range(max(1, settings.batch_size // settings.group)):
             task = self.tasks[int(chance.integers(len(self.tasks)))]
             situations.append((task, train[int(chance.integers(len(train)))]))
         asked = [pair for pair in situations for _ in range(settings.group)]
@@ -116,16 +127,15 @@ class FeedbackLearner(OfflineLearner):
         gained = (grouped - grouped.mean(axis=1, keepdims=True)).reshape(-1)
         gained = gained / (gained.std() + 1e-3)
         self.policy.train()
-        with _own_chance(settings.seed, step):
-            records = [each.record for each in written]
-            windows = [(0, len(record.choices) - 1) for record in records]
-            batch = batch_of(records, windows, settings.mask, settings.conditioned, settings.size_words)
-            logs = self.policy.log_probabilities(batch)
-            return gradient_loss(logs, batch, gained), {"reward": float(rewards.mean())}
+        records = [each.record for each in written]
+        windows = [(0, len(record.choices) - 1) for record in records]
+        batch = batch_of(records, windows, settings.mask, settings.conditioned, settings.size_words)
+        logs = self.policy.log_probabilities(batch)
+        return gradient_loss(logs, batch, gained), {"reward": float(rewards.mean())}
 
 
 def gradient_loss(log_probabilities: Any, batch: Batch, gained: np.ndarray[Any, Any]) -> Any:
-    """Minus the mean over plans of (what the plan gained) x (the log-probability of all its choices).
+    """Policy-gradient loss: minus the mean over plans of (what the plan gained) x (the log-probability of all its choices).
 
     Args:
         log_probabilities: of every choice among those allowed.  # (B, W, N_ACTIONS)
@@ -141,21 +151,6 @@ def gradient_loss(log_probabilities: Any, batch: Batch, gained: np.ndarray[Any, 
 def learner(
     policy: CatpPolicy, records: Sequence[Record], evaluator: Evaluator, settings: CatpSettings, target_return: float
 ) -> OfflineLearner:
-    """What trains a policy by its settings' method."""
+    """Make the learner of the settings' method."""
     kind = FeedbackLearner if settings.method == "rltf" else OfflineLearner
     return kind(policy, records, evaluator, settings, target_return)
-
-
-class _own_chance:
-    """Torch's own chance (dropout) depends on seed and step alone, and the caller's is left as it was."""
-
-    def __init__(self, seed: int, step: int) -> None:
-        self._seed = stable_integer(seed, "dropout", step) >> 1
-        self._fork = torch.random.fork_rng(devices=[])
-
-    def __enter__(self) -> None:
-        self._fork.__enter__()
-        torch.manual_seed(self._seed)
-
-    def __exit__(self, *error: Any) -> None:
-        self._fork.__exit__(*error)

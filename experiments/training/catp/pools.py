@@ -1,4 +1,4 @@
-"""Learning from the official plan pools: recorded plans as training data, and how well what was held out is met.
+"""Learning from plan pools: recorded plans as training data, and figures on the plans that were held out.
 
 The pools name no input sizes. The size level of a sample is taken to be the one whose measured prices lie nearest to those of
 its recorded runs. Returns are told less the best one recorded for the same task and sample, because images differ in how well
@@ -7,28 +7,32 @@ they can be solved at all.
 
 from __future__ import annotations
 
+import hashlib
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import torch
 
-from ....agents.catp.planner import CatpPlanner
+from ....agents.catp.decoding import write_plans
+from ....agents.catp.planner import price_table
+from ....agents.catp.policy import CatpPolicy
 from ....agents.catp.sequences import Record, allowed_bits, batch_of
+from ....agents.catp.settings import CatpSettings
 from ....envs.tpl import kind_of
 from ....simulators.draws import stable_generator
 from ....simulators.errors import DataError, UnknownName
 from ....simulators.opencatp.levels import LEVELS
 from ....simulators.opencatp.pools import PoolPlan, load_pool
-from ....simulators.opencatp.profile import Profile, v100
+from ....simulators.opencatp.profile import Profile
+from ....simulators.opencatp.scoring.evaluation import Evaluator
 from ....simulators.opencatp.tasks import task as find_task
 from ....simulators.opencatp.tools import TOOLS
 from .dataset import ExecutedPlan, choices_of
-
-if TYPE_CHECKING:
-    from ....agents.catp.policy import CatpPolicy
+from .learning import OfflineLearner
 
 HELD_OUT_SHARE = 0.25
 
@@ -47,38 +51,31 @@ class PoolData:
     left_out: int
 
 
-@dataclass(frozen=True, slots=True)
-class PoolFigures:
-    """How a policy meets what was held out. Returns are Quality of Plan with the recorded scores and prices.
+def pool_names(paths: Sequence[str | Path]) -> tuple[str, ...]:
+    """Name and digest of each pool, by which a run knows it again.
 
-    Attributes:
-        accuracy: share of recorded choices that the policy, told the plan's return, finds most likely; only where there
-            was more than one legal choice.
-        chance: the same for drawing among the legal choices.
-        pool_mean, pool_best: mean return of the recorded plans, and of the best plan for each task and sample.
-        chosen: return of the recorded plan that the policy, asked for the best, finds most likely for each task and sample.
-        written: return of the plans it writes, where that plan was recorded for the task and sample; else not counted.
-        covered: share of tasks and samples where it was.
-        pairs: how many tasks and samples were held out.
+    Raises:
+        DataError: a file cannot be read.
     """
-
-    accuracy: float
-    chance: float
-    pool_mean: float
-    pool_best: float
-    chosen: float
-    written: float
-    covered: float
-    pairs: int
+    try:
+        contents = [(Path(path).name, Path(path).read_bytes()) for path in paths]
+    except OSError as error:
+        raise DataError(error.filename, f"cannot be read as a plan pool: {error.strerror}") from error
+    return tuple(f"{name} {hashlib.blake2b(content, digest_size=16).hexdigest()}" for name, content in contents)
 
 
-def pool_data(paths: Sequence[str | Path], seed: int = 0, profile: Profile | None = None) -> PoolData:
-    """Reads pools as executed plans, a quarter of the tasks' samples held out.
+def pool_data(paths: Sequence[str | Path], seed: int, profile: Profile, tasks: str = "all") -> PoolData:
+    """Read pools as executed plans, and hold out a quarter of the tasks' samples.
+
+    Args:
+        paths: the files.
+        seed: draws what is held out.
+        profile: prices of the tools.
+        tasks: ``sequential``, ``nonsequential`` or ``all``: the tasks that count.
 
     Raises:
         DataError: a pool cannot be read, or none of its plans can be learnt from.
     """
-    machine = v100() if profile is None else profile
     recorded = [plan for path in paths for plan in load_pool(path)]
     by_pair: dict[tuple[int, int], list[PoolPlan]] = {}
     for plan in recorded:
@@ -87,75 +84,89 @@ def pool_data(paths: Sequence[str | Path], seed: int = 0, profile: Profile | Non
     held = {pairs[i] for i in stable_generator(seed, "held out").permutation(len(pairs))[: round(HELD_OUT_SHARE * len(pairs))]}
     sides: tuple[list[ExecutedPlan], list[ExecutedPlan]] = ([], [])
     for pair in pairs:
-        level = _level(by_pair[pair], machine)
+        level = _level(by_pair[pair], profile)
         for plan in by_pair[pair]:
-            found = _executed(plan, level, machine)
-            if found is not None:
+            found = _executed(plan, level, profile)
+            if found is not None and tasks in ("all", found.task.kind):
                 sides[pair in held].append(found)
-    if not sides[0]:
-        raise DataError(", ".join(map(str, paths)), "no plan in it can be learnt from")
+    if not sides[0] or not sides[1]:
+        told = f"expected plans to learn from and plans to hold out ({tasks}), got {len(sides[0])} and {len(sides[1])}"
+        raise DataError(", ".join(map(str, paths)), told)
     return PoolData(tuple(sides[0]), tuple(sides[1]), len(recorded) - len(sides[0]) - len(sides[1]))
 
 
-def pool_figures(planner: CatpPlanner, data: PoolData, profile: Profile | None = None) -> PoolFigures:
-    """Holds a trained policy to the plans kept apart.
+class PoolLearner(OfflineLearner):
+    """Learns from recorded plans; its figures are on the recorded plans that were held out.
 
-    Raises:
-        DataError: none were.
+    Args:
+        policy, records, evaluator, settings, target_return: see `OfflineLearner`; of the evaluator only the prices are asked.
+        held_out: the recorded plans that are kept apart.
     """
-    if not data.held_out:
-        raise DataError("pool", "no plans were held out; the pool is too small")
-    from ....agents.catp.decoding import write_plans
 
-    policy, settings, machine = planner.policy, planner.settings, v100() if profile is None else profile
-    groups: dict[tuple[int, int], list[ExecutedPlan]] = {}
-    for plan in data.held_out:
-        groups.setdefault((plan.task.task_id, plan.sample), []).append(plan)
-    right, total, by_chance, covered = 0, 0, 0.0, 0
-    qualities: list[float] = []
-    best: list[float] = []
-    chosen: list[float] = []
-    written: list[float] = []
-    prices = [[machine.price(tool, level) for tool in TOOLS] for level in range(LEVELS)]
-    asked = write_plans(policy, [(group[0].task, group[0].level) for group in groups.values()], prices, planner.target_return)
-    for group, own in zip(groups.values(), asked, strict=True):
-        worth = [plan.quality(settings.alpha) for plan in group]
-        qualities += worth
-        best.append(max(worth))
-        for plan in group:
-            record = plan.record(settings.alpha, settings.intermediate_feedback, max(worth) if settings.centred else 0.0)
-            for step, guess in enumerate(_log_probabilities(policy, record).argmax(-1).tolist()):
-                legal = allowed_bits(record, step, True).bit_count()
-                if legal > 1:
-                    total += 1
-                    right += guess == record.choices[step]
-                    by_chance += 1.0 / legal
-        likelihood = []
-        for plan, quality in zip(group, worth, strict=True):
-            # Each plan is told as if it were what was asked for, so that they differ in their choices alone.
-            record = plan.record(settings.alpha, settings.intermediate_feedback, quality - planner.target_return)
-            logs = _log_probabilities(policy, record)
-            likelihood.append(float(logs[range(len(record.choices)), record.choices].sum()))
-        chosen.append(worth[int(np.argmax(likelihood))])
-        same = [quality for plan, quality in zip(group, worth, strict=True) if list(plan.choices) == own.record.choices]
-        covered += bool(same)
-        written += same[:1]
-    return PoolFigures(
-        right / max(1, total),
-        by_chance / max(1, total),
-        float(np.mean(qualities)),
-        float(np.mean(best)),
-        float(np.mean(chosen)),
-        float(np.mean(written)) if written else float("nan"),
-        covered / len(groups),
-        len(groups),
-    )
+    def __init__(
+        self,
+        policy: CatpPolicy,
+        records: Sequence[Record],
+        evaluator: Evaluator,
+        settings: CatpSettings,
+        target_return: float,
+        held_out: Sequence[ExecutedPlan],
+    ) -> None:
+        super().__init__(policy, records, evaluator, settings, target_return)
+        self.held_out = held_out
+
+    def check(self) -> dict[str, float]:
+        """Hold the policy to the plans kept apart. Returns are Quality of Plan with the recorded scores and prices.
+
+        Returns:
+            `pairs`: how many tasks and samples were held out. `choice_accuracy`: share of recorded choices that the policy,
+            told the plan's return, finds most likely, where there was more than one legal choice; `choice_chance`: the same for
+            drawing among the legal choices. `pool_mean`, `pool_best`: mean return of the recorded plans, and of the best plan
+            for each task and sample. `chosen`: return of the recorded plan that the policy, asked for the best, finds most
+            likely. `covered`: share of tasks and samples where the plan that it writes was recorded; `written`: the return of
+            those plans, left out where there are none.
+        """
+        settings, policy = self.settings, self.policy
+        groups: dict[tuple[int, int], list[ExecutedPlan]] = {}
+        for plan in self.held_out:
+            groups.setdefault((plan.task.task_id, plan.sample), []).append(plan)
+        right: list[bool] = []
+        by_chance: list[float] = []
+        mean, best, chosen, written = [], [], [], []
+        asked = [(group[0].task, group[0].level) for group in groups.values()]
+        plans = write_plans(policy, asked, price_table(self.evaluator), self.target_return)
+        for group, own in zip(groups.values(), plans, strict=True):
+            worth = [plan.quality(settings.alpha) for plan in group]
+            mean += worth
+            best.append(max(worth))
+            likelihood = []
+            for plan, quality in zip(group, worth, strict=True):
+                record = plan.record(settings.alpha, settings.intermediate_feedback, max(worth) if settings.centred else 0.0)
+                for step, guess in enumerate(_log_probabilities(policy, record).argmax(-1).tolist()):
+                    legal = allowed_bits(record, step, True).bit_count()
+                    if legal > 1:
+                        right.append(guess == record.choices[step])
+                        by_chance.append(1.0 / legal)
+                # each plan is told as if it were what was asked for, so that they differ in their choices alone
+                record = plan.record(settings.alpha, settings.intermediate_feedback, quality - self.target_return)
+                logs = _log_probabilities(policy, record)
+                likelihood.append(float(logs[range(len(record.choices)), record.choices].sum()))
+            chosen.append(worth[int(np.argmax(likelihood))])
+            written += [q for plan, q in zip(group, worth, strict=True) if list(plan.choices) == own.record.choices][:1]
+        found = {
+            "pairs": float(len(groups)),
+            "choice_accuracy": sum(right) / max(1, len(right)),
+            "choice_chance": sum(by_chance) / max(1, len(right)),
+            "pool_mean": float(np.mean(mean)),
+            "pool_best": float(np.mean(best)),
+            "chosen": float(np.mean(chosen)),
+            "covered": len(written) / len(groups),
+        }
+        return {**found, "written": float(np.mean(written))} if written else found
 
 
 def _log_probabilities(policy: CatpPolicy, record: Record) -> Any:
-    """Of every choice at every step of an episode, seen through the policy's window.  # (T, N_ACTIONS)"""
-    import torch
-
+    """Log-probability of every choice at every step of an episode, seen through the policy's window.  # (T, N_ACTIONS)"""
     settings, steps = policy.settings, len(record.choices)
     windows = [(max(0, step - settings.window + 1), step) for step in range(steps)]
     batch = batch_of([record] * steps, windows, settings.mask, settings.conditioned, settings.size_words)

@@ -1,10 +1,10 @@
-"""Looking words up: what a small DEER model learns before it decides anything.
+"""Retrieval pre-training: what a small DEER model learns before it decides anything.
 
 A published language model finds a word of a query again in a description; one with random weights does not, and the one
 label of a decision hardly teaches it. So it first reads tools made of words drawn at random, and says of each word that
 follows which tool has it, or that none has, and behind the last one which tool has most of them. Nothing in these rows can be
 learnt by heart and nothing in them is about any tool or query of the world, so they are alike whatever decisions follow: they
-stand in for what pre-training has given a published model. It goes on until words are looked up rightly, which comes all at
+stand in for what pre-training has given a published model. It goes on until words are retrieved rightly, which comes all at
 once, but not at the same step for every seed.
 """
 
@@ -19,33 +19,32 @@ from ....agents.deer.settings import DeerSettings
 from ....agents.deer.writing import CONTROL, DECIDE, END, NONE, QUERY, TOOLS, place
 from ....simulators.draws import stable_generator
 
-LOOKED_UP = 8
+WORDS_ASKED = 8
 """Words that a row asks for."""
 NOTHING = 0.2
-"""Chance that nothing of what a row asks for is any tool's."""
+"""Chance that no tool has anything of what a row asks for."""
 ABSENT, ELSEWHERE = 0.3, 0.1
 """Chances, in other rows, that a word is drawn from all words, and that it is any tool's; else it is of the one asked for."""
-LONGEST = 5
-"""Most words of a tool."""
+MAX_TOOL_WORDS = 5
 LEARNT = 0.96
-"""Share of right answers, over the last `RECENT` steps and on rows never seen before, from which on looking up is learnt."""
+"""Share of right answers, over the last `RECENT` steps and on rows never seen before, from which on retrieval is learnt."""
 RECENT = 20
 
 
 class TokenRow(NamedTuple):
-    """A row as the trainer takes it: tokens, and what shall be answered before each; `IGNORED` where nothing is."""
+    """A row of training: tokens, and the label of each; `IGNORED` where none is learnt."""
 
     input_ids: list[int]
     labels: list[int]
 
 
 def first_word(tokenizer: Any, slots: int) -> int:
-    """Number of the first ordinary word: they come behind the control tokens and those of the candidates' places."""
+    """Number of the first ordinary word; control tokens and those of the candidates' places come before."""
     return 1 + max(int(tokenizer.convert_tokens_to_ids(token)) for token in (*CONTROL, *map(place, range(slots))))
 
 
-def look_up_rows(steps: int, tokenizer: Any, slots: int, settings: DeerSettings) -> list[TokenRow]:
-    """Rows for so many steps of looking up, in order; those of a step are equally long.
+def retrieval_rows(steps: int, tokenizer: Any, slots: int, settings: DeerSettings) -> list[TokenRow]:
+    """Draw the rows of so many steps, in order; those of a step are equally long.
 
     The answers are labels only and never read: a word is asked for beside other words, as in a query. Behind the last one it is
     asked which tool has most of them.
@@ -64,9 +63,9 @@ def look_up_rows(steps: int, tokenizer: Any, slots: int, settings: DeerSettings)
     places = [int(tokenizer.convert_tokens_to_ids(place(index))) for index in range(slots)]
     rows = []
     for _ in range(steps):
-        lengths = luck.integers(1, LONGEST + 1, slots).tolist()
+        lengths = luck.integers(1, MAX_TOOL_WORDS + 1, slots).tolist()
         owner = [mark for mark, length in zip(places, lengths, strict=True) for _ in range(length)]
-        told = luck.integers(first, most, (settings.batch, len(owner)))
+        told = luck.integers(first, most, (settings.batch_size, len(owner)))
         for words in told.tolist():
             asked = _asked(words, owner, places, first, most, luck)
             answers = [_owner([word], words, owner, none) for word in asked]
@@ -77,13 +76,13 @@ def look_up_rows(steps: int, tokenizer: Any, slots: int, settings: DeerSettings)
 
 
 def _asked(words: Sequence[int], owner: Sequence[int], places: Sequence[int], first: int, most: int, luck: Any) -> list[int]:
-    """Words to ask for: some of one tool, some of any, and some that are drawn from all."""
-    asked: list[int] = luck.integers(first, most, LOOKED_UP).tolist()
+    """Draw words to ask for: some of one tool, some of any, and some from all."""
+    asked: list[int] = luck.integers(first, most, WORDS_ASKED).tolist()
     if luck.random() < NOTHING:
         return asked
     mark = places[int(luck.integers(len(places)))]
     own = [word for word, each in zip(words, owner, strict=True) if each == mark]
-    for number, (sort, which) in enumerate(luck.random((LOOKED_UP, 2)).tolist()):
+    for number, (sort, which) in enumerate(luck.random((WORDS_ASKED, 2)).tolist()):
         if sort >= ABSENT:
             known = words if sort < ABSENT + ELSEWHERE else own
             asked[number] = known[int(which * len(known))]

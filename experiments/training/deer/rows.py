@@ -1,4 +1,4 @@
-"""What a DEER policy learns from, as tokens: decisions, and in which order they and some more looking up come."""
+"""The decisions that a DEER policy learns from, as tokens, and the order in which it learns from them."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ _CHUNK = 16
 
 
 def token_row(tokenizer: Any, prompt: str, completion: str) -> TokenRow:
-    """A prompt and its completion; only the completion is learnt."""
+    """Join a prompt and its completion; only the completion is learnt."""
     read, learnt = prompt_ids(tokenizer, prompt), completion_ids(tokenizer, completion)
     return TokenRow([*read, *learnt], [*[IGNORED] * len(read), *learnt])
 
 
 def rows_of(known: Sequence[Example], writing: Writing, tokenizer: Any, settings: DeerSettings) -> list[TokenRow]:
-    """The decisions of examples as rows.
+    """Turn the decisions of examples into rows.
 
     Args:
         known: labelled examples.
@@ -92,32 +92,32 @@ def renamed(row: TokenRow, gold: int | None, slots: int, tokenizer: Any, luck: A
     return TokenRow(prompt, row.labels)
 
 
-def learning_order(rows: Sequence[TokenRow], looked_up: int, settings: DeerSettings) -> list[int]:
-    """Which rows each step of deciding learns from, shape (steps * batch,): indices into `rows`, then into those of looking up.
+def learning_order(rows: Sequence[TokenRow], retrieval: int, settings: DeerSettings) -> list[int]:
+    """Order the rows of all steps of decisions: indices into `rows`, then into those of retrieval.  # (steps * batch_size,)
 
-    Rows of like length come together, in a random order of batches. Those of looking up come in their own order.
+    Rows of like length come together, in a random order of batches. Those of retrieval come in their own order.
 
     Args:
         rows: the decisions.
-        looked_up: how many rows of looking up there are, in whole batches.
-        settings: steps, their rows, and the share of those that look up.
+        retrieval: how many rows of retrieval there are, in whole batches.
+        settings: steps, their rows, and the share of those on retrieval.
     """
     luck = stable_generator(settings.seed, "deer order")
-    decisions = _batches([len(row.input_ids) for row in rows], settings.batch, luck)
+    decisions = _batches([len(row.input_ids) for row in rows], settings.batch_size, luck)
     order: list[int] = []
-    looking = 0
+    read = 0
     for _ in range(settings.steps):
-        if looked_up and luck.random() < settings.index_share:
-            start = len(rows) + looking % looked_up
-            order += range(start, start + settings.batch)
-            looking += settings.batch
+        if retrieval and luck.random() < settings.retrieval_share:
+            start = len(rows) + read % retrieval
+            order += range(start, start + settings.batch_size)
+            read += settings.batch_size
         else:
             order += next(decisions)
     return order
 
 
 def _batches(lengths: Sequence[int], batch: int, luck: Any) -> Iterator[list[int]]:
-    """Batches without end; each round takes every row once (and the first ones again where the last batch is not full)."""
+    """Draw batches without end; each round takes every row once, and the first ones again where the last batch is not full."""
     while True:
         indices = luck.permutation(len(lengths)).tolist()
         indices += indices[: -len(indices) % batch]

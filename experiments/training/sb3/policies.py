@@ -12,7 +12,8 @@ from stable_baselines3 import DQN
 from stable_baselines3.dqn.policies import DQNPolicy
 from torch import Tensor
 
-from ....agents.tool_network import NetworkSettings, ToolNetwork, bounded, masked
+from ....agents.settings import NetworkSettings
+from ....agents.tool_network import ToolNetwork, bounded, masked
 from .decisions import MASK
 
 Observation = dict[str, Tensor]

@@ -1,160 +1,127 @@
-"""Settings of reinforcement learning, and the price of a constraint. Nothing here needs torch."""
+"""Settings of reinforcement learning, by Stable-Baselines3's names, and the price of a constraint. Nothing here needs torch."""
 
 from __future__ import annotations
 
-import math
-from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Annotated, Any
 
-from ....simulators.errors import ConfigError, UnknownName
+from pydantic import Field
+
+from ....agents.settings import Amount, Count, NetworkSettings, Number, Settings, Share, TrainerSettings, one_of
 from ....simulators.ledger import RESOURCES
 
 
-def _whole(where: str, value: Any, least: int = 1) -> None:
-    if isinstance(value, bool) or not isinstance(value, int) or value < least:
-        raise ConfigError(where, f"expected a whole number of at least {least}, got {value!r}")
+class _Sb3Settings(TrainerSettings, NetworkSettings):
+    """What PPO and DQN share."""
+
+    hidden_size: int = Field(default=32, ge=1, le=4096, description="Width of every layer of the network.")
+    learning_rate: Amount = Field(default=1e-3, description="Learning rate at the start.")
+    gamma: Share = Field(default=1.0, description="Discount factor. Undiscounted, the return is the Quality of Plan.")
+    needed_only: bool = Field(
+        default=True,
+        description="Mask calls that cannot bring a missing fact, as the classic agents do.",
+    )
 
 
-def _share(where: str, value: Any, low: float = 0.0, high: float = 1.0) -> None:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not low <= value <= high:
-        raise ConfigError(where, f"expected a number from {low:g} to {high:g}, got {value!r}")
+class PpoSettings(_Sb3Settings):
+    """Settings of MaskablePPO; what Stable-Baselines3 has goes by its names."""
+
+    n_envs: Count = Field(default=128, description="Environments side by side.")
+    n_steps: Count = Field(default=32, description="Decisions of each environment between two updates.")
+    batch_size: int = Field(default=1024, ge=2, description="Decisions of a minibatch.")
+    n_epochs: Count = Field(default=4, description="Passes over the decisions of an update.")
+    gae_lambda: Share = Field(default=0.95, description="Trade-off of bias and variance in generalised advantage estimation.")
+    clip_range: Share = Field(default=0.2, description="Clip range of the probability ratio.")
+    normalize_advantage: bool = Field(default=True, description="Normalise the advantages of a minibatch.")
+    ent_coef: Share = Field(default=0.003, description="Weight of the entropy.")
+    vf_coef: float = Field(default=0.5, ge=0, le=100, description="Weight of the value loss.")
+    max_grad_norm: Amount = Field(default=0.5, description="Norm to which gradients are clipped.")
+    target_kl: Amount | None = Field(default=None, description="End an update's epochs beyond this KL divergence.")
+    final_lr_fraction: Share = Field(default=0.03, description="The learning rate falls linearly to this share of itself.")
+    updates_per_checkpoint: Count = Field(default=10, description="Updates between checkpoints.")
+
+    @property
+    def checkpoint_steps(self) -> int:
+        """Decisions between checkpoints."""
+        return self.n_envs * self.n_steps * self.updates_per_checkpoint
+
+    def of_sb3(self) -> dict[str, Any]:
+        """The arguments of `MaskablePPO`; the learning rate follows a schedule of ours."""
+        names = ("n_steps", "batch_size", "n_epochs", "gamma", "gae_lambda", "clip_range", "normalize_advantage", "ent_coef")
+        return self.model_dump(include={*names, "vf_coef", "max_grad_norm", "target_kl"})
 
 
-def _flag(where: str, value: Any) -> None:
-    if not isinstance(value, bool):
-        raise ConfigError(where, f"expected true or false, got {value!r}")
+class DqnSettings(_Sb3Settings):
+    """Settings of masked DQN; what Stable-Baselines3 has goes by its names."""
+
+    n_envs: Count = Field(default=64, description="Environments side by side.")
+    buffer_size: Count = Field(default=50_000, description="Transitions that are remembered.")
+    learning_starts: Number = Field(default=2_000, description="Decisions at random before learning starts.")
+    batch_size: Count = Field(default=256, description="Transitions of an update.")
+    tau: Share = Field(default=1.0, description="How far the target network moves to the online one when it is updated.")
+    train_freq: Count = Field(default=1, description="Decisions of every environment between updates.")
+    gradient_steps: Count = Field(default=2, description="Updates after so many decisions.")
+    target_update_interval: Count = Field(default=2_000, description="Decisions between two updates of the target network.")
+    exploration_fraction: Share = Field(default=0.4, description="Share of the run over which exploration falls.")
+    exploration_initial_eps: Share = Field(default=1.0, description="Share of random actions at the start.")
+    exploration_final_eps: Share = Field(default=0.03, description="Share of random actions after that.")
+    max_grad_norm: Amount = Field(default=10.0, description="Norm to which gradients are clipped.")
+    final_lr_fraction: Share = Field(default=0.1, description="The learning rate falls linearly to this share of itself.")
+    decisions_per_checkpoint: Count = Field(default=20_000, description="Decisions between checkpoints.")
+
+    @property
+    def checkpoint_steps(self) -> int:
+        """Decisions between checkpoints."""
+        return self.decisions_per_checkpoint
+
+    def of_sb3(self) -> dict[str, Any]:
+        """The arguments of `DQN`; the learning rate and the exploration follow schedules of ours."""
+        names = (
+            "buffer_size",
+            "learning_starts",
+            "batch_size",
+            "tau",
+            "gamma",
+            "train_freq",
+            "gradient_steps",
+            "max_grad_norm",
+        )
+        found = self.model_dump(include=set(names))
+        return {**found, "target_update_interval": max(self.target_update_interval, self.n_envs)}
+
+    def exploration(self, done: float) -> float:
+        """Share of random actions when a share of the run is done."""
+        fallen = (self.exploration_initial_eps - self.exploration_final_eps) * done / max(self.exploration_fraction, 1e-9)
+        return max(self.exploration_final_eps, self.exploration_initial_eps - fallen)
 
 
-@dataclass(frozen=True, slots=True)
-class PpoSettings:
-    """Settings of MaskablePPO.
-
-    Attributes:
-        envs: environments side by side.
-        rollout: decisions of each between two updates.
-        batch, epochs: minibatch size, and passes over what was collected.
-        gamma, gae_lambda: discount, and the advantage's trade of bias for variance. Undiscounted: the return is the QoP.
-        learning_rate, final_lr_fraction: the rate falls linearly to this share of itself.
-        entropy, clip, value: weight of the entropy, clip range of the ratio, weight of the value loss.
-        hidden, rounds: of the network.
-        needed_only: mask calls that cannot bring a missing fact, as the classic agents do; else that is to be learnt, too.
-        updates_per_checkpoint: a checkpoint after so many updates.
-    """
-
-    envs: int = 128
-    rollout: int = 32
-    batch: int = 1024
-    epochs: int = 4
-    gamma: float = 1.0
-    gae_lambda: float = 0.95
-    learning_rate: float = 1e-3
-    final_lr_fraction: float = 0.03
-    entropy: float = 0.003
-    clip: float = 0.2
-    value: float = 0.5
-    hidden: int = 32
-    rounds: int = 2
-    needed_only: bool = True
-    updates_per_checkpoint: int = 10
-
-    def __post_init__(self) -> None:
-        for name in ("envs", "rollout", "epochs", "hidden", "rounds", "updates_per_checkpoint"):
-            _whole(name, getattr(self, name))
-        _whole("batch", self.batch, 2)
-        for name in ("gamma", "gae_lambda", "final_lr_fraction", "entropy", "clip"):
-            _share(name, getattr(self, name))
-        _share("learning_rate", self.learning_rate, 0.0, math.inf)
-        _share("value", self.value, 0.0, 100.0)
-        _flag("needed_only", self.needed_only)
-
-
-@dataclass(frozen=True, slots=True)
-class DqnSettings:
-    """Settings of masked DQN.
-
-    Attributes:
-        envs: environments side by side.
-        buffer: transitions that are remembered.
-        warm_up: decisions at random before learning starts.
-        batch, gradient_steps: transitions of an update, and updates after a decision of every environment.
-        target_interval: decisions between two copies to the target network.
-        gamma, learning_rate, final_lr_fraction, hidden, rounds, needed_only: as for PPO.
-        explore_share, explore_final: exploration falls from 1 to the latter over this share of the run.
-        decisions_per_checkpoint: a checkpoint after so many decisions.
-    """
-
-    envs: int = 64
-    buffer: int = 50_000
-    warm_up: int = 2_000
-    batch: int = 256
-    gradient_steps: int = 2
-    target_interval: int = 2_000
-    gamma: float = 1.0
-    learning_rate: float = 1e-3
-    final_lr_fraction: float = 0.1
-    explore_share: float = 0.4
-    explore_final: float = 0.03
-    hidden: int = 32
-    rounds: int = 2
-    needed_only: bool = True
-    decisions_per_checkpoint: int = 20_000
-
-    def __post_init__(self) -> None:
-        names = ("envs", "buffer", "batch", "gradient_steps", "target_interval", "hidden", "rounds", "decisions_per_checkpoint")
-        for name in names:
-            _whole(name, getattr(self, name))
-        _whole("warm_up", self.warm_up, 0)
-        for name in ("gamma", "final_lr_fraction", "explore_share", "explore_final"):
-            _share(name, getattr(self, name))
-        _share("learning_rate", self.learning_rate, 0.0, math.inf)
-        _flag("needed_only", self.needed_only)
-
-
-@dataclass(frozen=True, slots=True)
-class Lagrangian:
+class Lagrangian(Settings):
     """A constraint on the mean cost of an episode, by dual ascent with a proportional term that damps its swings:
     ``integral = max(0, integral + rate * (cost - aim))``, ``multiplier = max(0, integral + gain * (cost - aim))``.
-
-    Attributes:
-        limit: what an episode may cost on average, in units of the resource.
-        resource: price, seconds, tokens or calls.
-        rate: how fast the multiplier's integral follows, reward per unit of cost squared and update.
-        gain: of the proportional term, reward per unit of cost squared; 0 for plain dual ascent.
-        margin: aim at this share below the limit, so that what is learnt keeps it on worlds that it has not seen, too.
-        start: the first integral. Well above 0 it drives a policy that solves little yet to give everything up.
-
-    Raises:
-        ConfigError, UnknownName: a value makes no sense.
 
     Source: constrained MDPs (Altman 1999); PPO-Lagrangian as in Ray, Achiam and Amodei 2019; the
         proportional term as in Stooke, Achiam and Abbeel 2020, section 5.
     """
 
-    limit: float
-    resource: str = "price"
-    rate: float = 1e-3
-    gain: float = 4e-3
-    margin: float = 0.15
-    start: float = 0.0
-
-    def __post_init__(self) -> None:
-        if self.resource not in RESOURCES:
-            raise UnknownName("cost resource", self.resource, RESOURCES)
-        for name in ("limit", "rate"):
-            value = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < math.inf:
-                raise ConfigError(f"lagrangian {name}", f"expected a positive finite number, got {value!r}")
-        _share("lagrangian margin", self.margin)
-        _share("lagrangian gain", self.gain, 0.0, 1e9)
-        _share("lagrangian start", self.start, 0.0, 1e9)
+    limit: float = Field(gt=0, description="What an episode may cost on average, in units of the resource.")
+    resource: Annotated[str, one_of("cost resource", RESOURCES)] = Field(default="price", description="Resource that is held.")
+    rate: float = Field(
+        default=1e-3,
+        gt=0,
+        description="Rate of the multiplier's integral, reward per unit of cost squared and update.",
+    )
+    gain: float = Field(
+        default=4e-3, ge=0, description="Of the proportional term, reward per unit of cost squared; 0 for plain dual ascent."
+    )
+    margin: Share = Field(
+        default=0.15, description="Aim at this share below the limit, so that it is kept on worlds that were not seen, too."
+    )
+    start: Amount = Field(
+        default=0.0,
+        description="The first integral; well above 0 it drives a new policy to give up.",
+    )
 
     def update(self, integral: float, mean_cost: float) -> tuple[float, float]:
         """Integral and multiplier after an update in which episodes cost that much on average."""
         excess = mean_cost - self.limit * (1.0 - self.margin)
         integral = max(0.0, integral + self.rate * excess)
         return integral, max(0.0, integral + self.gain * excess)
-
-
-def as_document(settings: PpoSettings | DqnSettings, lagrangian: Lagrangian | None) -> dict[str, Any]:
-    """What a checkpoint keeps of them."""
-    return {**asdict(settings), "lagrangian": None if lagrangian is None else asdict(lagrangian)}

@@ -1,89 +1,133 @@
-"""BTP's classifier as a sequence classifier of transformers, Longformer by default, from a config or by id."""
+"""BTP's classifier as a sequence classifier of transformers: a small Longformer from a config, or a published one by id."""
 
 from __future__ import annotations
 
 import json
-import math
-from collections.abc import Sequence
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Sequence
+from typing import Any
 
-from ....agents.btp.usefulness_reader import FORMAT, MANIFEST, LearntReader, in_words, load_reader
+import torch
+
+from .... import __version__
+from ....agents.btp.usefulness_reader import FORMAT, MANIFEST, LearntReader, in_words
+from ....agents.networks import load_published
 from ....simulators.draws import stable_generator
-from ....simulators.errors import ConfigError, TrainingFailed, require
-from ....simulators.version import __version__
+from ....simulators.errors import require
 from ...files import write_atomically
-
-if TYPE_CHECKING:
-    from .train import Labelled
+from ..loop import Learner, Loss, optimise, own_chance
+from ..run import TrainingResult, TrainingRun
+from .data import Labelled
+from .train import UsefulnessSettings, check_kinds
 
 SMALL = "longformer"
 """Instead of an id: a small Longformer from a config, with a tokenizer of its own."""
-LONGEST = {True: 256, False: 2048}
-"""Tokens of a small, and of a published, model. Source: BTP's published code (2,048)."""
+MAX_TOKENS = {True: 256, False: 2048}
+"""Tokens that a small, and a published, model reads. Source: BTP's published code (2,048)."""
+
+
+class ReaderLearner(Learner):
+    """Fine-tunes a sequence classifier on labelled results.
+
+    Args:
+        network, tokenizer: of transformers.
+        known: the results.
+        settings: of the run.
+        measure: works out the figures at the end.
+    """
+
+    def __init__(
+        self,
+        network: Any,
+        tokenizer: Any,
+        known: Sequence[Labelled],
+        settings: UsefulnessSettings,
+        measure: Callable[[LearntReader], dict[str, float]],
+    ) -> None:
+        self.network, self.tokenizer, self.known, self.settings, self.measure = network, tokenizer, known, settings, measure
+        self.weights, self.seed = dict(network.named_parameters()), settings.seed
+        self.adamw: dict[str, Any] = {}
+        self._texts = [in_words(example.observed) for example in known]
+        luck = stable_generator(settings.seed, "usefulness order")
+        orders = [luck.permutation(len(known)).tolist() for _ in range(settings.epochs)]
+        size = settings.batch_size
+        self._batches = [order[start : start + size] for order in orders for start in range(0, len(order), size)]
+
+    @property
+    def steps(self) -> int:
+        return len(self._batches)
+
+    @property
+    def small(self) -> bool:
+        """The model is made from a config."""
+        return self.settings.model == SMALL
+
+    def rate(self, step: int) -> float:
+        return (1e-3 if self.small else 2e-5) * (1.0 - step / self.steps)
+
+    def loss(self, step: int) -> Loss:
+        self.network.train()
+        chosen, device = self._batches[step], next(iter(self.weights.values())).device
+        texts = [self._texts[i] for i in chosen]
+        read = self.tokenizer(texts, truncation=True, max_length=MAX_TOKENS[self.small], padding=True, return_tensors="pt").to(
+            device
+        )
+        labels = torch.tensor([int(self.known[i].helpful) for i in chosen], device=device)
+        return torch.nn.functional.cross_entropy(self.network(**read).logits.float(), labels), {}
+
+    def reader(self) -> LearntReader:
+        """The classifier as it stands."""
+        return LearntReader(self.network, self.tokenizer, MAX_TOKENS[self.small], self.documents)
+
+    @property
+    def documents(self) -> dict[str, str]:
+        """Name and description of each tool, by name."""
+        return {example.tool: example.observed.document for example in self.known}
+
+    def check(self) -> dict[str, float]:
+        return self.measure(self.reader())
 
 
 def fit_transformer(
-    run: Path, known: Sequence[Labelled], model: str, seed: int, epochs: int = 3, batch: int = 8
-) -> LearntReader:
-    """Fine-tunes a sequence classifier on labelled results and saves it (safetensors) in the run's folder.
+    run: TrainingRun,
+    known: Sequence[Labelled],
+    settings: UsefulnessSettings,
+    measure: Callable[[LearntReader], dict[str, float]] = lambda reader: {},
+) -> TrainingResult:
+    """Fine-tune a sequence classifier on labelled results, and save it in the run's folder (safetensors).
 
     Args:
-        run: the folder.
+        run: the run.
         known: labelled results.
-        model: `SMALL`, or a published model by id or folder.
-        seed: of weights and order.
-        epochs, batch: of the training.
+        settings: its model is `SMALL`, or a published model by id or folder.
+        measure: works out the figures at the end.
 
     Raises:
         ConfigError: the examples are all of one kind.
-        TrainingFailed: the loss became infinite or no number; nothing is saved then.
+        TrainingFailed: the loss became infinite or no number.
     """
-    torch = require("torch", "train")
-    transformers = require("transformers", "train")
-    if len({example.helpful for example in known}) < 2:
-        raise ConfigError("examples", "expected helpful and useless results; record more episodes")
-    texts = [in_words(example.observed) for example in known]
+    check_kinds(known)
+    transformers, model = require("transformers", "train"), settings.model or SMALL
     small = model == SMALL
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
-        tokenizer = _tokenizer(texts) if small else transformers.AutoTokenizer.from_pretrained(model)
-        network = _small(tokenizer) if small else _published(model)
-        device = "cuda" if torch.cuda.is_available() else "cpu"
-        network.to(device).train()
-        optimizer = torch.optim.AdamW(network.parameters(), lr=1e-3 if small else 2e-5)
-        steps = epochs * math.ceil(len(known) / batch)
-        luck = stable_generator(seed, "usefulness order")
-        step = 0
-        for _ in range(epochs):
-            order = luck.permutation(len(known)).tolist()
-            for start in range(0, len(order), batch):
-                chosen = order[start : start + batch]
-                read = tokenizer(
-                    [texts[i] for i in chosen], truncation=True, max_length=LONGEST[small], padding=True, return_tensors="pt"
-                ).to(device)
-                labels = torch.tensor([int(known[i].helpful) for i in chosen], device=device)
-                loss = torch.nn.functional.cross_entropy(network(**read).logits.float(), labels)
-                if not bool(torch.isfinite(loss)):
-                    raise TrainingFailed(step, f"the loss is {float(loss)}")
-                for group in optimizer.param_groups:
-                    group["lr"] = (1e-3 if small else 2e-5) * (1.0 - step / steps)
-                optimizer.zero_grad(set_to_none=True)
-                loss.backward()
-                torch.nn.utils.clip_grad_norm_(network.parameters(), 1.0)
-                optimizer.step()
-                step += 1
-    network.save_pretrained(run / "model")
-    tokenizer.save_pretrained(run / "model")
-    documents = {example.tool: example.observed.document for example in known}
-    manifest = {"format": FORMAT, "version": __version__, "longest": LONGEST[small], "documents": documents}
-    write_atomically(run / MANIFEST, json.dumps(manifest, indent=1, ensure_ascii=False) + "\n")
-    return load_reader(run)
+    with own_chance(settings.seed):
+        if small:
+            tokenizer = _tokenizer([in_words(example.observed) for example in known])
+            network = _small(tokenizer)
+        else:
+            tokenizer, network = load_published(transformers.AutoTokenizer, model), _published(model)
+    network.to("cuda" if torch.cuda.is_available() else "cpu")
+    learner = ReaderLearner(network, tokenizer, known, settings, measure)
+    result = optimise(run, learner)
+    if result.finished:
+        network.save_pretrained(run.folder / "model")
+        tokenizer.save_pretrained(run.folder / "model")
+        manifest = {"format": FORMAT, "version": __version__, "longest": MAX_TOKENS[small], "documents": learner.documents}
+        write_atomically(run.folder / MANIFEST, json.dumps(manifest, indent=1, ensure_ascii=False) + "\n")
+    return result
 
 
 def _published(model: str) -> Any:
-    transformers = require("transformers", "train")
-    return transformers.AutoModelForSequenceClassification.from_pretrained(model, num_labels=2, trust_remote_code=False)
+    kind = require("transformers", "train").AutoModelForSequenceClassification
+    return load_published(kind, model, num_labels=2, trust_remote_code=False)
 
 
 def _small(tokenizer: Any) -> Any:
@@ -95,7 +139,7 @@ def _small(tokenizer: Any) -> Any:
         num_attention_heads=2,
         intermediate_size=128,
         attention_window=32,
-        max_position_embeddings=LONGEST[True] + 34,
+        max_position_embeddings=MAX_TOKENS[True] + 34,
         num_labels=2,
         pad_token_id=tokenizer.pad_token_id,
         bos_token_id=tokenizer.bos_token_id,
@@ -107,7 +151,7 @@ def _small(tokenizer: Any) -> Any:
 
 
 def _tokenizer(texts: Sequence[str]) -> Any:
-    """Byte pairs of the texts themselves."""
+    """Train a tokenizer of byte pairs on texts."""
     tokenizers = require("tokenizers", "train")
     transformers = require("transformers", "train")
     model = tokenizers.Tokenizer(tokenizers.models.BPE(unk_token="<unk>"))

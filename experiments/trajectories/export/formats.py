@@ -53,8 +53,8 @@ def to_experience(path: str | Path, out: str | Path, data: str | None = None, pr
     Raises:
         ConfigError: the episodes are numeric: they hold no text that a use could be judged by.
     """
-    from ....agents.btp.experience import remember
     from ....agents.btp.usefulness import RuleBased
+    from ...training.data.experience import remember
     from .messages import need_text
 
     judge = RuleBased()

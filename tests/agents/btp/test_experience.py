@@ -6,12 +6,10 @@ import json
 
 import pytest
 
-from costgym.agents.btp.experience import Experience, PastQuery, collect_experience
+from costgym.agents.btp.experience import Experience, PastQuery
 from costgym.agents.btp.plan import BtpSettings
 from costgym.agents.btp.usefulness import RuleBased
 from costgym.simulators.errors import DataError
-from costgym.simulators.scenario import parse_scenario
-from tests.helpers.playing import SMALL
 
 
 def test_a_helpful_tool_is_worth_more_than_a_useless_and_an_unknown_one():
@@ -44,16 +42,6 @@ def test_a_broken_line_is_named(line):
 def test_a_missing_file_is_named(tmp_path):
     with pytest.raises(DataError, match="none"):
         Experience.load(tmp_path / "none.jsonl")
-
-
-def test_collecting_plays_the_train_split_and_repeats_itself():
-    scenario = parse_scenario({"name": "small", **SMALL})
-    first, second = (collect_experience(scenario, episodes=30, seed=3) for _ in range(2))
-    assert first.to_jsonl() == second.to_jsonl()
-    train = {scenario.build().tasks[n].query for n in scenario.build().tasks.numbers("train")}
-    assert len(first) == 30 and {past.query for past in first.queries} <= train
-    flags = [flag for past in first.queries for used in past.uses.values() for flag in used]
-    assert 0.2 < sum(flags) / len(flags) < 0.9
 
 
 @pytest.mark.parametrize(

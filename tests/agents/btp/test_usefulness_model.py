@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from costgym import ConfigError, DataError
+from costgym import DataError
 from costgym.agents.btp.usefulness import Observed
 from costgym.agents.btp.usefulness_model import (
     FILE,
@@ -18,8 +18,6 @@ from costgym.agents.btp.usefulness_model import (
     load_usefulness,
     numbers_of,
 )
-from costgym.simulators.scenario import parse_scenario
-from tests.helpers.playing import SMALL
 
 GOOD = Observed(
     '{"city": "Lille", "latitude": 62.2}', "where is Lille", {"city": "lille"}, "map. Returns the latitude of a city."
@@ -79,58 +77,9 @@ def test_a_missing_classifier_is_named(tmp_path):
         load_usefulness(tmp_path)
 
 
-def test_the_area_under_the_curve_counts_ties_half():
-    from costgym.experiments.training.usefulness.train import area_under_curve
-
-    assert area_under_curve(np.array([0.9, 0.5, 0.5, 0.1]), [True, True, False, False]) == 3.5 / 4
-    with pytest.raises(ConfigError, match="helpful"):
-        area_under_curve(np.array([0.9]), [True])
-
-
-def test_training_finds_what_helps_on_tasks_it_has_not_met(tmp_path):
-    pytest.importorskip("sklearn")
-    from costgym.experiments.training.usefulness.train import UsefulnessSettings, train_btp
-
-    scenario = parse_scenario({"name": "small", **SMALL})
-    settings = UsefulnessSettings(episodes=60, held_out=30)
-    result = train_btp(tmp_path / "run", scenario, 1, settings=settings)
-    assert result.metrics["auc"] > 0.85 and result.metrics["accuracy"] > 0.8
-    again = train_btp(tmp_path / "run", scenario, 1, settings=settings)
-    assert again.metrics == result.metrics
-    with pytest.raises(ConfigError, match="another run"):
-        train_btp(tmp_path / "run", scenario, 2, settings=settings)
-    judge = load_usefulness(tmp_path / "run")
-    assert not judge.helpful("q", "t", {}, '{"error": "server error", "message": "500"}')
-
-
 def test_btp_takes_the_judge_of_a_run(tmp_path):
     from costgym.agents.registry import make_agent
 
     (tmp_path / FILE).write_text(LearntUsefulness(WordModel.unfitted([GOOD], least=1)).to_json())
     agent: Any = make_agent("react+btp", usefulness=tmp_path)
     assert isinstance(agent._access[0].usefulness, LearntUsefulness)
-
-
-def test_results_of_one_kind_teach_nothing():
-    pytest.importorskip("sklearn")
-    from costgym.experiments.training.usefulness.train import Labelled, fit_usefulness
-
-    with pytest.raises(ConfigError, match="only helpful"):
-        fit_usefulness([Labelled("map", GOOD, True)] * 3)
-
-
-@pytest.mark.slow
-def test_a_small_longformer_learns_from_the_same_results(tmp_path):
-    pytest.importorskip("transformers")
-    torch = pytest.importorskip("torch")
-    from costgym.experiments.training.usefulness.train import Labelled
-    from costgym.experiments.training.usefulness.transformer import fit_transformer
-
-    torch.set_num_threads(1)
-    known = [Labelled("map", GOOD, True), Labelled("map", BAD, False)] * 12
-    judge = fit_transformer(tmp_path, known, "longformer", 0, epochs=15)
-    assert judge.helpful(GOOD.query, "map", GOOD.arguments, GOOD.text)
-    assert not judge.helpful(BAD.query, "map", BAD.arguments, BAD.text)
-    again: Any = load_usefulness(tmp_path)
-    assert again.probability(GOOD.query, "map", {}, "x") == judge.probability(GOOD.query, "map", {}, "x")
-    assert not list(tmp_path.rglob("*.bin")) and list(tmp_path.rglob("*.safetensors"))

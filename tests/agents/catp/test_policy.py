@@ -6,15 +6,17 @@ import numpy as np
 import pytest
 
 from tests.helpers.catp_scores import ShapedScores
+from tests.helpers.training import one_thread
 
 torch = pytest.importorskip("torch", reason="the train extra is not installed")
 pytest.importorskip("transformers", reason="the train extra is not installed")
 
 from costgym.agents.catp.decoding import write_plans  # noqa: E402
 from costgym.agents.catp.planner import price_table, ready_policy  # noqa: E402
-from costgym.agents.catp.policy import choice_loss, trained_weights  # noqa: E402
+from costgym.agents.catp.policy import choice_loss  # noqa: E402
 from costgym.agents.catp.sequences import Batch, batch_of, importance  # noqa: E402
 from costgym.agents.catp.settings import CatpSettings  # noqa: E402
+from costgym.agents.networks import trained_weights  # noqa: E402
 from costgym.envs.tpl import END, FIRST_TOOL, INPUT, N_ACTIONS, TplState, kind_of  # noqa: E402
 from costgym.experiments.training.catp.dataset import collect, records_of  # noqa: E402
 from costgym.experiments.training.catp.learning import OfflineLearner, gradient_loss  # noqa: E402
@@ -22,15 +24,13 @@ from costgym.simulators.opencatp import task, tasks  # noqa: E402
 from costgym.simulators.opencatp.scoring.evaluation import Evaluator  # noqa: E402
 from costgym.simulators.quality import MAX_PRICE_USD  # noqa: E402
 
-TINY = {"width": 32, "layers": 1, "heads": 2, "batch": 8, "walks": 3, "best": 1, "near": 1, "spread": 1}
+TINY = {"hidden_size": 32, "layers": 1, "heads": 2, "batch_size": 8, "walks": 3, "best": 1, "near": 1, "spread": 1}
 
 
 @pytest.fixture(scope="module", autouse=True)
 def _one_thread():
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
+    with one_thread():
+        yield
 
 
 @pytest.fixture(scope="module")
@@ -193,7 +193,7 @@ def test_every_end_is_learnt(evaluator):
 
 
 def test_a_share_of_each_batch_comes_from_plans_near_the_best(evaluator):
-    settings = CatpSettings(**{**TINY, "walks": 20, "batch": 20, "elite": 0.5, "balance": 0.4})
+    settings = CatpSettings(**{**TINY, "walks": 20, "batch_size": 20, "elite": 0.5, "balance": 0.4})
     records = episodes(evaluator, settings, 24, 202)
     learner = OfflineLearner(ready_policy(settings, "cpu"), records, evaluator, settings, 0.0)
     near = sum(record.regret <= 0.03 for record in records) / len(records)

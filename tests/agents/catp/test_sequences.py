@@ -194,9 +194,9 @@ def test_a_plan_that_the_masks_do_not_admit_is_left_out():
     [
         ({"tasks": "some"}, "tasks"),
         ({"steps": 0}, "steps"),
-        ({"width": 50}, "width"),
+        ({"hidden_size": 50}, "hidden_size"),
         ({"learning_rate": float("nan")}, "learning_rate"),
-        ({"batch": True}, "batch"),
+        ({"batch_size": True}, "batch_size"),
     ],
 )
 def test_a_setting_that_makes_no_sense_is_refused_by_name(settings, place):
@@ -208,7 +208,7 @@ def test_a_setting_that_makes_no_sense_is_refused_by_name(settings, place):
 
 
 def test_the_learning_rate_rises_then_stands_then_falls_to_a_tenth():
-    settings = CatpSettings(steps=300, warmup=10)
+    settings = CatpSettings(steps=300, warmup_steps=10)
     rates = [settings.rate(step) for step in range(300)]
     assert rates[0] == pytest.approx(2e-4)
     assert rates[9] == rates[150] == pytest.approx(2e-3)

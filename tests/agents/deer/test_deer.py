@@ -1,4 +1,4 @@
-"""DEER's deciders, its six accuracies, and a decider at play."""
+"""DEER's deciders, and a decider at play."""
 
 from __future__ import annotations
 
@@ -10,20 +10,17 @@ import pytest
 from costgym import ConfigError
 from costgym.agents.deer import (
     RATES,
-    Accuracies,
     Decider,
     DecisionRates,
     DeerAgent,
-    Record,
     RuleAgent,
     RuleDecider,
     SimulatedDecider,
-    accuracies,
-    evaluate,
     examples,
 )
 from costgym.agents.deer.deciders import best_threshold
 from costgym.envs.decision import DecisionAwareEnv
+from costgym.experiments.decisions import Accuracies, accuracies, evaluate
 from costgym.simulators.tools import Tool
 from tests.helpers.shared_data import shared
 
@@ -45,20 +42,6 @@ class Always(Decider):
 
     def choose(self, query: str, candidates: Sequence[Tool]) -> int | None:
         return 0
-
-
-def test_the_six_accuracies_are_shares_of_their_kinds() -> None:
-    records = [
-        Record("NoSearch", False, None),
-        Record("NoSearch", True, None),
-        Record("NoCall", True, True),
-        Record("NoCall", False, None),
-        Record("Call", True, False),
-        Record("Call", True, True),
-        Record("Call", True, True),
-    ]
-    assert accuracies(records) == Accuracies(1 / 2, 4 / 5, 5 / 7, 1 / 2, 2 / 3, 3 / 5)
-    assert accuracies(records[:2]) == Accuracies(1 / 2, None, 1 / 2, None, None, None)
 
 
 def test_a_decider_that_always_calls_the_first_is_right_as_often_as_the_first_is(env: DecisionAwareEnv) -> None:

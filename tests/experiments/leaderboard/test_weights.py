@@ -17,11 +17,11 @@ pytest.importorskip("safetensors", reason="the train extra is not installed")
 
 
 def trained(run: Path, value: float, step: int = 3) -> str:
-    from costgym.agents.checkpoints import save_tensors
+    from costgym.agents.checkpoints import save_checkpoint
 
     run.mkdir(parents=True, exist_ok=True)
-    (run / "config.json").write_text('{"format": "costgym.catp/1"}')
-    save_tensors(run, step, {"w": torch.tensor([value])}, {"m": torch.tensor([value])}, {})
+    (run / "config.json").write_text('{"trainer": "catp"}')
+    save_checkpoint(run, step, {"w": torch.tensor([value])}, {"m": torch.tensor([value])}, {})
     return f"catp:{run}"
 
 
@@ -68,20 +68,19 @@ def test_older_runs_of_reinforcement_learning_are_hashed_too(tmp_path: Path) -> 
 
 
 def test_a_leaderboard_does_not_go_on_with_other_weights(tmp_path: Path) -> None:
-    from costgym.agents.checkpoints import Checkpoint, save_checkpoint
-    from costgym.agents.tool_network import NetworkSettings, ToolNetwork
-    from costgym.simulators.scenario import load_scenario
+    from costgym.agents.checkpoints import save_checkpoint
+    from costgym.agents.sb3 import Sb3Config
+    from costgym.agents.settings import NetworkSettings
+    from costgym.agents.tool_network import ToolNetwork
 
     def learnt(value: float) -> None:
         torch.manual_seed(0)
-        network = ToolNetwork(NetworkSettings(8, 1))
+        network = ToolNetwork(NetworkSettings(hidden_size=8, rounds=1))
         with torch.no_grad():
             network.others.bias[1] = value
-        about = Checkpoint(
-            algorithm="ppo", settings={}, scenario=load_scenario("marketplace"), network=network.describe(), training={},
-            seed=0, steps=7, segments=1, seconds=1.0,
-        )  # fmt: skip
-        save_checkpoint(tmp_path / "run", about, network.state_dict(), {})
+        about = Sb3Config(trainer="ppo", settings={}, env_settings={}, lagrangian=None, network=network.describe())
+        (tmp_path / "run" / "config.json").write_text(about.model_dump_json())
+        save_checkpoint(tmp_path / "run", 7, network.state_dict(), {}, {})
 
     (tmp_path / "run").mkdir()
     learnt(-100.0)

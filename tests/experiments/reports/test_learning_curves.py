@@ -11,18 +11,17 @@ import pytest
 
 from costgym.experiments.leaderboard.store.runs import read_run
 from costgym.experiments.reports.learning_curves import (
-    MOST_POINTS,
+    MAX_POINTS,
     agents_run,
     curve_figures,
     curves_of_agent,
     curves_section,
     publish,
-    read_curve,
     series,
     write_curves,
 )
 from costgym.experiments.reports.site.build import build
-from costgym.simulators.errors import DataError
+from costgym.experiments.training.curve import read_curve
 from tests.helpers.boards import Hasty, played
 
 
@@ -54,31 +53,11 @@ class Tags(HTMLParser):
         assert self.open.pop() == tag
 
 
-def test_step_and_steps_are_both_read_and_what_is_no_number_is_left_out(tmp_path: Path) -> None:
+def test_the_telling_figures_come_first_and_unknown_ones_are_shown_too(tmp_path: Path) -> None:
     run = put(
         tmp_path,
-        [{"steps": 64, "seconds": 1.5, "return": None, "loss": 2.0}, {"step": 128, "return": 0.5, "loss": True, "x": "y"}],
+        [{"step": step, "odd_one": step, "seconds": 2.0, "loss": 1.0, "success": 0.5, "multiplier": 0.0} for step in (1, 2)],
     )
-    assert read_curve(run) == [{"step": 64.0, "loss": 2.0}, {"step": 128.0, "return": 0.5}]
-
-
-def test_a_line_that_a_kill_cut_short_is_left_out_and_a_broken_one_is_named(tmp_path: Path) -> None:
-    run = put(tmp_path, [{"step": 1, "loss": 2.0}])
-    with (run / "curve.jsonl").open("a") as curve:
-        curve.write('{"step": 2, "lo')
-    assert len(read_curve(run)) == 1
-    with (run / "curve.jsonl").open("a") as curve:
-        curve.write("\n")
-    with pytest.raises(DataError, match="line 2"):
-        read_curve(run)
-    with pytest.raises(DataError, match="no learning curve"):
-        read_curve(tmp_path / "none")
-    with pytest.raises(DataError, match="expected a step"):
-        read_curve(put(tmp_path / "other", [{"loss": 1.0}]))
-
-
-def test_the_telling_figures_come_first_and_unknown_ones_are_shown_too(tmp_path: Path) -> None:
-    run = put(tmp_path, [{"step": step, "odd_one": step, "loss": 1.0, "success": 0.5, "multiplier": 0.0} for step in (1, 2)])
     assert [each.name for each in series(read_curve(run))] == ["success", "loss", "odd_one"]
     page = write_curves(run).read_text()
     assert page.index("Pass rate") < page.index("Loss") < page.index("Odd one")
@@ -95,7 +74,7 @@ def test_the_page_is_whole_has_no_script_and_asks_nothing_of_the_network(tmp_pat
     assert not re.findall(r"""(?:src|href|url)\s*[=(]\s*(?!["']?#)""", text)
     assert "light-dark(" in text and "prefers" not in text
     points = re.findall(r' d="(M[^"]*)"', text)
-    assert all(line.count("L") < MOST_POINTS for line in points)
+    assert all(line.count("L") < MAX_POINTS for line in points)
     assert write_curves(run).read_text() == text
 
 

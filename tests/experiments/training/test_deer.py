@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -12,28 +13,29 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from costgym import ConfigError, DataError, UnknownName
+from costgym import ConfigError, UnknownName
 from costgym.agents.deer.decoding import decode
-from costgym.agents.deer.settings import CONFIG, DeerSettings
-from costgym.simulators.errors import MissingExtra, TrainingFailed
+from costgym.agents.deer.settings import DeerSettings
+from costgym.experiments.training.curve import read_curve
+from tests.helpers.training import DEER, DEER_COUNTS, StopAt, one_thread
 
-COUNTS = {"train": (20, 30, 40), "valid": (4, 6, 8), "test": (4, 6, 8)}
-TINY: dict[str, Any] = {"counts": COUNTS, "scale": 1, "steps": 4, "batch": 4, "index_steps": 2, "hidden": 16, "warmup": 1}
+pytest.importorskip("torch", reason="the train extra is not installed")
+pytest.importorskip("transformers", reason="the train extra is not installed")
+pytest.importorskip("safetensors", reason="the train extra is not installed")
+
+from costgym.experiments.training.deer.train import train_deer
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _one_thread() -> Iterator[None]:
+    with one_thread():
+        yield
 
 
 @pytest.fixture(scope="module")
-def train() -> Any:
-    pytest.importorskip("trl")
-    torch = pytest.importorskip("torch")
-    from costgym.experiments.training.deer.train import train_deer
-
-    torch.set_num_threads(1)
-    return train_deer
-
-
-@pytest.fixture(scope="module")
-def run(train: Any, tmp_path_factory: pytest.TempPathFactory) -> Any:
-    return train(tmp_path_factory.mktemp("deer") / "run", **TINY)
+def run(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    with pytest.warns(UserWarning, match="retrieved rightly"):
+        return train_deer(tmp_path_factory.mktemp("deer") / "run", **DEER)
 
 
 def weights_of(run: Path) -> dict[str, np.ndarray]:
@@ -83,7 +85,7 @@ def test_the_loss_is_that_of_the_completions_tokens_alone():
     pytest.importorskip("transformers")
     from costgym.agents.deer.language_model import completion_loss, small_model
 
-    model = small_model(12, DeerSettings(hidden=16), 0, 1)
+    model = small_model(12, DeerSettings(hidden_size=16), 0, 1)
     ids = torch.tensor([[2, 3, 4, 5, 6], [7, 8, 9, 0, 0]])
     mask = torch.tensor([[1, 1, 1, 1, 1], [1, 1, 1, 0, 0]])
     labels = torch.tensor([[-100, -100, -100, 5, 6], [-100, -100, 9, -100, -100]])
@@ -110,23 +112,24 @@ def test_only_the_answer_of_a_row_is_labelled(run):
     assert row.input_ids[-2:] == answer
 
 
-def test_words_to_look_up_are_answered_by_the_tool_that_has_them_and_answers_are_not_read(run):
+def test_words_to_retrieve_are_answered_by_the_tool_that_has_them_and_answers_are_not_read(run):
     from costgym.agents.deer.language_model import IGNORED
     from costgym.agents.deer.learnt import load_tokenizer
-    from costgym.experiments.training.deer.retrieval import LOOKED_UP, first_word, look_up_rows
+    from costgym.experiments.training.deer.retrieval import WORDS_ASKED, first_word, retrieval_rows
 
     tokenizer = load_tokenizer(run.run)
     names = ["<tools>", "<query>", "<decide>", "<end>", "<none>", "<1>", "<2>", "<3>"]
     tools, query, decide, end, none, *places = tokenizer.convert_tokens_to_ids(names)
-    rows = look_up_rows(60, tokenizer, 3, DeerSettings(batch=4))
-    assert rows == look_up_rows(60, tokenizer, 3, DeerSettings(batch=4)) != look_up_rows(60, tokenizer, 3, DeerSettings(seed=1))
+    rows = retrieval_rows(60, tokenizer, 3, DeerSettings(batch_size=4))
+    again, other = (retrieval_rows(60, tokenizer, 3, DeerSettings(batch_size=4, seed=seed)) for seed in (0, 1))
+    assert rows == again != other
     assert all(len({len(row.input_ids) for row in rows[start : start + 4]}) == 1 for start in range(0, len(rows), 4))
     decided = []
     for ids, labels in rows:
         split = ids.index(query)
         told = set(zip(ids[1:split:2], ids[2:split:2], strict=True))
         asked = ids[split + 1 : -2]
-        assert ids[0] == tools and ids[-2:] == [decide, end] and len(asked) == LOOKED_UP
+        assert ids[0] == tools and ids[-2:] == [decide, end] and len(asked) == WORDS_ASKED
         assert sorted({mark for mark, _ in told}) == places and set(labels[: split + 2]) == {IGNORED}
         assert min(word for _, word in told) >= first_word(tokenizer, 3) <= min(asked)
         for words, answer in zip([*([word] for word in asked), asked], labels[split + 2 :], strict=True):
@@ -170,9 +173,10 @@ def test_an_unknown_word_is_found_again(run):
 def test_gradients_are_in_the_adapters_alone(tmp_path):
     torch = pytest.importorskip("torch")
     pytest.importorskip("peft")
-    from costgym.agents.deer.language_model import completion_loss, published_model, small_model, trained_weights
+    from costgym.agents.deer.language_model import completion_loss, published_model, small_model
+    from costgym.agents.networks import trained_weights
 
-    small_model(12, DeerSettings(hidden=16), 0, 1).save_pretrained(tmp_path)
+    small_model(12, DeerSettings(hidden_size=16), 0, 1).save_pretrained(tmp_path)
     model = published_model(DeerSettings(model=str(tmp_path), lora_rank=2))
     ids = torch.tensor([[2, 3, 4]])
     completion_loss(model, ids, torch.ones_like(ids), torch.tensor([[-100, -100, 4]]))[0].backward()
@@ -187,10 +191,10 @@ def test_a_run_says_what_it_is_and_plays(run):
     from costgym.agents.registry import make_agent
     from costgym.envs.decision import DecisionAwareEnv
 
-    assert run.steps == 6 and set(run.metrics) >= {"seen_p_ds", "seen_p_dc", "unseen_p_dc", "looked_up"}
-    assert json.loads((run.run / CONFIG).read_text())["settings"]["sampling"] == "mixture"
+    assert run.steps == 6 and set(run.metrics) >= {"seen_p_ds", "seen_p_dc", "unseen_p_dc", "retrieval_accuracy"}
+    assert json.loads((run.run / "config.json").read_text())["settings"]["sampling"] == "mixture"
     agent = make_agent(f"deer:{run.run}")
-    env = DecisionAwareEnv(samples={"counts": COUNTS}, split="test")
+    env = DecisionAwareEnv(samples={"counts": DEER_COUNTS}, split="test")
     observation, info = env.reset(seed=0)
     agent.reset(env, observation, info, 0)
     over = False
@@ -202,93 +206,41 @@ def test_a_run_says_what_it_is_and_plays(run):
     assert terminated and agent.name == f"deer:{run.run}"
 
 
-@pytest.mark.parametrize("at", [1, 2, 3])  # looking words up, at the end of that, and deciding
-def test_a_run_that_was_stopped_goes_on_to_the_same_weights(train, run, tmp_path, at):
-    stopped = train(tmp_path / "run", **TINY, stop=lambda step: step == at)
-    assert stopped.steps == at and not stopped.metrics
-    with (tmp_path / "run" / "curve.jsonl").open("a") as curve:
-        curve.write('{"step": 4, "lo')  # as a kill leaves it
-    with pytest.warns(UserWarning, match="looked up rightly in .* only after 2 steps"):
-        gone_on = train(tmp_path / "run", **TINY)
-    assert gone_on.metrics == run.metrics and gone_on.loss == run.loss
-    straight, resumed = weights_of(run.run), weights_of(tmp_path / "run")
-    assert straight.keys() == resumed.keys()
-    assert all(np.array_equal(straight[name], resumed[name]) for name in straight)
+def test_retrieval_ends_as_soon_as_it_is_learnt_and_then_so_many_steps_decide(
+    run: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import costgym.experiments.training.deer.learning as learning
 
+    def stages(folder: Path) -> list[bool]:
+        return ["retrieval_accuracy" in line for line in read_curve(folder)]
 
-def test_looking_up_ends_as_soon_as_it_is_learnt_and_then_so_many_steps_decide(train, run, tmp_path, monkeypatch):
-    import costgym.experiments.training.deer.steps as steps
-    from costgym.experiments.training.deer.train import read_curve
-
-    assert ["looked_up" in line for line in read_curve(run.run)] == [True] * 2 + [False] * 4
-    monkeypatch.setattr(steps, "LEARNT", 0.0)
-    monkeypatch.setattr(steps, "RECENT", 3)
-    many = {**TINY, "index_steps": 9}
-    straight = train(tmp_path / "straight", **many)
-    assert ["looked_up" in line for line in read_curve(straight.run)] == [True] * 3 + [False] * 4 and straight.steps == 7
-    train(tmp_path / "cut", **many, stop=lambda step: step == 2)
-    assert train(tmp_path / "cut", **many).metrics == straight.metrics
+    assert stages(run.run) == [True] * 2 + [False] * 4
+    monkeypatch.setattr(learning, "LEARNT", 0.0)
+    monkeypatch.setattr(learning, "RECENT", 3)
+    many = {**DEER, "retrieval_steps": 9}
+    straight = train_deer(tmp_path / "straight", **many)
+    assert stages(straight.run) == [True] * 3 + [False] * 4 and straight.steps == 7
+    assert not train_deer(tmp_path / "cut", **many, callback=StopAt(2)).finished
+    assert train_deer(tmp_path / "cut", **many).metrics == straight.metrics
     assert all(np.array_equal(weights_of(tmp_path / "cut")[n], w) for n, w in weights_of(straight.run).items())
 
 
-def test_a_loss_that_is_no_number_stops_and_keeps_the_last_checkpoint(train, tmp_path, monkeypatch):
-    train(tmp_path / "run", **TINY, stop=lambda step: step == 2)
-    import costgym.experiments.training.deer.steps as steps
-
-    true_loss = steps.completion_loss
-    monkeypatch.setattr(steps, "completion_loss", lambda *parts: (true_loss(*parts)[0] * math.nan, 0.0))
-    with pytest.raises(TrainingFailed, match="step-00000002"):
-        train(tmp_path / "run", **TINY)
-    assert all(np.isfinite(weight).all() for weight in weights_of(tmp_path / "run").values())
+def test_a_run_that_did_not_learn_retrieval_says_so(tmp_path: Path) -> None:
+    with pytest.warns(UserWarning, match="retrieved rightly in .* only after 2 steps"):
+        train_deer(tmp_path / "run", **DEER)
 
 
-def test_samples_without_a_kind_are_refused(train, tmp_path):
+def test_samples_without_a_kind_are_refused(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="NoCall"):
-        train(tmp_path / "run", **{**TINY, "counts": {**COUNTS, "train": (20, 0, 40)}})
+        train_deer(tmp_path / "run", **{**DEER, "counts": {**DEER_COUNTS, "train": (20, 0, 40)}})
 
 
-def test_another_runs_folder_is_refused(train, run, tmp_path):
-    with pytest.raises(ConfigError, match="hidden"):
-        train(run.run, **{**TINY, "hidden": 32})
-    (tmp_path / "letter.txt").write_text("mine")
-    with pytest.raises(ConfigError, match="something else"):
-        train(tmp_path, **TINY)
-
-
-@pytest.mark.parametrize(
-    "change,told",
-    [({"env": "costgym/Marketplace-v0"}, "env"), ({"version": "0.0.1"}, "version"), ({"format": "costgym.deer/1"}, "format"),
-     ({"settings": {}}, "settings"), ({"slots": -1}, "slots")],
-)  # fmt: skip
-def test_a_checkpoint_of_another_kind_is_refused(run, tmp_path, change, told):
-    from costgym.agents.deer.settings import read_run
-
-    record = json.loads((run.run / CONFIG).read_text())
-    (tmp_path / CONFIG).write_text(json.dumps({**record, **change}))
-    with pytest.raises(DataError, match=told):
-        read_run(tmp_path)
-
-
-def test_a_missing_run_and_a_missing_extra_are_named(tmp_path, monkeypatch):
-    from costgym.agents.deer.settings import read_run
-
-    with pytest.raises(DataError, match="train deer"):
-        read_run(tmp_path / "none")
-    import sys
-
-    monkeypatch.setitem(sys.modules, "trl", None)
-    from costgym.experiments.training.deer.train import train_deer
-
-    with pytest.raises(MissingExtra, match="trl"):
-        train_deer(tmp_path / "run", **TINY)
-
-
-@pytest.mark.parametrize("bad", [{"steps": 0}, {"index_share": 1.0}, {"hidden": 18}, {"learning_rate": math.nan}, {"seed": -1}])
-def test_settings_that_make_no_sense_are_refused(bad):
+@pytest.mark.parametrize("bad", [{"retrieval_share": 1.0}, {"hidden_size": 18}, {"learning_rate": math.nan}])
+def test_settings_that_make_no_sense_are_refused(bad: dict[str, Any]) -> None:
     with pytest.raises(ConfigError, match=next(iter(bad))):
         DeerSettings(**bad)
 
 
-def test_an_unknown_sampling_is_refused():
+def test_an_unknown_sampling_is_refused() -> None:
     with pytest.raises(UnknownName, match="mixture"):
         DeerSettings(sampling="mixed")

@@ -12,6 +12,7 @@ import pytest
 from costgym.experiments.training.grpo.world import GrpoWorld, TaskEnvironment, ToolFailure, episode_return, tools_of
 from costgym.simulators.errors import BudgetExceeded, ConfigError, EpisodeOver
 from costgym.simulators.scenario import Scenario, parse_scenario
+from tests.helpers.training import StopAt, files
 
 
 def scenario(failures: str = "reliable", **settings: Any) -> Scenario:
@@ -142,15 +143,21 @@ def test_rows_carry_what_a_reset_needs() -> None:
 def test_two_steps_of_grpo_leave_a_model_and_a_curve(tmp_path: Path) -> None:
     for module in ("torch", "trl", "transformers", "datasets", "peft"):
         pytest.importorskip(module, reason=f"GRPO needs {module} (the train extra)")
-    from costgym.experiments.training.grpo.train import GrpoSettings, train_grpo
+    from costgym.experiments.training.curve import read_curve
+    from costgym.experiments.training.grpo.train import train_grpo
 
     world = GrpoWorld(scenario(), tasks=1, rounds=4)
-    small = GrpoSettings(
-        group=2, completion=64, warm_steps=2, warm_batch=2, warm_variants=2, hidden=32, layers=1, vocabulary=512
-    )
-    result = train_grpo(tmp_path, world, steps=2, settings=small)
-    assert [line["step"] for line in result.curve] == [1.0, 2.0]
-    assert all({"reward", "reward_std", "groups_alike"} <= set(line) for line in result.curve)
-    assert (tmp_path / "model" / "config.json").exists() and (tmp_path / "warm-start" / "config.json").exists()
-    with pytest.raises(ConfigError, match=r"another run \(different: seed\)"):
-        train_grpo(tmp_path, world, seed=1, steps=2, settings=small)
+    small = {"num_generations": 2, "max_completion_length": 64, "hidden_size": 32, "layers": 1, "vocabulary": 512}
+    small |= {"warm_start_steps": 2, "warm_start_batch_size": 2, "warm_start_variants": 2}
+    assert not train_grpo(tmp_path, world, steps=2, callback=StopAt(1), **small).finished
+    warm_start = (tmp_path / "warm-start" / "model.safetensors").stat().st_mtime_ns
+    result = train_grpo(tmp_path, world, steps=2, **small)
+    assert (tmp_path / "warm-start" / "model.safetensors").stat().st_mtime_ns == warm_start
+    curve = read_curve(tmp_path)
+    assert [line["step"] for line in curve] == [1.0, 2.0] and result.steps == 2
+    assert all({"reward", "reward_std", "groups_alike"} <= set(line) for line in curve)
+    assert (tmp_path / "model" / "config.json").exists()
+    before = files(tmp_path)
+    assert train_grpo(tmp_path, world, steps=2, **small).metrics == result.metrics and files(tmp_path) == before
+    with pytest.raises(ConfigError, match=r"another run \(seed 0 there, 1 asked\)"):
+        train_grpo(tmp_path, world, seed=1, steps=2, **small)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import importlib.util
-import json
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -12,32 +12,26 @@ import numpy as np
 import pytest
 
 import costgym
-from costgym.agents.checkpoints import POLICY, newest, read_checkpoint, read_tensors
-from costgym.experiments.training.sb3.settings import DqnSettings, Lagrangian, PpoSettings
+from costgym.agents.checkpoints import newest, read_state
+from costgym.agents.sb3 import Sb3Config
+from costgym.agents.settings import NetworkSettings, read_config
+from costgym.experiments.training.curve import read_curve
+from costgym.experiments.training.run import open_run
+from costgym.experiments.training.sb3.settings import Lagrangian
 from costgym.experiments.training.sb3.train import train_dqn, train_ppo
-from costgym.simulators.errors import ConfigError, MissingExtra, UnknownName
+from costgym.simulators.errors import ConfigError, UnknownName
+from tests.helpers.training import DQN, PPO, StopAt
 
 torch = pytest.importorskip("torch", reason="reinforcement learning needs torch (the train extra)")
 for module in ("stable_baselines3", "sb3_contrib", "safetensors", "numba"):
     pytest.importorskip(module, reason=f"reinforcement learning needs {module} (the train extra)")
 
-TINY = PpoSettings(envs=8, rollout=8, batch=32, epochs=1, hidden=8, rounds=1, updates_per_checkpoint=2)
-TINY_DQN = DqnSettings(envs=8, buffer=500, warm_up=16, batch=16, gradient_steps=1, hidden=8, rounds=1)
 EXAMPLES = Path(__file__).parents[3] / "examples"
 
 
 @pytest.fixture(autouse=True)
 def _one_thread() -> None:
     torch.set_num_threads(1)
-
-
-def weights(run: Path) -> dict[str, list[float]]:
-    found = read_tensors(newest(run) / POLICY)
-    return {name: tensor.flatten().tolist() for name, tensor in found.items()}
-
-
-def curve(run: Path) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in (run / "curve.jsonl").read_text().splitlines()]
 
 
 # -- what is seen --------------------------------------------------------------------------------------------------------------
@@ -107,11 +101,11 @@ def observation(count: int = 3) -> dict[str, Any]:
 
 
 def test_the_order_of_tools_and_needs_does_not_matter() -> None:
-    from costgym.agents.tool_network import NetworkSettings, ToolNetwork
+    from costgym.agents.tool_network import ToolNetwork
     from costgym.envs.marketplace import TOOL_FEATURES
 
     torch.manual_seed(0)
-    network, seen = ToolNetwork(NetworkSettings(16, 2)), observation()
+    network, seen = ToolNetwork(NetworkSettings(hidden_size=16)), observation()
     logits, value = network(seen)
     tools, needs = torch.randperm(16), torch.randperm(6)
     first = TOOL_FEATURES.index("need_1")
@@ -184,14 +178,15 @@ def test_the_examples_multiplier_is_the_same_dual_ascent() -> None:
 
 
 def test_forbidden_actions_have_no_value_and_are_never_explored() -> None:
-    from costgym.agents.tool_network import NetworkSettings
     from costgym.experiments.training.sb3.decisions import MASK, ToolVecEnv
     from costgym.experiments.training.sb3.policies import MaskedDQN, ToolValuePolicy
 
     env = ToolVecEnv(64, show_mask=True, scenario="marketplace")
     env.seed(0)
     seen = env.reset()
-    model = MaskedDQN(ToolValuePolicy, env, buffer_size=64, policy_kwargs={"network": NetworkSettings(8, 1)}, seed=0)
+    model = MaskedDQN(
+        ToolValuePolicy, env, buffer_size=64, policy_kwargs={"network": NetworkSettings(hidden_size=8, rounds=1)}, seed=0
+    )
     allowed = seen[MASK] > 0.5
     model.exploration_rate = 1.0
     drawn = np.stack([model.predict(seen)[0] for _ in range(200)])
@@ -205,95 +200,93 @@ def test_forbidden_actions_have_no_value_and_are_never_explored() -> None:
 # -- runs ----------------------------------------------------------------------------------------------------------------------
 
 
-def test_the_same_seed_ends_with_the_same_weights_and_another_one_does_not(tmp_path: Path) -> None:
-    for name, seed in (("a", 0), ("b", 0), ("c", 1)):
-        train_ppo(tmp_path / name, seed=seed, steps=256, settings=TINY)
-    assert weights(tmp_path / "a") == weights(tmp_path / "b") != weights(tmp_path / "c")
+def test_a_run_may_be_prolonged(tmp_path: Path) -> None:
+    for steps in (128, 512):
+        train_ppo(tmp_path / "run", steps=steps, **PPO)
+    # its learning rate fell further in the first part than that of a run that was as long from the start
+    assert [line["step"] for line in read_curve(tmp_path / "run")] == list(range(64, 513, 64))
+    assert read_state(newest(tmp_path / "run"))["segments"] == 4
 
 
-def test_a_killed_run_that_is_resumed_ends_where_a_straight_one_does(tmp_path: Path) -> None:
-    def kill(done: int, total: int) -> None:
-        if done > 200:
-            raise KeyboardInterrupt
-
-    constraint = Lagrangian(5.0, rate=0.01)
-    straight, killed = tmp_path / "straight", tmp_path / "killed"
-    result = train_ppo(straight, steps=512, lagrangian=constraint, settings=TINY)
-    with pytest.raises(KeyboardInterrupt):
-        train_ppo(killed, steps=512, lagrangian=constraint, settings=TINY, progress=kill)
-    assert read_checkpoint(killed).steps == 128
-    train_ppo(killed, steps=512, lagrangian=constraint, settings=TINY)
-    assert weights(killed) == weights(straight)
-    assert read_checkpoint(killed).state == read_checkpoint(straight).state
-    assert [line["steps"] for line in curve(killed)] == [line["steps"] for line in curve(straight)] == list(range(64, 513, 64))
-    assert result.steps == 512 and read_checkpoint(straight).state["multiplier"] > 0.0
-
-
-def test_a_finished_run_has_nothing_more_to_do(tmp_path: Path) -> None:
-    train_ppo(tmp_path, steps=128, settings=TINY)
-    before = (tmp_path / "checkpoint.json").read_bytes()
-    assert train_ppo(tmp_path, steps=128, settings=TINY).steps == 128
-    assert (tmp_path / "checkpoint.json").read_bytes() == before
-
-
-def test_a_loss_that_is_no_number_stops_the_run_and_keeps_the_last_good_checkpoint(tmp_path: Path) -> None:
-    train_ppo(tmp_path, steps=128, settings=TINY)
-    good = weights(tmp_path)
-    damaged = json.loads((tmp_path / "checkpoint.json").read_text())
-    damaged["training"]["learning_rate"] = 1e38
-    (tmp_path / "checkpoint.json").write_text(json.dumps(damaged))
-    wild = PpoSettings(**{name: value for name, value in damaged["training"].items() if name != "lagrangian"})
-    with pytest.raises(ConfigError, match="NaN; the last good checkpoint, after 128 decisions, stays"):
-        train_ppo(tmp_path, steps=512, settings=wild)
-    assert weights(tmp_path) == good
+def test_a_constraint_is_gone_on_with(tmp_path: Path) -> None:
+    constraint = Lagrangian(limit=5.0, rate=0.01)
+    assert not train_ppo(tmp_path, steps=384, lagrangian=constraint, callback=StopAt(64), **PPO).finished
+    before = read_state(newest(tmp_path))
+    train_ppo(tmp_path, steps=384, lagrangian=constraint, **PPO)
+    after = read_state(newest(tmp_path))
+    assert (before["step"], after["step"]) == (128, 384) and after["multiplier"] > before["multiplier"] > 0.0
 
 
 def test_dqn_learns_resumes_and_plays(tmp_path: Path) -> None:
-    train_dqn(tmp_path, steps=128, settings=TINY_DQN)
-    result = train_dqn(tmp_path, steps=256, settings=TINY_DQN)
-    assert result.steps == 256 and read_checkpoint(tmp_path).algorithm == "dqn"
+    train_dqn(tmp_path, steps=128, **DQN)
+    assert train_dqn(tmp_path, steps=256, **DQN).steps == 256
     agent = costgym.agents.make_agent(f"sb3:{tmp_path}")
     played = costgym.rollout(costgym.make("costgym/Marketplace-v0", split="test"), agent, episodes=3)
     assert len(played) == 3
 
 
-def test_a_checkpoint_says_what_it_is(tmp_path: Path) -> None:
-    train_ppo(tmp_path, "storm", 4, steps=128, budget={"price": 15}, settings=TINY)
-    found = read_checkpoint(tmp_path)
-    assert (found.env, found.version, found.algorithm, found.seed) == ("costgym/Marketplace-v0", costgym.__version__, "ppo", 4)
-    assert (found.scenario.name, found.settings["budget"], found.settings["split"]) == ("storm", {"price": 15}, "train")
-    assert (found.steps, found.segments, found.training["hidden"]) == (128, 1, 8)
-    assert found.metrics["steps"] == 128
+def test_a_config_says_what_was_trained(tmp_path: Path) -> None:
+    result = train_ppo(tmp_path, "storm", 4, steps=128, budget={"price": 15}, **PPO)
+    found = read_config(tmp_path, Sb3Config)
+    assert (found.trainer, found.env, found.version) == ("ppo", "costgym/Marketplace-v0", costgym.__version__)
+    assert found.scenario is not None and found.scenario.name == "storm"
+    assert (found.env_settings["budget"], found.env_settings["split"]) == ({"price": 15}, "train")
+    assert (found.settings["seed"], found.settings["n_steps"], found.network["hidden_size"]) == (4, 8, 8)
+    assert result.metrics == {name: value for name, value in read_curve(tmp_path)[-1].items() if name != "step"}
 
 
-def test_bad_input_is_named(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="got both"):
-        train_ppo(tmp_path, steps=10, minutes=1)
-    with pytest.raises(ConfigError, match="positive whole number, got 0"):
-        train_ppo(tmp_path, steps=0)
-    with pytest.raises(ConfigError, match="positive number"):
-        train_ppo(tmp_path, minutes=float("nan"))
-    with pytest.raises(ConfigError, match="--seed"):
-        train_ppo(tmp_path, seed=-1)
+def test_minutes_count_from_when_the_kernels_are_compiled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from costgym.experiments.training.sb3 import train
+    from costgym.experiments.training.sb3.decisions import ToolVecEnv
+
+    whole, clock = ToolVecEnv.step, [0.0]
+
+    def slow(self: Any, actions: Any) -> Any:  # compiles for half a minute at first, then takes a second
+        clock[0] += 30.0 if clock[0] == 0.0 else 1.0
+        return whole(self, actions)
+
+    monkeypatch.setattr(ToolVecEnv, "step", slow)
+    monkeypatch.setattr(train.time, "monotonic", lambda: clock[0])
+    result = train_ppo(tmp_path, minutes=0.5, **PPO)
+    assert 30.0 <= result.metrics["seconds"] < 40.0 and result.steps >= 30 * 8
+
+
+def test_a_slow_beginning_is_announced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from costgym.experiments.training.sb3 import train
+
+    patient, hasty = StopAt(), StopAt()
+    with open_run(tmp_path / "run", Sb3Config(trainer="ppo", settings={}, env_settings={}, lagrangian=None)) as run:
+        for callback, after_s in ((patient, 60.0), (hasty, 0.0)):
+            run.callback = callback
+            with train._told_if_slow(run, train.COMPILING, after_s):
+                time.sleep(0.2)
+    assert (patient.said, hasty.said) == ([], [train.COMPILING])
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"steps": 10, "minutes": 1}, "got both"),
+        ({"steps": 0}, "positive whole number, got 0"),
+        ({"minutes": float("nan")}, "positive number"),
+        ({"lagrangian": -3.0}, "limit: expected a number greater than 0, got -3.0"),
+        ({"batch_size": 1}, "batch_size: expected a number greater than or equal to 2, got 1"),
+        ({"rollout": 8}, "rollout: no such setting"),
+        ({"epochs": 8}, r"epochs: no such setting; did you mean n_epochs\?"),
+    ],
+)
+def test_bad_input_is_named(tmp_path: Path, options: dict[str, Any], words: str) -> None:
+    with pytest.raises(ConfigError, match=words):
+        train_ppo(tmp_path / "run", **options)
+    assert not (tmp_path / "run").exists()
+
+
+def test_an_unknown_resource_is_named() -> None:
     with pytest.raises(UnknownName, match="cost resource"):
-        Lagrangian(5.0, resource="money")
-    with pytest.raises(ConfigError, match="lagrangian limit"):
-        train_ppo(tmp_path, lagrangian=-3.0)
-    with pytest.raises(ConfigError, match="batch"):
-        PpoSettings(batch=1)
+        Lagrangian(limit=5.0, resource="money")
 
 
-def test_a_folder_of_another_run_is_refused(tmp_path: Path) -> None:
-    train_ppo(tmp_path, steps=64, settings=TINY)
-    with pytest.raises(ConfigError, match="resume it or choose another folder"):
-        train_ppo(tmp_path, steps=128, settings=TINY, resume=False)
-    with pytest.raises(ConfigError, match=r"another run \(different: seed, training\)"):
-        train_ppo(tmp_path, seed=1, steps=128, lagrangian=5.0, settings=TINY)
-    with pytest.raises(costgym.DataError, match="expected one of dqn, got 'ppo'"):
-        train_dqn(tmp_path, steps=128, settings=TINY_DQN)
-
-
-def test_a_missing_extra_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "sb3_contrib", None)
-    with pytest.raises(MissingExtra, match=r'sb3_contrib is not installed; run: pip install "costgym\[train\]"'):
-        train_ppo(tmp_path, steps=10)
+def test_another_algorithm_is_refused(tmp_path: Path) -> None:
+    train_ppo(tmp_path, steps=64, **PPO)
+    with pytest.raises(ConfigError, match=r"holds another run \(trainer 'ppo' there, 'dqn' asked"):
+        train_dqn(tmp_path, steps=128, **DQN)

@@ -12,14 +12,15 @@ import pytest
 
 import costgym
 from costgym.agents import make_agent
-from costgym.simulators.errors import ConfigError, DataError, InfrastructureError, MissingExtra, TrainingFailed, UnknownName
+from costgym.simulators.errors import ConfigError, DataError, InfrastructureError, MissingExtra, UnknownName
 from tests.helpers.toolplanner_world import TINY, WORLD
+from tests.helpers.training import files, one_thread
 
 torch = pytest.importorskip("torch", reason="the train extra is not installed")
 pytest.importorskip("transformers", reason="the train extra is not installed")
 pytest.importorskip("safetensors", reason="the train extra is not installed")
 
-from costgym.agents.checkpoints import OPTIMIZER, POLICY, newest, read_state  # noqa: E402
+from costgym.agents.checkpoints import POLICY, newest, read_state  # noqa: E402
 from costgym.agents.models.base import VOTE, Message  # noqa: E402
 from costgym.agents.toolplanner.language_model import (  # noqa: E402
     PlannerModel,
@@ -32,12 +33,10 @@ from costgym.agents.toolplanner.language_model import (  # noqa: E402
 from costgym.agents.toolplanner.learnt import LearntPlanner, load_planner  # noqa: E402
 from costgym.agents.toolplanner.settings import LearntSettings  # noqa: E402
 from costgym.agents.toolplanner.words import END, FINISH, GIVE_UP, MARKERS, Step, episode_pieces, written_tool  # noqa: E402
-from costgym.cli.output import Progress  # noqa: E402
-from costgym.cli.training_toolplanner import train_it  # noqa: E402
 from costgym.experiments.reproduction.instructions import follow  # noqa: E402
 from costgym.experiments.training.toolplanner import train as toolplanner_training  # noqa: E402
 from costgym.experiments.training.toolplanner.data import ranked_pairs, read_trees, training_scenario  # noqa: E402
-from costgym.experiments.training.toolplanner.train import Watching, train_toolplanner  # noqa: E402
+from costgym.experiments.training.toolplanner.train import train_toolplanner  # noqa: E402
 
 TEXT = episode_pieces(
     "Tell me the price. Please call get_price.",
@@ -49,22 +48,20 @@ TEXT = episode_pieces(
 
 @pytest.fixture(scope="module", autouse=True)
 def _one_thread():
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
+    with one_thread():
+        yield
 
 
 @pytest.fixture(scope="module")
 def model() -> PlannerModel:
     tokenizer = small_tokenizer(["".join(piece.text for piece in TEXT)] * 3, 320)
-    return PlannerModel(LearntSettings(width=16, heads=2, layers=2), tokenizer, "cpu")
+    return PlannerModel(LearntSettings(hidden_size=16, heads=2, layers=2), tokenizer, "cpu")
 
 
 @pytest.fixture(scope="module")
 def finished(tmp_path_factory):
     folder = tmp_path_factory.mktemp("finished") / "run"
-    train_toolplanner(folder, WORLD, watching=Watching(save_every=2), **TINY)
+    train_toolplanner(folder, WORLD, save_every=2, **TINY)
     return folder
 
 
@@ -72,10 +69,6 @@ def finished(tmp_path_factory):
 def run(tmp_path, finished):
     """A short finished run, to be spoilt."""
     return Path(shutil.copytree(finished, tmp_path / "run"))
-
-
-def files(folder: Path) -> dict[str, bytes]:
-    return {path.relative_to(folder).as_posix(): path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}
 
 
 # -- the arithmetic ----------------------------------------------------------------------------------------------------------
@@ -260,24 +253,6 @@ def test_ablations_leave_their_question_out(tmp_path):
     assert all(each.tags is None for each in found)
 
 
-def test_a_run_stopped_and_resumed_ends_in_the_same_bytes(tmp_path, finished):
-    cut = tmp_path / "cut"
-    stops = iter([(1, 3), (1, 5), (2, 1), (2, 3)])
-    for stage, step in stops:
-        watching = Watching(save_every=2, stop=lambda s, n, at=(stage, step): (s, n) == at)
-        assert train_toolplanner(cut, WORLD, watching=watching, **TINY).steps == step
-    assert train_toolplanner(cut, WORLD, watching=Watching(save_every=2), **TINY).steps == TINY["rank_steps"]
-    whole, parts = files(finished), files(cut)
-    compared = [
-        f"{place}{name}" for place in ("", "sft/") for name in ("config.json", "curve.jsonl", "tokenizer/tokenizer.json")
-    ]
-    compared += ["sft/trees-6-1.jsonl"]
-    for place, step in (("", 4), ("sft/", 40)):
-        compared += [f"{place}checkpoints/step-{step:08d}/{name}" for name in (POLICY, OPTIMIZER)]
-    for name in compared:
-        assert parts[name] == whole[name], name
-
-
 def test_a_killed_run_goes_on_and_grows_the_trees_that_are_missing(tmp_path, finished):
     killed = tmp_path / "killed"
     shutil.copytree(finished / "sft", killed / "sft")
@@ -286,28 +261,23 @@ def test_a_killed_run_goes_on_and_grows_the_trees_that_are_missing(tmp_path, fin
     trees.write_bytes(trees.read_bytes()[:-40])  # the last line was cut short
     with (killed / "sft" / "curve.jsonl").open("a") as curve:
         curve.write('{"step": 9, "lo')
-    train_toolplanner(killed, WORLD, watching=Watching(save_every=2), **TINY)
+    train_toolplanner(killed, WORLD, save_every=2, **TINY)
     assert trees.read_bytes() == (finished / "sft" / "trees-6-1.jsonl").read_bytes()
     assert (newest(killed) / POLICY).read_bytes() == (newest(finished) / POLICY).read_bytes()
 
 
-def test_a_run_of_fewer_steps_learns_from_fewer_tasks(monkeypatch, tmp_path):
-    asked = []
-    monkeypatch.setattr(toolplanner_training, "train_toolplanner", lambda *_, **settings: asked.append(settings))
-    for steps in (None, 500, 1):
-        train_it(tmp_path, None, 0, steps, None, None, None, Progress("training", quiet=True))
-    taken = [{name: value for name, value in settings.items() if name not in ("sft", "watching")} for settings in asked]
-    assert taken == [
-        {},
-        {"tasks": 2000, "rank_tasks": 400, "rank_steps": 80, "steps": 500},
-        {"tasks": 100, "rank_tasks": 50, "rank_steps": 1, "steps": 1},
-    ]
+def test_another_world_and_other_settings_are_refused(run):
+    with pytest.raises(ConfigError, match=r"beta 1\.0 there, 2\.0 asked"):
+        train_toolplanner(run, WORLD, **{**TINY, "beta": 2.0})
+    with pytest.raises(ConfigError, match="scenario 'small"):
+        train_toolplanner(run, WORLD.model_copy(update={"seed": 5}), **TINY)
 
 
-def test_a_checkpoint_holds_config_seed_and_metrics(finished):
+def test_a_run_holds_config_seed_and_metrics(finished):
     state = read_state(newest(finished))
-    assert (state["step"], state["stage"], state["seed"]) == (4, 2, 0) and state["loss"] > 0
-    assert json.loads((finished / "config.json").read_text())["settings"]["rank_steps"] == 4
+    assert state["step"] == 4 and state["loss"] > 0
+    config = json.loads((finished / "config.json").read_text())
+    assert (config["stage"], config["settings"]["seed"], config["settings"]["rank_steps"]) == (2, 0, 4)
     metrics = json.loads((finished / "metrics.json").read_text())
     assert {"train_match", "train_pass", "loss"} <= set(metrics)
     curve = [json.loads(line) for line in (finished / "curve.jsonl").read_text().splitlines()]
@@ -325,57 +295,6 @@ def test_an_ablation_may_start_from_the_same_first_stage(tmp_path, finished):
     assert not (tmp_path / "another").exists()
 
 
-def test_a_loss_that_is_no_number_stops_and_keeps_the_last_good_checkpoint(tmp_path, monkeypatch):
-    from costgym.agents.toolplanner import language_model as toolplanner_lm
-
-    whole = toolplanner_lm.sft_loss
-
-    def spoilt(*args):
-        spoilt.calls += 1
-        return whole(*args) * (float("nan") if spoilt.calls == 4 else 1.0)
-
-    spoilt.calls = 0
-    monkeypatch.setattr(toolplanner_lm, "sft_loss", spoilt)
-    with pytest.raises(TrainingFailed) as error:
-        train_toolplanner(tmp_path / "run", WORLD, watching=Watching(save_every=2), **TINY)
-    assert (error.value.step, error.value.kept[-13:]) == (3, "step-00000002")
-    assert load_planner(tmp_path / "run" / "sft").model.weights()
-
-
-def test_other_settings_another_world_and_other_files_are_refused(run, tmp_path):
-    with pytest.raises(ConfigError, match=r"beta 1\.0 there, 2\.0 asked"):
-        train_toolplanner(run, WORLD, **{**TINY, "beta": 2.0})
-    with pytest.raises(ConfigError, match="scenario"):
-        train_toolplanner(run, WORLD.model_copy(update={"seed": 5}), **TINY)
-    (tmp_path / "mine").mkdir()
-    (tmp_path / "mine" / "notes.txt").write_text("mine")
-    with pytest.raises(ConfigError, match="something else"):
-        train_toolplanner(tmp_path / "mine", WORLD, resume=False, **TINY)
-    assert [path.name for path in (tmp_path / "mine").iterdir()] == ["notes.txt"]
-
-
-def test_beginning_anew_is_possible(run):
-    result = train_toolplanner(run, WORLD, resume=False, **{**TINY, "rank_steps": 1})
-    assert result.steps == 1
-
-
-@pytest.mark.parametrize(
-    ("change", "words"),
-    [
-        ({"format": "costgym.toolplanner/0"}, "expected format costgym.toolplanner/1, got 'costgym.toolplanner/0'"),
-        ({"env": "costgym/Marketplace-v0"}, "trained for 'costgym/Marketplace-v0', expected costgym/MarketplaceChat-v0"),
-        ({"version": "9.9.0"}, "was written by costgym 9.9.0"),
-        ({"stage": 3}, "expected a stage"),
-        ({"settings": {"steps": 3}}, "exactly the settings of this version"),
-    ],
-)
-def test_a_run_of_another_kind_is_refused(run, change, words):
-    path = run / "config.json"
-    path.write_text(json.dumps(json.loads(path.read_text()) | change))
-    with pytest.raises(DataError, match=words):
-        make_agent(f"toolplanner:{run}")
-
-
 def test_damaged_files_are_refused_by_name(run):
     (newest(run) / POLICY).write_bytes(b"\x00" * 64)
     with pytest.raises(DataError, match=r"policy\.safetensors.*cannot be read as weights"):
@@ -390,15 +309,6 @@ def test_damaged_files_are_refused_by_name(run):
         make_agent("toolplanner:nowhere")
 
 
-def test_a_missing_extra_says_what_to_install(tmp_path, monkeypatch, finished):
-    monkeypatch.setitem(sys.modules, "transformers", None)
-    with pytest.raises(MissingExtra, match=r'pip install "costgym\[train\]"'):
-        train_toolplanner(tmp_path / "run", WORLD, **TINY)
-    assert not (tmp_path / "run").exists()
-    with pytest.raises(MissingExtra):
-        make_agent(f"toolplanner:{finished}")
-
-
 @pytest.mark.parametrize(
     ("name", "value", "error"),
     [
@@ -406,8 +316,7 @@ def test_a_missing_extra_says_what_to_install(tmp_path, monkeypatch, finished):
         ("beta", float("nan"), ConfigError),
         ("tags", 1, ConfigError),
         ("levels", ("wish",), UnknownName),
-        ("width", 10, ConfigError),
-        ("surprise", 1, ConfigError),
+        ("hidden_size", 10, ConfigError),
         ("learning_rate", -1.0, ConfigError),
     ],
 )
@@ -423,15 +332,13 @@ def test_trees_without_a_positive_round_are_said_to_be_so(tmp_path, finished, mo
         train_toolplanner(tmp_path / "run", WORLD, sft=finished / "sft", **TINY)
 
 
+def test_playing_needs_the_extra(finished, monkeypatch):
+    monkeypatch.setitem(sys.modules, "transformers", None)
+    with pytest.raises(MissingExtra, match=r'pip install "costgym\[train\]"'):
+        make_agent(f"toolplanner:{finished}")
+
+
 def test_it_does_what_it_was_trained_for_and_nothing_else(finished):
     planner = load_planner(finished)
     with pytest.raises(ConfigError, match="asked to vote"):
         planner.complete([Message("user", "A or B?")], (), VOTE)
-
-
-def test_training_leaves_global_chance_alone(tmp_path):
-    torch.manual_seed(5)
-    expected = torch.rand(3)
-    torch.manual_seed(5)
-    train_toolplanner(tmp_path / "run", WORLD, **{**TINY, "rank_steps": 1})
-    assert torch.equal(torch.rand(3), expected)

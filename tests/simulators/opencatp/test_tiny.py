@@ -20,6 +20,7 @@ pytest.importorskip("torch")
 from costgym.experiments.training import vision_tools as training
 from costgym.simulators.opencatp.backends import tiny
 from costgym.simulators.opencatp.backends.tiny import TinyBackend
+from tests.helpers.training import StopAt
 
 WORLD = scenes.make_scenes(scenes.HELD_OUT_SEED, range(40))
 CLEAN = np.stack([s.image for s in WORLD])
@@ -157,13 +158,14 @@ def test_the_shipped_weights_are_small_and_complete() -> None:
 
 
 def test_building_goes_on_where_it_stopped_and_repeats_itself(tmp_path: Path) -> None:
-    plan = training.TrainingPlan(60, 2, 2, 2, 2, 2, 2, 2)
-    said: list[str] = []
-    first = training.build_tools(tmp_path / "a", seed=3, plan=plan)
-    again = training.build_tools(tmp_path / "a", seed=3, plan=plan, progress=said.append)
-    assert said == [f"{tool}: already built" for tool in ALL_TOOLS]
-    other = training.build_tools(tmp_path / "b", seed=3, plan=plan)
+    names = [name for name in training.VisionSettings.model_fields if name.endswith("_steps")]
+    plan = {"seed": 3, "scenes": 60, **dict.fromkeys(names, 2)}
+    follower = StopAt()
+    first = training.build_tools(tmp_path / "a", **plan)
+    again = training.build_tools(tmp_path / "a", callback=follower, **plan)
+    assert follower.said == [f"{tool}: already built" for tool in ALL_TOOLS]
+    other = training.build_tools(tmp_path / "b", **plan)
     assert [p.read_bytes() for p in first.values()] == [p.read_bytes() for p in other.values()]
     first["object_detection"].write_bytes(b"cut off")
-    training.build_tools(tmp_path / "a", seed=3, plan=plan)
+    training.build_tools(tmp_path / "a", **plan)
     assert [p.read_bytes() for p in again.values()] == [p.read_bytes() for p in other.values()]

@@ -1,0 +1,85 @@
+"""Transformers that trained policies stand on: small ones made from a config, and published ones with adapters."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..simulators.errors import ConfigError, InfrastructureError, require
+
+SMALL_MODELS = ("llama", "gpt2")
+"""Architectures that are made from a config and trained in full; any other model name is a published one's identifier."""
+
+
+def small_config(
+    kind: str, vocabulary: int, hidden_size: int, layers: int, heads: int, positions: int, mlp_size: int, **llama: Any
+) -> Any:
+    """Make the config of a small model.
+
+    Args:
+        kind: of `SMALL_MODELS`.
+        vocabulary: number of tokens.
+        hidden_size, layers, heads, positions: its sizes.
+        mlp_size: width inside the layers of a llama.
+        llama: other fields of a llama's config.
+    """
+    transformers = require("transformers", "train")
+    if kind == "gpt2":
+        return transformers.GPT2Config(
+            vocab_size=vocabulary,
+            n_positions=positions,
+            n_embd=hidden_size,
+            n_layer=layers,
+            n_head=heads,
+            resid_pdrop=0.0,
+            embd_pdrop=0.0,
+            attn_pdrop=0.0,
+            bos_token_id=None,
+            eos_token_id=None,
+        )
+    return transformers.LlamaConfig(
+        vocab_size=vocabulary,
+        hidden_size=hidden_size,
+        intermediate_size=mlp_size,
+        num_hidden_layers=layers,
+        num_attention_heads=heads,
+        max_position_embeddings=positions,
+        **{"bos_token_id": None, "eos_token_id": None, **llama},
+    )
+
+
+def load_published(kind: Any, model: str, **options: Any) -> Any:
+    """Load a published model, or its tokenizer, with `kind.from_pretrained`.
+
+    Raises:
+        InfrastructureError: it cannot be loaded.
+    """
+    try:
+        return kind.from_pretrained(model, **options)
+    except (OSError, ValueError) as error:
+        raise InfrastructureError(
+            f"the model {model!r} cannot be loaded ({error}); name a causal language model that is there, or leave it out for "
+            "a small one"
+        ) from error
+
+
+def with_adapters(model: Any, config: Any) -> Any:
+    """Put LoRA adapters on a model.
+
+    Raises:
+        ConfigError: it has no layers that take them.
+    """
+    try:
+        return require("peft", "train").get_peft_model(model, config)
+    except ValueError as error:
+        raise ConfigError("model", f"{model.name_or_path!r} has no layers that adapters are known for: {error}") from error
+
+
+def adapters(rank: int) -> Any:
+    """Make the config of LoRA adapters on all linear layers of a causal language model."""
+    peft = require("peft", "train")
+    return peft.LoraConfig(r=rank, lora_alpha=2 * rank, target_modules="all-linear", task_type="CAUSAL_LM")
+
+
+def trained_weights(model: Any) -> dict[str, Any]:
+    """Collect the weights that training changes, by name."""
+    return {name: weight for name, weight in model.named_parameters() if weight.requires_grad}

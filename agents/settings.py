@@ -1,0 +1,213 @@
+"""Settings of trained policies, and `config.json`, the file in which a training run says what it is."""
+
+from __future__ import annotations
+
+import difflib
+import json
+from collections.abc import Collection, Iterator
+from pathlib import Path
+from typing import Annotated, Any, Self, TypeVar, get_args
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from .. import __version__
+from ..simulators.errors import ConfigError, DataError, UnknownName
+from ..simulators.scenario import Scenario
+from .networks import SMALL_MODELS
+
+FORMAT = "costgym.training/1"
+CONFIG = "config.json"
+MAX_CONFIG_BYTES = 16 * 2**20
+
+Count = Annotated[int, Field(ge=1)]
+"""A whole number of at least 1."""
+Number = Annotated[int, Field(ge=0)]
+"""A whole number of at least 0."""
+Amount = Annotated[float, Field(ge=0)]
+"""A finite number of at least 0."""
+Share = Annotated[float, Field(ge=0, le=1)]
+"""A number from 0 to 1."""
+
+
+def one_of(kind: str, names: Collection[str]) -> Any:
+    """A validator of registered names; others raise `UnknownName`, which offers the nearest."""
+
+    def check(name: str) -> str:
+        if name not in names:
+            raise UnknownName(kind, name, names)
+        return name
+
+    return AfterValidator(check)
+
+
+class Settings(BaseModel):
+    """Base of settings: frozen and strict. A wrong or unknown field is refused by name.
+
+    Raises:
+        ConfigError: a field has a wrong value, or there is no such field.
+        UnknownName: a field names something that is not registered.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
+
+    def __init__(self, **values: Any) -> None:
+        try:
+            super().__init__(**values)
+        except ValidationError as error:
+            raise ConfigError(*first_problem(error, type(self).model_fields)) from None
+
+
+class TrainerSettings(Settings):
+    """Base of a trainer's settings: everything that its result depends on, besides the world it learns in."""
+
+    seed: int = Field(default=0, ge=0, lt=2**62, description="Seed of everything that is drawn; same seed, same weights.")
+
+
+class NetworkSettings(Settings):
+    """Shape of the marketplace network, `ToolNetwork`."""
+
+    hidden_size: int = Field(default=64, ge=1, le=4096, description="Width of every layer of the network.")
+    rounds: int = Field(default=2, ge=1, le=4096, description="How often tools and needs exchange what they know.")
+
+
+class LanguageModelSettings(TrainerSettings):
+    """What trainers of language models share: sizes of a small model, adapters of a published one, and AdamW."""
+
+    model: str | None = Field(
+        default=None, description="llama or gpt2 for a small one, or a published causal model by id or folder."
+    )
+    hidden_size: Count = Field(default=128, description="Width of a small model.")
+    layers: Count = Field(default=3, description="Layers of a small model.")
+    heads: Count = Field(default=4, description="Attention heads of a small model.")
+    lora_rank: Number = Field(default=16, description="Rank of a published model's adapters; 0 trains it in full.")
+    learning_rate: Amount | None = Field(
+        default=None, description="Peak rate of AdamW; by default 2e-3 for a small model, less for a published one."
+    )
+    max_grad_norm: Amount = Field(default=1.0, description="Norm to which gradients are clipped.")
+    warmup_steps: Number = Field(default=50, description="Steps over which the rate rises; it then falls.")
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        if self.hidden_size % (2 * self.heads):  # rotary attention needs an even width of each head
+            raise ConfigError("hidden_size", f"expected a multiple of twice the {self.heads} heads, got {self.hidden_size}")
+        return self
+
+    @property
+    def small(self) -> bool:
+        """The model is made from a config."""
+        return self.model is None or self.model in SMALL_MODELS
+
+    def peak(self, published: float) -> float:
+        """The highest learning rate, where a published model has that one by default."""
+        return self.learning_rate if self.learning_rate is not None else 2e-3 if self.small else published
+
+
+def first_problem(error: ValidationError, known: Collection[str] = ()) -> tuple[str, str]:
+    """The first field at fault, and a sentence that says what was expected and what came."""
+    first = error.errors()[0]
+    place, kind, got = ".".join(map(str, first["loc"])), first["type"], first["input"]
+    if kind == "extra_forbidden":
+        nearest = difflib.get_close_matches(place, known, n=1)
+        hint = f"did you mean {nearest[0]}? " if nearest else ""
+        return place, f"no such setting; {hint}known: {', '.join(sorted(known))}" if known else "unknown field"
+    if kind == "missing":
+        return place, "expected a value, got none"
+    wanted = first["msg"].removeprefix("Value error, ").removeprefix("Input should be ")
+    if kind.startswith(("greater_than", "less_than")):
+        wanted = f"a number {wanted}"
+    return place, f"expected {wanted}, got {got!r:.80}"
+
+
+class PolicyConfig(BaseModel):
+    """What `config.json` says of a training run: enough to rebuild its policy, and to tell the run from others.
+
+    Each kind of policy has a subclass that narrows the fields. Fields that are left to their defaults when a run is opened are
+    worked out during the run; they do not tell it from others.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+    format: str = Field(default=FORMAT, description="Version of this format.")
+    version: str = Field(default=__version__, description="Version of costgym that wrote the file.")
+    trainer: str = Field(description="Name of the trainer, as in `costgym train NAME`.")
+    env: str = Field(description="Id of the environment that the policy plays in.")
+    scenario: Scenario | None = Field(default=None, description="The world that is learnt in; null where none is named.")
+    data: tuple[str, ...] = Field(default=(), description="Names and digests of the recorded data that is learnt from.")
+    settings: Any = Field(description="Settings of the trainer.")
+
+
+Config = TypeVar("Config", bound=PolicyConfig)
+
+
+def read_config(run: str | Path, kind: type[Config]) -> Config:
+    """Read what a run's folder says of it.
+
+    Args:
+        run: the folder.
+        kind: the config of the policy that is expected.
+
+    Raises:
+        DataError: there is no run, it cannot be read, or it is of another trainer, environment or version.
+    """
+    path = Path(run) / CONFIG
+    trainers = _trainers(kind)
+    try:
+        if path.stat().st_size > MAX_CONFIG_BYTES:
+            raise DataError(path, f"is larger than {MAX_CONFIG_BYTES} bytes and so no training run of costgym")
+        document: Any = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        said = f"no training run: {CONFIG} is missing; expected the folder of a `costgym train {' or '.join(trainers)}` run"
+        raise DataError(run, said) from None
+    except OSError as error:
+        raise DataError(path, f"cannot be read: {error.strerror}") from error
+    except (ValueError, RecursionError) as error:
+        raise DataError(path, f"is no JSON ({error}); train the policy again") from error
+    if not isinstance(document, dict) or document.get("format") != FORMAT:
+        found = document.get("format") if isinstance(document, dict) else type(document).__name__
+        raise DataError(path, f"expected format {FORMAT!r}, got {found!r}; train the policy again with this version", "format")
+    version = str(document.get("version"))
+    if version.split(".")[:2] != __version__.split(".")[:2]:
+        raise DataError(path, f"was written by costgym {version}, this is {__version__}; use that or train again", "version")
+    if document.get("trainer") not in trainers:
+        raise DataError(path, f"expected a run of {' or '.join(trainers)}, got one of {document.get('trainer')!r}", "trainer")
+    env = kind.model_fields["env"].default
+    if document.get("env") != env:
+        raise DataError(path, f"expected a policy for {env}, got one for {document.get('env')!r}", "env")
+    try:
+        config = kind.model_validate(document)
+    except ValidationError as error:
+        place, problem = first_problem(error)
+        raise DataError(path, problem, place) from None
+    except (ConfigError, UnknownName) as error:
+        raise DataError(path, str(error), "settings") from None
+    missing = _unsaid(config.settings)
+    if missing:
+        raise DataError(path, f"expected exactly the settings of this version; missing: {', '.join(missing)}", "settings")
+    return config
+
+
+def differences(there: PolicyConfig, asked: PolicyConfig) -> list[str]:
+    """What distinguishes a run from the one that is asked for, each as ``name VALUE there, VALUE asked``."""
+    mine, other = dict(_said(there, asked.model_fields_set)), dict(_said(asked, asked.model_fields_set))
+    return [
+        f"{name} {mine.get(name)!r} there, {other.get(name)!r} asked"
+        for name in dict.fromkeys([*other, *mine])
+        if mine.get(name) != other.get(name)
+    ]
+
+
+def _said(config: PolicyConfig, names: Collection[str]) -> Iterator[tuple[str, Any]]:
+    for name in type(config).model_fields:
+        if name in names:
+            value = getattr(config, name)
+            if name == "settings":
+                yield from dict(value).items()
+            else:
+                yield name, f"{value.name} {value.digest}" if isinstance(value, Scenario) else value
+
+
+def _trainers(kind: type[PolicyConfig]) -> tuple[str, ...]:
+    return get_args(kind.model_fields["trainer"].annotation)
+
+
+def _unsaid(settings: Any) -> list[str]:
+    return sorted(set(type(settings).model_fields) - settings.model_fields_set) if isinstance(settings, Settings) else []

@@ -1,0 +1,51 @@
+"""`costgym train`: a subcommand for every trainer, which is imported when it is asked for."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any
+
+import typer
+from typer.core import TyperGroup
+
+from ....simulators.errors import UnknownName
+
+TRAINERS = {
+    "ppo": "sb3",
+    "dqn": "sb3",
+    "catp": "catp",
+    "ift": "catp",
+    "rltf": "catp",
+    "deer": "deer",
+    "toolplanner": "toolplanner",
+    "btp": "btp",
+    "grpo": "grpo",
+}
+"""Module of each trainer's subcommand."""
+
+
+class _Trainers(TyperGroup):
+    def list_commands(self, ctx: Any) -> list[str]:
+        return list(TRAINERS)
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        if cmd_name not in TRAINERS:
+            raise UnknownName("trainer", cmd_name, TRAINERS)
+        single = typer.Typer(add_completion=False)
+        module = import_module(f"{__package__}.{TRAINERS[cmd_name]}")
+        single.command(cmd_name)(getattr(module, cmd_name))
+        return typer.main.get_command(single)
+
+
+app = typer.Typer(cls=_Trainers, no_args_is_help=True)
+
+
+@app.callback()
+def train() -> None:
+    """Train a policy; each trainer has its own options: `costgym train ppo --help`.
+
+    It plays as `sb3:DIR`, `catp:DIR`, `deer:DIR` or `toolplanner:DIR`; `DIR/curves.html` shows how it learnt. The same folder
+    continues a run.
+
+    Example: `costgym train ppo --minutes 5 --out runs/ppo`
+    """

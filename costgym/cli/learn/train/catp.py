@@ -1,0 +1,69 @@
+"""`costgym train catp`, `ift` and `rltf`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from ....agents.catp.settings import CatpSettings
+from ...options import Quiet, Seed
+from .shared import Out, Resume, run_trainer, with_settings
+
+OWN = ("method", "steps")
+FEEDBACK = {"intermediate_feedback": "--feedback/--no-feedback"}
+BASELINE = (*OWN, "context", "intermediate_feedback", "centred", "return_scale", "walks", "best", "near", "spread")
+Steps = Annotated[int, typer.Option("--steps", help="Optimiser steps.")]
+Pool = Annotated[
+    list[Path] | None,
+    typer.Option("--pool", metavar="FILE", help="A plan pool to learn from (.json, or the official .pkl); may be repeated."),
+]
+
+
+@with_settings(CatpSettings, (*OWN, "supervised_steps", "group"), FEEDBACK)
+def catp(
+    out: Out,
+    settings: dict[str, Any],
+    steps: Steps = 3000,
+    pool: Pool = None,
+    resume: Resume = True,
+    seed: Seed = 0,
+    quiet: Quiet = False,
+) -> None:
+    """Train CATP-LLM over the OpenCATP tools: offline, from executed plans, told their returns; it plays as `catp:DIR`.
+
+    With `--pool` it learns from recorded plans instead of plans that are searched for and executed here. A quarter of the tasks
+    and samples is held out, and the metrics say how well the policy meets it.
+
+    Example: `costgym train catp --tasks sequential --steps 1500 --out runs/catp`
+    """
+    from ....experiments.training.catp.train import train_catp
+
+    run_trainer("catp", quiet, train_catp, out, steps=steps, seed=seed, pool=pool or (), resume=resume, **settings)
+
+
+@with_settings(CatpSettings, (*BASELINE, "supervised_steps", "group"))
+def ift(
+    out: Out, settings: dict[str, Any], steps: Steps = 1500, resume: Resume = True, seed: Seed = 0, quiet: Quiet = False
+) -> None:
+    """Train instruction fine-tuning, CATP-LLM's baseline: supervised on the plan that solves each task best; `ift:DIR`.
+
+    Example: `costgym train ift --steps 1500 --out runs/ift`
+    """
+    from ....experiments.training.catp.train import train_ift
+
+    run_trainer("ift", quiet, train_ift, out, steps=steps, seed=seed, resume=resume, **settings)
+
+
+@with_settings(CatpSettings, BASELINE)
+def rltf(
+    out: Out, settings: dict[str, Any], steps: Steps = 1500, resume: Resume = True, seed: Seed = 0, quiet: Quiet = False
+) -> None:
+    """Train reinforcement learning from task feedback, CATP-LLM's baseline: a policy gradient on finished plans; `rltf:DIR`.
+
+    Example: `costgym train rltf --steps 1500 --out runs/rltf`
+    """
+    from ....experiments.training.catp.train import train_rltf
+
+    run_trainer("rltf", quiet, train_rltf, out, steps=steps, seed=seed, resume=resume, **settings)

@@ -1,0 +1,39 @@
+"""`costgym train grpo`."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+
+from ....experiments.training.grpo.settings import GrpoSettings
+from ...options import BudgetText, Quiet, ScenarioName, Seed
+from ...players import one_budget
+from .shared import Out, Resume, run_trainer, with_settings
+
+
+@with_settings(GrpoSettings)
+def grpo(
+    out: Out,
+    settings: dict[str, Any],
+    scenario: ScenarioName = None,
+    steps: Annotated[int, typer.Option("--steps", help="Steps of GRPO.")] = 20,
+    budget: BudgetText = None,
+    resume: Resume = True,
+    seed: Seed = 0,
+    quiet: Quiet = False,
+) -> None:
+    """Train a tool-calling language model by GRPO (TRL) in the marketplace; `DIR/model` holds it.
+
+    Without `--model` a tiny model is made and taught to call tools first, by default in a tiny world.
+
+    Example: `costgym train grpo --steps 20 --out runs/grpo`
+    """
+    from ....experiments.training.grpo.train import train_grpo
+    from ....experiments.training.grpo.world import GrpoWorld
+
+    # a tiny model needs a tiny world; a published one takes the scenario as it is
+    tiny = "model" not in settings and scenario is None
+    limits = None if budget is None else one_budget(budget)
+    world = GrpoWorld.tiny(seed=seed) if tiny else GrpoWorld(scenario or "marketplace", budget=limits)
+    run_trainer("grpo", quiet, train_grpo, out, world, seed, steps=steps, resume=resume, **settings)

@@ -1,0 +1,90 @@
+"""`costgym train ppo` and `costgym train dqn`."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+
+from ....experiments.training.sb3.settings import DqnSettings, PpoSettings
+from ...options import BudgetText, Quiet, ScenarioName, Seed
+from ...players import one_budget
+from .shared import Out, Resume, run_trainer, with_settings
+
+Steps = Annotated[int | None, typer.Option("--steps", help="Decisions to take: the same policy on any machine.")]
+Minutes = Annotated[
+    float | None,
+    typer.Option("--minutes", help="Minutes to train instead, once the environment is compiled; 5 where neither is given."),
+]
+
+
+@with_settings(PpoSettings)
+def ppo(
+    out: Out,
+    settings: dict[str, Any],
+    scenario: ScenarioName = None,
+    steps: Steps = None,
+    minutes: Minutes = None,
+    budget: BudgetText = None,
+    cost_limit: Annotated[
+        float | None, typer.Option("--cost-limit", help="Hold the mean price under it by a Lagrange multiplier.")
+    ] = None,
+    resume: Resume = True,
+    seed: Seed = 0,
+    quiet: Quiet = False,
+) -> None:
+    """Train MaskablePPO (Stable-Baselines3) in the marketplace; it plays as `sb3:DIR`.
+
+    Example: `costgym train ppo --minutes 5 --budget price=20 --out runs/ppo`
+    """
+    from ....experiments.training.sb3.train import train_ppo
+
+    limits = None if budget is None else one_budget(budget)
+    run_trainer(
+        "ppo",
+        quiet,
+        train_ppo,
+        out,
+        scenario or "marketplace",
+        seed,
+        steps=steps,
+        minutes=minutes,
+        budget=limits,
+        lagrangian=cost_limit,
+        resume=resume,
+        **settings,
+    )
+
+
+@with_settings(DqnSettings)
+def dqn(
+    out: Out,
+    settings: dict[str, Any],
+    scenario: ScenarioName = None,
+    steps: Steps = None,
+    minutes: Minutes = None,
+    budget: BudgetText = None,
+    resume: Resume = True,
+    seed: Seed = 0,
+    quiet: Quiet = False,
+) -> None:
+    """Train DQN (Stable-Baselines3) with masked actions in the marketplace; it plays as `sb3:DIR`.
+
+    Example: `costgym train dqn --steps 100000 --out runs/dqn`
+    """
+    from ....experiments.training.sb3.train import train_dqn
+
+    limits = None if budget is None else one_budget(budget)
+    run_trainer(
+        "dqn",
+        quiet,
+        train_dqn,
+        out,
+        scenario or "marketplace",
+        seed,
+        steps=steps,
+        minutes=minutes,
+        budget=limits,
+        resume=resume,
+        **settings,
+    )

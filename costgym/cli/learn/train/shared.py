@@ -1,0 +1,118 @@
+"""What the trainers' subcommands share: options, options made from settings, progress, and what is printed at the end."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from types import UnionType
+from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
+
+import typer
+
+from ....agents.settings import TrainerSettings
+from ....experiments.training.run import Callback, TrainingResult, TrainingStep
+from ...output import Progress
+
+Out = Annotated[Path, typer.Option("--out", metavar="DIR", help="Folder of the run; the same folder continues it.")]
+Resume = Annotated[
+    bool, typer.Option("--resume/--no-resume", help="Continue the run that the folder holds, or remove it and begin anew.")
+]
+PANEL = "Settings of the trainer"
+
+
+class Messages(Callback):
+    """Prints what a run says."""
+
+    def on_message(self, text: str) -> None:
+        typer.echo(text)
+
+
+class _Bar(Callback):
+    """Shows a progress bar, and above it what a run says."""
+
+    def __init__(self, progress: Progress) -> None:
+        self._progress = progress
+
+    def on_step(self, step: TrainingStep) -> None:
+        self._progress.update(int(step.done), int(step.total))
+
+    def on_message(self, text: str) -> None:
+        self._progress.say(text)
+
+
+def run_trainer(name: str, quiet: bool, train: Callable[..., TrainingResult], *args: Any, **options: Any) -> None:
+    """Train with a progress bar on standard error; then draw the learning curves, and print the metrics and the folder."""
+    from ....experiments.reports.learning_curves import publish
+
+    with Progress(f"training {name}", quiet) as progress:
+        result = train(*args, callback=_Bar(progress), **options)
+    curves = publish(result.run)
+    if not quiet:
+        for name, figure in result.metrics.items():
+            typer.echo(f"{name:24} {figure:10.4f}")
+        typer.echo(str(result.run) if curves is None else f"{result.run}\nlearning curves: {curves}")
+
+
+def with_settings(
+    kind: type[TrainerSettings], without: tuple[str, ...] = (), also: Mapping[str, str] | None = None
+) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Give a command an option for every field of some settings; those that are used arrive as its `settings`.
+
+    Args:
+        kind: the settings.
+        without: fields that the command has options of its own for.
+        also: other spellings of options, by field.
+    """
+    names = [name for name in kind.model_fields if name != "seed" and name not in without]
+
+    def decorate(command: Callable[..., None]) -> Callable[..., None]:
+        @functools.wraps(command)
+        def run(**values: Any) -> None:
+            given = {name: value for name in names if (value := values.pop(name)) is not None}
+            command(**values, settings={name: _read(kind, name, value) for name, value in given.items()})
+
+        hints = get_type_hints(command, include_extras=True)
+        own = [
+            parameter.replace(annotation=hints[parameter.name])
+            for parameter in inspect.signature(command).parameters.values()
+            if parameter.name != "settings"
+        ]
+        made = [
+            inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=_option(kind, name, also or {}))
+            for name in names
+        ]
+        own = [parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY) for parameter in own]
+        run.__signature__ = inspect.Signature([*own, *made])  # type: ignore[attr-defined]
+        run.__annotations__ = {parameter.name: parameter.annotation for parameter in [*own, *made]}
+        del run.__wrapped__
+        return run
+
+    return decorate
+
+
+def _option(kind: type[TrainerSettings], name: str, also: Mapping[str, str]) -> Any:
+    field, form = kind.model_fields[name], _plain(kind.model_fields[name].annotation)
+    spelling = name.replace("_", "-")
+    spelled = f"--{spelling}/--no-{spelling}" if form is bool else f"--{spelling}"
+    usual = ",".join(field.default) if isinstance(field.default, tuple) else field.default
+    shown = False if usual is None else str(usual)
+    names = [spelled, *([also[name]] if name in also else [])]
+    option = typer.Option(*names, help=field.description, show_default=shown, rich_help_panel=PANEL)
+    return Annotated[form | None, option]
+
+
+def _plain(form: Any) -> Any:
+    """The type of an option: the first of bool, int, float and str that a field's type is made of."""
+    if form in (bool, int, float, str):
+        return form
+    if get_origin(form) in (Union, UnionType, Annotated):
+        return _plain(get_args(form)[0])
+    return str  # words, and several of them with commas between
+
+
+def _read(kind: type[TrainerSettings], name: str, value: Any) -> Any:
+    """The value of a field from that of its option."""
+    several = get_origin(kind.model_fields[name].annotation) is tuple
+    return tuple(part.strip() for part in value.split(",") if part.strip()) if several else value

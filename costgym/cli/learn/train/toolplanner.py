@@ -1,0 +1,71 @@
+"""`costgym train toolplanner`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from ....agents.toolplanner.settings import LearntSettings
+from ....simulators.errors import UnknownName
+from ...options import Quiet, ScenarioName, Seed
+from ...output import names_in
+from .shared import Out, Resume, run_trainer, with_settings
+
+PARTS = ("completion", "following", "tags", "path")
+"""What `--without` can leave out."""
+
+
+@with_settings(LearntSettings, ("steps",))
+def toolplanner(
+    out: Out,
+    settings: dict[str, Any],
+    scenario: ScenarioName = None,
+    steps: Annotated[
+        int | None,
+        typer.Option("--steps", help="Steps of stage 1; stage 2's steps and the tasks of either shrink and grow with them."),
+    ] = None,
+    without: Annotated[
+        str | None,
+        typer.Option("--without", help="Left out, with commas: completion, following (feedback), tags, path."),
+    ] = None,
+    start: Annotated[
+        Path | None, typer.Option("--start", metavar="DIR", help="A stage 1 to start from, with the same settings: RUN/sft.")
+    ] = None,
+    resume: Resume = True,
+    seed: Seed = 0,
+    quiet: Quiet = False,
+) -> None:
+    """Train ToolPlanner: supervised on solved paths, then by ranking rounds of its own trees; it plays as `toolplanner:DIR`.
+
+    Example: `costgym train toolplanner --steps 500 --out runs/toolplanner`
+    """
+    from ....experiments.training.toolplanner.train import train_toolplanner
+
+    chosen = {**scaled(steps), **left_out(without), **settings}
+    run_trainer(
+        "toolplanner", quiet, train_toolplanner, out, scenario or "marketplace", seed, sft=start, resume=resume, **chosen
+    )
+
+
+def scaled(steps: int | None) -> dict[str, int]:
+    """Settings of a run of so many steps in stage 1; the rest in proportion to the defaults."""
+    if steps is None:
+        return {}
+    usual = LearntSettings()
+    least = {"tasks": 100, "rank_tasks": 50, "rank_steps": 1}
+    return {"steps": steps, **{name: max(low, getattr(usual, name) * steps // usual.steps) for name, low in least.items()}}
+
+
+def left_out(without: str | None) -> dict[str, bool]:
+    """Settings that leave parts out.
+
+    Raises:
+        UnknownName: there is no such part.
+    """
+    parts = names_in(without) or []
+    for part in parts:
+        if part not in PARTS:
+            raise UnknownName("part to leave out", part, PARTS)
+    return dict.fromkeys(parts, False)

@@ -1,0 +1,1 @@
+"""Data that trainers and agents learn from, collected by playing episodes."""

@@ -1,0 +1,115 @@
+"""DEER's learner: retrieval pre-training until it is learnt, then decisions."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import torch
+
+from ....agents.deer.language_model import IGNORED, completion_loss
+from ....agents.deer.settings import DeerSettings
+from ....agents.networks import trained_weights
+from ..loop import Learner, Loss
+from .retrieval import LEARNT, RECENT, TokenRow
+from .rows import learning_order
+
+
+class DeerLearner(Learner):
+    """Learns the labelled tokens of rows.
+
+    Args:
+        model: a causal language model.
+        settings: of the run.
+        pad: number of the padding token.
+        retrieval: rows of retrieval pre-training, in the order in which they are learnt; none for a published model.
+        decisions: rows of decisions.
+        measure: works out the figures at the end.
+    """
+
+    def __init__(
+        self,
+        model: Any,
+        settings: DeerSettings,
+        pad: int,
+        retrieval: Sequence[TokenRow],
+        decisions: Sequence[TokenRow],
+        measure: Callable[[], dict[str, float]],
+    ) -> None:
+        self.model, self.settings, self.pad = model, settings, pad
+        self.retrieval, self.decisions, self.measure = retrieval, decisions, measure
+        self.weights, self.seed = trained_weights(model), settings.seed
+        self.adamw, self.max_grad_norm = {"betas": (0.9, 0.98), "weight_decay": 0.01}, settings.max_grad_norm
+        self._most = len(retrieval) // settings.batch_size
+        self._taken = 0  # steps of retrieval
+        self._recent: list[float] = []  # shares of right answers in the last of them, each before the step
+        self._rows: Sequence[TokenRow] = decisions
+        self._order: Sequence[int] = ()
+
+    @property
+    def steps(self) -> int:
+        return self.settings.steps + (self._taken if self._decides else self._most)
+
+    @property
+    def retrieval_accuracy(self) -> float:
+        """Share of right answers over the last steps of retrieval."""
+        return sum(self._recent) / max(1, len(self._recent))
+
+    @property
+    def retrieval_learnt(self) -> bool:
+        """Words are retrieved rightly."""
+        return len(self._recent) == RECENT and self.retrieval_accuracy >= LEARNT
+
+    @property
+    def _decides(self) -> bool:
+        return self._taken >= self._most or self.retrieval_learnt
+
+    def rate(self, step: int) -> float:
+        return self.settings.rate(step - self._taken) if self._decides else self.settings.rate(step, falling=False)
+
+    def loss(self, step: int) -> Loss:
+        self.model.train()
+        batch = self.settings.batch_size
+        if not self._decides:
+            loss, right = self._loss(self.retrieval[step * batch : (step + 1) * batch])
+            self._taken += 1
+            self._recent = [*self._recent, float(right)][-RECENT:]
+            return loss, {"retrieval_accuracy": float(right)}
+        if not len(self._order):
+            unread = self.retrieval[self._taken * batch :] or self.retrieval
+            self._rows = [*self.decisions, *unread]
+            self._order = learning_order(self.decisions, len(unread), self.settings)
+        start = (step - self._taken) * batch
+        return self._loss([self._rows[index] for index in self._order[start : start + batch]])[0], {}
+
+    def _loss(self, rows: Sequence[TokenRow]) -> tuple[Any, Any]:
+        length = max(len(row.input_ids) for row in rows)
+        ids = torch.full((len(rows), length), self.pad)
+        labels = torch.full((len(rows), length), IGNORED)
+        mask = torch.zeros((len(rows), length), dtype=torch.long)
+        for number, row in enumerate(rows):
+            there = slice(0, len(row.input_ids))
+            ids[number, there], labels[number, there] = torch.tensor(row.input_ids), torch.tensor(row.labels)
+            mask[number, there] = 1
+        device = next(iter(self.weights.values())).device
+        return completion_loss(self.model, ids.to(device), mask.to(device), labels.to(device))
+
+    def check(self) -> dict[str, float]:
+        self.model.eval()
+        metrics = self.measure()
+        if self._most:
+            metrics["retrieval_accuracy"] = self.retrieval_accuracy
+            if not self.retrieval_learnt:
+                warnings.warn(
+                    f"words are retrieved rightly in {self.retrieval_accuracy:.1%} only after {self._most} steps of it, so "
+                    "there was little to decide with; give it more (retrieval_steps) or another seed",
+                    stacklevel=2,
+                )
+        return metrics
+
+    def state(self) -> dict[str, Any]:
+        return {"retrieval_steps": self._taken, "recent": self._recent}
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        self._taken, self._recent = int(state["retrieval_steps"]), [float(share) for share in state["recent"]]

@@ -1,0 +1,108 @@
+"""Gold episodes, on which a tiny model learns to call tools, and the tokenizer that is trained on them."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable
+from typing import Any
+
+from ....simulators.draws import stable_generator
+from .world import GrpoWorld, Row, TaskEnvironment, tools_of
+
+CONTROL = (
+    "<|endoftext|>", "<|im_start|>", "<|im_end|>", "<tool_call>", "</tool_call>", "<tool_response>", "</tool_response>",
+    "<think>", "</think>", "<tools>", "</tools>",
+)  # fmt: skip
+
+
+def gold_rows(world: GrpoWorld, variants: int, seed: int = 0) -> list[Row]:
+    """Play gold episodes, as conversations with tools (`messages`, `tools`).
+
+    For each need its tools are called in some order, cheap ones rather early, until one works; then the answer is given.
+    Episodes that pass are kept. They are played through the trainer's own methods, so the words are the same.
+    """
+    import transformers.utils
+
+    rows = []
+    for task, kind in world.environment_factory.items():
+        environment = kind()
+        schemas = [transformers.utils.get_json_schema(method) for method in tools_of(environment)]
+        for variant in range(variants):
+            luck = stable_generator(seed, "gold", task, variant)
+            environment.reset(task=task, seed=int(luck.integers(2**31)))
+            messages = _play_gold(environment, luck.random)
+            if environment._env.succeeded:
+                rows.append({"messages": [*world.prompt(task), *messages], "tools": schemas})
+    return rows
+
+
+def _play_gold(environment: TaskEnvironment, luck: Callable[[], float]) -> list[dict[str, Any]]:
+    episode = environment._env._playing()
+    quotes = environment._env.quotes()
+    messages: list[dict[str, Any]] = []
+
+    def say(name: str, arguments: dict[str, Any]) -> bool:
+        messages.append(
+            {
+                "role": "assistant",
+                "content": "",
+                "tool_calls": [{"type": "function", "function": {"name": name, "arguments": arguments}}],
+            }
+        )
+        try:
+            content, fine = str(getattr(environment, name)(**arguments)), True
+        except Exception as error:  # as the trainer does with whatever a tool raises
+            content, fine = str({"error": str(error)}), False
+        messages.append({"role": "tool", "name": name, "content": content})
+        return fine
+
+    for index, need in enumerate(episode.needs):
+        for name in sorted(need.tools, key=lambda tool: quotes.get(tool, math.inf) * (0.3 + luck())):
+            if name in quotes and not episode.known[index] and not environment._over:
+                say(name, dict(need.arguments))
+    if not environment._over:
+        say("finish", {"answer": "; ".join(str(need.fact) for need in episode.needs)})
+    messages.append({"role": "assistant", "content": "Done."})
+    return messages
+
+
+def tiny_tokenizer(rows: list[Row], vocabulary: int) -> Any:
+    """Train a byte-level tokenizer on conversations, with the chat template of Qwen3, which TRL knows.
+
+    Digits stand alone; apart from that, merges may span words, so that the boilerplate of schemas becomes a few tokens and an
+    episode a few hundred.
+    """
+    import tokenizers
+    import transformers
+    from trl.chat_template_utils import qwen3_chat_template
+
+    def wrap(model: Any) -> Any:
+        tokenizer = transformers.PreTrainedTokenizerFast(
+            tokenizer_object=model,
+            eos_token="<|im_end|>",
+            pad_token="<|endoftext|>",
+            extra_special_tokens=list(CONTROL[1:]),
+        )
+        tokenizer.chat_template = qwen3_chat_template
+        return tokenizer
+
+    model = tokenizers.Tokenizer(tokenizers.models.BPE())
+    plain = wrap(model)
+    texts = [plain.apply_chat_template(row["messages"], tools=row["tools"], tokenize=False) for row in rows]
+    control = re.compile("|".join(map(re.escape, CONTROL)))
+    splits = [
+        tokenizers.pre_tokenizers.Split(tokenizers.Regex(r"[\n{}:]+|(?<=\.) "), "merged_with_previous"),
+        tokenizers.pre_tokenizers.Digits(individual_digits=True),
+        tokenizers.pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False),
+    ]
+    model.pre_tokenizer = tokenizers.pre_tokenizers.Sequence(splits)
+    model.decoder = tokenizers.decoders.ByteLevel()
+    trainer = tokenizers.trainers.BpeTrainer(
+        vocab_size=vocabulary,
+        special_tokens=list(CONTROL),
+        initial_alphabet=sorted(tokenizers.pre_tokenizers.ByteLevel.alphabet()),
+        show_progress=False,
+    )
+    model.train_from_iterator((part for text in texts for part in control.split(text) if part), trainer)
+    return wrap(model)
