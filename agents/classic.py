@@ -1,6 +1,6 @@
 """Policies without learning or language: random, cheapest first, and greedy for the best advertised value.
 
-They read the numeric view's observation and mask, nothing hidden.
+They read the numeric view's observation and mask, nothing hidden, and play both of its forms.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from ..envs.marketplace import MAX_NEEDS, NEED_FEATURES, RESOURCE_FEATURES, TOOL
 from ..simulators.errors import ConfigError
 from .base import NUMERIC, Agent
 
-_PRICE, _SUCCESS = TOOL_FEATURES.index("price"), TOOL_FEATURES.index("success")
+_SUCCESS = TOOL_FEATURES.index("success")
 _NEED = TOOL_FEATURES.index("need_1")
 _WANTED, _KNOWN, _READY = (NEED_FEATURES.index(name) for name in ("wanted", "known", "ready"))
 _RUNNING = RESOURCE_FEATURES.index("in_flight")
@@ -66,17 +66,16 @@ class OrderedAgent(Agent):
         self.tries = tries
 
     def reset(self, env: gym.Env[Any, Any], observation: Any, info: dict[str, Any], seed: int) -> None:
-        view = numeric_env(env, self.name)
+        self._view = view = numeric_env(env, self.name)
         self._wait, self._finish = view.wait_action, view.finish_action
-        self._unit = view.world.max_price / 10.0
         self._made = np.zeros(view.max_tools, np.int64)
 
     def act(self, observation: dict[str, NDArray[np.float32]], info: dict[str, Any]) -> int:
         tools, needs, resources = observation["tools"], observation["needs"], observation["resources"]
         mask = info["action_mask"]
-        if resources[_RUNNING] > 0 and mask[self._wait]:
+        if self._wait is not None and resources[_RUNNING] > 0 and mask[self._wait]:
             return self._wait
-        prices = tools[:, _PRICE].astype(np.float64) * self._unit
+        prices = self._view.prices(tools)
         allowed = mask[: len(tools)] & (self._made < self.tries)
         allowed &= prices <= info["budget_remaining_price"] + _ROUNDING * prices
         if info["budget_remaining_calls"] < 1:

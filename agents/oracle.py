@@ -6,6 +6,7 @@ from typing import Any
 
 import gymnasium as gym
 
+from ..envs.marketplace import MarketplaceEnv
 from ..simulators.oracle.expected_optimum import ExpectedOptimumPolicy, expected_optimum_policy
 from ..simulators.oracle.optimum import WAIT, optimum
 from ..simulators.status import Status
@@ -23,13 +24,17 @@ class OracleAgent(Agent):
         view = numeric_env(env, self.name)
         episode = view._playing()
         self.optimum = optimum(
-            view.world, episode.number, episode.seed, episode.budget, view.grading, episode.enforcement, patient=False
-        )
-        wait, finish = view.wait_action, view.finish_action
-        fits = len(self.optimum.actions) < view.max_steps
-        actions = [wait if action == WAIT else int(action) for action in self.optimum.actions] if fits else []
-        self._actions = iter([*actions, finish])
-        self._finish = finish
+            view.world, episode.number, episode.seed, episode.budget, view.grading, episode.enforcement, patient=False,
+            concurrent=view.concurrent,
+        )  # fmt: skip
+        actions = [self._action(view, int(action)) for action in self.optimum.actions if view.concurrent or action != WAIT]
+        fits = len(actions) < view.max_steps
+        self._finish = view.finish_action
+        self._actions = iter([*(actions if fits else []), self._finish])
+
+    @staticmethod
+    def _action(view: MarketplaceEnv, planned: int) -> int:
+        return view.action_of(planned) if planned != WAIT or view.wait_action is None else view.wait_action
 
     def act(self, observation: Any, info: dict[str, Any]) -> int:
         return next(self._actions, self._finish)
@@ -50,8 +55,9 @@ class ExpectedOptimumAgent(Agent):
 
     def act(self, observation: Any, info: dict[str, Any]) -> int:
         episode, view = self._episode, self._view
-        if episode.in_flight or (episode._done and info["action_mask"][view.wait_action]):
-            return view.wait_action
+        wait = view.wait_action
+        if wait is not None and (episode.in_flight or (episode._done and info["action_mask"][wait])):
+            return wait
         self._learn()
         left = info["budget_remaining_price"]
         if all(episode.known) or info["budget_remaining_calls"] < 1:
@@ -59,7 +65,7 @@ class ExpectedOptimumAgent(Agent):
         prices = [episode.quote(slot.index) for slot in episode.candidates]
         shut = [closed or slot in episode.banned for slot, closed in enumerate(self._shut)]
         chosen = self._policy.choose(episode.known, prices, left, shut)
-        return view.finish_action if chosen is None else chosen
+        return view.finish_action if chosen is None else view.action_of(chosen)
 
     def _learn(self) -> None:
         """Take in the calls that have ended. An outage tells nothing of a tool; a refusal for its limits shuts it."""

@@ -18,7 +18,7 @@ from ..envs.marketplace import MAX_NEEDS
 from ..simulators.errors import ConfigError, DataError, require
 from .base import NUMERIC, Agent
 from .checkpoints import POLICY, newest, read_tensors
-from .classic import _KNOWN, _NEED, _PRICE, _READY, _ROUNDING, _WANTED, numeric_env
+from .classic import _KNOWN, _NEED, _READY, _ROUNDING, _WANTED, numeric_env
 from .settings import CONFIG, NetworkSettings, PolicyConfig, read_config
 
 
@@ -68,31 +68,34 @@ class Sb3Agent(Agent):
         torch = require("torch", "train")
         self.config = read_config(path, Sb3Config)
         self.name = name or f"sb3:{path}"
-        self._torch = torch
+        from .tool_network import decisions
+
+        self._torch, self._decisions = torch, decisions
         self._needed_only = self.config.settings.get("needed_only") is True
         self._network = load_network(Path(path), self.config).eval().requires_grad_(False)
 
     def reset(self, env: gym.Env[Any, Any], observation: Any, info: dict[str, Any], seed: int) -> None:
-        view = numeric_env(env, self.name)
-        self._wait = view.wait_action
-        self._unit = view.world.max_price / 10.0
-        if len(info["action_mask"]) != view.max_tools + 2:
+        self._view = view = numeric_env(env, self.name)
+        if len(info["action_mask"]) != view.finish_action + 1:
             raise ConfigError(f"agent {self.name}", "expected the environment's own action mask in info")
 
     def act(self, observation: dict[str, NDArray[np.float32]], info: dict[str, Any]) -> int:
-        mask = info["action_mask"].copy()
-        if mask[self._wait]:
-            return self._wait
-        prices = observation["tools"][:, _PRICE].astype(np.float64) * self._unit
-        mask[: self._wait] &= prices <= info["budget_remaining_price"] + _ROUNDING * prices
-        mask[: self._wait] &= info["budget_remaining_calls"] >= 1
+        view, mask = self._view, info["action_mask"].copy()
+        if view.wait_action is not None:
+            if mask[view.wait_action]:
+                return view.wait_action
+            mask = np.delete(mask, view.wait_action)
+        prices, calls = view.prices(observation["tools"]), mask[:-1]
+        calls &= prices <= info["budget_remaining_price"] + _ROUNDING * prices
+        calls &= info["budget_remaining_calls"] >= 1
         if self._needed_only:
-            mask[: self._wait] &= needed(observation["tools"], observation["needs"])
+            calls &= needed(observation["tools"], observation["needs"])
         torch = self._torch
         with torch.inference_mode():
             batch = {name: torch.from_numpy(np.array(part))[None] for name, part in observation.items()}
-            logits = self._network(batch)[0][0].numpy()
-        return int(np.argmax(np.where(mask, logits, -np.inf)))
+            logits = self._decisions(self._network(batch)[0])[0].numpy()
+        chosen = int(np.argmax(np.where(mask, logits, -np.inf)))
+        return chosen if chosen < view.max_tools else view.finish_action
 
 
 def load_network(run: Path, config: Sb3Config) -> Any:

@@ -95,6 +95,11 @@ class ToolNetwork(nn.Module):  # type: ignore[misc, unused-ignore]
         }
 
 
+def decisions(logits: Tensor) -> Tensor:
+    """Logits of the environment's default form, which has no `wait`: (B, T + 2) to (B, T + 1)."""
+    return torch.cat([logits[:, :-2], logits[:, -1:]], -1)
+
+
 def masked(logits: Tensor, mask: Tensor) -> Tensor:
     """Logits with forbidden actions far below any allowed one; finite, so that gradients stay finite."""
     return logits.where(mask, torch.full_like(logits, -1e8))

@@ -8,9 +8,11 @@ where it is too large for that, by the digest of what was read.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from copy import copy
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
 import gymnasium as gym
+from gymnasium.envs.registration import EnvSpec
 
 from ..simulators.draws import stable_integer
 from ..simulators.episode_view import EpisodeView
@@ -74,6 +76,8 @@ class BaseEnv(gym.Env[ObsType, ActType], Generic[ObsType, ActType]):
     in_time = True
     """Actions are taken while tools run; otherwise a plan is written first, and then runs."""
 
+    _spec: EnvSpec | None = None
+
     def _set_up(self, split: str, budget: Budget, cost: str, render_mode: str | None) -> None:
         """Check and keep the arguments that all environments have."""
         if cost not in RESOURCES:
@@ -91,6 +95,20 @@ class BaseEnv(gym.Env[ObsType, ActType], Generic[ObsType, ActType]):
         for name in options or ():
             if name not in self.reset_options:
                 raise UnknownName("option of reset", name, sorted(self.reset_options))
+
+    @property
+    def step_limit(self) -> int | None:
+        """Steps after which an episode is truncated; None where none ever is."""
+        return getattr(self, "max_steps", None)
+
+    @property
+    def spec(self) -> EnvSpec | None:
+        """How the environment was made; `max_episode_steps` is its step limit."""
+        return self._spec
+
+    @spec.setter
+    def spec(self, value: EnvSpec | None) -> None:
+        self._spec = with_step_limit(value, self.step_limit)
 
     # -- figures -----------------------------------------------------------------------------------------------------------
 
@@ -248,6 +266,14 @@ class BaseEnv(gym.Env[ObsType, ActType], Generic[ObsType, ActType]):
             print(text)
             return None
         return text
+
+
+def with_step_limit(spec: EnvSpec | None, limit: int | None) -> EnvSpec | None:
+    """A copy of a spec that tells the environment's own step limit."""
+    if spec is not None:
+        spec = copy(spec)
+        spec.max_episode_steps = limit
+    return spec
 
 
 def no_episode() -> EpisodeOver:

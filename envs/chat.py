@@ -101,8 +101,8 @@ class MarketplaceChatEnv(ToolEnv[str, str]):
     * v0: first version.
     """
 
-    def __init__(self, max_observation: int = 2048, level: str | None = None, **settings: Any) -> None:
-        super().__init__(**settings)
+    def __init__(self, max_observation: int = 2048, level: str | None = None, max_steps: int = 400, **settings: Any) -> None:
+        super().__init__(max_steps=max_steps, **settings)
         self.max_observation, self.level = max_observation, level
         self.observation_space = UnicodeText(20_000 + MAX_CALLS * MAX_ESCAPE * max_observation)
         self.action_space = UnicodeText(MAX_ACTION)

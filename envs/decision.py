@@ -25,6 +25,7 @@ from ..simulators.tasks import fact_in, normalise
 from ..simulators.tools import Tool
 from ..simulators.world import Candidate, Episode, Usage, World
 from .actions import count_tokens
+from .marketplace import HIGHEST
 from .tool_world import ToolEnv
 
 ANSWER, SEARCH, FIRST_CALL = 0, 1, 2
@@ -113,11 +114,13 @@ class DecisionAwareEnv(ToolEnv[Observation, "int | np.integer[Any]"]):
     | --- | --- | --- | --- |
     | 0 | `on_offer` | 0 or 1 | The row holds a candidate. |
     | 1 | `similarity` | -1 to 1 | Cosine between the query's words and the description's. |
-    | 2 | `price` | ≥ 0 | Advertised price of a call, in units of `max_price` / 10 (2 credits in the default scenario). |
-    | 3 | `latency_s` | ≥ 0 | log(1 + advertised latency in seconds). |
+    | 2 | `price` | 0 to 10 | Advertised price of a call, in units of `max_price` / 10 (2 credits in the default scenario). |
+    | 3 | `latency_s` | 0 to 10 | log(1 + advertised latency in seconds). |
     | 4 | `success` | 0 to 1 | Advertised success rate. |
     | 5 | `popularity` | 0 to 1 | Advertised popularity. |
     | 6 on | embedding | -1 to 1 | The words of the description, as in `query`. |
+
+    What lies beyond a range is shown as its end: a price of 10 units costs more than an episode can earn.
 
     ### `stage`: which decision is due, (2,)
 
@@ -215,7 +218,13 @@ class DecisionAwareEnv(ToolEnv[Observation, "int | np.integer[Any]"]):
         self.none_action = FIRST_CALL + self.k
         self.features, self.answer_tokens = features, answer_tokens
         shapes = {"query": (features,), "candidates": (self.k, len(CANDIDATE_FEATURES) + features)}
-        spaces: dict[str, gym.Space[Any]] = {n: gym.spaces.Box(-np.inf, np.inf, s, np.float32) for n, s in shapes.items()}
+        low, high = np.full(shapes["candidates"], -1.0, np.float32), np.ones(shapes["candidates"], np.float32)
+        low[:, [0, 2, 3, 4, 5]] = 0.0
+        high[:, 2:4] = HIGHEST
+        spaces: dict[str, gym.Space[Any]] = {
+            "query": gym.spaces.Box(-1.0, 1.0, shapes["query"], np.float32),
+            "candidates": gym.spaces.Box(low, high, dtype=np.float32),
+        }
         spaces["stage"] = gym.spaces.Box(0.0, 1.0, (2,), np.float32)
         spaces["action_mask"] = gym.spaces.Box(0.0, 1.0, (self.k + 3,), np.float32)
         self.observation_space = gym.spaces.Dict(spaces)  # type: ignore[assignment]
@@ -369,7 +378,9 @@ class DecisionAwareEnv(ToolEnv[Observation, "int | np.integer[Any]"]):
                     1.0, similarity, slot.quote * scale, latency, slot.advertised_success, slot.popularity / 10.0
                 )  # fmt: skip
                 row[len(CANDIDATE_FEATURES) :] = vector
-            found = self._read.templates[number] = Template(embedded[0].astype(np.float32), rows)
+            ends = self.observation_space["candidates"]  # type: ignore[index]
+            query = np.clip(embedded[0].astype(np.float32), -1.0, 1.0)
+            found = self._read.templates[number] = Template(query, np.clip(rows, ends.low, ends.high))
         return found
 
     def _full_info(self) -> dict[str, Any]:

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from math import log1p
+from collections.abc import Mapping
+from math import inf, log1p
 from struct import Struct
-from typing import Any
+from typing import Any, NamedTuple
 
 import gymnasium as gym
 import numpy as np
 from numpy.typing import NDArray
 
+from ..simulators.errors import ConfigError, UnknownName
 from ..simulators.status import LOOKS_OK, Status
-from ..simulators.world import Call, Candidate, Episode, WorldEvent
+from ..simulators.world import Call, Candidate, Enforcement, Episode, WorldEvent
 from .tool_world import ToolEnv
 
 MAX_NEEDS = 6
@@ -28,10 +30,35 @@ RESOURCE_FEATURES = (
     "price_left", "seconds_left", "tokens_left", "calls_left", "price_spent",
 )  # fmt: skip
 """Entries of `observation["resources"]`, described in `MarketplaceEnv`."""
+MASKS = ("useful", "legal")
+HIGHEST = 10.0
+"""Largest value of a price, a latency or a clock in an observation; a call that costs ten units costs `max_price`."""
+_PRICE = TOOL_FEATURES.index("price")
 _CALLS, _IN_FLIGHT, _OK, _FAILED, _BANNED = range(11, 16)
+_NO_NEED, _UNSEEN_NEED = MAX_NEEDS + 1, MAX_NEEDS
 _write_resources = Struct(f"{len(RESOURCE_FEATURES)}f").pack_into
 
 Observation = dict[str, NDArray[np.float32]]
+
+
+class Template(NamedTuple):
+    """What a task looks like at the start.
+
+    Attributes:
+        tools: (max_tools, 16) `observation["tools"]`.
+        needs: (6, 3) `observation["needs"]`.
+        mask: (actions,) what is allowed before prices, bans and needs are looked at.
+        slots: the candidate of each row, by its index in the task.
+        rows: the row of each candidate.
+        need_of: (max_tools,) the need that a row serves; 6 for one that the observation does not show, 7 for none.
+    """
+
+    tools: NDArray[np.float32]
+    needs: NDArray[np.float32]
+    mask: NDArray[np.bool_]
+    slots: tuple[int, ...]
+    rows: tuple[int, ...]
+    need_of: NDArray[np.int64]
 
 
 class MarketplaceEnv(ToolEnv[Observation, "int | np.integer[Any]"]):
@@ -40,26 +67,30 @@ class MarketplaceEnv(ToolEnv[Observation, "int | np.integer[Any]"]):
     ## Description
 
     An episode is one task: a user's query that needs one to six facts, and candidate tools that can supply them. Each
-    candidate advertises a price, a latency and a success rate; how reliable it really is must be found out. A call starts a
-    tool and takes no simulated time, `wait` moves the clock to the next call that ends. An agent can therefore run tools side
-    by side, or one after the other by waiting after each call. Calls queue for slots, start cold, run into rate limits and
-    fail as real APIs do, and a call that failed is charged as well. `finish` answers the query with every fact known by then.
+    candidate advertises a price, a latency and a success rate; how reliable it really is must be found out. Each step is one
+    decision: call a tool and wait for its answer, or finish. Calls start cold, run into rate limits and fail as real APIs do,
+    and a call that failed is charged as well. `finish` answers the query with every fact known by then.
 
     The environment fills in a call's arguments. Where a fact is an argument of another call, call for that fact first: a call
     made too early runs, is charged, and returns an error or nothing.
+
+    With `concurrent=True` a call only starts the tool and takes no simulated time; one more action, `wait`, moves the clock to
+    the next call that ends. An agent can then run tools side by side, and calls queue for slots.
 
     ## Action space
 
     | action | name | effect |
     | --- | --- | --- |
-    | 0 to `max_tools` - 1 | call | Start a call of that candidate. Takes no simulated time. |
-    | `max_tools` | wait | Go to the next call that ends, or to the next visible event of the world. |
-    | `max_tools` + 1 | finish | Answer with the facts known so far. Ends the episode. |
+    | 0 to `max_tools` - 1 | call | Call the candidate of that row, and wait for its answer. |
+    | `max_tools` | finish | Answer with the facts known so far. Ends the episode. |
 
-    `info["action_mask"]` is true where an action does something: for candidates that are not banned (and, under
-    `enforcement="refuse"`, affordable), for `wait` while there is something to wait for, and always for `finish`. A call
-    outside the mask is refused, which takes a moment (`gateway_s`, 0.05 s by default) and costs nothing; `wait` outside the
-    mask does nothing. No action raises an error.
+    `info["action_mask"]` is true for the calls that can bring a fact which is missing and whose arguments are known, and always
+    for `finish`. Calls of banned tools and, under `enforcement="refuse"`, of tools that the budget cannot pay are masked too.
+    `mask="legal"` also lets calls through that can bring nothing. A call of a banned or unaffordable tool, or of a row without
+    a candidate, is refused, which takes a moment (`gateway_s`, 0.05 s by default) and costs nothing. No action raises an error.
+
+    With `concurrent=True` action `max_tools` is `wait` (go to the next call that ends, or to the next visible event of the
+    world), `finish` is action `max_tools` + 1, and `wait` is masked while there is nothing to wait for.
 
     ## Observation space
 
@@ -67,13 +98,14 @@ class MarketplaceEnv(ToolEnv[Observation, "int | np.integer[Any]"]):
 
     ### `tools`: one row for each candidate, (`max_tools`, 16)
 
-    Candidates stand in the task's own order; rows without a candidate are zero.
+    Candidates stand in a canonical order: those that serve the first fact, then the second and so on, each group by its
+    advertised price at the start; candidates that serve none come last. Rows without a candidate are zero.
 
     | column | name | range | meaning |
     | --- | --- | --- | --- |
     | 0 | `on_offer` | 0 or 1 | The row holds a candidate. |
-    | 1 | `price` | ≥ 0 | Advertised price of a call, in units of `max_price` / 10 (10 credits in the default scenario). |
-    | 2 | `latency_s` | ≥ 0 | log(1 + advertised latency in seconds). |
+    | 1 | `price` | 0 to 10 | Advertised price of a call, in units of `max_price` / 10 (10 credits in the default scenario). |
+    | 2 | `latency_s` | 0 to 10 | log(1 + advertised latency in seconds). |
     | 3 | `success` | 0 to 1 | Advertised success rate. |
     | 4 | `popularity` | 0 to 1 | Advertised popularity. |
     | 5 | `need_1` | 0 or 1 | The tool can supply the first fact. |
@@ -82,8 +114,8 @@ class MarketplaceEnv(ToolEnv[Observation, "int | np.integer[Any]"]):
     | 8 | `need_4` | 0 or 1 | The tool can supply the fourth fact. |
     | 9 | `need_5` | 0 or 1 | The tool can supply the fifth fact. |
     | 10 | `need_6` | 0 or 1 | The tool can supply the sixth fact. |
-    | 11 | `calls` | ≥ 0 | Calls of this tool so far, divided by 4. |
-    | 12 | `in_flight` | ≥ 0 | Calls of this tool whose end `wait` has not reported yet. |
+    | 11 | `calls` | ≥ 0 | Calls of this tool so far, divided by 4; at most `max_steps` / 4. |
+    | 12 | `in_flight` | ≥ 0 | Calls of this tool whose end was not reported yet; 0 unless calls run side by side. |
     | 13 | `last_ok` | 0 or 1 | The last reported call returned an answer, right or wrong. |
     | 14 | `last_failed` | 0 or 1 | The last reported call failed, returned nothing, or was refused. |
     | 15 | `banned` | 0 or 1 | The tool was reported as not available at present. |
@@ -100,14 +132,17 @@ class MarketplaceEnv(ToolEnv[Observation, "int | np.integer[Any]"]):
 
     | column | name | range | meaning |
     | --- | --- | --- | --- |
-    | 0 | `clock` | ≥ 0 | log(1 + simulated seconds so far). |
-    | 1 | `in_flight` | ≥ 0 | Calls that run or queue, divided by 4. |
+    | 0 | `clock` | 0 to 10 | log(1 + simulated seconds so far). |
+    | 1 | `in_flight` | ≥ 0 | Calls that run or queue, divided by 4; 0 unless calls run side by side. |
     | 2 | `step` | 0 to 1 | Steps taken, as a share of `max_steps`. |
-    | 3 | `price_left` | ≤ 1 | Share of the price limit that is left; 1 without a limit, negative once overspent. |
-    | 4 | `seconds_left` | ≤ 1 | Share of the seconds left, likewise. |
-    | 5 | `tokens_left` | ≤ 1 | Share of the tokens left, likewise. |
-    | 6 | `calls_left` | ≤ 1 | Share of the executed calls left, likewise. |
-    | 7 | `price_spent` | ≥ 0 | Money spent, in units of `max_price` / 10. |
+    | 3 | `price_left` | -1 to 1 | Share of the price limit that is left; 1 without a limit, negative once overspent. |
+    | 4 | `seconds_left` | -1 to 1 | Share of the seconds left, likewise. |
+    | 5 | `tokens_left` | -1 to 1 | Share of the tokens left, likewise. |
+    | 6 | `calls_left` | -1 to 1 | Share of the executed calls left, likewise. |
+    | 7 | `price_spent` | 0 to 10 | Money spent, in units of `max_price` / 10. |
+
+    What lies beyond a range is shown as its end: a price of 10 units costs more than an episode can earn. With
+    `concurrent=True` nothing is cut off, and candidates stand in the task's own order.
 
     ## Rewards
 
@@ -116,8 +151,9 @@ class MarketplaceEnv(ToolEnv[Observation, "int | np.integer[Any]"]):
     Success means that every fact was known at `finish` (with `grading="judge"`: that the simulated judge accepts the answer)
     and that no limit was passed. In the default scenario alpha is 0.5 and `max_price` is 100.
 
-    A call is charged when it ends, so its price arrives with the `wait` that passes its end. Calls that still run at the end
-    of the episode are cut off: a flat fee is charged in full, pay-per-use for the time that passed.
+    A call is charged when it ends, so its price belongs to the step that called it. With `concurrent=True` it arrives with the
+    `wait` that passes its end, and calls that still run at the end of the episode are cut off: a flat fee is charged in full,
+    pay-per-use for the time that passed.
 
     ## Starting state
 
@@ -127,9 +163,9 @@ class MarketplaceEnv(ToolEnv[Observation, "int | np.integer[Any]"]):
 
     ## Episode end
 
-    * Termination: the agent finishes, or a limit of the budget is passed. `enforcement="refuse"` also turns down calls that
-      the budget cannot pay; under `enforcement="record"` the episode goes on past a limit, but is no success.
-    * Truncation: `max_steps` steps were taken.
+    * Termination: the agent finishes, or a limit of the budget is passed. `enforcement="refuse"` (the default) also turns down
+      calls that the budget cannot pay; under `enforcement="record"` the episode goes on past a limit, but is no success.
+    * Truncation: `max_steps` steps were taken. `env.spec.max_episode_steps` is the same number.
 
     A step after the end changes nothing and is rewarded with 0.
 
@@ -138,70 +174,117 @@ class MarketplaceEnv(ToolEnv[Observation, "int | np.integer[Any]"]):
     | key | type | meaning |
     | --- | --- | --- |
     | `status` | int | How the call that was reported or refused last ended, as in `Status`; 0 is a success. |
-    | `action_mask` | bool array | Which actions do something, (`max_tools` + 2,). |
+    | `action_mask` | bool array | Which actions the argument `mask` lets through, one entry for each. |
 
     ## Arguments
 
     | argument | meaning |
     | --- | --- |
     | `max_tools` | Rows of `tools`. `None` takes the largest number of candidates that any task of the scenario has. |
+    | `concurrent` | A call starts a tool, and `wait` goes to the next end; else a step is a call and its answer. |
+    | `mask` | `"useful"` masks calls that can bring no missing fact, `"legal"` does not: the default if `concurrent`. |
+    | `enforcement` | As below. `None` takes `"refuse"`, or the scenario's choice if `concurrent`. |
 
     ## Version history
 
     * v0: first version.
     """
 
-    def __init__(self, max_tools: int | None = None, **settings: Any) -> None:
-        super().__init__(**settings)
-        largest = self.world.tasks.most_candidates if max_tools is None else max_tools
-        self.max_tools = largest
-        self.wait_action, self.finish_action = largest, largest + 1
-        shapes = {
-            "tools": (largest, len(TOOL_FEATURES)),
-            "needs": (MAX_NEEDS, len(NEED_FEATURES)),
-            "resources": (len(RESOURCE_FEATURES),),
-        }
-        boxes: dict[str, gym.spaces.Space[Any]] = {
-            name: gym.spaces.Box(-1e9, 1e9, shape, np.float32) for name, shape in shapes.items()
-        }
-        self.observation_space: gym.spaces.Space[Observation] = gym.spaces.Dict(boxes)  # type: ignore[assignment]
-        self.action_space = gym.spaces.Discrete(largest + 2)
-        self._templates: dict[int, tuple[NDArray[np.float32], NDArray[np.float32], NDArray[np.bool_]]] = {}
+    def __init__(
+        self,
+        max_tools: int | None = None,
+        concurrent: bool = False,
+        mask: str | None = None,
+        enforcement: Enforcement | None = None,
+        **settings: Any,
+    ) -> None:
+        if not isinstance(concurrent, bool):
+            raise ConfigError("concurrent", f"expected true or false, got {concurrent!r}")
+        if mask not in (None, *MASKS):
+            raise UnknownName("mask", str(mask), MASKS)
+        if enforcement is None and not concurrent:
+            enforcement = "refuse"
+        super().__init__(enforcement=enforcement, **settings)
+        self.concurrent = concurrent
+        self.mask = mask or ("legal" if concurrent else "useful")
+        self.max_tools = largest = self.world.tasks.most_candidates if max_tools is None else max_tools
+        self.wait_action = largest if concurrent else None
+        self.finish_action = largest + 1 if concurrent else largest
+        boxes = _boxes(largest, self.max_steps, concurrent)
+        self._ends = boxes["tools"].low, boxes["tools"].high
+        self.observation_space: gym.spaces.Space[Observation] = gym.spaces.Dict(boxes)  # type: ignore[assignment, arg-type]
+        self.action_space = gym.spaces.Discrete(self.finish_action + 1)
+        self._templates: dict[int, Template] = {}
         self._scale = 10.0 / self.world.max_price
+        self._highest, self._least = (inf, -inf) if concurrent else (HIGHEST, -1.0)
         self._shares = [0.0 if limit is None else 1.0 / limit for limit in self._limits]
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Observation, dict[str, Any]]:
         episode = self._begin(seed, options)
-        tools, needs, mask = self.template(episode.number)
-        self._tools, self._needs, self._mask = tools.copy(), needs.copy(), mask.copy()
+        template = self.template(episode.number)
+        self._tools, self._needs, self._mask = template.tools.copy(), template.needs.copy(), template.mask.copy()
+        self._slots, self._rows, self._need_of = template.slots, template.rows, template.need_of
+        self._useful = self._useful_rows()
         self._resources = np.empty(len(RESOURCE_FEATURES), np.float32)
-        self._callable = min(len(episode.candidates), self.max_tools)
+        self._callable = len(self._slots)
         self._received = [0] * self._callable
         self._known = list(episode.known)
         self._last_status = Status.OK
+        if not self.concurrent:
+            self._settle(episode)
         return self._observe(episode), self._full_info(episode)
 
-    def template(self, number: int) -> tuple[NDArray[np.float32], NDArray[np.float32], NDArray[np.bool_]]:
-        """What a task looks like at the start: tools (max_tools, 16), needs (6, 3), action mask (max_tools + 2,); made once."""
+    def template(self, number: int) -> Template:
+        """What a task looks like at the start; made once."""
         found = self._templates.get(number)
         if found is None:
-            slots = self.world.candidates(number)[: self.max_tools]
+            slots = list(self.world.candidates(number)[: self.max_tools])
+            if not self.concurrent:  # tools that serve no need come last
+                slots.sort(key=lambda slot: (slot.need < 0, slot.need, slot.quote, slot.index))
             tools = np.zeros((self.max_tools, len(TOOL_FEATURES)), np.float32)
-            for slot in slots:
-                tools[slot.index] = self._tool_row(slot)
+            need_of = np.full(self.max_tools, _NO_NEED)
+            for row, slot in enumerate(slots):
+                tools[row] = self._tool_row(slot)
+                if slot.need >= 0:
+                    need_of[row] = min(slot.need, _UNSEEN_NEED)
+            np.clip(tools, *self._ends, out=tools)
             needs = np.zeros((MAX_NEEDS, len(NEED_FEATURES)), np.float32)
             for index, need in enumerate(self.world.episode(number).needs[:MAX_NEEDS]):
                 needs[index] = (1.0, 0.0, 0.0 if need.after else 1.0)
-            mask = np.zeros(self.max_tools + 2, np.bool_)
+            mask = np.zeros(self.finish_action + 1, np.bool_)
             mask[: len(slots)] = True
             mask[self.finish_action] = True
-            found = self._templates[number] = (tools, needs, mask)
+            order = tuple(slot.index for slot in slots)
+            rows = tuple(order.index(slot) for slot in range(len(order)))
+            found = self._templates[number] = Template(tools, needs, mask, order, rows, need_of)
         return found
 
     def _tool_row(self, slot: Candidate) -> list[float]:
         serves = [1.0 if slot.need == index else 0.0 for index in range(MAX_NEEDS)]
         latency = log1p(slot.advertised_latency_s)
         return [1.0, slot.quote * self._scale, latency, slot.advertised_success, slot.popularity / 10.0, *serves, 0, 0, 0, 0, 0]
+
+    def _useful_rows(self) -> NDArray[np.bool_]:
+        """Which rows can bring a fact that is missing and can be had now: (max_tools,)."""
+        needs = self._needs
+        wanting = np.zeros(MAX_NEEDS + 2, np.bool_)
+        wanting[:MAX_NEEDS] = (needs[:, 0] > 0) & (needs[:, 1] == 0) & (needs[:, 2] > 0)
+        wanting[_UNSEEN_NEED] = True
+        useful: NDArray[np.bool_] = wanting[self._need_of]
+        return useful
+
+    def candidate(self, row: int) -> Candidate:
+        """The candidate that a row of `tools`, or a call's action, stands for."""
+        return self._playing().candidates[self._slots[row]]
+
+    def action_of(self, candidate: int) -> int:
+        """The action that calls a candidate, by its index in the task."""
+        self._playing()
+        return self._rows[candidate]
+
+    def prices(self, tools: NDArray[np.float32]) -> NDArray[np.float64]:
+        """Prices in the scenario's currency, from the rows of an observation: (..., tools, 16) to (..., tools)."""
+        return tools[..., _PRICE].astype(np.float64) * (self.world.max_price / 10.0)
 
     def step(self, action: int | np.integer[Any]) -> tuple[Observation, float, bool, bool, dict[str, Any]]:
         episode = self.episode or self._playing()
@@ -215,19 +298,27 @@ class MarketplaceEnv(ToolEnv[Observation, "int | np.integer[Any]"]):
         elif action == self.wait_action:
             self._receive(episode, episode.wait())
         elif 0 <= action < self._callable:
-            call = episode.submit(action)
+            slot = self._slots[action]
+            call = episode.submit(slot)
             tools = self._tools
             if call.finished_s >= 0:
                 self._last_status = call.status
                 tools[action, _OK], tools[action, _FAILED] = 0.0, 1.0
             else:
-                count = episode.counts[action]
+                count = episode.counts[slot]
                 tools[action, _CALLS] = 0.25 * count
-                tools[action, _IN_FLIGHT] = count - self._received[action]
+                tools[action, _IN_FLIGHT] = count - self._received[slot]
         else:
             self._last_status = episode.submit(-1, None, Status.UNKNOWN_TOOL).status
+        if not self.concurrent:
+            self._settle(episode)
         reward, over, truncated = self._outcome(episode)
         return self._observe(episode), reward, over, truncated, self._full_info(episode)
+
+    def _settle(self, episode: Episode) -> None:
+        """Wait until nothing is on its way and every event so far was seen."""
+        while (episode.in_flight or episode._done) and not episode.over:
+            self._receive(episode, episode.wait())
 
     def _receive(self, episode: Episode, news: Call | WorldEvent | None) -> None:
         if news is None:
@@ -236,42 +327,46 @@ class MarketplaceEnv(ToolEnv[Observation, "int | np.integer[Any]"]):
             self._take_notice(episode, news)
         else:
             slot, status, tools = news.slot, news.status, self._tools
+            row = self._rows[slot]
             self._last_status = status
             self._received[slot] += 1
-            tools[slot, _IN_FLIGHT] = episode.counts[slot] - self._received[slot]
+            tools[row, _IN_FLIGHT] = episode.counts[slot] - self._received[slot]
             looks_ok = status in LOOKS_OK and status is not Status.EMPTY
-            tools[slot, _OK], tools[slot, _FAILED] = (1.0, 0.0) if looks_ok else (0.0, 1.0)
+            tools[row, _OK], tools[row, _FAILED] = (1.0, 0.0) if looks_ok else (0.0, 1.0)
         if episode.known != self._known:
             self._known = list(episode.known)
             for index, need in enumerate(episode.needs[:MAX_NEEDS]):
                 self._needs[index, 1] = episode.known[index]
                 self._needs[index, 2] = all(episode.known[before] for before in need.after)
+            self._useful = self._useful_rows()
 
     def _take_notice(self, episode: Episode, notice: WorldEvent) -> None:
         for slot in notice.slots:
             if slot >= self.max_tools:
                 continue
+            row = self._rows[slot]
             if notice.kind == "price_change":
-                self._tools[slot, 1] = episode.quote(slot) * self._scale
+                self._tools[row, _PRICE] = min(episode.quote(slot) * self._scale, self._highest)
             else:
-                self._tools[slot, _BANNED] = slot in episode.banned
+                self._tools[row, _BANNED] = slot in episode.banned
 
     def _observe(self, episode: Episode) -> Observation:
         ledger, now = episode.ledger, episode.clock._now
         price, seconds, tokens, calls = self._shares
+        highest, least = self._highest, self._least
         spent = ledger.price
         resources = self._resources
         _write_resources(
             resources.data,
             0,
-            log1p(now),
+            min(log1p(now), highest),
             episode.in_flight * 0.25,
             self._steps / self.max_steps,
-            1.0 - spent * price,
-            1.0 - now * seconds,
-            1.0 - ledger.tokens * tokens,
-            1.0 - ledger.calls * calls,
-            spent * self._scale,
+            max(1.0 - spent * price, least),
+            max(1.0 - now * seconds, least),
+            max(1.0 - ledger.tokens * tokens, least),
+            max(1.0 - ledger.calls * calls, least),
+            min(spent * self._scale, highest),
         )
         return {"tools": self._tools.copy(), "needs": self._needs.copy(), "resources": resources.copy()}
 
@@ -284,20 +379,55 @@ class MarketplaceEnv(ToolEnv[Observation, "int | np.integer[Any]"]):
     def action_text(self, action: int | np.integer[Any]) -> str:
         if action in (self.wait_action, self.finish_action):
             return "wait" if action == self.wait_action else "finish"
-        tools = self._playing().candidates
-        return f"call {tools[int(action)].name if 0 <= action < len(tools) else 'an unknown tool'}"
+        self._playing()
+        known = 0 <= action < self._callable
+        return f"call {self.candidate(int(action)).name if known else 'an unknown tool'}"
 
     def action_masks(self) -> NDArray[np.bool_]:
-        """True where an action does something: shape (max_tools + 2,). `finish` is always allowed."""
+        """True for the actions that the argument `mask` lets through: one entry each. `finish` is always allowed."""
         return self._possible(self._playing())
 
     def _possible(self, episode: Episode) -> NDArray[np.bool_]:
         mask = self._mask.copy()
-        if episode.in_flight or episode._done:
+        if self.wait_action is not None and (episode.in_flight or episode._done):
             mask[self.wait_action] = True
+        if self.mask == "useful":
+            mask[: self.max_tools] &= self._useful
         if episode.banned:
-            mask[[slot for slot in episode.banned if slot < self.max_tools]] = False
+            mask[[self._rows[slot] for slot in episode.banned if slot < self.max_tools]] = False
         if episode.enforcement == "refuse":
-            for slot in range(self._callable):
-                mask[slot] &= episode.affordable(slot)
+            for row, slot in enumerate(self._slots):
+                if mask[row]:
+                    mask[row] = episode.affordable(slot)
         return mask
+
+    def world_settings(self) -> dict[str, Any]:
+        return {**super().world_settings(), "concurrent": self.concurrent, "mask": self.mask}
+
+    @classmethod
+    def world_arguments(
+        cls, document: Mapping[str, Any], settings: Mapping[str, Any], data: str | None = None
+    ) -> dict[str, Any]:
+        # records without a form were made when there was only one
+        form = {} if "mask" in settings else {"concurrent": True}
+        return super().world_arguments(document, {**form, **settings}, data)
+
+
+def _boxes(max_tools: int, max_steps: int, concurrent: bool) -> dict[str, gym.spaces.Box]:
+    """The spaces of `tools`, `needs` and `resources`; nothing is cut off where calls run side by side."""
+    highest, least = (inf, -inf) if concurrent else (HIGHEST, -1.0)
+    calls = 0.25 * max_steps
+    high = dict.fromkeys(("price", "latency_s", "clock", "price_spent"), highest) | {"calls": calls}
+    parts = {
+        "tools": ((max_tools,), TOOL_FEATURES, float(max_steps)),
+        "needs": ((MAX_NEEDS,), NEED_FEATURES, 0.0),
+        "resources": ((), RESOURCE_FEATURES, calls),
+    }
+    boxes: dict[str, gym.spaces.Box] = {}
+    for part, (rows, names, running) in parts.items():
+        ends = {**high, "in_flight": running if concurrent else 1.0}
+        low = [least if name.endswith("_left") else 0.0 for name in names]
+        top = [ends.get(name, 1.0) for name in names]
+        low_end, high_end = (np.full((*rows, len(names)), end, np.float32) for end in (low, top))
+        boxes[part] = gym.spaces.Box(low_end, high_end, dtype=np.float32)
+    return boxes

@@ -1,4 +1,4 @@
-"""Agents of `costgym/OpenCATPCalls-v0`: a plan made by calls, side by side where it allows, and calls at random."""
+"""Agents of `costgym/OpenCATPCalls-v0`, in both of its forms: a plan made by calls, and calls at random."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 
-from ...envs.opencatp.calls import CALLS, FINISH, TOOL_FEATURES, WAIT
+from ...envs.opencatp.calls import CALLS, TOOL_FEATURES
 from ...simulators.opencatp.tools import TOOLS
 from ...simulators.plan import TASK_INPUT, PlanStep
 from ..base import PLAN_CALLS, Agent
@@ -32,6 +32,8 @@ class PlanCaller(Agent):
 
     def reset(self, env: gym.Env[Any, Any], observation: Any, info: dict[str, Any], seed: int) -> None:
         world: Any = env.unwrapped
+        self._wait: int | None = world.wait_action
+        self._finish: int = world.finish_action
         self.proposal = self.planner.propose(Situation(world.task, world.sample, world.size_level, world.evaluator, seed))
         self._steps = () if self.proposal.plan is None else self.proposal.plan.steps
 
@@ -42,7 +44,7 @@ class PlanCaller(Agent):
             call = (step.tool, step.deps[-1])
             if call in CALLS and there.issuperset(step.deps) and not tools[TOOLS.index(step.tool), _CALLED]:
                 return CALLS.index(call)
-        return WAIT if tools[:, _RUNNING].any() else FINISH
+        return self._finish if self._wait is None or not tools[:, _RUNNING].any() else self._wait
 
 
 class RandomCaller(RandomAgent):

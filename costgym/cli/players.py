@@ -46,7 +46,7 @@ class WorldOptions:
         made |= {name: value for name, value in given.items() if value is not None}
         if "scenario" in known:
             scenario = load_scenario(self.scenario or known["scenario"], self.data)
-            made = {"enforcement": "terminate", "max_steps": 400, **made, "scenario": priced_for(scenario, model, self.prices)}
+            made = {**made, "scenario": priced_for(scenario, model, self.prices)}
         else:
             made |= {name: str(value) for name in ("scenario", "prices") if (value := getattr(self, name)) is not None}
             made = {"tasks": "all", **made, "outcomes": None if self.data is None else str(self.data)}

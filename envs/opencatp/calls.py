@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from typing import Any
 
 import gymnasium as gym
@@ -20,8 +21,7 @@ from .base import TASK_FEATURES, Observation, OpenCATPBase
 
 CALLS: tuple[tuple[str, str], ...] = tuple((tool, source) for tool in TOOLS for source in predecessors(tool))
 """The calls there are: (tool, artefact), the artefact being the task's input or the output of a tool, of the kind it reads."""
-WAIT, FINISH, N_ACTIONS = len(CALLS), len(CALLS) + 1, len(CALLS) + 2
-ACTION_NAMES = (*(f"{tool} on {source}" for tool, source in CALLS), "wait", "finish")
+CALL_NAMES = tuple(f"{tool} on {source}" for tool, source in CALLS)
 
 TOOL_FEATURES = ("price", "log_seconds", "takes_text", "gives_text", "called", "running", "ready", "used", "depth")
 """Columns of `observation["tools"]`, described in `OpenCATPCallsEnv`."""
@@ -33,25 +33,30 @@ _NUMBER = {tool: number for number, tool in enumerate(TOOLS)}
 
 
 class OpenCATPCallsEnv(OpenCATPBase[Observation, "int | np.integer[Any]"]):
-    """Call vision tools on images and texts, let them run side by side, and pay for each.
+    """Call vision tools on images and texts one by one, and pay for each.
 
     ## Description
 
-    The tasks and tools of `OpenCATP-v0`, played in time. A call starts a tool on an artefact that exists already, the task's
-    input or the output of another tool; it takes no simulated time, and `wait` moves the clock to the next call that ends.
-    Each tool can be called once. `finish` hands in what was made and not read by another tool. Tools are charged by time and
-    memory; the outcome of every chain of tools was computed beforehand, so a step is a look-up.
+    The tasks and tools of `OpenCATP-v0`, played in time. A call runs a tool on an artefact that exists already, the task's
+    input or the output of another tool. Each tool can be called once. `finish` hands in what was made and not read by another
+    tool. Tools are charged by time and memory; the outcome of every chain of tools was computed beforehand, so a step is a
+    look-up.
+
+    With `concurrent=True` a call only starts the tool and takes no simulated time; one more action, `wait`, moves the clock to
+    the next call that ends. Tools can then run side by side.
 
     ## Action space
 
     | action | name | effect |
     | --- | --- | --- |
-    | 0 to 45 | a tool `on` an artefact | Start the tool on that artefact. Takes no simulated time. |
-    | 46 | `wait` | Go to the end of the next call. |
-    | 47 | `finish` | Hand in the outputs. Calls that still run are cut off and charged for the time they ran. |
+    | 0 to 45 | a tool `on` an artefact | Run the tool on that artefact. |
+    | 46 | `finish` | Hand in the outputs. |
 
-    `info["action_mask"]` is true for calls of tools that were not called yet on artefacts that exist, for `wait` while a call
-    runs, and always for `finish`. An action outside the mask does nothing.
+    `info["action_mask"]` is true for calls of tools that were not called yet on artefacts that exist, and always for `finish`.
+    An action outside the mask does nothing.
+
+    With `concurrent=True` action 46 is `wait` (go to the end of the next call), which is allowed while a call runs, and
+    `finish` is action 47; calls that still run then are cut off and charged for the time they ran.
 
     ## Observation space
 
@@ -89,7 +94,7 @@ class OpenCATPCallsEnv(OpenCATPBase[Observation, "int | np.integer[Any]"]):
     | 2 | `takes_text` | 0 or 1 | The tool reads text, not an image. |
     | 3 | `gives_text` | 0 or 1 | The tool makes text, not an image. |
     | 4 | `called` | 0 or 1 | The tool was called. |
-    | 5 | `running` | 0 or 1 | Its call has not ended. |
+    | 5 | `running` | 0 or 1 | Its call has not ended; 0 unless calls run side by side. |
     | 6 | `ready` | 0 or 1 | Its output exists. |
     | 7 | `used` | 0 or 1 | Another tool was called on its output. |
     | 8 | `depth` | 0 to 1 | The number of tools in the chain that makes its output, divided by 10. |
@@ -114,6 +119,8 @@ class OpenCATPCallsEnv(OpenCATPBase[Observation, "int | np.integer[Any]"]):
     | 6 | `tokens_left` | ≤ 1 | Share of the tokens left, likewise. |
     | 7 | `calls_left` | ≤ 1 | Share of the calls left, likewise. |
 
+    The space holds the true ends of what is open here: they follow from the profile and the limits, since a tool runs once.
+
     ## Rewards
 
     Each step brings -(1 - alpha) × (money charged in this step) / `max_price`, and `finish` brings alpha × score, so the
@@ -128,7 +135,7 @@ class OpenCATPCallsEnv(OpenCATPBase[Observation, "int | np.integer[Any]"]):
     ## Episode end
 
     * Termination: `finish`, or a limit of the budget is passed, which leaves the episode without a score.
-    * Truncation: `max_steps` steps were taken.
+    * Truncation: `max_steps` steps were taken. `env.spec.max_episode_steps` is the same number.
 
     A step after the end changes nothing and is rewarded with 0.
 
@@ -136,6 +143,7 @@ class OpenCATPCallsEnv(OpenCATPBase[Observation, "int | np.integer[Any]"]):
 
     | argument | meaning |
     | --- | --- |
+    | `concurrent` | A call starts a tool, and `wait` goes to the next end; else a step is a call and its result. |
     | `slots` | How many tools run at once; further calls queue. `None`: any number. |
     | `gpu_capacity_mb` | GPU memory in MB that tools share; a call waits until it fits. `None`: enough for all. |
     | `cold_starts` | Load a tool when it is called, for as long as the profile says. |
@@ -164,6 +172,7 @@ class OpenCATPCallsEnv(OpenCATPBase[Observation, "int | np.integer[Any]"]):
         split: str = "train",
         alpha: float = 0.5,
         profile: Any = "v100",
+        concurrent: bool = False,
         slots: int | None = None,
         gpu_capacity_mb: float | None = None,
         cold_starts: bool = False,
@@ -176,27 +185,38 @@ class OpenCATPCallsEnv(OpenCATPBase[Observation, "int | np.integer[Any]"]):
                 continue
             if isinstance(number, bool) or not isinstance(number, int) or number < 1:
                 raise ConfigError(name, f"expected a positive whole number, got {number!r}")
-        self.slots, self.gpu_capacity_mb, self.cold_starts, self.max_steps = (
-            slots,
-            gpu_capacity_mb,
-            bool(cold_starts),
-            max_steps,
-        )
+        if not isinstance(concurrent, bool):
+            raise ConfigError("concurrent", f"expected true or false, got {concurrent!r}")
+        self.slots, self.gpu_capacity_mb, self.cold_starts = slots, gpu_capacity_mb, bool(cold_starts)
+        self.max_steps, self.concurrent = max_steps, concurrent
+        self.wait_action = len(CALLS) if concurrent else None
+        self.finish_action = len(CALLS) + concurrent
+        self.action_names = (*CALL_NAMES, *(("wait", "finish") if concurrent else ("finish",)))
         for level in range(4):
             RunningPlan(self.profile, level, slots, gpu_capacity_mb, self.cold_starts)  # refuses what cannot run
-        shapes = {
-            "task": (len(TASK_FEATURES),),
-            "level": (4,),
-            "tools": (len(TOOLS), len(TOOL_FEATURES)),
-            "sources": (len(TOOLS), 1 + len(TOOLS)),
-            "resources": (len(RESOURCE_FEATURES),),
-        }
-        boxes: dict[str, gym.spaces.Space[Any]] = {
-            name: gym.spaces.Box(-1e9, 1e9, shape, np.float32) for name, shape in shapes.items()
-        }
-        self.observation_space: gym.spaces.Space[Observation] = gym.spaces.Dict(boxes)  # type: ignore[assignment]
-        self.action_space = gym.spaces.Discrete(N_ACTIONS)
+        self.observation_space: gym.spaces.Space[Observation] = gym.spaces.Dict(self._boxes())  # type: ignore[assignment]
+        self.action_space = gym.spaces.Discrete(self.finish_action + 1)
         self._loss = (1.0 - self.alpha) / self.max_price
+
+    def _boxes(self) -> dict[str, gym.spaces.Space[Any]]:
+        """The spaces of the observation, with true ends: no more than every tool once, at the dearest and slowest level."""
+        profile = self.profile
+        loading = sum(profile.cold_start_s().values()) if self.cold_starts else 0.0
+        prices = [max(profile.price(tool, level) for level in range(4)) / self.max_price for tool in TOOLS]
+        seconds = [max(profile.seconds(tool, level) for level in range(4)) for tool in TOOLS]
+        ends = (sum(prices) * self.max_price, sum(seconds) + loading, 0.0, float(len(TOOLS)))
+        left = [0.0 if limit is None else min(0.0, 1.0 - end / limit) for end, limit in zip(ends, self._limits, strict=True)]
+        tools = np.ones((len(TOOLS), len(TOOL_FEATURES)), np.float32)
+        tools[:, 0], tools[:, 1] = prices, np.log1p(seconds)
+        high = [sum(prices), math.log1p(ends[1]), 1.0, 1.0, 1.0, 1.0, 1.0, 1.0]
+        box = gym.spaces.Box
+        return {
+            "task": box(0.0, 1.0, (len(TASK_FEATURES),), np.float32),
+            "level": box(0.0, 1.0, (4,), np.float32),
+            "tools": box(np.zeros_like(tools), _beyond(tools, np.inf), dtype=np.float32),
+            "sources": box(0.0, 1.0, (len(TOOLS), 1 + len(TOOLS)), np.float32),
+            "resources": box(_beyond([0.0] * 4 + left, -np.inf), _beyond(high, np.inf), dtype=np.float32),
+        }
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Observation, dict[str, Any]]:
         task = self._begin(seed, options)
@@ -215,12 +235,14 @@ class OpenCATPCallsEnv(OpenCATPBase[Observation, "int | np.integer[Any]"]):
         self._steps += 1
         action, running, before = int(action), self._running, self._running.price
         gained = 0.0
-        if action == FINISH:
+        if action == self.finish_action:
             running.finish()
-        elif action == WAIT:
+        elif action == self.wait_action:
             running.wait()
         elif 0 <= action < len(CALLS) and self._callable(*CALLS[action]):
             self._call(*CALLS[action])
+            if not self.concurrent:
+                running.wait()
         kept = self._check_budget(self._used())
         if not kept:
             running.finish()
@@ -256,16 +278,17 @@ class OpenCATPCallsEnv(OpenCATPBase[Observation, "int | np.integer[Any]"]):
             row[5], row[6] = call.end_s is None and not self._over, call.end_s is not None
 
     def action_masks(self) -> npt.NDArray[np.bool_]:
-        """True where an action does something, (48,); `finish` always."""
+        """True where an action does something, one entry each; `finish` always."""
         self._playing()
-        mask = np.zeros(N_ACTIONS, np.bool_)
-        mask[FINISH] = True
+        mask = np.zeros(self.finish_action + 1, np.bool_)
+        mask[self.finish_action] = True
         if not self._over:
             running = self._running
             called = {call.tool for call in running.calls}
             there = {TASK_INPUT, *(call.tool for call in running.calls if call.end_s is not None)}
             mask[: len(CALLS)] = [tool not in called and source in there for tool, source in CALLS]
-            mask[WAIT] = running.in_flight > 0
+            if self.wait_action is not None:
+                mask[self.wait_action] = running.in_flight > 0
         return mask
 
     def plan(self) -> Plan | None:
@@ -283,16 +306,24 @@ class OpenCATPCallsEnv(OpenCATPBase[Observation, "int | np.integer[Any]"]):
         return info
 
     def action_text(self, action: int | np.integer[Any]) -> str:
-        return ACTION_NAMES[action] if 0 <= action < N_ACTIONS else f"action {action}"
+        return self.action_names[action] if 0 <= action <= self.finish_action else f"action {action}"
 
     def world_settings(self) -> dict[str, Any]:
         return {
             **super().world_settings(),
+            "concurrent": self.concurrent,
             "slots": self.slots,
             "gpu_capacity_mb": self.gpu_capacity_mb,
             "cold_starts": self.cold_starts,
             "max_steps": self.max_steps,
         }
+
+    @classmethod
+    def world_arguments(
+        cls, document: Mapping[str, Any], settings: Mapping[str, Any], data: str | None = None
+    ) -> dict[str, Any]:
+        # records without a form were made when there was only one
+        return super().world_arguments(document, {"concurrent": True, **settings}, data)
 
     def give_up(self) -> None:
         super().give_up()
@@ -344,3 +375,8 @@ class OpenCATPCallsEnv(OpenCATPBase[Observation, "int | np.integer[Any]"]):
             "sources": self._sources.copy(),
             "resources": resources,
         }
+
+
+def _beyond(values: Any, to: float) -> npt.NDArray[np.float32]:
+    """The next float32 values in a direction, since sums may be rounded either way."""
+    return np.nextafter(np.asarray(values, np.float32), np.float32(to))

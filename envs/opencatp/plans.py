@@ -310,6 +310,10 @@ class OpenCATPEnv(OpenCATPBase[Observation, "int | np.integer[Any]"]):
     def action_text(self, action: int | np.integer[Any]) -> str:
         return ACTION_NAMES[action] if 0 <= action < N_ACTIONS else f"action {action}"
 
+    @property
+    def step_limit(self) -> int:
+        return self.max_tokens  # a step writes a token
+
     def world_settings(self) -> dict[str, Any]:
         return {**super().world_settings(), "reward": self.reward, "max_tokens": self.max_tokens}
 

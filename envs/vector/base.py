@@ -11,12 +11,14 @@ from typing import Any, Protocol
 
 import gymnasium as gym
 import numpy as np
+from gymnasium.envs.registration import EnvSpec
 from gymnasium.vector import AutoresetMode
 from gymnasium.vector.utils import batch_space
 from numpy.typing import NDArray
 
 from ...simulators.batch.rng import stream_words
 from ...simulators.errors import ConfigError, EpisodeOver
+from ..base import BaseEnv, with_step_limit
 
 Observation = dict[str, NDArray[Any]]
 Arrays = NDArray[np.float64]
@@ -53,13 +55,15 @@ class NativeVectorEnv(gym.vector.VectorEnv[Observation, Any, Any]):
         copy: return fresh arrays; else the observations of one step are overwritten by the next, which is faster.
     """
 
+    _spec: EnvSpec | None = None
     metadata: dict[str, Any] = {"render_modes": [], "autoreset_mode": AutoresetMode.NEXT_STEP}  # noqa: RUF012
 
-    def __init__(self, scalar: gym.Env[Any, Any], num_envs: int, autoreset_mode: str | AutoresetMode, copy: bool) -> None:
+    def __init__(self, scalar: BaseEnv[Any, Any], num_envs: int, autoreset_mode: str | AutoresetMode, copy: bool) -> None:
         self.num_envs, self.copy = num_envs, copy
         self.autoreset_mode = checked_mode(num_envs, autoreset_mode)
         self.metadata = {**self.metadata, "autoreset_mode": self.autoreset_mode}
         self.render_mode = None
+        self.step_limit = scalar.step_limit
         self.single_observation_space, self.single_action_space = scalar.observation_space, scalar.action_space
         self.observation_space = batch_space(self.single_observation_space, num_envs)
         self.action_space = batch_space(self.single_action_space, num_envs)
@@ -68,6 +72,15 @@ class NativeVectorEnv(gym.vector.VectorEnv[Observation, Any, Any]):
         self._ended = np.zeros(num_envs, np.bool_)
         self._begun = np.zeros(num_envs, np.bool_)
         self._mask: Mask | None = None
+
+    @property
+    def spec(self) -> EnvSpec | None:
+        """How the environment was made; `max_episode_steps` is its step limit."""
+        return self._spec
+
+    @spec.setter
+    def spec(self, value: EnvSpec | None) -> None:
+        self._spec = with_step_limit(value, self.step_limit)
 
     # -- what a view says --------------------------------------------------------------------------------------------------
 
@@ -211,6 +224,12 @@ class NativeVectorEnv(gym.vector.VectorEnv[Observation, Any, Any]):
         if self._mask is None:
             raise EpisodeOver("no episode has begun; call reset() first")
         return self._mask.copy()
+
+
+def one_step_limit(settings: dict[str, Any]) -> dict[str, Any]:
+    """Settings with Gymnasium's `max_episode_steps`, which `gymnasium.make_vec` hands on from a spec, as `max_steps`."""
+    limit = settings.pop("max_episode_steps", None)
+    return settings if limit is None else {"max_steps": limit, **settings}
 
 
 def checked_mode(num_envs: int, autoreset_mode: str | AutoresetMode) -> AutoresetMode:

@@ -16,7 +16,7 @@ from ...simulators.batch.state import Batch
 from ...simulators.batch.tables import put_rows
 from ...simulators.ledger import RESOURCES
 from ..decision import CANDIDATE_FEATURES, THINKING, DecisionAwareEnv
-from .base import Mask, NativeVectorEnv, Observation, checked_mode
+from .base import Mask, NativeVectorEnv, Observation, checked_mode, one_step_limit
 from .info import COUNTS, FIGURES, figures_info
 from .kernels import decision as kernels
 
@@ -44,7 +44,7 @@ class DecisionVectorEnv(NativeVectorEnv):
         **settings: Any,
     ) -> None:
         checked_mode(num_envs, autoreset_mode)
-        self.scalar = scalar = DecisionAwareEnv(**settings)
+        self.scalar = scalar = DecisionAwareEnv(**one_step_limit(settings))
         super().__init__(scalar, num_envs, autoreset_mode, copy)
         world = scalar.world
         self.batch = Batch(world, [], num_envs, scalar.budget, scalar.enforcement, scalar.k, 1)

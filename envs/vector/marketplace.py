@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from ...simulators.batch.state import Batch
 from ...simulators.ledger import RESOURCES
 from ..marketplace import MAX_NEEDS, NEED_FEATURES, RESOURCE_FEATURES, TOOL_FEATURES, MarketplaceEnv
-from .base import Mask, NativeVectorEnv, Observation, checked_mode
+from .base import Mask, NativeVectorEnv, Observation, checked_mode, one_step_limit
 from .info import COUNTS, FIGURES, figures_info
 from .kernels import marketplace as kernels
 
@@ -41,7 +41,7 @@ class MarketplaceVectorEnv(NativeVectorEnv):
         **settings: Any,
     ) -> None:
         checked_mode(num_envs, autoreset_mode)
-        self.scalar = scalar = MarketplaceEnv(**settings)
+        self.scalar = scalar = MarketplaceEnv(**one_step_limit(settings))
         super().__init__(scalar, num_envs, autoreset_mode, copy)
         self.batch = Batch(
             scalar.world, scalar.numbers, num_envs, scalar.budget, scalar.enforcement, scalar.max_tools, scalar.max_steps
@@ -54,13 +54,25 @@ class MarketplaceVectorEnv(NativeVectorEnv):
     def _make_view(self) -> kernels.View:
         scalar, tables = self.scalar, self.batch.tables
         templates = [scalar.template(number) for number in self.batch.numbers]
-        masks = np.stack([template[2] for template in templates])[:, None, :]
-        shares = scalar._shares
+        shares, width, actions = scalar._shares, scalar.max_tools, scalar.finish_action + 1
+        slots, rows = np.zeros((2, len(templates), width), np.int16)
+        mask = np.repeat(np.stack([template.mask for template in templates])[:, None], tables.banned.shape[1], axis=1)
+        for number, template in enumerate(templates):
+            count = len(template.slots)
+            slots[number, :count], rows[number, :count] = template.slots, template.rows
+            mask[number, :, :count] &= ~tables.banned[number][:, list(template.slots)]
         return kernels.View(
-            tools=np.stack([template[0] for template in templates]),
-            plain=np.stack([template[1] for template in templates]),
-            mask=(masks & ~np.pad(tables.banned[: len(templates)], ((0, 0), (0, 0), (0, 2)))).reshape(-1, scalar.max_tools + 2),
-            quote=(tables.quote * scalar._scale).astype(np.float32),
+            tools=np.stack([template.tools for template in templates]),
+            plain=np.stack([template.needs for template in templates]),
+            mask=mask.reshape(-1, actions),
+            quote=np.minimum(tables.quote * scalar._scale, scalar._highest).astype(np.float32),
+            slots=slots,
+            rows=rows,
+            need_of=np.stack([template.need_of for template in templates]).astype(np.int8),
+            concurrent=scalar.concurrent,
+            useful=scalar.mask == "useful",
+            highest=float(scalar._highest),
+            least=float(scalar._least),
             choices=self._choices,
             max_steps=scalar.max_steps,
             scale=float(scalar._scale),
@@ -129,7 +141,8 @@ class MarketplaceVectorEnv(NativeVectorEnv):
 
     def _fresh(self) -> kernels.Out:
         """Arrays to write to: new ones, but for the observations where nothing is copied."""
-        count, width = self.num_envs, self.scalar.max_tools
+        count, scalar = self.num_envs, self.scalar
+        width = scalar.max_tools
         if self._observed is not None:
             tools, needs, resources = self._observed
         else:
@@ -142,7 +155,7 @@ class MarketplaceVectorEnv(NativeVectorEnv):
             tools=tools,
             needs=needs,
             resources=resources,
-            mask=np.empty((count, width + 2), np.bool_),
+            mask=np.empty((count, scalar.finish_action + 1), np.bool_),
             rewards=np.empty(count),
             terminated=np.empty(count, np.bool_),
             truncated=np.empty(count, np.bool_),

@@ -56,7 +56,7 @@ class Rules(NamedTuple):
         levels: (4, 4) `observation["level"]`.
         tools: (4, 10, columns) `observation["tools"]` at the start, by level.
         cumulative: the reward is the published one.
-        max_tokens, max_steps: of the view that has them.
+        max_tokens, max_steps, concurrent: of the view that has them.
     """
 
     alpha: float
@@ -74,6 +74,7 @@ class Rules(NamedTuple):
     cumulative: bool
     max_tokens: int
     max_steps: int
+    concurrent: bool
 
 
 class Common(NamedTuple):
@@ -167,7 +168,7 @@ class OpenCATPVectorBase(NativeVectorEnv):
         scalar: the view of one episode, made without a render mode.
         num_envs, autoreset_mode, copy: see `NativeVectorEnv`.
         columns: Columns of `observation["tools"]`.
-        settings: of the view that has them: `cumulative`, `max_tokens`, `max_steps`.
+        settings: of the view that has them: `cumulative`, `max_tokens`, `max_steps`, `concurrent`.
     """
 
     state: Any
@@ -204,7 +205,7 @@ class OpenCATPVectorBase(NativeVectorEnv):
             tasks=np.stack([_task_row(task) for task in all_tasks()]),
             levels=np.eye(LEVELS, dtype=np.float32),
             tools=tools,
-            **{"cumulative": False, "max_tokens": 0, "max_steps": 0, **settings},
+            **{"cumulative": False, "max_tokens": 0, "max_steps": 0, "concurrent": False, **settings},
         )
         self._pending = np.zeros(num_envs, np.int64)
 

@@ -16,8 +16,8 @@ from ...simulators.opencatp.batch.clock import Machine, make_clocks
 from ...simulators.opencatp.levels import LEVELS
 from ...simulators.opencatp.running import gpu_bytes
 from ...simulators.opencatp.tools import TOOLS
-from ..opencatp.calls import N_ACTIONS, RESOURCE_FEATURES, TOOL_FEATURES, OpenCATPCallsEnv
-from .base import Mask, Observation
+from ..opencatp.calls import RESOURCE_FEATURES, TOOL_FEATURES, OpenCATPCallsEnv
+from .base import Mask, Observation, one_step_limit
 from .kernels import opencatp_calls as kernels
 from .opencatp_base import OpenCATPVectorBase, without_rendering
 
@@ -43,9 +43,10 @@ class OpenCATPCallsVectorEnv(OpenCATPVectorBase):
         copy: bool = True,
         **settings: Any,
     ) -> None:
-        self.scalar = scalar = OpenCATPCallsEnv(**without_rendering(num_envs, autoreset_mode, settings))
+        self.scalar = scalar = OpenCATPCallsEnv(**one_step_limit(without_rendering(num_envs, autoreset_mode, settings)))
         super().__init__(
-            scalar, num_envs, autoreset_mode, copy, columns=len(TOOL_FEATURES), max_steps=scalar.max_steps
+            scalar, num_envs, autoreset_mode, copy, columns=len(TOOL_FEATURES), max_steps=scalar.max_steps,
+            concurrent=scalar.concurrent,
         )  # fmt: skip
         self.machine = _machine(scalar)
         places = (num_envs, len(TOOLS))
@@ -85,7 +86,7 @@ class OpenCATPCallsVectorEnv(OpenCATPVectorBase):
     def _fresh(self) -> kernels.Out:
         count, tools, kept = self.num_envs, len(TOOLS), self._kept
         out = kernels.Out(
-            common=self._common(N_ACTIONS, kept),
+            common=self._common(self.scalar.finish_action + 1, kept),
             tools=np.empty((count, tools, len(TOOL_FEATURES)), np.float32) if kept is None else kept["tools"],
             sources=np.empty((count, tools, 1 + tools), np.float32) if kept is None else kept["sources"],
             resources=np.empty((count, len(RESOURCE_FEATURES)), np.float32) if kept is None else kept["resources"],

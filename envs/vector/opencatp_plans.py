@@ -42,6 +42,7 @@ class OpenCATPVectorEnv(OpenCATPVectorBase):
         copy: bool = True,
         **settings: Any,
     ) -> None:
+        settings.pop("max_episode_steps", None)  # from a spec, where it is `max_tokens`
         self.scalar = scalar = OpenCATPEnv(**without_rendering(num_envs, autoreset_mode, settings))
         super().__init__(
             scalar, num_envs, autoreset_mode, copy,

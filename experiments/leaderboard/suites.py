@@ -6,14 +6,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from ...agents.base import TEXT
+from ...agents.base import NUMERIC, PLAN_CALLS, TEXT
 from ...simulators.errors import UnknownName
 from .conditions import PASS_RATE
 
 STEP_LIMIT = 400
 """Steps after which an episode is cut: far above what any agent needs, so that the budget, not the limit, decides."""
-_RECORDED = {"*": {"enforcement": "record", "max_steps": STEP_LIMIT}}
-"""Overspending is recorded, not stopped."""
+_SIDE_BY_SIDE: dict[str, Any] = {"concurrent": True}
+_RECORDED = {"*": {"enforcement": "record", "max_steps": STEP_LIMIT}, NUMERIC: _SIDE_BY_SIDE}
+"""Overspending is recorded, not stopped; calls may run side by side in every view."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +103,7 @@ _ALL = (
             "random",
         ),
         env="costgym/OpenCATPChat-v0",
-        settings={"*": {"samples": "each"}},
+        settings={"*": {"samples": "each"}, PLAN_CALLS: _SIDE_BY_SIDE},
         vary={"alpha": (0.5,), "tasks": ("sequential", "nonsequential")},
         ranked_by="quality_of_plan",
     ),

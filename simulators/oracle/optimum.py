@@ -77,6 +77,7 @@ def optimum(
     grading: str = "strict",
     enforcement: Enforcement = "record",
     patient: bool = True,
+    concurrent: bool = True,
 ) -> Optimum:
     """Find the best plan under an episode's realised luck.
 
@@ -89,14 +90,15 @@ def optimum(
         grading: What counts as a pass: "strict" or "judge".
         enforcement: Enforcement of the budget under which the plan is played.
         patient: The plan may let time pass with nothing in flight, which the numeric view does not offer.
+        concurrent: Calls may run side by side.
     """
     budget = budget or Budget()
-    key = (id(world), task_number, seed, budget, grading, enforcement, patient)
+    key = (id(world), task_number, seed, budget, grading, enforcement, patient, concurrent)
     found = _memory.get(key)
     if found is not None:
         _memory.move_to_end(key)
         return found[1]
-    best = _Solver(world, task_number, seed, budget, enforcement, patient).solve(grading)
+    best = _Solver(world, task_number, seed, budget, enforcement, patient, concurrent).solve(grading)
     _memory[key] = (world, best)
     if len(_memory) > _REMEMBERED:
         _memory.popitem(last=False)
@@ -118,9 +120,18 @@ def facts_wanted(episode: Episode, grading: str) -> int | None:
 class _Solver:
     """Searches for the optimum of one episode."""
 
-    def __init__(self, world: World, number: int, seed: int, budget: Budget, enforcement: Enforcement, patient: bool) -> None:
+    def __init__(
+        self,
+        world: World,
+        number: int,
+        seed: int,
+        budget: Budget,
+        enforcement: Enforcement,
+        patient: bool,
+        concurrent: bool,
+    ) -> None:
         self.world, self.number, self.seed, self.budget = world, number, seed, budget
-        self.enforcement, self.patient = enforcement, patient
+        self.enforcement, self.patient, self.concurrent = enforcement, patient, concurrent
         self.scratch = world.episode(number, seed)
         self.after = [need.after for need in self.scratch.needs]
         self.chains: dict[int, Chain] = {}
@@ -275,7 +286,7 @@ class _Solver:
             return None, None
         bound = sum(option.price for option in combinations[0])
         for options in combinations:
-            for together in (False, True):
+            for together in (False, True) if self.concurrent else (False,):
                 if best is not None and sum(option.price for option in options) >= best.ledger.price - _SLACK:
                     break
                 episode = self._begin()

@@ -16,11 +16,14 @@ import costgym
 from costgym.agents import make_agent
 
 BEHAVIOUR = {
-    "costgym/Marketplace-v0": "386e63ef2b8ba1ac",
-    "costgym/OpenCATP-v0": "1a1bb9765b51bd93",
-    "costgym/OpenCATPCalls-v0": "0180ebe346cabc70",
-    "costgym/DecisionAware-v0": "4166f93eaa581146",
+    ("costgym/Marketplace-v0", ()): "8bb6f60cb6f6d25d",
+    ("costgym/Marketplace-v0", ("concurrent",)): "386e63ef2b8ba1ac",
+    ("costgym/OpenCATP-v0", ()): "1a1bb9765b51bd93",
+    ("costgym/OpenCATPCalls-v0", ()): "03d37e854a3854fd",
+    ("costgym/OpenCATPCalls-v0", ("concurrent",)): "0180ebe346cabc70",
+    ("costgym/DecisionAware-v0", ()): "4166f93eaa581146",
 }
+"""By environment and the arguments that are true; both forms of an environment are held."""
 CHAT = "42b3a188a14cc31b"
 
 
@@ -29,9 +32,9 @@ def digest(values: list[Any]) -> str:
     return hashlib.sha256(" ".join(f"{float(value):.6g}" for value in values).encode()).hexdigest()[:16]
 
 
-@pytest.mark.parametrize("env_id", [name for name in costgym.ENV_IDS if "Chat" not in name])
-def test_a_numeric_environment_behaves_as_its_version_says(env_id: str) -> None:
-    env, told = costgym.make(env_id), []
+@pytest.mark.parametrize(("env_id", "form"), BEHAVIOUR)
+def test_a_numeric_environment_behaves_as_its_version_says(env_id: str, form: tuple[str, ...]) -> None:
+    env, told = costgym.make(env_id, **dict.fromkeys(form, True)), []
     generator = np.random.default_rng(0)
     for seed in range(8):
         observation, info = env.reset(seed=seed)
@@ -43,7 +46,7 @@ def test_a_numeric_environment_behaves_as_its_version_says(env_id: str) -> None:
             observation, reward, terminated, truncated, info = env.step(action)
             over = terminated or truncated
             told += [action, reward, terminated, truncated]
-    assert digest(told) == BEHAVIOUR[env_id]
+    assert digest(told) == BEHAVIOUR[env_id, form]
 
 
 def test_the_text_environment_behaves_as_its_version_says() -> None:

@@ -140,18 +140,19 @@ def difference(a: Any, b: Any, where: str = "") -> str | None:
 
 def some_actions(generator: np.random.Generator, observation: dict[str, Any], mask: Any) -> Any:
     """Actions that reach every corner: mostly allowed ones, some that serve a need and finish with all facts, some nonsense."""
-    count, width = mask.shape
+    (count, width), tools = mask.shape, observation["tools"].shape[1]
     actions = generator.integers(-1, width + 1, count)
     luck = generator.random(count)
-    actions = np.where(luck < 0.3, width - 2, actions)
+    instead = np.full(count, tools) if width == tools + 2 else generator.integers(0, tools, count)  # wait, where there is one
+    actions = np.where(luck < 0.3, instead, actions)
     needs = observation["needs"]
     open_needs = (needs[:, :, 2] > 0) & (needs[:, :, 1] == 0)  # (count, 6)
     serves = (observation["tools"][:, :, 5:11] * open_needs[:, None, :]).sum(axis=2) > 0
-    helpful = serves & mask[:, :-2] & (observation["tools"][:, :, 12] == 0)
+    helpful = serves & mask[:, :tools] & (observation["tools"][:, :, 12] == 0)
     weights = generator.random(helpful.shape) * helpful
     actions = np.where((luck > 0.6) & helpful.any(axis=1), weights.argmax(axis=1), actions)
     complete = (needs[:, :, 1] >= needs[:, :, 0]).all(axis=1)
-    return np.where(complete, width - 1, np.where((actions == width - 1) & (luck < 0.8), width - 2, actions))
+    return np.where(complete, width - 1, np.where((actions == width - 1) & (luck < 0.8), instead, actions))
 
 
 def some_decisions(generator: np.random.Generator, observation: dict[str, Any], mask: Any) -> Any:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
 
-from costgym.envs.opencatp.calls import FINISH, WAIT, OpenCATPCallsEnv
+from costgym.envs.opencatp.calls import CALLS, OpenCATPCallsEnv
 from costgym.envs.opencatp.plans import OpenCATPEnv
 from costgym.envs.vector.opencatp_calls import OpenCATPCallsVectorEnv
 from costgym.envs.vector.opencatp_plans import OpenCATPVectorEnv
@@ -27,8 +27,11 @@ def some_actions(generator: np.random.Generator, env_id: str, mask: Any) -> Any:
     allowed = (generator.random(mask.shape) * mask).argmax(axis=1)
     luck = generator.random(count)
     if env_id == "costgym/OpenCATPCalls-v0":
-        allowed = np.where((allowed == FINISH) & (luck < 0.7), WAIT, allowed)
-        allowed = np.where((luck > 0.75) & mask[:, WAIT], WAIT, allowed)
+        concurrent = width == len(CALLS) + 2
+        instead = width - 2 if concurrent else (generator.random((count, width - 1)) * mask[:, :-1]).argmax(axis=1)
+        allowed = np.where((allowed == width - 1) & (luck < 0.7), instead, allowed)
+        if concurrent:
+            allowed = np.where((luck > 0.75) & mask[:, width - 2], width - 2, allowed)
     return np.where(luck < 0.02, generator.integers(-1, width + 1, count), allowed)
 
 

@@ -39,8 +39,12 @@ class View(NamedTuple):
     Attributes:
         tools: (T, M, 16) `observation["tools"]` at the start.
         plain: (T, 6, 3) `observation["needs"]` at the start.
-        mask: (T * (E + 1), M + 2) the actions that are possible in an epoch, budgets and `wait` aside.
+        mask: (T * (E + 1), A) the actions that are possible in an epoch, budgets, needs and `wait` aside.
         quote: (T, E + 1, M) the price column by epoch.
+        slots, rows: (T, M) the candidate of each row of `tools`, and the row of each candidate.
+        need_of: (T, M) the need that a row serves, as in `marketplace.Template`.
+        concurrent, useful: `MarketplaceEnv`'s arguments: calls run side by side, and `mask` is ``useful``.
+        highest, least: ends of what an observation shows of prices and clocks, and of shares that are left.
         choices: how many tasks a reset draws from; they come first in the tables.
         max_steps, scale, loss, alpha: of `MarketplaceEnv`.
         price_share, seconds_share, calls_share: 1 / limit, or 0.
@@ -52,6 +56,13 @@ class View(NamedTuple):
     plain: NDArray[np.float32]
     mask: NDArray[np.bool_]
     quote: NDArray[np.float32]
+    slots: NDArray[np.int16]
+    rows: NDArray[np.int16]
+    need_of: NDArray[np.int8]
+    concurrent: bool
+    useful: bool
+    highest: float
+    least: float
     choices: int
     max_steps: int
     scale: float
@@ -69,7 +80,7 @@ class Out(NamedTuple):
 
     Attributes:
         tools, needs, resources: (N, M, 16), (N, 6, 3), (N, 8).
-        mask: (N, M + 2).
+        mask: (N, A).
         rewards, terminated, truncated: (N,).
         figures, counts: (8, N), (3, N) as `vector_figures` names them.
         success: (N,).
@@ -114,8 +125,8 @@ def reset_where(
     records, idle = 0, 0
     for i in range(where.size):
         if where[i]:
-            _begin(tables, rules, state, view, out, streams, i, tasks[i], seeds[i], seeded[i])
-            _show(tables, rules, state, view, out, i, START)
+            touched = _begin(tables, rules, state, view, out, streams, i, tasks[i], seeds[i], seeded[i])
+            _show(tables, rules, state, view, out, i, touched)
             e = state.episodes[i]
             records, idle = max(records, e.in_flight + e.news), max(idle, e.cold + e.idle)
         elif show_all:
@@ -138,11 +149,11 @@ def step_all(
     """
     records, idle, ended = 0, 0, 0
     for i in range(actions.size):
-        _look_ahead(tables, state, actions, i)
+        _look_ahead(tables, state, view, actions, i)
         e = state.episodes[i]
         if autoreset and e.ended:
-            _begin(tables, rules, state, view, out, streams, i, -1, np.uint64(0), False)
-            _show(tables, rules, state, view, out, i, START)
+            touched = _begin(tables, rules, state, view, out, streams, i, -1, np.uint64(0), False)
+            _show(tables, rules, state, view, out, i, touched)
             out.rewards[i], out.terminated[i], out.truncated[i] = 0.0, False, False
         else:
             touched = _act(tables, rules, state, view, out, i, np.int64(actions[i]))
@@ -158,18 +169,18 @@ def step_all(
 
 
 @inlined
-def _look_ahead(tables: Any, state: Any, actions: Any, i: int) -> None:
+def _look_ahead(tables: Any, state: Any, view: Any, actions: Any, i: int) -> None:
     """Fetch what the next episodes will touch: without this a large batch waits for memory most of the time."""
     far, near = i + _FAR, i + _NEAR
     if far >= actions.size:
         return
     for line in range(0, _EPISODE_BYTES, 64):
         prefetch(state.episodes, far, line)
-    if 0 <= actions[far] < state.slots.shape[1]:
-        prefetch(state.slots, far, np.int64(actions[far]) * _SLOT_BYTES)
     e = state.episodes[near]
     if 0 <= actions[near] < state.slots.shape[1]:
-        place = np.int64(actions[near]) * _SPEC_BYTES
+        slot = np.int64(view.slots[e.task, actions[near]])
+        place = slot * _SPEC_BYTES
+        prefetch(state.slots, near, slot * _SLOT_BYTES)
         prefetch(tables.slots, e.task, place)
         prefetch(tables.slots, e.task, place + 64)
         prefetch(state.calls, near, np.int64(e.records) * _CALL_BYTES)
@@ -178,11 +189,18 @@ def _look_ahead(tables: Any, state: Any, actions: Any, i: int) -> None:
 @inlined
 def _begin(
     tables: Any, rules: Any, state: Any, view: Any, out: Any, streams: Any, i: int, row: int, seed: Any, seeded: bool
-) -> None:
+) -> int:
+    """Begin an episode; returns what of `tools` is to be written: START, or ALL where something has happened already."""
     draw = next_draw(streams, i)
     task = np.int64(draw % np.uint64(view.choices)) if row < 0 else np.int64(row)
     world.begin(tables, rules, state, i, task, seed if seeded else draw)
     clear_row(out.changing, i)
+    e = state.episodes[i]
+    e.seen_ready = _ready(tables, e, e.epoch, e.seen_known)
+    if view.concurrent or e.news == 0:
+        return START
+    _settle(tables, rules, state, view, out, i, _NONE)
+    return ALL
 
 
 @inlined
@@ -197,44 +215,58 @@ def _ready(tables: Any, e: Any, epoch: int, known: Any) -> Any:
 
 
 @inlined
-def _act(tables: Any, rules: Any, state: Any, view: Any, out: Any, i: int, action: int) -> int:
+def _act(tables: Any, rules: Any, state: Any, view: Any, out: Any, i: int, action: Any) -> Any:
     """Play one action; returns the row of `tools` that changed, ALL, or -1 for none."""
     e = state.episodes[i]
     e.steps += 1
     width = state.slots.shape[1]
-    if action == width + 1:
+    touched: Any = _NONE
+    if action == out.mask.shape[1] - 1:
         world.finish(tables, rules, state, i)
-    elif action == width:
+    elif action == width and view.concurrent:
         return _receive(tables, state, view, out, i, world.wait(tables, rules, state, i))
     elif 0 <= action < min(tables.slot_count[e.task], width):
-        refusal = world.submit(tables, rules, state, i, action)
+        slot = np.int64(view.slots[e.task, action])
+        refusal = world.submit(tables, rules, state, i, slot)
         changing = out.changing
         if refusal >= 0:
             e.status = refusal
             changing[i, action, _OK], changing[i, action, _FAILED] = _ZERO, _WHOLE
         else:
-            changing[i, action, _CALLS] = state.slots[i, action].count * _QUARTER
+            changing[i, action, _CALLS] = state.slots[i, slot].count * _QUARTER
             changing[i, action, _IN_FLIGHT] += _WHOLE
-        return action
+        touched = action
     else:
         world.refuse(tables, rules, state, i)
         e.status = world.UNKNOWN_TOOL
-    return _NONE
+    return touched if view.concurrent else _settle(tables, rules, state, view, out, i, touched)
 
 
 @inlined
-def _receive(tables: Any, state: Any, view: Any, out: Any, i: int, news: int) -> int:
+def _settle(tables: Any, rules: Any, state: Any, view: Any, out: Any, i: int, touched: Any) -> Any:
+    """Wait until nothing is on its way and every event so far was seen; returns which rows changed, with those `touched`."""
+    e = state.episodes[i]
+    while not e.over and (e.in_flight > 0 or e.news > 0):
+        changed = _receive(tables, state, view, out, i, world.wait(tables, rules, state, i))
+        if changed == ALL or touched == _NONE:
+            touched = changed
+    return touched
+
+
+@inlined
+def _receive(tables: Any, state: Any, view: Any, out: Any, i: int, news: int) -> Any:
     if news == world.NOTHING:
         return _NONE
     e, changing = state.episodes[i], out.changing
     if news >= 0:
         slot, status = news // _CODE, news % _CODE
         e.status = status
-        changing[i, slot, _IN_FLIGHT] -= _WHOLE
+        row: Any = np.int64(view.rows[e.task, slot])
+        changing[i, row, _IN_FLIGHT] -= _WHOLE
         looks_ok = ((_LOOKS_OK >> status) & 1) == 1
-        changing[i, slot, _OK] = _WHOLE if looks_ok else _ZERO
-        changing[i, slot, _FAILED] = _ZERO if looks_ok else _WHOLE
-        touched = slot
+        changing[i, row, _OK] = _WHOLE if looks_ok else _ZERO
+        changing[i, row, _FAILED] = _ZERO if looks_ok else _WHOLE
+        touched = row
     else:
         event = -1 - news
         for slot in range(min(tables.slot_count[e.task], state.slots.shape[1])):
@@ -243,7 +275,7 @@ def _receive(tables: Any, state: Any, view: Any, out: Any, i: int, news: int) ->
                     state.slots[i, slot].seen_epoch = e.epoch
                     e.priced = True
                 else:
-                    changing[i, slot, _BANNED] = _WHOLE if tables.banned[e.task, e.epoch, slot] else _ZERO
+                    changing[i, view.rows[e.task, slot], _BANNED] = _WHOLE if tables.banned[e.task, e.epoch, slot] else _ZERO
         touched = ALL
     if e.known != e.seen_known:
         e.seen_known, e.told = e.known, True
@@ -266,10 +298,10 @@ def _show(tables: Any, rules: Any, state: Any, view: Any, out: Any, i: int, touc
                 for column in range(5):
                     out.tools[i, slot, CHANGING + column] = out.changing[i, slot, column]
             if e.priced:
-                for slot in range(width):
+                for slot in range(min(count, width)):
                     epoch = state.slots[i, slot].seen_epoch
                     if epoch:
-                        out.tools[i, slot, 1] = view.quote[e.task, epoch, slot]
+                        out.tools[i, view.rows[e.task, slot], 1] = view.quote[e.task, epoch, slot]
     if not e.told:
         copy_row(out.needs, i, view.plain, np.int64(e.task))
     else:
@@ -280,22 +312,30 @@ def _show(tables: Any, rules: Any, state: Any, view: Any, out: Any, i: int, touc
             out.needs[i, need, 2] = (e.seen_ready >> bit) & _ONE
 
     if e.now != e.last_now:
-        e.log_now = np.float32(math.log1p(e.now))
+        e.log_now = np.float32(min(math.log1p(e.now), view.highest))
     resources = out.resources
     resources[i, 0] = e.log_now
     resources[i, 1] = e.in_flight * 0.25
     resources[i, 2] = e.steps / view.max_steps
-    resources[i, 3] = 1.0 - e.price * view.price_share
-    resources[i, 4] = 1.0 - e.now * view.seconds_share
+    resources[i, 3] = max(1.0 - e.price * view.price_share, view.least)
+    resources[i, 4] = max(1.0 - e.now * view.seconds_share, view.least)
     resources[i, 5] = 1.0
-    resources[i, 6] = 1.0 - e.calls * view.calls_share
-    resources[i, 7] = e.price * view.scale
+    resources[i, 6] = max(1.0 - e.calls * view.calls_share, view.least)
+    resources[i, 7] = min(e.price * view.scale, view.highest)
 
-    copy_row(out.mask, i, view.mask, np.int64(e.task) * view.quote.shape[1] + e.epoch)
+    mask = out.mask
+    copy_row(mask, i, view.mask, np.int64(e.task) * view.quote.shape[1] + e.epoch)
+    if view.useful:
+        missing = e.seen_ready & ~e.seen_known
+        for row in range(min(count, width)):
+            need = view.need_of[e.task, row]
+            if need > 6 or (need < 6 and not (missing >> np.uint64(need)) & _ONE):
+                mask[i, row] = False
     if rules.refuse:
-        for slot in range(min(count, width)):
-            if out.mask[i, slot]:
-                out.mask[i, slot] = world.affordable(tables, rules, state, i, slot)
-    out.mask[i, width] = e.in_flight > 0 or e.news > 0
+        for row in range(min(count, width)):
+            if mask[i, row]:
+                mask[i, row] = world.affordable(tables, rules, state, i, np.int64(view.slots[e.task, row]))
+    if view.concurrent:
+        mask[i, width] = e.in_flight > 0 or e.news > 0
 
     return report(rules, view, out, e, i)

@@ -22,7 +22,7 @@ from .. import opencatp_base as view
 EPISODE = np.dtype([*view.SHARED, ("before", "f8"), ("steps", "i4"), ("kept", "?")], align=True)
 """What both views have; the price before the step, the steps, whether this one kept the budget."""
 
-_CALLS, _WAIT, _FINISH, _N = len(calls.CALLS), calls.WAIT, calls.FINISH, plans.N_TOOLS
+_CALLS, _N = len(calls.CALLS), plans.N_TOOLS
 CALL_TOOL = np.array([TOOLS.index(tool) for tool, _ in calls.CALLS], np.int8)
 CALL_SOURCE = np.array([-1 if source == TASK_INPUT else TOOLS.index(source) for _, source in calls.CALLS], np.int8)
 _STEP = np.float32(0.1)
@@ -150,10 +150,10 @@ def _act(tables: Any, rules: Any, machine: Any, state: Any, i: int, action: int)
     e, clocks = state.episodes[i], state.clocks
     e.steps += 1
     e.before = e.price
-    if action == _FINISH:
+    if action == _CALLS + rules.concurrent:
         clock.finish(tables, machine, clocks, e, i, state.order)
         e.over = True
-    elif action == _WAIT:
+    elif action == _CALLS:
         clock.wait(tables, machine, clocks, e, i)
     elif 0 <= action < _CALLS and _callable(e, clocks.clocks[i].ended, action):
         tool, source = np.int64(CALL_TOOL[action]), np.int64(CALL_SOURCE[action])
@@ -168,6 +168,8 @@ def _act(tables: Any, rules: Any, machine: Any, state: Any, i: int, action: int)
         e.calls += 1
         e.used |= 1 << tool
         clock.submit(tables, machine, clocks, e, i, tool)
+        if not rules.concurrent:
+            clock.wait(tables, machine, clocks, e, i)
     e.kept = view.keeps_budget(rules, e)
     if not e.kept and not e.over:
         clock.finish(tables, machine, clocks, e, i, state.order)
@@ -246,6 +248,7 @@ def _show(tables: Any, rules: Any, state: Any, out: Any, i: int) -> None:
     resources[i, 7] = view.share_left(rules, 3, np.float64(e.calls))
     for action in range(_CALLS):
         common.mask[i, action] = not e.over and _callable(e, ended, action)
-    common.mask[i, _WAIT] = not e.over and in_flight > 0
-    common.mask[i, _FINISH] = True
+    if rules.concurrent:
+        common.mask[i, _CALLS] = not e.over and in_flight > 0
+    common.mask[i, _CALLS + rules.concurrent] = True
     view.show_figures(tables, rules, e, common, i)

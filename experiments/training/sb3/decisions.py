@@ -1,9 +1,7 @@
-"""The native vector view of the marketplace as Stable-Baselines3 trains on it, one decision per call.
+"""The marketplace as our own learners take it: SB3's vector environment with a priced constraint.
 
-With a price budget there is nothing to gain by calling tools side by side, so an action here is a call and the wait for its
-answer: half the steps, and every step is a choice. The rewards of both are added up; without discounting the return is the
-same. The step limit is part of the task: an episode that it cuts has failed, and nothing is guessed of what might have
-followed (undiscounted, such guesses feed on themselves).
+The step limit is part of the task: an episode that it cuts has failed, and nothing is guessed of what might have followed
+(undiscounted, such guesses feed on themselves).
 """
 
 from __future__ import annotations
@@ -14,7 +12,6 @@ import gymnasium as gym
 import numpy as np
 from numpy.typing import NDArray
 
-from ....agents.sb3 import needed
 from ....envs.marketplace import Observation
 from .vec_env import NativeVecEnv
 
@@ -38,85 +35,49 @@ class Finished(NamedTuple):
 
 
 class ToolVecEnv(NativeVecEnv):
-    """N marketplaces, one call and its answer a step.
+    """N marketplaces in their default form; the reward may be reduced by a price on `info["cost"]`.
 
     Args:
         num_envs: N.
-        needed_only: mask calls that cannot bring a missing fact.
         show_mask: put the action mask into the observation, for learners that know no masks.
-        settings: of `MarketplaceEnv`.
+        settings: of `MarketplaceVectorEnv`.
 
     Attributes:
         multiplier: reward taken off per unit of `info["cost"]`; 0 leaves the reward as it is.
         finished: the episodes that have ended since the list was last emptied.
     """
 
-    def __init__(self, num_envs: int, needed_only: bool = True, show_mask: bool = False, **settings: Any) -> None:
+    def __init__(self, num_envs: int, show_mask: bool = False, **settings: Any) -> None:
         super().__init__(num_envs, **settings)
-        self._needed_only, self._show_mask = needed_only, show_mask
+        self._show_mask = show_mask
         if show_mask:
             mask = gym.spaces.Box(0, 1, (int(self.action_space.n),), np.float32)
             parts = self.env.single_observation_space
             assert isinstance(parts, gym.spaces.Dict)
             self.observation_space: gym.Space[Any] = gym.spaces.Dict({**parts.spaces, MASK: mask})
-        self._wait = self.env.scalar.wait_action
         self.multiplier = 0.0
         self.finished: list[Finished] = []
-        self._begin()
-
-    def _begin(self) -> None:
-        count = self.num_envs
-        self._rewards, self._costs, self._steps = np.zeros(count), np.zeros(count), np.zeros(count, np.int64)
 
     def reset(self) -> Observation:
         """Begin anew; `seed(n)` before it makes what follows depend on n alone."""
-        observation = super().reset()
-        self._begin()
-        return self._seen(observation)
+        return self._seen(super().reset())
 
     def step_wait(self) -> tuple[Observation, NDArray[np.float32], NDArray[np.bool_], list[dict[str, Any]]]:
-        total, cost = np.zeros(self.num_envs), np.zeros(self.num_envs)
-        ended = np.zeros(self.num_envs, np.bool_)
-        success = np.zeros(self.num_envs, np.bool_)
-        last: dict[int, Any] = {}
-        actions: NDArray[Any] = self._actions
-        for _ in range(2):  # the call, then the wait: with nothing in flight, as after an end, it does nothing
-            observation, rewards, terminated, truncated, info = self.env.step(actions)
-            done = terminated | truncated
-            total += np.where(ended, 0.0, rewards)
-            if done.any():
-                final = info["final_info"]
-                cost += np.where(ended, 0.0, np.where(done, final["cost"], info["cost"]))
-                success |= done & final["is_success"]
-                for place in np.flatnonzero(done).tolist():
-                    last[place] = info["final_obs"][place]
-                ended |= done
-            else:
-                cost += np.where(ended, 0.0, info["cost"])
-            actions = np.full(self.num_envs, self._wait)
-        self._rewards += total
-        self._costs += cost
-        self._steps += 1
-        infos: list[dict[str, Any]] = [{} for _ in range(self.num_envs)]
+        observation, rewards, ended, infos = super().step_wait()
         for index in np.flatnonzero(ended).tolist():
-            seen = last[index]
+            last = infos[index]
+            self.finished.append(
+                Finished(last["episode"]["r"], float(last["cost_sum"]), bool(last["is_success"]), last["episode"]["l"])
+            )
+            seen = last["terminal_observation"]
             if self._show_mask:
                 seen = {**seen, MASK: np.ones(self.action_space.n, np.float32)}
             infos[index] = {"terminal_observation": seen, "TimeLimit.truncated": False}
-            self.finished.append(
-                Finished(float(self._rewards[index]), float(self._costs[index]), bool(success[index]), int(self._steps[index]))
-            )
-        self._rewards[ended], self._costs[ended], self._steps[ended] = 0.0, 0.0, 0
-        paid = (total - self.multiplier * cost).astype(np.float32)
-        return self._seen(observation), paid, ended, infos
+        if self.multiplier:
+            rewards = (rewards - self.multiplier * self.costs).astype(np.float32)
+        return self._seen(observation), rewards, ended, infos
 
     def _seen(self, observation: Observation) -> Observation:
-        self._mask = self.env.action_masks()
-        if self._needed_only:
-            self._mask[:, : self._wait] &= needed(observation["tools"], observation["needs"])
         if not self._show_mask:
             return observation
-        return {**observation, MASK: self._mask.astype(np.float32)}
-
-    def action_masks(self) -> NDArray[np.bool_]:
-        return self._mask
+        return {**observation, MASK: self.action_masks().astype(np.float32)}

@@ -13,7 +13,7 @@ from stable_baselines3.dqn.policies import DQNPolicy
 from torch import Tensor
 
 from ....agents.settings import NetworkSettings
-from ....agents.tool_network import ToolNetwork, bounded, masked
+from ....agents.tool_network import ToolNetwork, bounded, decisions, masked
 from .decisions import MASK
 
 Observation = dict[str, Tensor]
@@ -51,7 +51,7 @@ class ToolPolicy(MaskableActorCriticPolicy):  # type: ignore[misc]
         return values.unsqueeze(-1)
 
     def _distribution(self, logits: Tensor, action_masks: Any) -> Any:
-        distribution = self.action_dist.proba_distribution(action_logits=bounded(logits))
+        distribution = self.action_dist.proba_distribution(action_logits=bounded(decisions(logits)))
         if action_masks is not None:
             distribution.apply_masking(action_masks)
         return distribution
@@ -70,7 +70,7 @@ class ToolValues(torch.nn.Module):  # type: ignore[misc, unused-ignore]
     def forward(self, observation: Observation) -> Tensor:
         mask = observation[MASK] > 0.5
         apart, level = self.network(observation)
-        return masked(level.unsqueeze(-1) + apart, mask)
+        return masked(level.unsqueeze(-1) + decisions(apart), mask)
 
     def set_training_mode(self, mode: bool) -> None:
         """As SB3's own networks have it."""

@@ -26,8 +26,6 @@ from ....simulators.scenario import Scenario, load_scenario
 from ..run import Callback, TrainingResult, TrainingRun, TrainingStep, check_steps, open_run, require_modules
 from .settings import DqnSettings, Lagrangian, PpoSettings
 
-TRAIN_STEP_LIMIT = 200
-"""Steps of a training episode; no sensible one comes near, so it only ends those of a policy that has not learnt to finish."""
 COMPILING = "compiling the environment's kernels, once per machine: about half a minute"
 
 
@@ -125,8 +123,8 @@ def _train(
             "split": "train",
             "budget": limits.as_dict(),
             "enforcement": "refuse",
+            "mask": "useful" if settings.needed_only else "legal",
             "cost": "price" if constraint is None else constraint.resource,
-            "max_steps": TRAIN_STEP_LIMIT,
         },
     )
     with open_run(out, config, resume=resume, callback=callback) as run:
@@ -220,7 +218,6 @@ class Sb3Run:
         assert isinstance(config, Sb3Config) and config.scenario is not None
         env = ToolVecEnv(
             self.settings.n_envs,
-            needed_only=self.settings.needed_only,
             show_mask=self.algorithm == "dqn",
             scenario=config.scenario,
             **config.env_settings,

@@ -2,7 +2,7 @@
 
 >>> from sb3_contrib import MaskablePPO                                    # doctest: +SKIP
 >>> env = NativeVecEnv(256, scenario="marketplace")                        # doctest: +SKIP
->>> MaskablePPO("MultiInputPolicy", env, n_steps=64).learn(100_000)        # doctest: +SKIP
+>>> MaskablePPO("MultiInputPolicy", env, n_steps=64, gamma=1.0).learn(100_000)  # doctest: +SKIP
 """
 
 from __future__ import annotations
@@ -33,6 +33,9 @@ class NativeVecEnv(VecEnv):  # type: ignore[misc]
         num_envs: N.
         settings: of `MarketplaceVectorEnv`, but for its autoreset mode.
 
+    Attributes:
+        costs: (N,) `info["cost"]` of the last step.
+
     Raises:
         MissingExtra: Stable-Baselines3 or Numba is not installed.
     """
@@ -41,6 +44,7 @@ class NativeVecEnv(VecEnv):  # type: ignore[misc]
         self.env = MarketplaceVectorEnv(num_envs, autoreset_mode=AutoresetMode.SAME_STEP, **settings)
         self._actions = np.zeros(num_envs, np.int64)
         self._returns, self._lengths = np.zeros(num_envs), np.zeros(num_envs, np.int64)
+        self.costs = np.zeros(num_envs)
         self._begin_s = time.perf_counter()
         super().__init__(num_envs, self.env.single_observation_space, self.env.single_action_space)
 
@@ -61,9 +65,11 @@ class NativeVecEnv(VecEnv):  # type: ignore[misc]
         self._returns += rewards
         self._lengths += 1
         infos: list[dict[str, Any]] = [{} for _ in range(self.num_envs)]
+        self.costs = np.asarray(info["cost"], np.float64)
         places = np.flatnonzero(done).tolist()
         if places:
             final, last = info["final_info"], info["final_obs"]
+            self.costs = np.where(done, final["cost"], self.costs)
             figures = {key: values for key, values in final.items() if not key.startswith("_")}
             wall_s = round(time.perf_counter() - self._begin_s, 6)
             for i in places:
@@ -75,7 +81,7 @@ class NativeVecEnv(VecEnv):  # type: ignore[misc]
         return observation, rewards.astype(np.float32), done, infos
 
     def action_masks(self) -> NDArray[np.bool_]:
-        """Which actions do something: (N, max_tools + 2)."""
+        """Which actions do something: (N, actions)."""
         return self.env.action_masks()
 
     def close(self) -> None:

@@ -11,7 +11,7 @@ from gymnasium.utils.env_checker import check_env
 from hypothesis import given
 from hypothesis import strategies as st
 
-from costgym.envs.opencatp.calls import ACTION_NAMES, CALLS, FINISH, WAIT, OpenCATPCallsEnv
+from costgym.envs.opencatp.calls import CALL_NAMES, CALLS, OpenCATPCallsEnv
 from costgym.simulators.errors import ConfigError, EpisodeOver
 from costgym.simulators.opencatp import v100
 from costgym.simulators.opencatp.profile import Profile, ToolCost
@@ -21,10 +21,12 @@ from costgym.simulators.quality import quality_of_plan
 from tests.helpers.opencatp_scores import RuleScores
 
 IN = "input_of_query"
+WAIT, FINISH = len(CALLS), len(CALLS) + 1
+ACTION_NAMES = (*CALL_NAMES, "wait", "finish")
 
 
 def make(**settings: Any) -> OpenCATPCallsEnv:
-    return OpenCATPCallsEnv(**({"tasks": "all", "scores": RuleScores()} | settings))
+    return OpenCATPCallsEnv(**({"tasks": "all", "scores": RuleScores(), "concurrent": True} | settings))
 
 
 def call(tool: str, source: str = IN) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from itertools import product
 from typing import Any
 
 import gymnasium as gym
@@ -21,6 +22,7 @@ from tests.helpers.lockstep import difference, run_views
 
 SCENARIOS = ("marketplace", "storm", "faas", "marketplace-reliable")
 ENFORCEMENTS = ("refuse", "terminate", "record")
+FORMS: tuple[dict[str, Any], ...] = ({}, {"concurrent": True})
 
 
 def small(**settings: Any) -> dict[str, Any]:
@@ -34,23 +36,29 @@ def env(count: int = 3, **settings: Any) -> MarketplaceVectorEnv:
 
 @pytest.mark.parametrize("mode", list(AutoresetMode))
 @pytest.mark.parametrize("scenario", SCENARIOS)
-def test_native_and_scalar_environments_are_equal_to_the_last_bit(scenario: str, mode: AutoresetMode) -> None:
+@pytest.mark.parametrize("form", FORMS, ids=["default", "concurrent"])
+def test_native_and_scalar_environments_are_equal_to_the_last_bit(
+    form: dict[str, Any], scenario: str, mode: AutoresetMode
+) -> None:
     met = sum(
         (
-            run_views(6, 50, number, mode, scenario=scenario, enforcement=enforcement, max_steps=30, budget=budget)
+            run_views(6, 50, number, mode, scenario=scenario, enforcement=enforcement, max_steps=14, budget=budget, **form)
             for number, enforcement in enumerate(ENFORCEMENTS)
             for budget in (None, {"seconds": 20.0, "calls": 12})
         ),
-        start=run_views(6, 50, 9, mode, scenario=scenario, grading="judge", cost="calls", budget={}),
+        start=run_views(6, 50, 9, mode, scenario=scenario, grading="judge", cost="calls", budget={}, **form),
     )
     assert met["0"] and met["10"] and met["terminated"] and met["truncated"] and met["success"], met
 
 
 def test_tasks_with_fewer_candidates_and_narrow_views_are_equal_too() -> None:
-    for mode in AutoresetMode:
-        run_views(5, 120, 2, mode, **small(failures="storm"), cost="seconds", max_steps=20)
-        run_views(5, 120, 2, mode, **small(failures="storm"), max_tools=5, max_steps=20)
-        run_views(2, 60, 2, mode, **small(failures="storm"), max_tools=9, cost="tokens", budget={"tokens": 9}, split="test")
+    for mode, mask in product(AutoresetMode, ("useful", "legal")):
+        form = {"mask": mask, "concurrent": mode is AutoresetMode.SAME_STEP}
+        run_views(5, 120, 2, mode, **small(failures="storm"), cost="seconds", max_steps=20, **form)
+        run_views(5, 120, 2, mode, **small(failures="storm"), max_tools=5, max_steps=20, **form)
+        run_views(
+            2, 60, 2, mode, **small(failures="storm"), max_tools=9, cost="tokens", budget={"tokens": 9}, split="test", **form
+        )
 
 
 def test_make_vec_takes_the_native_batch() -> None:

@@ -19,7 +19,6 @@ from costgym.simulators.errors import ConfigError, EpisodeOver, UnknownName
 pytest.importorskip("numba", reason="needs the extra `train`")
 
 from costgym.envs import tpl
-from costgym.envs.opencatp.calls import FINISH, WAIT
 from costgym.envs.vector.kernels import opencatp_plans as kernels
 from costgym.envs.vector.opencatp_calls import OpenCATPCallsVectorEnv
 from costgym.envs.vector.opencatp_plans import OpenCATPVectorEnv
@@ -83,7 +82,7 @@ def test_plans_written_natively_are_equal_to_the_last_bit(
 
 @given(
     settings(), st.sampled_from(list(AutoresetMode)), st.integers(0, 10**6), st.none() | st.integers(1, 4),
-    st.none() | st.floats(300.0, 900.0), st.booleans(), st.integers(3, 40),
+    st.none() | st.floats(300.0, 900.0), st.booleans(), st.integers(3, 40), st.booleans(),
 )  # fmt: skip
 def test_calls_made_natively_are_equal_to_the_last_bit(
     chosen: dict[str, Any],
@@ -93,10 +92,11 @@ def test_calls_made_natively_are_equal_to_the_last_bit(
     gpu_mb: float | None,
     cold_starts: bool,
     max_steps: int,
+    concurrent: bool,
 ) -> None:
     if chosen["profile"] == "v100" and gpu_mb is not None:
         gpu_mb += 1300.0
-    machine = {"slots": slots, "gpu_capacity_mb": gpu_mb, "cold_starts": cold_starts}
+    machine = {"slots": slots, "gpu_capacity_mb": gpu_mb, "cold_starts": cold_starts, "concurrent": concurrent}
     run_opencatp(CALLS, 3, 40, seed, mode, max_steps=max_steps, **machine, **chosen)
 
 
@@ -107,6 +107,7 @@ def test_long_play_meets_every_end(env_id: str, mode: AutoresetMode) -> None:
     met += run_opencatp(env_id, 1, 150, 6, mode, tasks="all")
     if env_id == CALLS:
         met += run_opencatp(env_id, 2, 60, 7, mode, max_steps=5, slots=1)
+        met += run_opencatp(env_id, 3, 200, 8, mode, tasks="all", concurrent=True)
         assert met["truncated"] > 0
     assert min(met[key] for key in ("terminated", "is_success", "plan_valid", "scored", "all at once")) > 0, met
 
@@ -164,7 +165,7 @@ def test_with_copies_nothing_is_shared_between_steps() -> None:
     native.reset(seed=0)
     before = native.step(np.zeros(3, np.int64))
     kept = {key: value.copy() for key, value in before[4].items()}
-    after = native.step(np.array([FINISH, WAIT, WAIT]))
+    after = native.step(np.array([46, 0, 0]))
     assert difference(before[4], kept) is None
     for one, other in [(before[0], after[0]), (before[4], after[4])]:
         assert not any(np.shares_memory(one[key], other[key]) for key in one)

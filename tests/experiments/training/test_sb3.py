@@ -37,7 +37,7 @@ def _one_thread() -> None:
 # -- what is seen --------------------------------------------------------------------------------------------------------------
 
 
-def test_a_decision_is_a_call_and_the_wait_for_its_answer() -> None:
+def test_a_decision_is_a_step_of_the_public_environment() -> None:
     from costgym.experiments.training.sb3.decisions import ToolVecEnv
 
     settings: dict[str, Any] = {"scenario": "marketplace", "split": "train", "budget": {"price": 20}, "enforcement": "refuse"}
@@ -52,9 +52,6 @@ def test_a_decision_is_a_call_and_the_wait_for_its_answer() -> None:
         assert all(np.array_equal(seen[name][0], observation[name]) for name in observation)
         action = int(generator.choice(np.flatnonzero(batch.action_masks()[0])))
         observation, reward, done, _, info = scalar.step(action)
-        if not done:
-            observation, more, done, _, info = scalar.step(batch.env.scalar.wait_action)
-            reward += more
         seen, rewards, dones, _ = batch.step(np.array([action]))
         assert (rewards[0], bool(dones[0])) == (np.float32(reward), done)
         total, steps = total + reward, steps + 1
@@ -83,13 +80,13 @@ def test_the_multiplier_takes_from_the_reward_what_the_cost_is_worth() -> None:
 def test_only_calls_that_can_bring_a_missing_fact_are_allowed() -> None:
     from costgym.experiments.training.sb3.decisions import ToolVecEnv
 
-    free, narrow = (ToolVecEnv(16, needed_only=flag, scenario="marketplace") for flag in (False, True))
+    free, narrow = (ToolVecEnv(16, mask=mask, scenario="marketplace") for mask in ("legal", "useful"))
     for env in (free, narrow):
         env.seed(0)
         env.reset()
     allowed = narrow.action_masks()
     assert (allowed & ~free.action_masks()).sum() == 0
-    assert allowed[:, -1].all() and 0 < allowed[:, :-2].sum() < free.action_masks()[:, :-2].sum()
+    assert allowed[:, -1].all() and 0 < allowed[:, :-1].sum() < free.action_masks()[:, :-1].sum()
 
 
 def observation(count: int = 3) -> dict[str, Any]:

@@ -42,7 +42,7 @@ class Script(Agent):
         self.env_id, self._moves = env_id, moves
 
     def reset(self, env: gym.Env[Any, Any], observation: Any, info: dict[str, Any], seed: int) -> None:
-        names = tpl.ACTION_NAMES if self.env_id == PLAN else opencatp_calls.ACTION_NAMES
+        names = tpl.ACTION_NAMES if self.env_id == PLAN else env.unwrapped.action_names  # type: ignore[attr-defined]
         self._left = [names.index(move) for move in self._moves]
 
     def act(self, observation: Any, info: dict[str, Any]) -> int:
@@ -50,7 +50,8 @@ class Script(Agent):
 
 
 def played(env_id: str, task: int, *moves: str, seed: int = 3, **settings: Any) -> Trajectory:
-    return record(view(env_id, **settings), Script(env_id, *moves), task, seed)[0]
+    form = {"concurrent": True} if env_id == CALLS else {}
+    return record(view(env_id, **form, **settings), Script(env_id, *moves), task, seed)[0]
 
 
 WRITE = (
@@ -103,7 +104,7 @@ def test_calls_side_by_side_are_recorded_at_their_times() -> None:
         [detect, "object_detection", paid["object_detection"], 0, 1],
         [caption, "image_captioning", paid["image_captioning"], 0, 1],
     ]
-    assert recorded.actions == [opencatp_calls.ACTION_NAMES.index(move) for move in moves]
+    assert recorded.actions == [(*opencatp_calls.CALL_NAMES, "wait", "finish").index(move) for move in moves]
     assert (recorded.final["seconds"], recorded.final["tokens"], recorded.final["plan_valid"]) == (caption, 0, True)
 
 
@@ -145,8 +146,8 @@ def test_a_header_names_the_world_whole() -> None:
     header = Header.of(view(CALLS, slots=2, alpha=0.3, budget={"seconds": 4}), CALLS)
     assert header.scenario == {"name": "opencatp", "profile": profile_record(v100()), "outcomes": shipped_outcomes().digest}
     assert header.settings == {
-        "alpha": 0.3, "budget": {"seconds": 4}, "cold_starts": False, "gpu_capacity_mb": None, "level": None, "max_steps": 64,
-        "samples": "drawn", "slots": 2, "split": "train", "success_score": 0.5, "tasks": "all",
+        "alpha": 0.3, "budget": {"seconds": 4}, "cold_starts": False, "concurrent": False, "gpu_capacity_mb": None,
+        "level": None, "max_steps": 64, "samples": "drawn", "slots": 2, "split": "train", "success_score": 0.5, "tasks": "all",
     }  # fmt: skip
     again = header.make().unwrapped
     assert isinstance(again, opencatp_calls.OpenCATPCallsEnv)
@@ -234,7 +235,7 @@ def test_an_episode_without_its_end_is_no_record(collected: Path, tmp_path: Path
     header, *lines = collected.read_text().splitlines()
     for line in lines:
         document = json.loads(line)
-        if view_of(collected) == CALLS and document["actions"] == [opencatp_calls.FINISH]:
+        if view_of(collected) == CALLS and document["actions"] == [len(opencatp_calls.CALLS)]:
             document["actions"] = [-1]  # does nothing, as finishing with nothing does
             assert "the episode does not end" in forge(header, document, tmp_path / "forged.jsonl", True)[0]
     for name in ("actions", "rewards", "observations"):
@@ -325,7 +326,7 @@ def test_every_planner_plays_both_views(env_id: str, name: str) -> None:
 
 @pytest.mark.parametrize("name", ["oracle", "fixed-all", "greedy"])
 def test_a_plan_made_by_calls_comes_to_what_it_is_worth(name: str) -> None:
-    env, agent = view(CALLS, split="test"), make_agent(name, CALLS)
+    env, agent = view(CALLS, split="test", concurrent=True), make_agent(name, CALLS)
     world: Any = env.unwrapped
     for task in (0, 16, 202, 226):
         recorded, _ = record(env, agent, task, seed=8)
