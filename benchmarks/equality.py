@@ -1,6 +1,7 @@
 """Step the native vector environment beside Gymnasium's SyncVectorEnv over the scalar one, and compare every byte.
 
     python benchmarks/equality.py --steps 1000000 --json benchmarks/results/equality.json
+    python benchmarks/equality.py --form concurrent --steps 1000000 --json benchmarks/results/equality_concurrent.json
     python benchmarks/equality.py --env decision --steps 1000000 --json benchmarks/results/equality_decision.json
 
 Steps are shared between scenarios, autoreset modes, enforcement modes and budgets. Compared after every step: observations,
@@ -33,13 +34,25 @@ from costgym.simulators.status import Status
 sys.path.insert(0, str(Path(__file__).parents[1]))
 from tests.helpers.lockstep import run_views, some_decisions
 
+FORMS: dict[str, dict[str, Any]] = {
+    "default": {"max_steps": 10},
+    "legal": {"mask": "legal", "max_steps": 10},
+    "concurrent": {"concurrent": True},
+}
 EVENTS = [
     {"at_s": 0.3, "kind": "price_change", "share": 0.6, "factor": 1.7},
     {"at_s": 1.2, "kind": "ban", "share": 0.7},
     {"at_s": 2.5, "kind": "unban"},
 ]
 SCENARIOS: dict[str, list[Any]] = {
-    "marketplace": ["marketplace", "marketplace-2024", "marketplace-reliable", "storm", "faas"],
+    "marketplace": [
+        "marketplace",
+        "marketplace-2024",
+        "marketplace-reliable",
+        "storm",
+        "faas",
+        {"events": [{"at_s": 0.0, "kind": "ban", "share": 0.2}, *EVENTS]},
+    ],
     "decision": [
         "decision",
         "marketplace-2024",
@@ -65,6 +78,7 @@ VIEWS: dict[str, dict[str, Any]] = {
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--env", choices=list(VIEWS), default="marketplace")
+    parser.add_argument("--form", choices=list(FORMS), default="default", help="of the marketplace")
     parser.add_argument("--steps", type=int, default=1_000_000)
     parser.add_argument("--envs", type=int, default=16)
     parser.add_argument("--seed", type=int, default=0)
@@ -76,7 +90,7 @@ def main() -> None:
     begin = time.perf_counter()
     for number, (scenario, mode, enforcement, budget) in enumerate(cases):
         settings = {
-            **VIEWS[options.env], "scenario": scenario, "enforcement": enforcement, "budget": budget,
+            **VIEWS[options.env], **FORMS[options.form], "scenario": scenario, "enforcement": enforcement, "budget": budget,
             "grading": ("strict", "judge")[number % 2], "cost": ("price", "seconds", "calls", "tokens")[number % 4],
         }  # fmt: skip
         met.update(run_views(options.envs, rounds, options.seed + number, mode, **settings))
@@ -84,6 +98,7 @@ def main() -> None:
     statuses = {Status(int(key)).label: count for key, count in sorted(met.items(), key=str) if key.isdigit()}
     report = {
         "env": options.env,
+        "form": options.form,
         "steps": rounds * options.envs * len(cases),
         "cases": len(cases),
         "envs": options.envs,

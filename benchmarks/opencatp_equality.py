@@ -76,7 +76,7 @@ def play(env_id: str, steps: int, envs: int, seed: int) -> dict[str, Any]:
             reward, length = ("incremental", "cumulative")[number // 2 % 2], (41, 41, 18)[number // 4 % 3]
             settings |= {"budget": variant, "reward": reward, "max_tokens": length}
         else:
-            settings |= {"max_steps": (64, 12)[number % 5 == 0], **variant}
+            settings |= {"max_steps": (64, 4)[number % 5 == 0], "concurrent": number // 3 % 2 == 1, **variant}
         met += run_opencatp(env_id, envs, rounds, seed + number, mode, **settings)
         named = variant or "no limits"
         name = profile if isinstance(profile, str) else profile.name

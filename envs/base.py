@@ -8,8 +8,8 @@ where it is too large for that, by the digest of what was read.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from copy import copy
-from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
+from copy import copy, deepcopy
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Self, TypeVar
 
 import gymnasium as gym
 from gymnasium.envs.registration import EnvSpec
@@ -73,6 +73,8 @@ class BaseEnv(gym.Env[ObsType, ActType], Generic[ObsType, ActType]):
     """Arguments that say which world it is; records hold the world's document instead."""
     reset_options: frozenset[str] = frozenset({"task"})
     """Names that `options` of a reset may have."""
+    episode_state: tuple[str, ...] = ()
+    """Attributes that an episode changes in place: a fork has its own, and shares the world and everything else."""
     in_time = True
     """Actions are taken while tools run; otherwise a plan is written first, and then runs."""
 
@@ -233,6 +235,26 @@ class BaseEnv(gym.Env[ObsType, ActType], Generic[ObsType, ActType]):
             budget: what may be spent; None for the environment's.
         """
         raise NotImplementedError
+
+    # -- forks ------------------------------------------------------------------------------------------------------------
+
+    def fork(self) -> Self:
+        """An independent copy in the middle of the same episode, for planning; it shares the immutable world.
+
+        What follows is the same in both for the same actions, and in later episodes too: a fork knows the episode's luck.
+        `copy.deepcopy` of the environment, or of wrappers around it, does the same.
+        """
+        twin = copy(self)
+        for name in self.episode_state:
+            value = self.__dict__.get(name)
+            if value is not None:
+                twin.__dict__[name] = value.fork() if hasattr(value, "fork") else value.copy()
+        twin._np_random = deepcopy(self._np_random)
+        twin.action_space = deepcopy(self.action_space)
+        return twin
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        return self.fork()
 
     # -- views -------------------------------------------------------------------------------------------------------------
 

@@ -190,6 +190,8 @@ class MarketplaceEnv(ToolEnv[Observation, "int | np.integer[Any]"]):
     * v0: first version.
     """
 
+    episode_state = ("episode", "_tools", "_needs", "_resources", "_received")
+
     def __init__(
         self,
         max_tools: int | None = None,

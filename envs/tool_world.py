@@ -63,6 +63,7 @@ class ToolEnv(BaseEnv[ObsType, ActType], Generic[ObsType, ActType]):
     """
 
     WORLD_ARGUMENTS = frozenset({"scenario"})
+    episode_state: tuple[str, ...] = ("episode",)
     world_kind = "tools"
     gradings = GRADINGS
 

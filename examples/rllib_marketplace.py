@@ -30,7 +30,7 @@ from typing import Any
 import gymnasium as gym
 import ray
 import torch
-from ppo_marketplace import Args, Learnt, Policy, measure, parse, sensible
+from ppo_marketplace import Args, Learnt, Policy, measure, parse
 from ray.rllib.algorithms.ppo import PPOConfig
 from ray.rllib.core.columns import Columns
 from ray.rllib.core.rl_module.apis.value_function_api import ValueFunctionAPI
@@ -61,7 +61,7 @@ class MaskedModule(TorchRLModule, ValueFunctionAPI):
 
     def _both(self, batch: dict[str, Any]) -> tuple[torch.Tensor, torch.Tensor]:
         seen = batch[Columns.OBS]["observations"]
-        return self.policy(seen, sensible(batch[Columns.OBS]["action_mask"].bool(), seen))
+        return self.policy(seen, batch[Columns.OBS]["action_mask"].bool())
 
     def _forward(self, batch: dict[str, Any], **_: Any) -> dict[str, Any]:
         return {Columns.ACTION_DIST_INPUTS: self._both(batch)[0]}
@@ -76,7 +76,7 @@ class MaskedModule(TorchRLModule, ValueFunctionAPI):
 
 def environment(settings: dict[str, Any]) -> gym.Env[Any, Any]:
     """A training environment; RLlib makes as many as it needs."""
-    return MaskObservation(costgym.make("costgym/Marketplace-v0", enforcement="refuse", max_steps=200, **settings))
+    return MaskObservation(costgym.make("costgym/Marketplace-v0", **settings))
 
 
 def train(args: RLlibArgs) -> Policy:

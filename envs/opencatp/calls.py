@@ -165,6 +165,7 @@ class OpenCATPCallsEnv(OpenCATPBase[Observation, "int | np.integer[Any]"]):
     """
 
     in_time = True
+    episode_state = ("_running", "_tools", "_sources")
 
     def __init__(
         self,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, Self
 
 import gymnasium as gym
 import numpy as np
@@ -167,6 +167,8 @@ class OpenCATPEnv(OpenCATPBase[Observation, "int | np.integer[Any]"]):
     * CATP-LLM (arXiv 2411.16313), sections 4.2 and 4.3.
     """
 
+    episode_state = ("_state", "_tokens", "_tools", "_ends")
+
     def __init__(
         self,
         tasks: str = "sequential",
@@ -309,6 +311,11 @@ class OpenCATPEnv(OpenCATPBase[Observation, "int | np.integer[Any]"]):
 
     def action_text(self, action: int | np.integer[Any]) -> str:
         return ACTION_NAMES[action] if 0 <= action < N_ACTIONS else f"action {action}"
+
+    def fork(self) -> Self:
+        twin = super().fork()
+        twin._states = {}  # one writer each; the next reset makes its own
+        return twin
 
     @property
     def step_limit(self) -> int:

@@ -85,6 +85,8 @@ class RunningPlan:
         gpu_capacity_mb: float | None = None,
         cold_starts: bool = False,
     ) -> None:
+        self._made_with = (profile, level, slots, gpu_capacity_mb, cold_starts)
+        self._log: list[tuple[str, ...]] = []
         self._profile, self._level = profile, level
         self._needs, memory = gpu_bytes(profile, level, gpu_capacity_mb)
         self._cold = profile.cold_start_s() if cold_starts else {}
@@ -131,6 +133,7 @@ class RunningPlan:
             raise InvalidPlan(f"{tool} was called before; a tool occurs once in a plan", tool)
         if not self.is_ready(source):
             raise InvalidPlan(f"the output of {source} is not there yet", tool)
+        self._log.append(("submit", tool, source))
         call = PlanCall(tool, source, self.now_s)
         self.calls.append(call)
         self._clock.process(self._run(call))
@@ -175,6 +178,7 @@ class RunningPlan:
         """
         if self.over:
             raise EpisodeOver("the episode has ended; reset before the next call")
+        self._log.append(("wait",))
         while not self._finished and self.in_flight:
             self._clock.step()
         self._settle()
@@ -185,6 +189,7 @@ class RunningPlan:
         """End the episode. Running calls are cut off and charged for the part that ran."""
         if self.over:
             return
+        self._log.append(("finish",))
         self.over = True
         for call in self.calls:
             if call.end_s is None and call.start_s is not None:
@@ -197,3 +202,19 @@ class RunningPlan:
         """The plan of the tools that have ended, in the order called; None where none has."""
         steps = tuple(PlanStep(call.tool, (call.source,)) for call in self.calls if call.end_s is not None)
         return Plan(steps) if steps else None
+
+    # -- copies --------------------------------------------------------------------------------------------------------------
+
+    def fork(self) -> RunningPlan:
+        """An independent copy in the same state, made by playing its log again."""
+        return _replayed(self._made_with, self._log)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _replayed, (self._made_with, list(self._log))
+
+
+def _replayed(made_with: tuple[Any, ...], log: list[tuple[str, ...]]) -> RunningPlan:
+    running = RunningPlan(*made_with)
+    for action, *arguments in list(log):
+        getattr(running, action)(*arguments)
+    return running
