@@ -1,4 +1,4 @@
-"""Wrappers for the ways in which learners want a priced environment."""
+"""Wrappers for the ways in which learners want a priced environment; `envs.vector.wrappers` has them for vectors."""
 
 from __future__ import annotations
 
@@ -14,10 +14,68 @@ from ..simulators.errors import ConfigError
 Info = dict[str, Any]
 
 
+def checked_multiplier(value: float) -> float:
+    """A multiplier of a cost.
+
+    Raises:
+        ConfigError: it is negative or not a finite number.
+    """
+    number = isinstance(value, int | float | np.floating | np.integer) and not isinstance(value, bool)
+    if not number or not np.isfinite(value) or value < 0:
+        raise ConfigError("multiplier", f"expected a finite number of at least 0, got {value!r}")
+    return float(value)
+
+
+class DictLayout:
+    """Where the parts of a Dict of boxes stand in one float32 vector: in the order of the Dict's keys.
+
+    Raises:
+        ConfigError: the space is no Dict of boxes.
+
+    Attributes:
+        space: the vector's box.
+    """
+
+    def __init__(self, space: gym.Space[Any]) -> None:
+        if not isinstance(space, gym.spaces.Dict):
+            raise ConfigError("FlattenObservation", f"expected a Dict of boxes as observation space, got {space}")
+        self._dimensions: dict[str, int] = {}
+        lows, highs = [], []
+        for name, box in space.spaces.items():
+            if not isinstance(box, gym.spaces.Box):
+                raise ConfigError("FlattenObservation", f"expected a Box at {name!r}, got {box}")
+            self._dimensions[name] = len(box.shape)
+            lows.append(box.low.ravel())
+            highs.append(box.high.ravel())
+        low, high = np.concatenate(lows).astype(np.float32), np.concatenate(highs).astype(np.float32)
+        self.space = gym.spaces.Box(low, high, dtype=np.float32)
+
+    def flat(self, observation: Any) -> NDArray[np.float32]:
+        """An observation, or a batch of them with leading axes, as vectors along the last axis."""
+        parts = []
+        for name, dimensions in self._dimensions.items():
+            part = observation[name]
+            parts.append(part.reshape(*part.shape[: part.ndim - dimensions], -1))
+        return np.concatenate(parts, axis=-1, dtype=np.float32)
+
+
+def masked_space(actions: gym.Space[Any], observations: gym.Space[Any]) -> gym.spaces.Dict:
+    """The space of observations with the mask of discrete actions beside them.
+
+    Raises:
+        ConfigError: the actions are not discrete.
+    """
+    if not isinstance(actions, gym.spaces.Discrete):
+        raise ConfigError("MaskObservation", f"expected discrete actions, got {actions}")
+    mask = gym.spaces.Box(0, 1, (int(actions.n),), np.int8)
+    return gym.spaces.Dict({"action_mask": mask, "observations": observations})
+
+
 class CostTuple(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
     """Returns the cost beside the reward, as safety-gymnasium does: six values from `step`.
 
-    The cost is what `info["cost"]` says: the step's use of the resource that the environment was made to report.
+    The cost is what `info["cost"]` says: the step's use of the resource that the environment was made to report. Gymnasium's
+    wrappers expect five values from `step`, so this one goes outermost; `envs.vector.wrappers.CostTuple` is its vector form.
 
     >>> import costgym
     >>> env = CostTuple(costgym.make("costgym/Marketplace-v0", cost="seconds"))
@@ -69,10 +127,7 @@ class LagrangianReward(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
 
     @multiplier.setter
     def multiplier(self, value: float) -> None:
-        number = isinstance(value, int | float | np.floating | np.integer) and not isinstance(value, bool)
-        if not number or not np.isfinite(value) or value < 0:
-            raise ConfigError("multiplier", f"expected a finite number of at least 0, got {value!r}")
-        self._multiplier = float(value)
+        self._multiplier = checked_multiplier(value)
 
     def step(self, action: Any) -> tuple[Any, SupportsFloat, bool, bool, Info]:
         observation, reward, terminated, truncated, info = self.env.step(action)
@@ -99,27 +154,11 @@ class FlattenObservation(gym.ObservationWrapper[Any, Any, Any], RecordConstructo
     def __init__(self, env: gym.Env[Any, Any]) -> None:
         RecordConstructorArgs.__init__(self)
         gym.ObservationWrapper.__init__(self, env)
-        space = env.observation_space
-        if not isinstance(space, gym.spaces.Dict):
-            raise ConfigError("FlattenObservation", f"expected a Dict of boxes as observation space, got {space}")
-        lows, highs, self._places = [], [], []
-        end = 0
-        for name, box in space.spaces.items():
-            if not isinstance(box, gym.spaces.Box):
-                raise ConfigError("FlattenObservation", f"expected a Box at {name!r}, got {box}")
-            begin, end = end, end + int(np.prod(box.shape))
-            self._places.append((name, slice(begin, end)))
-            lows.append(box.low.ravel())
-            highs.append(box.high.ravel())
-        low, high = np.concatenate(lows).astype(np.float32), np.concatenate(highs).astype(np.float32)
-        self._size = end
-        self.observation_space = gym.spaces.Box(low, high, (end,), np.float32)
+        self._layout = DictLayout(env.observation_space)
+        self.observation_space = self._layout.space
 
     def observation(self, observation: Any) -> NDArray[np.float32]:
-        vector = np.empty(self._size, np.float32)
-        for name, place in self._places:
-            vector[place] = observation[name].ravel()
-        return vector
+        return self._layout.flat(observation)
 
 
 class MaskObservation(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
@@ -141,11 +180,7 @@ class MaskObservation(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
     def __init__(self, env: gym.Env[Any, Any]) -> None:
         RecordConstructorArgs.__init__(self)
         gym.Wrapper.__init__(self, env)
-        actions = env.action_space
-        if not isinstance(actions, gym.spaces.Discrete):
-            raise ConfigError("MaskObservation", f"expected discrete actions, got {actions}")
-        mask = gym.spaces.Box(0, 1, (int(actions.n),), np.int8)
-        self.observation_space = gym.spaces.Dict({"action_mask": mask, "observations": env.observation_space})
+        self.observation_space = masked_space(env.action_space, env.observation_space)
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, Info]:
         observation, info = self.env.reset(seed=seed, options=options)

@@ -4,8 +4,13 @@
 
 Before each decision the search plays simulations: it goes down the tree by the upper confidence bound (UCT), tries a new action
 in a fork, and lets greedy's rule finish the episode. A fork is an exact copy, so it has the episode's luck as well: the search
-knows how every call would end, as the agent `oracle` does. Its figure shows what planning in a perfect model is worth, and is no
-competitor of agents that see observations only.
+knows how every call would end, as the agent `oracle` does. It shows what planning in a perfect model is worth, and does not
+compete with agents that see observations only.
+
+Measured on 2026-11-22 with `--episodes 400` on one busy x86-64 core, in 27 s:
+
+    mcts    passed 0.868  return 0.398
+    greedy  passed 0.723  return 0.303
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""MaskablePPO of sb3-contrib, its default settings but gamma=1, on `gymnasium.make`: `python examples/ppo_standard.py [SEED]`."""
+"""sb3-contrib's MaskablePPO, default settings but gamma=1, on `gymnasium.make`: `python examples/ppo_standard.py [SEED]`."""
 
 import sys
 import time
