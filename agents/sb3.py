@@ -29,7 +29,9 @@ class Sb3Config(PolicyConfig):
     env: str = NUMERIC
     settings: dict[str, Any] = Field(description="Settings of the algorithm.")
     env_settings: dict[str, Any] = Field(description="Of the environment: split, budget, enforcement and so on.")
-    lagrangian: dict[str, Any] | None = Field(description="The constraint on the mean cost; null for none.")
+    lagrangian: list[dict[str, Any]] | dict[str, Any] | None = Field(
+        description="The constraints on mean costs, one or several; null for none."
+    )
     network: dict[str, Any] = Field(default={}, description="Shape of the network, and the meaning of its inputs.")
 
 

@@ -103,7 +103,7 @@ def make_player(
     return player, make(env_id, disable_env_checker=True, **arguments)
 
 
-def one_budget(text: str) -> dict[str, float]:
+def one_budget(text: str, option: str = "--budget") -> dict[str, float]:
     """The limits of one budget, such as `price=20;seconds=60`.
 
     Raises:
@@ -113,7 +113,7 @@ def one_budget(text: str) -> dict[str, float]:
 
     parsed = Budget.parse(text)
     if len(parsed) > 1:
-        raise ConfigError("--budget", f"expected one limit per resource, got {text!r}")
+        raise ConfigError(option, f"expected one limit per resource, got {text!r}")
     return parsed[0].as_dict()
 
 

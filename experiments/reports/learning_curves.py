@@ -37,6 +37,10 @@ SERIES = {
     "retrieval_accuracy": "Retrieval, share of right answers",
     "in_order": "Pairs in order",
     "cost": "Cost of an episode",
+    "cost_seconds": "Seconds of an episode",
+    "cost_tokens": "Tokens of an episode",
+    "cost_calls": "Calls of an episode",
+    "cost_price": "Price of an episode",
     "price": "Price of an episode",
     "multiplier": "Multiplier",
     "loss": "Loss",
@@ -54,7 +58,8 @@ SERIES = {
     "learning_rate": "Learning rate",
 }
 """Titles of the figures that trainers write, the telling ones first; others are shown behind them."""
-_HIDDEN = ("step", "seconds", "episodes", "step_time_s")
+_ENDINGS = ("", "_price", "_seconds", "_tokens", "_calls")
+_HIDDEN = ("step", "seconds", "episodes", "step_time_s", *(f"limit{ending}" for ending in _ENDINGS))
 _FACTS = ("trainer", "model", "seed", "stage", "scenario", "tasks", "version")
 
 
@@ -64,11 +69,13 @@ class Series(NamedTuple):
     Attributes:
         name: as the curve has it.
         steps, values: its points, by step.
+        limit: what it is held under; None for nothing.
     """
 
     name: str
     steps: list[float]
     values: list[float]
+    limit: float | None = None
 
 
 def series(lines: Sequence[Line]) -> list[Series]:
@@ -80,7 +87,8 @@ def series(lines: Sequence[Line]) -> list[Series]:
         points = [(line["step"], line[name]) for line in lines if name in line]
         if name == "multiplier" and not any(value for _, value in points):
             continue
-        found.append(Series(name, [step for step, _ in points], [value for _, value in points]))
+        limit = lines[-1].get(name.replace("cost", "limit", 1)) if name.startswith("cost") else None
+        found.append(Series(name, [step for step, _ in points], [value for _, value in points], limit))
     return found
 
 
@@ -211,6 +219,8 @@ def _earlier(folder: Path) -> list[Path]:
 
 def _figure(each: Series) -> dict[str, Any]:
     title = SERIES.get(each.name, each.name.replace("_", " ").capitalize())
+    if each.limit is not None:
+        title += f", limit {each.limit:g}"
     steps, values = _thinned(each.steps, each.values)
     mean = _smooth(values)
     said = f"{title} over steps: {_short(mean[0])} at first, {_short(mean[-1])} at the end"

@@ -71,7 +71,7 @@ def test_an_option_of_another_trainer_is_refused(called: dict[str, Any], tmp_pat
     ("arguments", "options"),
     [
         ("ppo --minutes 5", {"minutes": 5.0, "steps": None, "budget": None, "lagrangian": None, "resume": True}),
-        ("ppo --steps 9 --budget price=20 --cost-limit 7", {"steps": 9, "budget": {"price": 20.0}, "lagrangian": 7.0}),
+        ("ppo --steps 9 --budget price=20 --cost-limit 7", {"steps": 9, "budget": {"price": 20.0}, "lagrangian": {"price": 7}}),
         ("ppo --learning-rate 1e-4 --n-steps 8 --ent-coef 0.01 --no-needed-only --no-resume",
          {"learning_rate": 1e-4, "n_steps": 8, "ent_coef": 0.01, "needed_only": False, "resume": False}),
         ("ppo --target-kl 0.02 --scenario storm", {"target_kl": 0.02, "args": ("storm", 0)}),

@@ -1,4 +1,4 @@
-"""Follows Stable-Baselines3 while it learns: the learning curve, and the Lagrange multiplier that follows the cost."""
+"""Follows Stable-Baselines3 while it learns: the learning curve, and the Lagrange multipliers that follow the costs."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from stable_baselines3.common.callbacks import BaseCallback
 
+from ....simulators.ledger import RESOURCES
 from .decisions import ToolVecEnv
 
 if TYPE_CHECKING:
@@ -57,13 +58,17 @@ class SegmentCallback(BaseCallback):  # type: ignore[misc]
             "episodes": len(finished),
             "return": _mean([each.reward for each in finished]),
             "success": _mean([float(each.success) for each in finished]),
-            "cost": _mean([each.cost for each in finished]),
+            "cost": _mean([each.costs[training.cost] for each in finished]),
             "decisions": _mean([float(each.steps) for each in finished]),
-            "multiplier": training.multiplier,
+            "multiplier": training.multipliers[0] if training.multipliers else 0.0,
             "loss": _number(logged.get("train/loss")),
             "value_loss": _number(logged.get("train/value_loss")),
             "entropy": _number(logged.get("train/entropy_loss"), -1.0),
         }
+        for constraint, multiplier in zip(training.constraints, training.multipliers, strict=True):
+            ending = "" if constraint.resource == training.cost else f"_{constraint.resource}"
+            found[f"cost{ending}"] = _mean([each.costs[constraint.resource] for each in finished])
+            found[f"limit{ending}"], found[f"multiplier{ending}"] = constraint.limit, multiplier
         line = {name: value for name, value in found.items() if value is not None}
         self._noted = self.num_timesteps
         if not all(math.isfinite(value) for value in line.values()) or not finite(network_of(self.model)):
@@ -71,14 +76,14 @@ class SegmentCallback(BaseCallback):  # type: ignore[misc]
             return
         self.metrics = line
         self.stopped |= training.report(self.num_timesteps, line)
-        for name in ("return", "success", "cost", "multiplier"):
-            if name in line:
+        for name in line:
+            if name in ("return", "success") or name.startswith(("cost", "multiplier")):
                 self.logger.record(f"rollout/{name}", line[name])
         if training.algorithm == "dqn":
             self.logger.dump(self.num_timesteps)
-        if training.lagrangian is not None and "cost" in line:
-            training.integral, training.multiplier = training.lagrangian.update(training.integral, line["cost"])
-            self.env.multiplier = training.multiplier
+        if finished:
+            training.follow({name: sum(each.costs[name] for each in finished) / len(finished) for name in RESOURCES})
+            self.env.multipliers = training.prices
 
 
 def _mean(values: list[float]) -> float | None:

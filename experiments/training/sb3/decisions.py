@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ....envs.marketplace import Observation
+from ....simulators.ledger import RESOURCES
 from .vec_env import NativeVecEnv
 
 MASK = "action_mask"
@@ -23,19 +24,19 @@ class Finished(NamedTuple):
 
     Attributes:
         reward: return, the environment's own, without penalty.
-        cost: what it cost in the constrained resource.
+        costs: what it cost, by resource.
         success: passed within the budget.
         steps: decisions taken.
     """
 
     reward: float
-    cost: float
+    costs: dict[str, float]
     success: bool
     steps: int
 
 
 class ToolVecEnv(NativeVecEnv):
-    """N marketplaces in their default form; the reward may be reduced by a price on `info["cost"]`.
+    """N marketplaces in their default form; the reward may be reduced by prices on what steps cost.
 
     Args:
         num_envs: N.
@@ -43,7 +44,7 @@ class ToolVecEnv(NativeVecEnv):
         settings: of `MarketplaceVectorEnv`.
 
     Attributes:
-        multiplier: reward taken off per unit of `info["cost"]`; 0 leaves the reward as it is.
+        multipliers: reward taken off per unit of a resource, by resource; without any the reward is left as it is.
         finished: the episodes that have ended since the list was last emptied.
     """
 
@@ -55,26 +56,32 @@ class ToolVecEnv(NativeVecEnv):
             parts = self.env.single_observation_space
             assert isinstance(parts, gym.spaces.Dict)
             self.observation_space: gym.Space[Any] = gym.spaces.Dict({**parts.spaces, MASK: mask})
-        self.multiplier = 0.0
+        self.multipliers: dict[str, float] = {}
         self.finished: list[Finished] = []
+        self._sums = {name: np.zeros(num_envs) for name in RESOURCES}
 
     def reset(self) -> Observation:
         """Begin anew; `seed(n)` before it makes what follows depend on n alone."""
+        for sums in self._sums.values():
+            sums[:] = 0.0
         return self._seen(super().reset())
 
     def step_wait(self) -> tuple[Observation, NDArray[np.float32], NDArray[np.bool_], list[dict[str, Any]]]:
         observation, rewards, ended, infos = super().step_wait()
+        for name, sums in self._sums.items():
+            sums += self.costs[name]
         for index in np.flatnonzero(ended).tolist():
             last = infos[index]
-            self.finished.append(
-                Finished(last["episode"]["r"], float(last["cost_sum"]), bool(last["is_success"]), last["episode"]["l"])
-            )
+            costs = {name: float(sums[index]) for name, sums in self._sums.items()}
+            self.finished.append(Finished(last["episode"]["r"], costs, bool(last["is_success"]), last["episode"]["l"]))
             seen = last["terminal_observation"]
             if self._show_mask:
                 seen = {**seen, MASK: np.ones(self.action_space.n, np.float32)}
             infos[index] = {"terminal_observation": seen, "TimeLimit.truncated": False}
-        if self.multiplier:
-            rewards = (rewards - self.multiplier * self.costs).astype(np.float32)
+        for sums in self._sums.values():
+            sums[ended] = 0.0
+        for name, multiplier in self.multipliers.items():
+            rewards = (rewards - multiplier * self.costs[name]).astype(np.float32)
         return self._seen(observation), rewards, ended, infos
 
     def _seen(self, observation: Observation) -> Observation:

@@ -120,6 +120,16 @@ class Lagrangian(Settings):
         description="The first integral; well above 0 it drives a new policy to give up.",
     )
 
+    @classmethod
+    def holding(cls, resource: str, limit: float) -> Lagrangian:
+        """A constraint whose rates suit the unit of its resource: in proportion to 1 / limit², the defaults at a limit of 7.
+
+        Where a cost is counted in another unit, multiplier and cost scale against each other, and the penalty stays the same.
+        """
+        default = cls(limit=limit, resource=resource)
+        scale = (7.0 / default.limit) ** 2
+        return default.model_copy(update={"rate": default.rate * scale, "gain": default.gain * scale})
+
     def update(self, integral: float, mean_cost: float) -> tuple[float, float]:
         """Integral and multiplier after an update in which episodes cost that much on average."""
         excess = mean_cost - self.limit * (1.0 - self.margin)

@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -26,6 +26,7 @@ from ....simulators.scenario import Scenario, load_scenario
 from ..run import Callback, TrainingResult, TrainingRun, TrainingStep, check_steps, open_run, require_modules
 from .settings import DqnSettings, Lagrangian, PpoSettings
 
+Constraints = Lagrangian | Sequence[Lagrangian] | Mapping[str, float] | float | None
 COMPILING = "compiling the environment's kernels, once per machine: about half a minute"
 
 
@@ -37,7 +38,7 @@ def train_ppo(
     steps: int | None = None,
     minutes: float | None = None,
     budget: Mapping[str, float] | None = None,
-    lagrangian: Lagrangian | float | None = None,
+    lagrangian: Constraints = None,
     resume: bool = True,
     callback: Callback | None = None,
     **settings: Any,
@@ -51,7 +52,8 @@ def train_ppo(
         steps: decisions to take, or
         minutes: of training, wall clock, once the kernels are compiled; 5 where neither is given.
         budget: limits; None takes the scenario's. What cannot be afforded is masked, here and when the policy plays.
-        lagrangian: a constraint on the mean cost, or a limit on the mean price.
+        lagrangian: constraints on the mean cost of an episode: one, several, limits by resource such as
+            ``{"price": 7, "seconds": 20}``, or a limit on the mean price.
         resume: go on with the run that is there; else begin anew.
         callback: follows the run; where it wants to stop, the run ends at its next checkpoint.
         settings: other fields of `PpoSettings`.
@@ -99,7 +101,7 @@ def _train(
     steps: int | None,
     minutes: float | None,
     budget: Mapping[str, float] | None,
-    lagrangian: Lagrangian | float | None,
+    lagrangian: Constraints,
     resume: bool,
     callback: Callback | None,
 ) -> TrainingResult:
@@ -111,24 +113,44 @@ def _train(
         minutes = 5.0 if minutes is None else minutes
         if isinstance(minutes, bool) or not isinstance(minutes, int | float) or not 0 < minutes < math.inf:
             raise ConfigError("--minutes", f"expected a positive number, got {minutes!r}")
-    constraint = Lagrangian(limit=lagrangian) if isinstance(lagrangian, int | float) else lagrangian
+    constraints = _constraints(lagrangian)
     world = scenario if isinstance(scenario, Scenario) else load_scenario(scenario)
     limits = world.limits() if budget is None else Budget.from_mapping(budget)
     config = Sb3Config(
         trainer=algorithm,  # type: ignore[arg-type]
         scenario=world,
         settings=settings.model_dump(),
-        lagrangian=None if constraint is None else constraint.model_dump(),
+        lagrangian=[each.model_dump() for each in constraints] or None,
         env_settings={
             "split": "train",
             "budget": limits.as_dict(),
             "enforcement": "refuse",
             "mask": "useful" if settings.needed_only else "legal",
-            "cost": "price" if constraint is None else constraint.resource,
+            "cost": constraints[0].resource if constraints else "price",
         },
     )
     with open_run(out, config, resume=resume, callback=callback) as run:
-        return Sb3Run(run, algorithm, settings, constraint, steps, minutes).go()
+        return Sb3Run(run, algorithm, settings, constraints, steps, minutes).go()
+
+
+def _constraints(given: Constraints) -> tuple[Lagrangian, ...]:
+    """Constraints, each of another resource.
+
+    Raises:
+        ConfigError: two of them hold the same resource, or a limit makes no sense.
+    """
+    if given is None:
+        return ()
+    if isinstance(given, int | float):
+        given = {"price": given}
+    if isinstance(given, Mapping):
+        found = tuple(Lagrangian.holding(resource, limit) for resource, limit in given.items())
+    else:
+        found = (given,) if isinstance(given, Lagrangian) else tuple(given)
+    resources = [each.resource for each in found]
+    if len(set(resources)) < len(resources):
+        raise ConfigError("lagrangian", f"expected one constraint for each resource, got {', '.join(resources)}")
+    return found
 
 
 class Sb3Run:
@@ -138,7 +160,7 @@ class Sb3Run:
         run: its folder.
         algorithm: ``ppo`` or ``dqn``.
         settings: of the algorithm.
-        lagrangian: the constraint, if there is one.
+        constraints: on mean costs; often none.
         target_steps: decisions to take, or
         minutes: of training.
     """
@@ -148,21 +170,23 @@ class Sb3Run:
         run: TrainingRun,
         algorithm: str,
         settings: PpoSettings | DqnSettings,
-        lagrangian: Lagrangian | None,
+        constraints: tuple[Lagrangian, ...],
         target_steps: int | None,
         minutes: float | None,
     ) -> None:
-        self.run, self.algorithm, self.settings, self.lagrangian = run, algorithm, settings, lagrangian
+        self.run, self.algorithm, self.settings, self.constraints = run, algorithm, settings, constraints
         self.target_steps, self._target_s = target_steps, None if minutes is None else 60.0 * minutes
         self.steps = self.segments = 0
-        self.integral = self.multiplier = 0.0 if lagrangian is None else lagrangian.start
+        self.cost = constraints[0].resource if constraints else "price"
+        self.integrals = [each.start for each in constraints]
+        self.multipliers = list(self.integrals)
         self.metrics: dict[str, float] = {}
         self._before_s, self._began = 0.0, time.monotonic()
         self.checkpoint = run.checkpoint
         if self.checkpoint is not None:
             state = read_state(self.checkpoint)
             self.steps, self.segments, self._before_s = state["step"], state["segments"], state["seconds"]
-            self.integral, self.multiplier = state["integral"], state["multiplier"]
+            self.integrals, self.multipliers = list(state["integrals"]), list(state["multipliers"])
             self.metrics = state["metrics"]
 
     # -- how far ------------------------------------------------------------------------------------------------------------
@@ -187,6 +211,17 @@ class Sb3Run:
         """Learning rate after so many decisions."""
         settings, rest = self.settings, 1.0 - self.share(steps)
         return float(settings.learning_rate * (settings.final_lr_fraction + (1.0 - settings.final_lr_fraction) * rest))
+
+    @property
+    def prices(self) -> dict[str, float]:
+        """What the reward loses per unit of each constrained resource."""
+        return {each.resource: value for each, value in zip(self.constraints, self.multipliers, strict=True)}
+
+    def follow(self, costs: Mapping[str, float]) -> None:
+        """Let the multipliers follow what episodes cost on average, by resource."""
+        for number, each in enumerate(self.constraints):
+            moved = each.update(self.integrals[number], costs[each.resource])
+            self.integrals[number], self.multipliers[number] = moved
 
     def report(self, steps: int, figures: Mapping[str, float]) -> bool:
         """Add a line to the learning curve; True where the callback wants to stop."""
@@ -262,7 +297,7 @@ class Sb3Run:
         seed = stable_integer(self.settings.seed, "leg", self.segments) % 2**31
         set_random_seed(seed)
         env.seed(seed)
-        env.multiplier = self.multiplier
+        env.multipliers = self.prices
         env.finished.clear()
         model._last_obs = None
         steps = self.settings.checkpoint_steps
@@ -285,7 +320,7 @@ class Sb3Run:
         if hasattr(model, "q_net_target"):
             training |= {f"target/{name}": value for name, value in model.q_net_target.state_dict().items()}
         state = {"segments": self.segments, "seconds": round(self.seconds, 3), "metrics": self.metrics}
-        state |= {"integral": self.integral, "multiplier": self.multiplier}
+        state |= {"integrals": self.integrals, "multipliers": self.multipliers}
         self.run.save(self.steps, network.state_dict(), training, state)
         self.checkpoint = self.run.checkpoint
         return follower.stopped

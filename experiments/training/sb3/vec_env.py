@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from ....envs.marketplace import Observation
 from ....envs.vector.marketplace import MarketplaceVectorEnv
 from ....simulators.errors import require
+from ....simulators.ledger import RESOURCES
 
 VecEnv: Any = require("stable_baselines3.common.vec_env", "train").VecEnv
 
@@ -34,7 +35,7 @@ class NativeVecEnv(VecEnv):  # type: ignore[misc]
         settings: of `MarketplaceVectorEnv`, but for its autoreset mode.
 
     Attributes:
-        costs: (N,) `info["cost"]` of the last step.
+        costs: what the last step cost: (N,) for each resource.
 
     Raises:
         MissingExtra: Stable-Baselines3 or Numba is not installed.
@@ -44,7 +45,7 @@ class NativeVecEnv(VecEnv):  # type: ignore[misc]
         self.env = MarketplaceVectorEnv(num_envs, autoreset_mode=AutoresetMode.SAME_STEP, **settings)
         self._actions = np.zeros(num_envs, np.int64)
         self._returns, self._lengths = np.zeros(num_envs), np.zeros(num_envs, np.int64)
-        self.costs = np.zeros(num_envs)
+        self.costs = {name: np.zeros(num_envs) for name in RESOURCES}
         self._begin_s = time.perf_counter()
         super().__init__(num_envs, self.env.single_observation_space, self.env.single_action_space)
 
@@ -65,11 +66,11 @@ class NativeVecEnv(VecEnv):  # type: ignore[misc]
         self._returns += rewards
         self._lengths += 1
         infos: list[dict[str, Any]] = [{} for _ in range(self.num_envs)]
-        self.costs = np.asarray(info["cost"], np.float64)
+        last_step = {**info, **info["final_info"]} if done.any() else info
+        self.costs = {name: np.where(done, last_step[f"cost_{name}"], info[f"cost_{name}"]) for name in RESOURCES}
         places = np.flatnonzero(done).tolist()
         if places:
             final, last = info["final_info"], info["final_obs"]
-            self.costs = np.where(done, final["cost"], self.costs)
             figures = {key: values for key, values in final.items() if not key.startswith("_")}
             wall_s = round(time.perf_counter() - self._begin_s, 6)
             for i in places:

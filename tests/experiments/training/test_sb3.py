@@ -56,7 +56,7 @@ def test_a_decision_is_a_step_of_the_public_environment() -> None:
         assert (rewards[0], bool(dones[0])) == (np.float32(reward), done)
         total, steps = total + reward, steps + 1
     finished = batch.finished[0]
-    assert (finished.reward, finished.cost, finished.success, finished.steps) == pytest.approx(
+    assert (finished.reward, finished.costs["price"], finished.success, finished.steps) == pytest.approx(
         (total, info["cost_sum"], info["is_success"], steps)
     )
 
@@ -65,7 +65,7 @@ def test_the_multiplier_takes_from_the_reward_what_the_cost_is_worth() -> None:
     from costgym.experiments.training.sb3.decisions import ToolVecEnv
 
     plain, priced = (ToolVecEnv(4, scenario="marketplace", budget={"price": 20}) for _ in range(2))
-    priced.multiplier = 0.25
+    priced.multipliers = {"price": 0.25}
     for env in (plain, priced):
         env.seed(1)
         env.reset()
@@ -168,6 +168,23 @@ def test_the_buffer_of_sb3_agrees() -> None:
     assert buffer.advantages.flatten().tolist() == [1.0, -1.0, 4.75]
 
 
+def test_constraints_on_several_resources_are_held_side_by_side(tmp_path: Path) -> None:
+    assert train_ppo(tmp_path, steps=256, lagrangian={"price": 5.0, "calls": 2.0, "seconds": 3.0}, **PPO).finished
+    last = read_curve(tmp_path)[-1]
+    names = [f"{figure}{ending}" for figure in ("cost", "limit", "multiplier") for ending in ("", "_calls", "_seconds")]
+    assert set(names) <= set(last) and (last["limit"], last["limit_calls"], last["limit_seconds"]) == (5.0, 2.0, 3.0)
+    assert min(last[name] for name in names) > 0.0
+    with pytest.raises(ConfigError, match="one constraint for each resource"):
+        train_ppo(tmp_path / "twice", steps=64, lagrangian=[Lagrangian(limit=5.0), Lagrangian(limit=6.0)], **PPO)
+
+
+def test_a_constraint_is_the_same_whatever_unit_its_cost_is_counted_in() -> None:
+    dollars, cents = Lagrangian.holding("price", 7.0), Lagrangian.holding("price", 700.0)
+    assert (dollars.rate, dollars.gain) == (Lagrangian(limit=7.0).rate, Lagrangian(limit=7.0).gain)
+    (_, one), (_, other) = dollars.update(0.0, 9.0), cents.update(0.0, 900.0)
+    assert one == pytest.approx(100.0 * other)
+
+
 def test_the_examples_multiplier_is_the_same_dual_ascent() -> None:
     lagrangian = example("lagrangian")
     multiplier = lagrangian.Multiplier(lagrangian.ConstrainedArgs(limit=10.0, rate=0.01, gain=0.1, margin=0.1))
@@ -211,7 +228,7 @@ def test_a_constraint_is_gone_on_with(tmp_path: Path) -> None:
     before = read_state(newest(tmp_path))
     train_ppo(tmp_path, steps=384, lagrangian=constraint, **PPO)
     after = read_state(newest(tmp_path))
-    assert (before["step"], after["step"]) == (128, 384) and after["multiplier"] > before["multiplier"] > 0.0
+    assert (before["step"], after["step"]) == (128, 384) and after["multipliers"][0] > before["multipliers"][0] > 0.0
 
 
 def test_dqn_learns_resumes_and_plays(tmp_path: Path) -> None:

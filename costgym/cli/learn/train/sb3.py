@@ -27,7 +27,8 @@ def ppo(
     minutes: Minutes = None,
     budget: BudgetText = None,
     cost_limit: Annotated[
-        float | None, typer.Option("--cost-limit", help="Hold the mean price under it by a Lagrange multiplier.")
+        str | None,
+        typer.Option("--cost-limit", help="Hold mean costs under limits by multipliers: `7` (price), or `price=7;seconds=20`."),
     ] = None,
     resume: Resume = True,
     seed: Seed = 0,
@@ -40,6 +41,9 @@ def ppo(
     from ....experiments.training.sb3.train import train_ppo
 
     limits = None if budget is None else one_budget(budget)
+    held = (
+        None if cost_limit is None else one_budget(cost_limit if "=" in cost_limit else f"price={cost_limit}", "--cost-limit")
+    )
     run_trainer(
         "ppo",
         quiet,
@@ -50,7 +54,7 @@ def ppo(
         steps=steps,
         minutes=minutes,
         budget=limits,
-        lagrangian=cost_limit,
+        lagrangian=held,
         resume=resume,
         **settings,
     )
