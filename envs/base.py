@@ -86,11 +86,15 @@ class BaseEnv(gym.Env[ObsType, ActType], Generic[ObsType, ActType]):
             raise UnknownName("cost resource", cost, RESOURCES)
         if render_mode is not None and render_mode not in RENDER_MODES:
             raise UnknownName("render mode", render_mode, RENDER_MODES)
-        self.split, self.budget, self.cost, self.render_mode = split, budget, cost, render_mode
-        limits = budget.as_dict()
-        self._limits = tuple(float(limits[name]) if name in limits else None for name in RESOURCES)
+        self.split, self.cost, self.render_mode = split, cost, render_mode
+        self._set_limits(budget)
         self._cost_index = RESOURCES.index(cost)
         self._spent: tuple[float, float, int, int] = (0.0, 0.0, 0, 0)
+
+    def _set_limits(self, budget: Budget) -> None:
+        limits = budget.as_dict()
+        self.budget = budget
+        self._limits = tuple(float(limits[name]) if name in limits else None for name in RESOURCES)
 
     def _check_options(self, options: Mapping[str, Any] | None) -> None:
         """Refuse options that no reset of this environment knows."""

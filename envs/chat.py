@@ -6,6 +6,7 @@ import json
 from typing import Any
 
 from ..simulators.marketplace.schema import check_arguments
+from ..simulators.scenario import Scenario
 from ..simulators.status import Status
 from ..simulators.tools import Tool
 from ..simulators.world import Call, Episode, Usage, WorldEvent
@@ -106,6 +107,9 @@ class MarketplaceChatEnv(ToolEnv[str, str]):
         self.max_observation, self.level = max_observation, level
         self.observation_space = UnicodeText(20_000 + MAX_CALLS * MAX_ESCAPE * max_observation)
         self.action_space = UnicodeText(MAX_ACTION)
+
+    def _enter(self, scenario: Scenario) -> None:
+        super()._enter(scenario)
         self._documents: dict[int, int] = {}  # tokens of each task's documentation
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[str, dict[str, Any]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Mapping
 from math import inf, log1p
 from struct import Struct
@@ -12,6 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..simulators.errors import ConfigError, UnknownName
+from ..simulators.ledger import Budget
+from ..simulators.scenario import Scenario
 from ..simulators.status import LOOKS_OK, Status
 from ..simulators.world import Call, Candidate, Enforcement, Episode, WorldEvent
 from .tool_world import ToolEnv
@@ -31,6 +34,7 @@ RESOURCE_FEATURES = (
 )  # fmt: skip
 """Entries of `observation["resources"]`, described in `MarketplaceEnv`."""
 MASKS = ("useful", "legal")
+KEPT_TEMPLATES = 2_048
 HIGHEST = 10.0
 """Largest value of a price, a latency or a clock in an observation; a call that costs ten units costs `max_price`."""
 _PRICE = TOOL_FEATURES.index("price")
@@ -209,16 +213,24 @@ class MarketplaceEnv(ToolEnv[Observation, "int | np.integer[Any]"]):
         super().__init__(enforcement=enforcement, **settings)
         self.concurrent = concurrent
         self.mask = mask or ("legal" if concurrent else "useful")
-        self.max_tools = largest = self.world.tasks.most_candidates if max_tools is None else max_tools
+        worlds = [scenario.build() for scenario in self.scenarios] if max_tools is None else []
+        self.max_tools = largest = max(world.tasks.most_candidates for world in worlds) if max_tools is None else max_tools
         self.wait_action = largest if concurrent else None
         self.finish_action = largest + 1 if concurrent else largest
         boxes = _boxes(largest, self.max_steps, concurrent)
         self._ends = boxes["tools"].low, boxes["tools"].high
         self.observation_space: gym.spaces.Space[Observation] = gym.spaces.Dict(boxes)  # type: ignore[assignment, arg-type]
         self.action_space = gym.spaces.Discrete(self.finish_action + 1)
-        self._templates: dict[int, Template] = {}
-        self._scale = 10.0 / self.world.max_price
         self._highest, self._least = (inf, -inf) if concurrent else (HIGHEST, -1.0)
+        self._set_limits(self.budget)
+
+    def _enter(self, scenario: Scenario) -> None:
+        super()._enter(scenario)
+        self._templates: OrderedDict[int, Template] = OrderedDict()
+        self._scale = 10.0 / self.world.max_price
+
+    def _set_limits(self, budget: Budget) -> None:
+        super()._set_limits(budget)
         self._shares = [0.0 if limit is None else 1.0 / limit for limit in self._limits]
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Observation, dict[str, Any]]:
@@ -259,6 +271,8 @@ class MarketplaceEnv(ToolEnv[Observation, "int | np.integer[Any]"]):
             order = tuple(slot.index for slot in slots)
             rows = tuple(order.index(slot) for slot in range(len(order)))
             found = self._templates[number] = Template(tools, needs, mask, order, rows, need_of)
+            if len(self._templates) > KEPT_TEMPLATES:
+                self._templates.popitem(last=False)
         return found
 
     def _tool_row(self, slot: Candidate) -> list[float]:

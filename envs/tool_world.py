@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Mapping, Sequence
+from itertools import accumulate
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic
 
 import gymnasium as gym
 import numpy as np
 
+from ..simulators.draws import stable_integer
 from ..simulators.errors import ConfigError, UnknownName
 from ..simulators.ledger import Budget
 from ..simulators.quality import quality_of_plan
-from ..simulators.scenario import Scenario, load_scenario, parse_scenario
+from ..simulators.scenario import UNSEEN, Scenario, load_scenario, parse_scenario
 from ..simulators.tasks import Task
 from ..simulators.world import Enforcement, Episode, World
 from .base import WITHOUT_INFLUENCE, ActType, BaseEnv, ObsType, no_episode
@@ -23,6 +26,31 @@ if TYPE_CHECKING:
     from .rendering.story import Told
 
 GRADINGS = ("strict", "judge")
+Named = str | Path | dict[str, Any] | Scenario
+"""A scenario, or what names one."""
+
+
+def _scenario(given: Named, data: str | None) -> Scenario:
+    if isinstance(given, dict):
+        return parse_scenario({"name": "inline", **given})
+    return given if isinstance(given, Scenario) else load_scenario(given, data)
+
+
+def _several(given: Named | Sequence[Named]) -> tuple[Sequence[Named], Sequence[float]]:
+    """Scenarios and how often each is drawn: of one, of a list, or of ``{"any_of": [...], "weights": [...]}``.
+
+    Raises:
+        ConfigError: There is none, or the weights do not fit.
+    """
+    weighted: dict[str, Any] = given if isinstance(given, dict) and "any_of" in given else {"any_of": given}
+    chosen: Any = weighted["any_of"]
+    several: list[Named] = list(chosen) if isinstance(chosen, list | tuple) else [chosen]
+    weights: list[float] = list(weighted.get("weights") or [1.0] * len(several))
+    if not several or len(weights) != len(several) or min(weights) < 0 or sum(weights) <= 0:
+        raise ConfigError(
+            "scenario", f"expected at least one scenario, and a weight for each, got {len(several)} and {weights}"
+        )
+    return several, weights
 
 
 class ToolEnv(BaseEnv[ObsType, ActType], Generic[ObsType, ActType]):
@@ -32,15 +60,19 @@ class ToolEnv(BaseEnv[ObsType, ActType], Generic[ObsType, ActType]):
 
     | argument | meaning |
     | --- | --- |
-    | `scenario` | The world: a name from `costgym scenarios`, a YAML file, a mapping of settings, or a `Scenario`. |
+    | `scenario` | The world: a name of `costgym scenarios`, a YAML file, a mapping, a `Scenario`, or a list of these. |
     | `data` | The folder that a scenario of kind `toolbench`, `mgtoolbench` or `tooldeer` reads. |
-    | `split` | The tasks that `reset` draws from: `"train"` or `"test"`. |
+    | `split` | Tasks that `reset` draws from: `"train"`, `"test"`; of generated worlds also `"train-large"`, `"unseen"`. |
     | `budget` | Limits by resource, such as `{"price": 20}`. `None` takes the scenario's limits, `{}` means no limits. |
     | `enforcement` | What a limit does: `"terminate"`, `"refuse"` or `"record"`. `None` takes the scenario's choice. |
     | `grading` | What counts as success: `"strict"` (every fact) or `"judge"` (a simulated lenient judge). |
     | `cost` | The resource reported as `info["cost"]`: `"price"`, `"seconds"`, `"tokens"` or `"calls"`. |
     | `max_steps` | The number of steps after which an episode is truncated. |
     | `render_mode` | `"ansi"` returns a table of calls, `"rgb_array"` a Gantt chart, `"human"` prints the table. |
+
+    `"train-large"` has 20,000 tasks, those of `"train"` among them, which are made when they are drawn. The tools, tasks and
+    facts of `"unseen"` are in no other split. Of a list of scenarios every episode draws one from its seed;
+    `{"any_of": [...], "weights": [...]}` says how often each, and `reset(options={"scenario": name})` names it.
 
     A setting that makes no sense raises a `CostGymError` that names it.
 
@@ -65,11 +97,12 @@ class ToolEnv(BaseEnv[ObsType, ActType], Generic[ObsType, ActType]):
     WORLD_ARGUMENTS = frozenset({"scenario"})
     episode_state: tuple[str, ...] = ("episode",)
     world_kind = "tools"
+    reset_options = frozenset({"task", "scenario"})
     gradings = GRADINGS
 
     def __init__(
         self,
-        scenario: str | Path | dict[str, Any] | Scenario = "marketplace",
+        scenario: Named | Sequence[Named] = "marketplace",
         data: str | None = None,
         split: str = "train",
         budget: dict[str, float] | None = None,
@@ -79,27 +112,48 @@ class ToolEnv(BaseEnv[ObsType, ActType], Generic[ObsType, ActType]):
         max_steps: int = 64,
         render_mode: str | None = None,
     ) -> None:
-        if isinstance(scenario, dict):
-            scenario = parse_scenario({"name": "inline", **scenario})
-        elif not isinstance(scenario, Scenario):
-            scenario = load_scenario(scenario, data)
+        several, weights = _several(scenario)
+        self.scenarios = tuple(_scenario(each, data) for each in several)
+        self._edges = list(accumulate(weights))
         if grading not in GRADINGS:
             raise UnknownName("grading", grading, GRADINGS)
         if isinstance(max_steps, bool) or not isinstance(max_steps, int) or max_steps < 1:
             raise ConfigError("max_steps", f"expected a positive whole number, got {max_steps!r}")
         if enforcement not in (None, "refuse", "terminate", "record"):
             raise UnknownName("enforcement", str(enforcement), ("refuse", "terminate", "record"))
-        self.scenario = scenario
-        self.world: World = scenario.build()
-        self._set_up(split, scenario.limits() if budget is None else Budget.from_mapping(budget), cost, render_mode)
+        self.split, self._given_budget, self._given_enforcement = split, budget, enforcement
         self.grading, self.max_steps = grading, max_steps
-        self.numbers = self.world.tasks.numbers(split)
-        self.enforcement: Enforcement = enforcement or scenario.enforcement
+        self._enter(self.scenarios[0])
+        self._set_up(split, self.budget, cost, render_mode)
         self._steps = 0
         self._price = 0.0
-        self._loss = (1.0 - self.world.alpha) / self.world.max_price
         self.episode: Episode | None = None
         self._unseeded: int | None = None
+
+    # -- worlds ----------------------------------------------------------------------------------------------------------
+
+    def _enter(self, scenario: Scenario) -> None:
+        """Let the next episodes be played in a scenario's world."""
+        unseen = self.split == UNSEEN
+        self.scenario = scenario
+        self.world: World = (scenario.unseen() if unseen else scenario).build()
+        self.numbers = self.world.tasks.numbers("test" if unseen else self.split)
+        self.budget = scenario.limits() if self._given_budget is None else Budget.from_mapping(self._given_budget)
+        self.enforcement: Enforcement = self._given_enforcement or scenario.enforcement
+        self._loss = (1.0 - self.world.alpha) / self.world.max_price
+
+    def _enter_drawn(self, seed: int, chosen: Named | None) -> None:
+        """Enter the scenario that a reset names, or the one that the episode's seed draws where there are several."""
+        if chosen is not None:
+            wanted = next((each for each in self.scenarios if each.name == chosen), None) or _scenario(chosen, None)
+        elif len(self.scenarios) > 1:
+            luck = stable_integer(seed, "scenario") / 2**64 * self._edges[-1]
+            wanted = self.scenarios[bisect_right(self._edges, luck)]
+        else:
+            wanted = self.scenarios[0]
+        if wanted is not self.scenario:
+            self._enter(wanted)
+            self._set_limits(self.budget)
 
     # -- episodes --------------------------------------------------------------------------------------------------------
 
@@ -110,14 +164,18 @@ class ToolEnv(BaseEnv[ObsType, ActType], Generic[ObsType, ActType]):
         chosen = (options or {}).get("task")
         if chosen is not None and type(seed) is int and seed >= 0:
             self._unseeded = seed  # nothing is drawn, so seeding the generator waits until something is
-            number, episode_seed = self._task_number(chosen), seed
+            draw, episode_seed = 0, seed
         else:
             self._catch_up()
             super().reset(seed=seed)
             # what integers(1 << 62) draws, in a tenth of its time
             draw = int(super().np_random.bit_generator.random_raw()) >> 2
-            number = self.numbers[draw % len(self.numbers)] if chosen is None else self._task_number(chosen)
             episode_seed = draw if seed is None else seed
+        if len(self.scenarios) > 1 or options:
+            self._enter_drawn(episode_seed, (options or {}).get("scenario"))
+        elif self.scenario is not self.scenarios[0]:
+            self._enter_drawn(episode_seed, None)
+        number = self.numbers[draw % len(self.numbers)] if chosen is None else self._task_number(chosen)
         budget = self.budget
         self.episode = episode = self.world.episode(number, episode_seed, budget, self.enforcement)
         self._spent = (0.0, 0.0, 0, 0)
@@ -152,7 +210,7 @@ class ToolEnv(BaseEnv[ObsType, ActType], Generic[ObsType, ActType]):
     def _task_number(self, chosen: object) -> int:
         tasks = self.world.tasks
         if isinstance(chosen, int | np.integer) and not isinstance(chosen, bool):
-            if 0 <= chosen < len(tasks):
+            if tasks.has(int(chosen)):
                 return int(chosen)
             raise ConfigError('options["task"]', f"expected a task number from 0 to {len(tasks) - 1}, got {chosen}")
         for task in tasks:
@@ -221,7 +279,9 @@ class ToolEnv(BaseEnv[ObsType, ActType], Generic[ObsType, ActType]):
     # -- records ---------------------------------------------------------------------------------------------------------
 
     def world_document(self) -> dict[str, Any]:
-        return self.scenario.model_dump(mode="json")
+        if len(self.scenarios) > 1:
+            raise ConfigError("scenario", "episodes over several scenarios cannot be recorded; record each scenario by itself")
+        return self.scenarios[0].model_dump(mode="json")
 
     def world_settings(self) -> dict[str, Any]:
         without = self.WORLD_ARGUMENTS | WITHOUT_INFLUENCE

@@ -39,7 +39,7 @@ class Args:
     envs: int = 128
     rollout: int = 32  # steps of each environment between two updates
     epochs: int = 4
-    minibatch: int = 2048
+    minibatch: int = 1024
     learning_rate: float = 1e-3
     final_lr_fraction: float = 0.03  # of the learning rate, at the end
     gae_lambda: float = 0.95

@@ -25,10 +25,17 @@ from .pricing import FaasPricing, TokenPricing
 from .tasks import Judge, Task
 from .world import Candidate, Enforcement, World, WorldEvent
 
+UNSEEN = "unseen"
+"""The split whose tools no other split has."""
 _PRESET_FOLDER = Path(__file__).parent / "presets"
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 NotNegative = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 Share = Annotated[float, Field(ge=0, le=1)]
+
+
+def _is_none(value: object) -> bool:
+    """Fields that are younger than recorded scenarios are left out of documents, and of digests, where they say nothing."""
+    return value is None
 
 
 class MarketplaceSource(StrictModel):
@@ -38,6 +45,8 @@ class MarketplaceSource(StrictModel):
         tools, providers, categories: How many of each it has.
         train, test: Number of tasks in each split.
         candidates: Number of tools on offer in a task; two numbers give a range.
+        needs: Number of facts that a task needs, 1 to 6; two numbers give a range. None: as in StableToolBench, mostly 2 or 3.
+        chain_share: Share of the tasks in which one call's answer is another's argument; None for 0.35.
     """
 
     kind: Literal["marketplace"] = "marketplace"
@@ -47,6 +56,8 @@ class MarketplaceSource(StrictModel):
     train: int = Field(default=400, ge=1)
     test: int = Field(default=400, ge=1)
     candidates: int | tuple[int, int] = 16
+    needs: int | tuple[int, int] | None = Field(default=None, exclude_if=_is_none)
+    chain_share: Share | None = Field(default=None, exclude_if=_is_none)
 
     def market(self, seed: int, failures: FailureModel) -> Marketplace:
         """The tools, tasks and answers of this source."""
@@ -60,6 +71,8 @@ class MarketplaceSource(StrictModel):
             tasks={"train": self.train, "test": self.test},
             candidates=self.candidates,
             failures=failures,
+            needs=self.needs,
+            chain_share=0.35 if self.chain_share is None else self.chain_share,
         )
 
 
@@ -267,6 +280,16 @@ class Scenario(StrictModel):
                 state.update(repr((task.id, task.query, task.candidates, task.needs)).encode("utf-8", "backslashreplace"))
         return state.hexdigest()[:16]
 
+    def unseen(self) -> Scenario:
+        """The same kind of world with another catalogue: tools, providers, reliabilities, tasks and facts are all new.
+
+        Raises:
+            ConfigError: The scenario reads its tools, so there are no others.
+        """
+        if not isinstance(self.source, MarketplaceSource):
+            raise ConfigError("split", f"{UNSEEN!r} needs generated tools, and the scenario {self.name} reads its own")
+        return self.model_copy(update={"seed": stable_integer(self.seed, UNSEEN) >> 2})
+
     def limits(self) -> Budget:
         """The default budget."""
         return Budget.from_mapping(self.budget)
@@ -379,6 +402,7 @@ def load_scenario(name_or_file: str | Path, data: str | Path | None = None) -> S
     if not isinstance(document, dict):
         raise DataError(path, f"expected a mapping of settings, got {type(document).__name__}")
     document.setdefault("name", path.stem)
+    document = extended(document, path)
     if data is not None:
         source = document.get("source")
         if not isinstance(source, dict) or source.get("kind") not in FOLDERS:
@@ -388,10 +412,44 @@ def load_scenario(name_or_file: str | Path, data: str | Path | None = None) -> S
     return parse_scenario(document, path)
 
 
+def extended(document: dict[str, Any], place: Path | None = None) -> dict[str, Any]:
+    """A document with what it does not say itself taken from the scenario that it ``extends``, which may extend another.
+
+    Mappings such as `source` are completed key by key, unless they are of another kind; lists and everything else are replaced.
+
+    Args:
+        document: Plain data; ``extends`` names a scenario or a YAML file.
+        place: The document's own file; names of files count from there.
+
+    Raises:
+        UnknownName, DataError: The other scenario is not there or cannot be read.
+    """
+    if "extends" not in document:
+        return document
+    document = dict(document)
+    other = Path(str(document.pop("extends")))
+    if other.suffix in (".yaml", ".yml") and place is not None:
+        other = place.parent / other
+        if other.resolve() == place.resolve():
+            raise DataError(place, "a scenario cannot extend itself", "extends")
+    base = load_scenario(other).model_dump(mode="json")
+    base.pop("name")
+    return _completed(document, base)
+
+
+def _completed(document: dict[str, Any], base: dict[str, Any]) -> dict[str, Any]:
+    found = {**base, **document}
+    for key, value in document.items():
+        under = base.get(key)
+        if isinstance(value, dict) and isinstance(under, dict) and value.get("kind", under.get("kind")) == under.get("kind"):
+            found[key] = _completed(value, under)
+    return found
+
+
 def parse_scenario(document: dict[str, Any], place: object = "scenario") -> Scenario:
     """Make a scenario from plain data; raises DataError, which names the key at fault."""
     try:
-        return Scenario.model_validate(document)
+        return Scenario.model_validate(extended(document))
     except ValidationError as error:
         first = error.errors()[0]
         where = ".".join(str(part) for part in first["loc"])

@@ -85,7 +85,7 @@ class TaskSet(Sequence[Task]):
     def __iter__(self) -> Iterator[Task]:
         return iter(self._tasks)
 
-    def numbers(self, split: str) -> tuple[int, ...]:
+    def numbers(self, split: str) -> Sequence[int]:
         """Numbers of the tasks in a split.
 
         Raises:
@@ -96,6 +96,10 @@ class TaskSet(Sequence[Task]):
 
             raise UnknownName("split", split, self._splits)
         return self._splits[split]
+
+    def has(self, number: int) -> bool:
+        """Whether a task has this number."""
+        return 0 <= number < len(self)
 
     @property
     def splits(self) -> tuple[str, ...]:

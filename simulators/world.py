@@ -41,6 +41,8 @@ from .status import Status
 from .tasks import Answers, Judge, Task, TaskSet, slots_by_need
 from .tools import Catalog
 
+KEPT = 8_192
+"""Tasks whose candidates and events are kept once they are looked up."""
 __all__ = ["Call", "Candidate", "Enforcement", "Episode", "Usage", "World", "WorldEvent"]
 
 
@@ -88,6 +90,8 @@ class World:
         """A task's candidates, with prices and profiles looked up."""
         found = self._slots.get(number)
         if found is None:
+            if len(self._slots) >= KEPT:
+                self._slots.clear()
             found = self._slots[number] = self._look_up(self.tasks[number])
         return found
 
@@ -95,6 +99,8 @@ class World:
         """A task's scheduled events, in the order given. They depend on the task alone."""
         found = self._notices.get(number)
         if found is None:
+            if len(self._notices) >= KEPT:
+                self._notices.clear()
             events = () if self.events is None else self.events(self.tasks[number], self.candidates(number))
             found = self._notices[number] = tuple(events)
         return found

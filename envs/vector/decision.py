@@ -12,6 +12,7 @@ import numpy as np
 from gymnasium.vector import AutoresetMode
 from numpy.typing import NDArray
 
+from ...simulators.batch.rng import draw_where
 from ...simulators.batch.state import Batch
 from ...simulators.batch.tables import put_rows
 from ...simulators.ledger import RESOURCES
@@ -109,7 +110,7 @@ class DecisionVectorEnv(NativeVectorEnv):
         """Rows and seeds of the episodes that begin in `where`; zero elsewhere."""
         rows, draws = np.zeros(self.num_envs, np.int64), np.zeros(self.num_envs, np.uint64)
         if where.any():
-            kernels.draw_where(self._streams, where, draws)
+            draw_where(self._streams, where, draws)
             rows[where] = self._rows(self._numbers[draws[where] % np.uint64(len(self._numbers))])
         return rows, draws
 

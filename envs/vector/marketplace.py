@@ -12,12 +12,18 @@ import numpy as np
 from gymnasium.vector import AutoresetMode
 from numpy.typing import NDArray
 
+from ...simulators.batch.rng import draw_where
 from ...simulators.batch.state import Batch
+from ...simulators.batch.tables import put_rows
+from ...simulators.errors import ConfigError
 from ...simulators.ledger import RESOURCES
 from ..marketplace import MAX_NEEDS, NEED_FEATURES, RESOURCE_FEATURES, TOOL_FEATURES, MarketplaceEnv
 from .base import Mask, NativeVectorEnv, Observation, checked_mode, one_step_limit
 from .info import COUNTS, FIGURES, figures_info
 from .kernels import marketplace as kernels
+
+EAGER = 2_048
+"""Tasks of a split up to which all tables are made at the start."""
 
 
 class MarketplaceVectorEnv(NativeVectorEnv):
@@ -42,38 +48,40 @@ class MarketplaceVectorEnv(NativeVectorEnv):
     ) -> None:
         checked_mode(num_envs, autoreset_mode)
         self.scalar = scalar = MarketplaceEnv(**one_step_limit(settings))
+        if len(scalar.scenarios) > 1:
+            what = 'the native batch plays one scenario; several take vectorization_mode="sync"'
+            raise ConfigError("scenario", f"{what}, got {len(scalar.scenarios)}")
         super().__init__(scalar, num_envs, autoreset_mode, copy)
+        # a small split's tables are made at once, and the kernels draw from them; a large one's rows as they are drawn
+        self._by_row = len(scalar.numbers) > EAGER
+        numbers = [] if self._by_row else list(scalar.numbers)
         self.batch = Batch(
-            scalar.world, scalar.numbers, num_envs, scalar.budget, scalar.enforcement, scalar.max_tools, scalar.max_steps
+            scalar.world, numbers, num_envs, scalar.budget, scalar.enforcement, scalar.max_tools, scalar.max_steps
         )
-        self._choices = len(scalar.numbers)
-        self._view = self._make_view()
+        self._numbers = np.array(scalar.numbers, np.int64)
+        self._row_of = {number: row for row, number in enumerate(numbers)}
+        self._view = self._empty_view()
+        if numbers:
+            self._extend_view(0)
         self._changing = np.zeros((num_envs, scalar.max_tools, len(TOOL_FEATURES) - kernels.CHANGING), np.float32)
         self._observed: tuple[NDArray[np.float32], NDArray[np.float32], NDArray[np.float32]] | None = None
 
-    def _make_view(self) -> kernels.View:
-        scalar, tables = self.scalar, self.batch.tables
-        templates = [scalar.template(number) for number in self.batch.numbers]
-        shares, width, actions = scalar._shares, scalar.max_tools, scalar.finish_action + 1
-        slots, rows = np.zeros((2, len(templates), width), np.int16)
-        mask = np.repeat(np.stack([template.mask for template in templates])[:, None], tables.banned.shape[1], axis=1)
-        for number, template in enumerate(templates):
-            count = len(template.slots)
-            slots[number, :count], rows[number, :count] = template.slots, template.rows
-            mask[number, :, :count] &= ~tables.banned[number][:, list(template.slots)]
+    def _empty_view(self) -> kernels.View:
+        scalar, width = self.scalar, self.scalar.max_tools
+        shares = scalar._shares
         return kernels.View(
-            tools=np.stack([template.tools for template in templates]),
-            plain=np.stack([template.needs for template in templates]),
-            mask=mask.reshape(-1, actions),
-            quote=np.minimum(tables.quote * scalar._scale, scalar._highest).astype(np.float32),
-            slots=slots,
-            rows=rows,
-            need_of=np.stack([template.need_of for template in templates]).astype(np.int8),
+            tools=np.zeros((0, width, len(TOOL_FEATURES)), np.float32),
+            plain=np.zeros((0, MAX_NEEDS, len(NEED_FEATURES)), np.float32),
+            mask=np.zeros((0, 1, scalar.finish_action + 1), np.bool_),
+            quote=np.zeros((0, 1, width), np.float32),
+            slots=np.zeros((0, width), np.int16),
+            rows=np.zeros((0, width), np.int16),
+            need_of=np.zeros((0, width), np.int8),
             concurrent=scalar.concurrent,
             useful=scalar.mask == "useful",
             highest=float(scalar._highest),
             least=float(scalar._least),
-            choices=self._choices,
+            choices=0 if self._by_row else len(scalar.numbers),
             max_steps=scalar.max_steps,
             scale=float(scalar._scale),
             loss=float(scalar._loss),
@@ -84,6 +92,28 @@ class MarketplaceVectorEnv(NativeVectorEnv):
             judged=scalar.grading == "judge",
             resource=RESOURCES.index(scalar.cost),
         )
+
+    def _extend_view(self, first: int) -> None:
+        """Add what is seen of the tasks from a row of the tables on."""
+        scalar, tables, end = self.scalar, self.batch.tables, len(self.batch.numbers)
+        templates = [scalar.template(number) for number in self.batch.numbers[first:]]
+        slots, rows = np.zeros((2, len(templates), scalar.max_tools), np.int16)
+        mask = np.repeat(np.stack([template.mask for template in templates])[:, None], tables.banned.shape[1], axis=1)
+        for number, template in enumerate(templates):
+            count = len(template.slots)
+            slots[number, :count], rows[number, :count] = template.slots, template.rows
+            mask[number, :, :count] &= ~tables.banned[first + number][:, list(template.slots)]
+        blocks: dict[str, NDArray[Any]] = {
+            "tools": np.stack([template.tools for template in templates]),
+            "plain": np.stack([template.needs for template in templates]),
+            "mask": mask,
+            "quote": np.minimum(tables.quote[first:end] * scalar._scale, scalar._highest).astype(np.float32),
+            "slots": slots,
+            "rows": rows,
+            "need_of": np.stack([template.need_of for template in templates]).astype(np.int8),
+        }
+        grown: dict[str, Any] = {name: put_rows(getattr(self._view, name), first, block) for name, block in blocks.items()}
+        self._view = self._view._replace(**grown)
 
     @property
     def nbytes(self) -> int:
@@ -100,7 +130,30 @@ class MarketplaceVectorEnv(NativeVectorEnv):
 
     def _chosen(self, options: dict[str, Any]) -> int | None:
         """The row of ``options["task"]``: a number or an id."""
-        return None if options.get("task") is None else self._row(self.scalar._task_number(options["task"]))
+        if options.get("scenario") is not None:
+            raise ConfigError('options["scenario"]', "the native batch plays one scenario; make it with that one")
+        if options.get("task") is None:
+            return None
+        return int(self._rows(np.array([self.scalar._task_number(options["task"])]))[0])
+
+    def _rows(self, numbers: NDArray[np.int64]) -> NDArray[np.int64]:
+        """The rows of some tasks; those that have none get one now."""
+        wanted = numbers.tolist()
+        unknown = [number for number in dict.fromkeys(wanted) if number not in self._row_of]
+        if unknown:
+            first = len(self.batch.numbers)
+            self.batch.add(unknown)
+            self._row_of.update(zip(unknown, range(first, first + len(unknown)), strict=True))
+            self._extend_view(first)
+        return np.array([self._row_of[number] for number in wanted], np.int64)
+
+    def _draw(self, where: Mask) -> tuple[NDArray[np.int64], NDArray[np.uint64]]:
+        """Rows and seeds for the episodes that begin in `where`; -1 where the kernels draw them."""
+        rows, draws = np.full(self.num_envs, -1, np.int64), np.zeros(self.num_envs, np.uint64)
+        if self._by_row and where.any():
+            draw_where(self._streams, where, draws)
+            rows[where] = self._rows(self._numbers[draws[where] % np.uint64(len(self._numbers))])
+        return rows, draws
 
     def _begin(
         self,
@@ -110,31 +163,28 @@ class MarketplaceVectorEnv(NativeVectorEnv):
         seeds: NDArray[np.uint64] | None = None,
         given: Mask | None = None,
     ) -> None:
-        batch, count = self.batch, self.num_envs
         show_all = seeds is not None
-        tasks = np.full(count, -1 if chosen is None else chosen, np.int64)
-        seeds = np.zeros(count, np.uint64) if seeds is None else seeds
-        given = np.zeros(count, np.bool_) if given is None else given
+        rows, drawn = self._draw(where)
+        if chosen is not None:
+            rows[:] = chosen
+        seeds = drawn if seeds is None or given is None else np.where(given, seeds, drawn)
+        given = np.full(self.num_envs, self._by_row) if given is None else given | self._by_row
+        batch = self.batch
         room = kernels.reset_where(
-            batch.tables, batch.rules, batch.state, self._view, out, self._streams, tasks, seeds, given, where, show_all
-        )
+            batch.tables, batch.rules, batch.state, self._view, out, self._streams, rows, seeds, given, where, show_all,
+            self._by_row,
+        )  # fmt: skip
         batch.make_room(*room)
-
-    def _row(self, number: int) -> int:
-        """A task's row; the tables grow where it is of another split."""
-        known = len(self.batch.numbers)
-        row = self.batch.row(number)
-        if len(self.batch.numbers) != known:
-            self._view = self._make_view()
-        return row
 
     # -- step --------------------------------------------------------------------------------------------------------------
 
     def _play(self, out: kernels.Out, actions: NDArray[Any], next_step: bool) -> None:
         batch = self.batch
+        rows, seeds = self._draw(self._ended if next_step else np.zeros(self.num_envs, np.bool_))
         records, idle, _ = kernels.step_all(
-            batch.tables, batch.rules, batch.state, self._view, out, self._streams, actions, next_step, self.copy
-        )
+            batch.tables, batch.rules, batch.state, self._view, out, self._streams, actions, next_step, self.copy, rows, seeds,
+            self._by_row,
+        )  # fmt: skip
         batch.make_room(records, idle)
 
     # -- what is handed out ------------------------------------------------------------------------------------------------

@@ -155,6 +155,14 @@ def next_draw(streams: Any, i: Any) -> Any:
     return next_word(streams, i) >> _TWO
 
 
+@compiled
+def draw_where(streams: Any, where: Any, draws: Any) -> None:
+    """The next number of each environment of `where`: it picks the task and, where none is given, is the episode's seed."""
+    for i in range(where.size):
+        if where[i]:
+            draws[i] = next_draw(streams, i)
+
+
 def stream_words(seed: int | None) -> tuple[int, int, int, int]:
     """The state of the PCG64 that Gymnasium seeds with this number, as four words for `next_draw`."""
     inner = np.random.PCG64(np.random.SeedSequence(seed)).state["state"]

@@ -146,6 +146,8 @@ class Batch:
         self.state = state._replace(
             windows=_wider(state.windows, int(more.slots["rate_limit"].sum(axis=1).max(initial=0))),
             news=_wider_ring(state.news, news, state.episodes) if news > state.news.shape[1] else state.news,
+            idle_at=_wider(state.idle_at, _FIRST_ROOM if self._cold else 1),
+            idle_slot=_wider(state.idle_slot, _FIRST_ROOM if self._cold else 1),
         )
 
     @property
@@ -176,7 +178,7 @@ class Batch:
         self.state = state
 
     def _grown(self, room: int, used: int) -> int:
-        wide = max(room, used) * 3 // 2
+        wide = max(room, used) * 3 // 2 + 1
         return wide if self.most is None or used > self.most else min(wide, self.most + 1)
 
     # -- actions -----------------------------------------------------------------------------------------------------------

@@ -11,7 +11,7 @@ from .answers import GeneratedAnswers
 from .catalogue import ProfileRules, build_tools
 from .facts import Database
 from .market import Marketplace
-from .tasks import SIZE_LEVELS, Candidates, LazyTaskSet, Offers, TaskWriter
+from .tasks import NEEDS, SIZE_LEVELS, Candidates, LazyTaskSet, Offers, TaskWriter
 from .vocabulary import vocabulary
 
 
@@ -28,6 +28,7 @@ def generate_marketplace(
     size_levels: Sequence[float] = SIZE_LEVELS,
     chain_share: float = 0.35,
     alternative_share: float = 0.3,
+    needs: int | tuple[int, int] | None = None,
 ) -> Marketplace:
     """Make a marketplace's tools, tasks and answers, as a pure function of the arguments.
 
@@ -40,6 +41,7 @@ def generate_marketplace(
         profiles: Ranges that prices, memory, cold starts and concurrency limits are drawn from.
         size_levels: Weights of the four size levels of a task's input.
         chain_share: Share of the tasks with several needs in which one call's answer is another's argument.
+        needs: Number of needs of a task, or its lowest and highest value; None for 1 to 6, as in StableToolBench.
         alternative_share: Share of the needs about which the user may change their mind, among those that nothing depends on.
 
     Raises:
@@ -54,8 +56,11 @@ def generate_marketplace(
     catalog = Catalog(build_tools(seed, chosen, tools, providers, model, rules), "marketplace")
     answers = GeneratedAnswers(Database(seed, known.kinds, len(counts)), capabilities)
     offers = Offers(catalog, capabilities)
+    bounds = (needs, needs) if isinstance(needs, int) else needs
+    if bounds is not None and not 1 <= bounds[0] <= bounds[1] <= len(NEEDS):
+        raise ConfigError("marketplace.needs", f"expected 1 to {len(NEEDS)}, or such a range, got {needs}")
     writer = TaskWriter(
-        seed, offers, answers, known, tuple(counts), candidates, chain_share, alternative_share, tuple(size_levels)
+        seed, offers, answers, known, tuple(counts), candidates, chain_share, alternative_share, tuple(size_levels), bounds
     )
     return Marketplace(catalog, LazyTaskSet(writer, counts), answers)
 

@@ -6,6 +6,7 @@ number of candidates changes nothing but the candidates.
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import accumulate
@@ -25,6 +26,11 @@ NEEDS = (27, 525, 152, 42, 16, 3)
 SIZE_LEVELS = (0.4, 0.3, 0.2, 0.1)
 _ASKS = ("Please find {}.", "I would like to know {}.", "Tell me {}.", "Could you look up {}?")
 _MORE = ("I also need {}.", "Then find out {}.", "On top of that, tell me {}.", "Please also look up {}.", "And what is {}?")
+
+LARGE_SPLIT, LARGE = "train-large", 20_000
+"""A split with more tasks than `train`, and how many it has."""
+KEPT = 2_048
+"""Tasks that are kept once they are written."""
 
 Candidates = int | tuple[int, int]
 T = TypeVar("T")
@@ -135,6 +141,7 @@ class TaskWriter:
         chain_share: Share of the tasks with several needs in which one call's answer is another's argument.
         alternative_share: Share of the needs about which the user may change their mind.
         size_levels: Weights of the size levels.
+        needs: Lowest and highest number of needs; None for all that `NEEDS` weighs.
     """
 
     def __init__(
@@ -148,6 +155,7 @@ class TaskWriter:
         chain_share: float,
         alternative_share: float,
         size_levels: tuple[float, ...] = SIZE_LEVELS,
+        needs: tuple[int, int] | None = None,
     ) -> None:
         self.seed, self.offers, self.splits, self.candidates = seed, offers, tuple(splits), candidates
         self._size_levels = size_levels
@@ -155,14 +163,20 @@ class TaskWriter:
         self._database: Database = answers.database
         self._openers = {category.name: category.opener for category in vocabulary.categories}
         many = len(offers.by_category) > 1
-        self._groups = {name: share for name, share in GROUPS.items() if many or name != "G3"}
+        self._bounded = needs is not None
+        low, high = needs or (1, len(NEEDS))
+        self._need_weights = [weight if low <= count <= high else 0 for count, weight in enumerate(NEEDS, 1)]
+        across = many and high > 1  # G3 is about two categories at least
+        self._groups = {name: share for name, share in GROUPS.items() if across or name != "G3"}
 
     def write(self, split: str, index: int, number: int) -> Task:
         """Write the task at a place of a split."""
         slots = self._slots(split, index)
         luck = Luck("task", split, index, seed=self.seed)
         group = list(self._groups)[luck.weighted(tuple(self._groups.values()))]
-        count = min(slots, max(1 + luck.weighted(NEEDS), 2 if group == "G3" else 1))
+        count = min(slots, max(1 + luck.weighted(self._need_weights), 2 if group == "G3" else 1))
+        if self._bounded and not self.offers.places(group, count, False):
+            group = next((other for other in reversed(self._groups) if self.offers.places(other, count, False)), group)
         chained = luck.uniform() < self.chain_share
         size_level = luck.weighted(self._size_levels)
         provider, chosen, chained = self.offers.choose(luck, group, count, chained)
@@ -307,29 +321,46 @@ def _list(names: Sequence[str]) -> str:
 
 
 class LazyTaskSet(TaskSet):
-    """Tasks that are written when they are first asked for, and kept."""
+    """Tasks that are written when they are asked for; the last `KEPT` of them are kept.
+
+    Beside the splits that are counted, ``train-large`` has `LARGE` tasks: those of ``train`` and more, whose numbers follow
+    behind all others. They share the entities of ``train``, never those of another split.
+    """
 
     def __init__(self, writer: TaskWriter, counts: Mapping[str, int]) -> None:
         edges = list(accumulate(counts.values(), initial=0))
         splits = {name: range(start, start + count) for (name, count), start in zip(counts.items(), edges[:-1], strict=True)}
         super().__init__((), splits)
         self._writer, self._ranges = writer, splits
-        self._written: dict[int, Task] = {}
-        self._count = edges[-1]
+        self._written: OrderedDict[int, Task] = OrderedDict()
+        self._count = self._end = edges[-1]
+        if "train" in splits:
+            self._end += max(0, LARGE - len(splits["train"]))
 
     def __len__(self) -> int:
         return self._count
+
+    def has(self, number: int) -> bool:
+        return 0 <= number < self._end
+
+    def numbers(self, split: str) -> Sequence[int]:
+        if split == LARGE_SPLIT and "train" in self._ranges:
+            return _Joined(self._ranges["train"], range(self._count, self._end))
+        return super().numbers(split)
 
     def __getitem__(self, number: Any) -> Any:
         if isinstance(number, slice):
             return tuple(self[index] for index in range(*number.indices(self._count)))
         place = int(number) + self._count if number < 0 else int(number)
-        if not 0 <= place < self._count:
+        if not 0 <= place < self._end:
             raise IndexError(f"task {number} of {self._count}")
         task = self._written.get(place)
         if task is None:
-            split = next(name for name, numbers in self._ranges.items() if place in numbers)
-            task = self._written[place] = self._writer.write(split, place - self._ranges[split].start, place)
+            split = next((name for name, numbers in self._ranges.items() if place in numbers), "train")
+            index = place - self._ranges[split].start if place < self._count else place - self._count + len(self._ranges[split])
+            task = self._written[place] = self._writer.write(split, index, place)
+            if len(self._written) > KEPT:
+                self._written.popitem(last=False)
         return task
 
     @property
@@ -340,3 +371,19 @@ class LazyTaskSet(TaskSet):
 
     def __iter__(self) -> Iterator[Task]:
         return (self[number] for number in range(self._count))
+
+
+class _Joined(Sequence[int]):
+    """Two ranges, one behind the other."""
+
+    def __init__(self, first: range, second: range) -> None:
+        self._first, self._second = first, second
+
+    def __len__(self) -> int:
+        return len(self._first) + len(self._second)
+
+    def __getitem__(self, index: Any) -> Any:
+        if isinstance(index, slice):
+            return tuple(self[place] for place in range(*index.indices(len(self))))
+        place = index + len(self) if index < 0 else index
+        return self._first[place] if place < len(self._first) else self._second[place - len(self._first)]

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from ....simulators.batch import kernels as world
 from ....simulators.batch.memory import clear_row, copy_row
-from ....simulators.batch.rng import compiled, inlined, next_draw
+from ....simulators.batch.rng import compiled, inlined
 from ..info import report
 
 _ANSWER, _SEARCH, _FIRST_CALL = 0, 1, 2
@@ -67,14 +67,6 @@ class Out(NamedTuple):
     counts: NDArray[np.int64]
     success: NDArray[np.bool_]
     searched: NDArray[np.bool_]
-
-
-@compiled
-def draw_where(streams: Any, where: Any, draws: Any) -> None:
-    """The next number of each environment of `where`: it picks the task and, where none is given, is the episode's seed."""
-    for i in range(where.size):
-        if where[i]:
-            draws[i] = next_draw(streams, i)
 
 
 @compiled

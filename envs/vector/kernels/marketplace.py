@@ -39,13 +39,13 @@ class View(NamedTuple):
     Attributes:
         tools: (T, M, 16) `observation["tools"]` at the start.
         plain: (T, 6, 3) `observation["needs"]` at the start.
-        mask: (T * (E + 1), A) the actions that are possible in an epoch, budgets, needs and `wait` aside.
+        mask: (T, E + 1, A) the actions that are possible in an epoch, budgets, needs and `wait` aside.
         quote: (T, E + 1, M) the price column by epoch.
         slots, rows: (T, M) the candidate of each row of `tools`, and the row of each candidate.
         need_of: (T, M) the need that a row serves, as in `marketplace.Template`.
         concurrent, useful: `MarketplaceEnv`'s arguments: calls run side by side, and `mask` is ``useful``.
         highest, least: ends of what an observation shows of prices and clocks, and of shares that are left.
-        choices: how many tasks a reset draws from; they come first in the tables.
+        choices: how many tasks a reset draws from, where the kernels draw; they come first in the tables.
         max_steps, scale, loss, alpha: of `MarketplaceEnv`.
         price_share, seconds_share, calls_share: 1 / limit, or 0.
         judged: the lenient grade counts.
@@ -113,6 +113,7 @@ def reset_where(
     seeded: Any,
     where: Any,
     show_all: bool,
+    drawn: bool,
 ) -> Any:
     """Begin the episodes of `where`.
 
@@ -121,11 +122,12 @@ def reset_where(
         tasks: (N,) a row of the tables, or -1 for one that the generator picks.
         seeds, seeded: (N,) the episode's seed, where it is given.
         show_all: write the others too, as they are.
+        drawn: tasks and seeds were drawn from the streams already.
     """
     records, idle = 0, 0
     for i in range(where.size):
         if where[i]:
-            touched = _begin(tables, rules, state, view, out, streams, i, tasks[i], seeds[i], seeded[i])
+            touched = _begin(tables, rules, state, view, out, streams, i, tasks[i], seeds[i], seeded[i], drawn)
             _show(tables, rules, state, view, out, i, touched)
             e = state.episodes[i]
             records, idle = max(records, e.in_flight + e.news), max(idle, e.cold + e.idle)
@@ -136,13 +138,25 @@ def reset_where(
 
 @compiled
 def step_all(
-    tables: Any, rules: Any, state: Any, view: Any, out: Any, streams: Any, actions: Any, autoreset: bool, fresh: bool
+    tables: Any,
+    rules: Any,
+    state: Any,
+    view: Any,
+    out: Any,
+    streams: Any,
+    actions: Any,
+    autoreset: bool,
+    fresh: bool,
+    tasks: Any,
+    seeds: Any,
+    drawn: bool,
 ) -> Any:
     """One step of every episode; with `autoreset` those that ended before begin anew instead.
 
     Args:
         actions: (N,) integers.
         fresh: `out.tools` holds nothing yet, so every row is written.
+        tasks, seeds, drawn: as in `reset_where`, of the episodes that begin anew.
 
     Returns:
         The largest numbers of calls and of instances, for `Batch.make_room`, and how many episodes have ended.
@@ -152,7 +166,7 @@ def step_all(
         _look_ahead(tables, state, view, actions, i)
         e = state.episodes[i]
         if autoreset and e.ended:
-            touched = _begin(tables, rules, state, view, out, streams, i, -1, np.uint64(0), False)
+            touched = _begin(tables, rules, state, view, out, streams, i, tasks[i], seeds[i], drawn, drawn)
             _show(tables, rules, state, view, out, i, touched)
             out.rewards[i], out.terminated[i], out.truncated[i] = 0.0, False, False
         else:
@@ -188,10 +202,20 @@ def _look_ahead(tables: Any, state: Any, view: Any, actions: Any, i: int) -> Non
 
 @inlined
 def _begin(
-    tables: Any, rules: Any, state: Any, view: Any, out: Any, streams: Any, i: int, row: int, seed: Any, seeded: bool
+    tables: Any,
+    rules: Any,
+    state: Any,
+    view: Any,
+    out: Any,
+    streams: Any,
+    i: int,
+    row: int,
+    seed: Any,
+    seeded: bool,
+    drawn: bool,
 ) -> int:
     """Begin an episode; returns what of `tools` is to be written: START, or ALL where something has happened already."""
-    draw = next_draw(streams, i)
+    draw = seed if drawn else next_draw(streams, i)
     task = np.int64(draw % np.uint64(view.choices)) if row < 0 else np.int64(row)
     world.begin(tables, rules, state, i, task, seed if seeded else draw)
     clear_row(out.changing, i)
@@ -324,7 +348,7 @@ def _show(tables: Any, rules: Any, state: Any, view: Any, out: Any, i: int, touc
     resources[i, 7] = min(e.price * view.scale, view.highest)
 
     mask = out.mask
-    copy_row(mask, i, view.mask, np.int64(e.task) * view.quote.shape[1] + e.epoch)
+    copy_row(mask, i, view.mask, np.int64(e.task) * view.mask.shape[1] + e.epoch)
     if view.useful:
         missing = e.seen_ready & ~e.seen_known
         for row in range(min(count, width)):

@@ -148,3 +148,23 @@ def test_wrong_use_is_a_clear_error() -> None:
 def test_importing_costgym_does_not_import_numba() -> None:
     script = "import sys, costgym; costgym.make; assert 'numba' not in sys.modules"
     subprocess.run([sys.executable, "-c", script], check=True)
+
+
+def test_a_large_split_is_equal_too_and_its_tables_grow_as_tasks_are_drawn(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = costgym.make_vec("costgym/Marketplace-v0", 4, split="train-large")
+    made.reset(seed=0)
+    assert 0 < len(made.unwrapped.batch.numbers) <= 4  # type: ignore[attr-defined]
+    for mode in AutoresetMode:
+        run_views(4, 30, 5, mode, split="train-large", max_steps=5)
+    monkeypatch.setattr("costgym.envs.vector.marketplace.EAGER", 0)
+    for mode in AutoresetMode:
+        run_views(4, 60, 2, mode, **small(failures="storm"), max_steps=9, concurrent=True)
+        run_views(4, 60, 2, mode, scenario="storm", max_steps=9)
+
+
+def test_several_scenarios_are_no_native_batch() -> None:
+    with pytest.raises(ConfigError, match="sync"):
+        env(scenario=["marketplace", "storm"])
+    native = env()
+    with pytest.raises(ConfigError, match="one scenario"):
+        native.reset(options={"scenario": "storm"})
