@@ -6,9 +6,9 @@ The environment reports what each step cost as `info["cost"]`. The learner is th
 loses `multiplier * cost`, and the multiplier follows by dual ascent: it rises while episodes cost more than the limit on
 average and falls, never below 0, while they cost less. `costgym train ppo --cost-limit 7` does the same with Stable-Baselines3.
 
-Measured on 2026-11-21 with `--minutes 5` (some 40 updates) on two busy x86-64 cores, 400 episodes, 95 % intervals:
+Measured on 2026-11-22 with `--updates 120`, 141 seconds of processor time, 400 episodes, 95 % intervals:
 
-    lagrangian  return 0.320 [0.299, 0.341]   passed 0.708 [0.665, 0.753]   mean cost 6.86 [6.37, 7.40], limit 7
+    lagrangian  return 0.317 [0.296, 0.339]   passed 0.700 [0.655, 0.745]   mean cost 6.52 [6.03, 7.04], limit 7
     greedy      return 0.303 [0.280, 0.327]   passed 0.723 [0.680, 0.765]   mean cost 11.56 [10.95, 12.15]
 """
 

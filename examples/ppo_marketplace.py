@@ -5,11 +5,11 @@
 The policy reads every tool with the same small network, so what it learns of one slot holds for all of them. It is trained on
 the train split of the default marketplace under a budget of 20 credits and measured on the test split, beside the greedy agent.
 
-Measured on 2026-11-21 with `--minutes 3` (some 55 updates) on two busy x86-64 cores, 400 episodes, 95 % intervals:
+Measured on 2026-11-22 with `--updates 55`, 70 seconds of processor time with minibatches of 2,048, 400 episodes, 95 % intervals:
 
-    ppo     return 0.370 [0.350, 0.388]   passed within the budget 0.853 [0.815, 0.885]   mean cost 11.23
+    ppo     return 0.362 [0.341, 0.381]   passed within the budget 0.835 [0.798, 0.870]   mean cost 11.20
     greedy  return 0.303 [0.280, 0.327]   passed within the budget 0.723 [0.680, 0.765]   mean cost 11.56
-    random  return -0.075                 passed within the budget 0.013                  mean cost 16.22
+    random  return 0.093                  passed within the budget 0.298                  mean cost 11.10
 """
 
 from __future__ import annotations
