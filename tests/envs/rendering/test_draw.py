@@ -106,7 +106,7 @@ def test_a_height_asked_for_is_kept(height):
 
 
 def test_the_frames_of_a_video_are_of_one_size():
-    env = gym.make("costgym/Marketplace-v0", render_mode="rgb_array", disable_env_checker=True)
+    env = gym.make("costgym/Marketplace-v0", concurrent=True, render_mode="rgb_array", disable_env_checker=True)
     env.reset(seed=0)
     shapes = {env.render().shape}
     for slot in range(10):

@@ -88,7 +88,7 @@ def test_calls_side_by_side_are_seen(tmp_path: Path) -> None:
         def observe(self, *args: Any) -> None:
             pass
 
-    env = make("costgym/Marketplace-v0", scenario="marketplace-reliable", disable_env_checker=True)
+    env = make("costgym/Marketplace-v0", scenario="marketplace-reliable", concurrent=True, disable_env_checker=True)
     recorded, episode = record(env, Two(), None, 1)  # type: ignore[arg-type]
     header = Header.of(env, "costgym/Marketplace-v0")
     path.write_text(header.to_json() + "\n" + recorded.sealed_json(header) + "\n")
