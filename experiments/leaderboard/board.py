@@ -173,8 +173,8 @@ def _finish_episodes(
         if progress is not None:
             progress(len(log.found), config.episodes)
         # workers on other machines do not see the folder, so they are sent what is in it
-        shared = config.model_dump_json(), None if experience is None else experience.read_text(encoding="utf-8")
-        for played in engine.stream(_play_item, shared, _work_items(config, log.found)):
+        entries = Entries(config, None if experience is None else experience.read_text(encoding="utf-8"))
+        for played in engine.stream(play_item, entries, _work_items(config, log.found)):
             log.add(played)
             if progress is not None:
                 progress(len(log.found), config.episodes)
@@ -194,37 +194,42 @@ def _work_items(config: RunConfig, found: Mapping[tuple[str, int, int], EpisodeR
     return items
 
 
-def _play_item(shared: tuple[str, str | None], item: WorkItem) -> Iterator[EpisodeOutput]:
-    config = _read_config(shared[0])
-    context = _context(*shared, item.agent, item.condition)
+class Entries:
+    """The entries of a run, as one process plays them: each agent in its environment. Pickling keeps what they are made from.
+
+    Args:
+        config: of the run.
+        experience: the past uses that BTP plans from, as JSON lines; None where no agent needs them.
+    """
+
+    def __init__(self, config: RunConfig, experience: str | None) -> None:
+        self.config, self._text = config, experience
+        self._experience = None if experience is None else Experience.from_jsonl(experience)
+        # an entry is kept from one piece of its episodes to the next
+        self.context = lru_cache(maxsize=4)(self._open)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Entries, (self.config, self._text)
+
+    def _open(self, name: str, condition: int) -> RolloutContext:
+        config = self.config
+        entry = entry_of(name, config.env)
+        agent = make_agent(
+            name,
+            config.env if config.env in entry.env_ids else entry.env_id,
+            model=config.model,
+            experience=self._experience,
+            search=SearchSettings(**config.search) if config.search else None,
+            btp=BtpSettings(**config.btp) if config.btp else None,
+        )
+        return RolloutContext(config.make_env(agent.env_id, config.conditions[condition]), agent)
+
+
+def play_item(entries: Entries, item: WorkItem) -> Iterator[EpisodeOutput]:
+    """Play some episodes of an entry."""
+    config, context = entries.config, entries.context(item.agent, item.condition)
     header = context.header
     first = header.to_json()
     indices, settings = range(item.start, item.stop), config.conditions[item.condition].settings
     for result, trajectory in play_many(context.env, context.agent, context.env_id, indices, config.seed, settings):
         yield EpisodeOutput(result, first, None if trajectory is None else trajectory.sealed_json(header))
-
-
-@lru_cache(maxsize=4)
-def _context(document: str, experience: str | None, name: str, condition: int) -> RolloutContext:
-    """An entry's agent in its environment; kept from one piece of its episodes to the next."""
-    config = _read_config(document)
-    entry = entry_of(name, config.env)
-    agent = make_agent(
-        name,
-        config.env if config.env in entry.env_ids else entry.env_id,
-        model=config.model,
-        experience=None if experience is None else _read_experience(experience),
-        search=SearchSettings(**config.search) if config.search else None,
-        btp=BtpSettings(**config.btp) if config.btp else None,
-    )
-    return RolloutContext(config.make_env(agent.env_id, config.conditions[condition]), agent)
-
-
-@lru_cache(maxsize=2)
-def _read_config(document: str) -> RunConfig:
-    return RunConfig.model_validate_json(document)
-
-
-@lru_cache(maxsize=2)
-def _read_experience(text: str) -> Experience:
-    return Experience.from_jsonl(text)

@@ -5,11 +5,12 @@ A result is labelled helpful if it answers a need of the task, which the world k
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from ....agents.btp.usefulness import Observed
+from ....simulators.errors import ConfigError
 from ....simulators.scenario import Scenario
 from ....simulators.status import Status
 from ..data.experience import play_split
@@ -67,3 +68,12 @@ def labelled_calls(env: Any) -> Iterator[Labelled]:
 def document_of(tool: Any) -> str:
     """What is read of a tool's documentation: its name and its description."""
     return f"{tool.name.replace('_', ' ')}. {tool.description}"
+
+
+def check_kinds(examples: Sequence[Labelled]) -> list[bool]:
+    """The labels of examples; raises ConfigError where they are all of one kind."""
+    labels = [example.helpful for example in examples]
+    if len(set(labels)) < 2:
+        kind = "none at all" if not labels else "only helpful ones" if labels[0] else "only useless ones"
+        raise ConfigError("examples", f"expected helpful and useless results, got {kind}; record more episodes")
+    return labels

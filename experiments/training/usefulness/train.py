@@ -8,48 +8,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
-from pydantic import Field
 
-from ....agents.base import TEXT
 from ....agents.btp.usefulness import RuleBased, Usefulness
 from ....agents.btp.usefulness_model import FILE, NUMBERS, LearntUsefulness, WordModel
 from ....agents.btp.usefulness_reader import MANIFEST
-from ....agents.settings import Count, PolicyConfig, Share, TrainerSettings
 from ....simulators.errors import ConfigError, require
 from ....simulators.scenario import Scenario
 from ...files import write_atomically
 from ..run import Callback, TrainingResult, TrainingRun, open_run, require_modules
-from .data import Labelled, collect_labelled, recorded_labelled
-
-
-class UsefulnessSettings(TrainerSettings):
-    """Settings of the classifier."""
-
-    model: str | None = Field(
-        default=None,
-        description="longformer for a small one, or a published sequence classifier by id or folder; by default a logistic "
-        "regression.",
-    )
-    episodes: Count = Field(default=400, description="Episodes played on the train split.")
-    held_out: Count = Field(default=200, description="Episodes played on the test split, to measure on.")
-    strength: float = Field(default=4.0, gt=0, description="Inverse of the regularisation of the logistic regression.")
-    vocabulary: Count = Field(default=4000, description="Most words that the logistic regression reads.")
-    min_examples: Count = Field(default=3, description="Examples that a word must occur in.")
-    threshold: Share = Field(default=0.5, description="Least probability that counts as help.")
-    epochs: Count = Field(default=3, description="Passes of a transformer over the examples.")
-    batch_size: Count = Field(default=8, description="Examples of a transformer's step.")
-
-
-class UsefulnessConfig(PolicyConfig):
-    """What `config.json` says of a run of `costgym train btp`."""
-
-    trainer: Literal["btp"] = "btp"
-    env: str = TEXT
-    settings: UsefulnessSettings
-    numbers: tuple[str, ...] = Field(description="Figures that the logistic regression reads beside words.")
+from .data import Labelled, check_kinds, collect_labelled, recorded_labelled
+from .settings import UsefulnessConfig, UsefulnessSettings
 
 
 def train_btp(
@@ -129,15 +100,6 @@ def fit_usefulness(examples: Sequence[Labelled], settings: UsefulnessSettings | 
     fitted.fit(blank.features(observed).astype(np.float64), labels)
     model = WordModel(blank.vocabulary, blank.rarity, fitted.coef_[0].astype(np.float64), chosen.threshold)
     return LearntUsefulness(model, {example.tool: example.observed.document for example in examples})
-
-
-def check_kinds(examples: Sequence[Labelled]) -> list[bool]:
-    """The labels of examples; raises ConfigError where they are all of one kind."""
-    labels = [example.helpful for example in examples]
-    if len(set(labels)) < 2:
-        kind = "none at all" if not labels else "only helpful ones" if labels[0] else "only useless ones"
-        raise ConfigError("examples", f"expected helpful and useless results, got {kind}; record more episodes")
-    return labels
 
 
 def measure(judge: Usefulness, examples: Sequence[Labelled]) -> dict[str, float]:

@@ -16,8 +16,8 @@ from ....simulators.errors import require
 from ...files import write_atomically
 from ..loop import Learner, Loss, optimise, own_chance
 from ..run import TrainingResult, TrainingRun
-from .data import Labelled
-from .train import UsefulnessSettings, check_kinds
+from .data import Labelled, check_kinds
+from .settings import UsefulnessSettings
 
 SMALL = "longformer"
 """Instead of an id: a small Longformer from a config, with a tokenizer of its own."""

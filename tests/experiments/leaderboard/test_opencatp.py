@@ -127,7 +127,7 @@ def test_a_folder_of_another_run_is_refused(board: Leaderboard) -> None:
 @pytest.mark.parametrize(
     ("settings", "kind", "message"),
     [
-        ({"agents": ("nobody",)}, UnknownName, "planner"),
+        ({"agents": ("nobody",)}, UnknownName, "unknown agent"),
         ({"vary": {"alpha": (1.0,)}}, ConfigError, "strictly between 0 and 1"),
         ({"vary": {"alpha": (0.5, 0.5)}}, ConfigError, "every value once"),
         ({"split": "all"}, ConfigError, "split"),

@@ -31,7 +31,7 @@ class _Trainers(TyperGroup):
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         if cmd_name not in TRAINERS:
             raise UnknownName("trainer", cmd_name, TRAINERS)
-        single = typer.Typer(add_completion=False)
+        single = typer.Typer(add_completion=False, rich_markup_mode="markdown")
         module = import_module(f"{__package__}.{TRAINERS[cmd_name]}")
         single.command(cmd_name)(getattr(module, cmd_name))
         return typer.main.get_command(single)
