@@ -71,6 +71,8 @@ class BaseEnv(gym.Env[ObsType, ActType], Generic[ObsType, ActType]):
     """Arguments that say which world it is; records hold the world's document instead."""
     reset_options: frozenset[str] = frozenset({"task"})
     """Names that `options` of a reset may have."""
+    calls_by_name = False
+    """Actions call the task's tools by their names, with arguments, so protocols of tool calls can carry them."""
     in_time = True
     """Actions are taken while tools run; otherwise a plan is written first, and then runs."""
 
@@ -182,6 +184,10 @@ class BaseEnv(gym.Env[ObsType, ActType], Generic[ObsType, ActType]):
         return stable_integer(seed, "agent", self.account().number) >> 1
 
     # -- the episode -------------------------------------------------------------------------------------------------------
+
+    def opening(self) -> dict[str, Any]:
+        """What a client learns once, when an episode begins, besides the observation; as JSON."""
+        return {}
 
     def account(self) -> EpisodeView:
         """The episode being played, as it stands.

@@ -101,6 +101,8 @@ class MarketplaceChatEnv(ToolEnv[str, str]):
     * v0: first version.
     """
 
+    calls_by_name = True
+
     def __init__(self, max_observation: int = 2048, level: str | None = None, **settings: Any) -> None:
         super().__init__(**settings)
         self.max_observation, self.level = max_observation, level
@@ -131,6 +133,9 @@ class MarketplaceChatEnv(ToolEnv[str, str]):
     def candidates(self) -> list[Tool]:
         """The tools on offer, in slot order."""
         return [self.world.catalog[slot.number] for slot in self._playing().candidates]
+
+    def opening(self) -> dict[str, Any]:
+        return {"functions": self.documentation(), "prices": self.quotes()}
 
     def documentation(self) -> list[dict[str, Any]]:
         """The candidates' function schemas, as chat models take them."""

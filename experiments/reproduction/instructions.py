@@ -25,7 +25,6 @@ from ...agents.toolplanner.agent import ToolPlanner
 from ...agents.toolplanner.feedback import REQUIRES, match, names, passed
 from ...agents.toolplanner.tags import Retriever, Tags, gold_tools, tag_score
 from ...envs.chat import MarketplaceChatEnv
-from ...envs.registration import make
 from ...simulators.tasks import LEVELS
 from ...simulators.world import Episode, World
 from ..metrics import summarise
@@ -99,27 +98,24 @@ def follow(
         model: behind the agent.
         luck: another number, another run of the agent in the same worlds.
     """
-    env = make(
-        TEXT, scenario=scenario, split="test", level=level, budget={}, enforcement="record", grading="judge", max_steps=STEPS,
-        disable_env_checker=True,
-    )  # fmt: skip
-    unwrapped = env.unwrapped
-    assert isinstance(unwrapped, MarketplaceChatEnv)
+    env = MarketplaceChatEnv(
+        scenario=scenario, split="test", level=level, budget={}, enforcement="record", grading="judge", max_steps=STEPS
+    )
     watcher = ChainWatcher(_model_behind(agent_name, model))
     agent = make_agent(agent_name, model=watcher)
     assert isinstance(agent, LlmAgent)
-    catalog = unwrapped.world.catalog
+    catalog = env.world.catalog
     known = {tool.name: tool for tool in catalog}
     found = []
     for index in range(episodes):
-        number, world_seed, _ = unwrapped.instance(index, seed)
+        number, world_seed, _ = env.instance(index, seed)
         play(env, agent, number, world_seed, None if not luck else luck * 1_000_003 + index)
-        episode = unwrapped.account()
+        episode = env.account()
         called = [known[name] for name in watcher.chain if name in known]
         strategy = agent._strategy
         found.append(
             Followed(
-                result_of(unwrapped, agent, TEXT, index),
+                result_of(env, agent, TEXT, index),
                 match(called, gold_tools(episode.task, catalog), level),
                 passed(_answer(episode)),
                 strategy.tags if isinstance(strategy, ToolPlanner) else None,
@@ -201,8 +197,7 @@ def tag_rows(episodes: int = 400, seed: int = 0, levels: Sequence[str] = LEVELS,
     rows = []
     for level in levels:
         granularity = REQUIRES[level] or "category"
-        env = make(TEXT, scenario=scenario, split="test", level=level, disable_env_checker=True).unwrapped
-        assert isinstance(env, MarketplaceChatEnv)
+        env = MarketplaceChatEnv(scenario=scenario, split="test", level=level)
         world: World = env.world
         numbers = [env.numbers[index % len(env.numbers)] for index in range(episodes)]
         tasks = [world.tasks[number] for number in numbers]

@@ -19,7 +19,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import BaseRoute, Route, WebSocketRoute
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
-from ...envs.chat import MarketplaceChatEnv
+from ...envs.base import base_env
 from ...simulators.errors import CostGymError
 from ...simulators.version import __version__
 from .limits import Refused
@@ -77,7 +77,7 @@ class OpenEnv:
             "observation": observation_schema(env.observation_space),
             "state": state_schema(),
         }
-        if isinstance(env.unwrapped, MarketplaceChatEnv):
+        if base_env(env).calls_by_name:
             found["reset_observation"] = reset_schema()
         return found
 

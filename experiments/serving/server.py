@@ -18,7 +18,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import BaseRoute, Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from ...envs.chat import MarketplaceChatEnv
+from ...envs.base import base_env
 from .connections import Gate, protocols
 from .limits import Limits
 from .openenv import OpenEnv
@@ -58,7 +58,7 @@ class Service:
     ) -> None:
         self.limits = limits or Limits()
         self.sessions = Sessions(make, self.limits, seed, clock)
-        self.speaks_mcp = isinstance(self.sessions.example.unwrapped, MarketplaceChatEnv)
+        self.speaks_mcp = base_env(self.sessions.example).calls_by_name
         routes: list[BaseRoute] = []
         self._mcp: Any = None
         if self.speaks_mcp:

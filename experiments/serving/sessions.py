@@ -13,7 +13,7 @@ from typing import Any
 
 import gymnasium as gym
 
-from ...envs.chat import MarketplaceChatEnv
+from ...envs.base import base_env
 from ...simulators.errors import CostGymError
 from .limits import Bucket, Limits, Refused
 from .wire import encode_info, encode_observation, read_action
@@ -72,9 +72,7 @@ class Session:
         self.steps, self._begun, self._done = 0, True, False
         self._episode_id = episode_id or secrets.token_hex(8)
         answer = self._answer(observation, None, False, False, info)
-        world = self.env.unwrapped
-        if isinstance(world, MarketplaceChatEnv):
-            answer["observation"] |= {"functions": world.documentation(), "prices": world.quotes()}
+        answer["observation"] |= base_env(self.env).opening()
         return answer
 
     def _task(self, request: Mapping[str, Any]) -> int | str | None:

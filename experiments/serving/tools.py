@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Awaitable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
 import mcp_types as types
 from mcp.server.lowlevel import Server
@@ -22,11 +22,13 @@ from starlette.responses import JSONResponse
 from starlette.types import Message, Receive, Scope, Send
 
 from ...envs.actions import RESERVED
-from ...envs.chat import MarketplaceChatEnv
 from ...simulators.status import LOOKS_OK
 from ...simulators.version import __version__
 from .limits import Limits, Refused
 from .sessions import LARGEST_SEED, Session, Sessions
+
+if TYPE_CHECKING:
+    from ...envs.chat import MarketplaceChatEnv
 
 SESSION_HEADER, VERSION_HEADER = "mcp-session-id", "mcp-protocol-version"
 LONGEST_NAME = 64
@@ -168,9 +170,7 @@ def _address(request: Request) -> tuple[str, dict[str, Any]]:
 
 
 def _chat(session: Session) -> MarketplaceChatEnv:
-    env = session.env.unwrapped
-    assert isinstance(env, MarketplaceChatEnv)
-    return env
+    return cast("MarketplaceChatEnv", session.env.unwrapped)  # tools are offered only where actions call them by name
 
 
 def describe(env: MarketplaceChatEnv) -> list[types.Tool]:

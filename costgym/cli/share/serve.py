@@ -75,10 +75,11 @@ def _serve_stdio(make_env: Any, limits: Any, seed: int) -> None:
     import asyncio
     import time
 
+    from ...envs.base import base_env
     from ...experiments.serving.sessions import Sessions
     from ...experiments.serving.tools import Tools, serve_stdio
 
     sessions = Sessions(make_env, limits, seed, time.monotonic)
-    if type(sessions.example.unwrapped).__name__ != "MarketplaceChatEnv":
+    if not base_env(sessions.example).calls_by_name:
         raise ConfigError("--stdio", "MCP is text; choose --env costgym/MarketplaceChat-v0")
     asyncio.run(serve_stdio(Tools(sessions)))

@@ -19,11 +19,9 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
-from ....agents.base import TEXT
 from ....agents.prompts import INSTRUCTIONS
 from ....envs.actions import FINISH, encode_action
 from ....envs.chat import MarketplaceChatEnv
-from ....envs.registration import make
 from ....simulators.draws import stable_integer
 from ....simulators.errors import BudgetExceeded, ConfigError, EpisodeOver, require
 from ....simulators.scenario import Scenario, load_scenario, parse_scenario
@@ -49,9 +47,7 @@ class TaskEnvironment:
     _settings: Mapping[str, Any] = {}
 
     def __init__(self) -> None:
-        env = make(TEXT, **self._settings, disable_env_checker=True).unwrapped
-        assert isinstance(env, MarketplaceChatEnv)
-        self._env = env
+        self._env = MarketplaceChatEnv(**self._settings)
         self._return = 0.0
         self._over = True
 
@@ -148,8 +144,7 @@ class GrpoWorld:
             "budget": None if budget is None else dict(budget),
             "max_steps": max_steps,
         }
-        env = make(TEXT, **self._settings, disable_env_checker=True).unwrapped
-        assert isinstance(env, MarketplaceChatEnv)
+        env = MarketplaceChatEnv(**self._settings)
         self._classes: dict[str, type[TaskEnvironment]] = {}
         self._queries: dict[str, str] = {}
         currency = self.scenario.currency
