@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING, Any, Generic
 import numpy as np
 import numpy.typing as npt
 
+from ...simulators.calls import Call
 from ...simulators.draws import stable_integer
 from ...simulators.errors import ConfigError, DataError, UnknownName
 from ...simulators.ledger import Budget
-from ...simulators.opencatp.episode_view import PlanView
+from ...simulators.opencatp.episode_view import PlanView, plan_ledger, plan_task
 from ...simulators.opencatp.levels import LEVELS
 from ...simulators.opencatp.plan_space import PlanValues, plan_space
 from ...simulators.opencatp.profile import Profile, profile_record, read_profile
@@ -311,6 +312,21 @@ class OpenCATPBase(BaseEnv[ObsType, ActType], Generic[ObsType, ActType]):
 
     def account(self) -> PlanView:
         raise NotImplementedError
+
+    def _plan_view(self, calls: Sequence[Call], price: float, now_s: float, tokens: int = 0) -> PlanView:
+        """The view of this episode with the given calls, total price (USD), clock (s) and tokens of the plan."""
+        return PlanView(
+            task=plan_task(self.task, self.sample, self.size_level),
+            number=self.task.task_id,
+            seed=self._episode_seed(),
+            budget=self.budget,
+            calls=tuple(calls),
+            ledger=plan_ledger(calls, price, tokens),
+            now_s=now_s,
+            exceeded=self._exceeded,
+            grade=self._grade(),
+            over=self._over,
+        )
 
     def give_up(self) -> None:
         self._playing()

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from ...simulators.calls import Call
 from ...simulators.errors import ConfigError
-from ...simulators.opencatp.episode_view import PlanView, plan_call, plan_ledger, plan_task
+from ...simulators.opencatp.episode_view import PlanView, plan_call
 from ...simulators.opencatp.running import PlanCall, RunningPlan
 from ...simulators.opencatp.tools import TOOLS, predecessors
 from ...simulators.plan import TASK_INPUT, Plan
@@ -300,20 +300,8 @@ class OpenCATPCallsEnv(OpenCATPBase[Observation, "int | np.integer[Any]"]):
 
     def account(self) -> PlanView:
         """The calls as they ran; what was cut off is charged for the part that ran."""
-        task, running = self.task, self._running
-        calls = [self._account_of(call) for call in running.calls]
-        return PlanView(
-            task=plan_task(task, self.sample, self.size_level),
-            number=task.task_id,
-            seed=self._episode_seed(),
-            budget=self.budget,
-            calls=tuple(calls),
-            ledger=plan_ledger(calls, running.price),
-            now_s=running.now_s,
-            exceeded=self._exceeded,
-            grade=self._grade(),
-            over=self._over,
-        )
+        running = self._running
+        return self._plan_view([self._account_of(call) for call in running.calls], running.price, running.now_s)
 
     def _account_of(self, call: PlanCall) -> Call:
         given = {"on": call.source}

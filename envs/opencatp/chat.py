@@ -7,7 +7,7 @@ from typing import Any
 
 from ...simulators.calls import Usage
 from ...simulators.errors import CostGymError, InvalidPlan
-from ...simulators.opencatp.episode_view import PlanView, plan_calls, plan_ledger, plan_task, refused_call
+from ...simulators.opencatp.episode_view import PlanView, plan_calls, refused_call
 from ...simulators.opencatp.tools import SIGNATURES, TOOLS
 from ...simulators.plan import Plan
 from ...simulators.quality import INVALID_PLAN_REWARD
@@ -149,24 +149,13 @@ class OpenCATPChatEnv(OpenCATPBase[str, str]):
 
     def account(self) -> PlanView:
         """The plan as it runs, each tool from the end of what it depends on."""
-        task, plan = self.task, self._plan
+        plan = self._plan
         steps = [] if plan is None else [(step.tool, step.deps) for step in plan.steps]
         calls = plan_calls(steps, self.profile, self.size_level)
         if self._over and plan is None:
             calls.append(refused_call(0.0, self._problem or "no plan was given"))
         price, seconds, tokens, _ = self._used()
-        return PlanView(
-            task=plan_task(task, self.sample, self.size_level),
-            number=task.task_id,
-            seed=self._episode_seed(),
-            budget=self.budget,
-            calls=tuple(calls),
-            ledger=plan_ledger(calls, price, tokens),
-            now_s=float(seconds),
-            exceeded=self._exceeded,
-            grade=self._grade(),
-            over=self._over,
-        )
+        return self._plan_view(calls, price, float(seconds), tokens)
 
 
 def read_plan(text: str) -> tuple[Plan | None, str]:

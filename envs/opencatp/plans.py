@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ...simulators.errors import InvalidPlan, UnknownName
-from ...simulators.opencatp.episode_view import PlanView, plan_calls, plan_ledger, plan_task, refused_call
+from ...simulators.opencatp.episode_view import PlanView, plan_calls, refused_call
 from ...simulators.opencatp.tools import SOD, SOP, TOOLS
 from ...simulators.plan import TASK_INPUT, Plan
 from ...simulators.quality import INVALID_PLAN_REWARD, cumulative_reward
@@ -315,24 +315,12 @@ class OpenCATPEnv(OpenCATPBase[Observation, "int | np.integer[Any]"]):
 
     def account(self) -> PlanView:
         """The plan as it runs, each tool from the end of what it depends on. Without a valid one all was cut off."""
-        task, level = self.task, self.size_level
         status = Status.OK if self._valid or not self._over else Status.CANCELLED
-        calls = plan_calls(self._named().items(), self.profile, level, status)
+        calls = plan_calls(self._named().items(), self.profile, self.size_level, status)
         if self._refused is not None:
             calls.append(refused_call(0.0, f"{self.action_text(self._refused)} may not follow there"))
         price, seconds, tokens, _ = self._used()
-        return PlanView(
-            task=plan_task(task, self.sample, level),
-            number=task.task_id,
-            seed=self._episode_seed(),
-            budget=self.budget,
-            calls=tuple(calls),
-            ledger=plan_ledger(calls, price, tokens),
-            now_s=float(seconds),
-            exceeded=self._exceeded,
-            grade=self._grade(),
-            over=self._over,
-        )
+        return self._plan_view(calls, price, float(seconds), tokens)
 
     def _named(self) -> dict[str, list[str]]:
         """The tools so far, each with what was named as its dependencies."""

@@ -56,22 +56,6 @@ class Out(NamedTuple):
     sources: NDArray[np.float32]
     resources: NDArray[np.float32]
 
-    @property
-    def mask(self) -> NDArray[np.bool_]:
-        return self.common.mask
-
-    @property
-    def rewards(self) -> NDArray[np.float64]:
-        return self.common.rewards
-
-    @property
-    def terminated(self) -> NDArray[np.bool_]:
-        return self.common.terminated
-
-    @property
-    def truncated(self) -> NDArray[np.bool_]:
-        return self.common.truncated
-
 
 @compiled
 def reset_where(

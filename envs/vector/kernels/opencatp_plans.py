@@ -73,22 +73,6 @@ class Out(NamedTuple):
     tools: NDArray[np.float32]
     progress: NDArray[np.float32]
 
-    @property
-    def mask(self) -> NDArray[np.bool_]:
-        return self.common.mask
-
-    @property
-    def rewards(self) -> NDArray[np.float64]:
-        return self.common.rewards
-
-    @property
-    def terminated(self) -> NDArray[np.bool_]:
-        return self.common.terminated
-
-    @property
-    def truncated(self) -> NDArray[np.bool_]:
-        return self.common.truncated
-
 
 @inlined
 def missing(kind: int, used: int, consumed: int, last: int) -> Any:

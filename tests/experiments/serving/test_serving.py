@@ -145,7 +145,7 @@ def test_a_numeric_environment_is_served_too(tmp_path: Path) -> None:
             '{"type": "reset", "data": {"seed": 3}}',
             json.dumps({"type": "step", "data": {"action": schema["action"]["properties"]["action"]["maximum"]}}),
         )
-        local = costgym.make("costgym/OpenCATPCalls-v0", split="test", disable_env_checker=True)
+        local = costgym.make("costgym/OpenCATPCalls-v0", tasks="all", split="test", disable_env_checker=True)
         observation, _ = local.reset(seed=3)
         assert {name: values.tolist() for name, values in observation.items()} == first["data"]["observation"]
         wrong = talk(address, '{"type": "reset"}', '{"type": "step", "data": {"action": -1}}')[1]
