@@ -209,11 +209,6 @@ class TplState:
         """Whether the dependencies of a tool are being named, rather than the next tool."""
         return self._current >= 0
 
-    @property
-    def current_tool(self) -> str | None:
-        """The tool whose dependencies are being named."""
-        return TOOLS[self._current] if self._current >= 0 else None
-
     def plan(self) -> Plan:
         """The plan; of an unfinished one, what is complete.
 

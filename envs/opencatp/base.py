@@ -360,7 +360,9 @@ class OpenCATPBase(BaseEnv[ObsType, ActType], Generic[ObsType, ActType]):
     def _seconds_one_by_one(self) -> float:
         """Seconds that the plan's tools take one after another."""
         plan = self.plan() if self._valid else None
-        return sum((self.profile.seconds(tool, self.size_level) for tool in plan.nodes), 0.0) if plan is not None else 0.0
+        if plan is None:
+            return 0.0
+        return plan.sequential_time({tool: self.profile.seconds(tool, self.size_level) for tool in plan.nodes})
 
     def optimum(self, budget: Budget | None = None) -> Optimum:
         """The best plan for the sample being played, known after execution; giving none is worth 0 where that is allowed."""

@@ -22,8 +22,10 @@ pytest.importorskip("starlette", reason="the extra `serve` is not installed")
 
 from mcp.client.client import Client
 from mcp.client.stdio import StdioServerParameters, stdio_client
+from typer.testing import CliRunner
 
 import costgym
+from costgym.cli.app import app
 from costgym.cli.share.serve import serve
 from costgym.experiments.serving.limits import Bucket, Limits, Refused
 from costgym.experiments.serving.sessions import Sessions
@@ -477,14 +479,18 @@ def test_a_signal_ends_the_server_cleanly_though_sessions_are_open(scenario: Pat
     ("options", "words"),
     [
         ({"env": "costgym/No-v0"}, "unknown environment"),
-        ({"port": 99999}, "--port"),
-        ({"seed": -1}, "--seed"),
         ({"idle": 0.0}, "positive finite number"),
         ({"budget": "price=1,2"}, "one limit per resource"),
-        ({"env": "costgym/OpenCATP-v0", "scenario": "storm"}, "has no scenario"),
+        ({"env": "costgym/OpenCATP-v0", "scenario": "storm"}, "has no such choice"),
         ({"env": "costgym/OpenCATPCalls-v0", "stdio": True}, "MCP is text"),
     ],
 )
 def test_a_wrong_option_is_an_error_that_helps(options: dict[str, Any], words: str) -> None:
     with pytest.raises(costgym.CostGymError, match=words):
         serve(**options)
+
+
+@pytest.mark.parametrize("option", [("--port", "99999"), ("--seed", "-1")])
+def test_a_number_out_of_range_is_refused_before_anything_is_served(option: tuple[str, str]) -> None:
+    ran = CliRunner().invoke(app, ["serve", *option])
+    assert ran.exit_code == 2 and option[0] in ran.output
