@@ -93,7 +93,7 @@ class MarketplaceVectorEnv(NativeVectorEnv):
         batch.make_room(*room)
 
     def _row(self, number: int) -> int:
-        """A task's row; the tables grow where it is of another split."""
+        """The row of a task; a task of another split is added to the tables."""
         known = len(self.batch.numbers)
         row = self.batch.row(number)
         if len(self.batch.numbers) != known:
@@ -112,7 +112,7 @@ class MarketplaceVectorEnv(NativeVectorEnv):
     # -- what is handed out ------------------------------------------------------------------------------------------------
 
     def _fresh(self) -> kernels.Out:
-        """Arrays to write to: new ones, but for the observations where nothing is copied."""
+        """Arrays for a step to write to. They are new, except for the observations with ``copy=False``."""
         count, width = self.num_envs, self.scalar.max_tools
         if self._observed is not None:
             tools, needs, resources = self._observed

@@ -1,6 +1,6 @@
-"""What the native OpenCATP views share: how N episodes begin, and their figures.
+"""The shared parts of the native OpenCATP environments: the start of N episodes, and their figures.
 
-Everything is compiled; `OpenCATPVectorBase` is the part in Python around it.
+The functions are compiled; `OpenCATPVectorBase` is the Python class around them.
 """
 
 # mypy: disable-error-code="misc,untyped-decorator,no-any-return"
@@ -39,12 +39,12 @@ SHARED = [
     ("task", "i4"), ("sample", "i4"), ("used", "i4"), ("consumed", "i4"), ("log_seconds", "f4"),
     ("level", "i1"), ("over", "?"), ("valid", "?"), ("exceeded", "?"), ("ended", "?"),
 ]  # fmt: skip
-"""Fields of an episode that both views have: what was spent and what of it was told, the quality so far, the score, which
-episode it is, tools as bits (those in the plan, those that others read), and how it stands."""
+"""Fields of an episode in both environments: resources spent, and spent at the last report; quality so far; score; task, sample
+and level; tools as bits (those in the plan, those that others read); and flags of its state."""
 
 
 class Rules(NamedTuple):
-    """Settings of a view, and what its observations are copied from.
+    """The settings of an environment, and the arrays that its observations are copied from.
 
     Attributes:
         alpha, loss, max_price: weights of score and price.
@@ -57,7 +57,7 @@ class Rules(NamedTuple):
         levels: (4, 4) `observation["level"]`.
         tools: (4, 10, columns) `observation["tools"]` at the start, by level.
         cumulative: the reward is the published one.
-        max_tokens, max_steps: of the view that has them.
+        max_tokens, max_steps: of the environment that has them, 0 in the other.
     """
 
     alpha: float
@@ -78,7 +78,7 @@ class Rules(NamedTuple):
 
 
 class Common(NamedTuple):
-    """Where a step writes what both views hand out.
+    """The arrays of a step that both environments return.
 
     Attributes:
         task, level: (N, 12), (N, 4).
@@ -105,7 +105,7 @@ class Common(NamedTuple):
 
 @inlined
 def begin(tables: Any, rules: Any, episodes: Any, streams: Any, i: int, row: int, sample: int, level: int) -> None:
-    """Begin an episode; a task, sample or level below zero is drawn, or the sample's own."""
+    """Begin an episode. A task or sample below 0 is drawn; a level below 0 is the settings', or else the sample's own."""
     word = next_word(streams, i)
     # As two draws below 2**31: the generator hands out the lower half of a word first.
     if row < 0:
@@ -125,7 +125,7 @@ def begin(tables: Any, rules: Any, episodes: Any, streams: Any, i: int, row: int
 
 @inlined
 def keeps_budget(rules: Any, e: Any) -> bool:
-    """Whether all limits are kept; notes where one is not."""
+    """Whether all limits are kept; sets `exceeded` if one is not."""
     limits = rules.limits
     if e.price > limits[0] or e.seconds > limits[1] or e.tokens > limits[2] or e.calls > limits[3]:
         e.exceeded = True
@@ -135,7 +135,7 @@ def keeps_budget(rules: Any, e: Any) -> bool:
 
 @inlined
 def show_figures(tables: Any, rules: Any, e: Any, common: Any, i: int) -> None:
-    """Write `info`; what is told counts as told."""
+    """Write the figures of `info`, and mark what was spent as reported."""
     figures, counts, limits = common.figures, common.counts, rules.limits
     figures[0, i], figures[1, i] = e.price - e.last_price, e.seconds - e.last_seconds
     figures[2, i], figures[3, i] = limits[0] - e.price, limits[1] - e.seconds
@@ -151,7 +151,7 @@ def show_figures(tables: Any, rules: Any, e: Any, common: Any, i: int) -> None:
 
 @inlined
 def share_left(rules: Any, resource: int, used: float) -> float:
-    """The share of a limit that is left; 1 where there is none."""
+    """The share of a limit that is left; 1 without a limit."""
     return 1.0 - used / rules.limits[resource]
 
 
@@ -223,7 +223,7 @@ class OpenCATPVectorBase(NativeVectorEnv):
         return self.scorer.nbytes + _bytes_of(self.rules)
 
     def _chosen(self, options: dict[str, Any]) -> tuple[int, int, int]:
-        """Row of ``options["task"]`` (old numbering), ``sample`` and ``level``; -1 where they are left to chance."""
+        """The row of ``options["task"]`` (old numbering), ``sample`` and ``level``; -1 for each that is drawn."""
         row = sample = level = -1
         if options.get("task") is not None:
             row = task_rows()[find_task(_int("task", options["task"])).task_id]
