@@ -182,7 +182,7 @@ class MarketplaceEnv(ToolEnv[Observation, "int | np.integer[Any]"]):
         return self._observe(episode), self._full_info(episode)
 
     def template(self, number: int) -> tuple[NDArray[np.float32], NDArray[np.float32], NDArray[np.bool_]]:
-        """What a task looks like at the start: tools (max_tools, 16), needs (6, 3), action mask (max_tools + 2,); made once."""
+        """A task's arrays at the start, made once: tools (max_tools, 16), needs (6, 3), action mask (max_tools + 2,)."""
         found = self._templates.get(number)
         if found is None:
             slots = self.world.candidates(number)[: self.max_tools]
@@ -288,7 +288,7 @@ class MarketplaceEnv(ToolEnv[Observation, "int | np.integer[Any]"]):
         return f"call {tools[int(action)].name if 0 <= action < len(tools) else 'an unknown tool'}"
 
     def action_masks(self) -> NDArray[np.bool_]:
-        """True where an action does something: shape (max_tools + 2,). `finish` is always allowed."""
+        """The present action mask, (max_tools + 2,) bool. `finish` is always allowed."""
         return self._possible(self._playing())
 
     def _possible(self, episode: Episode) -> NDArray[np.bool_]:

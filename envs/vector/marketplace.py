@@ -1,6 +1,6 @@
-"""The native vector view of the marketplace: N episodes a step, no Python loop over them.
+"""The native vector environment of the marketplace: compiled steps of N episodes.
 
-Equal to Gymnasium's ``SyncVectorEnv`` over `marketplace.MarketplaceEnv` to the last bit: seeds, tasks, observations, rewards,
+It equals Gymnasium's ``SyncVectorEnv`` over `marketplace.MarketplaceEnv` bit for bit: seeds, tasks, observations, rewards,
 ends, masks and every figure in `info`.
 """
 
@@ -9,40 +9,24 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from gymnasium.vector import AutoresetMode
 from numpy.typing import NDArray
 
 from ...simulators.batch.state import Batch
 from ...simulators.ledger import RESOURCES
 from ..marketplace import MAX_NEEDS, NEED_FEATURES, RESOURCE_FEATURES, TOOL_FEATURES, MarketplaceEnv
-from .base import Mask, NativeVectorEnv, Observation, checked_mode
+from .base import Mask, NativeVectorEnv, Observation
 from .info import COUNTS, FIGURES, figures_info
 from .kernels import marketplace as kernels
 
 
 class MarketplaceVectorEnv(NativeVectorEnv):
-    """`costgym/Marketplace-v0`, N at once.
+    """N environments `costgym/Marketplace-v0`. The arguments are those of `NativeVectorEnv`."""
 
-    Args:
-        num_envs, autoreset_mode, copy: see `NativeVectorEnv`.
-        settings: of `MarketplaceEnv`.
+    scalar_type = MarketplaceEnv
+    scalar: MarketplaceEnv
 
-    Raises:
-        MissingExtra: Numba is not installed.
-        CostGymError: a setting makes no sense; says which.
-    """
-
-    def __init__(
-        self,
-        num_envs: int = 1,
-        *,
-        autoreset_mode: str | AutoresetMode = AutoresetMode.NEXT_STEP,
-        copy: bool = True,
-        **settings: Any,
-    ) -> None:
-        checked_mode(num_envs, autoreset_mode)
-        self.scalar = scalar = MarketplaceEnv(**settings)
-        super().__init__(scalar, num_envs, autoreset_mode, copy)
+    def _build(self) -> None:
+        scalar, num_envs = self.scalar, self.num_envs
         self.batch = Batch(
             scalar.world, scalar.numbers, num_envs, scalar.budget, scalar.enforcement, scalar.max_tools, scalar.max_steps
         )
@@ -75,7 +59,7 @@ class MarketplaceVectorEnv(NativeVectorEnv):
 
     @property
     def nbytes(self) -> int:
-        """Bytes held of all episodes, without what they share and what a step hands out."""
+        """Bytes of the state of all episodes, without shared tables and without the arrays that a step returns."""
         return self.batch.nbytes + self._changing.nbytes + self._streams.nbytes
 
     @property
@@ -109,7 +93,7 @@ class MarketplaceVectorEnv(NativeVectorEnv):
         batch.make_room(*room)
 
     def _row(self, number: int) -> int:
-        """A task's row; the tables grow where it is of another split."""
+        """The row of a task; a task of another split is added to the tables."""
         known = len(self.batch.numbers)
         row = self.batch.row(number)
         if len(self.batch.numbers) != known:
@@ -128,7 +112,7 @@ class MarketplaceVectorEnv(NativeVectorEnv):
     # -- what is handed out ------------------------------------------------------------------------------------------------
 
     def _fresh(self) -> kernels.Out:
-        """Arrays to write to: new ones, but for the observations where nothing is copied."""
+        """Arrays for a step to write to. They are new, except for the observations with ``copy=False``."""
         count, width = self.num_envs, self.scalar.max_tools
         if self._observed is not None:
             tools, needs, resources = self._observed

@@ -129,16 +129,7 @@ class Gate:
             return
         if body is None:
             return  # the client is gone
-        told = False
-
-        async def replay() -> Message:
-            nonlocal told
-            if told:
-                return await receive()
-            told = True
-            return {"type": "http.request", "body": body, "more_body": False}
-
-        await self._app(scope, replay, send)
+        await self._app(scope, replayed(body, receive), send)
 
     def _welcome(self, headers: dict[bytes, str]) -> bool:
         if self._hosts is None:
@@ -150,6 +141,20 @@ class Gate:
         except ValueError:
             return False
         return all(name in self._hosts for name in named)
+
+
+def replayed(body: bytes, receive: Receive) -> Receive:
+    """A channel that gives a request body which was already read once more, and then what `receive` gives."""
+    given = False
+
+    async def replay() -> Message:
+        nonlocal given
+        if given:
+            return await receive()
+        given = True
+        return {"type": "http.request", "body": body, "more_body": False}
+
+    return replay
 
 
 async def _whole(receive: Receive, most: int) -> bytes | None:

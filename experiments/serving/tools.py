@@ -24,6 +24,7 @@ from starlette.types import Message, Receive, Scope, Send
 from ...envs.actions import RESERVED
 from ...simulators.status import LOOKS_OK
 from ...simulators.version import __version__
+from .connections import replayed
 from .limits import Limits, Refused
 from .sessions import LARGEST_SEED, Session, Sessions
 
@@ -283,7 +284,7 @@ class McpEndpoint:
             if answer is not None:
                 await JSONResponse(answer)(scope, receive, send)
                 return
-            receive = _again(body, receive)
+            receive = replayed(body, receive)
         ended = headers.get(SESSION_HEADER) if scope["method"] == "DELETE" else None
 
         async def watch(message: Message) -> None:
@@ -307,20 +308,6 @@ class McpEndpoint:
         }
         answer: Awaitable[None] = JSONResponse({"jsonrpc": "2.0", "id": number, "error": error}, 400)(scope, receive, send)
         await answer
-
-
-def _again(body: bytes, receive: Receive) -> Receive:
-    """A request's body once more, for who comes next."""
-    told = False
-
-    async def replay() -> Message:
-        nonlocal told
-        if told:
-            return await receive()
-        told = True
-        return {"type": "http.request", "body": body, "more_body": False}
-
-    return replay
 
 
 async def serve_stdio(tools: Tools) -> None:

@@ -9,7 +9,6 @@ import hashlib
 import json
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -57,10 +56,6 @@ class Run:
     folder: Path | None
     entries: tuple[RunEntry, ...]
     results: Callable[[], Iterator[tuple[str, EpisodeResult]]]
-
-    @cached_property
-    def by_id(self) -> dict[str, RunEntry]:
-        return {entry.id: entry for entry in self.entries}
 
 
 def run_id(manifest: Mapping[str, Any]) -> str:

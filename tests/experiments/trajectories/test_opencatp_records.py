@@ -299,10 +299,10 @@ def test_an_outcome_table_elsewhere_is_named_by_data(tmp_path: Path) -> None:
 
 def test_what_no_document_holds_is_not_recorded(tmp_path: Path) -> None:
     agent = make_agent("random", PLAN)
-    with pytest.raises(costgym.ConfigError, match="scores from elsewhere cannot be recorded"):
+    with pytest.raises(costgym.ConfigError, match="custom scores cannot be recorded"):
         collect(view(PLAN, scores=RuleScores()), agent, 1, tmp_path)
     dear = replace(v100(), pricing=replace(v100().pricing, per_run=1.0))
-    with pytest.raises(costgym.ConfigError, match="other pricing"):
+    with pytest.raises(costgym.ConfigError, match="custom pricing"):
         collect(view(PLAN, profile=dear), agent, 1, tmp_path)
     with pytest.raises(costgym.ConfigError, match="expected an environment of costgym, got CartPoleEnv"):
         collect(gym.make("CartPole-v1"), agent, 1, tmp_path)
