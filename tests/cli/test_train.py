@@ -11,7 +11,7 @@ import pytest
 from typer.testing import CliRunner
 
 from costgym.cli.app import app
-from costgym.cli.train import TRAINERS
+from costgym.cli.learn.train import TRAINERS
 from costgym.experiments.training.run import TrainingResult
 from costgym.simulators.errors import ConfigError, UnknownName
 from tests.helpers.command_line import costgym
