@@ -1,4 +1,4 @@
-"""Writing files so that a crash leaves either the old one or the new one, never half."""
+"""Write files atomically: after a crash there is either the old file or the new one."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pathlib import Path
 from ..simulators.errors import ConfigError, DataError
 
 LONGEST_LINE = 64 * 2**20
-"""Bytes of a line that is still read: far above any record, and a bound on what a hostile file can take."""
+"""Greatest length of a line, bytes: far above any record, and a bound on the memory that a hostile file can take."""
 
 
 def write_atomically(path: Path, text: str) -> None:
@@ -28,10 +28,10 @@ def write_atomically(path: Path, text: str) -> None:
 
 @contextmanager
 def finished_file(path: Path) -> Iterator[Path]:
-    """A draft that takes its place as `path` once the block has ended well; else it is removed.
+    """Open a draft that is renamed to `path` if the block ends without an error, and removed otherwise.
 
     Raises:
-        ConfigError: something stands there already.
+        ConfigError: `path` exists already.
     """
     with _finished(path, lambda draft: draft.unlink(missing_ok=True)) as draft:
         yield draft
@@ -63,7 +63,7 @@ def _finished(path: Path, remove: Callable[[Path], None]) -> Iterator[Path]:
 
 
 def read_lines(path: Path) -> list[str]:
-    """Complete lines of an append-only file; a last line without its end was cut off by a crash and does not count."""
+    """Read the complete lines of an append-only file; a last line without a line end was cut off by a crash and is ignored."""
     return list(iter_lines(path)) if path.exists() else []
 
 
@@ -90,7 +90,7 @@ def iter_lines(path: Path) -> Iterator[str]:
 
 
 def keep_lines(path: Path, most: int) -> int:
-    """Cut a file after its first `most` complete lines, and in any case after its last one; returns how many are left."""
+    """Truncate a file after its first `most` complete lines, and any incomplete last line; return the number of lines left."""
     if not path.exists():
         return 0
     kept = end = 0
@@ -106,10 +106,10 @@ def keep_lines(path: Path, most: int) -> int:
 
 @contextmanager
 def sole_writer(folder: Path) -> Iterator[None]:
-    """Hold a folder for one process; released by the system when the process ends, however it ends.
+    """Lock a folder for one process. The system releases the lock when the process ends, even after a crash.
 
     Raises:
-        ConfigError: another process writes there.
+        ConfigError: another process holds the lock.
     """
     try:
         import fcntl

@@ -1,7 +1,7 @@
-"""What many episodes amount to.
+"""Metrics over many episodes.
 
 `summarise` turns the records of one agent under one condition into a row of the leaderboard; `paired_difference` compares two
-agents that met the same worlds. Every figure is a ratio of two sums over episodes, so one bootstrap serves them all.
+agents in the same worlds. Every metric is a ratio of two sums over episodes, so one bootstrap gives all intervals.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ def summarise(
 
     Raises:
         ConfigError: there are no records, two of one episode, some of different agents or budgets, or one beyond `episodes`.
-        UnknownName: the grading is none.
+        UnknownName: the grading is unknown.
 
     Source: BTP, section 3.1 (metrics).
     """
@@ -119,7 +119,7 @@ def summarise(
 
 @dataclass(frozen=True, slots=True)
 class PairedDifference:
-    """How far `a` is from `b` on the worlds that both met.
+    """The difference between agents `a` and `b` in the worlds that both played.
 
     Attributes:
         metric: its name.
@@ -139,7 +139,7 @@ class PairedDifference:
 def paired_difference(
     a: Iterable[EpisodeResult], b: Iterable[EpisodeResult], metric: str, *, seed: int = 0, resamples: int = RESAMPLES
 ) -> PairedDifference:
-    """Compare two agents episode by episode; what the worlds had in common cancels out.
+    """Compare two agents episode by episode, so that differences between worlds cancel out.
 
     The p-value comes from exchanging the two records within episodes at random, which for a mean is the sign-flip test.
 
@@ -174,8 +174,8 @@ def paired_difference(
 def btp_metrics(queries: Sequence[Mapping[str, Any]], budget: float) -> dict[str, float]:
     """AC, RFBC, PBC and PR of recorded runs of BTP's evaluation.
 
-    Only executed calls of known functions cost anything. A query is solved by more passing than failing votes, unless the only
-    step was to finish; one judged unsolvable counts as solved.
+    Only executed calls of known functions have a cost. A query counts as solved if it has more passing than failing votes and
+    its only step is not `finish`, or if it was judged unsolvable.
 
     Args:
         queries: each with `costs` by function, `calls` (`function`, `result`), `votes_passed`, `votes_failed`,
@@ -251,7 +251,7 @@ def _ratio(numerators: FloatArray, denominators: FloatArray) -> float | None:
 
 
 def _tidy(value: float | None) -> float | None:
-    """Twelve significant digits, where different machines still agree; None for what is no number."""
+    """Round to twelve significant digits, to which different machines agree; None if the value is not a number."""
     if value is None or not math.isfinite(value):
         return None
     return float(f"{value:.12g}") + 0.0

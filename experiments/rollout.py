@@ -1,4 +1,4 @@
-"""Playing episodes: one agent in one environment, and what came of it."""
+"""Play episodes of one agent in one environment and record the results."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from .trajectories.format import Header, Trajectory, parse_header
 from .trajectories.record import record
 
 INFRASTRUCTURE_TRIES = 3
-"""An episode that the infrastructure broke is void and played again, this many times in all."""
+"""Number of times that an episode is played before it counts as void, if the infrastructure fails."""
 CHUNK = 25
 """Episodes of one task of an engine: large enough to outweigh its dispatch, small enough to share evenly and to lose little."""
 
@@ -51,7 +51,7 @@ def _rebuilt(header: str, agent: Agent) -> RolloutContext:
 
 
 def chunks(start: int, stop: int) -> Iterator[range]:
-    """The whole numbers from `start` to `stop`, in tasks for an engine."""
+    """Split the indices from `start` to `stop` into tasks for an engine."""
     for first in range(start, stop, CHUNK):
         yield range(first, min(stop, first + CHUNK))
 
@@ -76,7 +76,7 @@ def play(env: gym.Env[Any, Any], agent: Agent, task: int | str | None, seed: int
 
 
 class AgentInfo(NamedTuple):
-    """Who played, where only the names are known."""
+    """The names of an agent and its model, without the agent itself."""
 
     name: str
     model: str

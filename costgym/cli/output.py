@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 def workers(
     engine: str, jobs: int | None, address: str | None, model: str = "simulated", default: int | None = 1
 ) -> AbstractContextManager[Engine]:
-    """The engine that was asked for; where nothing was, so many processes of this machine. Workers get what the model reads."""
+    """Open the engine of the options, by default local processes. Workers get the environment variables of the model."""
     from ..agents.models.named import variables_of
     from ..experiments.execution.engine import open_engine
 
@@ -47,7 +47,7 @@ def console() -> Any:
 
 
 class Progress:
-    """A progress bar on standard error, or nothing."""
+    """Show a progress bar on standard error, or nothing."""
 
     def __init__(self, what: str, quiet: bool) -> None:
         self._what, self._quiet = what, quiet
@@ -79,14 +79,14 @@ class Progress:
 
 
 def check_store(url: str) -> None:
-    """Open the store once before anything is played, so that a wrong URL costs no time."""
+    """Open the store once before any episode is played, so that a wrong URL is reported at once."""
     from ..experiments.leaderboard.store.store import Store
 
     Store(url).close()
 
 
 def save_run(url: str | None, folder: Path) -> None:
-    """Keep a run that has ended in the store, where one was named."""
+    """Save a finished run in the store, if one was named."""
     if url is None:
         return
     from ..experiments.leaderboard.store.store import Store

@@ -1,8 +1,8 @@
-"""The main job: agents under conditions over the same tasks, ranked.
+"""Run a leaderboard: agents under conditions over the same tasks, ranked.
 
-A run lives in a folder. `run.json` says what is run, `episodes.jsonl` and `trajectories/` grow by one line an episode,
-`leaderboard.json` and `index.html` are written at the end. A run that was killed continues from the episodes it has and ends
-with the same bytes.
+A run has a folder. `run.json` holds its configuration, `episodes.jsonl` and `trajectories/` grow by one line per episode, and
+`leaderboard.json` and `index.html` are written at the end. A run that was killed continues after its last complete episode and
+ends with the same bytes.
 """
 
 from __future__ import annotations
@@ -59,18 +59,18 @@ class Leaderboard:
 def run(
     config: RunConfig, out: str | Path, jobs: int = 1, progress: Progress | None = None, engine: Engine | None = None
 ) -> Leaderboard:
-    """Run a leaderboard, or what is left of it.
+    """Run a leaderboard, or continue one that was interrupted.
 
     Args:
-        config: what to run.
-        out: the folder; created if need be.
-        jobs: processes to run in; the result does not depend on it.
+        config: configuration of the run.
+        out: folder of the run, created if it does not exist.
+        jobs: number of processes; the result does not depend on it.
         progress: called with the numbers of finished and of all episodes.
-        engine: where episodes are played instead, see `execution.engine`; the result does not depend on it either.
+        engine: engine that plays the episodes, instead of `jobs` processes; the result does not depend on it.
 
     Raises:
         ConfigError: the folder belongs to another run, or another process writes to it.
-        InfrastructureError: workers were lost again and again; run again to continue.
+        InfrastructureError: workers were lost repeatedly; run again to continue.
     """
     if isinstance(jobs, bool) or not isinstance(jobs, int) or jobs < 1:
         raise ConfigError("--jobs", f"expected a positive whole number, got {jobs!r}")
@@ -91,7 +91,7 @@ def run(
 def publish(folder: Path, document: dict[str, Any]) -> dict[str, Any]:
     """Write `leaderboard.json` and the page: the run's own rows, and those of the submissions kept in its folder.
 
-    The page shows how trained agents learnt, where their training runs are still there.
+    The page shows the learning curves of trained agents whose training runs still exist.
     """
     from ..reports.leaderboard_page import page_of
 
@@ -132,7 +132,7 @@ def summarise_run(config: RunConfig, results: Iterable[EpisodeResult]) -> dict[s
 
 
 def check_owner(manifest: str, folder: Path) -> None:
-    """Refuse a folder that holds another run, or other files."""
+    """Raise an error for a folder that holds another run or other files."""
     path = folder / "run.json"
     if not path.exists():
         strangers = sorted(entry.name for entry in folder.iterdir() if not entry.name.startswith("."))
@@ -153,7 +153,7 @@ def check_owner(manifest: str, folder: Path) -> None:
 
 
 def _experience(config: RunConfig, folder: Path) -> Path | None:
-    """What planning agents learnt on the train split; collected once, before anyone is ranked."""
+    """The experience of planning agents on the train split, collected once before the ranked episodes."""
     if not any(entry_of(name, config.env).needs_experience for name in config.agents):
         return None
     path = folder / "experience.jsonl"
@@ -182,7 +182,7 @@ def _finish_episodes(
 
 
 def _work_items(config: RunConfig, found: Mapping[tuple[str, int, int], EpisodeResult]) -> list[WorkItem]:
-    """What is still to be played, in runs of consecutive episodes."""
+    """The episodes that remain to be played, as ranges of consecutive ones."""
     items = []
     for agent, number, condition in config.entries():
         missing = [index for index in range(condition.episodes) if (agent, number, index) not in found]

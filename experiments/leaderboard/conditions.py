@@ -18,12 +18,12 @@ _SETTING_LABELS = {"tasks": "{} tasks", "alpha": "score weighs {:g}"}
 
 
 class Condition(BaseModel):
-    """What an entry of the leaderboard is played under.
+    """The condition of an entry: a budget and settings.
 
     Attributes:
         budget: limit of each limited resource.
         settings: arguments of the environment that vary within the run.
-        episodes: how many are played.
+        episodes: number of episodes.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -42,12 +42,12 @@ class Condition(BaseModel):
 
 
 def condition_key(budget: Mapping[str, float], settings: Mapping[str, Any]) -> str:
-    """The same text for the same condition."""
+    """A key of a condition: equal conditions have equal keys."""
     return json.dumps([dict(budget), dict(settings)], sort_keys=True)
 
 
 def settings_of(row: Mapping[str, Any], document: Mapping[str, Any]) -> dict[str, Any]:
-    """The settings that a row of a leaderboard was played with; its document says which ones vary."""
+    """The settings of a leaderboard's row, among those that the leaderboard's document lists as varying."""
     conditions = document.get("conditions") or [{}]
     return {name: row[name] for name in conditions[0].get("settings") or {} if name in row}
 
@@ -58,14 +58,14 @@ def row_key(row: Mapping[str, Any], document: Mapping[str, Any]) -> str:
 
 
 def budget_label(budget: Mapping[str, float] | None) -> str:
-    """A budget in words, for example ``price ≤ 20, seconds ≤ 60``."""
+    """A budget as text, for example ``price ≤ 20, seconds ≤ 60``."""
     limits = budget or {}
     named = [name for name in RESOURCES if name in limits] + sorted(name for name in limits if name not in RESOURCES)
     return ", ".join(f"{name} ≤ {limits[name]:,g}" for name in named) or "unlimited"
 
 
 def condition_label(row: Mapping[str, Any], document: Mapping[str, Any]) -> str:
-    """What a row was played under, in words: its budget, and the settings that vary within the leaderboard."""
+    """A row's condition as text: its budget and the settings that vary within the leaderboard."""
     settings = settings_of(row, document)
     names = sorted(settings, key=lambda name: list(_SETTING_LABELS).index(name) if name in _SETTING_LABELS else len(settings))
     said = [_SETTING_LABELS.get(name, f"{name} {{}}").format(settings[name]) for name in names]
@@ -79,7 +79,7 @@ def budget_order(budget: Mapping[str, float]) -> tuple[float, ...]:
 
 
 def ordered(conditions: Iterable[Condition]) -> list[Condition]:
-    """Conditions as a leaderboard shows them: the tightest budget first, otherwise as they were asked for."""
+    """Conditions in the order of a leaderboard: the tightest budget first, otherwise in the given order."""
     return sorted(conditions, key=lambda condition: budget_order(condition.budget))
 
 

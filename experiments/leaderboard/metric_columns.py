@@ -1,4 +1,4 @@
-"""How the figures of a leaderboard are called, explained and written; the page and the terminal table share it."""
+"""Names, explanations and formats of a leaderboard's figures, shared by the page and the terminal table."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ class Column:
     Attributes:
         metric: its name in `leaderboard.json`.
         judged: the name of its counterpart under the judge grading, where there is one.
-        title, short: as the page and the terminal head it.
-        meaning: one plain sentence.
+        title, short: headings on the page and in the terminal.
+        meaning: explanation in one sentence.
         kind: `rate` (shown in percent), `number`, `signed` (three decimals), `price` (four decimals) or `count`.
-        higher_is_better: or lower.
+        higher_is_better: whether the best figure is the highest.
     """
 
     metric: str
@@ -64,7 +64,7 @@ COLUMNS = (
         "quality_of_plan",
         "Quality of plan",
         "QoP",
-        "Task performance weighed against price, averaged over episodes; 1 is a perfect answer for nothing (QoP).",
+        "Task performance weighed against price, averaged over episodes; 1 is a perfect answer at no cost (QoP).",
         "signed",
         True,
     ),
@@ -72,7 +72,7 @@ COLUMNS = (
         "regret",
         "Regret",
         "Regret",
-        "Quality of plan that the best possible episode in the same world has ahead of the agent's, averaged.",
+        "Quality of plan of the best possible episode in the same world less the agent's, averaged.",
         "signed",
         False,
     ),
@@ -93,7 +93,7 @@ PLAN_COLUMNS = (
         "quality_of_plan",
         "Quality of plan",
         "QoP",
-        "Weight of the score times the score, less the rest times the price over 0.567 USD; planners are ranked by it.",
+        "Mean of alpha × score - (1 - alpha) × price / 0.567 USD; planners are ranked by it.",
         "signed",
         True,
     ),
@@ -101,7 +101,7 @@ PLAN_COLUMNS = (
         "score",
         "Task score",
         "Score",
-        "Mean score of what was wanted: images by similarity, texts by shared words; 0 to 1.",
+        "Mean score of the outputs: similarity of images, shared words of texts; 0 to 1.",
         "signed",
         True,
     ),
@@ -109,23 +109,30 @@ PLAN_COLUMNS = (
         "average_cost",
         "Price",
         "Price",
-        "What the plan's tools cost, by time and memory at the size of the input.",
+        "Mean price of the plan's tools in USD, by time and memory at the input's size.",
         "price",
         False,
     ),
-    Column("average_seconds", "Seconds", "Sec.", "The plan's longest path: branches run at once.", "number", False),
+    Column(
+        "average_seconds",
+        "Seconds",
+        "Sec.",
+        "Simulated time of the plan's longest path.",
+        "number",
+        False,
+    ),
     Column(
         "average_seconds_one_by_one",
         "One by one",
         "In turn",
-        "Seconds that the same tools take one after another.",
+        "Mean simulated time of the same tools run one after another.",
         "number",
         False,
     ),
-    Column("plan_validity", "Valid", "Valid", "Share of answers that are plans at all.", "rate", True),
+    Column("plan_validity", "Valid", "Valid", "Share of answers that are valid plans.", "rate", True),
     Column("pass_rate", "Score of 0.5", "≥ 0.5", "Share of plans that score at least 0.5.", "rate", True),
     Column(
-        "regret", "Regret", "Regret", "Quality that the best plan for the very sample has ahead, averaged.", "signed", False
+        "regret", "Regret", "Regret", "Quality of the best plan for the sample less the plan's own, averaged.", "signed", False
     ),
     Column(
         "average_tokens", "Tokens", "Tokens", "Mean number of the planner's language-model tokens per plan.", "count", False
@@ -157,7 +164,7 @@ def interval(row: Row, metric: str) -> tuple[float, float] | None:
 
 
 def written(value: float | None, kind: str) -> str:
-    """A figure as a reader sees it; a dash where there is none. Rates are without their percent sign."""
+    """Format a figure for display, or a dash if there is none. Rates are in percent, without the sign."""
     if value is None:
         return "–"
     if kind == "rate":
@@ -176,17 +183,17 @@ def written(value: float | None, kind: str) -> str:
 
 
 def is_simulated(row: Row) -> bool:
-    """The row's language model has no weights: its figures say nothing of a real model."""
+    """Whether the row's language model is simulated, so that its figures say nothing about a real model."""
     return str(row.get("model") or "").lower().startswith("simulated")
 
 
 def is_reference(row: Row) -> bool:
-    """The row knows the realised world: a bound to measure against, never a competitor."""
+    """Whether the row is the oracle, which knows the realised world and is an upper bound instead of a competitor."""
     return str(row.get("agent") or "").lower().split("+")[0].startswith("oracle")
 
 
 def best(rows: Iterable[Row], column: Column, metric: str) -> float | None:
-    """The best figure among the competitors; an agent without a language model is no example of few tokens."""
+    """The best figure among the competitors. Agents without a language model are left out of the fewest tokens."""
     rivals = (row for row in rows if not is_reference(row) and (metric != "average_tokens" or row.get("model")))
     figures = [value for row in rivals if (value := figure(row, metric)) is not None]
     if not figures:
@@ -195,5 +202,5 @@ def best(rows: Iterable[Row], column: Column, metric: str) -> float | None:
 
 
 def plain(text: object) -> str:
-    """A name without control characters, so that it can neither move a terminal's cursor nor break a line."""
+    """Remove control characters from a name, so that it cannot move a terminal's cursor or break a line."""
     return "".join(c if c.isprintable() else "�" for c in str(text))

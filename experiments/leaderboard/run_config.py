@@ -1,4 +1,4 @@
-"""The configuration of a leaderboard run: all that determines its bytes."""
+"""The configuration of a leaderboard run, which determines its bytes."""
 
 from __future__ import annotations
 
@@ -31,20 +31,20 @@ ALL_VIEWS = "*"
 
 
 class RunConfig(BaseModel):
-    """All that determines a leaderboard's bytes.
+    """The configuration of a leaderboard run.
 
     Attributes:
-        suite: its name.
-        env: the environment in which agents' names are looked up; an agent may play in another view of the same world.
-        scenario, digest: the world, whole, and its short name.
-        agents: names, in order.
-        conditions: what each agent is played under.
-        split, grading, seed: as `costgym leaderboard` takes them.
-        ranked_by: the figure of a row that ranks it.
-        model: behind agents that need one.
-        settings: further arguments of the environments, by id; those of `*` are for all views.
+        suite: name of the suite.
+        env: id of the environment in which agents' names are looked up; an agent may play in another view of the same world.
+        scenario, digest: document of the world, and its digest.
+        agents: names of the agents, in order.
+        conditions: conditions that each agent plays under.
+        split, grading, seed: options of `costgym leaderboard`.
+        ranked_by: figure of a row that ranks it.
+        model: language model of agents that need one.
+        settings: further arguments of the environments, by id; those of `*` hold for all views.
         search, btp: fields of `SearchSettings` and `BtpSettings` that differ from the agents' own.
-        weights: hashes of what trained agents play with: other weights, another run.
+        weights: hashes of the weights of trained agents; other weights make another run.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -71,7 +71,7 @@ class RunConfig(BaseModel):
         return json.dumps(self.model_dump(mode="json"), indent=1, ensure_ascii=False) + "\n"
 
     def entries(self) -> Iterator[tuple[str, int, Condition]]:
-        """What has a row each: agent, number of the condition, condition."""
+        """The entries, one per row: agent, number of the condition, condition."""
         for agent in self.agents:
             for index, condition in enumerate(self.conditions):
                 yield agent, index, condition
@@ -143,8 +143,8 @@ def make_run_config(
         vary: settings that vary within the run, with their values, such as ``{"alpha": [0.3, 0.5]}``.
 
     Raises:
-        UnknownName: a suite, scenario, agent, split or grading that there is not; the nearest ones are named.
-        ConfigError: a number makes no sense, or the suite's world has no such choice.
+        UnknownName: a suite, scenario, agent, split or grading is unknown; the message has the nearest ones.
+        ConfigError: a number is out of range, or the suite's world does not have the option.
         DataError: the scenario or its data cannot be read.
     """
     chosen = suite_named(suite)
@@ -201,15 +201,15 @@ def make_run_config(
 
 
 def read_run_config(folder: Path) -> RunConfig:
-    """The configuration of the run in a folder.
+    """Read the configuration of the run in a folder.
 
     Raises:
-        ConfigError: the folder holds no run.
-        DataError: its configuration cannot be read.
+        ConfigError: the folder does not hold a run.
+        DataError: the configuration cannot be read.
     """
     path = folder / "run.json"
     if not path.is_file():
-        raise ConfigError("--run", f"{folder} is no leaderboard run: it holds no run.json")
+        raise ConfigError("--run", f"{folder} is not a leaderboard run: it holds no run.json")
     try:
         return RunConfig.model_validate_json(path.read_text(encoding="utf-8"))
     except ValidationError as error:

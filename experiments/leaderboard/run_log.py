@@ -1,7 +1,7 @@
-"""The episodes of a run on disk: `episodes.jsonl` with a result a line, and a trajectory file for each entry.
+"""The episodes of a run on disk: `episodes.jsonl` with one result per line, and a trajectory file for each entry.
 
-Both grow as episodes end, the trajectory first. An episode counts as played once both of its lines are whole; what a crash left
-half is dropped and played again, so a run that was killed ends with the bytes of one that was not.
+Both grow as episodes end, the trajectory first. An episode counts as played once both of its lines are complete; incomplete
+lines after a crash are dropped and their episodes played again, so a run that was killed ends with the same bytes.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ EPISODES = "episodes.jsonl"
 
 
 class EpisodeOutput(NamedTuple):
-    """An episode that has ended: its result, and its trajectory file's header and line; no line where the episode is void."""
+    """The output of an episode: its result, and the header and line of its trajectory file. A void episode has no line."""
 
     result: EpisodeResult
     header: str
@@ -33,14 +33,14 @@ class EpisodeOutput(NamedTuple):
 
 
 class RunLog:
-    """A run's episodes.
+    """The episodes of a run.
 
     Args:
-        folder: the run's.
-        agents, conditions: what is run, in order.
+        folder: folder of the run.
+        agents, conditions: agents and conditions of the run, in order.
 
     Raises:
-        DataError: a line on disk is no such record.
+        DataError: a line on disk is not a valid record.
     """
 
     def __init__(self, folder: Path, agents: Sequence[str], conditions: Sequence[Condition]) -> None:
@@ -70,7 +70,7 @@ class RunLog:
         self._results = self._trajectories = None
 
     def add(self, played: EpisodeOutput) -> None:
-        """Write an episode down."""
+        """Append an episode to the files."""
         assert self._results is not None
         key = self._key(played.result)
         if played.line is not None:
@@ -82,7 +82,7 @@ class RunLog:
         self.found[key] = played.result
 
     def finish(self) -> list[EpisodeResult]:
-        """Put everything in order: by agent, condition and episode, whatever the order in which they ended."""
+        """Sort the files by agent, condition and episode."""
         self.__exit__()
         for path in self._files.values():
             _sort(path)
@@ -140,7 +140,7 @@ def _numbered(path: Path) -> Iterator[tuple[int, str]]:
 
 
 def _keep(path: Path, wanted: set[int]) -> frozenset[int]:
-    """Drop episodes that are not wanted, and half a line at the end; returns those that are left."""
+    """Drop unneeded episodes and an incomplete last line; return the episodes that are left."""
     seen: set[int] = set()
     draft = path.with_name(f".{path.name}.tmp")
     with draft.open("w", encoding="utf-8") as store:

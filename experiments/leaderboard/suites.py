@@ -1,4 +1,4 @@
-"""The leaderboards that can be run by name."""
+"""The named leaderboards."""
 
 from __future__ import annotations
 

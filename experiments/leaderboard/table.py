@@ -35,12 +35,12 @@ _PERCENT = {"rate": " %"}
 def print_table(leaderboard: Mapping[str, Any], console: Console, *, intervals: bool = False) -> None:
     """Print the rows of a leaderboard, one block a condition, best first and the best figure of each column bold.
 
-    Fits 100 columns; below, the columns that matter least are left out. The oracle is a bound, not a competitor: it has no rank
-    and is never bold.
+    The table fits 100 columns; on a narrower terminal the less important columns are left out. The oracle is an upper bound and
+    not a competitor: it has no rank and is never bold.
 
     Args:
         leaderboard: the content of `leaderboard.json`.
-        console: where to; its width decides which columns are shown.
+        console: the console to print to; its width determines the columns.
         intervals: add half the width of the 95 % interval to each pass rate and cost.
     """
     rows = leaderboard.get("rows") or []

@@ -1,12 +1,12 @@
-"""What the tools take on this machine: time and memory by size level, measured into a profile that scenarios can name.
+"""Measure the tools' time and memory by size level on this machine, and write a profile for scenarios.
 
 Every tool is run with one input at a time, at the centre of each size level, and between measurements only one model is in
 memory. *Time* is the median over repeated runs after a warm-up. *Constant* memory is what loading the model added, *instant*
 memory what a run reached above that: resident memory of the process (sampled while it runs) and, on a GPU, torch's allocator.
 
-Nothing is run that would not fit. A small probe and each run so far say how memory grows with the input; where the next level
-is estimated above the limit it is skipped, and a profile with a level missing is refused, unless a part of the image can stand
-for it (`tiles`) or figures of a smaller level may be scaled up (`scale`). Either is written down in the profile's source.
+A run that would not fit into memory is skipped. A small probe and the previous runs give the growth of memory with the input; a
+level whose estimate is above the limit is skipped. A profile with a missing level is an error, unless a part of the image may
+stand for the whole (`tiles`) or figures of a smaller level may be scaled (`scale`); the profile's source says so.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ Progress = Callable[[str], None]
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """One tool at one level: duration (ms) and memory above the loaded model (MB); how many tiles stood for the image."""
+    """A tool at a level: duration (ms), memory above the loaded model (MB), and the number of tiles of the image."""
 
     time_ms: float
     cpu_inst_mb: float
@@ -49,7 +49,7 @@ class Point:
 
 @dataclass(frozen=True, slots=True)
 class Loading:
-    """What loading a tool took: memory that stays (MB) and time (seconds)."""
+    """The loading of a tool: memory that remains in use (MB) and time (seconds)."""
 
     cpu_cons_mb: float
     gpu_cons_mb: float
@@ -58,7 +58,7 @@ class Loading:
 
 @dataclass
 class Measurement:
-    """What was measured, and why the rest was not.
+    """The measurements, and the reasons for missing ones.
 
     Attributes:
         name, hardware, date, source: As in the profile.
@@ -319,7 +319,7 @@ def _size(tool: str, level: int) -> float:
 def _backend(
     backend: str, tool: str, device: str, weights: Path | str | None, scratch: Path
 ) -> tuple[Backend, Callable[[], object]]:
-    """A fresh back-end, and what loads the tool."""
+    """Make a new back-end and the function that loads the tool."""
     import torch
 
     torch.manual_seed(0)

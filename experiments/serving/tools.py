@@ -1,7 +1,7 @@
-"""An episode's tools over MCP: priced, slow at times, and failing.
+"""Serve an episode's tools over MCP, with their prices, latencies and failures.
 
-`tools/list` gives the task's candidates with their schemas and prices, `tools/call` makes a call in the simulated world. Beside
-them stand four tools of ours: `task`, `budget`, `wait` and `finish`. An MCP session is an episode. Over HTTP it is either the
+`tools/list` returns the task's candidates with their schemas and prices, `tools/call` makes a call in the simulated world. Four
+further tools are `task`, `budget`, `wait` and `finish`. An MCP session is an episode. Over HTTP it is either the
 protocol's own session (`/mcp`), or one that the client names in the URL (`/mcp/NAME?seed=7&index=3`), which also serves clients
 of the protocol's 2026 revision, where requests stand alone.
 """
@@ -154,7 +154,7 @@ class Tools:
 
 
 def _address(request: Request) -> tuple[str, dict[str, Any]]:
-    """The session that a request is about, and what its URL wishes for."""
+    """The session of a request, and the reset options in its URL."""
     name = request.path_params.get("name") or request.url.path.removeprefix("/mcp").strip("/")
     if name and (len(name) > LONGEST_NAME or not all(mark.isalnum() or mark in "._-" for mark in name)):
         problem = f"a session's name has up to {LONGEST_NAME} letters, digits, dots, dashes and underscores, got {name!r:.80}"
@@ -175,7 +175,7 @@ def _chat(session: Session) -> MarketplaceChatEnv:
 
 
 def describe(env: MarketplaceChatEnv) -> list[types.Tool]:
-    """The candidates with their prices, then ours."""
+    """List the candidates with their prices, then the four further tools."""
     currency = env.scenario.currency
     quotes, found = env.quotes(), []
     for tool in env.candidates:
@@ -199,7 +199,7 @@ def describe(env: MarketplaceChatEnv) -> list[types.Tool]:
 
 
 def call(session: Session, name: str, arguments: Mapping[str, Any]) -> types.CallToolResult:
-    """Do what a `tools/call` asks for: the text a tool answers with, then what it cost."""
+    """Answer a `tools/call` with the tool's text and the cost of the call."""
     env = _chat(session)
     if name == "task":
         return _result(session, env.query, {"query": env.query})

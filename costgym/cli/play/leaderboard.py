@@ -33,12 +33,12 @@ def leaderboard(
     out: Annotated[Path, typer.Option("--out", metavar="DIR", help="Folder of the run; the same folder continues it.")] = Path(
         "leaderboard"
     ),
-    suite: Annotated[str, typer.Option("--suite", help="What to run.")] = "quick",
+    suite: Annotated[str, typer.Option("--suite", help="quick, toolbench, ecoact, deer, toolplanner or opencatp.")] = "quick",
     scenario: ScenarioName = None,
     data: Data = None,
-    agents: Annotated[str | None, typer.Option("--agents", metavar="A,B,...", help="Instead of the suite's.")] = None,
+    agents: Annotated[str | None, typer.Option("--agents", metavar="A,B,...", help="By default the suite's.")] = None,
     budgets: BudgetText = None,
-    episodes: Annotated[int | None, typer.Option("--episodes", help="Tasks per agent and budget.")] = None,
+    episodes: Annotated[int | None, typer.Option("--episodes", help="Per agent and budget; by default the suite's.")] = None,
     split: Split = "test",
     grading: Grading = None,
     seed: Seed = 0,
@@ -54,7 +54,7 @@ def leaderboard(
         str | None, typer.Option("--alpha", metavar="A,B,...", help="Suite opencatp: weights of the score; 0.5 by default.")
     ] = None,
     profile: Annotated[
-        str | None, typer.Option("--profile", metavar="NAME|FILE", help="Suite opencatp: what tools cost; v100 by default.")
+        str | None, typer.Option("--profile", metavar="NAME|FILE", help="Suite opencatp: prices of the tools; v100 by default.")
     ] = None,
     add: Annotated[
         Path | None, typer.Option("--add", metavar="DIR", help="Add a submission to the run in --out, if replay agrees.")

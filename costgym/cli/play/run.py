@@ -58,7 +58,7 @@ def run(
     alpha: Alpha = None,
     profile: PlanProfile = None,
     budget: BudgetText = None,
-    episodes: Annotated[int, typer.Option("--episodes", min=1, help="How many.")] = 100,
+    episodes: Annotated[int, typer.Option("--episodes", min=1, help="Number of episodes.")] = 100,
     split: Split = "test",
     grading: Grading = None,
     enforcement: Enforcement = None,
@@ -67,7 +67,7 @@ def run(
     prices: Prices = None,
     cache: Cache = None,
     usefulness: Annotated[
-        Path | None, typer.Option("--usefulness", metavar="DIR", help="+btp: judges results by this `train btp` run.")
+        Path | None, typer.Option("--usefulness", metavar="DIR", help="+btp: classifier of results, a run of `train btp`.")
     ] = None,
     jobs: Jobs = None,
     engine: EngineName = "local",
@@ -75,7 +75,7 @@ def run(
     json_file: JsonFile = None,
     quiet: Quiet = False,
 ) -> None:
-    """Play one agent in one environment and sum up.
+    """Play one agent in one environment and print its figures.
 
     Example: `costgym run --agent react --budget price=20`
     """

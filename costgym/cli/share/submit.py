@@ -15,11 +15,11 @@ submit = typer.Typer(help="Leaderboard submissions: a folder that anyone can ver
 
 @submit.command()
 def pack(
-    run: Annotated[Path, typer.Argument(help="Folder of a leaderboard run that has ended.")],
+    run: Annotated[Path, typer.Argument(help="Folder of a finished leaderboard run.")],
     out: Annotated[Path, typer.Option("--out", metavar="DIR", help="Folder of the submission.")],
-    name: Annotated[str, typer.Option("--name", help="What the submission is called.")],
-    contact: Annotated[str, typer.Option("--contact", help="Who to ask.")],
-    agents: Annotated[str | None, typer.Option("--agents", metavar="A,B,...", help="Only these.")] = None,
+    name: Annotated[str, typer.Option("--name", help="Name of the submission.")],
+    contact: Annotated[str, typer.Option("--contact", help="Contact for questions.")],
+    agents: Annotated[str | None, typer.Option("--agents", metavar="A,B,...", help="Agents to submit; all by default.")] = None,
 ) -> None:
     """Make a submission of a run.
 
@@ -32,7 +32,7 @@ def pack(
 
 @submit.command()
 def validate(
-    folder: Annotated[Path, typer.Argument(help="The submission.")],
+    folder: Annotated[Path, typer.Argument(help="Folder of the submission.")],
     data: Data = None,
     jobs: Jobs = None,
     engine: EngineName = "local",

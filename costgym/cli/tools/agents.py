@@ -7,7 +7,7 @@ from ..output import print_list
 
 
 def agents(json_file: JsonFile = None) -> None:
-    """The agents there are.
+    """List the agents.
 
     Example: `costgym agents`
     """

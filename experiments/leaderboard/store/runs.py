@@ -1,6 +1,6 @@
-"""A leaderboard run as data: its manifest, its entries and its episodes, read from the run's folder.
+"""A leaderboard run as data: its manifest, entries and episodes, read from the run's folder.
 
-The store keeps runs in this form and the site is made from it, so it does not matter which of the two a run comes from.
+The store saves runs in this form and the site is built from it, so a site can be built from a folder or from a store.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from ..run_log import EPISODES, FOLDER, file_name
 
 @dataclass(frozen=True, slots=True)
 class RunEntry:
-    """A row of the leaderboard, with where its episodes are.
+    """A row of the leaderboard and the place of its episodes.
 
     Attributes:
-        id: short, and the same wherever the entry is read from.
-        row: as `leaderboard.json` has it.
-        file: its trajectories, below the run's folder; empty where there are none.
-        verified: replay agreed with all of it.
+        id: short digest, the same wherever the entry is read from.
+        row: the row of `leaderboard.json`.
+        file: path of its trajectories below the run's folder; empty without trajectories.
+        verified: whether replay confirmed all of its episodes.
     """
 
     id: str
@@ -42,12 +42,12 @@ class Run:
     """A run that has ended.
 
     Attributes:
-        id: a digest of the manifest; the same plan has the same id.
+        id: digest of the manifest; equal configurations have equal ids.
         manifest: the content of `run.json`.
         document: the content of `leaderboard.json`.
-        folder: where the run's trajectories lie; None where that is not known.
-        entries: one a row of the document, in its order.
-        results: opens the episodes anew, each with its entry's id.
+        folder: folder of the run's trajectories, or None if it is unknown.
+        entries: one entry per row of the document, in its order.
+        results: function that iterates over the episodes, each with its entry's id.
     """
 
     id: str
@@ -59,12 +59,12 @@ class Run:
 
 
 def run_id(manifest: Mapping[str, Any]) -> str:
-    """Names a run by what it runs."""
+    """The id of a run: a digest of its configuration."""
     return _digest(manifest)
 
 
 def entry_id(agent: str, condition: str) -> str:
-    """Names an entry within its run: by agent and condition (`condition_key`)."""
+    """The id of an entry within its run: a digest of agent and condition (`condition_key`)."""
     return _digest({"agent": agent, "condition": condition})
 
 
@@ -73,10 +73,10 @@ def _digest(document: Mapping[str, Any]) -> str:
 
 
 def read_run(folder: str | Path) -> Run:
-    """A run from its folder.
+    """Read a run from its folder.
 
     Raises:
-        ConfigError: the folder holds no run that has ended.
+        ConfigError: the folder does not hold a finished run.
         DataError: a file in it cannot be read.
     """
     place = Path(folder)
@@ -102,7 +102,7 @@ def _read(folder: Path, name: str) -> dict[str, Any]:
 
 
 def entry_of(row: Mapping[str, Any], document: Mapping[str, Any], folder: Path | None) -> RunEntry:
-    """A row of a leaderboard as an entry; its file is named where it lies in the folder."""
+    """Make the entry of a leaderboard's row, with its trajectory file if the folder has it."""
     agent, below = str(row["agent"]), ""
     if "submission" in row:
         name = row["submission"]["name"]

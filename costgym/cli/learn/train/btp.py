@@ -20,7 +20,7 @@ def btp(
     scenario: ScenarioName = None,
     records: Annotated[
         Path | None,
-        typer.Option("--records", metavar="DIR", help="Trajectories of `costgym collect` to learn from instead."),
+        typer.Option("--records", metavar="DIR", help="Train on these trajectories of `costgym collect` instead."),
     ] = None,
     resume: Resume = True,
     seed: Seed = 0,

@@ -17,7 +17,7 @@ BASELINE = (*OWN, "context", "intermediate_feedback", "centred", "return_scale",
 Steps = Annotated[int, typer.Option("--steps", help="Optimiser steps.")]
 Pool = Annotated[
     list[Path] | None,
-    typer.Option("--pool", metavar="FILE", help="A plan pool to learn from (.json, or the official .pkl); may be repeated."),
+    typer.Option("--pool", metavar="FILE", help="Plan pool to learn from (.json, or the official .pkl); repeatable."),
 ]
 
 

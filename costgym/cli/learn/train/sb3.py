@@ -11,10 +11,10 @@ from ...options import BudgetText, Quiet, ScenarioName, Seed
 from ...players import one_budget
 from .shared import Out, Resume, run_trainer, with_settings
 
-Steps = Annotated[int | None, typer.Option("--steps", help="Decisions to take: the same policy on any machine.")]
+Steps = Annotated[int | None, typer.Option("--steps", help="Number of decisions; gives the same policy on any machine.")]
 Minutes = Annotated[
     float | None,
-    typer.Option("--minutes", help="Minutes to train instead, once the environment is compiled; 5 where neither is given."),
+    typer.Option("--minutes", help="Minutes to train instead, after compilation; 5 if neither is given."),
 ]
 
 
@@ -27,7 +27,7 @@ def ppo(
     minutes: Minutes = None,
     budget: BudgetText = None,
     cost_limit: Annotated[
-        float | None, typer.Option("--cost-limit", help="Hold the mean price under it by a Lagrange multiplier.")
+        float | None, typer.Option("--cost-limit", help="Limit of the mean price, kept by a Lagrange multiplier.")
     ] = None,
     resume: Resume = True,
     seed: Seed = 0,

@@ -17,20 +17,20 @@ from ...output import Progress
 
 Out = Annotated[Path, typer.Option("--out", metavar="DIR", help="Folder of the run; the same folder continues it.")]
 Resume = Annotated[
-    bool, typer.Option("--resume/--no-resume", help="Continue the run that the folder holds, or remove it and begin anew.")
+    bool, typer.Option("--resume/--no-resume", help="Continue the run in the folder, or delete it and start again.")
 ]
 PANEL = "Settings of the trainer"
 
 
 class Messages(Callback):
-    """Prints what a run says."""
+    """Print the messages of a run."""
 
     def on_message(self, text: str) -> None:
         typer.echo(text)
 
 
 class _Bar(Callback):
-    """Shows a progress bar, and above it what a run says."""
+    """Show a progress bar, and above it the messages of a run."""
 
     def __init__(self, progress: Progress) -> None:
         self._progress = progress
@@ -58,7 +58,7 @@ def run_trainer(name: str, quiet: bool, train: Callable[..., TrainingResult], *a
 def with_settings(
     kind: type[TrainerSettings], without: tuple[str, ...] = (), also: Mapping[str, str] | None = None
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Give a command an option for every field of some settings; those that are used arrive as its `settings`.
+    """Add an option to a command for every field of a settings class; given ones are passed as its `settings`.
 
     Args:
         kind: the settings.

@@ -24,14 +24,15 @@ def toolplanner(
     scenario: ScenarioName = None,
     steps: Annotated[
         int | None,
-        typer.Option("--steps", help="Steps of stage 1; stage 2's steps and the tasks of either shrink and grow with them."),
+        typer.Option("--steps", help="Steps of stage 1; stage 2's steps and both stages' tasks scale with them."),
     ] = None,
     without: Annotated[
         str | None,
-        typer.Option("--without", help="Left out, with commas: completion, following (feedback), tags, path."),
+        typer.Option("--without", help="Parts to leave out, separated by commas: completion, following, tags, path."),
     ] = None,
     start: Annotated[
-        Path | None, typer.Option("--start", metavar="DIR", help="A stage 1 to start from, with the same settings: RUN/sft.")
+        Path | None,
+        typer.Option("--start", metavar="DIR", help="Stage 1 to start from, of the same settings: RUN/sft."),
     ] = None,
     resume: Resume = True,
     seed: Seed = 0,
@@ -50,7 +51,7 @@ def toolplanner(
 
 
 def scaled(steps: int | None) -> dict[str, int]:
-    """Settings of a run of so many steps in stage 1; the rest in proportion to the defaults."""
+    """The settings of a run with the given steps in stage 1, and the rest in proportion to the defaults."""
     if steps is None:
         return {}
     usual = LearntSettings()
@@ -59,7 +60,7 @@ def scaled(steps: int | None) -> dict[str, int]:
 
 
 def left_out(without: str | None) -> dict[str, bool]:
-    """Settings that leave parts out.
+    """The settings that leave parts out.
 
     Raises:
         UnknownName: there is no such part.
