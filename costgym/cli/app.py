@@ -16,6 +16,7 @@ from .data.export import export
 from .data.verify import verify
 from .learn.reproduce import reproduce
 from .learn.train import app as train
+from .output import PlainCommand
 from .play.leaderboard import leaderboard
 from .play.run import run
 from .play.show import show
@@ -53,7 +54,7 @@ PANELS = {
 }
 for panel, verbs in PANELS.items():
     for verb in verbs:
-        app.command(rich_help_panel=panel)(verb)
+        app.command(cls=PlainCommand, rich_help_panel=panel)(verb)
 app.add_typer(train, name="train", rich_help_panel="Learn")
 app.add_typer(submit, name="submit", rich_help_panel="Share")
 

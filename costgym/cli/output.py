@@ -7,6 +7,8 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from typer.core import TyperCommand
+
 if TYPE_CHECKING:
     from ..experiments.execution.engine import Engine
 
@@ -44,6 +46,13 @@ def console() -> Any:
     from rich.console import Console
 
     return Console()
+
+
+class PlainCommand(TyperCommand):
+    """A command whose help has one column of options, so that no name is cut on a narrow terminal."""
+
+    def __init__(self, *args: Any, **settings: Any) -> None:
+        super().__init__(*args, **{**settings, "rich_markup_mode": None})
 
 
 class Progress:

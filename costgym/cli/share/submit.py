@@ -8,12 +8,12 @@ from typing import Annotated
 import typer
 
 from ..options import Data, EngineName, Jobs, RayAddress
-from ..output import names_in, workers
+from ..output import PlainCommand, names_in, workers
 
 submit = typer.Typer(help="Leaderboard submissions: a folder that anyone can verify by replay.", no_args_is_help=True)
 
 
-@submit.command()
+@submit.command(cls=PlainCommand)
 def pack(
     run: Annotated[Path, typer.Argument(help="Folder of a finished leaderboard run.")],
     out: Annotated[Path, typer.Option("--out", metavar="DIR", help="Folder of the submission.")],
@@ -30,7 +30,7 @@ def pack(
     typer.echo(str(make(run, out, name, contact, agents=names_in(agents))))
 
 
-@submit.command()
+@submit.command(cls=PlainCommand)
 def validate(
     folder: Annotated[Path, typer.Argument(help="Folder of the submission.")],
     data: Data = None,

@@ -215,7 +215,7 @@ def test_what_replay_denies_is_not_added(board: Path, packed: Path, tmp_path: Pa
 
 
 def test_packing_says_what_is_missing(board: Path, tmp_path: Path) -> None:
-    with pytest.raises(costgym.ConfigError, match="no leaderboard run"):
+    with pytest.raises(costgym.ConfigError, match="is not a leaderboard run"):
         pack(tmp_path, tmp_path / "x", "A", "a")
     with pytest.raises(costgym.UnknownName, match="nearest: react"):
         pack(board, tmp_path / "x", "A", "a", agents=["reac"])

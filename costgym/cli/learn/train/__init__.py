@@ -9,6 +9,7 @@ import typer
 from typer.core import TyperGroup
 
 from ....simulators.errors import UnknownName
+from ...output import PlainCommand
 
 TRAINERS = {
     "ppo": "sb3",
@@ -33,7 +34,7 @@ class _Trainers(TyperGroup):
             raise UnknownName("trainer", cmd_name, TRAINERS)
         single = typer.Typer(add_completion=False, rich_markup_mode="markdown")
         module = import_module(f"{__package__}.{TRAINERS[cmd_name]}")
-        single.command(cmd_name)(getattr(module, cmd_name))
+        single.command(cmd_name, cls=PlainCommand)(getattr(module, cmd_name))
         return typer.main.get_command(single)
 
 

@@ -19,7 +19,6 @@ Out = Annotated[Path, typer.Option("--out", metavar="DIR", help="Folder of the r
 Resume = Annotated[
     bool, typer.Option("--resume/--no-resume", help="Continue the run in the folder, or delete it and start again.")
 ]
-PANEL = "Settings of the trainer"
 
 
 class Messages(Callback):
@@ -97,9 +96,9 @@ def _option(kind: type[TrainerSettings], name: str, also: Mapping[str, str]) -> 
     spelling = name.replace("_", "-")
     spelled = f"--{spelling}/--no-{spelling}" if form is bool else f"--{spelling}"
     usual = ",".join(field.default) if isinstance(field.default, tuple) else field.default
-    shown = False if usual is None else str(usual)
+    shown = field.description if usual is None else f"{field.description}  [default: {usual}]"
     names = [spelled, *([also[name]] if name in also else [])]
-    option = typer.Option(*names, help=field.description, show_default=shown, rich_help_panel=PANEL)
+    option = typer.Option(*names, help=shown, show_default=False)
     return Annotated[form | None, option]
 
 
