@@ -1,9 +1,9 @@
-"""How well agents follow instructions: match, pass and win by instruction level, and tag lists beside a retriever.
+"""Measure how well agents follow instructions: match, pass and win rate by level, and tag lists compared with a retriever.
 
-Match looks at the last chain of calls, failed ones included; a tree search's other branches do not count. Pass, as ToolPlanner
-means it, is a meaningful answer in time (`meaningful_rate`); whether the answer holds the facts is graded beside it. Win
-compares an episode with a reference agent's in the same world: a judged pass beats a failure, then more facts, then a lower
-price.
+Match is computed on the last chain of calls, including failed calls; other branches of a tree search do not count. Pass, in
+ToolPlanner's definition, is a meaningful answer within the limits (`meaningful_rate`); whether the answer contains the facts is
+graded separately. Win compares an episode with a reference agent's episode in the same world: first by judged pass, then by
+number of facts, then by lower price.
 
 Source: ToolPlanner (arXiv 2409.14826), Section 5.2.
 """
@@ -40,7 +40,7 @@ Row = dict[str, Any]
 
 
 class ChainWatcher:
-    """A language model that is listened to: which calls lie on the chain that its last reply ended."""
+    """A wrapper of a language model that records the calls on the chain that ends with the model's last reply."""
 
     def __init__(self, model: LanguageModel) -> None:
         self._model = model
@@ -63,13 +63,13 @@ class ChainWatcher:
 
 @dataclass(frozen=True, slots=True)
 class Followed:
-    """An episode at an instruction level.
+    """The measured result of an episode at an instruction level.
 
     Attributes:
-        result: its record.
-        matched: it follows the instruction.
-        meaningful: it ends in a meaningful answer.
-        tags: what was extracted, where the agent extracts tags.
+        result: result of the episode.
+        matched: whether the calls follow the instruction.
+        meaningful: whether the episode ends in a meaningful answer.
+        tags: extracted tags, if the agent extracts tags.
     """
 
     result: EpisodeResult
@@ -90,13 +90,13 @@ def follow(
     """Play the test tasks at one instruction level, without a budget.
 
     Args:
-        agent_name: of an agent with a language model; a learnt one (``toolplanner:RUN``) plays with its own.
-        level: of `LEVELS`.
-        episodes: index i plays the split's i-th task, round and round, each round with the next seed.
-        seed: of the worlds.
-        scenario: where to play.
-        model: behind the agent.
-        luck: another number, another run of the agent in the same worlds.
+        agent_name: name of a language-model agent; a trained one (``toolplanner:RUN``) uses its own model.
+        level: one of `LEVELS`.
+        episodes: number of episodes; they cycle through the split's tasks, each cycle with the next seed.
+        seed: seed of the worlds.
+        scenario: scenario to play.
+        model: name of the agent's language model.
+        luck: seed of the agent; another value gives another run of the agent in the same worlds.
     """
     env = MarketplaceChatEnv(
         scenario=scenario, split="test", level=level, budget={}, enforcement="record", grading="judge", max_steps=STEPS
@@ -125,7 +125,7 @@ def follow(
 
 
 def _model_behind(agent_name: str, model: str) -> LanguageModel:
-    """The language model that plays: a learnt planner brings its own."""
+    """Return the agent's language model; a trained planner has its own."""
     if not agent_name.startswith("toolplanner:"):
         return make_model(model)
     from ...agents.toolplanner.learnt import load_planner
@@ -141,7 +141,7 @@ def _answer(episode: Episode) -> str | None:
 
 
 def wins(ours: EpisodeResult, theirs: EpisodeResult) -> float:
-    """1 if the first beats the second, 0 if it loses, 0.5 for a draw: a judged pass, then more facts, then a lower price."""
+    """Compare two episodes by judged pass, then facts, then lower price: 1 if the first wins, 0 if it loses, 0.5 for a draw."""
     for better, worse in ((ours.judged, theirs.judged), (ours.share, theirs.share), (-ours.price, -theirs.price)):
         if better != worse:
             return 1.0 if better > worse else 0.0
@@ -156,10 +156,10 @@ def instruction_rows(
     scenario: Any = "marketplace",
     progress: Callable[[str], None] | None = None,
 ) -> list[Row]:
-    """One leaderboard row an agent and level, with `level`, `match_rate`, `meaningful_rate` and `win_rate` and their intervals.
+    """Return a leaderboard row per agent and level with `match_rate`, `meaningful_rate`, `win_rate` and their intervals.
 
-    The reference of the win rate is another run of the plain tree search in the same worlds, so that search itself wins about
-    half. A statement names nothing: no match rate there.
+    The reference of the win rate is another run of the plain tree search in the same worlds, so plain tree search itself has a
+    win rate of about one half. Instructions of the level `statement` name no tools, so they have no match rate.
     """
     rows = []
     for level in levels:
@@ -181,8 +181,8 @@ def instruction_rows(
 
 
 def with_intervals(row: Row, flags: dict[str, list[float]], seed: int) -> Row:
-    """Means of some figures over episodes, and the row's intervals with theirs."""
-    values = np.array(list(flags.values())).T  # (episodes, figures)
+    """Add the means of further per-episode values and their intervals to a row."""
+    values = np.array(list(flags.values())).T  # (episodes, metrics)
     lows, highs = intervals(values, np.ones_like(values), range(len(values)), seed, 2000)
     means = {name: float(np.mean(column)) for name, column in flags.items()}
     ends = {name: [float(low), float(high)] for name, low, high in zip(flags, lows, highs, strict=True)}
@@ -190,9 +190,10 @@ def with_intervals(row: Row, flags: dict[str, list[float]], seed: int) -> Row:
 
 
 def tag_rows(episodes: int = 400, seed: int = 0, levels: Sequence[str] = LEVELS, scenario: Any = "marketplace") -> list[Row]:
-    """Precision, recall and F1 of tag extraction and of a retriever over the whole catalog, by level, with intervals for F1.
+    """Measure precision, recall and F1 of tag extraction and of a retriever over the whole catalog, by level.
 
-    A level is scored at the granularity that it names; a statement, which names nothing, at the category.
+    F1 has intervals. Each level is scored at the granularity of its instructions; `statement`, which names no tools, at the
+    granularity of categories.
     """
     rows = []
     for level in levels:

@@ -1,4 +1,4 @@
-"""`costgym reproduce`: a paper's table beside ours."""
+"""`costgym reproduce`: reproduces a paper's table."""
 
 from __future__ import annotations
 
@@ -17,14 +17,17 @@ def reproduce(
     episodes: Annotated[int | None, typer.Option("--episodes", help="Episodes per agent; by default the paper's.")] = None,
     data: Data = None,
     out: Annotated[
-        Path | None, typer.Option("--out", metavar="DIR", help="Folder of the runs and a page; the same folder continues them.")
+        Path | None,
+        typer.Option(
+            "--out", metavar="DIR", help="Folder of the runs and a report page; repeating the command continues them."
+        ),
     ] = None,
     jobs: Annotated[int | None, typer.Option("--jobs", help="Processes; all processors by default.")] = None,
     seed: Seed = 0,
     json_file: JsonFile = None,
     quiet: Quiet = False,
 ) -> None:
-    """Compare a paper's table with ours, under the simulated model.
+    """Reproduce a paper's table with the simulated model and compare it with the published one.
 
     Example: `costgym reproduce deer --out deer`
     """

@@ -1,8 +1,8 @@
-"""The entries of a submission, replayed: what is wrong with each file, and what results its episodes bring.
+"""Replay the entries of a submission: find the problems of each file and derive the results of its episodes.
 
-The files' lines are the tasks of an engine, some at a time, those of the next file right behind those of the one before, so
-that many short files keep many workers busy. What is found does not depend on the engine: findings come in the order of the
-lines, and nothing behind a line counts after which a file cannot be read on.
+An engine's tasks are batches of lines. The batches of all files form one queue, so that many short files keep many workers
+busy. The findings do not depend on the engine: they are ordered by line, and after an unreadable line the rest of a file is
+ignored.
 """
 
 from __future__ import annotations
@@ -26,23 +26,23 @@ from .manifest import MAX_PROBLEMS, Submission, TrajectoryFile
 
 
 class Terms(NamedTuple):
-    """What all episodes of a submission have in common, and where the data of their world lies."""
+    """The data shared by all episodes of a submission, and the location of their scenario's data."""
 
     seed: int
     data: str | None
 
 
 class Part(NamedTuple):
-    """Some lines of a file, to be replayed.
+    """A batch of a file's lines to replay.
 
     Attributes:
-        file: its place in the manifest.
-        path: where it lies; named in errors, read by nobody.
-        header: its first line.
-        agent, model: who plays in all of it; None where its first episode cannot be read.
-        settings: of its condition.
-        episodes: how many it is to have.
-        lines: some of the others.
+        file: index of the file in the manifest.
+        path: path of the file, for error messages only.
+        header: first line of the file.
+        agent, model: agent and model of all episodes in the file; None if its first episode cannot be read.
+        settings: settings of the entry's condition.
+        episodes: expected number of episodes.
+        lines: lines of the batch.
     """
 
     file: int
@@ -56,7 +56,7 @@ class Part(NamedTuple):
 
 
 class Found(NamedTuple):
-    """What replay says of a line: what it brings, or what is wrong, after which the file may end."""
+    """The finding for a line: the episode's result, or a problem; `last` ends the check of the file."""
 
     file: int
     result: EpisodeResult | None
@@ -65,14 +65,14 @@ class Found(NamedTuple):
 
 
 class CheckedFile:
-    """A file of a submission, as far as it is checked.
+    """The state of checking a file of a submission.
 
     Attributes:
-        file: what the manifest says of it.
-        episodes: how many it is to have.
-        problems: what is wrong with it, in words, at most so many as are listed.
-        results: of the episodes that agree.
-        closed: nothing more of it counts.
+        file: entry of the file in the manifest.
+        episodes: expected number of episodes.
+        problems: problems found, as text, at most `MAX_PROBLEMS`.
+        results: results of the episodes that agree with replay.
+        closed: whether the check of the file has ended.
     """
 
     def __init__(self, file: TrajectoryFile, episodes: int) -> None:
@@ -81,26 +81,26 @@ class CheckedFile:
         self.results: list[EpisodeResult] = []
 
     def object_to(self, problem: str, last: bool = False) -> None:
-        """Write down what is wrong, unless the file is closed."""
+        """Add a problem, unless the file is closed."""
         if not self.closed:
             self.problems.append(problem)
             self.closed = last or len(self.problems) == MAX_PROBLEMS
 
     def finished(self) -> CheckedFile:
-        """The same, once nothing more comes."""
+        """Close the file after its last line and return it."""
         if len(self.results) < self.episodes:
             self.object_to(f"{len(self.results)} of {self.episodes} episodes agree with replay", True)
         return self
 
 
 def check_entries(folder: Path, manifest: Submission, data: str | None, engine: Engine) -> Iterator[CheckedFile]:
-    """Replay the files of a submission; yields each once it is checked, in order.
+    """Replay the files of a submission, and yield each in order when it is checked.
 
     Args:
-        folder: where they lie.
-        manifest: already checked.
-        data: folder or file that the world is read from.
-        engine: where episodes are replayed.
+        folder: folder of the submission.
+        manifest: the manifest, already checked.
+        data: data folder or file of the scenario.
+        engine: engine that replays the episodes.
     """
     files = [CheckedFile(file, manifest.condition_of(file).episodes) for file in manifest.files]
     checked = 0
@@ -118,7 +118,7 @@ def check_entries(folder: Path, manifest: Submission, data: str | None, engine: 
 
 
 def _parts(folder: Path, manifest: Submission, files: list[CheckedFile], data: str | None) -> Iterator[Part]:
-    """The tasks: the lines of every file that can be opened, until it is closed."""
+    """Yield the engine's tasks: batches of lines of every readable file, until the file is closed."""
     for index, entry in enumerate(files):
         file, condition = entry.file, manifest.condition_of(entry.file)
         path = folder / file.path
@@ -126,7 +126,7 @@ def _parts(folder: Path, manifest: Submission, files: list[CheckedFile], data: s
             entry.object_to("there is no such file", True)
             continue
         if digest_of(path) != file.digest:
-            entry.object_to("digest: the file is not the one that the manifest was written for")
+            entry.object_to("digest: the file differs from the one for which the manifest was written")
         try:
             lines = iter_lines(path)
             first = next(lines, "")
@@ -148,11 +148,11 @@ def _parts(folder: Path, manifest: Submission, files: list[CheckedFile], data: s
             begun = True
             yield Part(*about, model, condition.settings, condition.episodes, some)
         if not begun and not entry.closed:
-            yield Part(*about, None, condition.settings, condition.episodes, [])  # whether its world can be made
+            yield Part(*about, None, condition.settings, condition.episodes, [])  # checks that the environment can be created
 
 
 def _model_of(line: Line, path: Path) -> str | None:
-    """The model that a file's first episode names; all others must name it too."""
+    """Return the model of a file's first episode, which all other episodes must have too."""
     number, text = line
     try:
         return None if not isinstance(text, str) else parse_trajectory(text, path, number).model
@@ -161,7 +161,7 @@ def _model_of(line: Line, path: Path) -> str | None:
 
 
 def _check_lines(terms: Terms, part: Part) -> Iterator[Found]:
-    """Replay some lines of a file, in a worker."""
+    """Replay a batch of lines in a worker."""
     try:
         checker = checker_of(part.header, terms.data)
         world, who = base_env(checker.env), AgentInfo(part.agent, part.model or "")
@@ -171,7 +171,7 @@ def _check_lines(terms: Terms, part: Part) -> Iterator[Found]:
             recorded = parse_trajectory(line, Path(part.path), number)
             place, index = f"line {number}, episode {recorded.episode}", number - 2
             if index >= part.episodes or recorded.episode != index:
-                problem = f"expected the episodes 0 to {part.episodes - 1} in order, one a line"
+                problem = f"expected the episodes 0 to {part.episodes - 1} in order, one per line"
                 yield Found(part.file, None, f"{place}: {problem}", True)
                 return
             if (recorded.agent, recorded.model) != (part.agent, part.model):
@@ -194,10 +194,10 @@ def _check_lines(terms: Terms, part: Part) -> Iterator[Found]:
 
 
 def _check_world(run: RunConfig, file: TrajectoryFile, header: Header, data: str | None) -> list[str]:
-    """How a file's header differs from that of the run's own environment under the entry's condition."""
+    """Compare a file's header with that of the run's environment under the entry's condition; return the differences."""
     wanted = _header_of(run.model_dump_json(), header.env, file.condition, data)
     if header.digest != wanted.digest:
-        return [f"header, digest: expected the run's world {wanted.digest}, got {header.digest}"]
+        return [f"header, digest: expected the run's scenario {wanted.digest}, got {header.digest}"]
     names = sorted((wanted.settings.keys() | header.settings.keys()) - FILE_PLACES)
     wrong = [name for name in names if header.settings.get(name) != wanted.settings.get(name)]
     return [f"header, {name}: expected {wanted.settings.get(name)!r}, got {header.settings.get(name)!r}" for name in wrong]
@@ -210,6 +210,6 @@ def _header_of(run: str, env_id: str, condition: int, data: str | None) -> Heade
 
 
 def digest_of(path: Path) -> str:
-    """What a manifest holds a file to."""
+    """Compute the digest of a file for the manifest."""
     with path.open("rb") as store:
         return hashlib.file_digest(store, lambda: hashlib.blake2b(digest_size=16)).hexdigest()

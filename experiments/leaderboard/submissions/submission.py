@@ -1,9 +1,8 @@
-"""A leaderboard submission: a folder that anyone can check by replay.
+"""Create, verify and add leaderboard submissions, which are folders that anyone can check by replay.
 
-`manifest.json` says who submits what, `trajectories/` holds every episode of every entry. `validate` believes none of the
-figures: it plays each episode again in the world that the manifest names, compares every value, and works the rows out anew.
-What replay cannot show is said in `trajectories.verify`: a submission is evidence of what was done, not of how the agent came
-to do it.
+`manifest.json` names the submitter and the entries; `trajectories/` contains every episode of every entry. `validate` does not
+trust any value: it replays each episode in the manifest's scenario, compares every value, and recomputes the rows. The limits
+of replay are documented in `trajectories.verify`: it proves the outcome of the actions, not how the agent chose them.
 """
 
 from __future__ import annotations
@@ -35,20 +34,20 @@ from .replay import check_entries, digest_of
 __all__ = ["Submission", "SubmissionVerdict", "add", "pack", "schema", "validate", "validate_run"]
 
 SUBMISSIONS = "submissions"
-"""Where a run keeps those that were added to it."""
+"""Folder, within a run, of the submissions that were added to it."""
 
 
 @dataclass(frozen=True, slots=True)
 class SubmissionVerdict:
-    """What replay says of a submission.
+    """The result of verifying a submission by replay.
 
     Attributes:
-        folder: of the submission.
-        manifest: what it says; None where that cannot be read.
-        episodes: how many agreed.
-        problems: what did not, in words, each with its place.
-        rows: the leaderboard rows as replay derives them, one an entry.
-        results: of the episodes that agreed, entry by entry.
+        folder: folder of the submission.
+        manifest: the manifest; None if it cannot be read.
+        episodes: number of episodes that agree with replay.
+        problems: problems found, as text with their position.
+        rows: leaderboard rows derived by replay, one per entry.
+        results: results of the episodes that agree, entry by entry.
     """
 
     folder: Path
@@ -72,17 +71,17 @@ def pack(
     description: str = "",
     agents: Sequence[str] | None = None,
 ) -> Path:
-    """Make a submission of a leaderboard run that has ended.
+    """Create a submission from a finished leaderboard run.
 
     Args:
-        run: the run's folder.
-        out: the submission's folder; must not exist.
-        name, contact, url, description: of the submitter.
-        agents: which of the run's agents; all by default.
+        run: folder of the run.
+        out: folder of the submission; must not exist.
+        name, contact, url, description: information about the submitter.
+        agents: agents of the run to include; all by default.
 
     Raises:
-        ConfigError: the run is none or has not ended, `out` exists, or an entry of the manifest is not as the schema wants it.
-        UnknownName: the run has no such agent.
+        ConfigError: the folder holds no finished run, `out` exists, or a field of the manifest does not fit the schema.
+        UnknownName: an agent is not part of the run.
     """
     source = Path(run)
     config = read_run_config(source)
@@ -104,7 +103,7 @@ def pack(
 
 
 def _document(run: Path, config: RunConfig, agents: Sequence[str]) -> dict[str, Any]:
-    """A run's manifest, but for who submits it."""
+    """Build a run's manifest without the information about the submitter."""
     if not (run / "leaderboard.json").is_file():
         raise ConfigError("--run", f"{run} has not ended; run the leaderboard again to finish it")
     board = json.loads((run / "leaderboard.json").read_text(encoding="utf-8"))
@@ -130,10 +129,10 @@ def validate_run(
     progress: Callable[[int, int], None] | None = None,
     engine: Engine | None = None,
 ) -> SubmissionVerdict:
-    """The same check for a leaderboard run as it lies there, its `episodes.jsonl` included.
+    """Check a leaderboard run by replay as `validate` does, including its `episodes.jsonl`.
 
     Raises:
-        ConfigError: the folder holds no run, or one that has not ended.
+        ConfigError: the folder holds no finished run.
     """
     place = Path(folder)
     config = read_run_config(place)
@@ -148,17 +147,17 @@ def validate(
     progress: Callable[[int, int], None] | None = None,
     engine: Engine | None = None,
 ) -> SubmissionVerdict:
-    """Check a submission: its schema, its files, every episode by replay, and the rows it claims.
+    """Check a submission: its schema, its files, every episode by replay, and the claimed rows.
 
     Args:
-        folder: the submission.
+        folder: folder of the submission.
         data: folder of a ToolBench scenario.
-        progress: called with the numbers of replayed and of all episodes.
-        engine: where episodes are replayed; by default here. The verdict does not depend on it.
+        progress: called with the number of replayed episodes and the number of all episodes.
+        engine: engine that replays the episodes; by default this process. The verdict does not depend on it.
 
     Raises:
-        DataError: there is no manifest.
-        InfrastructureError: workers were lost again and again; nothing is said about the submission.
+        DataError: the folder has no manifest.
+        InfrastructureError: workers were lost repeatedly, so there is no verdict.
     """
     place = Path(folder)
     manifest, problems = read_manifest(place)
@@ -198,7 +197,7 @@ def _validate(
 
 
 def _check_results(lines: Sequence[str], results: Sequence[EpisodeResult]) -> Iterator[str]:
-    """Compare a run's results with those that replay derives."""
+    """Compare a run's results with those derived by replay, and yield the differences as text."""
     for line, result in zip(lines, results, strict=False):
         if line != result.to_json():
             yield f"episodes.jsonl, {result.agent} episode {result.episode}: replay says {result.to_json()[:200]}"
@@ -212,25 +211,26 @@ def add(
     progress: Callable[[int, int], None] | None = None,
     engine: Engine | None = None,
 ) -> list[dict[str, Any]]:
-    """Add a submission's entries to a leaderboard run, once replay agrees with all of it.
+    """Verify a submission by replay and add its entries to a leaderboard run.
 
-    Its rows carry `"verified": true` and `"submission"` (who, and where to ask); their figures are those that replay derived.
-    The submission is kept below the run's folder, so that anyone can check it again, and a later `run` shows it too. A
-    submission of the same name is replaced.
+    The added rows have the fields `"verified": true` and `"submission"` (submitter and contact); their values are derived by
+    replay. The submission is copied into the run's folder, so that it can be checked again and a later `run` includes it. A
+    submission with the same name is replaced.
 
     Args:
-        leaderboard: folder of a run that has ended.
-        submission: the submission's folder.
+        leaderboard: folder of a finished run.
+        submission: folder of the submission.
         data: folder of a ToolBench scenario.
-        progress: called with the numbers of replayed and of all episodes.
-        engine: where episodes are replayed; by default here. The rows do not depend on it.
+        progress: called with the number of replayed episodes and the number of all episodes.
+        engine: engine that replays the episodes; by default this process. The rows do not depend on it.
 
     Returns:
-        The rows that were added.
+        The added rows.
 
     Raises:
-        ConfigError: the submission was not played as the leaderboard is (world, budgets, seed, ...); nothing is replayed.
-        DataError: replay does not agree; the first problems are named. Nothing is added.
+        ConfigError: the submission's scenario, budgets, seed or another setting differs from the leaderboard's; raised before
+            replay.
+        DataError: the submission differs from replay; the message lists the first problems. Nothing is added.
     """
     board, source = Path(leaderboard), Path(submission)
     config = read_run_config(board)
@@ -241,7 +241,7 @@ def add(
         raise ConfigError("--out", f"{board} has not ended; run the leaderboard again to finish it")
     different = _differences(config, manifest.run)
     if different:
-        raise ConfigError("--add", f"{source} was not played as {board} is; different: {', '.join(different)}")
+        raise ConfigError("--add", f"{source} and {board} have different settings: {', '.join(different)}")
     verdict = validate(source, data, progress, engine)
     if not verdict.verified:
         more = f" (and {len(verdict.problems) - 3} more)" if len(verdict.problems) > 3 else ""
@@ -273,7 +273,7 @@ def _check_manifest(manifest: Submission) -> list[str]:
     except CostGymError as error:
         return [f"{MANIFEST}, run.scenario: {error}"]
     if digest != run.digest:
-        return [f"{MANIFEST}, run.digest: the world's is {digest}, the manifest says {run.digest}"]
+        return [f"{MANIFEST}, run.digest: the scenario's is {digest}, the manifest's is {run.digest}"]
     return check_files(manifest)
 
 
@@ -297,7 +297,7 @@ def _check_rows(manifest: Submission, rows: Sequence[dict[str, Any]]) -> list[st
 
 
 def _differences(ours: RunConfig, theirs: RunConfig) -> list[str]:
-    """Fields in which another run was not played as this one is."""
+    """Return the fields in which the configurations of two runs differ."""
     names = ("version", "suite", "env", "digest", "split", "grading", "seed", "ranked_by", "settings")
     different = [name for name in names if getattr(ours, name) != getattr(theirs, name)]
     wanted = {condition_key(each.budget, each.settings): each.episodes for each in ours.conditions}

@@ -1,9 +1,8 @@
-"""The native vector view of the marketplace as Stable-Baselines3 trains on it, one decision per call.
+"""The native vector view of the marketplace with one step per tool call, for training with Stable-Baselines3.
 
-With a price budget there is nothing to gain by calling tools side by side, so an action here is a call and the wait for its
-answer: half the steps, and every step is a choice. The rewards of both are added up; without discounting the return is the
-same. The step limit is part of the task: an episode that it cuts has failed, and nothing is guessed of what might have
-followed (undiscounted, such guesses feed on themselves).
+With a price budget, parallel calls bring no advantage, so an action here is a call and the wait for its answer. This halves the
+number of steps. The rewards of both are summed, so the undiscounted return is unchanged. The step limit is part of the task: an
+episode that exceeds it has failed, and no value is bootstrapped at its end, because undiscounted bootstrapping can diverge.
 """
 
 from __future__ import annotations
@@ -22,13 +21,13 @@ MASK = "action_mask"
 
 
 class Finished(NamedTuple):
-    """An episode that has ended.
+    """A finished episode.
 
     Attributes:
-        reward: return, the environment's own, without penalty.
-        cost: what it cost in the constrained resource.
-        success: passed within the budget.
-        steps: decisions taken.
+        reward: return of the environment, without the constraint's penalty.
+        cost: cost of the episode, in units of the constrained resource.
+        success: whether the task was solved within the budget.
+        steps: number of decisions.
     """
 
     reward: float
@@ -38,17 +37,17 @@ class Finished(NamedTuple):
 
 
 class ToolVecEnv(NativeVecEnv):
-    """N marketplaces, one call and its answer a step.
+    """A batch of N marketplaces in which a step is a call and its answer.
 
     Args:
-        num_envs: N.
-        needed_only: mask calls that cannot bring a missing fact.
-        show_mask: put the action mask into the observation, for learners that know no masks.
-        settings: of `MarketplaceEnv`.
+        num_envs: number of environments N.
+        needed_only: mask calls that cannot return a missing fact.
+        show_mask: add the action mask to the observation, for algorithms without action masking.
+        settings: settings of `MarketplaceEnv`.
 
     Attributes:
-        multiplier: reward taken off per unit of `info["cost"]`; 0 leaves the reward as it is.
-        finished: the episodes that have ended since the list was last emptied.
+        multiplier: penalty per unit of `info["cost"]`, subtracted from the reward.
+        finished: the episodes that have ended since the list was last cleared.
     """
 
     def __init__(self, num_envs: int, needed_only: bool = True, show_mask: bool = False, **settings: Any) -> None:
@@ -69,7 +68,7 @@ class ToolVecEnv(NativeVecEnv):
         self._rewards, self._costs, self._steps = np.zeros(count), np.zeros(count), np.zeros(count, np.int64)
 
     def reset(self) -> Observation:
-        """Begin anew; `seed(n)` before it makes what follows depend on n alone."""
+        """Start new episodes; after `seed(n)` they depend on n alone."""
         observation = super().reset()
         self._begin()
         return self._seen(observation)
@@ -80,7 +79,7 @@ class ToolVecEnv(NativeVecEnv):
         success = np.zeros(self.num_envs, np.bool_)
         last: dict[int, Any] = {}
         actions: NDArray[Any] = self._actions
-        for _ in range(2):  # the call, then the wait: with nothing in flight, as after an end, it does nothing
+        for _ in range(2):  # the call, then the wait; without a running call, as after an episode's end, the wait has no effect
             observation, rewards, terminated, truncated, info = self.env.step(actions)
             done = terminated | truncated
             total += np.where(ended, 0.0, rewards)

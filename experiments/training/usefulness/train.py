@@ -1,7 +1,7 @@
-"""Training BTP's usefulness classifier: which results of calls help, learnt from episodes.
+"""Train BTP's usefulness classifier, which predicts whether the result of a call helps.
 
-Tasks are kept apart: it is fitted on the train split and measured on the test split, whose queries, arguments and answers it
-has never met.
+The classifier is fitted on the train split and evaluated on the test split, whose queries, arguments and answers do not occur
+in the train split.
 """
 
 from __future__ import annotations
@@ -37,16 +37,16 @@ def train_btp(
 
     Args:
         out: folder of the run.
-        scenario: the world that is played for examples.
-        seed: of the episodes.
-        records: trajectories of the train split (and of the test split, to measure on) instead of played episodes.
-        resume: go on with the run that is there; else begin anew.
-        callback: follows the run.
-        settings: other fields of `UsefulnessSettings`.
+        scenario: scenario whose episodes give the examples.
+        seed: seed of the episodes.
+        records: recorded trajectories of the train split, and optionally of the test split, used instead of new episodes.
+        resume: continue the run in the folder; if False, delete its files and start again.
+        callback: receives the run's steps and messages.
+        settings: further fields of `UsefulnessSettings`.
 
     Returns:
-        On held-out tasks: how many examples, the share that helps, and for the classifier and the rules accuracy, precision and
-        recall; for the classifier also the area under the ROC curve.
+        Metrics on held-out tasks: the number of examples, the share of helpful ones, accuracy, precision and recall of the
+        classifier and of the rules, and the classifier's area under the ROC curve.
 
     Raises:
         ConfigError: the folder belongs to another run, or there are too few examples.
@@ -71,7 +71,7 @@ def _train(run: TrainingRun, scenario: Scenario, records: str | Path | None, set
         splits = recorded_labelled(records)
         if "train" not in splits:
             raise ConfigError("--records", f"expected episodes of the split 'train', got {', '.join(sorted(splits))}")
-    run.say(f"{len(splits['train'])} labelled results to learn from")
+    run.say(f"{len(splits['train'])} labelled results for training")
     if settings.model is not None:
         from .transformer import fit_transformer
 
@@ -87,7 +87,7 @@ def fit_usefulness(examples: Sequence[Labelled], settings: UsefulnessSettings | 
     """Fit a logistic regression to examples.
 
     Raises:
-        ConfigError: the examples are all of one kind.
+        ConfigError: all examples have the same label.
         MissingExtra: scikit-learn is not installed.
     """
     chosen = settings or UsefulnessSettings()
@@ -95,7 +95,7 @@ def fit_usefulness(examples: Sequence[Labelled], settings: UsefulnessSettings | 
     labels = check_kinds(examples)
     observed = [example.observed for example in examples]
     blank = WordModel.unfitted(observed, chosen.min_examples, chosen.vocabulary)
-    # the numbers hold a constant 1, so no intercept stands apart
+    # the numerical inputs contain a constant 1, so no separate intercept is fitted
     fitted = linear.LogisticRegression(C=chosen.strength, fit_intercept=False, max_iter=2000, tol=1e-6)
     fitted.fit(blank.features(observed).astype(np.float64), labels)
     model = WordModel(blank.vocabulary, blank.rarity, fitted.coef_[0].astype(np.float64), chosen.threshold)
@@ -103,7 +103,7 @@ def fit_usefulness(examples: Sequence[Labelled], settings: UsefulnessSettings | 
 
 
 def measure(judge: Usefulness, examples: Sequence[Labelled]) -> dict[str, float]:
-    """Work out accuracy, precision and recall of a judge of results; 0 where there is nothing to divide by."""
+    """Compute accuracy, precision and recall of a usefulness judge; a ratio with denominator 0 is 0."""
     metrics = require("sklearn.metrics", "train")
     said = [judge.helpful(e.observed.query, e.tool, e.observed.arguments, e.observed.text) for e in examples]
     right = [e.helpful for e in examples]
@@ -115,10 +115,10 @@ def measure(judge: Usefulness, examples: Sequence[Labelled]) -> dict[str, float]
 
 
 def metrics_of(classifier: Any, splits: Mapping[str, Sequence[Labelled]]) -> dict[str, float]:
-    """Measure a classifier beside the rules, on held-out tasks (on the train tasks where there are none).
+    """Evaluate a classifier and the rules on held-out tasks, or on the train tasks if there are no held-out tasks.
 
     Raises:
-        ConfigError: the examples are all of one kind.
+        ConfigError: all examples have the same label.
     """
     known = splits.get("test") or splits["train"]
     labels = check_kinds(known)

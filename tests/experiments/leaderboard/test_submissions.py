@@ -104,7 +104,7 @@ def test_a_submission_of_another_run_is_not_added(board: Path, tmp_path: Path) -
     other = run(make_run_config("quick", **{**PLAN, "seed": 4, "agents": ["cheapest"]}), tmp_path / "other").folder  # type: ignore[arg-type]
     packed = pack(other, tmp_path / "packed", "B", "b@example.org")
     assert validate(packed).verified
-    with pytest.raises(costgym.ConfigError, match="different: seed"):
+    with pytest.raises(costgym.ConfigError, match="different settings: seed"):
         add(board, packed)
 
 
@@ -180,10 +180,10 @@ def test_other_settings_under_a_fresh_seal_are_named(packed: Path) -> None:
         (lambda d: d["rows"].pop(), "expected one row for each of the 4 files"),
         (lambda d: d["run"].update(version="9.9"), "version: played with costgym 9.9"),
         (lambda d: d["run"].update(seed=4), "number and seed"),
-        (lambda d: d["run"].update(digest="0"), "digest: the world's is"),
+        (lambda d: d["run"].update(digest="0"), "digest: the scenario's is"),
         (lambda d: [each.update(episodes=7) for each in d["run"]["conditions"]], "expected the episodes 0 to 6"),
         (lambda d: [each.update(episodes=9) for each in d["run"]["conditions"]], "8 of 9 episodes agree"),
-        (lambda d: d["run"]["conditions"].append(d["run"]["conditions"][0]), "a condition stands there twice"),
+        (lambda d: d["run"]["conditions"].append(d["run"]["conditions"][0]), "a condition is listed twice"),
         (put(name=""), "manifest.json, name:"),
         (put(name="../../etc"), "manifest.json, name:"),
         (put(url="javascript:alert(1)"), "manifest.json, url:"),
@@ -192,9 +192,9 @@ def test_other_settings_under_a_fresh_seal_are_named(packed: Path) -> None:
         (lambda d: d["files"][0].update(path="trajectories/none.jsonl"), "is not the file of cheapest"),
         (lambda d: d["files"][0].update(agent="nobody"), "the run has no such agent"),
         (lambda d: d["files"][0].update(condition=9), "the run has no such agent or condition"),
-        (lambda d: d["files"][0].update(digest="0" * 32), "digest: the file is not the one"),
-        (lambda d: d["files"].append(d["files"][0]), "stands there twice"),
-        (lambda d: d["run"]["scenario"].update(failures="reliable"), "digest: the world's is"),
+        (lambda d: d["files"][0].update(digest="0" * 32), "digest: the file differs from the one"),
+        (lambda d: d["files"].append(d["files"][0]), "is listed twice"),
+        (lambda d: d["run"]["scenario"].update(failures="reliable"), "digest: the scenario's is"),
     ],
 )
 def test_a_forged_manifest_is_named(packed: Path, change: Callable[[Any], None], reason: str) -> None:
@@ -247,10 +247,10 @@ def test_a_submission_is_judged_alike_by_any_number_of_processes(packed: Path, j
     forged_in_many_places(packed)
     verdict = validate(packed, engine=Local(jobs))
     assert [problem.partition(": ")[2][:40] for problem in verdict.problems] == [
-        "digest: the file is not the one that the",
+        "digest: the file differs from the one fo",
         "4 of 8 episodes agree with replay",
         "there is no such file",
-        "digest: the file is not the one that the",
+        "digest: the file differs from the one fo",
         "line 4, episode 2: final: price: replay ",
         "line 6, episode 4: agent: expected ('rea",
         "line 7, episode 5: number and seed: epis",

@@ -34,7 +34,7 @@ def _one_thread() -> Iterator[None]:
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> Any:
-    with pytest.warns(UserWarning, match="retrieved rightly"):
+    with pytest.warns(UserWarning, match="retrieval accuracy"):
         return train_deer(tmp_path_factory.mktemp("deer") / "run", **DEER)
 
 
@@ -226,7 +226,7 @@ def test_retrieval_ends_as_soon_as_it_is_learnt_and_then_so_many_steps_decide(
 
 
 def test_a_run_that_did_not_learn_retrieval_says_so(tmp_path: Path) -> None:
-    with pytest.warns(UserWarning, match="retrieved rightly in .* only after 2 steps"):
+    with pytest.warns(UserWarning, match="retrieval accuracy is only .* after 2 pre-training steps"):
         train_deer(tmp_path / "run", **DEER)
 
 

@@ -194,7 +194,7 @@ def test_the_bytes_do_not_depend_on_the_number_of_processes(env_id: str, name: s
 
 def test_a_folder_of_another_world_is_refused(collected: Path) -> None:
     env_id = view_of(collected)
-    with pytest.raises(costgym.ConfigError, match="another world or other settings"):
+    with pytest.raises(costgym.ConfigError, match="another scenario or other settings"):
         collection(env_id, collected.parent, alpha=0.7)
 
 
@@ -270,7 +270,7 @@ def test_another_world_under_the_same_episodes_is_found(collected: Path, tmp_pat
     problems = header_with(collected, tmp_path, profile=profile)
     assert "line" in problems[0] and "replay says" in problems[0]
     problems = header_with(collected, tmp_path, outcomes="0" * 16)
-    assert "its world cannot be made" in problems[0] and "expected the outcome table 0000" in problems[0]
+    assert "the environment cannot be created" in problems[0] and "expected the outcome table 0000" in problems[0]
     assert header_with(collected, tmp_path, alpha=0.51)
     assert "'profile' does not belong there" in header_with_setting(collected, tmp_path, "profile")
     header = json.loads(collected.read_text().splitlines()[0])

@@ -1,4 +1,4 @@
-"""`costgym train`: a subcommand for every trainer, which is imported when it is asked for."""
+"""`costgym train`: one subcommand per trainer, imported on first use."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ TRAINERS = {
     "btp": "btp",
     "grpo": "grpo",
 }
-"""Module of each trainer's subcommand."""
+"""The module of each trainer's subcommand."""
 
 
 class _Trainers(TyperGroup):
@@ -45,8 +45,8 @@ app = typer.Typer(cls=_Trainers, no_args_is_help=True)
 def train() -> None:
     """Train a policy; each trainer has its own options: `costgym train ppo --help`.
 
-    It plays as `sb3:DIR`, `catp:DIR`, `deer:DIR` or `toolplanner:DIR`; `DIR/curves.html` shows how it learnt. The same folder
-    continues a run.
+    The trained agent is `sb3:DIR`, `catp:DIR`, `deer:DIR` or `toolplanner:DIR`; `DIR/curves.html` shows the learning curves.
+    Repeating the command continues a run.
 
     Example: `costgym train ppo --minutes 5 --out runs/ppo`
     """

@@ -26,9 +26,9 @@ def btp(
     seed: Seed = 0,
     quiet: Quiet = False,
 ) -> None:
-    """Train BTP's classifier, which judges whether the result of a call helps; agents take it by `--usefulness DIR`.
+    """Train BTP's classifier, which predicts whether the result of a call helps; agents use it with `--usefulness DIR`.
 
-    Prints its figures on tasks that it was not fitted on, beside those of the rules.
+    Prints the metrics of the classifier and of the rules on held-out tasks.
 
     Example: `costgym train btp --episodes 1500 --out runs/btp`
     """
