@@ -52,6 +52,7 @@ def summarise(
     *,
     episodes: int | None = None,
     seed: int = 0,
+    seeds: int = 1,
     resamples: int = RESAMPLES,
 ) -> dict[str, Any]:
     """One row of the leaderboard: the figures of one agent in one env under one budget.

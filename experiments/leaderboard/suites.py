@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from ...agents.base import TEXT
+from ...agents.base import DECISION, PLAN_CHAT, TEXT
 from ...simulators.errors import UnknownName
 from .conditions import PASS_RATE
 
@@ -17,94 +17,120 @@ _RECORDED = {"*": {"enforcement": "record", "max_steps": STEP_LIMIT}}
 
 
 @dataclass(frozen=True, slots=True)
-class Suite:
-    """A named leaderboard.
+class SuiteWorld:
+    """A world of a suite, and who plays in it.
 
     Attributes:
-        name, description: one line.
-        agents: names, as `costgym agents` lists them.
+        env: the view in which agents' names are looked up first.
+        agents: names, as `costgym agents` lists them; each plays in the track that its view belongs to.
+        tracks: the tracks that the world's views belong to, in the order in which agents are looked up.
         budgets: in the text form of `--budgets`; empty for none.
         episodes: per agent and condition; None for every instance that the world has.
+        seeds: episodes of one task in a row, each under the next seed.
         scenario: the default scenario of a tool world.
-        env: the environment in which the agents' names are looked up.
         settings: further arguments of the environments, by id; those of `*` are for all views.
         vary: settings that vary within the run, and their values.
         ranked_by: the figure of a row that ranks it.
     """
 
-    name: str
-    description: str
     agents: tuple[str, ...]
     budgets: str = ""
     episodes: int | None = None
+    seeds: int = 1
     scenario: str = ""
     env: str = TEXT
+    tracks: tuple[str, ...] = ("text", "numbers")
     settings: Mapping[str, Mapping[str, Any]] = field(default_factory=lambda: _RECORDED)
     vary: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
     ranked_by: str = PASS_RATE
+
+
+@dataclass(frozen=True, slots=True)
+class Suite:
+    """A named leaderboard.
+
+    Attributes:
+        name, description: one line.
+        worlds: what is played; each of its tracks is ranked by itself.
+    """
+
+    name: str
+    description: str
+    worlds: tuple[SuiteWorld, ...]
 
 
 _ALL = (
     Suite(
         "quick",
         "the default: baselines, ReAct and tree search with and without BTP, and the oracle, without any real model",
-        ("random", "cheapest", "greedy", "react", "react+prompt", "react+btp", "dfsdt", "dfsdt+btp", "oracle"),
-        "price=10,20,40",
-        200,
-        "marketplace",
+        (
+            SuiteWorld(
+                ("random", "cheapest", "greedy", "react", "react+prompt", "react+btp", "dfsdt", "dfsdt+btp", "oracle"),
+                "price=10,20,40",
+                200,
+                scenario="marketplace",
+            ),
+        ),
     ),
     Suite(
         "toolbench",
         "ReAct, DFSDT and ToT-DFS with and without BTP on ToolBench queries (--data FOLDER)",
-        ("react", "react+prompt", "react+btp", "dfsdt", "dfsdt+btp", "tot-dfs", "tot-dfs+btp", "oracle"),
-        "price=20",
-        200,
-        "toolbench",
+        (
+            SuiteWorld(
+                ("react", "react+prompt", "react+btp", "dfsdt", "dfsdt+btp", "tot-dfs", "tot-dfs+btp", "oracle"),
+                "price=20",
+                200,
+                scenario="toolbench",
+            ),
+        ),
     ),
     Suite(
         "ecoact",
         "ReAct and DFSDT with and without registering tools by name; tokens are what costs",
-        ("react", "react+ecoact", "dfsdt", "dfsdt+ecoact"),
-        "price=20",
-        200,
-        "marketplace",
+        (SuiteWorld(("react", "react+ecoact", "dfsdt", "dfsdt+ecoact"), "price=20", 200, scenario="marketplace"),),
     ),
     Suite(
         "deer",
         "whether a query needs a tool, and whether one fits",
-        ("deer", "deer-rule"),
-        "price=20",
-        1000,
-        "decision",
+        (SuiteWorld(("deer", "deer-rule"), "price=20", 1000, scenario="decision", env=DECISION, tracks=("decisions",)),),
     ),
     Suite(
         "toolplanner",
         "instructions that name categories, tools and APIs: tree search beside planning by tags",
-        ("dfsdt", "toolplanner", "toolplanner-no-tags", "toolplanner-no-path"),
-        "price=20",
-        400,
-        "marketplace",
-        settings={**_RECORDED, TEXT: {"level": "hybrid"}},
+        (
+            SuiteWorld(
+                ("dfsdt", "toolplanner", "toolplanner-no-tags", "toolplanner-no-path"),
+                "price=20",
+                400,
+                scenario="marketplace",
+                settings={**_RECORDED, TEXT: {"level": "hybrid"}},
+            ),
+        ),
     ),
     Suite(
         "opencatp",
         "planners over the vision tools of OpenCATP: score, price, time and Quality of Plan",
         (
-            "oracle",
-            "oracle-informed",
-            "greedy",
-            "hydra",
-            "hugginggpt",
-            "few-shot",
-            "zero-shot",
-            "fixed-all",
-            "fixed-none",
-            "random",
+            SuiteWorld(
+                (
+                    "oracle",
+                    "oracle-informed",
+                    "greedy",
+                    "hydra",
+                    "hugginggpt",
+                    "few-shot",
+                    "zero-shot",
+                    "fixed-all",
+                    "fixed-none",
+                    "random",
+                ),
+                env=PLAN_CHAT,
+                tracks=("plans",),
+                settings={"*": {"samples": "each"}},
+                vary={"alpha": (0.5,), "tasks": ("sequential", "nonsequential")},
+                ranked_by="quality_of_plan",
+            ),
         ),
-        env="costgym/OpenCATPChat-v0",
-        settings={"*": {"samples": "each"}},
-        vary={"alpha": (0.5,), "tasks": ("sequential", "nonsequential")},
-        ranked_by="quality_of_plan",
     ),
 )
 SUITES = {suite.name: suite for suite in _ALL}

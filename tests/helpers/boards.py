@@ -15,6 +15,7 @@ from costgym.experiments.leaderboard.conditions import row_key
 from costgym.experiments.leaderboard.run_config import RunConfig, make_run_config
 from costgym.experiments.leaderboard.run_log import EpisodeOutput, RunLog
 from costgym.experiments.leaderboard.store.runs import Run, RunEntry, entry_id, run_id
+from costgym.experiments.leaderboard.tracks import TRACKS, track_of
 from costgym.experiments.metrics import summarise
 from costgym.experiments.results import EpisodeResult
 from costgym.experiments.rollout import play_many
@@ -71,13 +72,20 @@ def played(folder: Path, agents: tuple[Agent, ...] = (Talker(), Hasty()), episod
 
 def record_run(config: RunConfig, folder: Path, agents: Sequence[Agent]) -> Path:
     """Play agents under a run's conditions into its folder; their names need not be known."""
-    config = config.model_copy(update={"agents": tuple(agent.name for agent in agents)})
+    (world,) = config.tracks
+    tracks = []
+    for name in dict.fromkeys(track_of(agent.env_id) for agent in agents):
+        own = [agent for agent in agents if track_of(agent.env_id) == name]
+        about = {"name": name, "env": own[0].env_id, "agents": tuple(agent.name for agent in own)}
+        tracks.append(world.model_copy(update=about))
+    config = config.model_copy(update={"tracks": tuple(sorted(tracks, key=lambda track: list(TRACKS).index(track.name)))})
     folder.mkdir(parents=True)
     (folder / "run.json").write_text(config.to_json())
-    with RunLog(folder, config.agents, config.conditions) as log:
+    with RunLog(folder, config) as log:
         for agent in agents:
-            for condition in config.conditions:
-                env = config.make_env(agent.env_id, condition)
+            track = config.track(track_of(agent.env_id))
+            for condition in track.conditions:
+                env = track.make_env(agent.env_id, condition)
                 header = Header.of(env, agent.env_id)
                 played = play_many(env, agent, agent.env_id, range(condition.episodes), config.seed, condition.settings)
                 for result, trajectory in played:

@@ -101,7 +101,7 @@ def test_episodes_of_a_leaderboard_and_a_submission_go_by_agent_budget_and_index
     assert "episode 0 of cheapest" in report_recorded(board, "cheapest/0").text
     told = report_recorded(board, "react.price=20/1").text
     assert "episode 1 of react" in told and "budget: price 20" in told
-    task = json.loads((board / "trajectories" / "react.price=10.jsonl").read_text().splitlines()[1])["task"]
+    task = json.loads((board / "trajectories" / "text" / "react.price=10.jsonl").read_text().splitlines()[1])["task"]
     assert f"Task {task}" in report_recorded(board, f"react/{task}").text
     pack(board, tmp_path / "submission", "ours", "me@example.org")
     assert report_recorded(tmp_path / "submission", "react.price=20/1").text.splitlines()[2:] == told.splitlines()[2:]
