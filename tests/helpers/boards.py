@@ -6,8 +6,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import gymnasium as gym
-
 from costgym.agents.base import NUMERIC, TEXT, Agent
 from costgym.envs.actions import encode_action
 from costgym.experiments.leaderboard.board import publish, summarise_run
@@ -32,8 +30,8 @@ class Talker(Agent):
     model = "<b>model</b>"
     env_id = TEXT
 
-    def reset(self, env: gym.Env[Any, Any], observation: Any, info: dict[str, Any], seed: int) -> None:
-        self._tools, self._turn = env.unwrapped.candidates, 0  # type: ignore[attr-defined]
+    def reset(self, seat: Any, observation: Any, info: dict[str, Any], seed: int) -> None:
+        self._tools, self._turn = seat.tools, 0
 
     def act(self, observation: Any, info: dict[str, Any]) -> Any:
         self._turn += 1
@@ -51,7 +49,7 @@ class Hasty(Agent):
     name = "hasty"
     env_id = NUMERIC
 
-    def reset(self, env: gym.Env[Any, Any], observation: Any, info: dict[str, Any], seed: int) -> None:
+    def reset(self, seat: Any, observation: Any, info: dict[str, Any], seed: int) -> None:
         self._asked: set[int] = set()
 
     def act(self, observation: Any, info: dict[str, Any]) -> Any:

@@ -10,6 +10,7 @@ import pytest
 
 from costgym.agents.opencatp import make_planner
 from costgym.agents.opencatp.base import PlanAgent
+from costgym.agents.seat import begin
 from costgym.envs.base import base_env
 from costgym.envs.registration import make
 from costgym.experiments.leaderboard.board import Leaderboard, run
@@ -89,7 +90,7 @@ def test_the_oracles_answer_everything_where_the_planning_language_demands_it(bo
         agent = PlanAgent(make_planner(name))
         for task in (203, 211, 215):
             observation, info = env.reset(seed=0, options={"task": task, "sample": 3, "level": 3})
-            agent.reset(env, observation, info, seed=0)
+            begin(agent, env, observation, info, seed=0)
             over = False
             while not over:
                 _, _, over, _, info = env.step(agent.act(observation, info))
@@ -161,7 +162,7 @@ def test_an_agent_of_ones_own_plays_in_it(tmp_path: Path) -> None:
         "import json\nfrom costgym.agents import Agent\n\n"
         "class Blunt(Agent):\n"
         "    name, env_id = 'blunt', 'costgym/OpenCATPChat-v0'\n"
-        "    def reset(self, env, observation, info, seed): pass\n"
+        "    def reset(self, seat, observation, info, seed): pass\n"
         "    def act(self, observation, info): return json.dumps(['image_captioning', ['input_of_query']])\n"
     )
     own = f"{file}:Blunt"
