@@ -15,8 +15,8 @@ import numpy as np
 
 from ..simulators.errors import ConfigError, UnknownName
 from ..simulators.opencatp.levels import LEVELS
-from .results import ORIGINS, EpisodeResult
-from .statistics import FloatArray, intervals, swap_p_value
+from .results import ORIGINS, TOKEN_COST, EpisodeResult
+from .statistics import FloatArray, independent_trials, intervals, swap_p_value, wilson
 
 GRADINGS = ("strict", "judge")
 RESAMPLES = 2000
@@ -34,12 +34,23 @@ _PER_EPISODE: dict[str, Callable[[EpisodeResult], float | None]] = {
     "average_seconds": lambda r: r.seconds,
     "average_tokens": lambda r: r.tokens,
     "regret": lambda r: r.regret,
+    "tool_cost": lambda r: r.price - token_cost(r),
+    "token_cost": lambda r: token_cost(r),
 }
+_SHARES = frozenset(
+    {"pass_rate", "pass_rate_under_budget", "judged_pass_rate", "judged_pass_rate_under_budget", "budget_failure_rate"}
+)
+"""Figures that are shares of episodes, whose intervals are Wilson's."""
+_PER_SUCCESS: dict[str, Callable[[EpisodeResult], float]] = {
+    "cost_per_success": lambda r: r.strict and r.within_budget,
+    "judged_cost_per_success": lambda r: r.judged and r.within_budget,
+}
+"""Price of all episodes over the number of these."""
 _PER_ATTEMPT: dict[str, Callable[[EpisodeResult], float]] = {
     f"{origin}_error_rate": lambda r, origin=origin: r.errors[origin]  # type: ignore[misc]
     for origin in ORIGINS
 }
-METRICS = (*_PER_EPISODE, *_PER_ATTEMPT)
+METRICS = (*_PER_EPISODE, *_PER_ATTEMPT, *_PER_SUCCESS)
 """The figures of a row that are measured, and so have an interval."""
 _WORLD_FIGURES = {"score": "score", "plan_validity": "plan_valid", "average_seconds_one_by_one": "seconds_one_by_one"}
 """Figures of a row that only some worlds have, and the figure of an episode (`EpisodeResult.figures`) that each averages."""
@@ -66,6 +77,7 @@ def summarise(
         results: records of one agent, model, env and budget, in any order, at most one an episode.
         grading: `strict` or `judge`, the grading that ranks; both are reported.
         episodes: how many were asked for, numbered from 0; by default exactly those recorded.
+        seeds: episodes of one task in a row; they are resampled together, and `pass_hat_k` says how often k of them pass.
         seed: of the bootstrap. Rows over the same episodes share its resamples, whoever played them.
         resamples: of the bootstrap.
 
@@ -95,7 +107,11 @@ def summarise(
     names = (*METRICS, *extra)
     numerators, denominators = _sums([by_episode.get(index) for index in asked], extra)
     figures = [_ratio(numerators[:, m], denominators[:, m]) for m in range(len(names))]
-    lows, highs = intervals(numerators, denominators, asked, seed, resamples)
+    lows, highs = intervals(numerators, denominators, asked, seed, resamples, group=seeds)
+    for m, name in enumerate(names):
+        if name in _SHARES and (share := figures[m]) is not None:
+            trials = independent_trials(_grouped(numerators[:, m], seeds), _grouped(denominators[:, m], seeds))
+            lows[m], highs[m] = wilson(share, trials)
     counted = [record for record in records if not record.void]
     return {
         "agent": first.agent,
@@ -108,6 +124,9 @@ def summarise(
         **{name: _tidy(figure) for name, figure in zip(names, figures, strict=True)},
         "void_episodes": len(records) - len(counted),
         "missing_episodes": len(asked) - len(records),
+        **{name: pass_hat_k([by_episode.get(index) for index in asked], seeds, which) for name, which in _PASS_HAT.items()},
+        "fault_robustness": None,
+        "verified": None,
         "errors": {origin: sum(r.errors[origin] for r in counted) for origin in ORIGINS},
         **({"by_level": _by_level(counted)} if _LEVEL in first.figures else {}),
         "ci95": {
@@ -116,6 +135,46 @@ def summarise(
             if figure is not None
         },
     }
+
+
+_PASS_HAT = {"pass_hat_k": "strict", "judged_pass_hat_k": "judge"}
+
+
+def token_cost(result: EpisodeResult) -> float:
+    """What the model's tokens cost in an episode, in the scenario's currency; 0 where they are free."""
+    return float(result.figures.get(TOKEN_COST, 0.0))
+
+
+def pass_hat_k(results: Sequence[EpisodeResult | None], seeds: int, grading: str = "strict") -> list[float]:
+    """The share of tasks that pass in all of k episodes, for k from 1 to the number of episodes that each task has.
+
+    Of a task that passes c of n times it is the share of the ways to choose k of the n that choose only passes.
+
+    Args:
+        results: every task's episodes in a row; None for one without a record, which failed.
+        seeds: episodes of a task.
+        grading: what passes, within the budget.
+
+    Source: tau-bench (arXiv 2406.12045), section 4 (pass^k).
+    """
+    tasks = [results[start : start + seeds] for start in range(0, len(results), seeds)]
+    whole = [task for task in tasks if len(task) == seeds and not any(r is not None and r.void for r in task)]
+    if not whole:
+        return []
+    passes = [
+        sum(r is not None and r.within_budget and (r.strict if grading == "strict" else r.judged) for r in task)
+        for task in whole
+    ]
+    return [
+        _tidy(math.fsum(math.comb(c, k) / math.comb(seeds, k) for c in passes) / len(whole)) or 0.0 for k in range(1, seeds + 1)
+    ]
+
+
+def _grouped(values: FloatArray, group: int) -> FloatArray:
+    """A column with a row for each group; what is left over at the end is filled up with zeros."""
+    filled = np.zeros(-(-len(values) // group) * group)
+    filled[: len(values)] = values
+    return filled.reshape(-1, group)
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,14 +293,15 @@ def _sums(results: Sequence[EpisodeResult | None], extra: Mapping[str, str] | No
     denominators = np.zeros_like(numerators)
     for i, result in enumerate(results):
         if result is None:
-            denominators[i, : len(_PER_EPISODE)] = [name != "regret" for name in _PER_EPISODE]
+            denominators[i, : len(_PER_EPISODE)] = [name != "regret" for name in _PER_EPISODE]  # and no success to pay for
         elif not result.void:
             values = [measure(result) for measure in _PER_EPISODE.values()]
             errors = [measure(result) for measure in _PER_ATTEMPT.values()]
             own = [float(result.figures[figure]) for figure in extra.values()]
-            numerators[i] = [value or 0.0 for value in values] + errors + own
+            successes = [float(measure(result)) for measure in _PER_SUCCESS.values()]
+            numerators[i] = [value or 0.0 for value in values] + errors + [result.price] * len(successes) + own
             counts = [float(value is not None) for value in values] + [float(result.attempts)] * len(errors)
-            denominators[i] = counts + [1.0] * len(own)
+            denominators[i] = counts + successes + [1.0] * len(own)
     return numerators, denominators
 
 

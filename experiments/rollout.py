@@ -15,7 +15,7 @@ from ..simulators.episode_view import EpisodeView
 from ..simulators.errors import InfrastructureError
 from ..simulators.status import Origin
 from .execution.engine import Engine, Local
-from .results import ORIGINS, EpisodeResult
+from .results import ORIGINS, TOKEN_COST, EpisodeResult
 from .trajectories.format import Header, Trajectory, parse_header
 from .trajectories.record import record
 
@@ -103,6 +103,7 @@ def result_of(
     episode, best, quality = world.account(), world.optimum(), world.quality()
     grade, ledger = episode.grade, episode.ledger
     assert grade is not None
+    tokens = float(sum(charge.price for charge in ledger if charge.what == "think"))
     statuses = Counter(call.status for call in episode.calls if call.status.origin is not Origin.NONE)
     return EpisodeResult(
         agent=agent.name,
@@ -128,7 +129,7 @@ def result_of(
         optimum_price=best.price if best.feasible else None,
         quality=quality,
         regret=best.quality - quality,
-        figures=world.figures(),
+        figures={**world.figures(), TOKEN_COST: tokens} if tokens else world.figures(),
     )
 
 

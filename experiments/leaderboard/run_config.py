@@ -13,7 +13,8 @@ import gymnasium as gym
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from ...agents.custom import is_custom
-from ...agents.models.named import priced_for
+from ...agents.models.named import priced_for, read_model_name
+from ...agents.models.prices import load_prices
 from ...agents.registry import AgentEntry, agent_names, find_agent, read_agent_name
 from ...envs.base import base_env
 from ...envs.registration import class_of, make
@@ -379,6 +380,8 @@ def _tracks_of(suite: Suite, world: SuiteWorld, agents: Sequence[str], asked: _A
         named = asked.scenario if fits and asked.scenario is not None else world.scenario
         data = asked.data if fits else None
         found = named if isinstance(named, Scenario) else load_scenario(named, data)
+        if world.prices and found.tokens is None and read_model_name(asked.model) is None:
+            found = load_prices().price(found, world.prices)
         made = {"scenario": priced_for(found, asked.model, asked.prices if fits else None)}
     else:
         made = {"profile": "v100" if not fits or asked.profile is None else asked.profile}

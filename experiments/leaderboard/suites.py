@@ -14,6 +14,9 @@ STEP_LIMIT = 400
 """Steps after which an episode is cut: far above what any agent needs, so that the budget, not the limit, decides."""
 _RECORDED = {"*": {"enforcement": "record", "max_steps": STEP_LIMIT}}
 """Overspending is recorded, not stopped."""
+_ENFORCED = {"*": {"enforcement": "refuse", "max_steps": STEP_LIMIT}}
+"""A call that the budget does not cover is refused."""
+_STRATEGIES = ("react", "cot@5", "dfsdt", "tot-dfs", "plan-act")
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +31,7 @@ class SuiteWorld:
         episodes: per agent and condition; None for every instance that the world has.
         seeds: episodes of one task in a row, each under the next seed.
         scenario: the default scenario of a tool world.
+        prices: the model whose tokens' prices the simulated model pays, from the dated table; "" where they are free.
         settings: further arguments of the environments, by id; those of `*` are for all views.
         vary: settings that vary within the run, and their values.
         ranked_by: the figure of a row that ranks it.
@@ -38,6 +42,7 @@ class SuiteWorld:
     episodes: int | None = None
     seeds: int = 1
     scenario: str = ""
+    prices: str = ""
     env: str = TEXT
     tracks: tuple[str, ...] = ("text", "numbers")
     settings: Mapping[str, Mapping[str, Any]] = field(default_factory=lambda: _RECORDED)
@@ -62,7 +67,48 @@ class Suite:
 _ALL = (
     Suite(
         "quick",
-        "the default: baselines, ReAct and tree search with and without BTP, and the oracle, without any real model",
+        "the default: every system beside its plain form in four tracks, without any real model",
+        (
+            SuiteWorld(
+                (
+                    *(f"{strategy}{access}" for strategy in _STRATEGIES for access in ("", "+btp", "+ecoact")),
+                    "toolplanner",
+                    "random",
+                    "cheapest",
+                    "greedy",
+                    "oracle-informed",
+                    "oracle",
+                ),
+                "price=15,30,60",
+                200,
+                seeds=4,
+                scenario="marketplace",
+                prices="gpt-4o-2024-05-13",
+                settings=_ENFORCED,
+            ),
+            SuiteWorld(
+                ("zero-shot", "few-shot", "hugginggpt", "hydra", "oracle-informed", "oracle"),
+                episodes=120,
+                env=PLAN_CHAT,
+                tracks=("plans",),
+                settings={"*": {"samples": "each"}},
+                vary={"alpha": (0.5,), "tasks": ("sequential", "nonsequential")},
+                ranked_by="quality_of_plan",
+            ),
+            SuiteWorld(
+                ("deer", "deer-rule"),
+                "price=20",
+                400,
+                scenario="decision",
+                env=DECISION,
+                tracks=("decisions",),
+                settings={"*": {"enforcement": "refuse", "max_steps": STEP_LIMIT}},
+            ),
+        ),
+    ),
+    Suite(
+        "btp",
+        "BTP's own protocol: ReAct and DFSDT with and without BTP under recorded budgets, with free tokens",
         (
             SuiteWorld(
                 ("random", "cheapest", "greedy", "react", "react+prompt", "react+btp", "dfsdt", "dfsdt+btp", "oracle"),
