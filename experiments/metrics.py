@@ -6,6 +6,7 @@ agents that met the same worlds. Every figure is a ratio of two sums over episod
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -175,6 +176,35 @@ def _grouped(values: FloatArray, group: int) -> FloatArray:
     filled = np.zeros(-(-len(values) // group) * group)
     filled[: len(values)] = values
     return filled.reshape(-1, group)
+
+
+def with_budget_areas(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Rows with `budget_area`: the area under the agent's pass rate in budget over its price budgets, 0 to 1.
+
+    Budgets count by their logarithms, from the tightest to the widest. An agent with one price budget, or with other limits,
+    has no area.
+    """
+    curves: dict[str, list[tuple[float, float, float]]] = {}
+    for row in rows:
+        budget = row.get("budget") or {}
+        if set(budget) == {"price"} and row.get("pass_rate_under_budget") is not None:
+            key = f"{row.get('track')} {row.get('agent')}"
+            shares = row["pass_rate_under_budget"], row["judged_pass_rate_under_budget"]
+            curves.setdefault(key, []).append((math.log(budget["price"]), *shares))
+    found = []
+    for row in rows:
+        curve = sorted(curves.get(f"{row.get('track')} {row.get('agent')}", []))
+        areas = [_area([(point[0], point[side]) for point in curve]) for side in (1, 2)]
+        found.append({**row, "budget_area": areas[0], "judged_budget_area": areas[1]})
+    return found
+
+
+def _area(points: Sequence[tuple[float, float]]) -> float | None:
+    width = points[-1][0] - points[0][0] if points else 0.0
+    if not width:
+        return None
+    parts = [(b[0] - a[0]) * (a[1] + b[1]) / 2.0 for a, b in itertools.pairwise(points)]
+    return _tidy(math.fsum(parts) / width)
 
 
 @dataclass(frozen=True, slots=True)

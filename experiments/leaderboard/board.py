@@ -1,8 +1,8 @@
 """The main job: agents under conditions over the same tasks, ranked track by track.
 
 A run lives in a folder. `run.json` says what is run, `episodes.jsonl` and `trajectories/` grow by one line an episode,
-`leaderboard.json` and `index.html` are written at the end. A run that was killed continues from the episodes it has and ends
-with the same bytes.
+`leaderboard.json` and a page a track, `index.html` the first, are written at the end. A run that was killed continues from the
+episodes it has and ends with the same bytes.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from ...simulators.errors import ConfigError, DataError
 from ...simulators.scenario import parse_scenario
 from ..execution.engine import Engine, Local
 from ..files import change_together, finish_change, remove_drafts, sole_writer, write_atomically
-from ..metrics import summarise
+from ..metrics import summarise, with_budget_areas
 from ..results import EpisodeResult
 from ..rollout import CHUNK, RolloutContext, play_many
 from .conditions import condition_key, rank_rows
@@ -112,7 +112,7 @@ class Addition(NamedTuple):
 
 
 def publish(folder: Path, document: Mapping[str, Any], added: Addition | None = None) -> dict[str, Any]:
-    """Write `leaderboard.json` and the page: the run's own rows, and those of the submissions in its folder. All or nothing.
+    """Write `leaderboard.json` and the pages: the run's own rows, and those of the submissions in its folder. All or nothing.
 
     Args:
         folder: the run's.
@@ -128,7 +128,8 @@ def publish(folder: Path, document: Mapping[str, Any], added: Addition | None = 
     whole = with_submissions(document, [found[name] for name in sorted(found)])
     with change_together(folder) as draft:
         (draft / "leaderboard.json").write_text(document_text(whole), encoding="utf-8")
-        (draft / "index.html").write_text(page_text(whole), encoding="utf-8")
+        for name, text in pages_of(whole).items():
+            (draft / name).write_text(text, encoding="utf-8")
         if added is not None:
             place = draft / SUBMISSIONS / added.name
             place.mkdir(parents=True)
@@ -169,14 +170,14 @@ def document_text(document: Mapping[str, Any]) -> str:
     return json.dumps(document, indent=1, ensure_ascii=False) + "\n"
 
 
-def page_text(document: Mapping[str, Any]) -> str:
-    """`index.html` as it is written.
+def pages_of(document: Mapping[str, Any]) -> dict[str, str]:
+    """The pages as they are written, by the names of their files: one a track.
 
-    The page shows how trained agents learnt, where their training runs are still there.
+    They show how trained agents learnt, where their training runs are still there.
     """
-    from ..reports.leaderboard_page import page_of
+    from ..reports.leaderboard_page import pages_of as pages
 
-    return page_of(document)
+    return pages(document)
 
 
 def summarise_run(config: RunConfig, results: Iterable[EpisodeResult]) -> dict[str, Any]:
@@ -190,6 +191,7 @@ def summarise_run(config: RunConfig, results: Iterable[EpisodeResult]) -> dict[s
         own = groups.get((each.track.name, each.agent, each.condition.key))
         if own:
             rows.append(summarise_row(config, each, own))
+    rows = with_budget_areas(rows)
     tracks = [track.document() for track in config.tracks]
     first = tracks[0]
     document = {

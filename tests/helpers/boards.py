@@ -64,7 +64,7 @@ class Hasty(Agent):
 
 def played(folder: Path, agents: tuple[Agent, ...] = (Talker(), Hasty()), episodes: int = 6) -> Path:
     """A run's folder, as `leaderboard.run` leaves it, of agents of any name."""
-    config = make_run_config("quick", "storm", agents=["random"], budgets="price=10,40", episodes=episodes)
+    config = make_run_config("btp", "storm", agents=["random"], budgets="price=10,40", episodes=episodes)
     return record_run(config, folder, agents)
 
 
@@ -102,10 +102,10 @@ def imagined(agents: int = 4, episodes: int = 50, name: str = "agent {}") -> Run
             rows.append(summarise(own, resamples=50))
             results += [(entry_id(rows[-1]["agent"], row_key(rows[-1], {})), each) for each in own]
     document = {
-        "format": "costgym.leaderboard/1", "suite": "quick", "seed": 0, "version": "0.1.0", "grading": "strict", "rows": rows,
+        "format": "costgym.leaderboard/1", "suite": "btp", "seed": 0, "version": "0.1.0", "grading": "strict", "rows": rows,
         "scenario": {"name": "imagined", "description": "Nobody played.", "currency": "credits", "split": "test"},
     }  # fmt: skip
-    manifest = {"suite": "quick", "agents": agents, "episodes": episodes}
+    manifest = {"suite": "btp", "agents": agents, "episodes": episodes}
     entries = tuple(RunEntry(entry_id(row["agent"], row_key(row, {})), row, "", False) for row in rows)
     return Run(run_id(manifest), manifest, document, None, entries, lambda: iter(results))
 

@@ -29,7 +29,7 @@ from ..board import (
     SUBMISSIONS,
     document_text,
     experience_text,
-    page_text,
+    pages_of,
     rows_text,
     summarise_run,
     with_submissions,
@@ -165,7 +165,7 @@ def validate_run(
     if not problems:
         whole = with_submissions(document, submitted)
         problems += _compare_documents(place / "leaderboard.json", whole)
-        problems += _check_page(place / "index.html", config, whole)
+        problems += _check_pages(place, config, whole)
         problems += _check_experience(place, config)
         if not problems and _text(place / "run.json") != config.to_json():
             problems.append(f"run.json: {NOT_AS_WRITTEN}")
@@ -322,13 +322,12 @@ def _check_kept(
     return rows, problems
 
 
-def _check_page(path: Path, config: RunConfig, document: Mapping[str, Any]) -> list[str]:
+def _check_pages(place: Path, config: RunConfig, document: Mapping[str, Any]) -> list[str]:
     weights = dict(config.weights)
     if weights and weights_of(weights) != weights:
         return []  # the page shows how agents learnt in training runs that are elsewhere now
-    if _text(path) != page_text(document):
-        return ["index.html: is not the page of this leaderboard; run the leaderboard again to write it anew"]
-    return []
+    wrong = [name for name, text in pages_of(document).items() if _text(place / name) != text]
+    return [f"{name}: is not the page of this leaderboard; run the leaderboard again to write it anew" for name in wrong]
 
 
 def _check_experience(place: Path, config: RunConfig) -> list[str]:
