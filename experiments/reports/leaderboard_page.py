@@ -62,14 +62,14 @@ _EXPLAINED = (
     (
         "Lenient judge",
         "a seeded stand-in for a model that judges answers, as the papers use one: partial answers pass with a chance that "
-        "rises with the share of facts in them, and so do some that give a good reason for giving up. It raises all pass rates, "
-        "and those of agents that summarise what little they have the most.",
+        "rises with the share of facts in them, and so do some that give a good reason for giving up. It raises all "
+        "pass rates, and those of agents that summarise what little they have the most.",
     ),
 )
 _CHECKED = (
     "Replayed: every figure of the row follows from recorded actions that were played again here. It does not say that the "
-    "agent chose them without knowing the outcome. Rerun: the agent itself was run again, on seeds that nobody knew before, in a "
-    "process of its own that is handed observations only."
+    "agent chose them without knowing the outcome. Rerun: the agent itself was run again, on seeds that nobody knew before, in "
+    "a process of its own that is handed observations only."
 )
 NOTHING = Markup("")
 
