@@ -12,6 +12,8 @@ from ..simulators.errors import DataError
 from ..simulators.ledger import RESOURCES, Budget
 
 ORIGINS = ("agent", "tool", "infrastructure")
+TOKEN_COST = "token_cost"
+"""The figure of an episode that says what the model's tokens cost."""
 _OPTIONAL = frozenset({"settings", "figures"})
 
 

@@ -10,12 +10,12 @@ from typing import Any, NamedTuple
 import gymnasium as gym
 
 from ..agents.base import Agent
-from ..envs.base import NO_OPTIONS, BaseEnv, base_env
+from ..envs.base import NO_OPTIONS, BaseEnv, Instance, base_env
 from ..simulators.episode_view import EpisodeView
 from ..simulators.errors import InfrastructureError
 from ..simulators.status import Origin
 from .execution.engine import Engine, Local
-from .results import ORIGINS, EpisodeResult
+from .results import ORIGINS, TOKEN_COST, EpisodeResult
 from .trajectories.format import Header, Trajectory, parse_header
 from .trajectories.record import record
 
@@ -103,6 +103,7 @@ def result_of(
     episode, best, quality = world.account(), world.optimum(), world.quality()
     grade, ledger = episode.grade, episode.ledger
     assert grade is not None
+    tokens = float(sum(charge.price for charge in ledger if charge.what == "think"))
     statuses = Counter(call.status for call in episode.calls if call.status.origin is not Origin.NONE)
     return EpisodeResult(
         agent=agent.name,
@@ -128,8 +129,14 @@ def result_of(
         optimum_price=best.price if best.feasible else None,
         quality=quality,
         regret=best.quality - quality,
-        figures=world.figures(),
+        figures={**world.figures(), TOKEN_COST: tokens} if tokens else world.figures(),
     )
+
+
+def instance_of(world: BaseEnv[Any, Any], index: int, seed: int, seeds: int = 1) -> Instance:
+    """What a run plays at an index: the tasks in turn, each `seeds` times in a row under consecutive seeds."""
+    task, repeat = divmod(index, seeds)
+    return world.instance(task, seed + repeat)
 
 
 def play_many(
@@ -139,16 +146,25 @@ def play_many(
     episodes: Iterable[int],
     seed: int,
     settings: Mapping[str, Any] = NO_OPTIONS,
+    seeds: int = 1,
 ) -> Iterator[tuple[EpisodeResult, Trajectory | None]]:
-    """Play episodes by index, as `BaseEnv.instance` has them: the same index is the same world for every agent, so results are
+    """Play episodes by index, as `instance_of` has them: the same index is the same world for every agent, so results are
     paired.
+
+    Args:
+        env, agent: an environment of costgym and an agent for its view.
+        env_id: of the environment.
+        episodes: their indices.
+        seed: of the run.
+        settings: arguments of the environment that vary within the run.
+        seeds: episodes of one task in a row, each under the next seed.
 
     Yields:
         The result and the trajectory; no trajectory where the infrastructure broke the episode.
     """
     world = base_env(env)
     for index in episodes:
-        number, world_seed, options = world.instance(index, seed)
+        number, world_seed, options = instance_of(world, index, seed, seeds)
         for attempt in range(INFRASTRUCTURE_TRIES):
             try:
                 trajectory, _ = record(env, agent, number, world_seed, index, options=options)

@@ -33,13 +33,19 @@ from .tools.scenarios import scenarios
 
 
 class Verbs(TyperGroup):
-    """All verbs: an error of costgym is one line on standard error and exit status 2."""
+    """All verbs: an error of costgym, or of the file system, is one line on standard error and exit status 2."""
 
     def invoke(self, ctx: Any) -> Any:
         try:
             return super().invoke(ctx)
         except CostGymError as error:
             typer.echo(f"error: {error}", err=True)
+            raise typer.Exit(2) from None
+        except BrokenPipeError:
+            raise  # whoever read has had enough
+        except OSError as error:
+            place = f"{error.filename}: " if error.filename else ""
+            typer.echo(f"error: {place}{error.strerror or error}", err=True)
             raise typer.Exit(2) from None
 
 

@@ -20,7 +20,8 @@ class Column:
         title, short: headings on the page and in the terminal.
         meaning: explanation in one sentence.
         kind: `rate` (shown in percent), `number`, `signed` (three decimals), `price` (four decimals) or `count`.
-        higher_is_better: whether the best figure is the highest.
+        higher_is_better: or lower.
+        compares: the best of it may be set in bold: a figure on which an agent that achieves nothing does not win.
     """
 
     metric: str
@@ -30,6 +31,7 @@ class Column:
     kind: str
     higher_is_better: bool
     judged: str | None = None
+    compares: bool = False
 
 
 COLUMNS = (
@@ -41,6 +43,27 @@ COLUMNS = (
         "rate",
         True,
         "judged_pass_rate_under_budget",
+        True,
+    ),
+    Column(
+        "pass_hat_k",
+        "Passes every time",
+        "pass^k",
+        "Share of tasks that pass within the budget under every one of their seeds (pass^k): what one can rely on.",
+        "rate",
+        True,
+        "judged_pass_hat_k",
+        True,
+    ),
+    Column(
+        "cost_per_success",
+        "Cost per success",
+        "Cost/pass",
+        "Price of all episodes, failed ones included, over the number that pass within the budget.",
+        "number",
+        False,
+        "judged_cost_per_success",
+        True,
     ),
     Column(
         "pass_rate",
@@ -50,8 +73,15 @@ COLUMNS = (
         "rate",
         True,
         "judged_pass_rate",
+        True,
     ),
-    Column("average_cost", "Average cost", "AC", "Mean price paid per episode (AC).", "number", False),
+    Column(
+        "average_cost", "Average cost", "AC", "Mean price paid per episode, tools and tokens together (AC).", "number", False
+    ),
+    Column("tool_cost", "Of it tools", "Tools", "Mean fees of the tools per episode.", "number", False),
+    Column(
+        "token_cost", "Of it tokens", "Tok. cost", "Mean price of the language model's tokens per episode.", "number", False
+    ),
     Column(
         "budget_failure_rate",
         "Over budget",
@@ -67,6 +97,7 @@ COLUMNS = (
         "Task performance weighed against price, averaged over episodes; 1 is a perfect answer at no cost (QoP).",
         "signed",
         True,
+        compares=True,
     ),
     Column(
         "regret",
@@ -96,6 +127,7 @@ PLAN_COLUMNS = (
         "Mean of alpha × score - (1 - alpha) × price / 0.567 USD; planners are ranked by it.",
         "signed",
         True,
+        compares=True,
     ),
     Column(
         "score",
@@ -142,13 +174,23 @@ _COLUMNS_BY_RANK = {COLUMNS[0].metric: COLUMNS, PLAN_COLUMNS[0].metric: PLAN_COL
 
 
 def columns_of(document: Mapping[str, Any]) -> tuple[Column, ...]:
-    """The columns of a leaderboard, the figure that ranks first."""
-    return _COLUMNS_BY_RANK.get(str(document.get("ranked_by")), COLUMNS)
+    """The columns of a leaderboard, the figure that ranks first; those that say nothing about its rows are left out."""
+    columns = _COLUMNS_BY_RANK.get(str(document.get("ranked_by")), COLUMNS)
+    rows = document.get("rows") or []
+    silent = {
+        "pass_hat_k": all(len(row.get("pass_hat_k") or ()) < 2 for row in rows),
+        "cost_per_success": all(figure(row, "cost_per_success") is None for row in rows),
+        "tool_cost": not any(figure(row, "token_cost") for row in rows),
+        "token_cost": not any(figure(row, "token_cost") for row in rows),
+    }
+    return tuple(column for column in columns if not silent.get(column.metric, False))
 
 
 def figure(row: Row, metric: str) -> float | None:
-    """The figure of a row, or None where it has none."""
+    """The figure of a row, or None where it has none. Of a list (`pass_hat_k`) it is the last."""
     value = row.get(metric)
+    if isinstance(value, list) and value:
+        value = value[-1]
     if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
         return None
     return float(value)
@@ -192,9 +234,19 @@ def is_reference(row: Row) -> bool:
     return str(row.get("agent") or "").lower().split("+")[0].startswith("oracle")
 
 
+def is_void(row: Row) -> bool:
+    """The infrastructure broke every episode of the row: nothing can be said of its agent."""
+    return bool(row.get("void_episodes")) and row.get("void_episodes") == row.get("episodes")
+
+
+def is_ranked(row: Row, document: Mapping[str, Any]) -> bool:
+    """The row has a rank: it is no bound, and some of its episodes were played."""
+    return not is_reference(row) and not is_void(row)
+
+
 def best(rows: Iterable[Row], column: Column, metric: str) -> float | None:
-    """The best figure among the competitors. Agents without a language model are left out of the fewest tokens."""
-    rivals = (row for row in rows if not is_reference(row) and (metric != "average_tokens" or row.get("model")))
+    """The best figure among the competitors; None in a column on which achieving nothing would win."""
+    rivals = (row for row in rows if not is_reference(row) and column.compares)
     figures = [value for row in rivals if (value := figure(row, metric)) is not None]
     if not figures:
         return None

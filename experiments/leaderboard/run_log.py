@@ -7,7 +7,7 @@ lines after a crash are dropped and their episodes played again, so a run that w
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import IO, Any, NamedTuple
 from urllib.parse import quote
@@ -16,10 +16,12 @@ from ...simulators.errors import DataError
 from ..files import iter_lines, write_atomically
 from ..results import EpisodeResult
 from ..trajectories.format import parse_header, parse_trajectory
-from .conditions import Condition, condition_key
+from .conditions import condition_key
+from .run_config import RowConfig, RunConfig
+from .tracks import track_of
 
-Key = tuple[str, int, int]
-"""Agent, number of the condition, index of the episode."""
+Key = tuple[str, str, int, int]
+"""Track, agent, number of the condition, index of the episode."""
 FOLDER = "trajectories"
 EPISODES = "episodes.jsonl"
 
@@ -36,27 +38,24 @@ class RunLog:
     """The episodes of a run.
 
     Args:
-        folder: folder of the run.
-        agents, conditions: agents and conditions of the run, in order.
+        folder: the run's.
+        config: what is run.
 
     Raises:
         DataError: a line on disk is not a valid record.
     """
 
-    def __init__(self, folder: Path, agents: Sequence[str], conditions: Sequence[Condition]) -> None:
+    def __init__(self, folder: Path, config: RunConfig) -> None:
         self._path = folder / EPISODES
-        self._agents = list(agents)
-        self._numbers = {condition.key: number for number, condition in enumerate(conditions)}
-        self._files = {
-            (agent, number): folder / FOLDER / file_name(agent, condition.budget, condition.settings)
-            for agent in self._agents
-            for number, condition in enumerate(conditions)
-        }
+        rows = list(config.rows())
+        self._keys = {(row.track.name, row.agent, row.condition.key): row.key for row in rows}
+        self._files = {row.key: folder / trajectory_path(row) for row in rows}
         self.found: dict[Key, EpisodeResult] = {}
         self._results: IO[str] | None = None
         self._trajectories: tuple[Path, IO[str]] | None = None
         self._load()
-        (folder / FOLDER).mkdir(exist_ok=True)
+        for track in config.tracks:
+            (folder / FOLDER / track.name).mkdir(parents=True, exist_ok=True)
         write_atomically(self._path, "".join(f"{result.to_json()}\n" for result in self.found.values()))
 
     def __enter__(self) -> RunLog:
@@ -74,7 +73,7 @@ class RunLog:
         assert self._results is not None
         key = self._key(played.result)
         if played.line is not None:
-            store = self._open(self._files[key[:2]], played.header)
+            store = self._open(self._files[key[:3]], played.header)
             store.write(played.line + "\n")
             store.flush()
         self._results.write(played.result.to_json() + "\n")
@@ -82,17 +81,18 @@ class RunLog:
         self.found[key] = played.result
 
     def finish(self) -> list[EpisodeResult]:
-        """Sort the files by agent, condition and episode."""
+        """Put everything in order: by track, agent, condition and episode, whatever the order in which they ended."""
         self.__exit__()
         for path in self._files.values():
             _sort(path)
-        order = {name: index for index, name in enumerate(self._agents)}
-        results = [self.found[key] for key in sorted(self.found, key=lambda key: (order[key[0]], key[1], key[2]))]
+        order = {key: place for place, key in enumerate(self._files)}
+        results = [self.found[key] for key in sorted(self.found, key=lambda key: (order[key[:3]], key[3]))]
         write_atomically(self._path, "".join(f"{result.to_json()}\n" for result in results))
         return results
 
     def _key(self, result: EpisodeResult) -> Key:
-        return result.agent, self._numbers[condition_key(result.budget, result.settings)], result.episode
+        row = track_of(result.env), result.agent, condition_key(result.budget, result.settings)
+        return (*self._keys[row], result.episode)
 
     def _open(self, path: Path, header: str) -> IO[str]:
         if self._trajectories is None or self._trajectories[0] != path:
@@ -113,17 +113,27 @@ class RunLog:
             except (DataError, KeyError) as error:
                 problem = "is of no condition of this run" if isinstance(error, KeyError) else str(error)
                 raise DataError(self._path, f"{problem}; delete the folder to start again", f"line {number}") from error
-        wanted: dict[tuple[str, int], set[int]] = {}
+        wanted: dict[tuple[str, str, int], set[int]] = {}
         for key in results:
-            wanted.setdefault(key[:2], set()).add(key[2])
+            wanted.setdefault(key[:3], set()).add(key[3])
         recorded = {place: _keep(path, wanted.get(place, set())) for place, path in self._files.items() if path.exists()}
         self.found = {
-            key: result for key, result in results.items() if result.void or key[2] in recorded.get(key[:2], frozenset())
+            key: result for key, result in results.items() if result.void or key[3] in recorded.get(key[:3], frozenset())
         }
 
 
+def trajectory_path(row: RowConfig) -> str:
+    """Where the trajectories of a row lie within the run's folder."""
+    return track_file(row.track.name, row.agent, row.condition.budget, row.condition.settings)
+
+
+def track_file(track: str, agent: str, budget: Mapping[str, float], settings: Mapping[str, Any]) -> str:
+    """The same by what names the row: `trajectories/text/react+btp.price=10.jsonl`."""
+    return "/".join([FOLDER, *([track] if track else []), file_name(agent, budget, settings)])
+
+
 def file_name(agent: str, budget: Mapping[str, float], settings: Mapping[str, Any]) -> str:
-    """The trajectory file of an agent under a condition: `react+btp.price=10.jsonl`."""
+    """The name of the trajectory file of an agent under a condition: `react+btp.price=10.jsonl`."""
     limits = [f"{name}={json.dumps(limit).removesuffix('.0')}" for name, limit in budget.items()]
     limits += [f"{name}={quote(str(value), safe='')}" for name, value in settings.items()]
     return f"{quote(agent, safe='+@')}.{','.join(limits) or 'unlimited'}.jsonl"

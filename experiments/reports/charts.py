@@ -21,9 +21,21 @@ if TYPE_CHECKING:
 WIDTH, HEIGHT = 4.7, 3.1  # inches; the page scales them
 FONT_SIZE = 8.5  # points
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", ">", "p")
-SERIES = 8  # colours that pages have, --c0 to --c7
-LONGEST_NAME = 28  # characters
-FIXED_COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#A06000", "#56B4E9", "#7B3294", "#5A5D63")
+SERIES = 12  # colours that pages have, --c0 to --c11
+FIXED_COLOURS = (
+    "#0072B2",
+    "#D55E00",
+    "#009E73",
+    "#CC79A7",
+    "#A06000",
+    "#56B4E9",
+    "#7B3294",
+    "#5A5D63",
+    "#117A8B",
+    "#8C5A2B",
+    "#5B8C00",
+    "#C2187A",
+)
 """Of pictures that stand alone; after Okabe and Ito's palette, which colour-blind people can tell apart."""
 
 # Stand-ins that become the page's own colours.

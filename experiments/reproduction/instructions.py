@@ -14,7 +14,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import gymnasium as gym
 import numpy as np
 
 from ...agents.base import TEXT
@@ -24,6 +23,7 @@ from ...agents.registry import make_agent, make_model
 from ...agents.toolplanner.agent import ToolPlanner
 from ...agents.toolplanner.feedback import REQUIRES, match, names, passed
 from ...agents.toolplanner.tags import Retriever, Tags, gold_tools, tag_score
+from ...agents.world_side import ported
 from ...envs.chat import MarketplaceChatEnv
 from ...simulators.tasks import LEVELS
 from ...simulators.world import Episode, World
@@ -42,17 +42,25 @@ Row = dict[str, Any]
 class ChainWatcher:
     """A wrapper of a language model that records the calls on the chain that ends with the model's last reply."""
 
+    on_world_side = True  # it hears of every episode
+
     def __init__(self, model: LanguageModel) -> None:
-        self._model = model
+        self._model, self._ports = ported(model)
         self.chain: tuple[str, ...] = ()
 
     @property
     def name(self) -> str:
         return self._model.name
 
-    def reset(self, env: gym.Env[Any, Any], seed: int) -> None:
+    def reset(self, seed: int) -> None:
+        """Nothing to do: `begin` tells of an episode."""
+
+    def begin(self, world: Any, seed: int) -> None:
+        """A new episode, told to the model that is listened to."""
         self.chain = ()
-        self._model.reset(env, seed)
+        for port in self._ports:
+            port.begin(world, seed)
+        self._model.reset(seed)
 
     def complete(self, messages: Sequence[Message], functions: Sequence[Function], purpose: str = ACT) -> Reply:
         answer = self._model.complete(messages, functions, purpose)

@@ -198,7 +198,7 @@ def _run(
 ) -> tuple[list[Row], Results]:
     """Run a leaderboard; return its rows in the order of the agents, and its episodes by agent."""
     config = make_run_config(
-        "quick", scenario=scenario, agents=agents, budgets=budgets, episodes=episodes, grading="judge", seed=seed, search=search
+        "btp", scenario=scenario, agents=agents, budgets=budgets, episodes=episodes, grading="judge", seed=seed, search=search
     )
     document = run_leaderboard(config, out, jobs, progress).document
     order = {agent: place for place, agent in enumerate(agents)}

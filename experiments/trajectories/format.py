@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
@@ -147,12 +147,6 @@ def _seal(body: str, before: str) -> str:
     return hashlib.blake2b(f"{before}\n{body}".encode(), digest_size=16).hexdigest()
 
 
-def is_sealed(line: str, record: Trajectory, header: Header) -> bool:
-    """Return whether a record's line in the file ends with the seal of exactly this text."""
-    end = f'"seal":"{record.seal}"}}'
-    return line.endswith(end) and _seal(f'{line[: -len(record.seal) - 2]}"}}', header.seal) == record.seal
-
-
 _encode = json.JSONEncoder(separators=(",", ":")).encode
 
 
@@ -161,8 +155,21 @@ def _document(record: Header | Trajectory, **changed: Any) -> dict[str, Any]:
     return {field.name: getattr(record, field.name) for field in fields(record)} | changed
 
 
-def check_header(header: Header) -> list[str]:
-    """Check a header and return the problems found, as text."""
+def relocated(scenario: Mapping[str, Any], data: str | None) -> dict[str, Any]:
+    """A world's document that names another folder to be read; the same where none is given, or none is read."""
+    source = scenario.get("source")
+    if data is None or not isinstance(source, Mapping) or source.get("data") is None:
+        return dict(scenario)
+    return {**scenario, "source": {**source, "data": data}}
+
+
+def check_header(header: Header, data: str | None = None) -> list[str]:
+    """What is wrong with a header, in words.
+
+    Args:
+        header: of a file.
+        data: the folder or file that the world is read from, where it lies elsewhere now.
+    """
     if header.format != FORMAT:
         return [f"header, format: expected {FORMAT!r}, got {header.format!r}"]
     if header.version != __version__:
@@ -174,7 +181,7 @@ def check_header(header: Header) -> list[str]:
     if strange:
         return [f"header, settings: {strange[0]!r} does not belong there"]
     try:
-        digest = world.world_digest(header.scenario)
+        digest = world.world_digest(relocated(header.scenario, data))
     except CostGymError as error:
         return [f"header, scenario: {error}"]
     if digest != header.digest:
@@ -239,7 +246,7 @@ _KINDS: tuple[tuple[str, type], ...] = (
 
 def _parse(kind: Any, line: str, path: Path, number: int) -> Any:
     try:
-        document = _decode(line)
+        document = decode_once(line)
     except (ValueError, RecursionError) as error:
         raise DataError(path, f"is not JSON ({error})", f"line {number}") from None
     known = _FIELDS[kind]
@@ -260,4 +267,5 @@ def _once(members: list[tuple[str, Any]]) -> dict[str, Any]:
     return document
 
 
-_decode = json.JSONDecoder(object_pairs_hook=_once).decode
+decode_once = json.JSONDecoder(object_pairs_hook=_once).decode
+"""Reads JSON; raises ValueError where a name stands twice in one object."""

@@ -11,6 +11,7 @@ import gymnasium as gym
 import numpy as np
 
 from ...agents.base import Agent
+from ...agents.seat import begin
 from ...envs.base import NO_OPTIONS, BaseEnv, base_env
 from ...simulators.episode_view import EpisodeView
 from .format import Trajectory
@@ -40,15 +41,15 @@ def record(
     """
     world = base_env(env)
     observation, info = env.reset(seed=seed, options={**options} if task is None else {"task": task, **options})
-    agent.reset(env, observation, info, world.agent_seed(seed) if agent_seed is None else agent_seed)
+    tell = begin(agent, env, observation, info, world.agent_seed(seed) if agent_seed is None else agent_seed)
     actions: list[Any] = []
     rewards: list[float] = []
     digests = [digest(observation)]
     terminated = truncated = False
     while not (terminated or truncated):
-        action = agent.act(observation, info)
+        action = agent.act(observation, tell(info))
         observation, reward, terminated, truncated, info = env.step(action)
-        agent.observe(observation, float(reward), terminated, truncated, info)
+        agent.observe(observation, float(reward), terminated, truncated, tell(info))
         actions.append(int(action) if isinstance(action, np.integer) else action)
         rewards.append(float(reward))
         digests.append(digest(observation))

@@ -124,7 +124,7 @@ def replayed(path: str | Path, data: str | None = None) -> Iterator[ReplayedEpis
     """
     for file in trajectory_files(path):
         header, episodes = read_trajectories(file)
-        problems = check_header(header)
+        problems = check_header(header, data)
         if problems:
             raise DataError(file, problems[0])
         env = header.make(data)

@@ -6,7 +6,6 @@ knowing the outcome, or that a model really used the tokens that its actions rep
 
 from __future__ import annotations
 
-import marshal
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import lru_cache
@@ -19,8 +18,8 @@ import gymnasium as gym
 from ...simulators.episode_view import EpisodeView
 from ...simulators.errors import CostGymError, DataError
 from ..execution.engine import Engine, Local
-from ..files import iter_lines
-from .format import Header, Trajectory, check_header, is_sealed, parse_header, parse_trajectory, seal_of
+from ..files import has_tail, iter_lines
+from .format import Header, Trajectory, check_header, parse_header, parse_trajectory, seal_of
 from .replay import replay_episode
 
 
@@ -43,6 +42,7 @@ class Verdict:
         return not self.problems and self.episodes > 0
 
 
+TAIL = "after the last whole line stands something that belongs to no record"
 CHUNK = 100
 """Number of episodes per task of an engine."""
 
@@ -74,7 +74,7 @@ def verify_file(
     if first is None:
         raise DataError(file, "is empty; expected a header and episodes")
     header = parse_header(first, file)
-    problems = check_header(header)
+    problems = check_header(header, data) or ([] if first == header.to_json() else [f"header: {NOT_AS_WRITTEN}"])
     if problems:
         return Verdict(file, 0, tuple(problems))
     try:
@@ -93,6 +93,8 @@ def verify_file(
             good += 1
         if progress is not None:
             progress(found.line - 1)
+    if has_tail(file):
+        problems.append(TAIL)
     if not good and not problems:
         problems.append("the file contains no episode")
     return Verdict(file, good, tuple(problems))
@@ -188,12 +190,12 @@ class Checker:
         self.env = header.make(data)
         self._action = str if isinstance(self.env.action_space, gym.spaces.Text) else int
 
-    def check(self, recorded: Trajectory, line: str = "") -> tuple[str, EpisodeView | None]:
-        """Replay an episode; return the problem found, as text or "", and the replayed episode.
+    def check(self, recorded: Trajectory, line: str) -> tuple[str, EpisodeView | None]:
+        """What is wrong with an episode, in words, or ""; and the episode as replay played it.
 
         Args:
-            recorded: record of the episode.
-            line: the record's line in the file; if its seal is valid and replay agrees exactly, the comparison is skipped.
+            recorded: the episode.
+            line: as it stands in the file; it must be, to the last character, what this episode's record is written as.
         """
         for action in recorded.actions:
             if type(action) is not self._action:
@@ -204,22 +206,14 @@ class Checker:
             return f"cannot be replayed: {error}", None
         if not episode.over:
             return _difference_of(played, recorded) or "actions: the episode does not end with them", episode
-        if line and _to_the_bit(played) == _to_the_bit(recorded) and is_sealed(line, recorded, self.header):
+        if line == played.sealed_json(self.header):
             return "", episode
-        return _difference_of(played, recorded) or _check_seal(self.header, played, recorded), episode
+        return _difference_of(played, recorded) or _check_seal(self.header, played, recorded) or NOT_AS_WRITTEN, episode
 
 
+NOT_AS_WRITTEN = "says the same in other characters than costgym writes"
 BROKEN = (TypeError, ValueError, OverflowError, AttributeError, KeyError, IndexError, AssertionError, RecursionError)
 """Exceptions that edited values can raise, such as a negative seed or an unknown task."""
-
-
-def _to_the_bit(record: Trajectory) -> bytes:
-    """Serialise the values of a record that replay derives; 1, 1.0 and True differ, as do 0.0 and -0.0."""
-    derived = (
-        record.task, record.number, record.seed, record.options, record.actions, record.rewards, record.observations,
-        record.calls, record.charges, record.truncated, record.final,
-    )  # fmt: skip
-    return marshal.dumps(derived, 2)  # the last version whose output does not depend on reference counts
 
 
 def _check_seal(header: Header, played: Trajectory, recorded: Trajectory) -> str:

@@ -25,7 +25,7 @@ from ..options import (
     Split,
     StoreUrl,
 )
-from ..output import Progress, check_store, console, names_in, save_run, workers
+from ..output import Progress, check_store, console, names_in, print_list, save_run, workers
 from ..players import keep_replies
 
 
@@ -33,7 +33,7 @@ def leaderboard(
     out: Annotated[Path, typer.Option("--out", metavar="DIR", help="Folder of the run; the same folder continues it.")] = Path(
         "leaderboard"
     ),
-    suite: Annotated[str, typer.Option("--suite", help="quick, toolbench, ecoact, deer, toolplanner or opencatp.")] = "quick",
+    suite: Annotated[str, typer.Option("--suite", help="What to run; `list` says which there are.")] = "quick",
     scenario: ScenarioName = None,
     data: Data = None,
     agents: Annotated[str | None, typer.Option("--agents", metavar="A,B,...", help="By default the suite's.")] = None,
@@ -63,14 +63,18 @@ def leaderboard(
     json_file: JsonFile = None,
     quiet: Quiet = False,
 ) -> None:
-    """Rank agents under budgets: a table, leaderboard.json and a page.
+    """Rank agents under budgets, track by track: a table, leaderboard.json and pages.
 
     Example: `costgym leaderboard --suite quick --seed 0`
 
     Example: `costgym leaderboard --agents react,react+btp --budgets price=10,20,40 --out mine`
     """
     from ...experiments.files import write_atomically
+    from ...experiments.leaderboard.suites import SUITES
 
+    if suite == "list":
+        print_list([{"suite": each.name, "what": each.description} for each in SUITES.values()], json_file)
+        return
     if store is not None:
         check_store(store)
     if add is not None:

@@ -89,6 +89,15 @@ def run(
     player, world = make_player(agent, env, options, seed, model, cache, usefulness)
     with workers(engine, jobs, ray_address, model) as place, Progress(f"playing {agent}", quiet) as progress:
         results = rollout(world, player, episodes, seed, lambda done: progress.update(done, episodes), place)
+    void = sum(result.void for result in results)
+    if void:
+        what = "none of the" if void == len(results) else f"{void} of"
+        why = "the model's server or another back-end is out of reach or keeps failing"
+        typer.echo(
+            f"error: {what} {len(results)} episodes could {'not ' if void < len(results) else ''}be played: {why}", err=True
+        )
+    if void == len(results):
+        raise typer.Exit(1)
     row = summarise(results, grading or "strict", seed=seed)
     if json_file is not None:
         write_atomically(json_file, json.dumps(row, indent=1) + "\n")

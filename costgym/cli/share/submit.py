@@ -17,9 +17,16 @@ submit = typer.Typer(help="Leaderboard submissions: a folder that anyone can ver
 def pack(
     run: Annotated[Path, typer.Argument(help="Folder of a finished leaderboard run.")],
     out: Annotated[Path, typer.Option("--out", metavar="DIR", help="Folder of the submission.")],
-    name: Annotated[str, typer.Option("--name", help="Name of the submission.")],
-    contact: Annotated[str, typer.Option("--contact", help="Contact for questions.")],
-    agents: Annotated[str | None, typer.Option("--agents", metavar="A,B,...", help="Agents to submit; all by default.")] = None,
+    name: Annotated[str, typer.Option("--name", help="What the submission is called.")],
+    contact: Annotated[str, typer.Option("--contact", help="Who to ask.")],
+    agents: Annotated[str | None, typer.Option("--agents", metavar="A,B,...", help="Only these.")] = None,
+    url: Annotated[str, typer.Option("--url", help="Where more is to be read; https.")] = "",
+    description: Annotated[str, typer.Option("--description", help="What the agents are, in a few sentences.")] = "",
+    organisation: Annotated[str, typer.Option("--organisation", help="Whose work it is.")] = "",
+    date: Annotated[str, typer.Option("--date", metavar="YYYY-MM-DD", help="Day of the run.")] = "",
+    code: Annotated[str, typer.Option("--code", metavar="URL", help="Where the agents' code is; https.")] = "",
+    commit: Annotated[str, typer.Option("--commit", help="Commit of that code.")] = "",
+    cost: Annotated[str, typer.Option("--cost", help="What the run cost, in money or machine hours.")] = "",
 ) -> None:
     """Make a submission of a run.
 
@@ -27,7 +34,9 @@ def pack(
     """
     from ...experiments.leaderboard.submissions.submission import pack as make
 
-    typer.echo(str(make(run, out, name, contact, agents=names_in(agents))))
+    about = {"url": url, "description": description, "organisation": organisation, "date": date}
+    about |= {"code": code, "commit": commit, "cost": cost}
+    typer.echo(str(make(run, out, name, contact, names_in(agents), **about)))
 
 
 @submit.command(cls=PlainCommand)

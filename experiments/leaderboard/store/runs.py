@@ -13,11 +13,12 @@ from pathlib import Path
 from typing import Any
 
 from ....simulators.errors import ConfigError, DataError
-from ...files import iter_lines
+from ...files import finish_change, iter_lines
 from ...results import EpisodeResult
 from ..conditions import condition_key, row_key, settings_of
 from ..metric_columns import plain
-from ..run_log import EPISODES, FOLDER, file_name
+from ..run_log import EPISODES, track_file
+from ..tracks import track_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +65,7 @@ def run_id(manifest: Mapping[str, Any]) -> str:
 
 
 def entry_id(agent: str, condition: str) -> str:
-    """The id of an entry within its run: a digest of agent and condition (`condition_key`)."""
+    """Names an entry within its run: by agent, and by track and condition (`condition_key`)."""
     return _digest({"agent": agent, "condition": condition})
 
 
@@ -80,6 +81,7 @@ def read_run(folder: str | Path) -> Run:
         DataError: a file in it cannot be read.
     """
     place = Path(folder)
+    finish_change(place)
     manifest, document = (_read(place, name) for name in ("run.json", "leaderboard.json"))
     entries = tuple(entry_of(row, document, place) for row in document["rows"])
     if len({entry.id for entry in entries}) != len(entries):
@@ -96,9 +98,17 @@ def _read(folder: Path, name: str) -> dict[str, Any]:
         document = json.loads(path.read_text(encoding="utf-8"))
     except (ValueError, OSError) as error:
         raise DataError(path, f"is no JSON ({error})") from error
-    if not isinstance(document, dict) or (name == "leaderboard.json" and not isinstance(document.get("rows"), list)):
+    if not isinstance(document, dict) or (name == "leaderboard.json" and not _has_rows(document)):
         raise DataError(path, "is not as a leaderboard run writes it")
     return document
+
+
+def _has_rows(document: Mapping[str, Any]) -> bool:
+    """The document has rows that pages can show."""
+    rows, kinds = document.get("rows"), {"agent": str, "budget": dict}
+    return isinstance(rows, list) and all(
+        isinstance(row, dict) and all(isinstance(row.get(name), kind) for name, kind in kinds.items()) for row in rows
+    )
 
 
 def entry_of(row: Mapping[str, Any], document: Mapping[str, Any], folder: Path | None) -> RunEntry:
@@ -107,11 +117,9 @@ def entry_of(row: Mapping[str, Any], document: Mapping[str, Any], folder: Path |
     if "submission" in row:
         name = row["submission"]["name"]
         agent, below = agent.removesuffix(f" ({name})"), f"submissions/{name}/"
-    path = f"{below}{FOLDER}/{file_name(agent, row.get('budget') or {}, settings_of(row, document))}"
+    path = below + track_file(str(row.get("track", "")), agent, row.get("budget") or {}, settings_of(row, document))
     there = folder is not None and (folder / path).is_file()
-    return RunEntry(
-        entry_id(str(row["agent"]), row_key(row, document)), row, path if there else "", row.get("verified") is True
-    )
+    return RunEntry(entry_id(str(row["agent"]), row_key(row, document)), row, path if there else "", bool(row.get("verified")))
 
 
 def _episodes(folder: Path, entries: tuple[RunEntry, ...]) -> Iterator[tuple[str, EpisodeResult]]:
@@ -123,7 +131,7 @@ def _episodes(folder: Path, entries: tuple[RunEntry, ...]) -> Iterator[tuple[str
                 result = EpisodeResult.from_json(line)
             except DataError as error:
                 raise DataError(path, str(error), f"line {number}") from error
-            found = entry_id(result.agent, condition_key(result.budget, result.settings))
+            found = entry_id(result.agent, condition_key(result.budget, result.settings, track_of(result.env)))
             if found not in known:
                 raise DataError(path, f"{plain(result.agent)} has no row in leaderboard.json", f"line {number}")
             yield found, result

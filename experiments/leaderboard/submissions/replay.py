@@ -1,4 +1,4 @@
-"""Replay the entries of a submission: find the problems of each file and derive the results of its episodes.
+"""The trajectory files of a run or a submission, replayed: what is wrong with each file, and what results its episodes bring.
 
 An engine's tasks are batches of lines. The batches of all files form one queue, so that many short files keep many workers
 busy. The findings do not depend on the engine: they are ordered by line, and after an unreadable line the rest of a file is
@@ -8,7 +8,7 @@ ignored.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -16,42 +16,56 @@ from typing import Any, NamedTuple
 from ....envs.base import FILE_PLACES, base_env
 from ....simulators.errors import CostGymError
 from ...execution.engine import Engine
-from ...files import iter_lines
+from ...files import has_tail, iter_lines
 from ...results import EpisodeResult
-from ...rollout import AgentInfo, result_of
+from ...rollout import AgentInfo, instance_of, result_of
 from ...trajectories.format import Header, check_header, parse_header, parse_trajectory
-from ...trajectories.verify import Line, checker_of, numbered
-from ..run_config import RunConfig
-from .manifest import MAX_PROBLEMS, Submission, TrajectoryFile
+from ...trajectories.verify import NOT_AS_WRITTEN, TAIL, Line, checker_of, numbered
+from ..run_config import RowConfig, TrackConfig
+from .manifest import MAX_PROBLEMS
 
 
-class Terms(NamedTuple):
-    """The data shared by all episodes of a submission, and the location of their scenario's data."""
+class RecordedRow(NamedTuple):
+    """A trajectory file that is to hold all episodes of a row.
 
-    seed: int
-    data: str | None
+    Attributes:
+        path: of the file, below its folder.
+        row: what it has to be.
+        digest: of the file, where something vouches for it.
+        data: folder or file that its world is read from, where that is not the one that the file names.
+    """
+
+    path: str
+    row: RowConfig
+    digest: str | None = None
+    data: str | None = None
 
 
 class Part(NamedTuple):
     """A batch of a file's lines to replay.
 
     Attributes:
-        file: index of the file in the manifest.
-        path: path of the file, for error messages only.
-        header: first line of the file.
-        agent, model: agent and model of all episodes in the file; None if its first episode cannot be read.
-        settings: settings of the entry's condition.
-        episodes: expected number of episodes.
-        lines: lines of the batch.
+        file: its place in the list.
+        path: where it lies; named in errors, read by nobody.
+        header: its first line.
+        data: folder or file that its world is read from.
+        agent, model: who plays in all of it; None where its first episode cannot be read.
+        settings: of its condition.
+        episodes: how many it is to have.
+        seed, seeds: of the run, and how many a task has.
+        lines: some of the others.
     """
 
     file: int
     path: str
     header: str
+    data: str | None
     agent: str
     model: str | None
     settings: dict[str, Any]
     episodes: int
+    seed: int
+    seeds: int
     lines: list[Line]
 
 
@@ -65,18 +79,18 @@ class Found(NamedTuple):
 
 
 class CheckedFile:
-    """The state of checking a file of a submission.
+    """A file of a run or submission, as far as it is checked.
 
     Attributes:
-        file: entry of the file in the manifest.
-        episodes: expected number of episodes.
-        problems: problems found, as text, at most `MAX_PROBLEMS`.
-        results: results of the episodes that agree with replay.
-        closed: whether the check of the file has ended.
+        file: what it is to be.
+        episodes: how many it is to have.
+        problems: what is wrong with it, in words, at most so many as are listed.
+        results: of the episodes that agree.
+        closed: nothing more of it counts.
     """
 
-    def __init__(self, file: TrajectoryFile, episodes: int) -> None:
-        self.file, self.episodes, self.closed = file, episodes, False
+    def __init__(self, file: RecordedRow) -> None:
+        self.file, self.episodes, self.closed = file, file.row.condition.episodes, False
         self.problems: list[str] = []
         self.results: list[EpisodeResult] = []
 
@@ -93,18 +107,18 @@ class CheckedFile:
         return self
 
 
-def check_entries(folder: Path, manifest: Submission, data: str | None, engine: Engine) -> Iterator[CheckedFile]:
-    """Replay the files of a submission, and yield each in order when it is checked.
+def check_entries(folder: Path, seed: int, rows: Sequence[RecordedRow], engine: Engine) -> Iterator[CheckedFile]:
+    """Replay the files of a run or a submission; yields each once it is checked, in order.
 
     Args:
-        folder: folder of the submission.
-        manifest: the manifest, already checked.
-        data: data folder or file of the scenario.
-        engine: engine that replays the episodes.
+        folder: where they lie.
+        seed: of the run.
+        rows: the files.
+        engine: where episodes are replayed.
     """
-    files = [CheckedFile(file, manifest.condition_of(file).episodes) for file in manifest.files]
+    files = [CheckedFile(row) for row in rows]
     checked = 0
-    for found in engine.stream(_check_lines, Terms(manifest.run.seed, data), _parts(folder, manifest, files, data)):
+    for found in engine.stream(_check_lines, None, _parts(folder, seed, files)):
         while checked < found.file:
             yield files[checked].finished()
             checked += 1
@@ -117,27 +131,32 @@ def check_entries(folder: Path, manifest: Submission, data: str | None, engine: 
         yield file.finished()
 
 
-def _parts(folder: Path, manifest: Submission, files: list[CheckedFile], data: str | None) -> Iterator[Part]:
-    """Yield the engine's tasks: batches of lines of every readable file, until the file is closed."""
+def _parts(folder: Path, seed: int, files: list[CheckedFile]) -> Iterator[Part]:
+    """The tasks: the lines of every file that can be opened, until it is closed."""
     for index, entry in enumerate(files):
-        file, condition = entry.file, manifest.condition_of(entry.file)
+        file, row = entry.file, entry.file.row
         path = folder / file.path
         if path.is_symlink() or not path.is_file():
             entry.object_to("there is no such file", True)
             continue
-        if digest_of(path) != file.digest:
-            entry.object_to("digest: the file differs from the one for which the manifest was written")
         try:
+            if file.digest is not None and digest_of(path) != file.digest:
+                entry.object_to("digest: the file is not the one that the manifest was written for")
+            if has_tail(path):
+                entry.object_to(TAIL)
             lines = iter_lines(path)
             first = next(lines, "")
             header = parse_header(first, path)
-            wrong = check_header(header) or _check_world(manifest.run, file, header, data)
-        except (CostGymError, TypeError, ValueError) as error:
+            wrong = check_header(header, file.data) or _check_world(file, header)
+            if not wrong and first != header.to_json():
+                wrong = [f"header: {NOT_AS_WRITTEN}"]
+        except (CostGymError, TypeError, ValueError, OSError) as error:
             wrong = [str(error)]
         if wrong:
             entry.object_to(wrong[0], True)
             continue
-        about = index, str(path), first, file.agent
+        about = index, str(path), first, file.data, row.agent
+        terms = row.condition.settings, row.condition.episodes, seed, row.track.seeds
         model: str | None = None
         begun = False
         for some in numbered(lines):
@@ -146,9 +165,9 @@ def _parts(folder: Path, manifest: Submission, files: list[CheckedFile], data: s
             if not begun:
                 model = _model_of(some[0], path)
             begun = True
-            yield Part(*about, model, condition.settings, condition.episodes, some)
+            yield Part(*about, model, *terms, some)
         if not begun and not entry.closed:
-            yield Part(*about, None, condition.settings, condition.episodes, [])  # checks that the environment can be created
+            yield Part(*about, None, *terms, [])  # whether its world can be made
 
 
 def _model_of(line: Line, path: Path) -> str | None:
@@ -160,10 +179,10 @@ def _model_of(line: Line, path: Path) -> str | None:
         return None
 
 
-def _check_lines(terms: Terms, part: Part) -> Iterator[Found]:
-    """Replay a batch of lines in a worker."""
+def _check_lines(shared: None, part: Part) -> Iterator[Found]:
+    """Replay some lines of a file, in a worker."""
     try:
-        checker = checker_of(part.header, terms.data)
+        checker = checker_of(part.header, part.data)
         world, who = base_env(checker.env), AgentInfo(part.agent, part.model or "")
         for number, line in part.lines:
             if not isinstance(line, str):
@@ -178,7 +197,7 @@ def _check_lines(terms: Terms, part: Part) -> Iterator[Found]:
                 problem = f"expected {(part.agent, part.model)}, got {(recorded.agent, recorded.model)}"
                 yield Found(part.file, None, f"{place}: agent: {problem}")
                 continue
-            wanted = world.instance(index, terms.seed)
+            wanted = instance_of(world, index, part.seed, part.seeds)
             if (recorded.number, recorded.seed, recorded.options) != wanted:
                 got = (recorded.number, recorded.seed, recorded.options)
                 problem = f"number and seed: episode {index} is {tuple(wanted)}, the record says {got}"
@@ -193,19 +212,31 @@ def _check_lines(terms: Terms, part: Part) -> Iterator[Found]:
         yield Found(part.file, None, str(error), True)
 
 
-def _check_world(run: RunConfig, file: TrajectoryFile, header: Header, data: str | None) -> list[str]:
-    """Compare a file's header with that of the run's environment under the entry's condition; return the differences."""
-    wanted = _header_of(run.model_dump_json(), header.env, file.condition, data)
+def _check_world(file: RecordedRow, header: Header) -> list[str]:
+    """How a file's header differs from that of its row's own environment."""
+    wanted = _header_of(file.row.track.model_dump_json(), header.env, file.row.number, file.data)
     if header.digest != wanted.digest:
         return [f"header, digest: expected the run's scenario {wanted.digest}, got {header.digest}"]
     names = sorted((wanted.settings.keys() | header.settings.keys()) - FILE_PLACES)
     wrong = [name for name in names if header.settings.get(name) != wanted.settings.get(name)]
-    return [f"header, {name}: expected {wanted.settings.get(name)!r}, got {header.settings.get(name)!r}" for name in wrong]
+    if wrong:
+        return [f"header, {name}: expected {wanted.settings.get(name)!r}, got {header.settings.get(name)!r}" for name in wrong]
+    if world_of(header.scenario) != world_of(wanted.scenario):
+        return ["header, scenario: is not the run's"]
+    return []
+
+
+def world_of(scenario: Mapping[str, Any]) -> dict[str, Any]:
+    """A world's document without the place of its files."""
+    source = scenario.get("source")
+    if not isinstance(source, Mapping):
+        return dict(scenario)
+    return {**scenario, "source": {name: value for name, value in source.items() if name not in FILE_PLACES}}
 
 
 @lru_cache(maxsize=8)
-def _header_of(run: str, env_id: str, condition: int, data: str | None) -> Header:
-    config = RunConfig.model_validate_json(run)
+def _header_of(track: str, env_id: str, condition: int, data: str | None) -> Header:
+    config = TrackConfig.model_validate_json(track)
     return Header.of(config.make_env(env_id, config.conditions[condition], data), env_id)
 
 

@@ -155,7 +155,7 @@ def check_engine(engine: Engine, folder: Path) -> None:
     ).folder
     assert verify(board, engine=engine) == verify(board)
     packed = pack(board, folder / "packed", "A", "a")
-    tampered(packed / "trajectories" / "react.price=10.jsonl")
+    tampered(packed / "trajectories" / "text" / "react.price=10.jsonl")
     submitted = validate(packed, engine=engine)
     assert submitted == validate(packed)
     assert len(submitted.problems) == 3 and submitted.episodes == 90 + 29

@@ -189,6 +189,7 @@ def test_gradients_are_in_the_adapters_alone(tmp_path):
 
 def test_a_run_says_what_it_is_and_plays(run):
     from costgym.agents.registry import make_agent
+    from costgym.agents.seat import begin
     from costgym.envs.decision import DecisionAwareEnv
 
     assert run.steps == 6 and set(run.metrics) >= {"seen_p_ds", "seen_p_dc", "unseen_p_dc", "retrieval_accuracy"}
@@ -196,10 +197,10 @@ def test_a_run_says_what_it_is_and_plays(run):
     agent = make_agent(f"deer:{run.run}")
     env = DecisionAwareEnv(samples={"counts": DEER_COUNTS}, split="test")
     observation, info = env.reset(seed=0)
-    agent.reset(env, observation, info, 0)
+    tell = begin(agent, env, observation, info, 0)
     over = False
     while not over:
-        action = agent.act(observation, info)
+        action = agent.act(observation, tell(info))
         assert info["action_mask"][action]
         observation, _, terminated, truncated, info = env.step(action)
         over = terminated or truncated

@@ -41,7 +41,7 @@ class Script(Agent):
     def __init__(self, env_id: str, *moves: str) -> None:
         self.env_id, self._moves = env_id, moves
 
-    def reset(self, env: gym.Env[Any, Any], observation: Any, info: dict[str, Any], seed: int) -> None:
+    def reset(self, seat: Any, observation: Any, info: dict[str, Any], seed: int) -> None:
         names = tpl.ACTION_NAMES if self.env_id == PLAN else opencatp_calls.ACTION_NAMES
         self._left = [names.index(move) for move in self._moves]
 
