@@ -292,40 +292,45 @@ def _work_items(config: RunConfig, found: Mapping[Key, EpisodeResult]) -> list[W
     return items
 
 
-def _play_item(shared: tuple[str, str | None], item: WorkItem) -> Iterator[EpisodeOutput]:
-    config = _read_config(shared[0])
-    track = config.track(item.track)
-    context = _context(*shared, item.track, item.agent, item.condition)
+class Entries:
+    """The rows of a run as one process plays them: each agent in its environment. Pickling keeps what they are made from.
+
+    Args:
+        config: configuration of the run.
+        experience: past uses of tools that BTP plans from, as JSON lines; None where no agent needs them.
+    """
+
+    def __init__(self, config: RunConfig, experience: str | None) -> None:
+        self.config, self._text = config, experience
+        self._experience = None if experience is None else Experience.from_jsonl(experience)
+        # a row's agent and environment are kept from one range of its episodes to the next
+        self.context = lru_cache(maxsize=4)(self._open)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Entries, (self.config, self._text)
+
+    def _open(self, track: str, name: str, condition: int) -> RolloutContext:
+        config = self.config
+        place = config.track(track)
+        entry = entry_of(name, track)
+        agent = make_agent(
+            name,
+            place.env if place.env in entry.env_ids else entry.env_id,
+            model=config.model,
+            experience=self._experience,
+            search=SearchSettings(**config.search) if config.search else None,
+            btp=BtpSettings(**config.btp) if config.btp else None,
+        )
+        return RolloutContext(place.make_env(agent.env_id, place.conditions[condition]), agent)
+
+
+def play_item(entries: Entries, item: WorkItem) -> Iterator[EpisodeOutput]:
+    """Play some episodes of a row."""
+    config = entries.config
+    track, context = config.track(item.track), entries.context(item.track, item.agent, item.condition)
     header = context.header
     first = header.to_json()
     indices, settings = range(item.start, item.stop), track.conditions[item.condition].settings
     played = play_many(context.env, context.agent, context.env_id, indices, config.seed, settings, track.seeds)
     for result, trajectory in played:
         yield EpisodeOutput(result, first, None if trajectory is None else trajectory.sealed_json(header))
-
-
-@lru_cache(maxsize=4)
-def _context(document: str, experience: str | None, track: str, name: str, condition: int) -> RolloutContext:
-    """A row's agent in its environment; kept from one piece of its episodes to the next."""
-    config = _read_config(document)
-    place = config.track(track)
-    entry = entry_of(name, track)
-    agent = make_agent(
-        name,
-        place.env if place.env in entry.env_ids else entry.env_id,
-        model=config.model,
-        experience=None if experience is None else _read_experience(experience),
-        search=SearchSettings(**config.search) if config.search else None,
-        btp=BtpSettings(**config.btp) if config.btp else None,
-    )
-    return RolloutContext(place.make_env(agent.env_id, place.conditions[condition]), agent)
-
-
-@lru_cache(maxsize=2)
-def _read_config(document: str) -> RunConfig:
-    return RunConfig.model_validate_json(document)
-
-
-@lru_cache(maxsize=2)
-def _read_experience(text: str) -> Experience:
-    return Experience.from_jsonl(text)

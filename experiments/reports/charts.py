@@ -22,6 +22,7 @@ WIDTH, HEIGHT = 4.7, 3.1  # inches; the page scales them
 FONT_SIZE = 8.5  # points
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", ">", "p")
 SERIES = 12  # colours that pages have, --c0 to --c11
+LONGEST_NAME = 28  # characters
 FIXED_COLOURS = (
     "#0072B2",
     "#D55E00",
