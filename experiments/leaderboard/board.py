@@ -242,7 +242,7 @@ def experience_text(config: RunConfig) -> str | None:
 
 @lru_cache(maxsize=2)
 def _collect_experience(document: str) -> str | None:
-    config = _read_config(document)
+    config = RunConfig.model_validate_json(document)
     track = next((row.track for row in config.rows() if entry_of(row.agent, row.track.name).needs_experience), None)
     if track is None:
         return None
