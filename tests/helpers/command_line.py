@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from typing import Any
 
-from click.testing import Result
 from typer.testing import CliRunner
 
 from costgym.cli.app import app
@@ -25,6 +25,6 @@ def costgym(*arguments: object, hash_seed: str = "0", check: bool = True) -> sub
     return done
 
 
-def invoke(*arguments: object) -> Result:
+def invoke(*arguments: object) -> Any:
     """Run a command in this process; its output, its errors and its exit code."""
     return CliRunner().invoke(app, [*map(str, arguments)], env={"COLUMNS": "200"})
