@@ -134,7 +134,7 @@ def add(
     if not verdict.verified:
         more = f" (and {len(verdict.problems) - 3} more)" if len(verdict.problems) > 3 else ""
         raise DataError(source, "; ".join(verdict.problems[:3]) + more)
-    rows = rows_on_board(manifest, verdict.rows)
+    rows = rows_on_board(manifest, verdict)
     results = (replace(result, agent=f"{result.agent} ({manifest.name})") for result in verdict.results)
 
     def fill(place: Path) -> None:
