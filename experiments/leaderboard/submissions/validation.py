@@ -15,6 +15,7 @@ from typing import Any
 
 from ....agents.custom import is_custom
 from ....agents.registry import find_agent
+from ....envs.base import base_env
 from ....envs.registration import class_of
 from ....simulators.errors import ConfigError, CostGymError, DataError, UnknownName
 from ....simulators.version import __version__
@@ -22,7 +23,7 @@ from ...execution.engine import Engine, Local
 from ...files import finish_change, has_tail, iter_lines
 from ...results import EpisodeResult
 from ...trajectories.format import decode_once, relocated
-from ...trajectories.verify import NOT_AS_WRITTEN, TAIL
+from ...trajectories.verify import BROKEN, NOT_AS_WRITTEN, TAIL
 from ..board import (
     EXPERIENCE,
     ROWS,
@@ -43,7 +44,7 @@ from ..weights import weights_of
 from .alarms import Signs, alarms
 from .alarms import total as total_of
 from .manifest import MANIFEST, MAX_PROBLEMS, Submission, manifest_text, read_manifest
-from .replay import RecordedRow, check_entries
+from .replay import RecordedRow, check_entries, world_of
 
 REPLAYED = "replayed"
 """What `verified` says of a row whose every figure follows from recorded actions."""
@@ -252,12 +253,17 @@ def _check_config(run: RunConfig, data: str | None) -> list[str]:
         world = next((world for world in suite.worlds if track.name in world.tracks), None)
         if world is None:
             return [f"suite: {run.suite} has no track {track.name}"]
+        if not track.conditions or not track.agents:
+            return [f"tracks: {track.name} has no agents or no conditions"]
         try:
             digest = class_of(track.env).world_digest(relocated(track.scenario, data))
-        except (CostGymError, KeyError, TypeError, ValueError) as error:
+            if digest != track.digest:
+                return [f"digest: the world's is {digest}, the configuration says {track.digest}"]
+            env = track.make_env(track.env, track.conditions[0], None if track.data is None else data)
+            if world_of(base_env(env).world_document()) != world_of(track.scenario):
+                return [f"scenario: {NOT_AS_WRITTEN}"]
+        except (CostGymError, *BROKEN) as error:
             return [f"scenario: {error}"]
-        if digest != track.digest:
-            return [f"digest: the world's is {digest}, the configuration says {track.digest}"]
         wanted = {env: dict(given) for env, given in world.settings.items()}
         if class_of(track.env).gradings:
             wanted.setdefault(ALL_VIEWS, {})["grading"] = run.grading
