@@ -43,6 +43,11 @@ def behind(port: Port) -> Any:
     return _MODELS[port]
 
 
+def replace(port: Port, model: Any) -> None:
+    """Put another model behind a port: where an agent lives in a process of its own, one that asks over the pipe."""
+    _MODELS[port] = model
+
+
 class ModelPort(Port):
     """The port of a language model."""
 

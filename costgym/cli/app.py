@@ -20,6 +20,7 @@ from .output import PlainCommand
 from .play.leaderboard import leaderboard
 from .play.run import run
 from .play.show import show
+from .share.rerun import rerun
 from .share.serve import serve
 from .share.site import site
 from .share.submit import submit
@@ -55,7 +56,7 @@ PANELS = {
     "Play": (leaderboard, run, show),
     "Data": (collect, verify, export, datasets, calibrate),
     "Learn": (reproduce,),
-    "Share": (site, serve),
+    "Share": (site, serve, rerun),
     "Tools": (envs, agents, scenarios, bench, profile, build_tools, build_table),
 }
 for panel, verbs in PANELS.items():

@@ -199,6 +199,7 @@ def summarise_run(config: RunConfig, results: Iterable[EpisodeResult]) -> dict[s
         "suite": config.suite,
         "seed": config.seed,
         "version": config.version,
+        "run": config.digest,
         "grading": config.grading,
         "ranked_by": first["ranked_by"],
         "scenario": first["scenario"],

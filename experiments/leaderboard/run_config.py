@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -151,6 +152,11 @@ class RunConfig(BaseModel):
     def to_json(self) -> str:
         """The content of `run.json`."""
         return json.dumps(self.model_dump(mode="json"), indent=1, ensure_ascii=False) + "\n"
+
+    @property
+    def digest(self) -> str:
+        """Names the configuration in short: its leaderboard says what it was made from."""
+        return hashlib.blake2b(self.to_json().encode(), digest_size=16).hexdigest()
 
     def track(self, name: str) -> TrackConfig:
         """A track by name; raises UnknownName where the run has none of it."""

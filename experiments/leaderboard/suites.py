@@ -80,7 +80,7 @@ _ALL = (
                     "oracle",
                 ),
                 "price=15,30,60",
-                200,
+                160,
                 seeds=4,
                 scenario="marketplace",
                 prices="gpt-4o-2024-05-13",

@@ -269,6 +269,8 @@ def _notes(rows: Sequence[Row]) -> list[str]:
             "Simulated model: a stand-in without weights that errs at set rates. It compares strategies under budgets; its "
             "figures say nothing of a real language model."
         )
+    rung = {(plain(row.get("agent")), plain(each)): None for row in rows for each in row.get("alarms") or ()}
+    notes += [f"Alarm, {agent}: {said}." for agent, said in rung]
     broken = list(dict.fromkeys(plain(row.get("agent")) for row in rows if is_void(row)))
     if broken:
         notes.append(f"Not ranked, since the infrastructure broke all of their episodes: {', '.join(broken)}.")

@@ -85,8 +85,10 @@ def leaderboard(
         save_run(store, out)
         typer.echo(f"{len(rows)} rows added, verified by replay")
         return
-    from ...experiments.leaderboard.board import run
+    from ...experiments.leaderboard.board import Leaderboard, run
     from ...experiments.leaderboard.run_config import make_run_config
+    from ...experiments.leaderboard.submissions.shipped import add_shipped
+    from ...experiments.leaderboard.submissions.submission import ended
     from ...experiments.leaderboard.table import print_table
 
     keep_replies(cache, model)
@@ -107,6 +109,8 @@ def leaderboard(
     )
     with workers(engine, jobs, ray_address, model, None) as place, Progress("playing", quiet) as progress:
         board = run(config, out, progress=progress.update, engine=place)
+        if agents is None and add_shipped(out, config, place):
+            board = Leaderboard(out, ended(out))
     save_run(store, out)
     if json_file is not None:
         write_atomically(json_file, json.dumps(board.document, indent=1, ensure_ascii=False) + "\n")

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Iterator
 from pathlib import Path
@@ -60,10 +61,11 @@ class Submission(BaseModel):
         return RowConfig(track, file.agent, file.condition, track.conditions[file.condition])
 
     def about(self) -> dict[str, str]:
-        """Who submits and where to ask, as the leaderboard's rows say it; what was left empty is left out."""
+        """Who submits, where to ask and by which manifest, as the leaderboard says it; what was left empty is left out."""
         optional = {name: getattr(self, name) for name in ("description", "organisation", "date", "code", "commit", "cost")}
         known = {name: value for name, value in optional.items() if value}
-        return {"name": self.name, "contact": self.contact, "url": self.url, **known}
+        digest = hashlib.blake2b(manifest_text(self).encode(), digest_size=16).hexdigest()
+        return {"name": self.name, "contact": self.contact, "url": self.url, **known, "manifest": digest}
 
 
 def schema() -> dict[str, Any]:

@@ -22,6 +22,7 @@ from ...rollout import AgentInfo, instance_of, result_of
 from ...trajectories.format import Header, check_header, parse_header, parse_trajectory
 from ...trajectories.verify import NOT_AS_WRITTEN, TAIL, Line, checker_of, numbered
 from ..run_config import RowConfig, TrackConfig
+from .alarms import Signs, signs_of
 from .manifest import MAX_PROBLEMS
 
 
@@ -70,12 +71,13 @@ class Part(NamedTuple):
 
 
 class Found(NamedTuple):
-    """The finding for a line: the episode's result, or a problem; `last` ends the check of the file."""
+    """What replay says of a line: what it brings and shows of its agent, or what is wrong, after which the file may end."""
 
     file: int
     result: EpisodeResult | None
     problem: str = ""
     last: bool = False
+    signs: Signs = Signs()
 
 
 class CheckedFile:
@@ -86,6 +88,7 @@ class CheckedFile:
         episodes: how many it is to have.
         problems: what is wrong with it, in words, at most so many as are listed.
         results: of the episodes that agree.
+        signs: that they show of what the agent knew.
         closed: nothing more of it counts.
     """
 
@@ -93,6 +96,7 @@ class CheckedFile:
         self.file, self.episodes, self.closed = file, file.row.condition.episodes, False
         self.problems: list[str] = []
         self.results: list[EpisodeResult] = []
+        self.signs: list[Signs] = []
 
     def object_to(self, problem: str, last: bool = False) -> None:
         """Add a problem, unless the file is closed."""
@@ -127,6 +131,7 @@ def check_entries(folder: Path, seed: int, rows: Sequence[RecordedRow], engine: 
             file.object_to(found.problem, found.last)
         elif found.result is not None and not file.closed:
             file.results.append(found.result)
+            file.signs.append(found.signs)
     for file in files[checked:]:
         yield file.finished()
 
@@ -207,7 +212,8 @@ def _check_lines(shared: None, part: Part) -> Iterator[Found]:
             if problem or episode is None:
                 yield Found(part.file, None, f"{place}: {problem}")
                 continue
-            yield Found(part.file, result_of(world, who, checker.header.env, index, part.settings))
+            result = result_of(world, who, checker.header.env, index, part.settings)
+            yield Found(part.file, result, signs=signs_of(world, episode, recorded.actions, result))
     except (CostGymError, TypeError, ValueError) as error:
         yield Found(part.file, None, str(error), True)
 

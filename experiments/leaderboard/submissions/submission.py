@@ -128,14 +128,14 @@ def add(
     if manifest is None:
         raise DataError(source / MANIFEST, problems[0])
     ended(board)
-    different = _differences(config, manifest.run)
+    different = differences(config, manifest.run)
     if different:
         raise ConfigError("--add", f"{source} was not played as {board} is; different: {', '.join(different)}")
     verdict = validate(source, data, progress, engine, board=config)
     if not verdict.verified:
         more = f" (and {len(verdict.problems) - 3} more)" if len(verdict.problems) > 3 else ""
         raise DataError(source, "; ".join(verdict.problems[:3]) + more)
-    rows = rows_on_board(manifest, verdict.rows)
+    rows = rows_on_board(manifest, verdict)
     results = (replace(result, agent=f"{result.agent} ({manifest.name})") for result in verdict.results)
 
     def fill(place: Path) -> None:
@@ -155,7 +155,7 @@ def _copy(source: Path, manifest: Submission, place: Path) -> None:
     (place / MANIFEST).write_text(manifest_text(manifest), encoding="utf-8")
 
 
-def _differences(ours: RunConfig, theirs: RunConfig) -> list[str]:
+def differences(ours: RunConfig, theirs: RunConfig) -> list[str]:
     """Fields in which another run was not played as this one is; it may have fewer tracks and conditions."""
     names = ("version", "suite", "grading", "seed")
     different = [name for name in names if getattr(ours, name) != getattr(theirs, name)]

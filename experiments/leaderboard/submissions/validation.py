@@ -15,6 +15,7 @@ from typing import Any
 
 from ....agents.custom import is_custom
 from ....agents.registry import find_agent
+from ....envs.base import base_env
 from ....envs.registration import class_of
 from ....simulators.errors import ConfigError, CostGymError, DataError, UnknownName
 from ....simulators.version import __version__
@@ -22,7 +23,7 @@ from ...execution.engine import Engine, Local
 from ...files import finish_change, has_tail, iter_lines
 from ...results import EpisodeResult
 from ...trajectories.format import decode_once, relocated
-from ...trajectories.verify import NOT_AS_WRITTEN, TAIL
+from ...trajectories.verify import BROKEN, NOT_AS_WRITTEN, TAIL
 from ..board import (
     EXPERIENCE,
     ROWS,
@@ -34,14 +35,16 @@ from ..board import (
     summarise_run,
     with_submissions,
 )
-from ..conditions import row_key
+from ..conditions import condition_key, row_key
 from ..run_config import ALL_VIEWS, RowConfig, RunConfig, read_run_config
 from ..run_log import EPISODES, FOLDER, trajectory_path
 from ..suites import SUITES
 from ..tracks import TRACKS
 from ..weights import weights_of
+from .alarms import Signs, alarms
+from .alarms import total as total_of
 from .manifest import MANIFEST, MAX_PROBLEMS, Submission, manifest_text, read_manifest
-from .replay import RecordedRow, check_entries
+from .replay import RecordedRow, check_entries, world_of
 
 REPLAYED = "replayed"
 """What `verified` says of a row whose every figure follows from recorded actions."""
@@ -59,6 +62,7 @@ class SubmissionVerdict:
         problems: what did not, in words, each with its place.
         rows: the leaderboard rows as replay derives them, in the order of the leaderboard.
         results: of the episodes that agreed, entry by entry.
+        alarms: that ring, in sentences, by the row's place in `rows`.
     """
 
     folder: Path
@@ -67,6 +71,7 @@ class SubmissionVerdict:
     problems: tuple[str, ...]
     rows: tuple[dict[str, Any], ...]
     results: tuple[EpisodeResult, ...] = ()
+    alarms: tuple[tuple[str, ...], ...] = ()
 
     @property
     def verified(self) -> bool:
@@ -121,18 +126,26 @@ def validate(
     for file in manifest.files:
         row = manifest.row_of(file)
         if board is not None:
-            row = _as_on_board(row, board)
+            on_board = _as_on_board(row, board)
+            if on_board is None:
+                problem = (
+                    f"{MANIFEST}, run.tracks: {row.track.name}, {row.condition.document()} is not played on this leaderboard"
+                )
+                return SubmissionVerdict(place, manifest, 0, (problem,), ())
+            row = on_board
         own = row.track.data
         where = None if own is None else data or (own if board is not None else None)
         rows.append(RecordedRow(file.path, row, file.digest, where))
-    results, problems = _replay(place, run, rows, progress, engine)
+    results, problems, signs = _replay(place, run, rows, progress, engine)
     derived = [row for row in summarise_run(run, results)["rows"] if not row["missing_episodes"]]
     if not problems:
         problems += _check_rows(manifest, derived)
         problems += _strangers(place, {file.path for file in manifest.files})
     if not problems and (place / MANIFEST).read_text(encoding="utf-8") != manifest_text(manifest):
         problems.append(f"{MANIFEST}: {NOT_AS_WRITTEN}")
-    return SubmissionVerdict(place, manifest, len(results), tuple(problems), tuple(derived), tuple(results))
+    conditions = {"conditions": [each for track in run.tracks for each in track.document()["conditions"]]}
+    rung = tuple(tuple(alarms(signs[row["agent"], row_key(row, conditions)])) for row in derived)
+    return SubmissionVerdict(place, manifest, len(results), tuple(problems), tuple(derived), tuple(results), rung)
 
 
 def validate_run(
@@ -153,7 +166,7 @@ def validate_run(
     if problems:
         return SubmissionVerdict(place, None, 0, tuple(problems), ())
     rows = [RecordedRow(trajectory_path(row), row, None, None if row.track.data is None else data) for row in config.rows()]
-    results, problems = _replay(place, config, rows, progress, engine)
+    results, problems, _ = _replay(place, config, rows, progress, engine)
     document = summarise_run(config, results)
     problems += _compare_lines(place / EPISODES, [result.to_json() for result in results], EPISODES, results)
     problems += _strangers(place, {row.path for row in rows})
@@ -172,33 +185,39 @@ def validate_run(
     return SubmissionVerdict(place, None, len(results), tuple(problems), tuple(document["rows"]), tuple(results))
 
 
-def rows_on_board(manifest: Submission, rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """The rows of a submission as the leaderboard shows them: whose they are, and that replay agrees."""
+def rows_on_board(manifest: Submission, verdict: SubmissionVerdict) -> list[dict[str, Any]]:
+    """The rows of a submission as the leaderboard shows them: whose they are, that replay agrees, and what alarms ring."""
+    about = {"verified": REPLAYED, "submission": manifest.about()}
     return [
-        {**row, "agent": f"{row['agent']} ({manifest.name})", "verified": REPLAYED, "submission": manifest.about()}
-        for row in rows
+        {**row, "agent": f"{row['agent']} ({manifest.name})", **about, **({"alarms": list(rung)} if rung else {})}
+        for row, rung in zip(verdict.rows, verdict.alarms, strict=True)
     ]
 
 
 def _replay(
     place: Path, run: RunConfig, rows: Sequence[RecordedRow], progress: Progress | None, engine: Engine | None
-) -> tuple[list[EpisodeResult], list[str]]:
-    """The results of all episodes that agree, and what is wrong with the files."""
-    results, problems = list[EpisodeResult](), list[str]()
+) -> tuple[list[EpisodeResult], list[str], dict[tuple[str, str], Signs]]:
+    """The results of all episodes that agree, what is wrong with the files, and the signs by agent and condition."""
+    results, problems, signs = list[EpisodeResult](), list[str](), dict[tuple[str, str], Signs]()
     total = sum(row.row.condition.episodes for row in rows)
     for entry in check_entries(place, run.seed, rows, engine or Local()):
         problems += [f"{entry.file.path}: {problem}" for problem in entry.problems]
         results += entry.results
+        row = entry.file.row
+        key = condition_key(row.condition.budget, row.condition.settings, row.track.name)
+        signs[row.agent, key] = total_of(entry.signs)
         if progress is not None:
             progress(len(results), total)
-    return results, problems
+    return results, problems, signs
 
 
-def _as_on_board(row: RowConfig, board: RunConfig) -> RowConfig:
-    """The same row in the world of a leaderboard."""
-    track = board.track(row.track.name)
-    number = [condition.key for condition in track.conditions].index(row.condition.key)
-    return RowConfig(track, row.agent, number, track.conditions[number])
+def _as_on_board(row: RowConfig, board: RunConfig) -> RowConfig | None:
+    """The same row in the world of a leaderboard; None where it has no such track or condition."""
+    track = next((track for track in board.tracks if track.name == row.track.name), None)
+    for number, condition in enumerate(() if track is None else track.conditions):
+        if track is not None and condition == row.condition:
+            return RowConfig(track, row.agent, number, condition)
+    return None
 
 
 # -- configurations --------------------------------------------------------------------------------------------------------
@@ -234,12 +253,17 @@ def _check_config(run: RunConfig, data: str | None) -> list[str]:
         world = next((world for world in suite.worlds if track.name in world.tracks), None)
         if world is None:
             return [f"suite: {run.suite} has no track {track.name}"]
+        if not track.conditions or not track.agents:
+            return [f"tracks: {track.name} has no agents or no conditions"]
         try:
             digest = class_of(track.env).world_digest(relocated(track.scenario, data))
-        except (CostGymError, KeyError, TypeError, ValueError) as error:
+            if digest != track.digest:
+                return [f"digest: the world's is {digest}, the configuration says {track.digest}"]
+            env = track.make_env(track.env, track.conditions[0], None if track.data is None else data)
+            if world_of(base_env(env).world_document()) != world_of(track.scenario):
+                return [f"scenario: {NOT_AS_WRITTEN}"]
+        except (CostGymError, *BROKEN) as error:
             return [f"scenario: {error}"]
-        if digest != track.digest:
-            return [f"digest: the world's is {digest}, the configuration says {track.digest}"]
         wanted = {env: dict(given) for env, given in world.settings.items()}
         if class_of(track.env).gradings:
             wanted.setdefault(ALL_VIEWS, {})["grading"] = run.grading
@@ -316,7 +340,7 @@ def _check_kept(
         problems.append(f"{MANIFEST}: names itself {verdict.manifest.name!r}")
     results = [replace(result, agent=f"{result.agent} ({kept.name})") for result in verdict.results]
     problems += _compare_lines(kept / EPISODES, [result.to_json() for result in results], EPISODES, results)
-    rows = rows_on_board(verdict.manifest, verdict.rows)
+    rows = rows_on_board(verdict.manifest, verdict)
     if _text(kept / ROWS) != rows_text(rows):
         problems.append(f"{ROWS}: is not what replay derives")
     return rows, problems

@@ -92,7 +92,8 @@ def test_added_rows_are_verified_and_stay(board: Path, packed: Path, tmp_path: P
     assert len(shown) == 10
     verified = [row for row in shown if row.get("verified")]
     assert {row["agent"] for row in verified} == {"cheapest (Team A)", "react (Team A)"}
-    assert verified[0]["submission"] == {"name": "Team A", "contact": "a@example.org", "url": "https://example.org"}
+    about = {"name": "Team A", "contact": "a@example.org", "url": "https://example.org"}
+    assert verified[0]["submission"] == {**about, "manifest": verified[1]["submission"]["manifest"]}
     assert "react (Team A)" in (mine / "index.html").read_text()
     before = (mine / "leaderboard.json").read_bytes()
     run(make_run_config("quick", **PLAN), mine)  # type: ignore[arg-type]
@@ -284,7 +285,7 @@ def test_a_run_is_judged_and_a_submission_added_alike_by_two_processes(board: Pa
 
 
 def test_no_more_than_twenty_problems_of_a_file_are_looked_for(tmp_path: Path) -> None:
-    played = run(make_run_config("quick", agents=["cheapest"], budgets="price=20", episodes=230), tmp_path / "board").folder
+    played = run(make_run_config("btp", agents=["cheapest"], budgets="price=20", episodes=230), tmp_path / "board").folder
     packed = pack(played, tmp_path / "packed", "A", "a")
     path = packed / "trajectories" / "numbers" / "cheapest.price=20.jsonl"
     lines = path.read_text().splitlines()
