@@ -22,18 +22,17 @@ from ..envs.chat import MarketplaceChatEnv
 from ..envs.decision import DecisionAwareEnv
 from ..envs.marketplace import MarketplaceEnv
 from ..envs.opencatp.base import OpenCATPBase
+from ..simulators.decision.examples import Example, examples
 from ..simulators.errors import ConfigError
 from ..simulators.opencatp.scoring.evaluation import Evaluator
-from ..simulators.opencatp.scoring.known import known_evaluator
+from ..simulators.opencatp.scoring.known import Same, known_evaluator
 from ..simulators.opencatp.tasks import OpenCATPTask
 from ..simulators.pricing import TokenPricing
-from ..simulators.same import Same
 from ..simulators.status import LOOKS_OK, Status
 from ..simulators.tools import Tool, ToolCard
 
 if TYPE_CHECKING:
     from .base import Agent
-    from .deer.examples import Example
 
 _LABELS_THAT_LOOK_OK = frozenset(status.label for status in LOOKS_OK)
 _OK = Status.OK
@@ -234,6 +233,4 @@ def _examples(world: DecisionAwareEnv, count: int) -> tuple[Example, ...]:
 
 @lru_cache(maxsize=4)
 def _past_decisions(world: Same, count: int) -> tuple[Example, ...]:
-    from .deer.examples import examples
-
     return tuple(examples(world.value, world.value.tasks.splits[0], count))

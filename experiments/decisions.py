@@ -9,8 +9,8 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from ..agents.deer.deciders import Decider
-from ..agents.deer.examples import Example
 from ..agents.deer.learnt import LearntDecider
+from ..simulators.decision.examples import Example
 from ..simulators.decision.samples import CALL, NO_CALL, NO_SEARCH
 from ..simulators.draws import stable_integer
 

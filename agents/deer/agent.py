@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from ...envs.decision import ANSWER, FIRST_CALL, SEARCH
+from ...simulators.decision.examples import Example
 from ..base import DECISION, Agent
 from ..seat import DecisionSeat
 from .deciders import Decider, DeciderPort, RuleDecider
-from .examples import Example
 
 FITTED_ON = 2000
 """Training examples that the rule-based decider of the leaderboard learns its thresholds from."""

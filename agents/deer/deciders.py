@@ -20,7 +20,7 @@ from ...simulators.tools import Tool, ToolText
 from ..world_side import Port, behind
 
 if TYPE_CHECKING:
-    from .examples import Example
+    from ...simulators.decision.examples import Example
 
 WORDS = 1024
 """Length of the vectors that queries and descriptions are compared in."""

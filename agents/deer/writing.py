@@ -16,9 +16,9 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 from zlib import crc32
 
+from ...simulators.decision.examples import Example
 from ...simulators.decision.toolsets import what_it_does
 from ...simulators.tools import Tool, ToolText
-from .examples import Example
 
 PAD, UNKNOWN, END = "<pad>", "<unk>", "<end>"
 QUERY, DECIDE, TOOLS, SEARCH, ANSWER, NONE = "<query>", "<decide>", "<tools>", "<search>", "<answer>", "<none>"

@@ -9,12 +9,12 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from ....agents.deer.examples import Example, examples
 from ....agents.deer.learnt import LearntDecider, build_model, load_tokenizer, source_of, writing_of
 from ....agents.deer.settings import SAMPLINGS, TOKENIZER, DeerConfig, DeerSettings
 from ....agents.deer.writing import common_words, small_tokenizer, words
 from ....agents.networks import load_published
 from ....envs.decision import DecisionAwareEnv
+from ....simulators.decision.examples import Example, examples
 from ....simulators.decision.samples import COUNTS
 from ....simulators.decision.toolsets import what_it_does
 from ....simulators.errors import ConfigError
