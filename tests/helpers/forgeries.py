@@ -131,7 +131,7 @@ FORGERIES: dict[str, tuple[Callable[[Path], None], str]] = {
     "junk after a trajectory": (_text(TRAJECTORIES, lambda text: text + "x"), "after the last whole line"),
     "a name twice in an object": (
         _text("leaderboard.json", lambda text: text.replace('"seed": 3,', '"seed": 9,\n "seed": 3,', 1)),
-        "a name stands twice",
+        "an object has a duplicate name",
     ),
     "a space in a record": (_text(TRAJECTORIES, lambda text: text.replace('","model":', '", "model":', 1)), "other characters"),
     "another page": (_text("index.html", lambda text: text.replace("greedy", "gpt-9")), "is not the page"),

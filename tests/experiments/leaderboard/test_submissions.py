@@ -107,7 +107,7 @@ def test_a_submission_of_another_run_is_not_added(board: Path, tmp_path: Path) -
     other = run(make_run_config("quick", **{**PLAN, "seed": 4, "agents": ["cheapest"]}), tmp_path / "other").folder  # type: ignore[arg-type]
     packed = pack(other, tmp_path / "packed", "B", "b@example.org")
     assert validate(packed).verified
-    with pytest.raises(costgym.ConfigError, match="different settings: seed"):
+    with pytest.raises(costgym.ConfigError, match="different: seed"):
         add(board, packed)
 
 
