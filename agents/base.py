@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import gymnasium as gym
+if TYPE_CHECKING:
+    from .world_side import Port
 
 NUMERIC = "costgym/Marketplace-v0"
 TEXT = "costgym/MarketplaceChat-v0"
@@ -18,22 +19,34 @@ DECISION = "costgym/DecisionAware-v0"
 class Agent(ABC):
     """A policy for one of the environments.
 
-    An agent is reset with the environment after the environment was reset, may read what its view offers (for text views:
-    `env.unwrapped.query`, `.documentation()`, `.quotes()`), and must draw all its chance from `seed`.
+    An agent is given a seat when the environment was reset: all that it may know besides observations and `info` (see
+    `agents.seat`). It must draw all its chance from `seed`.
 
     Attributes:
         name: Its name on the leaderboard.
         model: The language model behind it, or "".
         env_id: The view it plays in.
+        privileged: It reads the world and takes a `WorldSeat`: a bound, without a rank.
+        ports: Models on the world's side that it asks; see `agents.world_side`.
+        wants_examples: Past decisions that its seat shall hold, where one decides whether a query needs a tool.
     """
 
     name: str = ""
     model: str = ""
     env_id: str = NUMERIC
+    privileged: bool = False
+    ports: tuple[Port, ...] = ()
+    wants_examples: int = 0
 
     @abstractmethod
-    def reset(self, env: gym.Env[Any, Any], observation: Any, info: dict[str, Any], seed: int) -> None:
-        """Begin an episode; `observation` and `info` are what `env.reset` returned."""
+    def reset(self, seat: Any, observation: Any, info: dict[str, Any], seed: int) -> None:
+        """Begin an episode.
+
+        Args:
+            seat: What it may know: the `Seat` of its view.
+            observation, info: What the environment's reset returned.
+            seed: Its own; the world's cannot be told from it.
+        """
 
     @abstractmethod
     def act(self, observation: Any, info: dict[str, Any]) -> Any:

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from typing import Any
 
-import gymnasium as gym
 import numpy as np
 from numpy.typing import NDArray
 
-from ..envs.marketplace import MAX_NEEDS, NEED_FEATURES, RESOURCE_FEATURES, TOOL_FEATURES, MarketplaceEnv
+from ..envs.marketplace import MAX_NEEDS, NEED_FEATURES, RESOURCE_FEATURES, TOOL_FEATURES
 from ..simulators.errors import ConfigError
 from .base import NUMERIC, Agent
+from .seat import NumericSeat, Seat
 
 _SUCCESS = TOOL_FEATURES.index("success")
 _NEED = TOOL_FEATURES.index("need_1")
@@ -23,16 +23,15 @@ _ROUNDING = 1e-5
 """Prices in an observation are float32."""
 
 
-def numeric_env(env: gym.Env[Any, Any], agent: str) -> MarketplaceEnv:
-    """The numeric view under an agent's wrappers.
+def numeric_seat(seat: Seat, agent: str) -> NumericSeat:
+    """The seat of an agent of the numeric view.
 
     Raises:
         ConfigError: The agent was put into another environment.
     """
-    unwrapped = env.unwrapped
-    if not isinstance(unwrapped, MarketplaceEnv):
-        raise ConfigError(f"agent {agent}", f"expected an environment {NUMERIC}, got {type(unwrapped).__name__}")
-    return unwrapped
+    if not isinstance(seat, NumericSeat):
+        raise ConfigError(f"agent {agent}", f"expected a seat in {NUMERIC}, got one in {seat.env_id}")
+    return seat
 
 
 class RandomAgent(Agent):
@@ -41,7 +40,7 @@ class RandomAgent(Agent):
     name = "random"
     env_id = NUMERIC
 
-    def reset(self, env: gym.Env[Any, Any], observation: Any, info: dict[str, Any], seed: int) -> None:
+    def reset(self, seat: Seat, observation: Any, info: dict[str, Any], seed: int) -> None:
         self._generator = np.random.Generator(np.random.Philox(seed))
 
     def act(self, observation: Any, info: dict[str, Any]) -> int:
@@ -65,8 +64,8 @@ class OrderedAgent(Agent):
             raise ConfigError("tries", f"expected a positive whole number, got {tries!r}")
         self.tries = tries
 
-    def reset(self, env: gym.Env[Any, Any], observation: Any, info: dict[str, Any], seed: int) -> None:
-        self._view = view = numeric_env(env, self.name)
+    def reset(self, seat: Seat, observation: Any, info: dict[str, Any], seed: int) -> None:
+        self._view = view = numeric_seat(seat, self.name)
         self._wait, self._finish = view.wait_action, view.finish_action
         self._made = np.zeros(view.max_tools, np.int64)
 

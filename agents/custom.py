@@ -31,7 +31,7 @@ def custom_agent(name: str) -> Agent:
     Raises:
         DataError: The file cannot be read, or its code raises.
         UnknownName: It has nothing of that name.
-        ConfigError: What it makes is no `Agent`.
+        ConfigError: What it makes is no `Agent`, or one that wants to be shown the world.
     """
     match = _NAME.fullmatch(name)
     if match is None:
@@ -44,6 +44,8 @@ def custom_agent(name: str) -> Agent:
     made = make()
     if not isinstance(made, Agent):
         raise ConfigError("agent", f"expected {name!r} to make a costgym.agents.Agent, got {type(made).__name__}")
+    if made.privileged:
+        raise ConfigError("agent", f"{name} is privileged; only bounds of costgym are shown the world")
     # on the leaderboard it goes by the name it was asked for: two classes may call themselves the same
     made.name = name
     return made

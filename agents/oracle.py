@@ -4,14 +4,25 @@ from __future__ import annotations
 
 from typing import Any
 
-import gymnasium as gym
-
 from ..envs.marketplace import MarketplaceEnv
+from ..simulators.errors import ConfigError
 from ..simulators.oracle.expected_optimum import ExpectedOptimumPolicy, expected_optimum_policy
 from ..simulators.oracle.optimum import WAIT, optimum
 from ..simulators.status import Status
 from .base import NUMERIC, Agent
-from .classic import numeric_env
+from .seat import Seat, WorldSeat
+
+
+def numeric_env(seat: Seat, agent: str) -> MarketplaceEnv:
+    """The numeric view that a bound reads.
+
+    Raises:
+        ConfigError: The agent was put into another environment, or was not seated as a bound.
+    """
+    env = seat.env if isinstance(seat, WorldSeat) else None
+    if not isinstance(env, MarketplaceEnv):
+        raise ConfigError(f"agent {agent}", f"expected to be shown an environment {NUMERIC}, got {type(env).__name__}")
+    return env
 
 
 class OracleAgent(Agent):
@@ -19,9 +30,10 @@ class OracleAgent(Agent):
 
     name = "oracle"
     env_id = NUMERIC
+    privileged = True
 
-    def reset(self, env: gym.Env[Any, Any], observation: Any, info: dict[str, Any], seed: int) -> None:
-        view = numeric_env(env, self.name)
+    def reset(self, seat: WorldSeat, observation: Any, info: dict[str, Any], seed: int) -> None:
+        view = numeric_env(seat, self.name)
         episode = view._playing()
         self.optimum = optimum(
             view.world, episode.number, episode.seed, episode.budget, view.grading, episode.enforcement, patient=False,
@@ -45,9 +57,10 @@ class ExpectedOptimumAgent(Agent):
 
     name = "oracle-informed"
     env_id = NUMERIC
+    privileged = True
 
-    def reset(self, env: gym.Env[Any, Any], observation: Any, info: dict[str, Any], seed: int) -> None:
-        self._view = numeric_env(env, self.name)
+    def reset(self, seat: WorldSeat, observation: Any, info: dict[str, Any], seed: int) -> None:
+        self._view = numeric_env(seat, self.name)
         self._episode = self._view._playing()
         self._policy: ExpectedOptimumPolicy = expected_optimum_policy(self._view.world, self._episode.number)
         self._seen = 0

@@ -9,7 +9,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, Literal
 
-import gymnasium as gym
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
@@ -18,7 +17,8 @@ from ..envs.marketplace import MAX_NEEDS
 from ..simulators.errors import ConfigError, DataError, require
 from .base import NUMERIC, Agent
 from .checkpoints import POLICY, newest, read_tensors
-from .classic import _KNOWN, _NEED, _READY, _ROUNDING, _WANTED, numeric_env
+from .classic import _KNOWN, _NEED, _READY, _ROUNDING, _WANTED, numeric_seat
+from .seat import Seat
 from .settings import CONFIG, NetworkSettings, PolicyConfig, read_config
 
 
@@ -76,8 +76,8 @@ class Sb3Agent(Agent):
         self._needed_only = self.config.settings.get("needed_only") is True
         self._network = load_network(Path(path), self.config).eval().requires_grad_(False)
 
-    def reset(self, env: gym.Env[Any, Any], observation: Any, info: dict[str, Any], seed: int) -> None:
-        self._view = view = numeric_env(env, self.name)
+    def reset(self, seat: Seat, observation: Any, info: dict[str, Any], seed: int) -> None:
+        self._view = view = numeric_seat(seat, self.name)
         if len(info["action_mask"]) != view.finish_action + 1:
             raise ConfigError(f"agent {self.name}", "expected the environment's own action mask in info")
 

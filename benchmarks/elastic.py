@@ -129,8 +129,9 @@ def grow_and_shrink(plan: RunConfig, folder: Path, total: int) -> dict[str, Any]
 
 
 def command(plan: RunConfig, folder: Path, address: str) -> subprocess.Popen[str]:
-    budgets = ",".join(f"{budget['price']:g}" for budget in plan.budgets)
-    words = ["leaderboard", "--agents", ",".join(plan.agents), "--budgets", f"price={budgets}", "--episodes", plan.episodes]
+    budgets = ",".join(f"{condition.budget['price']:g}" for condition in plan.conditions)
+    words: list[object] = ["leaderboard", "--agents", ",".join(plan.agents), "--budgets", f"price={budgets}"]
+    words += ["--episodes", plan.conditions[0].episodes]
     words += ["--engine", "ray", "--ray-address", address, "--out", folder, "--quiet"]
     return subprocess.Popen([BIN / "costgym", *map(str, words)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
@@ -193,7 +194,7 @@ def main() -> None:
     # a token of their own keeps everyone else out of these clusters; nodes and commands inherit it
     os.environ |= {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": secrets.token_hex(32), "RAY_USAGE_STATS_ENABLED": "0"}
     plan = make_run_config("quick", agents=arguments.agents.split(","), budgets="price=10,20", episodes=arguments.episodes)
-    total = len(plan.agents) * len(plan.budgets) * plan.episodes
+    total = plan.episodes
     rows: list[dict[str, Any]] = []
     with tempfile.TemporaryDirectory() as place:
         begin = time.monotonic()

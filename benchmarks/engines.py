@@ -95,7 +95,7 @@ def main() -> None:
     parser.add_argument("--json", type=Path)
     arguments = parser.parse_args()
     plan = make_run_config("quick", agents=arguments.agents.split(","), budgets="price=10,20", episodes=arguments.episodes)
-    total = len(plan.agents) * len(plan.budgets) * plan.episodes
+    total = plan.episodes
     rows: list[dict[str, Any]] = []
     with tempfile.TemporaryDirectory() as place:
         reference: dict[str, bytes] = {}

@@ -12,19 +12,13 @@ difference ends the run with its place.
 from __future__ import annotations
 
 import argparse
-import datetime
 import itertools
-import json
-import platform
 import sys
 import time
 from collections import Counter
 from pathlib import Path
 from typing import Any
 
-import gymnasium
-import numba
-import numpy as np
 from gymnasium.vector import AutoresetMode
 
 from costgym.envs.decision import DecisionAwareEnv
@@ -32,6 +26,7 @@ from costgym.envs.vector.decision import DecisionVectorEnv
 from costgym.simulators.status import Status
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
+from benchmarks.report import write_report
 from tests.helpers.lockstep import run_views, some_decisions
 
 FORMS: dict[str, dict[str, Any]] = {
@@ -107,13 +102,8 @@ def main() -> None:
         "ends": {key: met[key] for key in ("terminated", "truncated", "success")},
         "last_statuses": statuses,
         "seconds": round(time.perf_counter() - begin, 1),
-        "date": datetime.datetime.now(datetime.UTC).date().isoformat(),
-        "machine": f"{platform.machine()}, Python {platform.python_version()}",
-        "versions": {"numpy": np.__version__, "numba": numba.__version__, "gymnasium": gymnasium.__version__},
     }
-    print(json.dumps(report, indent=1))
-    if options.json:
-        options.json.write_text(json.dumps(report, indent=1) + "\n", encoding="utf-8")
+    write_report(report, options.json, ("numpy", "numba", "gymnasium"))
 
 
 if __name__ == "__main__":

@@ -10,14 +10,12 @@ ends the run with its number; `tests/nonsense.py` holds replies and checks.
 from __future__ import annotations
 
 import argparse
-import datetime
-import json
-import platform
 import sys
 import time
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
+from benchmarks.report import write_report
 from tests.helpers.nonsense import AGENTS, Table
 
 
@@ -48,12 +46,8 @@ def main() -> None:
         "unpaid_calls": 0,
         "seed": options.seed,
         "seconds": round(time.perf_counter() - begin, 1),
-        "date": datetime.datetime.now(datetime.UTC).date().isoformat(),
-        "machine": f"{platform.machine()}, Python {platform.python_version()}",
     }
-    print(json.dumps(report, indent=1))
-    if options.json:
-        options.json.write_text(json.dumps(report, indent=1) + "\n", encoding="utf-8")
+    write_report(report, options.json)
 
 
 if __name__ == "__main__":

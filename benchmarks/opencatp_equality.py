@@ -12,10 +12,7 @@ are scored in batch and one by one. The first difference ends the run with its p
 from __future__ import annotations
 
 import argparse
-import datetime
 import itertools
-import json
-import platform
 import random
 import sys
 import time
@@ -23,8 +20,6 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-import gymnasium
-import numba
 import numpy as np
 from gymnasium.vector import AutoresetMode
 
@@ -36,6 +31,7 @@ from costgym.simulators.opencatp.tasks import all_tasks
 from costgym.simulators.opencatp.tools import TOOLS
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
+from benchmarks.report import write_report
 from tests.helpers.opencatp_lockstep import VIEWS, run_opencatp
 
 IDS = dict(zip(("plans", "calls"), VIEWS, strict=True))
@@ -124,13 +120,8 @@ def main() -> None:
         "seed": options.seed,
         **play(IDS[options.env], options.steps, options.envs, options.seed),
         **({"scored": score(options.steps // 10, options.seed)} if options.env == "plans" else {}),
-        "date": datetime.datetime.now(datetime.UTC).date().isoformat(),
-        "machine": f"{platform.machine()}, Python {platform.python_version()}",
-        "versions": {"numpy": np.__version__, "numba": numba.__version__, "gymnasium": gymnasium.__version__},
     }
-    print(json.dumps(report, indent=1))
-    if options.json:
-        options.json.write_text(json.dumps(report, indent=1) + "\n", encoding="utf-8")
+    write_report(report, options.json, ("numpy", "numba", "gymnasium"))
 
 
 if __name__ == "__main__":

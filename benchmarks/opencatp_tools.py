@@ -25,7 +25,8 @@ from costgym.simulators.opencatp.profile import v100
 from costgym.simulators.opencatp.scenes import degrade
 from costgym.simulators.opencatp.scenes import scene as scenes
 from costgym.simulators.opencatp.scoring import similarity
-from costgym.simulators.opencatp.scoring.table import CHAINS, OUTPUTS, READER_OF, TRAIN_SAMPLES, OutcomeTable
+from costgym.simulators.opencatp.scoring.evaluation import split_samples
+from costgym.simulators.opencatp.scoring.table import CHAINS, OUTPUTS, READER_OF, OutcomeTable
 from costgym.simulators.quality import quality_of_plan
 
 Images = NDArray[np.uint8]
@@ -115,7 +116,7 @@ def trees() -> Iterator[Tree]:
 
 def best_plans(table: OutcomeTable) -> list[tuple[OpenCATPTask, int, float, str, frozenset[str]]]:
     """The best fixed plan of every task and size level on the train samples: QoP, the plan in words, and its restorers."""
-    mean = table.scores[:, :, list(TRAIN_SAMPLES)].mean(2)  # (7, 15, 65)
+    mean = table.scores[:, :, list(split_samples(table.samples, "train"))].mean(2)  # (7, 15, 65)
     profile, number = v100(), {c: i for i, c in enumerate(CHAINS)}
     forest = list(trees())
     found = []

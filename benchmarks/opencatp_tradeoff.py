@@ -20,9 +20,8 @@ from typing import Any
 
 from costgym.agents.opencatp.rules import RESTORER_OF, chain_plan, suggested
 from costgym.envs.tpl import KINDS, TplState
-from costgym.experiments.leaderboard.plans import KINDS as TASK_KINDS
-from costgym.experiments.leaderboard.plans import plan_run
-from costgym.experiments.leaderboard.plans import run as run_plans
+from costgym.experiments.leaderboard.board import run
+from costgym.experiments.leaderboard.run_config import make_run_config
 from costgym.simulators.opencatp import SIGNATURES, Evaluator, OpenCATPTask, OutcomeTable, all_tasks, split_samples, tasks
 from costgym.simulators.opencatp.levels import LEVELS
 from costgym.simulators.opencatp.plan_space import PlanValues
@@ -171,14 +170,13 @@ def walks(count: int) -> dict[str, int]:
 
 def planners(profile: str, out: Path) -> list[dict[str, Any]]:
     """All planners on the whole test split."""
-    run = plan_run(profile=profile)
-    return list(run_plans(run, out).document["rows"])
+    return list(run(make_run_config("opencatp", profile=profile), out).document["rows"])
 
 
 def ordered(rows: list[dict[str, Any]]) -> dict[str, bool]:
     """Whether clairvoyant >= informed >= every prompted planner, on mean quality, by kind of task."""
     found = {}
-    for kind in TASK_KINDS:
+    for kind in ("sequential", "nonsequential"):
         mean = {row["agent"]: row["quality_of_plan"] for row in rows if row["tasks"] == kind}
         found[kind] = mean["oracle"] >= mean["oracle-informed"] >= max(mean[name] for name in PROMPTED)
     return found

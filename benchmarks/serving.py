@@ -11,12 +11,9 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import datetime
 import gc
-import json
 import multiprocessing
 import os
-import platform
 import sys
 import time
 from pathlib import Path
@@ -25,6 +22,7 @@ from typing import Any
 import numpy as np
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
+from benchmarks.report import write_report
 from tests.helpers.served import Exchange, differences, local_sessions, replay, served
 
 SETTINGS = {"split": "test", "max_steps": 400}
@@ -97,12 +95,8 @@ def main() -> None:
         "load_of_the_machine_before": round(begin, 2),
         "niceness": os.nice(0),
         "processors": os.cpu_count(),
-        "date": datetime.datetime.now(datetime.UTC).date().isoformat(),
-        "machine": f"{platform.machine()}, Python {platform.python_version()}",
     }
-    print(json.dumps(report, indent=1))
-    if options.json:
-        options.json.write_text(json.dumps(report, indent=1) + "\n", encoding="utf-8")
+    write_report(report, options.json)
 
 
 if __name__ == "__main__":

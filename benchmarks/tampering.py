@@ -25,7 +25,7 @@ import numpy as np
 import costgym
 from costgym.agents.base import Agent
 from costgym.agents.registry import make_agent
-from costgym.experiments.rollout import world_of
+from costgym.envs.base import base_env
 from costgym.experiments.trajectories.collect import collect
 from costgym.experiments.trajectories.format import Header, Trajectory
 from costgym.experiments.trajectories.record import record
@@ -122,11 +122,11 @@ def speed(path: Path, agent: Agent, episodes: int) -> dict[str, float]:
     header_line, *lines = path.read_text().splitlines()
     header = Header(**json.loads(header_line))
     env = header.make()
-    worlds = [world_of(env, index, 0) for index in range(episodes)]
+    worlds = [base_env(env).instance(index, 0) for index in range(episodes)]
 
     def playing() -> None:
-        for number, seed in worlds:
-            record(env, agent, number, seed)
+        for number, seed, options in worlds:
+            record(env, agent, number, seed, options=options)
 
     def checking() -> None:
         checker = Checker(header)

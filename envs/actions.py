@@ -1,4 +1,4 @@
-"""Reading a text action. A model's output is data: whatever it is, it becomes an `Action`, never an exception."""
+"""Parse text actions. A model's output is data: any text becomes an `Action`, never an exception."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ MAX_CALLS = 16
 
 @dataclass(frozen=True, slots=True)
 class ToolCall:
-    """One call as it was asked for; `problem` says in words why it cannot be read, if so."""
+    """One tool call as the agent requested it. `problem` says why it cannot be read, if it cannot."""
 
     name: str
     arguments: Mapping[str, Any] = field(default_factory=dict)
@@ -28,15 +28,15 @@ class ToolCall:
 
 @dataclass(frozen=True, slots=True)
 class Action:
-    """A text action, read.
+    """A parsed text action.
 
     Attributes:
         kind: "call", "finish", "wait" or "think".
-        calls: the tool calls; several run side by side.
-        answer: of a finish.
-        gave_up: of a finish.
-        seconds: of a wait; 0 waits for the next completion.
-        usage: the model's tokens, where the action says them.
+        calls: the tool calls; several run concurrently.
+        answer: text of the answer of a `finish`.
+        gave_up: whether a `finish` gives up.
+        seconds: length of a `wait`, simulated seconds; 0 waits until the next call ends.
+        usage: the model's tokens, if the action reports them.
     """
 
     kind: str
@@ -48,7 +48,7 @@ class Action:
 
 
 def count_tokens(text: str) -> int:
-    """Tokens of a text where no tokenizer is at hand: one per four characters, rounded up, the rule of thumb for English."""
+    """Estimate the tokens of a text without a tokenizer: one per four characters, rounded up, the rule of thumb for English."""
     return (len(text) + 3) // 4
 
 
@@ -59,7 +59,7 @@ def encode_action(
     refuse: Status | None = None,
     reason: str = "",
 ) -> str:
-    """An action as text."""
+    """Write an action as JSON text."""
     action: dict[str, Any] = {"name": name, "arguments": dict(arguments or {})}
     if usage is not None:
         action["usage"] = usage._asdict()
@@ -69,7 +69,7 @@ def encode_action(
 
 
 def spoken(text: str) -> str:
-    """A tool call as a reader takes it in: name and arguments, without the count of tokens; any other text as it is."""
+    """Shorten a tool call for display to its name and arguments, without token counts; return any other text unchanged."""
     try:
         document = json.loads(text)
     except (ValueError, RecursionError):
@@ -82,7 +82,7 @@ def spoken(text: str) -> str:
 
 
 def read_action(text: Any) -> Action:
-    """Read a text action; what cannot be read becomes a call with status MALFORMED and the problem in words."""
+    """Parse a text action. Text that cannot be read becomes a call with status MALFORMED and a `problem`."""
     if not isinstance(text, str):
         return _malformed(f"expected text, got {type(text).__name__}")
     if text.strip() == FINISH:
@@ -139,12 +139,12 @@ _POLICY_REFUSALS = {
     status.label: status
     for status in (Status.FORBIDDEN, Status.NOT_REGISTERED, Status.OVER_BUDGET, Status.MALFORMED, Status.UNKNOWN_TOOL)
 }
-"""Refusals that an agent's own tool access may declare: its plan, its registrations, its purse. They are recorded with the
-call, cost `gateway_s` and no price, and replay like any other action."""
+"""Refusals that an agent's own access rules may declare, for example for an unregistered tool. They are recorded with the call,
+take `gateway_s` of simulated time, cost nothing, and replay like any other action."""
 
 
 def _read_arguments(value: Any) -> dict[str, Any] | None:
-    """Arguments as an object; models send them as a JSON string just as often. None where they are neither."""
+    """The arguments as a dict, from an object or a JSON string of one, which models send as often; None for anything else."""
     if value is None or value == "":
         return {}
     if isinstance(value, str):

@@ -1,8 +1,8 @@
-"""The base of every costgym environment: arguments, costs in `info`, budgets, rendering, and what records of episodes need.
+"""The base of every costgym environment: arguments, costs in `info`, budgets, rendering and recording.
 
-An episode is named by a task's number, a seed and further options of the reset: ``reset(seed=seed, options={"task": number})``
-and the same actions bring it back to the last bit. The world itself goes into records whole, as a JSON document with a digest;
-where it is too large for that, by the digest of what was read.
+An episode is identified by a task's number, a seed and further options of the reset: ``reset(seed=seed, options={"task":
+number})`` and the same actions reproduce it bit for bit. Records hold the world as a JSON document with a digest, or, if it is
+too large for that, the digest of the files it was read from.
 """
 
 from __future__ import annotations
@@ -29,18 +29,18 @@ ActType = TypeVar("ActType")
 RENDER_MODES = ("human", "ansi", "rgb_array")
 FRAME_HEIGHT = 640  # pixels; frames of a video must be of one size, whatever was called
 WITHOUT_INFLUENCE = frozenset({"cost", "render_mode", "disable_env_checker"})
-"""Arguments of an environment that no episode depends on."""
+"""Arguments of an environment that do not change its episodes."""
 FILE_PLACES = frozenset({"data", "outcomes"})
-"""Arguments that say where files lie; a digest vouches for what is in them."""
+"""Arguments that hold paths of files; records hold a digest of their content."""
 NO_OPTIONS: Mapping[str, Any] = {}
 
 
 class Instance(NamedTuple):
-    """What a run plays at one index: a task in a world.
+    """One episode of a run, before it is played: a task in a world.
 
     Attributes:
-        number: of the task, as `options["task"]` of a reset names it.
-        seed: of the world's chance.
+        number: number of the task, for `options["task"]` of a reset.
+        seed: seed of the world's randomness.
         options: further options of the reset, as JSON.
     """
 
@@ -53,10 +53,11 @@ class BaseEnv(gym.Env[ObsType, ActType], Generic[ObsType, ActType]):
     """Base of the environments.
 
     Attributes:
-        numbers: of the split's tasks; runs play them in turn.
-        split, budget: as the environment was made.
-        grading: what counts as success.
-        cost: the resource that `info["cost"]` reports.
+        numbers: numbers of the split's tasks, in the order in which runs play them.
+        split: name of the split.
+        budget: limits of the episode.
+        grading: grade that counts as success, ``strict`` or ``judge``.
+        cost: resource that `info["cost"]` reports.
     """
 
     metadata: dict[str, Any] = {"render_modes": list(RENDER_MODES), "render_fps": 4}  # noqa: RUF012
@@ -74,14 +75,16 @@ class BaseEnv(gym.Env[ObsType, ActType], Generic[ObsType, ActType]):
     reset_options: frozenset[str] = frozenset({"task"})
     """Names that `options` of a reset may have."""
     episode_state: tuple[str, ...] = ()
-    """Attributes that an episode changes in place: a fork has its own, and shares the world and everything else."""
+    """Attributes that an episode changes in place. A fork copies them, and shares the world and everything else."""
+    calls_by_name = False
+    """Actions call the task's tools by their names, with arguments, so protocols of tool calls can carry them."""
     in_time = True
     """Actions are taken while tools run; otherwise a plan is written first, and then runs."""
 
     _spec: EnvSpec | None = None
 
     def _set_up(self, split: str, budget: Budget, cost: str, render_mode: str | None) -> None:
-        """Check and keep the arguments that all environments have."""
+        """Check and store the arguments that all environments share."""
         if cost not in RESOURCES:
             raise UnknownName("cost resource", cost, RESOURCES)
         if render_mode is not None and render_mode not in RENDER_MODES:
@@ -97,7 +100,7 @@ class BaseEnv(gym.Env[ObsType, ActType], Generic[ObsType, ActType]):
         self._limits = tuple(float(limits[name]) if name in limits else None for name in RESOURCES)
 
     def _check_options(self, options: Mapping[str, Any] | None) -> None:
-        """Refuse options that no reset of this environment knows."""
+        """Raise an error for reset options that this environment does not have."""
         for name in options or ():
             if name not in self.reset_options:
                 raise UnknownName("option of reset", name, sorted(self.reset_options))
@@ -119,7 +122,7 @@ class BaseEnv(gym.Env[ObsType, ActType], Generic[ObsType, ActType]):
     # -- figures -----------------------------------------------------------------------------------------------------------
 
     def _cost_info(self, spent: tuple[float, float, int, int]) -> dict[str, Any]:
-        """The cost keys of this step's `info`: what the step cost, what the episode cost, and what is left of each limit.
+        """The cost keys of this step's `info`: cost of the step and of the episode, and the rest of each limit.
 
         Args:
             spent: price, seconds, tokens and calls of the episode so far.
@@ -144,84 +147,89 @@ class BaseEnv(gym.Env[ObsType, ActType], Generic[ObsType, ActType]):
     # -- the world ---------------------------------------------------------------------------------------------------------
 
     def world_document(self) -> dict[str, Any]:
-        """The world, as JSON; its `name` says which it is.
+        """The world as a JSON document, with its name under `name`.
 
         Raises:
-            ConfigError: the world was made of something that no document can hold.
+            ConfigError: the world was made from an object that JSON cannot hold.
         """
         raise NotImplementedError
 
     def world_settings(self) -> dict[str, Any]:
-        """The environment's other arguments that an episode depends on, as JSON."""
+        """The other arguments that change episodes, as JSON."""
         raise NotImplementedError
 
     @classmethod
     def world_digest(cls, document: Mapping[str, Any]) -> str:
-        """The short name of a world.
+        """The digest of a world's document.
 
         Raises:
-            CostGymError: the document describes no world of this environment.
+            CostGymError: the document does not describe a world of this environment.
         """
         raise NotImplementedError
 
     @classmethod
     def world_summary(cls, document: Mapping[str, Any]) -> dict[str, Any]:
-        """What a leaderboard says of a world: `name`, `description`, `currency`, and what else is worth saying."""
+        """The description of a world on leaderboards: `name`, `description`, `currency` and fields of the environment's own."""
         raise NotImplementedError
 
     @classmethod
     def world_arguments(
         cls, document: Mapping[str, Any], settings: Mapping[str, Any], data: str | None = None
     ) -> dict[str, Any]:
-        """All that the environment is made from, as JSON.
+        """The arguments that rebuild the environment, as JSON.
 
         Args:
-            document, settings: of the world, as they were recorded.
-            data: where the files that the world is read from lie now.
+            document: recorded result of `world_document`.
+            settings: recorded result of `world_settings`.
+            data: present path of the files that the world is read from.
         """
         raise NotImplementedError
 
     def check_world(self, document: Mapping[str, Any]) -> None:
-        """Check that what this environment read is what a record was made with.
+        """Check that this environment read the same data as the one that made a record.
 
         Raises:
-            DataError: it is not.
+            DataError: the data differ.
         """
         del document
 
     # -- what a run plays --------------------------------------------------------------------------------------------------
 
     def instance(self, index: int, seed: int) -> Instance:
-        """The task and the world at an index of a run: the split's tasks in turn, each round of them with the next seed."""
+        """The task and seed at an index of a run: the split's tasks in turn, with the next seed in each round."""
         count = len(self.numbers)
         return Instance(self.numbers[index % count], seed + index // count)
 
     @property
     def instances(self) -> int | None:
-        """How many instances a whole run has; None where every further round brings new ones."""
+        """The number of instances of a whole run, or None if every round brings new ones."""
         return None
 
     def agent_seed(self, seed: int) -> int:
-        """The seed of an agent's own chance in the episode that has begun, by default."""
+        """The default seed of an agent's own randomness in the present episode."""
         return stable_integer(seed, "agent", self.account().number) >> 1
 
     # -- the episode -------------------------------------------------------------------------------------------------------
 
+    def opening(self) -> dict[str, Any]:
+        """What a client learns once, when an episode begins, besides the observation; as JSON."""
+        return {}
+
     def account(self) -> EpisodeView:
-        """The episode being played, as it stands.
+        """A view of the present episode: task, calls, ledger, clock and grade.
 
         Raises:
-            EpisodeOver: none has begun.
+            EpisodeOver: no episode has begun.
         """
         raise NotImplementedError
 
     def give_up(self) -> None:
-        """End an episode that was cut off by its step limit; does nothing to one that has ended."""
+        """End an episode that reached its step limit; an episode that has ended is left unchanged."""
         raise NotImplementedError
 
     @property
     def succeeded(self) -> bool:
-        """The grade that counts was reached within the budget."""
+        """Whether the episode is a success: its grade is a pass and no limit was passed."""
         raise NotImplementedError
 
     def quality(self) -> float:
@@ -229,14 +237,14 @@ class BaseEnv(gym.Env[ObsType, ActType], Generic[ObsType, ActType]):
         raise NotImplementedError
 
     def figures(self) -> dict[str, Any]:
-        """What a record's `final` holds beside the ledger and the grade, as JSON: the figures that only this world has."""
+        """The figures of a record's `final` that only this world has, as JSON; the ledger and the grade are not among them."""
         return {}
 
     def optimum(self, budget: Budget | None = None) -> Optimum:
-        """The best that can be done in the episode being played.
+        """The optimum of the present episode.
 
         Args:
-            budget: what may be spent; None for the environment's.
+            budget: limits to keep; None for those of the environment.
         """
         raise NotImplementedError
 
@@ -263,23 +271,23 @@ class BaseEnv(gym.Env[ObsType, ActType], Generic[ObsType, ActType]):
     # -- views -------------------------------------------------------------------------------------------------------------
 
     def chart(self) -> Chart:
-        """The episode being played as a Gantt chart, in data."""
+        """The data of a Gantt chart of the present episode."""
         raise NotImplementedError
 
     def action_text(self, action: ActType) -> str:
-        """What an action does, in words."""
+        """A description of an action, such as ``wait``."""
         raise NotImplementedError
 
     def describe_episode(self, steps: Sequence[Any]) -> Told:
         """The parts of the episode's story that differ between worlds.
 
         Args:
-            steps: what was done and seen (`experiments.trajectories.format.Step`), the reset first.
+            steps: actions and observations (`experiments.trajectories.format.Step`), the reset first.
         """
         raise NotImplementedError
 
     def render(self) -> Any:
-        """The episode so far: a table of calls as text, or a Gantt chart as an RGB image (height, width, 3)."""
+        """Draw the episode so far: a table of calls as text, or a Gantt chart as an RGB image (height, width, 3)."""
         if self.render_mode is None:
             gym.logger.warn("render() needs a render_mode; make the env with render_mode='ansi' or 'rgb_array'")
             return None
@@ -303,15 +311,15 @@ def with_step_limit(spec: EnvSpec | None, limit: int | None) -> EnvSpec | None:
 
 
 def no_episode() -> EpisodeOver:
-    """The error of whoever asks for an episode before the first reset."""
+    """The error for using an episode before the first reset."""
     return EpisodeOver("no episode has begun; call reset() first")
 
 
 def base_env(env: gym.Env[Any, Any]) -> BaseEnv[Any, Any]:
-    """The environment of costgym under its wrappers.
+    """Unwrap the costgym environment inside wrappers.
 
     Raises:
-        ConfigError: there is none.
+        ConfigError: the innermost environment is not one of costgym.
     """
     world = env.unwrapped
     if not isinstance(world, BaseEnv):

@@ -102,6 +102,8 @@ class MarketplaceChatEnv(ToolEnv[str, str]):
     * v0: first version.
     """
 
+    calls_by_name = True
+
     def __init__(self, max_observation: int = 2048, level: str | None = None, max_steps: int = 400, **settings: Any) -> None:
         super().__init__(max_steps=max_steps, **settings)
         self.max_observation, self.level = max_observation, level
@@ -125,7 +127,7 @@ class MarketplaceChatEnv(ToolEnv[str, str]):
 
     @property
     def query(self) -> str:
-        """What the user asks, at the chosen granularity."""
+        """The user's query at the chosen level of detail."""
         task = self.task
         if self.level is None:
             return task.query
@@ -133,15 +135,18 @@ class MarketplaceChatEnv(ToolEnv[str, str]):
 
     @property
     def candidates(self) -> list[Tool]:
-        """The tools on offer, in slot order."""
+        """The task's candidate tools, in order."""
         return [self.world.catalog[slot.number] for slot in self._playing().candidates]
 
+    def opening(self) -> dict[str, Any]:
+        return {"functions": self.documentation(), "prices": self.quotes()}
+
     def documentation(self) -> list[dict[str, Any]]:
-        """The candidates' function schemas, as chat models take them."""
+        """The candidates' function schemas, in the format of OpenAI's API."""
         return [tool.documentation() for tool in self.candidates]
 
     def quotes(self) -> dict[str, float]:
-        """What a call of each candidate costs now."""
+        """The present price of a call of each candidate."""
         episode = self._playing()
         return {slot.name: episode.quote(slot.index) for slot in episode.candidates}
 
@@ -219,7 +224,7 @@ class MarketplaceChatEnv(ToolEnv[str, str]):
         return json.dumps({"news": self._news} if self._news else {"waited_s": seconds})
 
     def _read_news(self, episode: Episode) -> list[str]:
-        """Visible events since the last look, in words."""
+        """Descriptions of the visible events since the last call."""
         return [] if episode.over else [self._cut(self._say(episode, event)) for event in episode.notices()]
 
     def _say(self, episode: Episode, event: WorldEvent) -> str:

@@ -1,4 +1,4 @@
-"""DEER's question as an environment: `costgym/DecisionAware-v0`."""
+"""DEER's decisions, whether to search and which tool to call, as an environment: `costgym/DecisionAware-v0`."""
 
 from __future__ import annotations
 
@@ -29,26 +29,26 @@ from .marketplace import HIGHEST
 from .tool_world import ToolEnv
 
 ANSWER, SEARCH, FIRST_CALL = 0, 1, 2
-"""The first two actions; `FIRST_CALL + i` calls candidate i, the last one says that none fits."""
+"""Numbers of actions: `FIRST_CALL + i` calls candidate i, and the last action says that none fits."""
 CANDIDATE_FEATURES = ("on_offer", "similarity", "price", "latency_s", "success", "popularity")
 """Columns of `observation["candidates"]` before the description's embedding, described in `DecisionAwareEnv`."""
 DECISION_TOKENS = 16
-"""Tokens of a decision, or of a call, as a model writes it."""
+"""Tokens that a model writes for a decision or a call."""
 SIMILARITY_WORDS = 1024
 """Length of the vectors behind `similarity`: long enough that words hardly ever share a place."""
 
 THINKING = ("answer", "search", "call", "none fits")
-"""What a model is charged for, each in its own context: see `DecisionAwareEnv.usages`."""
+"""Decisions whose tokens are charged, see `DecisionAwareEnv.usages`."""
 
 Observation = dict[str, NDArray[np.float32]]
 
 
 class Template(NamedTuple):
-    """What a task brings to every episode of it.
+    """The arrays of a task that are the same in all its episodes.
 
     Attributes:
         query: (features,) the query's embedding.
-        candidates: (k, 6 + features) the candidates as a search shows them.
+        candidates: (k, 6 + features) the candidates as observed after a search.
     """
 
     query: NDArray[np.float32]
@@ -56,12 +56,13 @@ class Template(NamedTuple):
 
 
 class Reading(NamedTuple):
-    """What environments with equal settings have read, once for all of them in a process.
+    """Embeddings and token counts, made once per process for all environments with equal settings.
 
     Attributes:
-        embed, compare: make the embeddings that are seen, and those behind `similarity`.
-        templates: by task.
-        lengths: tokens of a tool's documentation, by its number.
+        embed: makes the embeddings in observations.
+        compare: makes the longer embeddings behind `similarity`.
+        templates: arrays of each task, by its number.
+        lengths: tokens of each tool's documentation, by the tool's number.
     """
 
     embed: TextEmbedding
@@ -244,18 +245,18 @@ class DecisionAwareEnv(ToolEnv[Observation, "int | np.integer[Any]"]):
 
     @property
     def query(self) -> str:
-        """What the user asks."""
+        """The user's query."""
         return self.task.query
 
     @property
     def candidates(self) -> list[Tool]:
-        """The tools that the search brought, in slot order; none before it."""
+        """The tools that the search found, in order; empty before the search."""
         if not self.searched:
             return []
         return [self.world.catalog[slot.number] for slot in self._playing().candidates[: self.k]]
 
     def documentation(self) -> list[dict[str, Any]]:
-        """The candidates' function schemas, as chat models take them."""
+        """The candidates' function schemas, in the format of OpenAI's API."""
         return [tool.documentation() for tool in self.candidates]
 
     # -- playing ---------------------------------------------------------------------------------------------------------
@@ -290,12 +291,13 @@ class DecisionAwareEnv(ToolEnv[Observation, "int | np.integer[Any]"]):
             episode.finish(self.decision)
 
     def optimum(self, budget: Budget | None = None) -> Optimum:
-        """The best that can be done in the episode being played.
+        """The optimum of the present episode.
 
-        The right decisions, or the cheapest wrong one where those cost more than they bring or than the budget allows.
+        It is the sequence of right decisions, or the cheapest wrong decision if the right ones cost more than they are worth or
+        than the budget allows.
 
         Args:
-            budget: what may be spent; None for the environment's.
+            budget: limits to keep; None for those of the environment.
         """
         limits = self.budget if budget is None else budget
         found = [self._price_of(actions, limits) for actions in (self.right_actions(), (ANSWER,))]
@@ -303,7 +305,7 @@ class DecisionAwareEnv(ToolEnv[Observation, "int | np.integer[Any]"]):
         return Optimum((), (), price, seconds, feasible, True, quality, quality)
 
     def right_actions(self) -> tuple[int, ...]:
-        """The actions that are right in the episode being played."""
+        """The right actions of the present episode, in order."""
         task = self.task
         if task.group == NO_SEARCH:
             return (ANSWER,)
@@ -312,7 +314,7 @@ class DecisionAwareEnv(ToolEnv[Observation, "int | np.integer[Any]"]):
         return (SEARCH, self.none_action if gold is None else FIRST_CALL + gold)
 
     def _price_of(self, actions: Sequence[int], budget: Budget) -> tuple[float, float, float, bool]:
-        """Price, seconds, Quality of Plan and success of some decisions in this episode's world."""
+        """Price, seconds, Quality of Plan and success of the given decisions in this episode's world."""
         played = self._playing()
         episode = self.world.episode(played.number, played.seed)
         context = count_tokens(played.task.query)
@@ -341,15 +343,14 @@ class DecisionAwareEnv(ToolEnv[Observation, "int | np.integer[Any]"]):
         return total
 
     def usages(self, number: int) -> list[Usage]:
-        """What the model is charged for in a task, in the order of `THINKING`: before a search for the first two, after it for
-        the others."""
+        """The tokens charged in a task, in the order of `THINKING`: the first two before a search, the others after it."""
         before = count_tokens(self.world.tasks[number].query)
         after = before + self._reading(self.world.candidates(number))
         contexts = ((ANSWER, before), (SEARCH, before), (FIRST_CALL, after), (self.none_action, after))
         return [self._usage(action, context) for action, context in contexts]
 
     def right(self, number: int) -> list[bool]:
-        """Which decisions (to answer, to say that none fits, to call candidate 0, 1, ...) hold all of a task's facts."""
+        """Whether each decision (answer, none fits, call candidate 0, 1, ...) yields all facts of a task."""
         names = [called(slot.name) for slot in self.world.candidates(number)[: self.k]]
         texts = [normalise(decision) for decision in (DIRECT, NONE_FITS, *names)]
         return [all(fact_in(need.fact, text) for need in self.world.tasks[number].needs) for text in texts]
@@ -364,7 +365,7 @@ class DecisionAwareEnv(ToolEnv[Observation, "int | np.integer[Any]"]):
         }
 
     def template(self, number: int) -> Template:
-        """What a task looks like; made once."""
+        """The arrays of a task, made at its first use."""
         found = self._read.templates.get(number)
         if found is None:
             slots = self.world.candidates(number)[: self.k]
@@ -398,7 +399,7 @@ class DecisionAwareEnv(ToolEnv[Observation, "int | np.integer[Any]"]):
         return f"call {tools[index].name if 0 <= index < len(tools) else 'an unknown tool'}"
 
     def action_masks(self) -> NDArray[np.bool_]:
-        """True where an action is open: shape (k + 3,). Never empty."""
+        """The present action mask, (k + 3,) bool, with at least one allowed action."""
         episode = self._playing()
         mask = np.zeros(self.k + 3, np.bool_)
         if not self.searched:
@@ -413,7 +414,7 @@ class DecisionAwareEnv(ToolEnv[Observation, "int | np.integer[Any]"]):
 
 @lru_cache(maxsize=4)
 def _build(scenario: str, data: str | None, samples: str | None) -> World:
-    """The world of decisions; built once per process for equal settings."""
+    """Build the world, once per process for equal settings."""
     settings = parse_scenario(json.loads(scenario))
     if settings.source.kind == "tooldeer":
         return settings.build()

@@ -249,7 +249,7 @@ class MarketplaceEnv(ToolEnv[Observation, "int | np.integer[Any]"]):
         return self._observe(episode), self._full_info(episode)
 
     def template(self, number: int) -> Template:
-        """What a task looks like at the start; made once."""
+        """The arrays and the order of a task's candidates at the start, made once."""
         found = self._templates.get(number)
         if found is None:
             slots = list(self.world.candidates(number)[: self.max_tools])
@@ -300,7 +300,7 @@ class MarketplaceEnv(ToolEnv[Observation, "int | np.integer[Any]"]):
 
     def prices(self, tools: NDArray[np.float32]) -> NDArray[np.float64]:
         """Prices in the scenario's currency, from the rows of an observation: (..., tools, 16) to (..., tools)."""
-        return tools[..., _PRICE].astype(np.float64) * (self.world.max_price / 10.0)
+        return prices_of(tools, self.world.max_price)
 
     def step(self, action: int | np.integer[Any]) -> tuple[Observation, float, bool, bool, dict[str, Any]]:
         episode = self.episode or self._playing()
@@ -400,7 +400,7 @@ class MarketplaceEnv(ToolEnv[Observation, "int | np.integer[Any]"]):
         return f"call {self.candidate(int(action)).name if known else 'an unknown tool'}"
 
     def action_masks(self) -> NDArray[np.bool_]:
-        """True for the actions that the argument `mask` lets through: one entry each. `finish` is always allowed."""
+        """The present action mask, (actions,) bool: what the argument `mask` lets through. `finish` is always allowed."""
         return self._possible(self._playing())
 
     def _possible(self, episode: Episode) -> NDArray[np.bool_]:
@@ -427,6 +427,11 @@ class MarketplaceEnv(ToolEnv[Observation, "int | np.integer[Any]"]):
         # records without a form were made when there was only one
         form = {} if "mask" in settings else {"concurrent": True}
         return super().world_arguments(document, {**form, **settings}, data)
+
+
+def prices_of(tools: NDArray[np.float32], max_price: float) -> NDArray[np.float64]:
+    """Prices in the currency of `max_price`, from the rows of an observation: (..., tools, 16) to (..., tools)."""
+    return tools[..., _PRICE].astype(np.float64) * (max_price / 10.0)
 
 
 def _boxes(max_tools: int, max_steps: int, concurrent: bool) -> dict[str, gym.spaces.Box]:

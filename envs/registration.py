@@ -1,4 +1,4 @@
-"""Making environments by id, with errors that help."""
+"""Make environments by id; an unknown id raises an error with the nearest names."""
 
 from __future__ import annotations
 
@@ -19,11 +19,15 @@ def _known() -> list[str]:
 
 
 def make(env_id: str, **kwargs: Any) -> gym.Env[Any, Any]:
-    """An environment of costgym; `gymnasium.make` with the nearest names where the id is unknown.
+    """Make an environment of costgym, as `gymnasium.make` does.
+
+    Args:
+        env_id: id, such as ``costgym/Marketplace-v0``.
+        kwargs: arguments of the environment and of `gymnasium.make`.
 
     Raises:
-        UnknownName: no such id.
-        CostGymError: an argument makes no sense.
+        UnknownName: the id is unknown; the message has the nearest ones.
+        CostGymError: an argument is invalid; the message names it.
     """
     if env_id not in gym.registry:
         raise UnknownName("environment", env_id, _known())
@@ -31,10 +35,10 @@ def make(env_id: str, **kwargs: Any) -> gym.Env[Any, Any]:
 
 
 def make_vec(env_id: str, num_envs: int = 1, **kwargs: Any) -> gym.vector.VectorEnv[Any, Any, Any]:
-    """A vector environment of costgym: the native batch where the id has one, else Gymnasium's.
+    """Make a vector environment: the native one if the id has one, otherwise Gymnasium's.
 
     Raises:
-        UnknownName: no such id.
+        UnknownName: the id is unknown; the message has the nearest ones.
     """
     if env_id not in gym.registry:
         raise UnknownName("environment", env_id, _known())
@@ -42,10 +46,10 @@ def make_vec(env_id: str, num_envs: int = 1, **kwargs: Any) -> gym.vector.Vector
 
 
 def parameters_of(env_id: str) -> dict[str, Any]:
-    """What an environment can be made from: its arguments by name, with their defaults.
+    """The arguments of an environment by name, with their defaults.
 
     Raises:
-        UnknownName: costgym has no such environment.
+        UnknownName: the id is unknown.
     """
     found: dict[str, Any] = {}
     for base in class_of(env_id).__mro__:
@@ -57,26 +61,26 @@ def parameters_of(env_id: str) -> dict[str, Any]:
 
 
 def describe(env_id: str) -> str:
-    """One line about an environment: its id's entry point says what it is."""
+    """The first line of an environment's docstring."""
     document = inspect.getdoc(class_of(env_id)) or ""
     return document.splitlines()[0].split(": ", 1)[-1]
 
 
 def views_of(env_id: str) -> list[str]:
-    """The environments that are views of the same worlds as this one, which comes first.
+    """The ids of the environments that play the same worlds as this one, which comes first.
 
     Raises:
-        UnknownName: costgym has no such environment.
+        UnknownName: the id is unknown.
     """
     kind = class_of(env_id).world_kind
     return [env_id, *(other for other in _known() if other != env_id and class_of(other).world_kind == kind)]
 
 
 def class_of(env_id: str) -> type[BaseEnv[Any, Any]]:
-    """The class behind an id.
+    """The class of an environment.
 
     Raises:
-        UnknownName: costgym has no such environment.
+        UnknownName: the id is unknown.
     """
     if env_id not in _known():
         raise UnknownName("environment", env_id, _known())

@@ -1,4 +1,4 @@
-"""A text space for real text."""
+"""A text space for any Unicode text."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ _NOTHING = 0x110000
 
 
 class UnicodeText(gym.spaces.Text):
-    """Any string up to a length.
+    """The space of all strings up to a length.
 
-    Gymnasium's own `Text` admits a fixed set of characters and checks them one by one: 2 ms for 20,000 characters. This one
-    checks the length alone; it samples from printable ASCII. As an array, or in the shared memory of `AsyncVectorEnv`, a text
-    is its code points.
+    Gymnasium's own `Text` allows a fixed set of characters and checks each: 2 ms for 20,000 characters. This space checks the
+    length only, and samples from printable ASCII. As an array, or in the shared memory of `AsyncVectorEnv`, a text is its code
+    points.
 
     >>> UnicodeText(8).contains("caf\\u00e9")
     True

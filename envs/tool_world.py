@@ -1,4 +1,4 @@
-"""The base of the views of a tool world: which episode is played, and how it is recorded, graded and drawn."""
+"""The base of the environments over a tool world: choice of the episode, recording, grading and drawing."""
 
 from __future__ import annotations
 
@@ -158,7 +158,7 @@ class ToolEnv(BaseEnv[ObsType, ActType], Generic[ObsType, ActType]):
     # -- episodes --------------------------------------------------------------------------------------------------------
 
     def _begin(self, seed: int | None, options: dict[str, Any] | None) -> Episode:
-        """Start an episode: `seed` keys its chance; `options["task"]` (a number or an id) picks the task, else it is drawn."""
+        """Start an episode. `seed` fixes its randomness; `options["task"]`, a number or an id, fixes the task."""
         if options:
             self._check_options(options)
         chosen = (options or {}).get("task")
@@ -184,7 +184,7 @@ class ToolEnv(BaseEnv[ObsType, ActType], Generic[ObsType, ActType]):
         return episode
 
     def _catch_up(self) -> None:
-        """Seed the generator as the last reset asked, with that episode's draw behind it."""
+        """Seed the generator as in the last reset and skip the draw of its episode."""
         if self._unseeded is not None:
             seed, self._unseeded = self._unseeded, None
             super().reset(seed=seed)
@@ -192,7 +192,7 @@ class ToolEnv(BaseEnv[ObsType, ActType], Generic[ObsType, ActType]):
 
     @property
     def np_random(self) -> np.random.Generator:
-        """What draws tasks and seeds where they are not given."""
+        """The generator that draws tasks and seeds that are not given."""
         self._catch_up()
         return super().np_random
 
@@ -203,7 +203,7 @@ class ToolEnv(BaseEnv[ObsType, ActType], Generic[ObsType, ActType]):
 
     @property
     def np_random_seed(self) -> int:
-        """The seed of `np_random`; -1 where the generator itself was given."""
+        """The seed of `np_random`, or -1 if the generator itself was set."""
         self._catch_up()
         return super().np_random_seed
 
@@ -232,7 +232,7 @@ class ToolEnv(BaseEnv[ObsType, ActType], Generic[ObsType, ActType]):
 
     @property
     def succeeded(self) -> bool:
-        """The grade that counts was reached within the budget."""
+        """Whether the episode is a success: its grade is a pass and no limit was passed."""
         episode = self._playing()
         if episode.grade is None or episode.exceeded is not None:
             return False
@@ -244,9 +244,9 @@ class ToolEnv(BaseEnv[ObsType, ActType], Generic[ObsType, ActType]):
         return float(quality_of_plan(performance, self._playing().ledger.price, self.world.alpha, self.world.max_price))
 
     def _outcome(self, episode: Episode) -> tuple[float, bool, bool]:
-        """Reward of the step just taken, whether the episode is over, whether it is truncated.
+        """The reward of the last step, whether the episode is over, and whether it is truncated.
 
-        The reward is alpha * success - (1 - alpha) * price / max_price, each part when it happens, so the return is the Quality
+        The reward is alpha * success - (1 - alpha) * price / max_price, each part when it occurs, so the return is the Quality
         of Plan.
         """
         price = episode.ledger.price
@@ -266,7 +266,7 @@ class ToolEnv(BaseEnv[ObsType, ActType], Generic[ObsType, ActType]):
         return optimum(self.world, episode.number, episode.seed, limits, self.grading)
 
     def _info(self) -> dict[str, Any]:
-        """The figures of this step. Same keys always; fresh objects every time."""
+        """The `info` of this step. Its keys are always the same, and its objects are new."""
         episode = self.episode
         assert episode is not None
         ledger = episode.ledger

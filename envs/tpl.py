@@ -1,12 +1,12 @@
-"""TPL, the tool planning language: a plan as a sequence of tokens, and which token may come next.
+"""TPL, the tool planning language: plans as sequences of tokens, and the tokens that may follow.
 
 A plan reads ``SOP, tool, SOD, dependency ..., EOD, tool, SOD, dependency ..., EOD, ..., EOP`` in the official token numbers
-(`simulators.opencatp.tools`). :class:`TplState` grows one token by token and always knows which may follow: those from which a
-valid plan can still be finished within the tokens left. So no choice leads to a dead end, and the mask is never empty.
+(`simulators.opencatp.tools`). :class:`TplState` builds a plan token by token. It allows the tokens after which a valid plan can
+still be finished within the tokens left, so no choice leads to a dead end and the mask is never empty.
 
-The masks are those of the paper with three differences: they look ahead (a tool that reads text waits until there is a text, an
-output that is still wanted is not used up when none could follow, the end is always within reach), a dependency is named once,
-and only the ten tools that occur in the tasks are offered.
+The masks are those of the paper with three differences. They look ahead: a tool that reads text is allowed only once there is a
+text, an output that is still required is not consumed if it could not be replaced, and the end is always within reach. A
+dependency is named once. Only the ten tools that occur in the tasks are allowed.
 
 Source: CATP-LLM, section 4.2 (TPL) and its adaptive masking.
 """
@@ -56,7 +56,7 @@ _TOKENS_PER_TOOL = 4  # tool, SOD, one dependency, EOD
 
 
 def encode(plan: Plan) -> list[int]:
-    """A plan as official tokens.
+    """Encode a plan as official tokens.
 
     Raises:
         InvalidPlan: a tool or a dependency has no token.
@@ -71,12 +71,12 @@ def encode(plan: Plan) -> list[int]:
 
 
 def token_items(tokens: Iterable[int]) -> list[Any]:
-    """Tokens as a flat list of tools and dependency lists, as they stand: whether that is a plan is not asked.
+    """Convert tokens to a flat list of tools and dependency lists, without checking that it is a valid plan.
 
-    SOP, EOP, SOD and EOD only separate and are left out.
+    The separators SOP, EOP, SOD and EOD are left out.
 
     Raises:
-        InvalidPlan: a number that is no token, or a dependency before any tool.
+        InvalidPlan: a number is not a token, or a dependency precedes all tools.
     """
     items: list[Any] = []
     for position, token in enumerate(tokens):
@@ -97,16 +97,16 @@ def token_items(tokens: Iterable[int]) -> list[Any]:
 
 
 def decode(tokens: Iterable[int]) -> Plan:
-    """The plan that a sequence of official tokens writes.
+    """Decode a sequence of official tokens.
 
     Raises:
-        InvalidPlan: it writes none; see :func:`token_items` and :class:`Plan`.
+        InvalidPlan: the tokens are not a valid plan; see :func:`token_items` and :class:`Plan`.
     """
     return Plan.from_list(token_items(tokens), aliases=ALIASES)
 
 
 def kind_of(task: OpenCATPTask) -> str:
-    """The outputs of a task as one of ``KINDS``."""
+    """The kinds of a task's outputs, as one of ``KINDS``."""
     return "+".join(["image"] * task.wanted_images + ["text"] * task.wanted_texts)
 
 
@@ -114,9 +114,9 @@ class TplState:
     """A plan being written.
 
     Args:
-        kind: What the plan must answer, one of ``KINDS``. With one output the *last* tool makes it; with several, enough sinks
-            of each kind do.
-        max_tokens: Length of the whole sequence at most, SOP, SOD and EOP included.
+        kind: Required outputs, one of ``KINDS``. A single output is made by the *last* tool; several need enough sinks of each
+            kind.
+        max_tokens: Greatest length of the whole sequence, SOP, SOD and EOP included.
 
     Attributes:
         legal: The choices that may follow, as bits.
@@ -142,7 +142,7 @@ class TplState:
         self.reset()
 
     def reset(self) -> None:
-        """Back to the start of the plan."""
+        """Return to the start of the plan."""
         self._used = self._consumed = self._deps = 0
         self._current = self._last = -1  # the tool whose dependencies are being named; the last one begun
         self.tokens: list[int] = [SOP]
@@ -150,7 +150,7 @@ class TplState:
         self.legal = _legal(self._kind, 0, 0, -1, 0, -1, self._max - 1)
 
     def copy(self) -> TplState:
-        """An independent copy."""
+        """Make an independent copy."""
         twin = TplState.__new__(TplState)
         for name in self.__slots__:
             setattr(twin, name, getattr(self, name))
@@ -158,10 +158,10 @@ class TplState:
         return twin
 
     def push(self, action: int) -> int:
-        """Appends a choice (and the SOD that follows a tool); returns how many tokens that were.
+        """Append a choice, and the SOD that follows a tool; return the number of tokens appended.
 
         Raises:
-            InvalidPlan: it may not follow.
+            InvalidPlan: the choice is not allowed here.
         """
         if not 0 <= action < N_ACTIONS or not self.legal >> action & 1:
             name = ACTION_NAMES[action] if 0 <= action < N_ACTIONS else action
@@ -189,7 +189,7 @@ class TplState:
         return len(self.tokens) - before
 
     def push_token(self, token: int) -> None:
-        """Appends an official token. SOP at the start and SOD after a tool stand there already and may be repeated."""
+        """Append an official token. SOP at the start and SOD after a tool are there already and may be repeated."""
         if token == self.tokens[-1] and token in (SOP, SOD):
             return
         if token not in _ACTION_OF_TOKEN:
@@ -201,21 +201,16 @@ class TplState:
         return list(_numbers(self.legal))
 
     def mask(self) -> npt.NDArray[np.bool_]:
-        """The choices that may follow, as a fresh array.  # (N_ACTIONS,)"""
+        """The choices that may follow, as a new array.  # (N_ACTIONS,)"""
         return _mask(self.legal).copy()
 
     @property
     def choosing_dependencies(self) -> bool:
-        """Whether the dependencies of a tool are being named, rather than the next tool."""
+        """Whether the next choice names a dependency of the last tool, not the next tool."""
         return self._current >= 0
 
-    @property
-    def current_tool(self) -> str | None:
-        """The tool whose dependencies are being named."""
-        return TOOLS[self._current] if self._current >= 0 else None
-
     def plan(self) -> Plan:
-        """The plan; of an unfinished one, what is complete.
+        """The plan, or the complete part of an unfinished one.
 
         Raises:
             InvalidPlan: nothing is complete yet.
@@ -227,10 +222,10 @@ class TplState:
 
 
 def replay(kind: str, tokens: Sequence[int], max_tokens: int = MAX_TOKENS) -> TplState:
-    """The state after a sequence of official tokens.
+    """Make the state after a sequence of official tokens.
 
     Raises:
-        InvalidPlan: one of them may not stand where it does.
+        InvalidPlan: a token is not allowed at its place.
     """
     state = TplState(kind, max_tokens)
     for token in tokens:
@@ -283,14 +278,14 @@ def _legal(kind: int, used: int, consumed: int, current: int, deps: int, last: i
 
 
 def _fits(kind: int, used: int, consumed: int, last: int, left: int) -> bool:
-    """Whether a plan whose dependencies are all named can be finished with that many tokens."""
+    """Whether a plan whose dependencies are all named can be finished with `left` tokens."""
     missing = _missing(kind, used, consumed, last)
     return missing is not None and _TOKENS_PER_TOOL * missing + 1 <= left
 
 
 @lru_cache(maxsize=1 << 16)
 def _missing(kind: int, used: int, consumed: int, last: int) -> int | None:
-    """How many more tools a plan needs at least before it may end; None if no number is enough."""
+    """The smallest number of further tools that a plan needs before it may end; None if no number is enough."""
     wants = KINDS[kind]
     unused = _ALL & ~used
     if wants == "image":

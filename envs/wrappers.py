@@ -1,4 +1,4 @@
-"""Wrappers for the ways in which learners want a priced environment; `envs.vector.wrappers` has them for vectors."""
+"""Wrappers that adapt costs, observations and masks to learning libraries; `envs.vector.wrappers` has them for vectors."""
 
 from __future__ import annotations
 
@@ -72,9 +72,9 @@ def masked_space(actions: gym.Space[Any], observations: gym.Space[Any]) -> gym.s
 
 
 class CostTuple(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
-    """Returns the cost beside the reward, as safety-gymnasium does: six values from `step`.
+    """Return the cost of a step next to its reward, as Safety-Gymnasium does: `step` returns six values.
 
-    The cost is what `info["cost"]` says: the step's use of the resource that the environment was made to report. Gymnasium's
+    The cost is `info["cost"]`, the step's use of the resource chosen by the environment's argument `cost`. Gymnasium's
     wrappers expect five values from `step`, so this one goes outermost; `envs.vector.wrappers.CostTuple` is its vector form.
 
     >>> import costgym
@@ -95,9 +95,9 @@ class CostTuple(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
 
 
 class LagrangianReward(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
-    """Subtracts the priced constraint from the reward: ``reward - multiplier * cost``.
+    """Subtract the weighted cost from the reward: ``reward - multiplier * cost``.
 
-    The multiplier may be set between episodes or steps, as dual ascent does. `info["reward"]` keeps the environment's own.
+    `multiplier` can be set between steps, as dual ascent does. `info["reward"]` keeps the environment's own reward.
 
     Args:
         env: any environment whose `info` holds a cost.
@@ -136,13 +136,13 @@ class LagrangianReward(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
 
 
 class FlattenObservation(gym.ObservationWrapper[Any, Any, Any], RecordConstructorArgs):
-    """One float32 vector instead of a Dict of boxes; the parts stand in the order of the Dict's keys.
+    """Flatten observations from a Dict of boxes to one float32 vector, in the order of the Dict's keys.
 
     Args:
         env: an environment whose observation space is a Dict of boxes.
 
     Raises:
-        ConfigError: it is not.
+        ConfigError: the observation space is not a Dict of boxes.
 
     >>> import costgym
     >>> env = FlattenObservation(costgym.make("costgym/Marketplace-v0"))
@@ -162,13 +162,13 @@ class FlattenObservation(gym.ObservationWrapper[Any, Any, Any], RecordConstructo
 
 
 class MaskObservation(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
-    """Puts the action mask into the observation, as RLlib's masked models expect it: ``{"observations", "action_mask"}``.
+    """Add the action mask to the observation in the form of RLlib's masked models: ``{"observations", "action_mask"}``.
 
     Args:
         env: an environment with discrete actions whose `info` holds an `action_mask`.
 
     Raises:
-        ConfigError: its actions are not discrete.
+        ConfigError: the actions are not discrete.
 
     >>> import costgym
     >>> env = MaskObservation(FlattenObservation(costgym.make("costgym/Marketplace-v0")))

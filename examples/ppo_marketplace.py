@@ -184,7 +184,7 @@ class Learnt(Agent):
     def __init__(self, policy: Policy, name: str = "ppo") -> None:
         self.policy, self.name = policy, name
 
-    def reset(self, env, observation, info, seed) -> None:  # type: ignore[no-untyped-def]
+    def reset(self, seat, observation, info, seed) -> None:  # type: ignore[no-untyped-def]
         pass
 
     def act(self, observation, info) -> int:  # type: ignore[no-untyped-def]

@@ -9,8 +9,8 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from ..agents.deer.deciders import Decider
-from ..agents.deer.examples import Example
 from ..agents.deer.learnt import LearntDecider
+from ..simulators.decision.examples import Example
 from ..simulators.decision.samples import CALL, NO_CALL, NO_SEARCH
 from ..simulators.draws import stable_integer
 
@@ -63,8 +63,8 @@ def evaluate(decider: Decider, known: Sequence[Example], seed: int = 0, forced: 
         decider: the decider to score.
         known: the examples.
         seed: of the decider's own chance.
-        forced: it chooses among the candidates of every example that needs a tool, whether it would have searched or not, as
-            in the paper. Else it chooses only after a search, as in an episode.
+        forced: ask for a choice among the candidates of every example that needs a tool, as in the paper. Without it, ask only
+            after the decider chose to search, as in an episode.
     """
     records = []
     for example in known:

@@ -1,26 +1,31 @@
-"""Writing files so that a crash leaves either the old one or the new one, never half."""
+"""Write files atomically: after a crash there is either the old file or the new one."""
 
 from __future__ import annotations
 
+import glob
 import itertools
 import os
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from ..simulators.errors import ConfigError, DataError
 
 LONGEST_LINE = 64 * 2**20
-"""Bytes of a line that is still read: far above any record, and a bound on what a hostile file can take."""
+"""Greatest length of a line, bytes: far above any record, and a bound on the memory that a hostile file can take."""
 
 
 def write_atomically(path: Path, text: str) -> None:
-    """Replace a file's content in one step."""
+    """Replace a file's content in one step; what was written outlasts a power cut."""
     draft = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
-        draft.write_text(text, encoding="utf-8")
+        with draft.open("w", encoding="utf-8") as store:
+            store.write(text)
+            store.flush()
+            os.fsync(store.fileno())
         draft.replace(path)
+        _sync_folder(path.parent)
     except OSError as error:
         draft.unlink(missing_ok=True)
         raise DataError(path, f"cannot be written: {error.strerror}") from error
@@ -28,42 +33,141 @@ def write_atomically(path: Path, text: str) -> None:
 
 @contextmanager
 def finished_file(path: Path) -> Iterator[Path]:
-    """A draft that takes its place as `path` once the block has ended well; else it is removed.
+    """Open a draft that is renamed to `path` if the block ends without an error, and removed otherwise.
 
     Raises:
-        ConfigError: something stands there already.
+        ConfigError: something stands there already, or its folder cannot be made.
+        DataError: the disk is full, or refuses the file.
     """
-    with _finished(path, lambda draft: draft.unlink(missing_ok=True)) as draft:
+    with _finished(path) as draft:
         yield draft
 
 
 @contextmanager
 def finished_folder(path: Path) -> Iterator[Path]:
     """The same for a folder; the draft is created empty."""
-    with _finished(path, lambda draft: shutil.rmtree(draft, ignore_errors=True)) as draft:
+    with _finished(path) as draft:
         draft.mkdir()
         yield draft
 
 
 @contextmanager
-def _finished(path: Path, remove: Callable[[Path], None]) -> Iterator[Path]:
+def _finished(path: Path) -> Iterator[Path]:
     if path.exists():
         raise ConfigError("--out", f"{path} exists already; choose another name")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise ConfigError("--out", f"{path.parent} cannot be a folder: {error.strerror}") from error
+    remove_drafts(path)
     draft = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     remove(draft)
     try:
         yield draft
+        sync(draft)
         draft.rename(path)
+        _sync_folder(path.parent)
+    except OSError as error:
+        raise DataError(path, f"cannot be written: {error.strerror or error}") from error
     finally:
         remove(draft)
 
 
+def remove(path: Path) -> None:
+    """Remove a file or a folder, if it is there."""
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path, ignore_errors=True)
+    else:
+        path.unlink(missing_ok=True)
+
+
+def remove_drafts(path: Path) -> None:
+    """Remove the drafts of `path` that processes left behind when they were killed."""
+    for draft in path.parent.glob(f".{glob.escape(path.name)}.*.tmp"):
+        owner = draft.name.removesuffix(".tmp").rpartition(".")[2]
+        if owner.isdecimal() and not _alive(int(owner)):
+            remove(draft)
+
+
+def _alive(process: int) -> bool:
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except (OSError, OverflowError):
+        return True  # another user's, or a system that cannot say
+    return True
+
+
+def sync(path: Path) -> None:
+    """Make a file, or all that is in a folder, outlast a power cut."""
+    if path.is_dir():
+        for part in path.iterdir():
+            sync(part)
+        _sync_folder(path)
+        return
+    with path.open("rb") as store:
+        os.fsync(store.fileno())
+
+
+def _sync_folder(folder: Path) -> None:
+    if os.name == "nt":
+        return  # Windows has no such call for folders
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+NEXT = ".next"
+"""A change of several files that is decided and may not be in place yet."""
+
+
+@contextmanager
+def change_together(folder: Path) -> Iterator[Path]:
+    """A draft folder whose files, and the parts of whose folders, replace those of the same place in `folder`: all or none.
+
+    The block fills the draft. Renaming the whole draft to `.next` decides; what a killed process has then not moved to its
+    place, `finish_change` moves.
+    """
+    finish_change(folder)
+    draft = folder / f"{NEXT}.{os.getpid()}.tmp"
+    for left in folder.glob(f"{NEXT}.*.tmp"):
+        remove(left)
+    try:
+        draft.mkdir()
+        yield draft
+        sync(draft)
+        draft.rename(folder / NEXT)
+    except OSError as error:
+        raise DataError(folder, f"cannot be written: {error.strerror or error}") from error
+    finally:
+        remove(draft)
+    finish_change(folder)
+
+
+def finish_change(folder: Path) -> None:
+    """Put the files of a decided change in their places; does nothing where there is none."""
+    decided = folder / NEXT
+    if not decided.is_dir():
+        return
+    try:
+        for part in sorted(decided.iterdir()):
+            for each in sorted(part.iterdir()) if part.is_dir() else [part]:
+                place = folder / each.relative_to(decided)
+                place.parent.mkdir(exist_ok=True)
+                if each.is_dir():
+                    remove(place)
+                each.replace(place)
+        _sync_folder(folder)
+        shutil.rmtree(decided)
+    except OSError as error:
+        raise DataError(folder, f"a change that was begun cannot be finished: {error.strerror or error}") from error
+
+
 def read_lines(path: Path) -> list[str]:
-    """Complete lines of an append-only file; a last line without its end was cut off by a crash and does not count."""
+    """Read the complete lines of an append-only file; a last line without a line end was cut off by a crash and is ignored."""
     return list(iter_lines(path)) if path.exists() else []
 
 
@@ -89,8 +193,17 @@ def iter_lines(path: Path) -> Iterator[str]:
         raise DataError(path, f"cannot be read: {error.strerror}") from error
 
 
+def has_tail(path: Path) -> bool:
+    """Whether something stands after the last complete line of a file."""
+    try:
+        with path.open("rb") as store:
+            return bool(store.seek(0, os.SEEK_END)) and (store.seek(-1, os.SEEK_END), store.read(1))[1] != b"\n"
+    except OSError as error:
+        raise DataError(path, f"cannot be read: {error.strerror}") from error
+
+
 def keep_lines(path: Path, most: int) -> int:
-    """Cut a file after its first `most` complete lines, and in any case after its last one; returns how many are left."""
+    """Truncate a file after its first `most` complete lines, and any incomplete last line; return the number of lines left."""
     if not path.exists():
         return 0
     kept = end = 0
@@ -106,10 +219,10 @@ def keep_lines(path: Path, most: int) -> int:
 
 @contextmanager
 def sole_writer(folder: Path) -> Iterator[None]:
-    """Hold a folder for one process; released by the system when the process ends, however it ends.
+    """Lock a folder for one process. The system releases the lock when the process ends, even after a crash.
 
     Raises:
-        ConfigError: another process writes there.
+        ConfigError: another process holds the lock.
     """
     try:
         import fcntl

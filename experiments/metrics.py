@@ -1,11 +1,12 @@
-"""What many episodes amount to.
+"""Metrics over many episodes.
 
 `summarise` turns the records of one agent under one condition into a row of the leaderboard; `paired_difference` compares two
-agents that met the same worlds. Every figure is a ratio of two sums over episodes, so one bootstrap serves them all.
+agents in the same worlds. Every metric is a ratio of two sums over episodes, so one bootstrap gives all intervals.
 """
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -15,8 +16,8 @@ import numpy as np
 
 from ..simulators.errors import ConfigError, UnknownName
 from ..simulators.opencatp.levels import LEVELS
-from .results import ORIGINS, EpisodeResult
-from .statistics import FloatArray, intervals, swap_p_value
+from .results import ORIGINS, TOKEN_COST, EpisodeResult
+from .statistics import FloatArray, independent_trials, intervals, swap_p_value, wilson
 
 GRADINGS = ("strict", "judge")
 RESAMPLES = 2000
@@ -34,12 +35,23 @@ _PER_EPISODE: dict[str, Callable[[EpisodeResult], float | None]] = {
     "average_seconds": lambda r: r.seconds,
     "average_tokens": lambda r: r.tokens,
     "regret": lambda r: r.regret,
+    "tool_cost": lambda r: r.price - token_cost(r),
+    "token_cost": lambda r: token_cost(r),
 }
+_SHARES = frozenset(
+    {"pass_rate", "pass_rate_under_budget", "judged_pass_rate", "judged_pass_rate_under_budget", "budget_failure_rate"}
+)
+"""Figures that are shares of episodes, whose intervals are Wilson's."""
+_PER_SUCCESS: dict[str, Callable[[EpisodeResult], float]] = {
+    "cost_per_success": lambda r: r.strict and r.within_budget,
+    "judged_cost_per_success": lambda r: r.judged and r.within_budget,
+}
+"""Price of all episodes over the number of these."""
 _PER_ATTEMPT: dict[str, Callable[[EpisodeResult], float]] = {
     f"{origin}_error_rate": lambda r, origin=origin: r.errors[origin]  # type: ignore[misc]
     for origin in ORIGINS
 }
-METRICS = (*_PER_EPISODE, *_PER_ATTEMPT)
+METRICS = (*_PER_EPISODE, *_PER_ATTEMPT, *_PER_SUCCESS)
 """The figures of a row that are measured, and so have an interval."""
 _WORLD_FIGURES = {"score": "score", "plan_validity": "plan_valid", "average_seconds_one_by_one": "seconds_one_by_one"}
 """Figures of a row that only some worlds have, and the figure of an episode (`EpisodeResult.figures`) that each averages."""
@@ -52,6 +64,7 @@ def summarise(
     *,
     episodes: int | None = None,
     seed: int = 0,
+    seeds: int = 1,
     resamples: int = RESAMPLES,
 ) -> dict[str, Any]:
     """One row of the leaderboard: the figures of one agent in one env under one budget.
@@ -65,12 +78,13 @@ def summarise(
         results: records of one agent, model, env and budget, in any order, at most one an episode.
         grading: `strict` or `judge`, the grading that ranks; both are reported.
         episodes: how many were asked for, numbered from 0; by default exactly those recorded.
+        seeds: episodes of one task in a row; they are resampled together, and `pass_hat_k` says how often k of them pass.
         seed: of the bootstrap. Rows over the same episodes share its resamples, whoever played them.
         resamples: of the bootstrap.
 
     Raises:
         ConfigError: there are no records, two of one episode, some of different agents or budgets, or one beyond `episodes`.
-        UnknownName: the grading is none.
+        UnknownName: the grading is unknown.
 
     Source: BTP, section 3.1 (metrics).
     """
@@ -94,7 +108,11 @@ def summarise(
     names = (*METRICS, *extra)
     numerators, denominators = _sums([by_episode.get(index) for index in asked], extra)
     figures = [_ratio(numerators[:, m], denominators[:, m]) for m in range(len(names))]
-    lows, highs = intervals(numerators, denominators, asked, seed, resamples)
+    lows, highs = intervals(numerators, denominators, asked, seed, resamples, group=seeds)
+    for m, name in enumerate(names):
+        if name in _SHARES and (share := figures[m]) is not None:
+            trials = independent_trials(_grouped(numerators[:, m], seeds), _grouped(denominators[:, m], seeds))
+            lows[m], highs[m] = wilson(share, trials)
     counted = [record for record in records if not record.void]
     return {
         "agent": first.agent,
@@ -107,6 +125,9 @@ def summarise(
         **{name: _tidy(figure) for name, figure in zip(names, figures, strict=True)},
         "void_episodes": len(records) - len(counted),
         "missing_episodes": len(asked) - len(records),
+        **{name: pass_hat_k([by_episode.get(index) for index in asked], seeds, which) for name, which in _PASS_HAT.items()},
+        "fault_robustness": None,
+        "verified": None,
         "errors": {origin: sum(r.errors[origin] for r in counted) for origin in ORIGINS},
         **({"by_level": _by_level(counted)} if _LEVEL in first.figures else {}),
         "ci95": {
@@ -117,9 +138,78 @@ def summarise(
     }
 
 
+_PASS_HAT = {"pass_hat_k": "strict", "judged_pass_hat_k": "judge"}
+
+
+def token_cost(result: EpisodeResult) -> float:
+    """What the model's tokens cost in an episode, in the scenario's currency; 0 where they are free."""
+    return float(result.figures.get(TOKEN_COST, 0.0))
+
+
+def pass_hat_k(results: Sequence[EpisodeResult | None], seeds: int, grading: str = "strict") -> list[float]:
+    """The share of tasks that pass in all of k episodes, for k from 1 to the number of episodes that each task has.
+
+    Of a task that passes c of n times it is the share of the ways to choose k of the n that choose only passes.
+
+    Args:
+        results: every task's episodes in a row; None for one without a record, which failed.
+        seeds: episodes of a task.
+        grading: what passes, within the budget.
+
+    Source: tau-bench (arXiv 2406.12045), section 4 (pass^k).
+    """
+    tasks = [results[start : start + seeds] for start in range(0, len(results), seeds)]
+    whole = [task for task in tasks if len(task) == seeds and not any(r is not None and r.void for r in task)]
+    if not whole:
+        return []
+    passes = [
+        sum(r is not None and r.within_budget and (r.strict if grading == "strict" else r.judged) for r in task)
+        for task in whole
+    ]
+    return [
+        _tidy(math.fsum(math.comb(c, k) / math.comb(seeds, k) for c in passes) / len(whole)) or 0.0 for k in range(1, seeds + 1)
+    ]
+
+
+def _grouped(values: FloatArray, group: int) -> FloatArray:
+    """A column with a row for each group; what is left over at the end is filled up with zeros."""
+    filled = np.zeros(-(-len(values) // group) * group)
+    filled[: len(values)] = values
+    return filled.reshape(-1, group)
+
+
+def with_budget_areas(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Rows with `budget_area`: the area under the agent's pass rate in budget over its price budgets, 0 to 1.
+
+    Budgets count by their logarithms, from the tightest to the widest. An agent with one price budget, or with other limits,
+    has no area.
+    """
+    curves: dict[str, list[tuple[float, float, float]]] = {}
+    for row in rows:
+        budget = row.get("budget") or {}
+        if set(budget) == {"price"} and row.get("pass_rate_under_budget") is not None:
+            key = f"{row.get('track')} {row.get('agent')}"
+            shares = row["pass_rate_under_budget"], row["judged_pass_rate_under_budget"]
+            curves.setdefault(key, []).append((math.log(budget["price"]), *shares))
+    found = []
+    for row in rows:
+        curve = sorted(curves.get(f"{row.get('track')} {row.get('agent')}", []))
+        areas = [_area([(point[0], point[side]) for point in curve]) for side in (1, 2)]
+        found.append({**row, "budget_area": areas[0], "judged_budget_area": areas[1]})
+    return found
+
+
+def _area(points: Sequence[tuple[float, float]]) -> float | None:
+    width = points[-1][0] - points[0][0] if points else 0.0
+    if not width:
+        return None
+    parts = [(b[0] - a[0]) * (a[1] + b[1]) / 2.0 for a, b in itertools.pairwise(points)]
+    return _tidy(math.fsum(parts) / width)
+
+
 @dataclass(frozen=True, slots=True)
 class PairedDifference:
-    """How far `a` is from `b` on the worlds that both met.
+    """The difference between agents `a` and `b` in the worlds that both played.
 
     Attributes:
         metric: its name.
@@ -139,7 +229,7 @@ class PairedDifference:
 def paired_difference(
     a: Iterable[EpisodeResult], b: Iterable[EpisodeResult], metric: str, *, seed: int = 0, resamples: int = RESAMPLES
 ) -> PairedDifference:
-    """Compare two agents episode by episode; what the worlds had in common cancels out.
+    """Compare two agents episode by episode, so that differences between worlds cancel out.
 
     The p-value comes from exchanging the two records within episodes at random, which for a mean is the sign-flip test.
 
@@ -174,8 +264,8 @@ def paired_difference(
 def btp_metrics(queries: Sequence[Mapping[str, Any]], budget: float) -> dict[str, float]:
     """AC, RFBC, PBC and PR of recorded runs of BTP's evaluation.
 
-    Only executed calls of known functions cost anything. A query is solved by more passing than failing votes, unless the only
-    step was to finish; one judged unsolvable counts as solved.
+    Only executed calls of known functions have a cost. A query counts as solved if it has more passing than failing votes and
+    its only step is not `finish`, or if it was judged unsolvable.
 
     Args:
         queries: each with `costs` by function, `calls` (`function`, `result`), `votes_passed`, `votes_failed`,
@@ -233,14 +323,15 @@ def _sums(results: Sequence[EpisodeResult | None], extra: Mapping[str, str] | No
     denominators = np.zeros_like(numerators)
     for i, result in enumerate(results):
         if result is None:
-            denominators[i, : len(_PER_EPISODE)] = [name != "regret" for name in _PER_EPISODE]
+            denominators[i, : len(_PER_EPISODE)] = [name != "regret" for name in _PER_EPISODE]  # and no success to pay for
         elif not result.void:
             values = [measure(result) for measure in _PER_EPISODE.values()]
             errors = [measure(result) for measure in _PER_ATTEMPT.values()]
             own = [float(result.figures[figure]) for figure in extra.values()]
-            numerators[i] = [value or 0.0 for value in values] + errors + own
+            successes = [float(measure(result)) for measure in _PER_SUCCESS.values()]
+            numerators[i] = [value or 0.0 for value in values] + errors + [result.price] * len(successes) + own
             counts = [float(value is not None) for value in values] + [float(result.attempts)] * len(errors)
-            denominators[i] = counts + [1.0] * len(own)
+            denominators[i] = counts + successes + [1.0] * len(own)
     return numerators, denominators
 
 
@@ -251,7 +342,7 @@ def _ratio(numerators: FloatArray, denominators: FloatArray) -> float | None:
 
 
 def _tidy(value: float | None) -> float | None:
-    """Twelve significant digits, where different machines still agree; None for what is no number."""
+    """Round to twelve significant digits, to which different machines agree; None if the value is not a number."""
     if value is None or not math.isfinite(value):
         return None
     return float(f"{value:.12g}") + 0.0

@@ -1,4 +1,4 @@
-"""The record of one episode: who played what, what it cost, and how it was graded."""
+"""The record of one episode: agent, world, costs and grade."""
 
 from __future__ import annotations
 
@@ -12,6 +12,8 @@ from ..simulators.errors import DataError
 from ..simulators.ledger import RESOURCES, Budget
 
 ORIGINS = ("agent", "tool", "infrastructure")
+TOKEN_COST = "token_cost"
+"""The figure of an episode that says what the model's tokens cost."""
 _OPTIONAL = frozenset({"settings", "figures"})
 
 
@@ -20,7 +22,7 @@ class EpisodeResult:
     """The record of one episode. Numbers are coerced to plain Python ones, so equal records have equal bytes.
 
     Attributes:
-        agent, model, env: who played what; `model` is None for agents without a language model.
+        agent, model, env: names of agent, model and environment; `model` is None for agents without a language model.
         task: the task's id.
         episode: index of the episode in the run; episodes of one index are paired between agents.
         seed: seed of the world.
@@ -34,7 +36,7 @@ class EpisodeResult:
         errors: number of errors by origin, `agent`, `tool` and `infrastructure`.
         errors_by_status: number of errors by the name of the status.
         exceeded: the first resource over its limit, or None.
-        void: the infrastructure failed; nobody's failure, left out of every figure and counted apart.
+        void: the infrastructure failed; the episode is left out of every figure and counted separately.
         optimum_price: price of the optimal episode in this world, or None where it is unknown.
         quality: quality of plan (QoP).
         regret: quality of the optimum less `quality`, or None where the optimum is unknown.
@@ -111,7 +113,7 @@ class EpisodeResult:
 
     @property
     def within_budget(self) -> bool:
-        """Nothing limited was overspent."""
+        """Whether no limit was passed."""
         if self.exceeded is not None:
             return False
         limits = Budget.from_mapping(self.budget)
@@ -156,7 +158,7 @@ def _finite(value: Any) -> bool:
 
 
 def outcome(result: EpisodeResult, grading: str = "strict") -> str:
-    """An episode in a word: `passed`, `failed`, `over budget` or `void`."""
+    """The outcome of the episode: `passed`, `failed`, `over budget` or `void`."""
     if result.void:
         return "void"
     if not result.within_budget:

@@ -1,4 +1,4 @@
-"""Playing episodes: one agent in one environment, and what came of it."""
+"""Play episodes of one agent in one environment and record the results."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from typing import Any, NamedTuple
 import gymnasium as gym
 
 from ..agents.base import Agent
-from ..envs.base import NO_OPTIONS, BaseEnv, base_env
+from ..envs.base import NO_OPTIONS, BaseEnv, Instance, base_env
 from ..simulators.episode_view import EpisodeView
 from ..simulators.errors import InfrastructureError
 from ..simulators.status import Origin
 from .execution.engine import Engine, Local
-from .results import ORIGINS, EpisodeResult
+from .results import ORIGINS, TOKEN_COST, EpisodeResult
 from .trajectories.format import Header, Trajectory, parse_header
 from .trajectories.record import record
 
 INFRASTRUCTURE_TRIES = 3
-"""An episode that the infrastructure broke is void and played again, this many times in all."""
+"""Number of times that an episode is played before it counts as void, if the infrastructure fails."""
 CHUNK = 25
 """Episodes of one task of an engine: large enough to outweigh its dispatch, small enough to share evenly and to lose little."""
 
@@ -51,7 +51,7 @@ def _rebuilt(header: str, agent: Agent) -> RolloutContext:
 
 
 def chunks(start: int, stop: int) -> Iterator[range]:
-    """The whole numbers from `start` to `stop`, in tasks for an engine."""
+    """Split the indices from `start` to `stop` into tasks for an engine."""
     for first in range(start, stop, CHUNK):
         yield range(first, min(stop, first + CHUNK))
 
@@ -76,7 +76,7 @@ def play(env: gym.Env[Any, Any], agent: Agent, task: int | str | None, seed: int
 
 
 class AgentInfo(NamedTuple):
-    """Who played, where only the names are known."""
+    """The names of an agent and its model, without the agent itself."""
 
     name: str
     model: str
@@ -103,6 +103,7 @@ def result_of(
     episode, best, quality = world.account(), world.optimum(), world.quality()
     grade, ledger = episode.grade, episode.ledger
     assert grade is not None
+    tokens = float(sum(charge.price for charge in ledger if charge.what == "think"))
     statuses = Counter(call.status for call in episode.calls if call.status.origin is not Origin.NONE)
     return EpisodeResult(
         agent=agent.name,
@@ -128,8 +129,14 @@ def result_of(
         optimum_price=best.price if best.feasible else None,
         quality=quality,
         regret=best.quality - quality,
-        figures=world.figures(),
+        figures={**world.figures(), TOKEN_COST: tokens} if tokens else world.figures(),
     )
+
+
+def instance_of(world: BaseEnv[Any, Any], index: int, seed: int, seeds: int = 1) -> Instance:
+    """What a run plays at an index: the tasks in turn, each `seeds` times in a row under consecutive seeds."""
+    task, repeat = divmod(index, seeds)
+    return world.instance(task, seed + repeat)
 
 
 def play_many(
@@ -139,16 +146,25 @@ def play_many(
     episodes: Iterable[int],
     seed: int,
     settings: Mapping[str, Any] = NO_OPTIONS,
+    seeds: int = 1,
 ) -> Iterator[tuple[EpisodeResult, Trajectory | None]]:
-    """Play episodes by index, as `BaseEnv.instance` has them: the same index is the same world for every agent, so results are
+    """Play episodes by index, as `instance_of` has them: the same index is the same world for every agent, so results are
     paired.
+
+    Args:
+        env, agent: an environment of costgym and an agent for its view.
+        env_id: of the environment.
+        episodes: their indices.
+        seed: of the run.
+        settings: arguments of the environment that vary within the run.
+        seeds: episodes of one task in a row, each under the next seed.
 
     Yields:
         The result and the trajectory; no trajectory where the infrastructure broke the episode.
     """
     world = base_env(env)
     for index in episodes:
-        number, world_seed, options = world.instance(index, seed)
+        number, world_seed, options = instance_of(world, index, seed, seeds)
         for attempt in range(INFRASTRUCTURE_TRIES):
             try:
                 trajectory, _ = record(env, agent, number, world_seed, index, options=options)

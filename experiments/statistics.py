@@ -7,6 +7,7 @@ set of episodes alone: agents that played the same episodes are resampled alike,
 from __future__ import annotations
 
 import hashlib
+import math
 from collections.abc import Sequence
 from functools import lru_cache
 
@@ -24,6 +25,7 @@ def intervals(
     resamples: int,
     *,
     difference: bool = False,
+    group: int = 1,
 ) -> tuple[FloatArray, FloatArray]:
     """Percentile intervals at 95 % of column-wise ratios of sums.
 
@@ -33,11 +35,12 @@ def intervals(
         seed: of the resampling.
         resamples: how many.
         difference: with two columns, the interval of the first figure less the second.
+        group: consecutive episodes that are drawn together, since they are of one task.
 
     Returns:
         Lower and upper ends, (n_figures,) each; NaN for a figure whose denominator is always 0.
     """
-    weights = _weights(tuple(episodes), seed, resamples)
+    weights = _weights(tuple(episodes), seed, resamples, group)
     # einsum without BLAS: the order of the additions must not depend on the number of threads
     above = np.einsum("re,ef->rf", weights, numerators)
     below = np.einsum("re,ef->rf", weights, denominators)
@@ -50,6 +53,49 @@ def intervals(
         if known.size:
             low[f], high[f] = np.percentile(known, (2.5, 97.5))
     return low, high
+
+
+Z = 1.959963984540054
+"""Of the standard normal distribution, for 95 %."""
+
+
+def wilson(share: float, count: float) -> tuple[float, float]:
+    """Wilson's interval of a share at 95 %. Unlike a bootstrap it has a width where nothing or everything passed.
+
+    Args:
+        share: 0 to 1.
+        count: of independent trials; may be a fraction.
+
+    Source: Wilson (1927), Probable inference, the law of succession, and statistical inference.
+    """
+    if count <= 0:
+        return 0.0, 1.0
+    spread = Z * Z / count
+    centre = (share + spread / 2.0) / (1.0 + spread)
+    half = Z / (1.0 + spread) * math.sqrt(share * (1.0 - share) / count + spread / (4.0 * count))
+    return max(0.0, centre - half), min(1.0, centre + half)
+
+
+def independent_trials(passed: FloatArray, counted: FloatArray) -> float:
+    """How many independent trials the trials of some groups are worth.
+
+    Trials of one group (one task under several seeds) are alike, so they tell less than as many tasks would. The number of
+    trials is divided by the ratio of the variance between groups to that of independent trials, which is 1 or more.
+
+    Args:
+        passed, counted: numerators and denominators, (n_groups, n_trials).
+    """
+    total = float(counted.sum())
+    if not total or counted.shape[1] == 1:
+        return total
+    groups = counted.sum(axis=1)
+    used = int((groups > 0).sum())
+    share = float(passed.sum()) / total
+    if share in (0.0, 1.0) or used < 2:
+        return float(used)
+    between = float(((passed.sum(axis=1) - share * groups) ** 2).sum()) * used / (used - 1)
+    design = between / (total * share * (1.0 - share))
+    return total / min(max(design, 1.0), total / used)
 
 
 def swap_p_value(
@@ -97,8 +143,13 @@ def swap_p_values(differences: FloatArray, episodes: Sequence[int], seed: int, p
 
 
 @lru_cache(maxsize=2)
-def _weights(episodes: tuple[int, ...], seed: int, resamples: int) -> FloatArray:
+def _weights(episodes: tuple[int, ...], seed: int, resamples: int, group: int = 1) -> FloatArray:
     """How often each episode is drawn in each resample, (resamples, n_episodes)."""
+    if group > 1:
+        firsts = tuple(dict.fromkeys(episode // group for episode in episodes))
+        place = {first: number for number, first in enumerate(firsts)}
+        drawn_groups = _weights(firsts, seed, resamples)
+        return np.ascontiguousarray(drawn_groups[:, [place[episode // group] for episode in episodes]])
     n = len(episodes)
     drawn = _rng("bootstrap", episodes, seed).integers(0, n, size=(resamples, n)) if n else np.zeros((resamples, 0), np.int64)
     flat = drawn + n * np.arange(resamples)[:, None]

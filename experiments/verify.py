@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
+from ..simulators.errors import DataError
 from .execution.engine import Engine
 from .leaderboard.submissions.submission import validate, validate_run
-from .trajectories.verify import Verdict, verify_file
+from .trajectories.verify import BROKEN, Verdict, verify_file
 
 
 def verify(
@@ -31,6 +32,9 @@ def verify(
     file = Path(path)
     for name, check in (("run.json", validate_run), ("manifest.json", validate)):
         if (file / name).is_file():
-            whole = check(file, data, None if progress is None else lambda done, total: progress(done), engine)
+            try:
+                whole = check(file, data, None if progress is None else lambda done, total: progress(done), engine)
+            except BROKEN as error:
+                raise DataError(file, f"holds what no run writes ({type(error).__name__}: {error})") from error
             return Verdict(file, whole.episodes, whole.problems)
     return verify_file(file, data, progress, engine)

@@ -1,7 +1,7 @@
 """What a call costs.
 
-There are three pricing models: pay per use (function-as-a-service, by duration and memory), by token, and a flat fee. Each
-takes floats or arrays of one shape, and returns the same.
+There are two price lists: pay per use (function-as-a-service, by duration and memory) and by token. Each takes floats or arrays
+of one shape, and returns the same. A flat fee per call is the `fee` of a tool's profile.
 """
 
 from __future__ import annotations
@@ -221,30 +221,6 @@ class TokenPricing:
         cached_rate = self.input_per_million if self.cached_per_million is None else self.cached_per_million
         total = fresh * self.input_per_million + counts[2] * cached_rate + counts[1] * self.output_per_million
         return float(total / 1e6) if scalar else np.asarray(total / 1e6, dtype=np.float64)
-
-
-@dataclass(frozen=True, slots=True)
-class FlatPricing:
-    """A fixed fee per executed call, whatever its duration and memory.
-
-    Attributes:
-        fee: Price of one call, in the scenario's currency.
-    """
-
-    fee: float
-
-    def __post_init__(self) -> None:
-        _check_price("FlatPricing.fee", self.fee)
-
-    @overload
-    def price(self, exec_time_ms: float = 0.0, **memory_mb: float) -> float: ...
-    @overload
-    def price(self, exec_time_ms: ArrayLike, **memory_mb: float | ArrayLike) -> FloatArray: ...
-    def price(self, exec_time_ms: Any = 0.0, **memory_mb: Any) -> float | FloatArray:
-        """The fee: one number for a float, an array of the same shape for an array of durations."""
-        if isinstance(exec_time_ms, np.ndarray | list | tuple):
-            return np.full(np.shape(exec_time_ms), self.fee, dtype=np.float64)
-        return self.fee
 
 
 def _invalid(what: str, expected: str, value: object) -> InvalidProfile:

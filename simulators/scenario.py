@@ -268,17 +268,10 @@ class Scenario(StrictModel):
     def digest(self) -> str:
         """Hash of everything that defines the world; recorded runs name their world by it.
 
-        Of a folder that a scenario reads, the content counts and not the path.
+        Of a folder that a scenario reads, the content counts and not the path: all tasks, all tools with their profiles, and
+        what the tools' answers are made from.
         """
-        if not isinstance(self.source, FolderSource):
-            return hashlib.sha256(self.model_dump_json().encode()).hexdigest()[:16]
-        what = ToolBenchSource(subsets=self.source.subsets) if isinstance(self.source, ToolBenchSource) else type(self.source)()
-        document = self.model_copy(update={"source": what}).model_dump_json()
-        state = hashlib.sha256(document.encode())
-        if self.source.data is not None:
-            for task in self.build().tasks:
-                state.update(repr((task.id, task.query, task.candidates, task.needs)).encode("utf-8", "backslashreplace"))
-        return state.hexdigest()[:16]
+        return _digest(self.model_dump_json())
 
     def unseen(self) -> Scenario:
         """The same kind of world with another catalogue: tools, providers, reliabilities, tasks and facts are all new.
@@ -297,6 +290,23 @@ class Scenario(StrictModel):
     def build(self) -> World:
         """The world; built once per process for equal scenarios."""
         return _build(self.model_dump_json())
+
+
+@lru_cache(maxsize=8)
+def _digest(document: str) -> str:
+    scenario = Scenario.model_validate_json(document)
+    source = scenario.source
+    if not isinstance(source, FolderSource):
+        return hashlib.sha256(document.encode()).hexdigest()[:16]
+    what = ToolBenchSource(subsets=source.subsets) if isinstance(source, ToolBenchSource) else type(source)()
+    state = hashlib.sha256(scenario.model_copy(update={"source": what}).model_dump_json().encode())
+    if source.data is not None:
+        world = scenario.build()
+        splits = {name: world.tasks.numbers(name) for name in world.tasks.splits}
+        moulds = getattr(world.answers, "moulds", {})  # answers that are made from names alone have none
+        for part in (splits, *world.tasks, *world.catalog, *sorted(moulds.items(), key=lambda item: item[0])):
+            state.update(repr(part).encode("utf-8", "backslashreplace"))
+    return state.hexdigest()[:16]
 
 
 @lru_cache(maxsize=8)

@@ -101,6 +101,36 @@ class Tool:
         }
 
 
+@dataclass(frozen=True, slots=True)
+class ToolCard:
+    """What the documentation says of a tool.
+
+    Attributes:
+        name, description, category, provider, title, parameters: as in `Tool`.
+    """
+
+    name: str
+    description: str
+    category: str
+    provider: str
+    title: str
+    parameters: Mapping[str, Any]
+
+    @classmethod
+    def of(cls, tool: Tool) -> ToolCard:
+        """The card of a tool."""
+        return cls(tool.name, tool.description, tool.category, tool.provider, tool.title, tool.parameters)
+
+    def documentation(self) -> dict[str, Any]:
+        """The function in the form that chat models take: name, description, parameters."""
+        about = {"name": self.name, "description": self.description, "parameters": dict(self.parameters)}
+        return {"type": "function", "function": about}
+
+
+ToolText = Tool | ToolCard
+"""A tool as far as its documentation goes."""
+
+
 class Catalog(Sequence[Tool]):
     """The tools of a world, by number and by name.
 

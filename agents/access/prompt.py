@@ -23,7 +23,7 @@ class Prompt(ToolAccess):
 
     def system(self) -> str:
         session = self._session
-        quotes = session.env.quotes()
+        quotes = session.quotes()
         lines = [prompts.COSTS + json.dumps({f.name: round(quotes.get(f.name, 0.0), 6) for f in session.candidates})]
         remaining = float(session.info.get("budget_remaining_price", float("inf")))
         if isfinite(remaining):

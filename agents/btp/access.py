@@ -58,7 +58,7 @@ class Btp(ToolAccess):
         self._names = [function.name for function in session.candidates]
         self._admitted: deque[tuple[FunctionCall, float]] = deque()
         self._reply = self._price_of_a_reply(session) if self.thinking is None else self.thinking
-        quotes = session.env.quotes()
+        quotes = session.quotes()
         estimates = [self.experience.estimate(session.query, name, self.settings) for name in self._names]
         costs = [quotes[name] + self._reply for name in self._names]
         uses = plan_tool_usage(costs, [v for v, _ in estimates], [c for _, c in estimates], self._remaining())
@@ -69,7 +69,7 @@ class Btp(ToolAccess):
         self._helped: set[str] = set()
 
     def _price_of_a_reply(self, session: LlmSession) -> float:
-        pricing = session.env.world.tokens
+        pricing = session.seat.token_pricing
         if pricing is None:
             return 0.0
         told = session.request.tokens + sum(function.tokens for function in session.candidates)
@@ -82,7 +82,7 @@ class Btp(ToolAccess):
 
     def _allowed(self) -> set[str]:
         """Tools that may be called now."""
-        quotes, remaining = self._session.env.quotes(), self._remaining() - self._reply + 1e-9
+        quotes, remaining = self._session.quotes(), self._remaining() - self._reply + 1e-9
         return {
             name for name in self._names if self.left[name] > 0 and name not in self.blacklist and quotes[name] <= remaining
         }
@@ -104,7 +104,7 @@ class Btp(ToolAccess):
             return Refusal(Status.FORBIDDEN, "this function did not help before; it may not be called any more")
         if self.left[name] <= 0:
             return Refusal(Status.FORBIDDEN, "the plan allows no further call of this function")
-        if self._session.env.quotes()[name] > self._remaining() - self._reply + 1e-9:
+        if self._session.quotes()[name] > self._remaining() - self._reply + 1e-9:
             return Refusal(Status.OVER_BUDGET, "the remaining budget does not cover this call")
         return None
 
@@ -112,7 +112,7 @@ class Btp(ToolAccess):
         # counted when it goes out: calls side by side share the plan and the purse
         if call.name in self.left:
             self.left[call.name] -= 1
-            self._admitted.append((call, self._session.env.quotes()[call.name]))
+            self._admitted.append((call, self._session.quotes()[call.name]))
 
     def result(self, result: CallResult) -> None:
         name = result.call.name

@@ -16,10 +16,11 @@ from ...simulators.decision.toolsets import what_it_does
 from ...simulators.draws import stable_generator
 from ...simulators.errors import ConfigError
 from ...simulators.tasks import Task
-from ...simulators.tools import Tool
+from ...simulators.tools import Tool, ToolText
+from ..world_side import Port, behind
 
 if TYPE_CHECKING:
-    from .examples import Example
+    from ...simulators.decision.examples import Example
 
 WORDS = 1024
 """Length of the vectors that queries and descriptions are compared in."""
@@ -35,17 +36,33 @@ class Decider(ABC):
 
     name: str = ""
     model: str = ""
+    on_world_side = False
+    """It reads the task; an agent that is given one holds a port to it."""
 
     def begin(self, task: Task, seed: int) -> None:  # noqa: B027  # most deciders have nothing to do
-        """A new query. Only a simulated decider may read the task; others see the text they are asked about."""
+        """A new query, on the world's side. At an agent's seat deciders see the text that they are asked about."""
 
     @abstractmethod
     def search(self, query: str) -> bool:
         """Search for a tool, or answer from one's own knowledge?"""
 
     @abstractmethod
-    def choose(self, query: str, candidates: Sequence[Tool]) -> int | None:
+    def choose(self, query: str, candidates: Sequence[ToolText]) -> int | None:
         """Index of the candidate to call, or None where none fits."""
+
+
+class DeciderPort(Port, Decider):
+    """The port of a decider on the world's side."""
+
+    def begin(self, world: Any, seed: int) -> None:
+        behind(self).begin(world.task, seed)
+
+    def search(self, query: str) -> bool:
+        return bool(behind(self).search(query))
+
+    def choose(self, query: str, candidates: Sequence[ToolText]) -> int | None:
+        found: int | None = behind(self).choose(query, candidates)
+        return found
 
 
 class RuleDecider(Decider):
@@ -85,7 +102,7 @@ class RuleDecider(Decider):
     def search(self, query: str) -> bool:
         return bool(self._leaning([query])[0] >= self.search_at)
 
-    def choose(self, query: str, candidates: Sequence[Tool]) -> int | None:
+    def choose(self, query: str, candidates: Sequence[ToolText]) -> int | None:
         similarities = self._similarities(query, candidates)
         best = int(similarities.argmax()) if len(similarities) else 0
         return best if len(similarities) and similarities[best] >= self.call_at else None
@@ -96,7 +113,7 @@ class RuleDecider(Decider):
         against: NDArray[np.float32] = (vectors @ self._against.T).max(axis=1, initial=0.0)
         return (leaning - against).round(5)  # free of the noise of a sum's order
 
-    def _similarities(self, query: str, candidates: Sequence[Tool]) -> NDArray[np.float64]:
+    def _similarities(self, query: str, candidates: Sequence[ToolText]) -> NDArray[np.float64]:
         vectors = self._embed([query, *[what_it_does(tool) for tool in candidates]])
         similarities: NDArray[np.float64] = (vectors[1:] @ vectors[0]).round(9)
         return similarities
@@ -181,6 +198,7 @@ class SimulatedDecider(Decider):
     """
 
     def __init__(self, rates: DecisionRates | None = None, name: str = "gpt-4") -> None:
+        self.on_world_side = True
         self._rates = rates or RATES[name]
         self.name, self.model = "deer", "simulated"
         self._task: Task | None = None
@@ -197,7 +215,7 @@ class SimulatedDecider(Decider):
             return self._luck[0] >= self._rates.no_search
         return self._luck[0] < self._rates.search
 
-    def choose(self, query: str, candidates: Sequence[Tool]) -> int | None:
+    def choose(self, query: str, candidates: Sequence[ToolText]) -> int | None:
         assert self._task is not None, "begin comes first"
         _, luck, error, which = self._luck
         right = self._task.needs[0].tools

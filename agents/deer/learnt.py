@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from ...simulators.errors import DataError, require
-from ...simulators.tools import Tool
+from ...simulators.tools import ToolText
 from ..checkpoints import load_weights, newest
 from ..networks import trained_weights
 from ..settings import read_config
@@ -36,7 +36,7 @@ class LearntDecider(Decider):
     def search(self, query: str) -> bool:
         return self.search_many([query])[0]
 
-    def choose(self, query: str, candidates: Sequence[Tool]) -> int | None:
+    def choose(self, query: str, candidates: Sequence[ToolText]) -> int | None:
         return self.choose_many([(query, candidates)])[0] if candidates else None
 
     def search_many(self, queries: Sequence[str]) -> list[bool]:
@@ -44,7 +44,7 @@ class LearntDecider(Decider):
         prompts = [self._writing.search_prompt(query) for query in queries]
         return [answer == 0 for answer in self._decode(prompts, [self._writing.search_choices] * len(prompts))]
 
-    def choose_many(self, asked: Sequence[tuple[str, Sequence[Tool]]]) -> list[int | None]:
+    def choose_many(self, asked: Sequence[tuple[str, Sequence[ToolText]]]) -> list[int | None]:
         """The second decision about each of some queries with their candidates."""
         prompts = [self._writing.call_prompt(query, candidates) for query, candidates in asked]
         answers = self._decode(prompts, [self._writing.call_choices(candidates) for _, candidates in asked])

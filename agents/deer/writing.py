@@ -16,9 +16,9 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 from zlib import crc32
 
+from ...simulators.decision.examples import Example
 from ...simulators.decision.toolsets import what_it_does
-from ...simulators.tools import Tool
-from .examples import Example
+from ...simulators.tools import Tool, ToolText
 
 PAD, UNKNOWN, END = "<pad>", "<unk>", "<end>"
 QUERY, DECIDE, TOOLS, SEARCH, ANSWER, NONE = "<query>", "<decide>", "<tools>", "<search>", "<answer>", "<none>"
@@ -65,27 +65,27 @@ class Writing:
             return f"{QUERY} {query} {DECIDE}"
         return f"Query: {query}\nIs a tool from outside needed to answer it?"
 
-    def call_choices(self, candidates: Sequence[Tool]) -> list[str]:
+    def call_choices(self, candidates: Sequence[ToolText]) -> list[str]:
         """What the second decision may be: that none fits, or a call of each candidate, in order."""
         if self.compact:
             return [NONE, *(place(index) for index in range(len(candidates)))]
         return [" no tool fits", *(f" call {tool.name}" for tool in candidates)]
 
-    def call_prompt(self, query: str, candidates: Sequence[Tool]) -> str:
+    def call_prompt(self, query: str, candidates: Sequence[ToolText]) -> str:
         """What is read before the second decision. The tools come first: a causal model then reads the query knowing them."""
         if self.compact:
             return f"{self.index_prompt(candidates)} {query} {DECIDE}"
         told = "".join(f"- {tool.name}: {what_it_does(tool)}\n" for tool in candidates)
         return f"Tools:\n{told}Query: {query}\nDecision:"
 
-    def index_prompt(self, candidates: Sequence[Tool]) -> str:
+    def index_prompt(self, candidates: Sequence[ToolText]) -> str:
         """The candidates, and the mark behind which a query would stand. A tool's place stands before each of its words."""
         told = " ".join(
             f"{place(index)} {word}" for index, tool in enumerate(candidates) for word in self.telling(tool) or [""]
         )
         return f"{TOOLS} {told} {QUERY}"
 
-    def telling(self, tool: Tool) -> list[str]:
+    def telling(self, tool: ToolText) -> list[str]:
         """The words of a description that are not common; all of them where none is left."""
         found = words(what_it_does(tool))
         return [word for word in found if word not in self.common] or found

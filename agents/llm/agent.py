@@ -5,14 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import gymnasium as gym
-
 from ...envs.actions import encode_action
-from ...simulators.world import World
+from ...simulators.tools import ToolCard
 from ..base import TEXT, Agent
 from ..models.base import Function, LanguageModel
+from ..seat import TextSeat
+from ..world_side import ported
 from .session import LlmSession
 from .types import Outcome, Play, Strategy, ToolAccess
+
+MAX_KNOWN = 100_000  # functions whose tokens are remembered
 
 
 class LlmAgent(Agent):
@@ -33,20 +35,20 @@ class LlmAgent(Agent):
     def __init__(
         self, model: LanguageModel, strategy: Strategy, access: Sequence[ToolAccess] = (), name: str | None = None
     ) -> None:
-        self._model, self._strategy, self._access = model, strategy, tuple(access)
+        self._model, self.ports = ported(model)
+        self._strategy, self._access = strategy, tuple(access)
         self.name = name or "+".join([strategy.name, *[part.suffix for part in access if part.suffix]])
         self.model = model.name
         self.session: LlmSession | None = None
         self._play: Play[None] | None = None
         self._begun = False
-        self._world: World | None = None
-        self._functions: dict[int, Function] = {}
+        self._functions: dict[int, tuple[ToolCard, Function]] = {}
 
-    def reset(self, env: gym.Env[Any, Any], observation: Any, info: dict[str, Any], seed: int) -> None:
-        self._model.reset(env, seed)
-        functions = self._documentation(env.unwrapped)
+    def reset(self, seat: TextSeat, observation: Any, info: dict[str, Any], seed: int) -> None:
+        self._model.reset(seed)
+        functions = self._documentation(seat)
         self.session = LlmSession(
-            env, self._model, self._access, functions, str(observation), info, self._strategy.text_is_answer
+            seat, self._model, self._access, functions, str(observation), info, self._strategy.text_is_answer
         )
         self._play = self.session.run(self._strategy)
         self._begun = False
@@ -61,15 +63,14 @@ class LlmAgent(Agent):
         except StopIteration:
             return encode_action("finish", {"answer": "", "give_up": True})
 
-    def _documentation(self, env: Any) -> list[Function]:
-        """The candidates as functions, each counted once per world."""
-        if env.world is not self._world:
-            self._world, self._functions = env.world, {}
-        known = self._functions
-        found = []
-        for slot in env.episode.candidates:
-            function = known.get(slot.number)
-            if function is None:
-                function = known[slot.number] = Function.of(env.world.catalog[slot.number])
-            found.append(function)
+    def _documentation(self, seat: TextSeat) -> list[Function]:
+        """What is on offer as functions, each counted once."""
+        known, found = self._functions, []
+        if len(known) > MAX_KNOWN:
+            known.clear()
+        for card in seat.tools:
+            pair = known.get(id(card))
+            if pair is None:
+                pair = known[id(card)] = card, Function(card.name, card.description, card.parameters)
+            found.append(pair[1])
         return found

@@ -10,8 +10,6 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import gymnasium as gym
-
 from ...envs.actions import FINISH as FINISH_NAME
 from ...envs.actions import encode_action
 from ...envs.chat import MAX_ACTION
@@ -33,6 +31,7 @@ from ..models.base import (
     Reply,
 )
 from ..prompts import INSTRUCTIONS, NEWS, NUDGE, SUMMARY
+from ..seat import TextSeat
 from .types import CallResult, Play, SearchResult, Strategy, ToolAccess, Turn
 
 MAX_ANSWER = 16_000
@@ -43,7 +42,7 @@ class LlmSession:
     """An episode under way.
 
     Args:
-        env: A text environment, reset.
+        seat: What the agent may know.
         model: The language model.
         access: The tool accesses, in order.
         functions: The candidates' documentation.
@@ -53,7 +52,7 @@ class LlmSession:
 
     def __init__(
         self,
-        env: gym.Env[Any, Any],
+        seat: TextSeat,
         model: LanguageModel,
         access: Sequence[ToolAccess],
         functions: Sequence[Function],
@@ -61,7 +60,7 @@ class LlmSession:
         info: dict[str, Any],
         text_is_answer: bool = True,
     ) -> None:
-        self.env: Any = env.unwrapped
+        self.seat = seat
         self.model, self.access, self.candidates, self.query, self.info = model, access, functions, query, info
         self.text_is_answer = text_is_answer
         self.queries = 0
@@ -71,6 +70,11 @@ class LlmSession:
         self.request = Message(USER, query)
         for part in access:
             part.reset(self)
+
+    def quotes(self) -> dict[str, float]:
+        """What a call of each tool costs now."""
+        found: dict[str, float] = self.info["quotes"]
+        return found
 
     # -- the model -------------------------------------------------------------------------------------------------------
 

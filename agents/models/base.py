@@ -10,8 +10,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol
 
-import gymnasium as gym
-
 from ...envs.actions import count_tokens
 from ...simulators.calls import Usage
 from ...simulators.tools import Tool
@@ -142,7 +140,7 @@ class LanguageModel(Protocol):
     @property
     def name(self) -> str: ...
 
-    def reset(self, env: gym.Env[Any, Any], seed: int) -> None:
+    def reset(self, seed: int) -> None:
         """A new episode begins; all chance of the model comes from `seed`."""
         ...
 

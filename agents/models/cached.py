@@ -10,8 +10,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import gymnasium as gym
-
 from ...simulators.calls import Usage
 from ...simulators.errors import DataError
 from .base import ACT, ASSISTANT, Function, FunctionCall, LanguageModel, Message, Reply
@@ -49,10 +47,10 @@ class Cached:
         """In another process the same file is opened anew."""
         return type(self), (self.model, self.path, self._identity)
 
-    def reset(self, env: gym.Env[Any, Any], seed: int) -> None:
+    def reset(self, seed: int) -> None:
         self._seed = seed
         self._asked.clear()
-        self.model.reset(env, seed)
+        self.model.reset(seed)
 
     def complete(self, messages: Sequence[Message], functions: Sequence[Function], purpose: str = ACT) -> Reply:
         key = self._key(messages, functions, purpose)

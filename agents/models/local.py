@@ -12,8 +12,6 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-import gymnasium as gym
-
 from ...simulators.calls import Usage
 from ...simulators.errors import ConfigError, require
 from .base import ACT, ASSISTANT, Function, FunctionCall, Message, Reply
@@ -76,7 +74,7 @@ class LocalModel:
             raise ConfigError(f"model {self.name}", "a loaded model stays in its process; name its folder to use several")
         return type(self), self._made_with
 
-    def reset(self, env: gym.Env[Any, Any], seed: int) -> None:
+    def reset(self, seed: int) -> None:
         self._seed, self._said = seed & 0x7FFFFFFF, 0
 
     def complete(self, messages: Sequence[Message], functions: Sequence[Function], purpose: str = ACT) -> Reply:

@@ -18,8 +18,6 @@ import urllib.parse
 from collections.abc import Sequence
 from typing import Any
 
-import gymnasium as gym
-
 from ...envs.actions import MAX_TOKENS_REPORTED
 from ...simulators.calls import Usage
 from ...simulators.errors import ConfigError, InfrastructureError, require
@@ -118,7 +116,7 @@ class OpenAIModel:
         """Sent to another process, it leaves its key behind: there it is read from the environment."""
         return type(self), self._made_with
 
-    def reset(self, env: gym.Env[Any, Any], seed: int) -> None:
+    def reset(self, seed: int) -> None:
         self._seed = seed & 0x7FFFFFFF
 
     def complete(self, messages: Sequence[Message], functions: Sequence[Function], purpose: str = ACT) -> Reply:

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-import gymnasium as gym
-
 from .base import ACT, VOTE, Function, FunctionCall, Message, Reply, reply
 
 Line = str | tuple[str, Any] | FunctionCall | Message
@@ -30,7 +28,7 @@ class Scripted:
         self._said = self._voted = 0
         self.heard: list[tuple[str, tuple[Message, ...], tuple[Function, ...]]] = []
 
-    def reset(self, env: gym.Env[Any, Any], seed: int) -> None:
+    def reset(self, seed: int) -> None:
         self._said = self._voted = 0
         self.heard.clear()
 

@@ -17,8 +17,6 @@ from dataclasses import dataclass, fields
 from math import log2
 from typing import Any
 
-import gymnasium as gym
-
 from ...simulators.draws import stable_generator
 from ...simulators.errors import ConfigError
 from .. import prompts
@@ -88,20 +86,29 @@ class SimulatedRates:
 
 
 class Simulated:
-    """The simulated language model.
+    """The simulated language model. It stands on the world's side: an agent that is given one holds a port to it.
 
     Args:
         rates: Rates of its errors.
     """
 
     name = "simulated"
+    on_world_side = True
 
     def __init__(self, rates: SimulatedRates | None = None) -> None:
         self.rates = rates or SimulatedRates()
         self._uniforms: list[float] = []
 
-    def reset(self, env: gym.Env[Any, Any], seed: int) -> None:
-        world: Any = env.unwrapped
+    def reset(self, seed: int) -> None:
+        """Nothing to do: `begin` tells of an episode."""
+
+    def begin(self, world: Any, seed: int) -> None:
+        """A new episode: it reads the task.
+
+        Args:
+            world: The environment, with its `task` and `world`.
+            seed: Of its own chance.
+        """
         task = world.task
         self._reader = Reader(world.world.catalog, task)
         self._generator = stable_generator(seed, "simulated", task.number)

@@ -6,15 +6,16 @@ import json
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-import gymnasium as gym
 import numpy as np
 
 from ...envs.tpl import END, TplState, encode, kind_of
 from ...simulators.calls import Usage
+from ...simulators.errors import ConfigError
 from ...simulators.opencatp.scoring.evaluation import Evaluator
 from ...simulators.opencatp.tasks import OpenCATPTask
 from ...simulators.plan import Plan
 from ..base import PLAN_CHAT, PLANS, Agent
+from ..seat import PlanSeat, Seat, WorldSeat
 
 ENV_ID = PLANS
 NO_USAGE = Usage(0, 0)
@@ -26,15 +27,15 @@ class Situation:
 
     Attributes:
         task: The task.
-        sample: Number of the image; only the clairvoyant oracle may use it.
+        sample: Number of the image; None for a planner that may not know it.
         level: The image's size level, 0 to 3.
-        evaluator: Scores and prices; a planner that is no oracle may read prices only.
+        evaluator: Prices, and scores as far as they may be known: of the train split's samples.
         seed: Keys the planner's own chance.
         complete: The plan must answer with everything that is wanted, as the planning language demands.
     """
 
     task: OpenCATPTask
-    sample: int
+    sample: int | None
     level: int
     evaluator: Evaluator
     seed: int
@@ -72,6 +73,20 @@ class Planner(Protocol):
         ...
 
 
+def situation_at(seat: Seat, seed: int, complete: bool = False) -> Situation:
+    """What a planner is asked about at a seat; a bound is shown the sample and all scores.
+
+    Raises:
+        ConfigError: The seat is in another environment.
+    """
+    if isinstance(seat, WorldSeat):
+        world = seat.env
+        return Situation(world.task, world.sample, world.size_level, world.evaluator, seed, complete)
+    if not isinstance(seat, PlanSeat):
+        raise ConfigError("planner", f"expected a seat in an environment of OpenCATP, got one in {seat.env_id}")
+    return Situation(seat.task, None, seat.level, seat.evaluator, seed, complete)
+
+
 class PlanAgent(Agent):
     """Writes a planner's plan into `costgym/OpenCATP-v0`, one token an action.
 
@@ -83,13 +98,13 @@ class PlanAgent(Agent):
 
     def __init__(self, planner: Planner) -> None:
         self.planner, self.name, self.model = planner, planner.name, planner.model
+        self.privileged = getattr(planner, "privileged", False)
         self._actions: list[int] = []
 
-    def reset(self, env: gym.Env[Any, Any], observation: Any, info: dict[str, Any], seed: int) -> None:
-        world: Any = env.unwrapped
-        situation = Situation(world.task, world.sample, world.size_level, world.evaluator, seed, complete=True)
+    def reset(self, seat: Seat, observation: Any, info: dict[str, Any], seed: int) -> None:
+        situation = situation_at(seat, seed, complete=True)
         self.proposal = self.planner.propose(situation)
-        self._actions = [] if self.proposal.plan is None else actions_of(self.proposal.plan, kind_of(world.task))
+        self._actions = [] if self.proposal.plan is None else actions_of(self.proposal.plan, kind_of(situation.task))
 
     def act(self, observation: Any, info: dict[str, Any]) -> int:
         return self._actions.pop(0) if self._actions else END
@@ -102,10 +117,10 @@ class PlanSpeaker(Agent):
 
     def __init__(self, planner: Planner) -> None:
         self.planner, self.name, self.model = planner, planner.name, planner.model
+        self.privileged = getattr(planner, "privileged", False)
 
-    def reset(self, env: gym.Env[Any, Any], observation: Any, info: dict[str, Any], seed: int) -> None:
-        world: Any = env.unwrapped
-        self.proposal = self.planner.propose(Situation(world.task, world.sample, world.size_level, world.evaluator, seed))
+    def reset(self, seat: Seat, observation: Any, info: dict[str, Any], seed: int) -> None:
+        self.proposal = self.planner.propose(situation_at(seat, seed))
 
     def act(self, observation: Any, info: dict[str, Any]) -> str:
         plan, usage = self.proposal.plan, self.proposal.usage._asdict()

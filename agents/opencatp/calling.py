@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import gymnasium as gym
 import numpy as np
 
 from ...envs.opencatp.calls import CALLS, TOOL_FEATURES
@@ -12,7 +11,8 @@ from ...simulators.opencatp.tools import TOOLS
 from ...simulators.plan import TASK_INPUT, PlanStep
 from ..base import PLAN_CALLS, Agent
 from ..classic import RandomAgent
-from .base import Planner, Situation
+from ..seat import Seat
+from .base import Planner, situation_at
 
 _CALLED, _RUNNING, _READY = (TOOL_FEATURES.index(name) for name in ("called", "running", "ready"))
 
@@ -28,13 +28,13 @@ class PlanCaller(Agent):
 
     def __init__(self, planner: Planner) -> None:
         self.planner, self.name, self.model = planner, planner.name, planner.model
+        self.privileged = getattr(planner, "privileged", False)
         self._steps: tuple[PlanStep, ...] = ()
 
-    def reset(self, env: gym.Env[Any, Any], observation: Any, info: dict[str, Any], seed: int) -> None:
-        world: Any = env.unwrapped
-        self._wait: int | None = world.wait_action
-        self._finish: int = world.finish_action
-        self.proposal = self.planner.propose(Situation(world.task, world.sample, world.size_level, world.evaluator, seed))
+    def reset(self, seat: Seat, observation: Any, info: dict[str, Any], seed: int) -> None:
+        self._finish = int(seat.action_space.n) - 1  # type: ignore[attr-defined]
+        self._wait = len(CALLS) if self._finish > len(CALLS) else None
+        self.proposal = self.planner.propose(situation_at(seat, seed))
         self._steps = () if self.proposal.plan is None else self.proposal.plan.steps
 
     def act(self, observation: Any, info: dict[str, Any]) -> int:

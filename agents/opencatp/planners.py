@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from ...envs.opencatp.chat import read_plan
 from ...simulators.calls import Usage
 from ...simulators.opencatp.plan_space import PlanValues
-from ...simulators.opencatp.scoring.evaluation import split_samples
+from ...simulators.opencatp.scoring.known import train_samples
 from ...simulators.opencatp.tasks import tasks
 from ...simulators.plan import Plan
 from ..models.base import ACT, PLAN, SYSTEM, USER, VOTE, LanguageModel, Message, Reply
@@ -42,7 +42,7 @@ class PromptPlanner:
 
     def propose(self, situation: Situation) -> Proposal:
         self._usage = Usage(0, 0)
-        self._model.reset(None, situation.seed)  # type: ignore[arg-type]
+        self._model.reset(situation.seed)
         messages = [Message(SYSTEM, system_text(situation.evaluator, situation.level))]
         asked = task_text(situation.task, situation.level)
         if self.name in ("few-shot", "hydra"):
@@ -87,7 +87,7 @@ class PromptPlanner:
         key = (situation.level, situation.task.kind)
         if key not in self._examples:
             values = PlanValues(situation.evaluator)
-            samples = split_samples(situation.evaluator.scores.samples, "train")
+            samples = train_samples(situation.evaluator)
             known = tasks(situation.task.kind, "train")
             chosen = [known[len(known) * place // EXAMPLES] for place in range(EXAMPLES)]
             self._examples[key] = "\n".join(

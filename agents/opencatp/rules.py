@@ -5,8 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from ...envs.tpl import TplState, kind_of
+from ...simulators.errors import ConfigError
 from ...simulators.opencatp.plan_space import PlanValues, plan_space
-from ...simulators.opencatp.scoring.evaluation import Evaluator, split_samples
+from ...simulators.opencatp.scoring.evaluation import Evaluator
+from ...simulators.opencatp.scoring.known import train_samples
 from ...simulators.opencatp.tasks import OpenCATPTask
 from ...simulators.opencatp.tools import OUTPUT_OF_READER
 from ...simulators.plan import TASK_INPUT, Plan
@@ -38,20 +40,22 @@ class _Values:
 class ClairvoyantPlanner:
     """The best plan for each sample, as execution would show it: an upper bound for everybody."""
 
-    name, model = "oracle", ""
+    name, model, privileged = "oracle", "", True
 
     def __init__(self) -> None:
         self._values = _Values()
 
     def propose(self, situation: Situation) -> Proposal:
         values = self._values.of(situation.evaluator)
+        if situation.sample is None:
+            raise ConfigError("planner oracle", "expected the sample, which only a bound is shown")
         return Proposal(values.clairvoyant(situation.task, situation.sample, situation.level, situation.complete))
 
 
 class ExpectedOptimumPlanner:
     """The best fixed plan for the task and size level over the train samples: the best that is known before execution."""
 
-    name, model = "oracle-informed", ""
+    name, model, privileged = "oracle-informed", "", True
 
     def __init__(self) -> None:
         self._values = _Values()
@@ -65,7 +69,7 @@ class ExpectedOptimumPlanner:
             self._plans.clear()
         key = (situation.task.task_id, situation.level, situation.complete)
         if key not in self._plans:
-            samples = split_samples(situation.evaluator.scores.samples, "train")
+            samples = train_samples(situation.evaluator)
             self._plans[key] = values.expected_optimum(situation.task, situation.level, samples, situation.complete)
         return Proposal(self._plans[key])
 
@@ -91,7 +95,7 @@ class GreedyPlanner:
 
     def _search(self, values: PlanValues, situation: Situation) -> Plan:
         task = situation.task
-        samples = split_samples(situation.evaluator.scores.samples, "train")
+        samples = train_samples(situation.evaluator)
         means = values.qualities(task, situation.level)[samples].mean(axis=0)
         worth = dict(zip(plan_space(task.wants).plans, means.tolist(), strict=True))
         chain: tuple[str, ...] = ()

@@ -72,7 +72,7 @@ class SimulatedPlanner:
         self.rates = rates or PlannerRates()
         self._chance = np.random.Generator(np.random.Philox(key=0))
 
-    def reset(self, env: Any, seed: int) -> None:
+    def reset(self, seed: int) -> None:
         """A new situation; all chance comes from `seed`."""
         self._chance = stable_generator(seed, "planning model")
 

@@ -12,6 +12,8 @@ from ..models.base import FINISH, PLAN, USER, Message
 from .settings import SearchSettings
 
 PLAN_TRIES = 2
+STEP_TRIES = 2
+"""Replies to a step: a tool that has to be registered first takes one more."""
 
 
 class PlanThenAct:
@@ -44,13 +46,16 @@ class PlanThenAct:
         for name in (steps or [])[: self.settings.depth]:
             if session.exhausted():
                 return SearchResult(None)
-            offered = session.offered()
-            shown = [function for function in offered if function.name == name]
-            said = yield from session.ask(history, functions=[*shown, FINISH] if shown else offered)
-            turn = yield from session.perform(said)
-            if turn.ending is not None:
-                return turn.ending
-            history += turn.messages
+            for _ in range(STEP_TRIES):
+                offered = session.offered()
+                shown = [function for function in offered if function.name == name]
+                said = yield from session.ask(history, functions=[*shown, FINISH] if shown else offered)
+                turn = yield from session.perform(said)
+                if turn.ending is not None:
+                    return turn.ending
+                history += turn.messages
+                if not turn.registered:  # the world saw the step
+                    break
         if session.summarises:
             return SearchResult(None)
         return (yield from session.summarise(history))

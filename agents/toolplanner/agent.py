@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ...simulators.errors import ConfigError
-from ...simulators.tools import Tool
+from ...simulators.tools import ToolText
 from .. import prompts
 from ..llm.session import LlmSession
 from ..llm.types import Play, SearchResult, Turn
@@ -94,7 +94,7 @@ class ToolPlanner:
         allowed: frozenset[str] | None = None
         request = session.query
         if self.settings.tags:
-            tools: list[Tool] = session.env.candidates
+            tools = session.seat.tools
             asked = [session.request, Message(USER, f"{ASK_TAGS}\n{tag_lines(tools)}")]
             said = yield from session.ask(asked, TAGS, functions=())
             self.tags = read_tags(said.message.content)
@@ -160,7 +160,7 @@ def _shown(session: LlmSession, allowed: frozenset[str] | None) -> list[Function
     return [*shown, FINISH] if shown and allowed is not None else offered
 
 
-def tag_lines(tools: Sequence[Tool]) -> str:
+def tag_lines(tools: Sequence[ToolText]) -> str:
     """The names to choose tags from, one tool a line."""
     return "\n".join(f"- {tool.title or tool.name} of {tool.provider} ({tool.category})" for tool in tools)
 

@@ -12,7 +12,6 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import gymnasium as gym
 import numpy as np
 
 from ...simulators.draws import stable_generator
@@ -77,13 +76,23 @@ class LearntPlanner:
         tags, path: the tools that it named in this episode; None where it was not asked.
     """
 
+    on_world_side = True
+
     def __init__(self, model: PlannerModel, name: str, temperature: float = 0.0, guided: bool = False) -> None:
         self.model, self.name, self.temperature, self.guided = model, name, temperature, guided
         self.tags: tuple[Tool, ...] | None = None
         self.path: tuple[Tool, ...] | None = None
 
-    def reset(self, env: gym.Env[Any, Any], seed: int) -> None:
-        world: Any = env.unwrapped
+    def reset(self, seed: int) -> None:
+        """Nothing to do: `begin` tells of an episode."""
+
+    def begin(self, world: Any, seed: int) -> None:
+        """A new episode. What it cannot do, such as to write arguments, a reading of the task does for it.
+
+        Args:
+            world: The environment, with its `task` and `world`.
+            seed: Of its own chance.
+        """
         self._reader = Reader(world.world.catalog, world.task)
         self._generator = stable_generator(seed, "learnt", world.task.number)
         self._request = str(world.query)

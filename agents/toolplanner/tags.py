@@ -19,7 +19,7 @@ import numpy as np
 from ...simulators.decision.embedding import TextEmbedding
 from ...simulators.errors import ConfigError
 from ...simulators.tasks import Task
-from ...simulators.tools import Catalog, Tool
+from ...simulators.tools import Catalog, Tool, ToolText
 from .feedback import plain_name
 
 MOST_CANDIDATES = 5
@@ -99,7 +99,7 @@ def write_tags(tags: Tags) -> str:
     return json.dumps({"categories": tags.categories, "tools": tags.tools, "apis": tags.apis})
 
 
-def tagged(tags: Tags, offered: Sequence[Tool], most: int = MOST_CANDIDATES) -> list[Tool]:
+def tagged(tags: Tags, offered: Sequence[ToolText], most: int = MOST_CANDIDATES) -> list[ToolText]:
     """The tools on offer that a tag list means, in its order.
 
     Args:
@@ -111,7 +111,7 @@ def tagged(tags: Tags, offered: Sequence[Tool], most: int = MOST_CANDIDATES) -> 
         Tools whose API is named, of the named tool where several share the name; each once. Names that mean nothing on offer
         are left out.
     """
-    found: dict[str, Tool] = {}
+    found: dict[str, ToolText] = {}
     for index, name in enumerate(tags.apis):
         api = plain_name(name)
         tool = plain_name(tags.tools[index]) if index < len(tags.tools) else ""

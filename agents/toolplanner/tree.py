@@ -19,7 +19,6 @@ from .feedback import match, passed, solution_reward
 
 End = Literal["", "answer", "give_up", "cut"]
 GIVE_UP, OTHER_TOOL, EARLY_ANSWER = "give_up", "other_tool", "early_answer"
-NEGATIVES = (GIVE_UP, OTHER_TOOL, EARLY_ANSWER)
 """Negatives that are made up where a positive round has no negative sibling."""
 EARLY = "Here is what I know so far."
 
@@ -70,7 +69,8 @@ class Pair:
     Attributes:
         history: The rounds before, from the root.
         better, worse: The rounds; `better` has reward 1, `worse` a negative one.
-        made: The way in which `worse` was made up (one of `NEGATIVES`), or "" where it is a node of the tree.
+        made: The way in which `worse` was made up (`GIVE_UP`, `OTHER_TOOL` or `EARLY_ANSWER`), or "" where it is a node of the
+            tree.
     """
 
     history: tuple[Round, ...]

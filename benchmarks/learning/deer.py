@@ -19,13 +19,13 @@ from typing import Any
 
 import numpy as np
 
-from costgym.agents.deer.examples import examples
 from costgym.agents.deer.learnt import load_decider
 from costgym.envs.decision import DecisionAwareEnv
 from costgym.experiments.decisions import ACCURACIES, evaluate_together
 from costgym.experiments.reproduction.decisions import decision_rows
 from costgym.experiments.training.curve import read_curve
 from costgym.experiments.training.deer.train import train_deer
+from costgym.simulators.decision.examples import examples
 from costgym.simulators.errors import require
 
 GOALS = {"seen_p_ds": 0.95, "seen_p_dc": 0.85, "unseen_p_dc": 0.80}

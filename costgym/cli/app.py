@@ -16,9 +16,11 @@ from .data.export import export
 from .data.verify import verify
 from .learn.reproduce import reproduce
 from .learn.train import app as train
+from .output import PlainCommand
 from .play.leaderboard import leaderboard
 from .play.run import run
 from .play.show import show
+from .share.rerun import rerun
 from .share.serve import serve
 from .share.site import site
 from .share.submit import submit
@@ -32,13 +34,19 @@ from .tools.scenarios import scenarios
 
 
 class Verbs(TyperGroup):
-    """All verbs: an error of costgym is one line on standard error and exit status 2."""
+    """All verbs: an error of costgym, or of the file system, is one line on standard error and exit status 2."""
 
     def invoke(self, ctx: Any) -> Any:
         try:
             return super().invoke(ctx)
         except CostGymError as error:
             typer.echo(f"error: {error}", err=True)
+            raise typer.Exit(2) from None
+        except BrokenPipeError:
+            raise  # whoever read has had enough
+        except OSError as error:
+            place = f"{error.filename}: " if error.filename else ""
+            typer.echo(f"error: {place}{error.strerror or error}", err=True)
             raise typer.Exit(2) from None
 
 
@@ -48,12 +56,12 @@ PANELS = {
     "Play": (leaderboard, run, show),
     "Data": (collect, verify, export, datasets, calibrate),
     "Learn": (reproduce,),
-    "Share": (site, serve),
+    "Share": (site, serve, rerun),
     "Tools": (envs, agents, scenarios, bench, profile, build_tools, build_table),
 }
 for panel, verbs in PANELS.items():
     for verb in verbs:
-        app.command(rich_help_panel=panel)(verb)
+        app.command(cls=PlainCommand, rich_help_panel=panel)(verb)
 app.add_typer(train, name="train", rich_help_panel="Learn")
 app.add_typer(submit, name="submit", rich_help_panel="Share")
 

@@ -7,6 +7,8 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from typer.core import TyperCommand
+
 if TYPE_CHECKING:
     from ..experiments.execution.engine import Engine
 
@@ -14,7 +16,7 @@ if TYPE_CHECKING:
 def workers(
     engine: str, jobs: int | None, address: str | None, model: str = "simulated", default: int | None = 1
 ) -> AbstractContextManager[Engine]:
-    """The engine that was asked for; where nothing was, so many processes of this machine. Workers get what the model reads."""
+    """Open the engine of the options, by default local processes. Workers get the environment variables of the model."""
     from ..agents.models.named import variables_of
     from ..experiments.execution.engine import open_engine
 
@@ -46,8 +48,15 @@ def console() -> Any:
     return Console()
 
 
+class PlainCommand(TyperCommand):
+    """A command whose help has one column of options, so that no name is cut on a narrow terminal."""
+
+    def __init__(self, *args: Any, **settings: Any) -> None:
+        super().__init__(*args, **{**settings, "rich_markup_mode": None})
+
+
 class Progress:
-    """A progress bar on standard error, or nothing."""
+    """Show a progress bar on standard error, or nothing."""
 
     def __init__(self, what: str, quiet: bool) -> None:
         self._what, self._quiet = what, quiet
@@ -79,14 +88,14 @@ class Progress:
 
 
 def check_store(url: str) -> None:
-    """Open the store once before anything is played, so that a wrong URL costs no time."""
+    """Open the store once before any episode is played, so that a wrong URL is reported at once."""
     from ..experiments.leaderboard.store.store import Store
 
     Store(url).close()
 
 
 def save_run(url: str | None, folder: Path) -> None:
-    """Keep a run that has ended in the store, where one was named."""
+    """Save a finished run in the store, if one was named."""
     if url is None:
         return
     from ..experiments.leaderboard.store.store import Store

@@ -12,7 +12,7 @@ from ..simulators.errors import ConfigError
 
 @dataclass(frozen=True, slots=True)
 class WorldOptions:
-    """What the command line said about the world; None where it said nothing."""
+    """Options of the command line about the world; None for options that were not given."""
 
     scenario: str | None = None
     data: Path | None = None
@@ -27,14 +27,14 @@ class WorldOptions:
     prices: Path | None = None
 
     def arguments(self, env_id: str, model: str = "simulated") -> dict[str, Any]:
-        """What an environment is made from.
+        """The arguments of an environment.
 
         Args:
-            env_id: of the environment.
-            model: whose tokens the world prices.
+            env_id: id of the environment.
+            model: name of the model whose tokens the world prices.
 
         Raises:
-            ConfigError: the environment has no such choice.
+            ConfigError: the environment does not have an option that was given.
         """
         from ..agents.models.named import priced_for
         from ..envs.registration import parameters_of
@@ -66,16 +66,16 @@ def make_player(
     cache: Path | None = None,
     usefulness: Path | None = None,
 ) -> tuple[Any, Any]:
-    """An agent and the environment that it plays in.
+    """Make an agent and the environment that it plays in.
 
     Args:
         agent: a name of `costgym agents`.
         env: an environment's id, `costgym/` may be left out; by default the agent's own.
-        options: what the world is made from.
-        seed: of the experience that BTP collects.
-        model: behind agents that need one.
-        cache: folder that keeps a real model's replies.
-        usefulness: folder of a classifier that judges results for BTP.
+        options: options about the world.
+        seed: seed of the experience that BTP collects.
+        model: language model of agents that need one.
+        cache: folder that caches a real model's replies.
+        usefulness: folder of a trained classifier that judges results for BTP.
 
     Raises:
         UnknownName: no such agent, environment or scenario.
@@ -118,7 +118,7 @@ def one_budget(text: str, option: str = "--budget") -> dict[str, float]:
 
 
 def keep_replies(cache: Path | None, model: str) -> None:
-    """Let every process of this run keep a real model's replies in a folder."""
+    """Make every process of this run cache a real model's replies in a folder."""
     from ..agents.models.named import CACHE_VARIABLE, read_model_name
 
     if cache is None:

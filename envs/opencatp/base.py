@@ -1,4 +1,4 @@
-"""What both OpenCATP views share: which task and sample are played, the figures of `info`, rendering."""
+"""The base of the OpenCATP environments: choice of task and sample, figures of `info`, rendering."""
 
 from __future__ import annotations
 
@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING, Any, Generic
 import numpy as np
 import numpy.typing as npt
 
+from ...simulators.calls import Call
 from ...simulators.draws import stable_integer
 from ...simulators.errors import ConfigError, DataError, UnknownName
 from ...simulators.ledger import Budget
-from ...simulators.opencatp.episode_view import PlanView
+from ...simulators.opencatp.episode_view import PlanView, plan_ledger, plan_task
 from ...simulators.opencatp.levels import LEVELS
 from ...simulators.opencatp.plan_space import PlanValues, plan_space
 from ...simulators.opencatp.profile import Profile, profile_record, read_profile
@@ -52,7 +53,7 @@ TASK_FEATURES = (
 )  # fmt: skip
 """Entries of `observation["task"]`, described in the environments."""
 WORLD = "opencatp"
-"""What the document of an OpenCATP world calls itself."""
+"""The name in the document of an OpenCATP world."""
 _DEGRADATIONS = ("low-resolutioned", "noisy", "blurry", "grayscale")
 
 
@@ -152,7 +153,7 @@ class OpenCATPBase(BaseEnv[ObsType, ActType], Generic[ObsType, ActType]):
     # -- episodes
 
     def _begin(self, seed: int | None, options: dict[str, Any] | None) -> OpenCATPTask:
-        """Starts an episode. `options` may name `task` (old numbering), `sample` and `level`; else they are drawn."""
+        """Start an episode. `options` may give `task` (old numbering), `sample` and `level`; otherwise they are drawn."""
         self._check_options(options)
         super().reset(seed=seed)
         chosen = options or {}
@@ -203,19 +204,19 @@ class OpenCATPBase(BaseEnv[ObsType, ActType], Generic[ObsType, ActType]):
         return self._exceeded
 
     def _check_budget(self, spent: tuple[float, float, int, int]) -> bool:
-        """Whether all limits are kept."""
+        """Whether the given use of price, seconds, tokens and calls keeps all limits."""
         self._exceeded = self.budget.exceeded(*spent)
         return self._exceeded is None
 
     def _new_task_row(self) -> npt.NDArray[np.float32]:
-        """Features of a task from outside the split, named in the reset's options."""
+        """The features of the present task, made when the reset's options chose it from outside the split."""
         row = self._task_rows[self.task.task_id] = _task_row(self.task)
         return row
 
     # -- figures
 
     def _figures(self, spent: tuple[float, float, int, int]) -> dict[str, Any]:
-        """`info` of this step: the same keys always, fresh objects every time."""
+        """The `info` of this step. Its keys are always the same, and its objects are new."""
         info = self._cost_info(spent)
         info["is_success"] = bool(self.succeeded)
         info["plan_valid"] = bool(self._over and self._valid)
@@ -254,10 +255,11 @@ class OpenCATPBase(BaseEnv[ObsType, ActType], Generic[ObsType, ActType]):
     def world_document(self) -> dict[str, Any]:
         table, profile = self.evaluator.scores, self.profile
         if not isinstance(table, OutcomeTable):
-            raise ConfigError("scores", "episodes over scores from elsewhere cannot be recorded; name a table: outcomes=FILE")
+            raise ConfigError("scores", "episodes with custom scores cannot be recorded; name a table: outcomes=FILE")
         if profile.pricing != FaasPricing.opencatp():
             raise ConfigError(
-                "profile", "episodes under other pricing than OpenCATP's cannot be recorded; profiles do not hold it"
+                "profile",
+                "episodes with custom pricing cannot be recorded; use OpenCATP's pricing",
             )
         return {"name": WORLD, "profile": profile_record(profile), "outcomes": table.digest}
 
@@ -306,11 +308,26 @@ class OpenCATPBase(BaseEnv[ObsType, ActType], Generic[ObsType, ActType]):
             raise DataError(self.outcomes or "the shipped outcome table", wanted)
 
     def plan(self) -> Plan | None:
-        """The plan as far as it goes; None where there is none."""
+        """The plan so far, or None."""
         raise NotImplementedError
 
     def account(self) -> PlanView:
         raise NotImplementedError
+
+    def _plan_view(self, calls: Sequence[Call], price: float, now_s: float, tokens: int = 0) -> PlanView:
+        """The view of this episode with the given calls, total price (USD), clock (s) and tokens of the plan."""
+        return PlanView(
+            task=plan_task(self.task, self.sample, self.size_level),
+            number=self.task.task_id,
+            seed=self._episode_seed(),
+            budget=self.budget,
+            calls=tuple(calls),
+            ledger=plan_ledger(calls, price, tokens),
+            now_s=now_s,
+            exceeded=self._exceeded,
+            grade=self._grade(),
+            over=self._over,
+        )
 
     def give_up(self) -> None:
         self._playing()
@@ -318,7 +335,7 @@ class OpenCATPBase(BaseEnv[ObsType, ActType], Generic[ObsType, ActType]):
 
     @property
     def succeeded(self) -> bool:
-        """The plan is valid, its score is enough and the budget was kept."""
+        """Whether the plan is valid, its score reaches `success_score` and no limit was passed."""
         return self._over and self._valid and self._exceeded is None and self._score >= self.success_score
 
     def _grade(self) -> Grade | None:
@@ -326,11 +343,11 @@ class OpenCATPBase(BaseEnv[ObsType, ActType], Generic[ObsType, ActType]):
         return Grade(float(self._score), bool(good), bool(good)) if self._over else None
 
     def _episode_seed(self) -> int:
-        """Of the episode; -1 where none was given, so that nobody can play it again."""
+        """The seed of the episode; -1 without one, in which case it cannot be replayed."""
         return -1 if self._seed is None else self._seed
 
     def figures(self) -> dict[str, Any]:
-        """Score, Quality of Plan, validity, time without concurrency; the sample, its size level and what drew it."""
+        """Score, Quality of Plan, validity, seconds without concurrency, sample, size level and the draw of the sample."""
         return {
             "score": float(self._score),
             "quality_of_plan": float(self._return),
@@ -342,12 +359,14 @@ class OpenCATPBase(BaseEnv[ObsType, ActType], Generic[ObsType, ActType]):
         }
 
     def _seconds_one_by_one(self) -> float:
-        """Seconds that the plan's tools take one after another."""
+        """Seconds that the plan's tools take when run one after another."""
         plan = self.plan() if self._valid else None
-        return sum((self.profile.seconds(tool, self.size_level) for tool in plan.nodes), 0.0) if plan is not None else 0.0
+        if plan is None:
+            return 0.0
+        return plan.sequential_time({tool: self.profile.seconds(tool, self.size_level) for tool in plan.nodes})
 
     def optimum(self, budget: Budget | None = None) -> Optimum:
-        """The best plan for the sample being played, known after execution; giving none is worth 0 where that is allowed."""
+        """The best plan for the present sample, by its true scores. Where no plan need be given, none at all has quality 0."""
         from ...simulators.oracle.optimum import Optimum
 
         if self._values is None:
@@ -369,11 +388,11 @@ class OpenCATPBase(BaseEnv[ObsType, ActType], Generic[ObsType, ActType]):
 
     @property
     def instances(self) -> int | None:
-        """Tasks times samples, where each is played once."""
+        """The number of tasks times the number of samples, if each pair is played once."""
         return len(self.tasks) * len(self.samples) if self.each_sample else None
 
     def instance(self, index: int, seed: int) -> Instance:
-        """The task at an index, in turn; its sample is drawn by the seed, or the next one each round."""
+        """The task at an index, in turn. Its sample is drawn by the seed, or is the next one in each round."""
         if not self.each_sample:
             return super().instance(index, seed)
         whole, place = divmod(index, len(self.tasks) * len(self.samples))

@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from ...simulators.calls import Call
 from ...simulators.errors import ConfigError
-from ...simulators.opencatp.episode_view import PlanView, plan_call, plan_ledger, plan_task
+from ...simulators.opencatp.episode_view import PlanView, plan_call
 from ...simulators.opencatp.running import PlanCall, RunningPlan
 from ...simulators.opencatp.tools import TOOLS, predecessors
 from ...simulators.plan import TASK_INPUT, Plan
@@ -20,7 +20,7 @@ from ...simulators.status import Status
 from .base import TASK_FEATURES, Observation, OpenCATPBase
 
 CALLS: tuple[tuple[str, str], ...] = tuple((tool, source) for tool in TOOLS for source in predecessors(tool))
-"""The calls there are: (tool, artefact), the artefact being the task's input or the output of a tool, of the kind it reads."""
+"""All calls as (tool, artefact). An artefact is the task's input or a tool's output, of the kind that the tool reads."""
 CALL_NAMES = tuple(f"{tool} on {source}" for tool, source in CALLS)
 
 TOOL_FEATURES = ("price", "log_seconds", "takes_text", "gives_text", "called", "running", "ready", "used", "depth")
@@ -279,7 +279,7 @@ class OpenCATPCallsEnv(OpenCATPBase[Observation, "int | np.integer[Any]"]):
             row[5], row[6] = call.end_s is None and not self._over, call.end_s is not None
 
     def action_masks(self) -> npt.NDArray[np.bool_]:
-        """True where an action does something, one entry each; `finish` always."""
+        """The present action mask, (actions,) bool. `finish` is always allowed."""
         self._playing()
         mask = np.zeros(self.finish_action + 1, np.bool_)
         mask[self.finish_action] = True
@@ -293,7 +293,7 @@ class OpenCATPCallsEnv(OpenCATPBase[Observation, "int | np.integer[Any]"]):
         return mask
 
     def plan(self) -> Plan | None:
-        """The plan of the tools that have ended, in the order called; None where none has."""
+        """The plan of the tools that have ended, in the order of their calls, or None."""
         self._playing()
         return self._running.plan()
 
@@ -331,21 +331,9 @@ class OpenCATPCallsEnv(OpenCATPBase[Observation, "int | np.integer[Any]"]):
         self._running.finish()
 
     def account(self) -> PlanView:
-        """The calls as they ran; what was cut off is charged for the part that ran."""
-        task, running = self.task, self._running
-        calls = [self._account_of(call) for call in running.calls]
-        return PlanView(
-            task=plan_task(task, self.sample, self.size_level),
-            number=task.task_id,
-            seed=self._episode_seed(),
-            budget=self.budget,
-            calls=tuple(calls),
-            ledger=plan_ledger(calls, running.price),
-            now_s=running.now_s,
-            exceeded=self._exceeded,
-            grade=self._grade(),
-            over=self._over,
-        )
+        """A view of the present episode. A call that was cut off is charged for the time it ran."""
+        running = self._running
+        return self._plan_view([self._account_of(call) for call in running.calls], running.price, running.now_s)
 
     def _account_of(self, call: PlanCall) -> Call:
         given = {"on": call.source}

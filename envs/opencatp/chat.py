@@ -7,7 +7,7 @@ from typing import Any
 
 from ...simulators.calls import Usage
 from ...simulators.errors import CostGymError, InvalidPlan
-from ...simulators.opencatp.episode_view import PlanView, plan_calls, plan_ledger, plan_task, refused_call
+from ...simulators.opencatp.episode_view import PlanView, plan_calls, refused_call
 from ...simulators.opencatp.tools import SIGNATURES, TOOLS
 from ...simulators.plan import Plan
 from ...simulators.quality import INVALID_PLAN_REWARD
@@ -93,7 +93,7 @@ class OpenCATPChatEnv(OpenCATPBase[str, str]):
 
     @property
     def query(self) -> str:
-        """The task, and what a run of each tool costs at the size of this sample."""
+        """The task, and the price of a run of each tool at this sample's size level."""
         profile, level = self.profile, self.size_level
         costs = {
             tool: {"price": round(profile.price(tool, level), 6), "seconds": round(profile.seconds(tool, level), 4)}
@@ -137,7 +137,7 @@ class OpenCATPChatEnv(OpenCATPBase[str, str]):
         return self._price, self._seconds, self._usage.input_tokens + self._usage.output_tokens, tools
 
     def plan(self) -> Plan | None:
-        """The plan that was given; None where there is none."""
+        """The plan that was given, or None."""
         self._playing()
         return self._plan
 
@@ -148,29 +148,18 @@ class OpenCATPChatEnv(OpenCATPBase[str, str]):
         return "\n".join(f"{step.tool} after {', '.join(step.deps)}" for step in plan.steps)
 
     def account(self) -> PlanView:
-        """The plan as it runs, each tool from the end of what it depends on."""
-        task, plan = self.task, self._plan
+        """A view of the present episode, in which each tool starts at the end of its dependencies."""
+        plan = self._plan
         steps = [] if plan is None else [(step.tool, step.deps) for step in plan.steps]
         calls = plan_calls(steps, self.profile, self.size_level)
         if self._over and plan is None:
             calls.append(refused_call(0.0, self._problem or "no plan was given"))
         price, seconds, tokens, _ = self._used()
-        return PlanView(
-            task=plan_task(task, self.sample, self.size_level),
-            number=task.task_id,
-            seed=self._episode_seed(),
-            budget=self.budget,
-            calls=tuple(calls),
-            ledger=plan_ledger(calls, price, tokens),
-            now_s=float(seconds),
-            exceeded=self._exceeded,
-            grade=self._grade(),
-            over=self._over,
-        )
+        return self._plan_view(calls, price, float(seconds), tokens)
 
 
 def read_plan(text: str) -> tuple[Plan | None, str]:
-    """A plan from what a model wrote, or why there is none. The text is data: its first JSON list is read, nothing is run."""
+    """Parse the first JSON list in a text as a plan; return (plan, "") or (None, problem). Nothing in it is executed."""
     start = text.find("[")
     if start < 0:
         return None, f"expected a JSON list, got {text[:60]!r}"
@@ -181,7 +170,7 @@ def read_plan(text: str) -> tuple[Plan | None, str]:
 
 
 def read_plan_action(action: Any) -> tuple[Plan | None, str, Usage | None]:
-    """A plan, or why there is none, and the usage that an action brings."""
+    """Parse an action into a plan or a problem, and the token usage that it reports."""
     if not isinstance(action, str):
         return None, f"expected text, got {type(action).__name__}", None
     try:

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ...simulators.errors import InvalidPlan, UnknownName
-from ...simulators.opencatp.episode_view import PlanView, plan_calls, plan_ledger, plan_task, refused_call
+from ...simulators.opencatp.episode_view import PlanView, plan_calls, refused_call
 from ...simulators.opencatp.tools import SOD, SOP, TOOLS
 from ...simulators.plan import TASK_INPUT, Plan
 from ...simulators.quality import INVALID_PLAN_REWARD, cumulative_reward
@@ -248,9 +248,9 @@ class OpenCATPEnv(OpenCATPBase[Observation, "int | np.integer[Any]"]):
         return self._observe(), reward, self._over, False, self._info()
 
     def _apply(self, action: int) -> float:
-        """Takes a choice into the features; returns the price it added.
+        """Update the features after an action; return the price it added, USD.
 
-        A tool's end on the clock is its latest dependency's end plus its own time; seconds so far are the latest end.
+        A tool ends its own time after its latest dependency; the seconds so far are the latest end.
         """
         if action == END:
             return 0.0
@@ -281,7 +281,7 @@ class OpenCATPEnv(OpenCATPBase[Observation, "int | np.integer[Any]"]):
         return price
 
     def action_masks(self) -> npt.NDArray[np.bool_]:
-        """True where a token may follow, (23,); after the end only EOP, which does nothing."""
+        """The present action mask, (23,) bool. After the end only EOP is allowed, which does nothing."""
         if self._over:
             mask = np.zeros(N_ACTIONS, np.bool_)
             mask[END] = True
@@ -289,7 +289,7 @@ class OpenCATPEnv(OpenCATPBase[Observation, "int | np.integer[Any]"]):
         return self.state.mask()
 
     def plan(self) -> Plan | None:
-        """The plan so far, as far as its tools are complete; None where none is."""
+        """The plan of the tools whose dependencies are complete, or None."""
         try:
             return self.state.plan()
         except InvalidPlan:
@@ -297,7 +297,7 @@ class OpenCATPEnv(OpenCATPBase[Observation, "int | np.integer[Any]"]):
 
     @property
     def state(self) -> TplState:
-        """The sequence being written: its official tokens, and which may follow."""
+        """The state of the sequence: its official tokens and the choices that may follow."""
         self._playing()
         return self._state
 
@@ -325,28 +325,16 @@ class OpenCATPEnv(OpenCATPBase[Observation, "int | np.integer[Any]"]):
         return {**super().world_settings(), "reward": self.reward, "max_tokens": self.max_tokens}
 
     def account(self) -> PlanView:
-        """The plan as it runs, each tool from the end of what it depends on. Without a valid one all was cut off."""
-        task, level = self.task, self.size_level
+        """A view of the present episode: each tool starts at the end of its dependencies, and an invalid plan is cancelled."""
         status = Status.OK if self._valid or not self._over else Status.CANCELLED
-        calls = plan_calls(self._named().items(), self.profile, level, status)
+        calls = plan_calls(self._named().items(), self.profile, self.size_level, status)
         if self._refused is not None:
             calls.append(refused_call(0.0, f"{self.action_text(self._refused)} may not follow there"))
         price, seconds, tokens, _ = self._used()
-        return PlanView(
-            task=plan_task(task, self.sample, level),
-            number=task.task_id,
-            seed=self._episode_seed(),
-            budget=self.budget,
-            calls=tuple(calls),
-            ledger=plan_ledger(calls, price, tokens),
-            now_s=float(seconds),
-            exceeded=self._exceeded,
-            grade=self._grade(),
-            over=self._over,
-        )
+        return self._plan_view(calls, price, float(seconds), tokens)
 
     def _named(self) -> dict[str, list[str]]:
-        """The tools so far, each with what was named as its dependencies."""
+        """The tools so far, each with its dependencies."""
         named: dict[str, list[str]] = {}
         for action in (self._tokens[self._tokens > _NUMBER[SOD]] - 3).tolist():
             if action >= INPUT:

@@ -1,1 +1,1 @@
-"""Episodes as pictures: a Gantt chart as data, as an image and as a page."""
+"""Rendering of episodes: a Gantt chart as data, as an image and as a page."""

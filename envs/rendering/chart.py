@@ -1,4 +1,4 @@
-"""An episode as a Gantt chart, in data: rows, bars, ticks, markers. `render` draws it as an image and as a page."""
+"""Data of an episode's Gantt chart: rows, bars, ticks and markers. `draw` renders it as an image and as a page."""
 
 from __future__ import annotations
 
@@ -23,18 +23,18 @@ COLOURS = {
     "queueing": "#D9D9D9",
     "outage": "#FBE3DC",
 }
-"""What a bar's colour means. After Okabe and Ito's palette, which colour-blind people can tell apart."""
+"""Colour of each meaning of a bar, from Okabe and Ito's palette, which colour-blind people can tell apart."""
 
 
 @dataclass(frozen=True, slots=True)
 class Bar:
-    """One call. Times in seconds: it queues from `asked_s`, loads from `started_s`, runs from `ready_s` to `end_s`.
+    """The bar of one call. It queues from `asked_s`, loads from `started_s` and runs from `ready_s` to `end_s` (seconds).
 
     Attributes:
-        lane: which of its row's lanes it lies in; calls of one tool that overlap lie in different ones.
-        meaning: key of `COLOURS` for its running part.
-        label: its price.
-        hint: all that is known of it, in words.
+        lane: index of the lane within its row; overlapping calls of one tool have different lanes.
+        meaning: key of `COLOURS` for the running part.
+        label: price of the call, as text.
+        hint: description of the call for a tooltip.
     """
 
     lane: int
@@ -49,7 +49,7 @@ class Bar:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A tool with its calls."""
+    """The row of one tool, with the bars of its calls."""
 
     name: str
     lanes: int
@@ -58,7 +58,7 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Marker:
-    """Something that happened to the world, or the time limit."""
+    """A mark on the time axis: an event of the world, or the time limit."""
 
     at_s: float
     text: str
@@ -67,7 +67,7 @@ class Marker:
 
 @dataclass(frozen=True, slots=True)
 class Meter:
-    """A limited resource: how much of it was used."""
+    """The use of a limited resource."""
 
     resource: str
     used: float
@@ -80,12 +80,12 @@ class Meter:
 
 @dataclass(frozen=True, slots=True)
 class Chart:
-    """All that a picture of an episode shows.
+    """The content of an episode's chart.
 
     Attributes:
         title, subtitle, verdict: lines of text.
-        span_s: length of the time axis, above 0.
-        outages: (begin, end) of global outages.
+        span_s: length of the time axis, seconds, above 0.
+        outages: (begin, end) of global outages, seconds.
         meanings: keys of `COLOURS` that occur, for the legend.
     """
 
@@ -101,12 +101,12 @@ class Chart:
 
 
 def number(value: float) -> str:
-    """A figure in few characters: 3, 0.25, 1.3e-05."""
+    """Format a number in few characters, such as 3, 0.25 or 1.3e-05."""
     return f"{value:.3g}" if abs(value) < 1000 else f"{value:,.0f}"
 
 
 def ticks(span_s: float, most: int) -> list[float]:
-    """Round times from 0 to the span, at most so many steps of 1, 2 or 5 times a power of ten."""
+    """Tick times from 0 to the span (seconds), at most `most` steps of 1, 2 or 5 times a power of ten."""
     raw = span_s / max(1, most)
     power = 10.0 ** math.floor(math.log10(raw))
     step = next((factor * power for factor in (1, 2, 5) if factor * power >= raw * (1 - 1e-9)), 10 * power)
@@ -114,7 +114,7 @@ def ticks(span_s: float, most: int) -> list[float]:
 
 
 def meaning_of(call: Call) -> str:
-    """What the colour of a call's bar says."""
+    """The meaning of a call's bar, a key of `COLOURS`."""
     status = call.status
     if call.finished_s < 0:
         return "running"
@@ -130,16 +130,16 @@ def meaning_of(call: Call) -> str:
 
 
 def chart_of(episode: Episode) -> Chart:
-    """The chart of an episode, ended or not."""
+    """Make the chart of an episode of a tool world, running or ended."""
     return _chart(episode, verdict(episode), _outages(episode), _events(episode, episode.now_s))
 
 
 def plan_chart(account: EpisodeView, quality: float) -> Chart:
-    """The chart of a plan over the OpenCATP tools, ended or not.
+    """Make the chart of a plan over the OpenCATP tools, running or ended.
 
     Args:
-        account: the episode.
-        quality: its Quality of Plan so far.
+        account: the view of the episode.
+        quality: Quality of Plan so far.
     """
     return _chart(account, plan_verdict(account, quality), [], [])
 
@@ -175,7 +175,7 @@ def _outages(episode: Episode) -> list[tuple[float, float]]:
 
 
 def verdict(episode: Episode) -> str:
-    """How the episode stands, in a line."""
+    """Describe the result of an episode so far in one line."""
     ledger = episode.ledger
     spent = f"price {number(ledger.price)}, {ledger.calls} executed calls, {ledger.tokens:,} tokens"
     if not episode.over or episode.grade is None:
@@ -190,7 +190,7 @@ def verdict(episode: Episode) -> str:
 
 
 def plan_verdict(account: EpisodeView, quality: float) -> str:
-    """How a plan over the OpenCATP tools stands, in a line."""
+    """Describe the result of a plan over the OpenCATP tools so far in one line."""
     ledger, grade = account.ledger, account.grade
     spent = f"price {number(ledger.price)}, {account.now_s:.2f} s, {ledger.calls} tools"
     spent += f", {ledger.tokens} tokens of the plan" if ledger.tokens else ""
@@ -207,7 +207,7 @@ def _budget(account: EpisodeView) -> list[tuple[str, float, float]]:
 
 
 def _events(episode: Episode, now: float) -> list[tuple[float, str]]:
-    """Notices so far, in words."""
+    """Markers of the world's visible events so far."""
     if episode.world.events is None:
         return []
     events = []
@@ -218,7 +218,7 @@ def _events(episode: Episode, now: float) -> list[tuple[float, str]]:
 
 
 def say(notice: WorldEvent) -> str:
-    """A notice in two or three words."""
+    """Describe an event of the world in two or three words."""
     if notice.kind == "price_change":
         return f"price x {number(notice.factor)}"
     return {"ban": "ban", "unban": "back", "preference_change": "change of mind"}.get(notice.kind, notice.kind)

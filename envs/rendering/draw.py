@@ -1,4 +1,4 @@
-"""Pictures of an episode: a table of calls as text, a Gantt chart as an image or as a page."""
+"""Draw an episode: a table of calls as text, a Gantt chart as an image or as a page."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from .chart import COLOURS, Bar, Chart, Marker, Row, number, ticks
 
 INK, FAINT, GRID, PAPER, EVENT, LIMIT = "#222222", "#666666", "#E6E6E6", "#FFFFFF", "#0072B2", "#D55E00"
 MARGIN, LANE, BAR, GAP, TEXT = 16, 18, 13, 8, 12
-"""Pixels: around the picture, height of a lane, of a bar in it, between rows, of the text."""
+"""Pixels: margin of the picture, height of a lane and of a bar in it, gap between rows, height of the text."""
 _DASH = 4
 
 
 def episode_table(episode: EpisodeView, verdict: str) -> str:
-    """The episode as a table of its calls, what is left of its budget, and how it stands."""
+    """Write the episode as a table of its calls, the rest of its budget and its result."""
     lines = [f"task {episode.task.id}: {episode.task.query}", f"budget: {episode.budget}; seed {episode.seed}", ""]
     names = [call.tool or "(unknown tool)" for call in episode.calls]
     width = max([4, *map(len, names)])
@@ -51,7 +51,7 @@ def _wide(text: str, size: int = TEXT) -> float:
 
 
 def _fit(text: str, room: float, size: int = TEXT, tail: bool = True) -> str:
-    """The text, or its beginning (and end, with `tail`), as far as it fits the room; never more than one line."""
+    """Cut a text to one line of the given width, to its beginning or, with `tail`, its beginning and end."""
     text = " ".join(text.split())
     if _wide(text, size) <= room:
         return text
@@ -66,7 +66,7 @@ def _fit(text: str, room: float, size: int = TEXT, tail: bool = True) -> str:
 
 
 class _Layout:
-    """Where everything of a chart stands, in pixels; shared by the image and the page."""
+    """The layout of a chart in pixels, shared by the image and the page."""
 
     def __init__(self, chart: Chart, width: int) -> None:
         self.chart, self.width = chart, width
@@ -109,7 +109,7 @@ class _Layout:
         return self.left + (self.right - self.left) * at_s / self.chart.span_s
 
     def _place_events(self) -> tuple[list[tuple[Marker, float, int]], int]:
-        """Markers with the place of their text and its line; texts that would overlap stand one above the other."""
+        """The markers with the position and the line of their text; texts that would overlap are stacked."""
         ends: list[float] = []
         placed = []
         for marker in self.chart.markers:
@@ -123,7 +123,7 @@ class _Layout:
         return placed, len(ends)
 
     def bars(self, row: Row, top: float) -> list[tuple[Bar, list[tuple[str, float, float]], float, tuple[float, str] | None]]:
-        """A row's bars: (bar, parts as (meaning, from, to), top, label as (x, colour)). Labels stand where there is room."""
+        """A row's bars: (bar, parts as (meaning, from, to), top, label as (x, colour) or None if it has no room)."""
         drawn = []
         for i, bar in enumerate(row.bars):
             parts = [("queueing", bar.asked_s, bar.started_s), ("cold start", bar.started_s, bar.ready_s)]
@@ -147,15 +147,15 @@ class _Layout:
 
 
 def chart_picture(chart: Chart, width: int = 960, height: int | None = None) -> NDArray[np.uint8]:
-    """A chart as an image.
+    """Draw a chart as an image.
 
     Args:
-        width: pixels, at least 320.
-        height: pixels; None takes what the chart needs. A given height is filled up with white, or the picture is scaled down
-            to it, so that the frames of a video are of one size.
+        width: width in pixels, at least 320.
+        height: height in pixels; None for the height that the chart needs. A given height is filled with white, or the picture
+            is scaled down to it, so that all frames of a video have one size.
 
     Returns:
-        RGB, shape (height, width, 3).
+        An RGB image, (height, width, 3) uint8.
     """
     layout = _Layout(chart, max(320, width))
     image = Image.new("RGB", (layout.width, layout.height), PAPER)
@@ -226,7 +226,7 @@ def _dashed(draw: ImageDraw.ImageDraw, x: float, top: float, bottom: float, colo
 
 
 def chart_drawing(chart: Chart, name: str, width: int = 960) -> str:
-    """The same chart as an SVG drawing of that name; bars say what they are under the pointer."""
+    """Draw a chart as SVG with the given accessible name; bars have tooltips."""
     layout = _Layout(chart, max(320, width))
     parts = [_svg_text(MARGIN, MARGIN + TEXT, layout.title, INK, TEXT + 3)]
     parts += [_svg_text(MARGIN, y + TEXT, line, FAINT) for line, y in zip(layout.lines, layout.line_tops, strict=True)]
@@ -273,7 +273,7 @@ def chart_drawing(chart: Chart, name: str, width: int = 960) -> str:
 
 
 def chart_page(chart: Chart, name: str, text: str, width: int = 960) -> str:
-    """The drawing, and a text below it, as a page that needs nothing else."""
+    """Write the SVG drawing and a text below it as a self-contained HTML page."""
     return (
         f'<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><title>{escape(name)}</title>\n'
         "<style>body{margin:1rem;font-family:system-ui,sans-serif;background:#fff;color:#222}svg{max-width:100%;height:auto}"

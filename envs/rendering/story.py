@@ -1,4 +1,4 @@
-"""Episodes in words: what was asked, what the agent did and how it was graded, for each kind of world."""
+"""Describe episodes in text: the task, the agent's actions and the grade, for each kind of world."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ MAX_MESSAGE_CHARS = 600
 
 
 class Told(NamedTuple):
-    """The parts of an episode's story that differ between worlds.
+    """The parts of an episode's description that differ between worlds.
 
     Attributes:
-        task: lines about what was asked; the first names the task.
-        actions: what the agent did.
-        grade: what came of it.
+        task: lines about the task; the first names it.
+        actions: lines about the agent's actions.
+        grade: lines about the result.
     """
 
     task: list[str]
@@ -33,7 +33,7 @@ class Told(NamedTuple):
 
 
 def wrapped(lead: str, text: str) -> str:
-    """Text under its lead, cut where it is long."""
+    """Wrap a text after a lead, and cut it if it is long."""
     text = " ".join(text.split())
     if len(text) > MAX_MESSAGE_CHARS:
         text = f"{text[:MAX_MESSAGE_CHARS]} ... ({len(text):,} characters)"
@@ -42,7 +42,7 @@ def wrapped(lead: str, text: str) -> str:
 
 
 def short(text: str, width: int) -> str:
-    """The text, cut to a width."""
+    """Cut a text to a width in characters."""
     return text if len(text) <= width else f"{text[: width - 3]}..."
 
 
@@ -50,11 +50,11 @@ def short(text: str, width: int) -> str:
 
 
 def tool_story(episode: Episode, steps: Sequence[Any]) -> Told:
-    """The story of an episode of the tool world, ended or not.
+    """Describe an episode of a tool world, running or ended.
 
     Args:
-        episode: as it stands.
-        steps: what was done and seen, the reset first.
+        episode: the episode.
+        steps: actions and observations, the reset first.
     """
     lines = [wrapped(f"Task {episode.task.id}: ", episode.task.query)]
     lines.append(f"  seed {episode.seed}, budget: {episode.budget}, {len(episode.candidates)} tools on offer")
@@ -80,7 +80,7 @@ def _messages(steps: Sequence[Any]) -> str:
 
 
 def _logged_actions(episode: Episode) -> str:
-    """What a numeric view's agent did, from the world's own log."""
+    """Describe the actions of an agent in a numeric environment, from the world's log."""
     lines, submitted = ["Actions"], 0
     for entry in episode.log:
         match entry:
@@ -120,11 +120,11 @@ def _grade(episode: Episode) -> str:
 
 
 def plan_story(world: OpenCATPBase[Any, Any], steps: Sequence[Any]) -> Told:
-    """The story of a plan over the OpenCATP tools, ended or not.
+    """Describe a plan over the OpenCATP tools, running or ended.
 
     Args:
-        world: the environment, standing where the last step left it.
-        steps: what was done and seen, the reset first.
+        world: the environment after the last step.
+        steps: actions and observations, the reset first.
     """
     account, figures = world.account(), world.figures()
     head = [wrapped(f"Task {account.task.id}: ", account.task.query)]
@@ -134,7 +134,7 @@ def plan_story(world: OpenCATPBase[Any, Any], steps: Sequence[Any]) -> Told:
 
 
 def _chosen(world: OpenCATPBase[Any, Any], steps: Sequence[Any]) -> str:
-    """What was chosen, with the time at which it was; choices of one moment stand together."""
+    """List the choices with their times; choices at the same time are on one line."""
     chosen = [(before.info["execution_time_s"], world.action_text(step.action)) for before, step in pairwise(steps)]
     if not world.in_time:
         return wrapped("Written: ", " | ".join(name for _, name in chosen))

@@ -1,13 +1,14 @@
 """What native vector environments share: seeds, autoreset, `info` as Gymnasium's vector environments give it.
 
-A view says how episodes begin and are played in compiled code (`_begin`, `_play`) and what is handed out (`_fresh`,
-`_observations`, `_figures`); everything around that is here, and equals ``SyncVectorEnv`` over the scalar view.
+A subclass names the scalar environment (`scalar_type`), sets up its arrays (`_build`), begins and plays episodes in compiled
+code (`_begin`, `_play`) and returns arrays (`_fresh`, `_observations`, `_figures`). Everything else is here, and equals
+``SyncVectorEnv`` over the scalar environment.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 import gymnasium as gym
 import numpy as np
@@ -28,7 +29,7 @@ _WORD = (1 << 64) - 1
 
 
 class StepArrays(Protocol):
-    """Where a step writes: at least the masks (N, actions) and three arrays of N."""
+    """Arrays that every step writes: action masks (N, actions), rewards and ends (N,)."""
 
     @property
     def mask(self) -> Mask: ...
@@ -43,24 +44,43 @@ class StepArrays(Protocol):
 class NativeVectorEnv(gym.vector.VectorEnv[Observation, Any, Any]):
     """Base of the native vector environments.
 
-    Environment i is the scalar one reset with ``seed + i``; later resets draw from its own generator. `info` holds an array of
-    N for each key of the scalar view and, as Gymnasium's vector environments do, a mask ``_key``.
+    Environment i equals the scalar one reset with ``seed + i``; later resets draw from its own generator. `info` holds an array
+    of N for each key of the scalar environment and, as in Gymnasium's vector environments, a mask ``_key``.
 
     Args:
-        scalar: the environment that is batched; its spaces are those of one.
-        num_envs: N.
+        num_envs: number of environments N.
         autoreset_mode: what follows the end of an episode. `NEXT_STEP`: the next step resets it, whatever its action.
-            `SAME_STEP`: it is reset at once; `info["final_obs"]` and `info["final_info"]` hold how it ended. `DISABLED`: the
-            caller resets it with ``options={"reset_mask": mask}``.
-        copy: return fresh arrays; else the observations of one step are overwritten by the next, which is faster.
+            `SAME_STEP`: it is reset at once; `info["final_obs"]` and `info["final_info"]` hold its last observation and `info`.
+            `DISABLED`: the caller resets it with ``options={"reset_mask": mask}``.
+        copy: return new arrays at every step. Without it, a step overwrites the observations of the step before, which is
+            faster.
+        settings: keyword arguments of the scalar environment.
+
+    Attributes:
+        scalar: the scalar environment, which gives the spaces and the settings.
+
+    Raises:
+        MissingExtra: Numba is not installed.
+        ConfigError: an argument is out of range; the message names it.
     """
+
+    scalar_type: ClassVar[type[BaseEnv[Any, Any]]]
+    scalar: Any
 
     _spec: EnvSpec | None = None
     metadata: dict[str, Any] = {"render_modes": [], "autoreset_mode": AutoresetMode.NEXT_STEP}  # noqa: RUF012
 
-    def __init__(self, scalar: BaseEnv[Any, Any], num_envs: int, autoreset_mode: str | AutoresetMode, copy: bool) -> None:
+    def __init__(
+        self,
+        num_envs: int = 1,
+        *,
+        autoreset_mode: str | AutoresetMode = AutoresetMode.NEXT_STEP,
+        copy: bool = True,
+        **settings: Any,
+    ) -> None:
+        self.autoreset_mode = _checked_mode(num_envs, autoreset_mode)
+        self.scalar = scalar = self._make_scalar(settings)
         self.num_envs, self.copy = num_envs, copy
-        self.autoreset_mode = checked_mode(num_envs, autoreset_mode)
         self.metadata = {**self.metadata, "autoreset_mode": self.autoreset_mode}
         self.render_mode = None
         self.step_limit = scalar.step_limit
@@ -72,6 +92,7 @@ class NativeVectorEnv(gym.vector.VectorEnv[Observation, Any, Any]):
         self._ended = np.zeros(num_envs, np.bool_)
         self._begun = np.zeros(num_envs, np.bool_)
         self._mask: Mask | None = None
+        self._build()
 
     @property
     def spec(self) -> EnvSpec | None:
@@ -82,36 +103,50 @@ class NativeVectorEnv(gym.vector.VectorEnv[Observation, Any, Any]):
     def spec(self, value: EnvSpec | None) -> None:
         self._spec = with_step_limit(value, self.step_limit)
 
-    # -- what a view says --------------------------------------------------------------------------------------------------
+    # -- what a subclass provides ------------------------------------------------------------------------------------------
+
+    def _make_scalar(self, settings: dict[str, Any]) -> BaseEnv[Any, Any]:
+        """Make the scalar environment. `gymnasium.make_vec` passes the step limit of a spec on as `max_episode_steps`."""
+        limit = settings.pop("max_episode_steps", None)
+        return self.scalar_type(**(settings if limit is None else {"max_steps": limit, **settings}))
+
+    def _build(self) -> None:
+        """Allocate the state of N episodes and the tables they share; the constructor calls this last."""
+        raise NotImplementedError
 
     def _chosen(self, options: dict[str, Any]) -> Any:
-        """What a reset's options ask for besides ``reset_mask``, for `_begin`; called before anything changes."""
+        """Read a reset's options other than ``reset_mask`` for `_begin`, before any state changes."""
         raise NotImplementedError
 
     def _fresh(self) -> Any:
-        """Arrays to write to (`StepArrays`): new ones, but for the observations where nothing is copied."""
+        """Arrays for a step to write to. They are new, except for the observations with ``copy=False``."""
         raise NotImplementedError
+
+    def _outcome(self, out: Any) -> StepArrays:
+        """The masks, rewards and ends among the arrays of `_fresh`."""
+        arrays: StepArrays = out
+        return arrays
 
     def _begin(
         self, out: Any, where: Mask, chosen: Any = None, seeds: NDArray[np.uint64] | None = None, given: Mask | None = None
     ) -> None:
-        """Begin the episodes of `where`; with `seeds` (a reset by the caller) also write how the others stand.
+        """Begin the episodes of `where`; with `seeds` (a reset by the caller) also write the present state of the others.
 
         Args:
-            chosen: from `_chosen`; None: everything is drawn.
-            seeds, given: (N,) the seed where one was given; the streams have it already.
+            chosen: the result of `_chosen`; None draws everything.
+            seeds, given: (N,) the seeds, and where one was given. The streams are seeded already.
         """
         raise NotImplementedError
 
     def _play(self, out: Any, actions: NDArray[Any], next_step: bool) -> None:
-        """One step of every episode; with `next_step` those that ended before begin anew instead."""
+        """Play one step of every episode; with `next_step`, ended episodes begin anew instead."""
         raise NotImplementedError
 
     def _observations(self, out: Any) -> Observation:
         raise NotImplementedError
 
     def _figures(self, out: Any) -> dict[str, NDArray[Any]]:
-        """The scalar view's `info` as arrays, none of them shared with another step's."""
+        """The scalar environment's `info` as arrays, none of them shared with another step."""
         raise NotImplementedError
 
     # -- reset -------------------------------------------------------------------------------------------------------------
@@ -122,8 +157,9 @@ class NativeVectorEnv(gym.vector.VectorEnv[Observation, Any, Any]):
         """Begin new episodes.
 
         Args:
-            seed: environment i gets ``seed + i``, or the i-th of a list; None goes on with its generator.
-            options: ``reset_mask`` (N,) bool: only these; the others are the scalar view's, for all of them.
+            seed: environment i gets ``seed + i``, or the i-th of a list. None continues each environment's generator.
+            options: ``reset_mask``, (N,) bool, selects the environments to reset; the other options are those of the scalar
+                environment and hold for all.
         """
         super().reset(seed=seed if isinstance(seed, int) else None)
         where = self._reset_mask(options)
@@ -160,10 +196,14 @@ class NativeVectorEnv(gym.vector.VectorEnv[Observation, Any, Any]):
     # -- step --------------------------------------------------------------------------------------------------------------
 
     def step(self, actions: Any) -> tuple[Observation, Arrays, Mask, Mask, dict[str, Any]]:
-        """One action per environment, an array of N integers; one outside the mask does what it does in the scalar view.
+        """Play one action in each environment.
+
+        Args:
+            actions: (N,) integers. An action outside the mask has the same effect as in the scalar environment.
 
         Raises:
-            EpisodeOver: before the first reset, or, with autoreset disabled, while an ended episode has not been reset.
+            ConfigError: the shape or the type of `actions` is wrong.
+            EpisodeOver: no episode has begun, or, with autoreset disabled, an ended episode has not been reset.
         """
         numbers = np.asarray(actions)
         if numbers.shape != (self.num_envs,) or not np.issubdtype(numbers.dtype, np.integer):
@@ -177,17 +217,18 @@ class NativeVectorEnv(gym.vector.VectorEnv[Observation, Any, Any]):
             )
         out = self._new()
         self._play(out, numbers, self.autoreset_mode is AutoresetMode.NEXT_STEP)
-        self._ended = out.terminated | out.truncated
+        outcome = self._outcome(out)
+        self._ended = outcome.terminated | outcome.truncated
         final: dict[str, Any] = {}
         if self.autoreset_mode is AutoresetMode.SAME_STEP and self._ended.any():
             final = self._final(out)
             self._begin(out, self._ended)
         info = self._info(out, np.ones(self.num_envs, np.bool_))
         info.update(final)
-        return self._observations(out), out.rewards, out.terminated, out.truncated, info
+        return self._observations(out), outcome.rewards, outcome.terminated, outcome.truncated, info
 
     def _final(self, out: Any) -> dict[str, Any]:
-        """How the episodes that have just ended looked, before they are reset."""
+        """The last observations and `info` of the episodes that have just ended, taken before they are reset."""
         ended = self._ended
         places = np.flatnonzero(ended)
         last = {key: array[places] for key, array in self._observations(out).items()}
@@ -197,18 +238,18 @@ class NativeVectorEnv(gym.vector.VectorEnv[Observation, Any, Any]):
         info = self._info(out, ended.copy(), apart=True)
         return {"final_obs": observations, "_final_obs": ended.copy(), "final_info": info, "_final_info": ended.copy()}
 
-    # -- what is handed out ------------------------------------------------------------------------------------------------
+    # -- results -----------------------------------------------------------------------------------------------------------
 
     def _new(self) -> Any:
         out = self._fresh()
-        self._mask = out.mask
+        self._mask = self._outcome(out).mask
         return out
 
     def _info(self, out: Any, where: Mask, apart: bool = False) -> dict[str, Any]:
         """The figures, zero where `where` is False, each with its mask.
 
         Args:
-            apart: copy all, since a reset is going to write over them.
+            apart: copy all arrays, because a reset will overwrite them.
         """
         info: dict[str, Any] = self._figures(out)
         if apart or not where.all():
@@ -220,24 +261,18 @@ class NativeVectorEnv(gym.vector.VectorEnv[Observation, Any, Any]):
         return info
 
     def action_masks(self) -> Mask:
-        """Which actions do something: (N, actions)."""
+        """The present action masks, (N, actions) bool.
+
+        Raises:
+            EpisodeOver: no episode has begun.
+        """
         if self._mask is None:
             raise EpisodeOver("no episode has begun; call reset() first")
         return self._mask.copy()
 
 
-def one_step_limit(settings: dict[str, Any]) -> dict[str, Any]:
-    """Settings with Gymnasium's `max_episode_steps`, which `gymnasium.make_vec` hands on from a spec, as `max_steps`."""
-    limit = settings.pop("max_episode_steps", None)
-    return settings if limit is None else {"max_steps": limit, **settings}
-
-
-def checked_mode(num_envs: int, autoreset_mode: str | AutoresetMode) -> AutoresetMode:
-    """The autoreset mode; a number of environments below one is refused too.
-
-    Raises:
-        ConfigError: says which of the two makes no sense.
-    """
+def _checked_mode(num_envs: int, autoreset_mode: str | AutoresetMode) -> AutoresetMode:
+    """Check the number of environments and the autoreset mode; return the mode."""
     if isinstance(num_envs, bool) or not isinstance(num_envs, int) or num_envs < 1:
         raise ConfigError("num_envs", f"expected a positive whole number, got {num_envs!r}")
     try:

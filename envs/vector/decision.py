@@ -1,7 +1,7 @@
-"""The native vector view of DEER's branches: N episodes a step, no Python loop over them.
+"""The native vector environment of DEER's branches: compiled steps of N episodes.
 
-Equal to Gymnasium's ``SyncVectorEnv`` over `decision.DecisionAwareEnv` to the last bit. A task's tables are made when it is
-first drawn, as the scalar view does: a split has thousands.
+It equals Gymnasium's ``SyncVectorEnv`` over `decision.DecisionAwareEnv` bit for bit. A task's tables are made when it is first
+drawn, as in the scalar environment, because a split has thousands of tasks.
 """
 
 from __future__ import annotations
@@ -9,7 +9,6 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from gymnasium.vector import AutoresetMode
 from numpy.typing import NDArray
 
 from ...simulators.batch.rng import draw_where
@@ -17,7 +16,7 @@ from ...simulators.batch.state import Batch
 from ...simulators.batch.tables import put_rows
 from ...simulators.ledger import RESOURCES
 from ..decision import CANDIDATE_FEATURES, THINKING, DecisionAwareEnv
-from .base import Mask, NativeVectorEnv, Observation, checked_mode, one_step_limit
+from .base import Mask, NativeVectorEnv, Observation
 from .info import COUNTS, FIGURES, figures_info
 from .kernels import decision as kernels
 
@@ -25,30 +24,15 @@ Drawn = tuple[NDArray[np.int64], NDArray[np.uint64]]
 
 
 class DecisionVectorEnv(NativeVectorEnv):
-    """`costgym/DecisionAware-v0`, N at once.
+    """N environments `costgym/DecisionAware-v0`. The arguments are those of `NativeVectorEnv`."""
 
-    Args:
-        num_envs, autoreset_mode, copy: see `NativeVectorEnv`.
-        settings: of `DecisionAwareEnv`.
+    scalar_type = DecisionAwareEnv
+    scalar: DecisionAwareEnv
 
-    Raises:
-        MissingExtra: Numba is not installed.
-        CostGymError: a setting makes no sense; says which.
-    """
-
-    def __init__(
-        self,
-        num_envs: int = 1,
-        *,
-        autoreset_mode: str | AutoresetMode = AutoresetMode.NEXT_STEP,
-        copy: bool = True,
-        **settings: Any,
-    ) -> None:
-        checked_mode(num_envs, autoreset_mode)
-        self.scalar = scalar = DecisionAwareEnv(**one_step_limit(settings))
-        super().__init__(scalar, num_envs, autoreset_mode, copy)
+    def _build(self) -> None:
+        scalar = self.scalar
         world = scalar.world
-        self.batch = Batch(world, [], num_envs, scalar.budget, scalar.enforcement, scalar.k, 1)
+        self.batch = Batch(world, [], self.num_envs, scalar.budget, scalar.enforcement, scalar.k, 1)
         self._numbers = np.array(scalar.numbers, np.int64)
         self._row_of = np.full(len(world.tasks), -1, np.int64)
         width = len(CANDIDATE_FEATURES) + scalar.features
@@ -70,7 +54,7 @@ class DecisionVectorEnv(NativeVectorEnv):
 
     @property
     def nbytes(self) -> int:
-        """Bytes held of all episodes, without what they share and what a step hands out."""
+        """Bytes of the state of all episodes, without shared tables and without the arrays that a step returns."""
         return self.batch.nbytes + self._streams.nbytes
 
     @property
@@ -82,7 +66,7 @@ class DecisionVectorEnv(NativeVectorEnv):
     # -- tasks -------------------------------------------------------------------------------------------------------------
 
     def _rows(self, numbers: NDArray[np.int64]) -> NDArray[np.int64]:
-        """The rows of some tasks; those that were never drawn get one now."""
+        """Table rows of the given tasks. A task that is drawn for the first time is added to the tables."""
         unknown = np.unique(numbers[self._row_of[numbers] < 0]).tolist()
         if unknown:
             used = len(self.batch.numbers)
@@ -107,7 +91,7 @@ class DecisionVectorEnv(NativeVectorEnv):
         return self._row_of[numbers]
 
     def _draw(self, where: Mask) -> Drawn:
-        """Rows and seeds of the episodes that begin in `where`; zero elsewhere."""
+        """Rows and seeds of the episodes that begin in `where`, 0 elsewhere."""
         rows, draws = np.zeros(self.num_envs, np.int64), np.zeros(self.num_envs, np.uint64)
         if where.any():
             draw_where(self._streams, where, draws)
@@ -144,10 +128,10 @@ class DecisionVectorEnv(NativeVectorEnv):
         batch = self.batch
         kernels.step_all(batch.tables, batch.rules, batch.state, self._view, out, actions, rows, seeds, anew)
 
-    # -- what is handed out ------------------------------------------------------------------------------------------------
+    # -- results -----------------------------------------------------------------------------------------------------------
 
     def _fresh(self) -> kernels.Out:
-        """Arrays to write to: new ones, but for the observations where nothing is copied."""
+        """Arrays for a step to write to. They are new, except for the observations with ``copy=False``."""
         count, scalar = self.num_envs, self.scalar
         actions = scalar.k + 3
         if self._observed is None:

@@ -1,4 +1,4 @@
-"""The figures of `info` for N episodes of a tool world: what `base.ToolEnv` works out for one."""
+"""The figures of `info` for N episodes of a tool world, as `tool_world.ToolEnv` computes them for one."""
 
 # mypy: disable-error-code="misc,untyped-decorator,no-any-return"
 
@@ -23,10 +23,10 @@ COUNTS = ("cost_tokens", "cost_calls", "status")
 
 @inlined
 def report(rules: Any, view: Any, out: Any, e: Any, i: int) -> Any:
-    """Write the figures of an episode; returns what was spent since the last look, and whether it has succeeded.
+    """Write the figures of an episode; return what was spent since the last report, and whether it is a success.
 
     Args:
-        view: says which grade counts (`judged`) and which resource `cost_sum` reports (`resource`).
+        view: has the grade that counts (`judged`) and the resource of `cost_sum` (`resource`).
         out: holds `figures` (8, N), `counts` (3, N), `success` (N,).
         e: the episode.
     """
@@ -52,10 +52,10 @@ def report(rules: Any, view: Any, out: Any, e: Any, i: int) -> Any:
 
 
 def figures_info(out: Any, cost: str) -> dict[str, NDArray[Any]]:
-    """The scalar view's keys as arrays.
+    """The keys of the scalar environment's `info`, as arrays of N.
 
     Args:
-        out: of a step.
+        out: the arrays of a step.
         cost: the resource that ``info["cost"]`` reports.
     """
     info: dict[str, NDArray[Any]] = dict(zip(FIGURES, out.figures, strict=True))

@@ -1,6 +1,6 @@
-"""The native vector view of the marketplace: N episodes a step, no Python loop over them.
+"""The native vector environment of the marketplace: compiled steps of N episodes.
 
-Equal to Gymnasium's ``SyncVectorEnv`` over `marketplace.MarketplaceEnv` to the last bit: seeds, tasks, observations, rewards,
+It equals Gymnasium's ``SyncVectorEnv`` over `marketplace.MarketplaceEnv` bit for bit: seeds, tasks, observations, rewards,
 ends, masks and every figure in `info`.
 """
 
@@ -9,7 +9,6 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from gymnasium.vector import AutoresetMode
 from numpy.typing import NDArray
 
 from ...simulators.batch.rng import draw_where
@@ -18,7 +17,7 @@ from ...simulators.batch.tables import put_rows
 from ...simulators.errors import ConfigError
 from ...simulators.ledger import RESOURCES
 from ..marketplace import MAX_NEEDS, NEED_FEATURES, RESOURCE_FEATURES, TOOL_FEATURES, MarketplaceEnv
-from .base import Mask, NativeVectorEnv, Observation, checked_mode, one_step_limit
+from .base import Mask, NativeVectorEnv, Observation
 from .info import COUNTS, FIGURES, figures_info
 from .kernels import marketplace as kernels
 
@@ -27,32 +26,17 @@ EAGER = 2_048
 
 
 class MarketplaceVectorEnv(NativeVectorEnv):
-    """`costgym/Marketplace-v0`, N at once.
+    """N environments `costgym/Marketplace-v0`. The arguments are those of `NativeVectorEnv`."""
 
-    Args:
-        num_envs, autoreset_mode, copy: see `NativeVectorEnv`.
-        settings: of `MarketplaceEnv`.
+    scalar_type = MarketplaceEnv
+    scalar: MarketplaceEnv
 
-    Raises:
-        MissingExtra: Numba is not installed.
-        CostGymError: a setting makes no sense; says which.
-    """
-
-    def __init__(
-        self,
-        num_envs: int = 1,
-        *,
-        autoreset_mode: str | AutoresetMode = AutoresetMode.NEXT_STEP,
-        copy: bool = True,
-        **settings: Any,
-    ) -> None:
-        checked_mode(num_envs, autoreset_mode)
-        self.scalar = scalar = MarketplaceEnv(**one_step_limit(settings))
+    def _build(self) -> None:
+        scalar, num_envs = self.scalar, self.num_envs
         if len(scalar.scenarios) > 1:
             what = 'the native batch plays one scenario; several take vectorization_mode="sync"'
             raise ConfigError("scenario", f"{what}, got {len(scalar.scenarios)}")
-        super().__init__(scalar, num_envs, autoreset_mode, copy)
-        # a small split's tables are made at once, and the kernels draw from them; a large one's rows as they are drawn
+        # the tables of a small split are made at the start and drawn from by the kernels; those of a large one when drawn
         self._by_row = len(scalar.numbers) > EAGER
         numbers = [] if self._by_row else list(scalar.numbers)
         self.batch = Batch(
@@ -117,7 +101,7 @@ class MarketplaceVectorEnv(NativeVectorEnv):
 
     @property
     def nbytes(self) -> int:
-        """Bytes held of all episodes, without what they share and what a step hands out."""
+        """Bytes of the state of all episodes, without shared tables and without the arrays that a step returns."""
         return self.batch.nbytes + self._changing.nbytes + self._streams.nbytes
 
     @property
@@ -190,7 +174,7 @@ class MarketplaceVectorEnv(NativeVectorEnv):
     # -- what is handed out ------------------------------------------------------------------------------------------------
 
     def _fresh(self) -> kernels.Out:
-        """Arrays to write to: new ones, but for the observations where nothing is copied."""
+        """Arrays for a step to write to. They are new, except for the observations with ``copy=False``."""
         count, scalar = self.num_envs, self.scalar
         width = scalar.max_tools
         if self._observed is not None:

@@ -1,16 +1,16 @@
-"""What the native OpenCATP views share: how N episodes begin, and their figures.
+"""The shared parts of the native OpenCATP environments: the start of N episodes, and their figures.
 
-Everything is compiled; `OpenCATPVectorBase` is the part in Python around it.
+The functions are compiled; `OpenCATPVectorBase` is the Python class around them.
 """
 
 # mypy: disable-error-code="misc,untyped-decorator,no-any-return"
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
-from gymnasium.vector import AutoresetMode
 from numpy.typing import NDArray
 
 from ...simulators.batch.rng import inlined, next_word
@@ -21,8 +21,9 @@ from ...simulators.opencatp.levels import LEVELS
 from ...simulators.opencatp.scoring.evaluation import check_sample
 from ...simulators.opencatp.tasks import all_tasks
 from ...simulators.opencatp.tasks import task as find_task
+from ..base import BaseEnv
 from ..opencatp.base import OpenCATPBase, _int, _task_row
-from .base import NativeVectorEnv, Observation, checked_mode
+from .base import NativeVectorEnv, Observation
 
 FIGURES = (
     "cost_price", "cost_seconds", "budget_remaining_price", "budget_remaining_seconds",
@@ -38,12 +39,12 @@ SHARED = [
     ("task", "i4"), ("sample", "i4"), ("used", "i4"), ("consumed", "i4"), ("log_seconds", "f4"),
     ("level", "i1"), ("over", "?"), ("valid", "?"), ("exceeded", "?"), ("ended", "?"),
 ]  # fmt: skip
-"""Fields of an episode that both views have: what was spent and what of it was told, the quality so far, the score, which
-episode it is, tools as bits (those in the plan, those that others read), and how it stands."""
+"""Fields of an episode in both environments: resources spent, and spent at the last report; quality so far; score; task, sample
+and level; tools as bits (those in the plan, those that others read); and flags of its state."""
 
 
 class Rules(NamedTuple):
-    """Settings of a view, and what its observations are copied from.
+    """The settings of an environment, and the arrays that its observations are copied from.
 
     Attributes:
         alpha, loss, max_price: weights of score and price.
@@ -56,7 +57,7 @@ class Rules(NamedTuple):
         levels: (4, 4) `observation["level"]`.
         tools: (4, 10, columns) `observation["tools"]` at the start, by level.
         cumulative: the reward is the published one.
-        max_tokens, max_steps, concurrent: of the view that has them.
+        max_tokens, max_steps, concurrent: of the environment that has them, 0 and False in the other.
     """
 
     alpha: float
@@ -78,7 +79,7 @@ class Rules(NamedTuple):
 
 
 class Common(NamedTuple):
-    """Where a step writes what both views hand out.
+    """The arrays of a step that both environments return.
 
     Attributes:
         task, level: (N, 12), (N, 4).
@@ -105,7 +106,7 @@ class Common(NamedTuple):
 
 @inlined
 def begin(tables: Any, rules: Any, episodes: Any, streams: Any, i: int, row: int, sample: int, level: int) -> None:
-    """Begin an episode; a task, sample or level below zero is drawn, or the sample's own."""
+    """Begin an episode. A task or sample below 0 is drawn; a level below 0 is the settings', or else the sample's own."""
     word = next_word(streams, i)
     # As two draws below 2**31: the generator hands out the lower half of a word first.
     if row < 0:
@@ -125,7 +126,7 @@ def begin(tables: Any, rules: Any, episodes: Any, streams: Any, i: int, row: int
 
 @inlined
 def keeps_budget(rules: Any, e: Any) -> bool:
-    """Whether all limits are kept; notes where one is not."""
+    """Whether all limits are kept; sets `exceeded` if one is not."""
     limits = rules.limits
     if e.price > limits[0] or e.seconds > limits[1] or e.tokens > limits[2] or e.calls > limits[3]:
         e.exceeded = True
@@ -135,7 +136,7 @@ def keeps_budget(rules: Any, e: Any) -> bool:
 
 @inlined
 def show_figures(tables: Any, rules: Any, e: Any, common: Any, i: int) -> None:
-    """Write `info`; what is told counts as told."""
+    """Write the figures of `info`, and mark what was spent as reported."""
     figures, counts, limits = common.figures, common.counts, rules.limits
     figures[0, i], figures[1, i] = e.price - e.last_price, e.seconds - e.last_seconds
     figures[2, i], figures[3, i] = limits[0] - e.price, limits[1] - e.seconds
@@ -151,7 +152,7 @@ def show_figures(tables: Any, rules: Any, e: Any, common: Any, i: int) -> None:
 
 @inlined
 def share_left(rules: Any, resource: int, used: float) -> float:
-    """The share of a limit that is left; 1 where there is none."""
+    """The share of a limit that is left; 1 without a limit."""
     return 1.0 - used / rules.limits[resource]
 
 
@@ -162,30 +163,30 @@ def _bytes_of(parts: Any) -> int:
 
 
 class OpenCATPVectorBase(NativeVectorEnv):
-    """Base of the native OpenCATP views.
+    """Base of the native OpenCATP environments.
 
     Args:
-        scalar: the view of one episode, made without a render mode.
-        num_envs, autoreset_mode, copy: see `NativeVectorEnv`.
-        columns: Columns of `observation["tools"]`.
-        settings: of the view that has them: `cumulative`, `max_tokens`, `max_steps`, `concurrent`.
+        num_envs, autoreset_mode, copy, settings: see `NativeVectorEnv`. `render_mode` is not among the settings. A custom score
+            table (`scores`) is asked once for each outcome, and the answer is kept.
     """
 
     state: Any
+    scalar: Any
 
-    def __init__(
-        self,
-        scalar: OpenCATPBase[Any, Any],
-        num_envs: int,
-        autoreset_mode: str | AutoresetMode,
-        copy: bool,
-        columns: int,
-        **settings: Any,
-    ) -> None:
-        super().__init__(scalar, num_envs, autoreset_mode, copy)
-        self._scalar = scalar
+    def _make_scalar(self, settings: dict[str, Any]) -> BaseEnv[Any, Any]:
+        if settings.get("render_mode") is not None:
+            raise ConfigError(
+                "render_mode",
+                f"the native batch draws nothing, got {settings['render_mode']!r}; leave it out, or take SyncVectorEnv: "
+                'gymnasium.make_vec(..., vectorization_mode="sync")',
+            )
+        return super()._make_scalar(settings)
+
+    def _build(self) -> None:
+        scalar: OpenCATPBase[Any, Any] = self.scalar
         self.scorer = PlanScorer(scalar.evaluator)
-        self.scorer.reserve(num_envs)
+        self.scorer.reserve(self.num_envs)
+        columns = self.single_observation_space["tools"].shape[1]  # type: ignore[index]
         tools = np.zeros((LEVELS, 10, columns), np.float32)
         for level in range(LEVELS):
             scalar.size_level = level
@@ -205,13 +206,17 @@ class OpenCATPVectorBase(NativeVectorEnv):
             tasks=np.stack([_task_row(task) for task in all_tasks()]),
             levels=np.eye(LEVELS, dtype=np.float32),
             tools=tools,
-            **{"cumulative": False, "max_tokens": 0, "max_steps": 0, "concurrent": False, **settings},
+            cumulative=False,
+            max_tokens=0,
+            max_steps=0,
+            concurrent=False,
         )
-        self._pending = np.zeros(num_envs, np.int64)
+        self._pending = np.zeros(self.num_envs, np.int64)
+        self._kept: Observation | None = None
 
     @property
     def nbytes(self) -> int:
-        """Bytes held of all episodes, without what they share and what a step hands out."""
+        """Bytes of the state of all episodes, without shared tables and without the arrays that a step returns."""
         return _bytes_of(self.state) + self._streams.nbytes + self._pending.nbytes + 3 * self.num_envs
 
     @property
@@ -220,17 +225,28 @@ class OpenCATPVectorBase(NativeVectorEnv):
         return self.scorer.nbytes + _bytes_of(self.rules)
 
     def _chosen(self, options: dict[str, Any]) -> tuple[int, int, int]:
-        """Row of ``options["task"]`` (old numbering), ``sample`` and ``level``; -1 where they are left to chance."""
+        """The row of ``options["task"]`` (old numbering), ``sample`` and ``level``; -1 for each that is drawn."""
         row = sample = level = -1
         if options.get("task") is not None:
             row = task_rows()[find_task(_int("task", options["task"])).task_id]
         if options.get("sample") is not None:
-            sample = check_sample(self._scalar.evaluator.scores, _int("sample", options["sample"]))
+            sample = check_sample(self.scalar.evaluator.scores, _int("sample", options["sample"]))
         if options.get("level") is not None:
             level = _int("level", options["level"])
             if not 0 <= level < LEVELS:
                 raise ConfigError('options["level"]', f"expected a size level 0..{LEVELS - 1}, got {level}")
         return row, sample, level
+
+    def _outcome(self, out: Any) -> Common:
+        common: Common = out.common
+        return common
+
+    def _conclude(self, conclude: Callable[..., int], out: Any, waiting: int) -> None:
+        """End the steps of the `waiting` episodes whose scores the kernel did not know, by looking the scores up."""
+        scorer = self.scorer
+        while waiting:
+            scorer.look_up()
+            waiting = conclude(scorer.tables, self.rules, scorer.store, self.state, out, self._pending, waiting)
 
     def _common(self, actions: int, kept: Observation | None) -> Common:
         count = self.num_envs
@@ -249,33 +265,17 @@ class OpenCATPVectorBase(NativeVectorEnv):
         )
 
     def _figures(self, out: Any) -> dict[str, NDArray[Any]]:
-        common: Common = out.common
+        common = self._outcome(out)
         info: dict[str, NDArray[Any]] = dict(zip(FIGURES, common.figures, strict=True))
         info.update(zip(COUNTS, common.counts, strict=True))
         info["is_success"], info["plan_valid"] = common.success, common.valid
         tokens, calls = common.used
-        for name, used, limit in (("tokens", tokens, self._scalar._limits[2]), ("calls", calls, self._scalar._limits[3])):
+        for name, used, limit in (("tokens", tokens, self.scalar._limits[2]), ("calls", calls, self.scalar._limits[3])):
             left = np.full(self.num_envs, np.inf) if limit is None else limit - used
             info[f"budget_remaining_{name}"] = left
-        cost = self._scalar.cost
+        cost = self.scalar.cost
         info["cost"] = info[f"cost_{cost}"].copy()
         sums = (info["price"], info["execution_time_s"], tokens, calls)
         info["cost_sum"] = sums[RESOURCES.index(cost)].copy()
         info["action_mask"] = common.mask.copy()
         return info
-
-
-def without_rendering(num_envs: int, autoreset_mode: str | AutoresetMode, settings: dict[str, Any]) -> dict[str, Any]:
-    """The settings of a native view, checked for what only single environments do.
-
-    Raises:
-        ConfigError: a render mode is among them, or the number or the mode makes no sense.
-    """
-    checked_mode(num_envs, autoreset_mode)
-    if settings.get("render_mode") is not None:
-        raise ConfigError(
-            "render_mode",
-            f"the native batch draws nothing, got {settings['render_mode']!r}; leave it out, or take SyncVectorEnv: "
-            'gymnasium.make_vec(..., vectorization_mode="sync")',
-        )
-    return settings

@@ -1,7 +1,7 @@
-"""The native vector view of OpenCATP call by call: N episodes a step, no Python loop over them.
+"""The native vector environment of OpenCATP call by call: compiled steps of N episodes.
 
-Equal to Gymnasium's ``SyncVectorEnv`` over `opencatp_calls.OpenCATPCallsEnv` to the last bit: seeds, tasks, samples,
-observations, rewards, ends, masks and every figure in `info`.
+It equals Gymnasium's ``SyncVectorEnv`` over `opencatp.calls.OpenCATPCallsEnv` bit for bit: seeds, tasks, samples, observations,
+rewards, ends, masks and every figure in `info`.
 """
 
 from __future__ import annotations
@@ -9,7 +9,6 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from gymnasium.vector import AutoresetMode
 from numpy.typing import NDArray
 
 from ...simulators.opencatp.batch.clock import Machine, make_clocks
@@ -17,37 +16,21 @@ from ...simulators.opencatp.levels import LEVELS
 from ...simulators.opencatp.running import gpu_bytes
 from ...simulators.opencatp.tools import TOOLS
 from ..opencatp.calls import RESOURCE_FEATURES, TOOL_FEATURES, OpenCATPCallsEnv
-from .base import Mask, Observation, one_step_limit
+from .base import Mask, Observation
 from .kernels import opencatp_calls as kernels
-from .opencatp_base import OpenCATPVectorBase, without_rendering
+from .opencatp_base import OpenCATPVectorBase
 
 
 class OpenCATPCallsVectorEnv(OpenCATPVectorBase):
-    """`costgym/OpenCATPCalls-v0`, N at once.
+    """N environments `costgym/OpenCATPCalls-v0`. The arguments are those of `OpenCATPVectorBase`."""
 
-    Args:
-        num_envs, autoreset_mode, copy: see `NativeVectorEnv`.
-        settings: of `OpenCATPCallsEnv`, but for `render_mode`. Scores from elsewhere (`scores`) are asked once per question and
-            kept.
+    scalar_type = OpenCATPCallsEnv
+    scalar: OpenCATPCallsEnv
 
-    Raises:
-        MissingExtra: Numba is not installed.
-        CostGymError: a setting makes no sense; says which.
-    """
-
-    def __init__(
-        self,
-        num_envs: int = 1,
-        *,
-        autoreset_mode: str | AutoresetMode = AutoresetMode.NEXT_STEP,
-        copy: bool = True,
-        **settings: Any,
-    ) -> None:
-        self.scalar = scalar = OpenCATPCallsEnv(**one_step_limit(without_rendering(num_envs, autoreset_mode, settings)))
-        super().__init__(
-            scalar, num_envs, autoreset_mode, copy, columns=len(TOOL_FEATURES), max_steps=scalar.max_steps,
-            concurrent=scalar.concurrent,
-        )  # fmt: skip
+    def _build(self) -> None:
+        super()._build()
+        scalar, num_envs = self.scalar, self.num_envs
+        self.rules = self.rules._replace(max_steps=scalar.max_steps, concurrent=scalar.concurrent)
         self.machine = _machine(scalar)
         places = (num_envs, len(TOOLS))
         self.state = kernels.State(
@@ -58,7 +41,6 @@ class OpenCATPCallsVectorEnv(OpenCATPVectorBase):
             depth=np.zeros(places, np.float32),
             node=np.zeros(places, np.int16),
         )
-        self._kept: Observation | None = None
 
     def _begin(
         self,
@@ -79,9 +61,7 @@ class OpenCATPCallsVectorEnv(OpenCATPVectorBase):
             scorer.tables, self.rules, self.machine, scorer.store, self.state, out, self._streams,
             actions.astype(np.int64, copy=False), next_step, self._pending,
         )  # fmt: skip
-        while waiting:
-            scorer.look_up()
-            waiting = kernels.conclude(scorer.tables, self.rules, scorer.store, self.state, out, self._pending, waiting)
+        self._conclude(kernels.conclude, out, waiting)
 
     def _fresh(self) -> kernels.Out:
         count, tools, kept = self.num_envs, len(TOOLS), self._kept
@@ -107,7 +87,7 @@ class OpenCATPCallsVectorEnv(OpenCATPVectorBase):
 
 
 def _machine(scalar: OpenCATPCallsEnv) -> Machine:
-    """What the calls run on, as `playing.RunningPlan` has it."""
+    """The machine that calls run on, as in `running.RunningPlan`."""
     needs = np.zeros((LEVELS, len(TOOLS)), np.int64)
     memory = np.zeros(LEVELS, np.int64)
     for level in range(LEVELS):

@@ -1,6 +1,6 @@
-"""The native vector view of OpenCATP as a planning language: N plans a step, no Python loop over them.
+"""The native vector environment of OpenCATP as a planning language: compiled steps of N plans.
 
-Equal to Gymnasium's ``SyncVectorEnv`` over `opencatp.OpenCATPEnv` to the last bit: seeds, tasks, samples, observations,
+It equals Gymnasium's ``SyncVectorEnv`` over `opencatp.plans.OpenCATPEnv` bit for bit: seeds, tasks, samples, observations,
 rewards, ends, masks and every figure in `info`.
 """
 
@@ -9,46 +9,32 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from gymnasium.vector import AutoresetMode
 from numpy.typing import NDArray
 
 from ...simulators.opencatp.tasks import all_tasks
 from ...simulators.opencatp.tools import TOOLS
+from ..base import BaseEnv
 from ..opencatp.plans import PROGRESS_FEATURES, TOOL_FEATURES, OpenCATPEnv
 from ..tpl import KINDS, N_ACTIONS, kind_of
 from .base import Mask, Observation
 from .kernels import opencatp_plans as kernels
-from .opencatp_base import OpenCATPVectorBase, without_rendering
+from .opencatp_base import OpenCATPVectorBase
 
 
 class OpenCATPVectorEnv(OpenCATPVectorBase):
-    """`costgym/OpenCATP-v0`, N at once.
+    """N environments `costgym/OpenCATP-v0`. The arguments are those of `OpenCATPVectorBase`."""
 
-    Args:
-        num_envs, autoreset_mode, copy: see `NativeVectorEnv`.
-        settings: of `OpenCATPEnv`, but for `render_mode`. Scores from elsewhere (`scores`) are asked once per question and
-            kept.
+    scalar_type = OpenCATPEnv
+    scalar: OpenCATPEnv
 
-    Raises:
-        MissingExtra: Numba is not installed.
-        CostGymError: a setting makes no sense; says which.
-    """
-
-    def __init__(
-        self,
-        num_envs: int = 1,
-        *,
-        autoreset_mode: str | AutoresetMode = AutoresetMode.NEXT_STEP,
-        copy: bool = True,
-        **settings: Any,
-    ) -> None:
+    def _make_scalar(self, settings: dict[str, Any]) -> BaseEnv[Any, Any]:
         settings.pop("max_episode_steps", None)  # from a spec, where it is `max_tokens`
-        self.scalar = scalar = OpenCATPEnv(**without_rendering(num_envs, autoreset_mode, settings))
-        super().__init__(
-            scalar, num_envs, autoreset_mode, copy,
-            columns=len(TOOL_FEATURES), cumulative=scalar.reward == "cumulative", max_tokens=scalar.max_tokens,
-        )  # fmt: skip
-        tools = len(TOOLS)
+        return super()._make_scalar(settings)
+
+    def _build(self) -> None:
+        super()._build()
+        scalar, num_envs, tools = self.scalar, self.num_envs, len(TOOLS)
+        self.rules = self.rules._replace(cumulative=scalar.reward == "cumulative", max_tokens=scalar.max_tokens)
         self.state = kernels.State(
             episodes=np.zeros(num_envs, kernels.EPISODE),
             kinds=np.array([KINDS.index(kind_of(task)) for task in all_tasks()], np.int8),
@@ -57,7 +43,6 @@ class OpenCATPVectorEnv(OpenCATPVectorBase):
             order=np.zeros((num_envs, tools), np.int8),
             node=np.zeros((num_envs, tools), np.int16),
         )
-        self._kept: Observation | None = None
 
     def _begin(
         self,
@@ -77,9 +62,7 @@ class OpenCATPVectorEnv(OpenCATPVectorBase):
             scorer.tables, self.rules, scorer.store, self.state, out, self._streams, actions.astype(np.int64, copy=False),
             next_step, self._pending,
         )  # fmt: skip
-        while waiting:
-            scorer.look_up()
-            waiting = kernels.conclude(scorer.tables, self.rules, scorer.store, self.state, out, self._pending, waiting)
+        self._conclude(kernels.conclude, out, waiting)
 
     def _fresh(self) -> kernels.Out:
         count, kept = self.num_envs, self._kept

@@ -1,7 +1,7 @@
-"""How fast the environments step, beside Gymnasium's CartPole in the same run.
+"""Measure how fast the environments step, compared with Gymnasium's CartPole in the same run.
 
-Host speed swings, so the rounds alternate and the ratio is what counts; and other processes take their share, so the clock is
-this process's own CPU time (everything here runs on one thread). Random actions come from lists drawn before the clock starts:
+The speed of a host varies, so the rounds alternate between environments and the ratio is the result. Time is this process's own
+CPU time, because other processes run too; everything here uses one thread. Random actions are drawn before the clock starts:
 `Dict.sample()` and masked sampling are slower than the step itself.
 """
 
@@ -24,30 +24,30 @@ from .opencatp import measure_opencatp, print_opencatp
 
 ENV_ID, DECISION_ID, CARTPOLE = "costgym/Marketplace-v0", "costgym/DecisionAware-v0", "CartPole-v1"
 SETTINGS: dict[str, dict[str, Any]] = {DECISION_ID: {"samples": {"counts": {"train": [100, 150, 250]}}}}
-"""Fewer samples than DEER's 9,585: each is embedded when it is first met, and that is not what is measured."""
+"""Fewer samples than DEER's 9,585, because each is embedded at its first use, which is not part of the measurement."""
 ROUNDS = 5
 SIZES = (1, 64, 1024, 8192)
-"""Environments a vector."""
+"""Numbers of environments in a vector."""
 FLAT = (256, 1024, 4096, 16384)
-"""Between these the cost of a step should not change."""
+"""Numbers of environments between which the cost of a step should not change."""
 TOOLS = (16, 64, 256, 1432)
-"""Candidates of a task, for how the cost grows with them."""
+"""Numbers of candidates of a task, to measure how the cost grows with them."""
 ACTIONS = 64
-"""Action arrays drawn beforehand."""
+"""Number of action arrays drawn in advance."""
 SHORTEST_S = 0.05
-"""A round lasts at least about this long, or the clock's own steps would show."""
+"""Shortest duration of a round, seconds; below it the clock's resolution would matter."""
 
 
 @dataclass
 class Entry:
-    """One line of the table: an environment and what was measured of it.
+    """One line of the table: an environment and its measurements.
 
     Attributes:
         name: the environment's id.
         kind: "scalar", "sync" (Gymnasium's loop over scalar ones) or "native".
-        envs: how many step at once.
+        envs: number of environments that step at once.
         env: the environment.
-        actions: what is played in turn: an integer, or an array of one integer per environment.
+        actions: actions to play in turn, each an integer or an array of one integer per environment.
         rates: steps per second of each round.
         resets: resets per second.
     """
@@ -62,11 +62,11 @@ class Entry:
 
 
 def measure(steps: int, seed: int) -> dict[str, Any]:
-    """Steps per second of each environment, as medians over alternating rounds.
+    """Measure steps per second of each environment, as medians over alternating rounds.
 
     Args:
-        steps: of each environment in all, at least; fast ones and large batches take more.
-        seed: of the worlds and the actions.
+        steps: smallest number of steps of each environment; fast ones and large batches take more.
+        seed: seed of the worlds and the actions.
 
     Returns:
         A JSON-able report without a date: machine, one row per environment with its ratio to CartPole of the same kind and
@@ -129,7 +129,7 @@ def _vector(name: str, envs: int, kind: str, generator: np.random.Generator, see
 
 
 def _wide(tools: int, generator: np.random.Generator, seed: int) -> Entry:
-    """A batch whose tasks offer so many tools; fewer tasks, since each brings a table of its own."""
+    """Make a batch whose tasks offer the given number of tools. It has fewer tasks, because each has a table of its own."""
     source = {"kind": "marketplace", "tools": 1432, "candidates": tools, "train": 40, "test": 1}
     return _vector(ENV_ID, 256, "native", generator, seed, scenario={"source": source})
 
@@ -141,7 +141,7 @@ def _entry(name: str, kind: str, env: Any, generator: np.random.Generator, seed:
 
 
 def _play_rounds(entries: list[Entry], steps: int) -> None:
-    """Fill the rates. A first round, not counted, compiles, looks up and says how many steps the shortest time takes."""
+    """Measure the rates. A first round, not counted, compiles, fills caches and determines the number of steps of a round."""
     wanted = [max(steps // ROUNDS, int(SHORTEST_S * _rate(entry, max(1, steps // ROUNDS)))) for entry in entries]
     for _ in range(ROUNDS):
         for entry, count in zip(entries, wanted, strict=True):
@@ -149,7 +149,7 @@ def _play_rounds(entries: list[Entry], steps: int) -> None:
 
 
 def _rate(entry: Entry, steps: int) -> float:
-    """Environment steps per second, resets included as they come."""
+    """Measure environment steps per second, resets included."""
     return _scalar_rate(entry, steps) if entry.kind == "scalar" else _vector_rate(entry, steps)
 
 
@@ -195,7 +195,7 @@ def _row(entry: Entry, entries: list[Entry]) -> dict[str, Any]:
 
 
 def _memory(name: str, generator: np.random.Generator, seed: int) -> dict[str, Any]:
-    """Bytes per environment of the largest batch after random play: what it holds, and what a step hands out."""
+    """Bytes per environment of the largest batch after random play: its state, and the arrays that a step returns."""
     entry = _vector(name, SIZES[-1], "native", generator, seed, **SETTINGS.get(name, {}))
     for actions in entry.actions:
         observation, rewards, terminated, truncated, info = entry.env.step(actions)
@@ -220,7 +220,7 @@ def _costs(entries: list[Entry], steps: int, tools: tuple[int, ...] | None = Non
 
 
 def print_bench(report: dict[str, Any], console: Any) -> None:
-    """The report as tables."""
+    """Print the report as tables."""
     from rich.table import Table
 
     def table(*columns: str) -> Any:

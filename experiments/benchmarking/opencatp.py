@@ -1,7 +1,7 @@
-"""How fast OpenCATP is: steps of the scalar environments and the native batches, and whole plans scored in batch.
+"""Measure the speed of OpenCATP: steps of the scalar and the native environments, and whole plans scored in batch.
 
-Chance would end most plans at their first token, so actions are drawn from the mask beforehand; every round plays the same
-episodes again. What a text is worth is looked up once in a process, which the drawing does.
+Most plans would end at their first token under uniform actions, so actions are drawn from the mask in advance; every round
+plays the same episodes. The score of a text is computed once per process, while actions are drawn.
 """
 
 from __future__ import annotations
@@ -23,18 +23,18 @@ SIZES = (1, 64, 1024, 8192)
 STEPS = 64
 """Steps of each environment in a round."""
 SHORTEST_S = 0.05
-"""A round lasts at least about this long."""
+"""Shortest duration of a round, seconds."""
 SCALAR_STEPS = 2_000
 
 Round = Callable[[], float]
 
 
 def measure_opencatp(seed: int, plans: int = 20_000) -> dict[str, Any]:
-    """Steps per second, memory per environment and plans per second, as medians over rounds in this process's own time.
+    """Measure steps per second, memory per environment and plans per second, as medians over rounds of CPU time.
 
     Args:
-        seed: of the episodes, the actions and the plans.
-        plans: how many are scored.
+        seed: seed of the episodes, the actions and the plans.
+        plans: number of plans to score.
 
     Returns:
         A JSON-able report: `rows` (env, kind, envs, steps_per_second), `memory` of the largest batch, `plans_per_second` by the
@@ -61,7 +61,7 @@ def _row(env_id: str, kind: str, envs: int, steps: int, play: Round) -> dict[str
 
 
 def _rate(play: Round, count: int) -> float:
-    """Things per second: each round takes the mean of as many passes as fill the shortest time."""
+    """Measure passes per second. Each round is the mean of as many passes as fill the shortest duration."""
     passes = max(1, round(SHORTEST_S / max(1e-6, play())))
     return statistics.median(count * passes / sum(play() for _ in range(passes)) for _ in range(ROUNDS))
 
@@ -108,7 +108,7 @@ def _scalar_round(env_id: str, seed: int) -> Round:
 
 
 def _plans(seed: int, count: int) -> dict[str, int]:
-    """Whole plans a second: as an array of tokens, as lists of tokens, as `Plan`s, and one by one."""
+    """Measure whole plans scored per second: as an array of tokens, as lists of tokens, as `Plan`s, and one by one."""
     from ...simulators.opencatp.batch.scorer import PlanScorer
     from ...simulators.opencatp.tasks import all_tasks
 
@@ -147,7 +147,7 @@ def _plans(seed: int, count: int) -> dict[str, int]:
 
 
 def print_opencatp(report: dict[str, Any], console: Any) -> None:
-    """The report as tables."""
+    """Print the report as tables."""
     from rich.table import Table
 
     table = Table(box=None, pad_edge=False)

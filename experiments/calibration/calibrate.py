@@ -1,8 +1,8 @@
-"""A scenario fitted to logged calls, and how well it fits.
+"""Fit a scenario to logged calls, and measure how well it fits.
 
-How well is measured on the last part of each tool's calls, which that fit had not seen; what is written is then fitted to all.
-The log says nothing of what is asked, so the scenario's tasks are plain ones, one for each capability and one for each two: put
-your own in their place.
+The fit is evaluated on the last part of each tool's calls, which it has not seen; the written scenario is then fitted to all
+calls. A log has no tasks, so the scenario gets generated ones, one for each capability and one for each pair; replace them by
+your own.
 """
 
 from __future__ import annotations
@@ -35,17 +35,17 @@ GAP_S = 3600.0
 TEST_SHARE = 0.2
 RESAMPLES = 1000
 OFFERED = 16
-"""Most tools on offer in a task."""
+"""Greatest number of candidate tools in a task."""
 
 
 @dataclass(frozen=True, slots=True)
 class Calibration:
-    """What came of a log.
+    """The result of a calibration.
 
     Attributes:
-        scenario: the world, ready to be played.
-        document: its YAML, as plain data.
-        report: how good the fit is.
+        scenario: the fitted world.
+        document: the scenario's YAML document, as plain data.
+        report: quality of the fit.
     """
 
     scenario: Scenario
@@ -53,7 +53,7 @@ class Calibration:
     report: dict[str, Any]
 
     def write(self, path: Path, report: Path | None = None) -> None:
-        """Write the scenario, and the report where a file is named."""
+        """Write the scenario, and the report if a file is given."""
         text = yaml.safe_dump(self.document, sort_keys=False, allow_unicode=True, width=120)
         write_atomically(path, f"# Fitted to {self.report['calls']} logged calls; the tasks are placeholders.\n{text}")
         if report is not None:
@@ -72,13 +72,13 @@ def calibrate(
     Args:
         log: see `calibration_log`.
         name: of the scenario; the file's by default.
-        least_calls: tools with fewer are left out; 20 by default, 1 for answer trees.
-        gap_s: where the log names no episodes, a pause of so many seconds ends one.
+        least_calls: fewest calls of a tool; tools with fewer are left out. By default 20, and 1 for answer trees.
+        gap_s: if the log names no episodes, a pause of this length, seconds, ends one.
         token_price: USD per million input and output tokens, for logs without prices.
 
     Raises:
-        DataError: the log cannot be read, or no tool in it has calls enough.
-        ConfigError: a setting makes no sense.
+        DataError: the log cannot be read, or no tool in it has enough calls.
+        ConfigError: an argument is out of range.
         MissingExtra: SciPy is not installed.
     """
     if least_calls is not None and least_calls < 1:
@@ -122,7 +122,7 @@ def _priced(call: LoggedCall, token_price: tuple[float, float] | None) -> Logged
 
 
 def _usable(calls: Sequence[LoggedCall], timed: bool) -> int:
-    """Executed calls; with one duration at least where the log has durations."""
+    """The executed calls; if the log has durations, at least one of them must have one."""
     executed = sum(call.status in fits.WORKS or call.status in fits.FAILS for call in calls)
     return executed if not timed or len(fits.durations(calls)) else 0
 
@@ -147,7 +147,7 @@ def _fit(tools: dict[str, list[LoggedCall]], gap_s: float) -> _Fit:
 
 
 def _split(calls: Sequence[LoggedCall]) -> tuple[list[LoggedCall], list[LoggedCall]]:
-    """The first calls and the last ones; an episode is not cut in two where the log names them."""
+    """Split the calls into the first and the last ones, without cutting an episode that the log names."""
     edge = max(1, round(len(calls) * (1 - TEST_SHARE)))
     while edge < len(calls) and calls[edge].episode is not None and calls[edge].episode == calls[edge - 1].episode:
         edge += 1
@@ -157,7 +157,7 @@ def _split(calls: Sequence[LoggedCall]) -> tuple[list[LoggedCall], list[LoggedCa
 
 
 def _unseen(tools: dict[str, list[LoggedCall]], gap_s: float) -> dict[str, Any]:
-    """How a fit to the first calls predicts the last ones, for each tool and in all."""
+    """Evaluate a fit to the first calls on the last ones, for each tool and in total."""
     parts = {tool: _split(calls) for tool, calls in tools.items()}
     parts = {tool: part for tool, part in parts.items() if _usable(part[0], False) and _usable(part[1], False)}
     if not parts:
@@ -203,9 +203,9 @@ def _unseen(tools: dict[str, list[LoggedCall]], gap_s: float) -> dict[str, Any]:
 
 
 def success_interval(chains: Sequence[Sequence[Status]]) -> tuple[float, float, float]:
-    """Share of calls that worked, with a 95 % interval.
+    """The share of successful calls, with a 95 % interval.
 
-    Calls of one episode hang together, so episodes are resampled, not calls; with fewer than five of them it is Wilson's.
+    Calls of one episode are correlated, so the bootstrap resamples episodes; with fewer than five it is Wilson's interval.
     """
     well = np.array([sum(status in fits.WORKS for status in chain) for chain in chains])
     size = np.array([len(chain) for chain in chains])
@@ -251,7 +251,7 @@ def _tool_report(calls: Sequence[LoggedCall], fit: _Fit, gap_s: float) -> dict[s
 
 
 def _round(value: float) -> float:
-    """Six significant digits: more than any log can tell."""
+    """Round to six significant digits, more than a log can determine."""
     return float(f"{value:.6g}")
 
 
@@ -300,12 +300,12 @@ def _own(name: str, tools: dict[str, list[LoggedCall]], fit: _Fit) -> dict[str, 
 
 
 def _never(calls: Sequence[LoggedCall]) -> bool:
-    """No failure was executed, so nothing is known of what one costs."""
+    """Whether no failure was executed, in which case the price of a failure is unknown."""
     return not any(call.status in fits.FAILS for call in calls)
 
 
 def _names(tools: Sequence[str]) -> dict[str, str]:
-    """Names that a model may call, unique."""
+    """Unique names that are valid as function names for a model."""
     found: dict[str, str] = {}
     for tool in tools:
         name = re.sub(r"[^A-Za-z0-9_.-]+", "_", tool).strip("_")[:60] or "tool"
@@ -346,7 +346,7 @@ def _tool(tool: str, name: str, calls: Sequence[LoggedCall], fit: _Fit, memory: 
 
 
 def _memory(fit: _Fit) -> dict[str, float] | None:
-    """Memory at which pay-per-use pricing asks what each tool costs by its duration; None where prices are of another kind."""
+    """Memory at which pay-per-use pricing gives each tool's price by duration; None if prices do not depend on duration."""
     found: dict[str, float] = {}
     for tool, price in fit.price.items():
         if price is None or price.model != "duration" or abs(price.base) > 0.1 * price.fee:
@@ -361,7 +361,7 @@ def _memory(fit: _Fit) -> dict[str, float] | None:
 
 
 def _tasks(tools: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """A task for each capability, and one for each two."""
+    """Make a task for each capability and one for each pair."""
     capabilities = list(dict.fromkeys(str(tool["capability"]) for tool in tools))
     needs = {name: {"capability": name, "fact": f"code {stable_integer(0, 'fact', name) % 10**6:06d}"} for name in capabilities}
     wanted = [[name] for name in capabilities]
@@ -382,7 +382,7 @@ def _tasks(tools: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def _warnings(tools: dict[str, list[LoggedCall]], fit: _Fit, document: dict[str, Any]) -> list[str]:
-    """What the scenario cannot say, in words."""
+    """Warnings about properties of the log that the scenario cannot express."""
     found = []
     for tool, price in fit.price.items():
         if price is not None and document.get("pricing") == "flat" and price.flat_error > 0.1:

@@ -1,4 +1,4 @@
-"""Fits of the world's own models to logged calls: latency, price, failures. Distributions and optimisers are SciPy's."""
+"""Fit the world's models of latency, price and failures to logged calls, with SciPy's distributions and optimisers."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ from .log import LoggedCall
 
 FloatArray = NDArray[np.float64]
 WORKS = frozenset({Status.OK, Status.WRONG_ARGUMENTS, Status.NO_DATA})
-"""Statuses of a tool that works, whatever it was asked."""
+"""Statuses of calls that the tool itself served correctly."""
 FAILS = frozenset(Status[name.upper()] for name in KINDS)
 ALTERNATIVES = ("gamma", "weibull_min", "expon", "invgauss")
-"""Families that the world does not have, for comparison."""
+"""Distributions for comparison, which the world does not have."""
 SHORTEST_S = 1e-6
 ROUNDS = 30
-"""Most rounds of fitting a tail and sharing out the timeouts by it."""
+"""Greatest number of rounds of fitting a tail and assigning timeouts by it."""
 WINDOWS_S = (1.0, 10.0, 60.0, 600.0, 3600.0)
-"""Lengths of the sliding window of a rate limit that are tried."""
+"""Candidate lengths of a rate limit's sliding window, seconds."""
 
 
 def _stats() -> Any:
@@ -298,7 +298,7 @@ def fit_failures(tools: dict[str, list[list[Status]]], slow: dict[str, float]) -
 
 
 def success_rate(chains_of_tool: Sequence[Sequence[Status]], slow: float = 0.0) -> float:
-    """Share of the calls that the tool's chain lets through; timeouts by duration are taken out."""
+    """The share of calls that succeed in the tool's Markov chain; timeouts by duration are left out."""
     statuses = Counter(status for chain in chains_of_tool for status in chain)
     well, total = sum(statuses[status] for status in WORKS), sum(statuses.values())
     slow_calls = min(float(statuses[Status.TIMEOUT]), slow * total)

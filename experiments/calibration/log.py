@@ -13,7 +13,7 @@
 | `episode` | optional: what it was called for (a run, a user's session); a tool's state lasts that long |
 | `capability`, `category`, `provider` | optional: tools of one capability can replace each other |
 
-Other fields are left alone. A folder with StableToolBench's or ToolBench's answer trees is read too; those know statuses alone.
+Other fields are ignored. A folder with StableToolBench's or ToolBench's answer trees is read too; those have statuses only.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ WORDS = (
 
 @dataclass(frozen=True, slots=True)
 class LoggedCall:
-    """One call of a log; None is what the log does not say.
+    """One call of a log; a field is None if the log does not have it.
 
     Attributes:
         tool: its name.
@@ -91,10 +91,10 @@ class LoggedCall:
 
 
 def read_log(path: Path) -> list[LoggedCall]:
-    """The calls of a log or of a folder of answer trees, in the order in which they began.
+    """Read the calls of a log or of a folder of answer trees, in the order in which they began.
 
     Raises:
-        DataError: there is none, it holds no calls, or a line is none; names the line.
+        DataError: the file is missing, has no calls, or has an invalid line; the message names the line.
     """
     if path.is_dir():
         calls = list(_trees(path))
@@ -217,7 +217,7 @@ def _nodes(node: Any, tool: str) -> Iterator[tuple[str, Status]]:
 
 
 def _observed(status: Status, observation: Any) -> Status:
-    """What came of a call: its envelope may call an error fine, and content an error."""
+    """The status of a call, from its content; the envelope may report an error as success and the reverse."""
     if status not in (Status.OK, Status.SERVER_ERROR):
         return status
     try:
@@ -236,7 +236,7 @@ def _observed(status: Status, observation: Any) -> Status:
 
 
 def _bare_error(response: Any) -> str | None:
-    """The words of an answer that is an error and nothing else; None of content."""
+    """The message of an answer that consists of an error only; None for other content."""
     if isinstance(response, str):
         if response.lstrip('" ').lower().startswith("<html"):
             return response
@@ -251,5 +251,5 @@ def _bare_error(response: Any) -> str | None:
 
 
 def _kind(words: str) -> Status:
-    """What kind of error words tell of."""
+    """Classify an error message as a status."""
     return next((status for pattern, status in WORDS if re.search(pattern, words, re.IGNORECASE)), Status.SERVER_ERROR)

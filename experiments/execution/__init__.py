@@ -1,1 +1,1 @@
-"""Where work runs: in this process, in processes of this machine, or on a Ray cluster."""
+"""Run tasks in this process, in processes of this machine, or on a Ray cluster."""

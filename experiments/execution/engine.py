@@ -1,9 +1,8 @@
-"""Where work runs: in this process, in processes of this machine, or on a Ray cluster.
+"""Run tasks in this process, in processes of this machine, or on a Ray cluster.
 
-An engine maps a function over tasks and hands out what comes of them in the order of the tasks, whoever did them and when. So
-what its caller writes does not depend on the engine, on the number of workers, or on workers that were lost on the way: their
-tasks are done again. Only so many tasks are under way at a time, and a task counts as under way until its items are taken, so
-neither a slow writer nor an endless supply of tasks fills memory.
+An engine maps a function over tasks and returns the results in the order of the tasks. The results do not depend on the engine,
+on the number of workers, or on lost workers, whose tasks are repeated. The number of tasks in flight is bounded, and a task is
+in flight until its results are taken, so neither a slow writer nor an endless supply of tasks fills memory.
 """
 
 from __future__ import annotations
@@ -25,38 +24,38 @@ Shared = TypeVar("Shared")
 Task = TypeVar("Task")
 Item = TypeVar("Item")
 Work = Callable[[Shared, Task], Iterable[Item]]
-"""A function of a module, so that workers can find it: what all tasks share and one task in, items out."""
+"""A module-level function, which workers can import. It takes the shared argument and a task, and returns items."""
 
 ENGINES = ("local", "ray")
 TASKS_PER_WORKER = 4
-"""Under way at a time: enough that a worker never waits for the order of results, few enough to bound memory."""
+"""Tasks in flight per worker: enough that a worker never waits for the order of results, few enough to bound memory."""
 LOSSES = 5
-"""Workers that may be lost in a row without one task done."""
+"""Greatest number of workers lost in a row without a completed task."""
 
 
 class Engine(Protocol):
-    """Does tasks; see the module."""
+    """An executor of tasks; see the module."""
 
     def stream(self, work: Work[Shared, Task, Item], shared: Shared, tasks: Iterable[Task]) -> Iterator[Item]:
         """The items of every task, in order.
 
         Args:
-            work: does one task; must depend on its arguments alone.
-            shared: its first argument, sent to every worker once.
-            tasks: its second argument, one after another; taken as workers become free.
+            work: function that does one task; its result may depend on its arguments only.
+            shared: first argument of `work`, sent to every worker once.
+            tasks: second arguments of `work`, taken as workers become free.
 
         Raises:
-            InfrastructureError: workers were lost again and again; nothing is said about the tasks.
+            InfrastructureError: workers were lost repeatedly.
         """
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Local:
-    """This machine. One job works in this process and hands out every item as soon as it is there; more are processes.
+    """The engine of this machine. One job runs in this process and returns items at once; several jobs are processes.
 
     Attributes:
-        jobs: how many.
+        jobs: number of jobs.
     """
 
     jobs: int = 1
@@ -132,22 +131,22 @@ def _do(task: Any) -> list[Any]:
 def open_engine(
     name: str = "local", jobs: int | None = None, address: str | None = None, environment: Iterable[str] = ()
 ) -> Generator[Engine, None, None]:
-    """An engine by name, for as long as the block runs.
+    """Open an engine by name for the duration of a `with` block.
 
     Args:
         name: "local" or "ray".
-        jobs: workers; by default one for each processor. On a cluster: tasks under way at most; by default it follows the
-            cluster's size.
-        address: of a Ray cluster that runs (`host:port`, "auto", "ray://..."); without one, Ray is started on this machine
-            and stopped afterwards.
-        environment: names of environment variables that workers on other machines shall have too, as far as they are set here:
-            those that a run's model reads, for example. Processes of this machine have them all.
+        jobs: number of workers, by default one for each processor. On a cluster it is the greatest number of tasks in flight,
+            by default proportional to the cluster's size.
+        address: address of a running Ray cluster (`host:port`, "auto", "ray://..."). Without one, Ray is started on this
+            machine and stopped afterwards.
+        environment: names of environment variables to copy to workers on other machines, such as those that a run's model
+            reads. Processes of this machine inherit all of them.
 
     Raises:
-        UnknownName: there is no such engine.
-        ConfigError: a number of jobs that makes no sense, or an address without Ray.
+        UnknownName: the engine is unknown.
+        ConfigError: the number of jobs is out of range, or an address is given without Ray.
         MissingExtra: Ray is not installed.
-        InfrastructureError: no cluster answers there.
+        InfrastructureError: no cluster answers at the address.
     """
     if name not in ENGINES:
         raise UnknownName("engine", name, ENGINES)
@@ -166,5 +165,5 @@ def open_engine(
 
 
 def default_jobs() -> int:
-    """Processors this process may use."""
+    """The number of processors that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

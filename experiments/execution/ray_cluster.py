@@ -1,8 +1,7 @@
-"""Work on a Ray cluster: one that runs somewhere, or one that is started on this machine.
+"""Run tasks on a Ray cluster, either a running one or one started on this machine.
 
-What a task gives is handed over with the id of the node that did it, as Ray's own context names it there, so that one can tell
-afterwards who did what. Environment variables that workers need, a model's key among them, travel with the tasks and not in
-Ray's runtime environment, which Ray writes into its logs, values and all.
+The results of a task come with the id of the node that did it, from Ray's own context. Environment variables that workers need,
+such as a model's key, are sent with the tasks and not in Ray's runtime environment, because Ray logs that with its values.
 """
 
 from __future__ import annotations
@@ -20,13 +19,13 @@ from ...simulators.errors import ConfigError, InfrastructureError, require
 from ...simulators.version import __version__
 
 LOSSES = 5
-"""Times that a task is done again whose worker or node was lost."""
+"""Number of times that a task is repeated after its worker or node was lost."""
 TASKS_PER_PROCESSOR = 4
-"""Under way at a time: enough that no processor waits for the order of results, few enough to bound memory."""
+"""Tasks in flight per processor: enough that none waits for the order of results, few enough to bound memory."""
 COUNTED_S = 1.0
-"""Seconds after which the cluster's processors are counted again."""
+"""Interval between counts of the cluster's processors, seconds."""
 PATIENCE_S = 30.0
-"""Seconds without any processor after which that is said."""
+"""Time without any processor after which a message is printed, seconds."""
 AUTH_MODE, AUTH_TOKEN = "RAY_AUTH_MODE", "RAY_AUTH_TOKEN"
 
 _NO_SUCH_MODULE = "The remote function failed to import on the worker"
@@ -39,13 +38,13 @@ Pinned = tuple[str, bytes]
 
 
 class Ray:
-    """A Ray cluster, one processor a task. Nodes may come and go while it works: a node that comes is given tasks, and those of
-    a node or worker that is lost are done elsewhere.
+    """The engine of a Ray cluster, with one processor per task. Nodes may join and leave: a new node receives tasks, and the
+    tasks of a lost node or worker are repeated elsewhere.
 
     Args:
         ray: the connected module.
-        jobs: tasks under way at most; None for four times the cluster's processors, as many as it has at the time.
-        environment: variables that workers have while they work, by name.
+        jobs: greatest number of tasks in flight; None for four times the present number of processors.
+        environment: environment variables of the workers, by name.
 
     Attributes:
         tasks_by_node: tasks whose items were taken, by the id of the node that did them.
@@ -106,7 +105,7 @@ class Ray:
         return self._processors
 
     def _say_if_idle(self, since_s: float | None) -> float | None:
-        """Since when the cluster has no processor; said once, for whoever must add a node."""
+        """Print once that the cluster has no processor; return the time since when it has none."""
         if self._count():
             return None
         now = time.monotonic()
@@ -168,15 +167,15 @@ def variables(values: Mapping[str, str]) -> Iterator[None]:
 
 @contextmanager
 def connected(address: str | None, processors: int) -> Generator[Any, None, None]:
-    """Ray's module, connected for as long as the block runs; a connection that was there before is used and stays.
+    """Connect Ray for the duration of a `with` block. An existing connection is used and kept.
 
     Args:
-        address: of a cluster that runs (`host:port`, "auto", "ray://..."); None starts one on this machine, and stops it.
-        processors: of the cluster that is started.
+        address: address of a running cluster (`host:port`, "auto", "ray://..."). None starts one on this machine and stops it.
+        processors: number of processors of a cluster started here.
 
     Raises:
         MissingExtra: Ray is not installed.
-        InfrastructureError: no cluster answers there.
+        InfrastructureError: no cluster answers at the address.
     """
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # Ray reports to its makers unless told not to
     ray = require("ray", "ray")
@@ -205,7 +204,7 @@ def _begin(ray: Any, address: str | None, processors: int) -> None:
 
 
 def _advice(address: str | None) -> str:
-    """What to try where a cluster that was named does not answer."""
+    """Advice for a named cluster that does not answer."""
     if address is None or os.environ.get(AUTH_MODE, "").lower() == "token":
         return ""
     # a token is never sent to an address that was given unless the user says so

@@ -1,14 +1,14 @@
-"""The main job: agents under conditions over the same tasks, ranked.
+"""The main job: agents under conditions over the same tasks, ranked track by track.
 
 A run lives in a folder. `run.json` says what is run, `episodes.jsonl` and `trajectories/` grow by one line an episode,
-`leaderboard.json` and `index.html` are written at the end. A run that was killed continues from the episodes it has and ends
-with the same bytes.
+`leaderboard.json` and a page a track, `index.html` the first, are written at the end. A run that was killed continues from the
+episodes it has and ends with the same bytes.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -18,26 +18,32 @@ from ...agents.btp.experience import Experience
 from ...agents.btp.plan import BtpSettings
 from ...agents.registry import make_agent
 from ...agents.strategies import SearchSettings
-from ...envs.registration import class_of
 from ...simulators.errors import ConfigError, DataError
 from ...simulators.scenario import parse_scenario
 from ..execution.engine import Engine, Local
-from ..files import sole_writer, write_atomically
-from ..metrics import summarise
+from ..files import change_together, finish_change, remove_drafts, sole_writer, write_atomically
+from ..metrics import summarise, with_budget_areas
 from ..results import EpisodeResult
 from ..rollout import CHUNK, RolloutContext, play_many
 from .conditions import condition_key, rank_rows
-from .run_config import FORMAT, RunConfig, entry_of
-from .run_log import EpisodeOutput, RunLog
+from .run_config import FORMAT, RowConfig, RunConfig, entry_of
+from .run_log import EPISODES, EpisodeOutput, Key, RunLog
+from .tracks import track_of
 
 EXPERIENCE_EPISODES = 400
+EXPERIENCE = "experience.jsonl"
+SUBMISSIONS = "submissions"
+"""Where a run keeps those that were added to it."""
+ROWS = "rows.json"
+"""The rows of one of them."""
 
 Progress = Callable[[int, int], None]
 
 
 class WorkItem(NamedTuple):
-    """A piece of work: episodes `start` to `stop` of one agent under one condition."""
+    """A piece of work: episodes `start` to `stop` of one agent under one condition of a track."""
 
+    track: str
     agent: str
     condition: int
     start: int
@@ -59,18 +65,18 @@ class Leaderboard:
 def run(
     config: RunConfig, out: str | Path, jobs: int = 1, progress: Progress | None = None, engine: Engine | None = None
 ) -> Leaderboard:
-    """Run a leaderboard, or what is left of it.
+    """Run a leaderboard, or continue one that was interrupted.
 
     Args:
-        config: what to run.
-        out: the folder; created if need be.
-        jobs: processes to run in; the result does not depend on it.
+        config: configuration of the run.
+        out: folder of the run, created if it does not exist.
+        jobs: number of processes; the result does not depend on it.
         progress: called with the numbers of finished and of all episodes.
-        engine: where episodes are played instead, see `execution.engine`; the result does not depend on it either.
+        engine: engine that plays the episodes, instead of `jobs` processes; the result does not depend on it.
 
     Raises:
         ConfigError: the folder belongs to another run, or another process writes to it.
-        InfrastructureError: workers were lost again and again; run again to continue.
+        InfrastructureError: workers were lost repeatedly; run again to continue.
     """
     if isinstance(jobs, bool) or not isinstance(jobs, int) or jobs < 1:
         raise ConfigError("--jobs", f"expected a positive whole number, got {jobs!r}")
@@ -81,6 +87,9 @@ def run(
         raise ConfigError("--out", f"{folder} cannot be a folder: {error.strerror}") from error
     check_owner(config.to_json(), folder)
     with sole_writer(folder):
+        finish_change(folder)
+        for name in ("run.json", "experience.jsonl", EPISODES):
+            remove_drafts(folder / name)
         write_atomically(folder / "run.json", config.to_json())
         experience = _experience(config, folder)
         results = _finish_episodes(config, folder, experience, engine or Local(jobs), progress)
@@ -88,51 +97,126 @@ def run(
     return Leaderboard(folder, document)
 
 
-def publish(folder: Path, document: dict[str, Any]) -> dict[str, Any]:
-    """Write `leaderboard.json` and the page: the run's own rows, and those of the submissions kept in its folder.
+class Addition(NamedTuple):
+    """A submission that becomes one of a run's.
 
-    The page shows how trained agents learnt, where their training runs are still there.
+    Attributes:
+        name: of its folder.
+        rows: on the leaderboard.
+        fill: writes its files into an empty folder, that of the rows aside.
     """
-    from ..reports.leaderboard_page import page_of
 
+    name: str
+    rows: list[dict[str, Any]]
+    fill: Callable[[Path], None]
+
+
+def publish(folder: Path, document: Mapping[str, Any], added: Addition | None = None) -> dict[str, Any]:
+    """Write `leaderboard.json` and the pages: the run's own rows, and those of the submissions in its folder. All or nothing.
+
+    Args:
+        folder: the run's.
+        document: with the run's own rows; others are left out.
+        added: takes its place among the run's submissions in the same step; one of the same name is replaced.
+
+    Returns:
+        The content of `leaderboard.json`.
+    """
+    found = {path.parent.name: read_rows(path) for path in folder.glob(f"{SUBMISSIONS}/*/{ROWS}")}
+    if added is not None:
+        found[added.name] = added.rows
+    whole = with_submissions(document, [found[name] for name in sorted(found)])
+    with change_together(folder) as draft:
+        (draft / "leaderboard.json").write_text(document_text(whole), encoding="utf-8")
+        for name, text in pages_of(whole).items():
+            (draft / name).write_text(text, encoding="utf-8")
+        if added is not None:
+            place = draft / SUBMISSIONS / added.name
+            place.mkdir(parents=True)
+            added.fill(place)
+            (place / ROWS).write_text(rows_text(added.rows), encoding="utf-8")
+    return whole
+
+
+def read_rows(path: Path) -> list[dict[str, Any]]:
+    """The rows of a submission in a run's folder; raises DataError where they cannot be read."""
+    try:
+        rows = json.loads(path.read_text(encoding="utf-8"))
+    except (ValueError, OSError) as error:
+        raise DataError(path, f"is no JSON ({error})") from error
+    if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
+        raise DataError(path, "expected a list of rows")
+    return rows
+
+
+def rows_text(rows: Sequence[Mapping[str, Any]]) -> str:
+    """The rows of a submission as they are written."""
+    return json.dumps(rows, indent=1, ensure_ascii=False) + "\n"
+
+
+def with_submissions(document: Mapping[str, Any], submitted: Iterable[Sequence[Mapping[str, Any]]]) -> dict[str, Any]:
+    """A leaderboard's content with its own rows and those of submissions, ranked.
+
+    Args:
+        document: rows of submissions in it are left out.
+        submitted: the rows of each submission.
+    """
     rows = [row for row in document["rows"] if "submission" not in row]
-    for path in sorted(folder.glob("submissions/*/rows.json")):
-        rows += json.loads(path.read_text(encoding="utf-8"))
-    document = {**document, "rows": rank_rows(rows, document)}
-    write_atomically(folder / "leaderboard.json", json.dumps(document, indent=1, ensure_ascii=False) + "\n")
-    write_atomically(folder / "index.html", page_of(document))
-    return document
+    return {**document, "rows": rank_rows([*rows, *(row for each in submitted for row in each)], document)}
+
+
+def document_text(document: Mapping[str, Any]) -> str:
+    """`leaderboard.json` as it is written."""
+    return json.dumps(document, indent=1, ensure_ascii=False) + "\n"
+
+
+def pages_of(document: Mapping[str, Any]) -> dict[str, str]:
+    """The pages as they are written, by the names of their files: one a track.
+
+    They show how trained agents learnt, where their training runs are still there.
+    """
+    from ..reports.leaderboard_page import pages_of as pages
+
+    return pages(document)
 
 
 def summarise_run(config: RunConfig, results: Iterable[EpisodeResult]) -> dict[str, Any]:
-    """The content of `leaderboard.json`: one row per agent and condition, best first within a condition."""
-    groups: dict[tuple[str, str], list[EpisodeResult]] = {}
+    """The content of `leaderboard.json`: one row per track, agent and condition, best first within a condition."""
+    groups: dict[tuple[str, str, str], list[EpisodeResult]] = {}
     for result in results:
-        groups.setdefault((result.agent, condition_key(result.budget, result.settings)), []).append(result)
-    rows = [
-        summarise(groups[agent, condition.key], config.grading, episodes=condition.episodes, seed=config.seed)
-        for agent, _, condition in config.entries()
-        if (agent, condition.key) in groups
-    ]
+        key = track_of(result.env), result.agent, condition_key(result.budget, result.settings)
+        groups.setdefault(key, []).append(result)
+    rows = []
+    for each in config.rows():
+        own = groups.get((each.track.name, each.agent, each.condition.key))
+        if own:
+            rows.append(summarise_row(config, each, own))
+    rows = with_budget_areas(rows)
+    tracks = [track.document() for track in config.tracks]
+    first = tracks[0]
     document = {
         "format": FORMAT,
         "suite": config.suite,
         "seed": config.seed,
         "version": config.version,
+        "run": config.digest,
         "grading": config.grading,
-        "ranked_by": config.ranked_by,
-        "scenario": {
-            **class_of(config.env).world_summary(config.scenario),
-            "digest": config.digest,
-            "split": config.split,
-        },
-        "conditions": [condition.document() for condition in config.conditions],
+        "ranked_by": first["ranked_by"],
+        "scenario": first["scenario"],
+        "tracks": [{name: value for name, value in track.items() if name != "conditions"} for track in tracks],
+        "conditions": [condition for track in tracks for condition in track["conditions"]],
     }
     return {**document, "rows": rank_rows(rows, document)}
 
 
+def summarise_row(config: RunConfig, row: RowConfig, results: Iterable[EpisodeResult]) -> dict[str, Any]:
+    """A row of the leaderboard from its episodes."""
+    figures = summarise(results, config.grading, episodes=row.condition.episodes, seed=config.seed, seeds=row.track.seeds)
+    return {"track": row.track.name, **figures}
+
+
 def check_owner(manifest: str, folder: Path) -> None:
-    """Refuse a folder that holds another run, or other files."""
+    """Raise an error for a folder that holds another run or other files."""
     path = folder / "run.json"
     if not path.exists():
         strangers = sorted(entry.name for entry in folder.iterdir() if not entry.name.startswith("."))
@@ -152,79 +236,102 @@ def check_owner(manifest: str, folder: Path) -> None:
         )
 
 
-def _experience(config: RunConfig, folder: Path) -> Path | None:
-    """What planning agents learnt on the train split; collected once, before anyone is ranked."""
-    if not any(entry_of(name, config.env).needs_experience for name in config.agents):
-        return None
-    path = folder / "experience.jsonl"
-    if not path.exists():
-        from ..training.data.experience import collect_experience
+def experience_text(config: RunConfig) -> str | None:
+    """What planning agents learn on the train split before anyone is ranked; None where no agent plans from experience."""
+    return _collect_experience(config.model_dump_json())
 
-        scenario = parse_scenario(config.scenario, "run.json")
-        count = min(EXPERIENCE_EPISODES, 4 * len(scenario.build().tasks.numbers("train")))
-        write_atomically(path, collect_experience(scenario, episodes=count, seed=config.seed).to_jsonl())
+
+@lru_cache(maxsize=2)
+def _collect_experience(document: str) -> str | None:
+    config = RunConfig.model_validate_json(document)
+    track = next((row.track for row in config.rows() if entry_of(row.agent, row.track.name).needs_experience), None)
+    if track is None:
+        return None
+    from ..training.data.experience import collect_experience
+
+    scenario = parse_scenario(track.scenario, "run.json")
+    count = min(EXPERIENCE_EPISODES, 4 * len(scenario.build().tasks.numbers("train")))
+    return collect_experience(scenario, episodes=count, seed=config.seed).to_jsonl()
+
+
+def _experience(config: RunConfig, folder: Path) -> Path | None:
+    path = folder / EXPERIENCE
+    if path.exists():
+        return path
+    text = experience_text(config)
+    if text is None:
+        return None
+    write_atomically(path, text)
     return path
 
 
 def _finish_episodes(
     config: RunConfig, folder: Path, experience: Path | None, engine: Engine, progress: Progress | None
 ) -> list[EpisodeResult]:
-    with RunLog(folder, config.agents, config.conditions) as log:
+    with RunLog(folder, config) as log:
         if progress is not None:
             progress(len(log.found), config.episodes)
         # workers on other machines do not see the folder, so they are sent what is in it
-        shared = config.model_dump_json(), None if experience is None else experience.read_text(encoding="utf-8")
-        for played in engine.stream(_play_item, shared, _work_items(config, log.found)):
+        entries = Entries(config, None if experience is None else experience.read_text(encoding="utf-8"))
+        for played in engine.stream(play_item, entries, _work_items(config, log.found)):
             log.add(played)
             if progress is not None:
                 progress(len(log.found), config.episodes)
     return log.finish()
 
 
-def _work_items(config: RunConfig, found: Mapping[tuple[str, int, int], EpisodeResult]) -> list[WorkItem]:
+def _work_items(config: RunConfig, found: Mapping[Key, EpisodeResult]) -> list[WorkItem]:
     """What is still to be played, in runs of consecutive episodes."""
     items = []
-    for agent, number, condition in config.entries():
-        missing = [index for index in range(condition.episodes) if (agent, number, index) not in found]
+    for row in config.rows():
+        missing = [index for index in range(row.condition.episodes) if (*row.key, index) not in found]
         start = 0
         for place in range(1, len(missing) + 1):
             if place == len(missing) or missing[place] != missing[place - 1] + 1 or place - start == CHUNK:
-                items.append(WorkItem(agent, number, missing[start], missing[place - 1] + 1))
+                items.append(WorkItem(*row.key, missing[start], missing[place - 1] + 1))
                 start = place
     return items
 
 
-def _play_item(shared: tuple[str, str | None], item: WorkItem) -> Iterator[EpisodeOutput]:
-    config = _read_config(shared[0])
-    context = _context(*shared, item.agent, item.condition)
+class Entries:
+    """The rows of a run as one process plays them: each agent in its environment. Pickling keeps what they are made from.
+
+    Args:
+        config: configuration of the run.
+        experience: past uses of tools that BTP plans from, as JSON lines; None where no agent needs them.
+    """
+
+    def __init__(self, config: RunConfig, experience: str | None) -> None:
+        self.config, self._text = config, experience
+        self._experience = None if experience is None else Experience.from_jsonl(experience)
+        # a row's agent and environment are kept from one range of its episodes to the next
+        self.context = lru_cache(maxsize=4)(self._open)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Entries, (self.config, self._text)
+
+    def _open(self, track: str, name: str, condition: int) -> RolloutContext:
+        config = self.config
+        place = config.track(track)
+        entry = entry_of(name, track)
+        agent = make_agent(
+            name,
+            place.env if place.env in entry.env_ids else entry.env_id,
+            model=config.model,
+            experience=self._experience,
+            search=SearchSettings(**config.search) if config.search else None,
+            btp=BtpSettings(**config.btp) if config.btp else None,
+        )
+        return RolloutContext(place.make_env(agent.env_id, place.conditions[condition]), agent)
+
+
+def play_item(entries: Entries, item: WorkItem) -> Iterator[EpisodeOutput]:
+    """Play some episodes of a row."""
+    config = entries.config
+    track, context = config.track(item.track), entries.context(item.track, item.agent, item.condition)
     header = context.header
     first = header.to_json()
-    indices, settings = range(item.start, item.stop), config.conditions[item.condition].settings
-    for result, trajectory in play_many(context.env, context.agent, context.env_id, indices, config.seed, settings):
+    indices, settings = range(item.start, item.stop), track.conditions[item.condition].settings
+    played = play_many(context.env, context.agent, context.env_id, indices, config.seed, settings, track.seeds)
+    for result, trajectory in played:
         yield EpisodeOutput(result, first, None if trajectory is None else trajectory.sealed_json(header))
-
-
-@lru_cache(maxsize=4)
-def _context(document: str, experience: str | None, name: str, condition: int) -> RolloutContext:
-    """An entry's agent in its environment; kept from one piece of its episodes to the next."""
-    config = _read_config(document)
-    entry = entry_of(name, config.env)
-    agent = make_agent(
-        name,
-        config.env if config.env in entry.env_ids else entry.env_id,
-        model=config.model,
-        experience=None if experience is None else _read_experience(experience),
-        search=SearchSettings(**config.search) if config.search else None,
-        btp=BtpSettings(**config.btp) if config.btp else None,
-    )
-    return RolloutContext(config.make_env(agent.env_id, config.conditions[condition]), agent)
-
-
-@lru_cache(maxsize=2)
-def _read_config(document: str) -> RunConfig:
-    return RunConfig.model_validate_json(document)
-
-
-@lru_cache(maxsize=2)
-def _read_experience(text: str) -> Experience:
-    return Experience.from_jsonl(text)

@@ -18,12 +18,12 @@ _SETTING_LABELS = {"tasks": "{} tasks", "alpha": "score weighs {:g}"}
 
 
 class Condition(BaseModel):
-    """What an entry of the leaderboard is played under.
+    """The condition of an entry: a budget and settings.
 
     Attributes:
         budget: limit of each limited resource.
         settings: arguments of the environment that vary within the run.
-        episodes: how many are played.
+        episodes: number of episodes.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -33,7 +33,7 @@ class Condition(BaseModel):
 
     @property
     def key(self) -> str:
-        """Names the condition within its run."""
+        """Names the condition within its track."""
         return condition_key(self.budget, self.settings)
 
     def document(self) -> dict[str, Any]:
@@ -41,31 +41,32 @@ class Condition(BaseModel):
         return {"budget": dict(self.budget), "settings": dict(self.settings)}
 
 
-def condition_key(budget: Mapping[str, float], settings: Mapping[str, Any]) -> str:
-    """The same text for the same condition."""
-    return json.dumps([dict(budget), dict(settings)], sort_keys=True)
+def condition_key(budget: Mapping[str, float], settings: Mapping[str, Any], track: str = "") -> str:
+    """The same text for the same condition of the same track."""
+    return json.dumps([track, dict(budget), dict(settings)], sort_keys=True)
 
 
 def settings_of(row: Mapping[str, Any], document: Mapping[str, Any]) -> dict[str, Any]:
-    """The settings that a row of a leaderboard was played with; its document says which ones vary."""
-    conditions = document.get("conditions") or [{}]
-    return {name: row[name] for name in conditions[0].get("settings") or {} if name in row}
+    """The settings that a row of a leaderboard was played with; its document says which ones vary in its track."""
+    track = row.get("track", "")
+    own = [each for each in document.get("conditions") or () if each.get("track", track) == track]
+    return {name: row[name] for name in (own[0].get("settings") or {} if own else {}) if name in row}
 
 
 def row_key(row: Mapping[str, Any], document: Mapping[str, Any]) -> str:
     """`condition_key` of a row."""
-    return condition_key(row.get("budget") or {}, settings_of(row, document))
+    return condition_key(row.get("budget") or {}, settings_of(row, document), str(row.get("track", "")))
 
 
 def budget_label(budget: Mapping[str, float] | None) -> str:
-    """A budget in words, for example ``price ≤ 20, seconds ≤ 60``."""
+    """A budget as text, for example ``price ≤ 20, seconds ≤ 60``."""
     limits = budget or {}
     named = [name for name in RESOURCES if name in limits] + sorted(name for name in limits if name not in RESOURCES)
     return ", ".join(f"{name} ≤ {limits[name]:,g}" for name in named) or "unlimited"
 
 
 def condition_label(row: Mapping[str, Any], document: Mapping[str, Any]) -> str:
-    """What a row was played under, in words: its budget, and the settings that vary within the leaderboard."""
+    """A row's condition as text: its budget and the settings that vary within the leaderboard."""
     settings = settings_of(row, document)
     names = sorted(settings, key=lambda name: list(_SETTING_LABELS).index(name) if name in _SETTING_LABELS else len(settings))
     said = [_SETTING_LABELS.get(name, f"{name} {{}}").format(settings[name]) for name in names]
@@ -79,7 +80,7 @@ def budget_order(budget: Mapping[str, float]) -> tuple[float, ...]:
 
 
 def ordered(conditions: Iterable[Condition]) -> list[Condition]:
-    """Conditions as a leaderboard shows them: the tightest budget first, otherwise as they were asked for."""
+    """Conditions in the order of a leaderboard: the tightest budget first, otherwise in the given order."""
     return sorted(conditions, key=lambda condition: budget_order(condition.budget))
 
 
@@ -87,20 +88,22 @@ def condition_places(document: Mapping[str, Any]) -> dict[str, int]:
     """The place of every condition of a leaderboard, by its key."""
     listed = document.get("conditions")
     if listed is None:
-        budgets = sorted((row.get("budget") or {} for row in document.get("rows") or []), key=budget_order)
-        listed = [{"budget": budget, "settings": {}} for budget in budgets]
+        rows = sorted(document.get("rows") or [], key=lambda row: budget_order(row.get("budget") or {}))
+        listed = [{"budget": row.get("budget"), "settings": {}, "track": row.get("track", "")} for row in rows]
     places: dict[str, int] = {}
     for condition in listed:
-        places.setdefault(condition_key(condition.get("budget") or {}, condition.get("settings") or {}), len(places))
+        key = condition.get("budget") or {}, condition.get("settings") or {}, condition.get("track", "")
+        places.setdefault(condition_key(*key), len(places))
     return places
 
 
-def ranking_metric(document: Mapping[str, Any], grading: str | None = None) -> str:
-    """The figure that ranks the rows of a leaderboard.
+def ranking_metric(document: Mapping[str, Any], grading: str | None = None, track: str | None = None) -> str:
+    """The figure that ranks the rows of a leaderboard, or of one of its tracks.
 
     Args:
         document: of the leaderboard.
         grading: another one than the leaderboard's own.
+        track: the track's name.
 
     Raises:
         UnknownName: the grading is none.
@@ -108,14 +111,17 @@ def ranking_metric(document: Mapping[str, Any], grading: str | None = None) -> s
     chosen = grading or document.get("grading") or GRADINGS[0]
     if chosen not in GRADINGS:
         raise UnknownName("grading", chosen, GRADINGS)
-    metric = str(document.get("ranked_by") or PASS_RATE)
+    own = next((each for each in document.get("tracks") or () if each.get("name") == track), document)
+    metric = str(own.get("ranked_by") or PASS_RATE)
     return f"judged_{metric}" if chosen == "judge" and metric == PASS_RATE else metric
 
 
 def rank_rows(
     rows: Sequence[Mapping[str, Any]], document: Mapping[str, Any], grading: str | None = None
 ) -> list[Mapping[str, Any]]:
-    """Rows in the order of the leaderboard: by condition, then the best by the figure that ranks, then the cheapest.
+    """Rows in the order of the leaderboard: by track and condition, then the best by the figure that ranks, then the cheapest.
+
+    A row without that figure, since the infrastructure broke all its episodes, comes last.
 
     Args:
         rows: in any order.
@@ -125,10 +131,11 @@ def rank_rows(
     Raises:
         UnknownName: the grading is none.
     """
-    metric, places = ranking_metric(document, grading), condition_places({**document, "rows": rows})
+    places = condition_places({**document, "rows": rows})
+    metrics = {track: ranking_metric(document, grading, track) for track in {row.get("track") for row in rows}}
 
     def place(row: Mapping[str, Any]) -> tuple[Any, ...]:
-        figure, cost = row.get(metric), row.get("average_cost")
+        figure, cost = row.get(metrics[row.get("track")]), row.get("average_cost")
         return (
             places.get(row_key(row, document), len(places)),
             math.inf if figure is None else -figure,

@@ -1,4 +1,4 @@
-"""How the figures of a leaderboard are called, explained and written; the page and the terminal table share it."""
+"""Names, explanations and formats of a leaderboard's figures, shared by the page and the terminal table."""
 
 from __future__ import annotations
 
@@ -17,10 +17,11 @@ class Column:
     Attributes:
         metric: its name in `leaderboard.json`.
         judged: the name of its counterpart under the judge grading, where there is one.
-        title, short: as the page and the terminal head it.
-        meaning: one plain sentence.
+        title, short: headings on the page and in the terminal.
+        meaning: explanation in one sentence.
         kind: `rate` (shown in percent), `number`, `signed` (three decimals), `price` (four decimals) or `count`.
         higher_is_better: or lower.
+        compares: the best of it may be set in bold: a figure on which an agent that achieves nothing does not win.
     """
 
     metric: str
@@ -30,6 +31,7 @@ class Column:
     kind: str
     higher_is_better: bool
     judged: str | None = None
+    compares: bool = False
 
 
 COLUMNS = (
@@ -41,6 +43,27 @@ COLUMNS = (
         "rate",
         True,
         "judged_pass_rate_under_budget",
+        True,
+    ),
+    Column(
+        "pass_hat_k",
+        "Passes every time",
+        "pass^k",
+        "Share of tasks that pass within the budget under every one of their seeds (pass^k): what one can rely on.",
+        "rate",
+        True,
+        "judged_pass_hat_k",
+        True,
+    ),
+    Column(
+        "cost_per_success",
+        "Cost per success",
+        "Cost/pass",
+        "Price of all episodes, failed ones included, over the number that pass within the budget.",
+        "number",
+        False,
+        "judged_cost_per_success",
+        True,
     ),
     Column(
         "pass_rate",
@@ -50,8 +73,15 @@ COLUMNS = (
         "rate",
         True,
         "judged_pass_rate",
+        True,
     ),
-    Column("average_cost", "Average cost", "AC", "Mean price paid per episode (AC).", "number", False),
+    Column(
+        "average_cost", "Average cost", "AC", "Mean price paid per episode, tools and tokens together (AC).", "number", False
+    ),
+    Column("tool_cost", "Of it tools", "Tools", "Mean fees of the tools per episode.", "number", False),
+    Column(
+        "token_cost", "Of it tokens", "Tok. cost", "Mean price of the language model's tokens per episode.", "number", False
+    ),
     Column(
         "budget_failure_rate",
         "Over budget",
@@ -64,15 +94,16 @@ COLUMNS = (
         "quality_of_plan",
         "Quality of plan",
         "QoP",
-        "Task performance weighed against price, averaged over episodes; 1 is a perfect answer for nothing (QoP).",
+        "Task performance weighed against price, averaged over episodes; 1 is a perfect answer at no cost (QoP).",
         "signed",
         True,
+        compares=True,
     ),
     Column(
         "regret",
         "Regret",
         "Regret",
-        "Quality of plan that the best possible episode in the same world has ahead of the agent's, averaged.",
+        "Quality of plan of the best possible episode in the same world less the agent's, averaged.",
         "signed",
         False,
     ),
@@ -93,15 +124,16 @@ PLAN_COLUMNS = (
         "quality_of_plan",
         "Quality of plan",
         "QoP",
-        "Weight of the score times the score, less the rest times the price over 0.567 USD; planners are ranked by it.",
+        "Mean of alpha × score - (1 - alpha) × price / 0.567 USD; planners are ranked by it.",
         "signed",
         True,
+        compares=True,
     ),
     Column(
         "score",
         "Task score",
         "Score",
-        "Mean score of what was wanted: images by similarity, texts by shared words; 0 to 1.",
+        "Mean score of the outputs: similarity of images, shared words of texts; 0 to 1.",
         "signed",
         True,
     ),
@@ -109,23 +141,30 @@ PLAN_COLUMNS = (
         "average_cost",
         "Price",
         "Price",
-        "What the plan's tools cost, by time and memory at the size of the input.",
+        "Mean price of the plan's tools in USD, by time and memory at the input's size.",
         "price",
         False,
     ),
-    Column("average_seconds", "Seconds", "Sec.", "The plan's longest path: branches run at once.", "number", False),
+    Column(
+        "average_seconds",
+        "Seconds",
+        "Sec.",
+        "Simulated time of the plan's longest path.",
+        "number",
+        False,
+    ),
     Column(
         "average_seconds_one_by_one",
         "One by one",
         "In turn",
-        "Seconds that the same tools take one after another.",
+        "Mean simulated time of the same tools run one after another.",
         "number",
         False,
     ),
-    Column("plan_validity", "Valid", "Valid", "Share of answers that are plans at all.", "rate", True),
+    Column("plan_validity", "Valid", "Valid", "Share of answers that are valid plans.", "rate", True),
     Column("pass_rate", "Score of 0.5", "≥ 0.5", "Share of plans that score at least 0.5.", "rate", True),
     Column(
-        "regret", "Regret", "Regret", "Quality that the best plan for the very sample has ahead, averaged.", "signed", False
+        "regret", "Regret", "Regret", "Quality of the best plan for the sample less the plan's own, averaged.", "signed", False
     ),
     Column(
         "average_tokens", "Tokens", "Tokens", "Mean number of the planner's language-model tokens per plan.", "count", False
@@ -135,13 +174,23 @@ _COLUMNS_BY_RANK = {COLUMNS[0].metric: COLUMNS, PLAN_COLUMNS[0].metric: PLAN_COL
 
 
 def columns_of(document: Mapping[str, Any]) -> tuple[Column, ...]:
-    """The columns of a leaderboard, the figure that ranks first."""
-    return _COLUMNS_BY_RANK.get(str(document.get("ranked_by")), COLUMNS)
+    """The columns of a leaderboard, the figure that ranks first; those that say nothing about its rows are left out."""
+    columns = _COLUMNS_BY_RANK.get(str(document.get("ranked_by")), COLUMNS)
+    rows = document.get("rows") or []
+    silent = {
+        "pass_hat_k": all(len(row.get("pass_hat_k") or ()) < 2 for row in rows),
+        "cost_per_success": all(figure(row, "cost_per_success") is None for row in rows),
+        "tool_cost": not any(figure(row, "token_cost") for row in rows),
+        "token_cost": not any(figure(row, "token_cost") for row in rows),
+    }
+    return tuple(column for column in columns if not silent.get(column.metric, False))
 
 
 def figure(row: Row, metric: str) -> float | None:
-    """The figure of a row, or None where it has none."""
+    """The figure of a row, or None where it has none. Of a list (`pass_hat_k`) it is the last."""
     value = row.get(metric)
+    if isinstance(value, list) and value:
+        value = value[-1]
     if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
         return None
     return float(value)
@@ -157,7 +206,7 @@ def interval(row: Row, metric: str) -> tuple[float, float] | None:
 
 
 def written(value: float | None, kind: str) -> str:
-    """A figure as a reader sees it; a dash where there is none. Rates are without their percent sign."""
+    """Format a figure for display, or a dash if there is none. Rates are in percent, without the sign."""
     if value is None:
         return "–"
     if kind == "rate":
@@ -176,18 +225,28 @@ def written(value: float | None, kind: str) -> str:
 
 
 def is_simulated(row: Row) -> bool:
-    """The row's language model has no weights: its figures say nothing of a real model."""
+    """Whether the row's language model is simulated, so that its figures say nothing about a real model."""
     return str(row.get("model") or "").lower().startswith("simulated")
 
 
 def is_reference(row: Row) -> bool:
-    """The row knows the realised world: a bound to measure against, never a competitor."""
+    """Whether the row is the oracle, which knows the realised world and is an upper bound instead of a competitor."""
     return str(row.get("agent") or "").lower().split("+")[0].startswith("oracle")
 
 
+def is_void(row: Row) -> bool:
+    """The infrastructure broke every episode of the row: nothing can be said of its agent."""
+    return bool(row.get("void_episodes")) and row.get("void_episodes") == row.get("episodes")
+
+
+def is_ranked(row: Row, document: Mapping[str, Any]) -> bool:
+    """The row has a rank: it is no bound, and some of its episodes were played."""
+    return not is_reference(row) and not is_void(row)
+
+
 def best(rows: Iterable[Row], column: Column, metric: str) -> float | None:
-    """The best figure among the competitors; an agent without a language model is no example of few tokens."""
-    rivals = (row for row in rows if not is_reference(row) and (metric != "average_tokens" or row.get("model")))
+    """The best figure among the competitors; None in a column on which achieving nothing would win."""
+    rivals = (row for row in rows if not is_reference(row) and column.compares)
     figures = [value for row in rivals if (value := figure(row, metric)) is not None]
     if not figures:
         return None
@@ -195,5 +254,5 @@ def best(rows: Iterable[Row], column: Column, metric: str) -> float | None:
 
 
 def plain(text: object) -> str:
-    """A name without control characters, so that it can neither move a terminal's cursor nor break a line."""
+    """Remove control characters from a name, so that it cannot move a terminal's cursor or break a line."""
     return "".join(c if c.isprintable() else "�" for c in str(text))

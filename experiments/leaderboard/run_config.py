@@ -1,67 +1,150 @@
-"""The configuration of a leaderboard run: all that determines its bytes."""
+"""The configuration of a leaderboard run, which determines its bytes."""
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import gymnasium as gym
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from ...agents.custom import is_custom
-from ...agents.models.named import priced_for
-from ...agents.registry import AgentEntry, find_agent
-from ...envs.base import BaseEnv, base_env
-from ...envs.registration import class_of, make, views_of
+from ...agents.models.named import priced_for, read_model_name
+from ...agents.models.prices import load_prices
+from ...agents.registry import AgentEntry, agent_names, find_agent, read_agent_name
+from ...envs.base import base_env
+from ...envs.registration import class_of, make
 from ...simulators.errors import ConfigError, DataError, UnknownName
 from ...simulators.ledger import Budget
 from ...simulators.scenario import Scenario, load_scenario
 from ...simulators.version import __version__
 from ..metrics import GRADINGS
 from .conditions import PASS_RATE, Condition, ordered
-from .suites import Suite
+from .suites import Suite, SuiteWorld
 from .suites import suite as suite_named
+from .tracks import TRACKS, track_of
 from .weights import weights_of
 
 FORMAT = "costgym.leaderboard/1"
 ALL_VIEWS = "*"
 
 
-class RunConfig(BaseModel):
-    """All that determines a leaderboard's bytes.
+class TrackConfig(BaseModel):
+    """What is played in one track.
 
     Attributes:
-        suite: its name.
-        env: the environment in which agents' names are looked up; an agent may play in another view of the same world.
+        name: of the track, see `tracks.TRACKS`.
+        env: the environment in which agents' names are looked up first; an agent may play in another view of the track.
         scenario, digest: the world, whole, and its short name.
         agents: names, in order.
         conditions: what each agent is played under.
-        split, grading, seed: as `costgym leaderboard` takes them.
+        split: of the tasks.
+        seeds: episodes of one task in a row, each under the next seed, so that it shows how often all of them pass.
         ranked_by: the figure of a row that ranks it.
-        model: behind agents that need one.
         settings: further arguments of the environments, by id; those of `*` are for all views.
-        search, btp: fields of `SearchSettings` and `BtpSettings` that differ from the agents' own.
-        weights: hashes of what trained agents play with: other weights, another run.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
-    format: str = FORMAT
-    version: str = __version__
-    suite: str
+    name: str
     env: str
     scenario: dict[str, Any]
     digest: str
     agents: tuple[str, ...]
     conditions: tuple[Condition, ...]
     split: str
+    seeds: int = Field(default=1, ge=1, le=1000)
+    ranked_by: str = PASS_RATE
+    settings: dict[str, dict[str, Any]] = {}  # pydantic copies it
+
+    def make_env(self, env_id: str, condition: Condition, data: str | None = None) -> gym.Env[Any, Any]:
+        """The environment in which an agent plays under a condition.
+
+        Args:
+            env_id: a view of the track.
+            condition: one of the track's.
+            data: the folder or file that the world is read from, where it lies elsewhere now.
+
+        Raises:
+            ConfigError: the view belongs to another track.
+            DataError: what is read there is another world.
+        """
+        if track_of(env_id) != self.name:
+            raise ConfigError("--agents", f"{env_id} is no environment of the track {self.name}; {self.env} is")
+        settings = {
+            **self.settings.get(ALL_VIEWS, {}),
+            **self.settings.get(env_id, {}),
+            **condition.settings,
+            "split": self.split,
+            "budget": dict(condition.budget),
+        }
+        env = make(env_id, disable_env_checker=True, **class_of(env_id).world_arguments(self.scenario, settings, data))
+        base_env(env).check_world(self.scenario)
+        return env
+
+    @property
+    def data(self) -> str | None:
+        """The folder or file that the world is read from; None for a world that reads none."""
+        outcomes = self.settings.get(ALL_VIEWS, {}).get("outcomes")
+        source = self.scenario.get("source")
+        place = source.get("data") if isinstance(source, dict) else None
+        return outcomes or place
+
+    def document(self) -> dict[str, Any]:
+        """World, conditions and ranking figure, as `leaderboard.json` lists its tracks."""
+        summary = class_of(self.env).world_summary(self.scenario)
+        return {
+            "name": self.name,
+            "ranked_by": self.ranked_by,
+            "seeds": self.seeds,
+            "scenario": {**summary, "digest": self.digest, "split": self.split},
+            "conditions": [{"track": self.name, **condition.document()} for condition in self.conditions],
+        }
+
+
+class RowConfig(NamedTuple):
+    """What has a row of its own: an agent under a condition of a track.
+
+    Attributes:
+        track, agent, condition: the three.
+        number: of the condition in its track.
+    """
+
+    track: TrackConfig
+    agent: str
+    number: int
+    condition: Condition
+
+    @property
+    def key(self) -> tuple[str, str, int]:
+        """Track, agent and number of the condition: names the row within its run."""
+        return self.track.name, self.agent, self.number
+
+
+class RunConfig(BaseModel):
+    """The configuration of a leaderboard run.
+
+    Attributes:
+        suite: its name.
+        tracks: what is played, each track with its own world.
+        grading, seed: as `costgym leaderboard` takes them.
+        model: behind agents that need one.
+        search, btp: fields of `SearchSettings` and `BtpSettings` that differ from the agents' own.
+        weights: hashes of the weights of trained agents; other weights make another run.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+    format: str = FORMAT
+    version: str = __version__
+    suite: str
+    tracks: tuple[TrackConfig, ...] = Field(min_length=1)
     grading: str
     seed: int
-    ranked_by: str = PASS_RATE
     model: str
-    settings: dict[str, dict[str, Any]] = {}  # pydantic copies it
     search: dict[str, Any] = {}
     btp: dict[str, Any] = {}
     weights: dict[str, str] = {}
@@ -70,42 +153,34 @@ class RunConfig(BaseModel):
         """The content of `run.json`."""
         return json.dumps(self.model_dump(mode="json"), indent=1, ensure_ascii=False) + "\n"
 
-    def entries(self) -> Iterator[tuple[str, int, Condition]]:
-        """What has a row each: agent, number of the condition, condition."""
-        for agent in self.agents:
-            for index, condition in enumerate(self.conditions):
-                yield agent, index, condition
+    @property
+    def digest(self) -> str:
+        """Names the configuration in short: its leaderboard says what it was made from."""
+        return hashlib.blake2b(self.to_json().encode(), digest_size=16).hexdigest()
+
+    def track(self, name: str) -> TrackConfig:
+        """A track by name; raises UnknownName where the run has none of it."""
+        found = next((track for track in self.tracks if track.name == name), None)
+        if found is None:
+            raise UnknownName("track of the run", name, [track.name for track in self.tracks])
+        return found
+
+    @property
+    def agents(self) -> tuple[str, ...]:
+        """The agents of all tracks, each once."""
+        return tuple(dict.fromkeys(agent for track in self.tracks for agent in track.agents))
+
+    def rows(self) -> Iterator[RowConfig]:
+        """What has a row each, by track, agent and condition."""
+        for track in self.tracks:
+            for agent in track.agents:
+                for number, condition in enumerate(track.conditions):
+                    yield RowConfig(track, agent, number, condition)
 
     @property
     def episodes(self) -> int:
-        """Of all entries together."""
-        return sum(condition.episodes for _, _, condition in self.entries())
-
-    def make_env(self, env_id: str, condition: Condition, data: str | None = None) -> gym.Env[Any, Any]:
-        """The environment in which an agent plays under a condition.
-
-        Args:
-            env_id: a view of the run's world.
-            condition: one of the run's.
-            data: the folder or file that the world is read from, where it lies elsewhere now.
-
-        Raises:
-            ConfigError: the view is of another world.
-            DataError: what is read there is another world.
-        """
-        kind = class_of(env_id)
-        if kind.world_kind != class_of(self.env).world_kind:
-            raise ConfigError("--agents", f"{env_id} is no view of the world of the suite {self.suite}, {self.env} is")
-        settings = {
-            **self.settings.get(ALL_VIEWS, {}),
-            **self.settings.get(env_id, {}),
-            **condition.settings,
-            "split": self.split,
-            "budget": dict(condition.budget),
-        }
-        env = make(env_id, disable_env_checker=True, **kind.world_arguments(self.scenario, settings, data))
-        base_env(env).check_world(self.scenario)
-        return env
+        """Of all rows together."""
+        return sum(row.condition.episodes for row in self.rows())
 
 
 def make_run_config(
@@ -143,8 +218,8 @@ def make_run_config(
         vary: settings that vary within the run, with their values, such as ``{"alpha": [0.3, 0.5]}``.
 
     Raises:
-        UnknownName: a suite, scenario, agent, split or grading that there is not; the nearest ones are named.
-        ConfigError: a number makes no sense, or the suite's world has no such choice.
+        UnknownName: a suite, scenario, agent, split or grading is unknown; the message has the nearest ones.
+        ConfigError: a number is out of range, or the suite's world does not have the option.
         DataError: the scenario or its data cannot be read.
     """
     chosen = suite_named(suite)
@@ -154,62 +229,36 @@ def make_run_config(
         raise ConfigError("--seed", f"expected a whole number from 0 to 2**62, got {seed!r}")
     if episodes is not None and (isinstance(episodes, bool) or not isinstance(episodes, int) or episodes < 1):
         raise ConfigError("--episodes", f"expected a positive whole number, got {episodes!r}")
-    names = _agents(chosen, agents)
-    kind = class_of(chosen.env)
-    settings = {env_id: dict(given) for env_id, given in chosen.settings.items()}
-    _refuse_what_the_world_has_not(chosen, kind, scenario, profile, grading, prices)
-    if kind.gradings:
-        settings.setdefault(ALL_VIEWS, {})["grading"] = grading
-    world: dict[str, Any]
-    if "scenario" in kind.WORLD_ARGUMENTS:
-        found = scenario if isinstance(scenario, Scenario) else load_scenario(scenario or chosen.scenario, data)
-        world = {"scenario": priced_for(found, model, prices)}
-    else:
-        world = {"profile": "v100" if profile is None else profile}
-        if data is not None:
-            settings.setdefault(ALL_VIEWS, {})["outcomes"] = str(data)
-    default = chosen.budgets or None
-    limits = list(budgets) if budgets is not None and not isinstance(budgets, str) else _limits(budgets or default)
-    conditions = []
-    document: dict[str, Any] | None = None
-    for limit, varied in product(limits, _varied(chosen, vary)):
-        arguments = {**settings.get(ALL_VIEWS, {}), **settings.get(chosen.env, {}), **varied}
-        env = base_env(make(chosen.env, split=split, disable_env_checker=True, **world, **arguments))
-        document = env.world_document()
-        count = episodes or chosen.episodes or env.instances
-        if count is None:
-            raise ConfigError("--episodes", f"the suite {suite} needs a number of episodes")
-        conditions.append(Condition(budget=limit.as_dict(), settings=varied, episodes=count))
-    assert document is not None
+    asked = _Asked(scenario, data, budgets, episodes, split, grading, model, prices, profile, dict(vary or {}))
+    tracks: list[TrackConfig] = []
+    for world, names in _worlds(chosen, agents, asked):
+        tracks += _tracks_of(chosen, world, names, asked)
+    place = {name: number for number, name in enumerate(TRACKS)}
+    tracks.sort(key=lambda track: place[track.name])
+    if len({track.name for track in tracks}) < len(tracks):
+        raise ConfigError("--suite", f"{suite} plays a track twice")
     return RunConfig(
         suite=suite,
-        env=chosen.env,
-        scenario=document,
-        digest=kind.world_digest(document),
-        agents=names,
-        conditions=tuple(ordered(conditions)),
-        split=split,
+        tracks=tuple(tracks),
         grading=grading,
         seed=seed,
-        ranked_by=chosen.ranked_by,
         model=model,
-        settings=settings,
         search=dict(search or {}),
         btp=dict(btp or {}),
-        weights=weights_of(names),
+        weights=weights_of(agent for track in tracks for agent in track.agents),
     )
 
 
 def read_run_config(folder: Path) -> RunConfig:
-    """The configuration of the run in a folder.
+    """Read the configuration of the run in a folder.
 
     Raises:
-        ConfigError: the folder holds no run.
-        DataError: its configuration cannot be read.
+        ConfigError: the folder does not hold a run.
+        DataError: the configuration cannot be read.
     """
     path = folder / "run.json"
     if not path.is_file():
-        raise ConfigError("--run", f"{folder} is no leaderboard run: it holds no run.json")
+        raise ConfigError("--run", f"{folder} is not a leaderboard run: it holds no run.json")
     try:
         return RunConfig.model_validate_json(path.read_text(encoding="utf-8"))
     except ValidationError as error:
@@ -219,58 +268,179 @@ def read_run_config(folder: Path) -> RunConfig:
         raise DataError(path, f"is no configuration of a run: {error}") from error
 
 
-def entry_of(name: str, env_id: str) -> AgentEntry:
-    """What is known of an agent in a world: it plays in this environment, or in another view of the same world.
+def entry_of(name: str, track: str) -> AgentEntry:
+    """What is known of an agent in a track: it plays in one of its environments.
 
     Raises:
-        UnknownName: there is no such agent in any view of the world; names those of this one.
+        UnknownName: there is no such agent in the track; names those that there are.
         CostGymError: a user's own agent cannot be read.
     """
+    views = TRACKS[track].views
     if is_custom(name):
-        return find_agent(name)
-    for view in views_of(env_id):
+        found = find_agent(name)
+        if track_of(found.env_id) != track:
+            raise UnknownName(f"agent of the track {track}", name, agent_names(views[0]))
+        return found
+    for view in views:
         try:
             return find_agent(name, view)
         except UnknownName:
             continue
-    return find_agent(name, env_id)
+    return find_agent(name, views[0])
 
 
-def _agents(suite: Suite, agents: Sequence[str] | None) -> tuple[str, ...]:
-    names = tuple(agents if agents is not None else suite.agents)
-    if not names:
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """The arguments of `make_run_config` that replace a world's own."""
+
+    scenario: str | Path | Scenario | None
+    data: str | Path | None
+    budgets: str | Sequence[Budget] | None
+    episodes: int | None
+    split: str
+    grading: str
+    model: str
+    prices: str | Path | None
+    profile: str | Path | None
+    vary: dict[str, Sequence[Any]]
+
+    def refused_by(self, world: SuiteWorld) -> str:
+        """An option that the world has no use for; "" where there is none."""
+        kind = class_of(world.env)
+        wrong = {
+            "--scenario": self.scenario is not None and "scenario" not in kind.WORLD_ARGUMENTS,
+            "--prices": self.prices is not None and "scenario" not in kind.WORLD_ARGUMENTS,
+            "--profile": self.profile is not None and "profile" not in kind.WORLD_ARGUMENTS,
+            "--grading": self.grading != GRADINGS[0] and not kind.gradings,
+            **{f"--{name}": name not in world.vary for name in self.vary},
+        }
+        return next((option for option, is_wrong in wrong.items() if is_wrong), "")
+
+    @property
+    def about_a_world(self) -> bool:
+        """Some option replaces what a suite says of a world."""
+        given = (self.scenario, self.data, self.budgets, self.prices, self.profile)
+        return bool(self.vary) or any(value is not None for value in given) or self.grading != GRADINGS[0]
+
+
+def _worlds(suite: Suite, agents: Sequence[str] | None, asked: _Asked) -> list[tuple[SuiteWorld, tuple[str, ...]]]:
+    """The worlds that are played, and by whom.
+
+    Named agents play in the first world that has them. Without names, an option that replaces something of a world leaves the
+    first world that knows it, alone.
+    """
+    if agents is None:
+        fitting = [world for world in suite.worlds if not asked.refused_by(world)]
+        if not fitting:
+            _refuse(suite, suite.worlds[0], asked)
+        return [(world, world.agents) for world in (fitting[:1] if asked.about_a_world else fitting)]
+    if not agents:
         raise ConfigError("--agents", "expected at least one agent")
-    for name in names:
-        entry_of(name, suite.env)
-    if len(set(names)) < len(names):
+    if len(set(agents)) < len(agents):
         raise ConfigError("--agents", "expected every agent once")
-    return names
+    found: dict[int, list[str]] = {}
+    for name in agents:
+        at = next((i for i, world in enumerate(suite.worlds) if _tracks_with(world, name)), None)
+        if at is None:
+            tracks = [track for world in suite.worlds for track in world.tracks]
+            if len(tracks) == 1:
+                entry_of(name, tracks[0])
+            raise UnknownName("agent of the suite's tracks", name, _agents_of(tracks))
+        found.setdefault(at, []).append(name)
+    chosen = [(suite.worlds[at], tuple(found[at])) for at in sorted(found)]
+    if asked.about_a_world and all(asked.refused_by(world) for world, _ in chosen):
+        _refuse(suite, chosen[0][0], asked)
+    return chosen
 
 
-def _refuse_what_the_world_has_not(
-    suite: Suite, kind: type[BaseEnv[Any, Any]], scenario: object, profile: object, grading: str, prices: object
-) -> None:
-    given = {
-        "--scenario": scenario is not None and "scenario" not in kind.WORLD_ARGUMENTS,
-        "--prices": prices is not None and "scenario" not in kind.WORLD_ARGUMENTS,
-        "--profile": profile is not None and "profile" not in kind.WORLD_ARGUMENTS,
-        "--grading": grading != GRADINGS[0] and not kind.gradings,
-    }
-    for option, wrong in given.items():
-        if wrong:
-            raise ConfigError(option, f"the suite {suite.name} plays in {suite.env}, which has no such choice")
+def _refuse(suite: Suite, world: SuiteWorld, asked: _Asked) -> None:
+    raise ConfigError(asked.refused_by(world), f"the suite {suite.name} plays in {world.env}, which has no such choice")
+
+
+def _agents_of(tracks: Sequence[str]) -> list[str]:
+    return list(dict.fromkeys(name for track in tracks for view in TRACKS[track].views for name in agent_names(view)))
+
+
+def _tracks_with(world: SuiteWorld, name: str) -> list[str]:
+    """The world's tracks that have an agent."""
+    read_agent_name(name)
+    found = []
+    for track in world.tracks:
+        try:
+            entry_of(name, track)
+        except UnknownName:
+            continue
+        found.append(track)
+    return found
+
+
+def _tracks_of(suite: Suite, world: SuiteWorld, agents: Sequence[str], asked: _Asked) -> list[TrackConfig]:
+    """A world's tracks, one for each view that some agent plays in; the same scenario and conditions for all."""
+    kind = class_of(world.env)
+    fits = not asked.refused_by(world)
+    settings = {env_id: dict(given) for env_id, given in world.settings.items()}
+    if kind.gradings:
+        settings.setdefault(ALL_VIEWS, {})["grading"] = asked.grading
+    made: dict[str, Any]
+    if "scenario" in kind.WORLD_ARGUMENTS:
+        named = asked.scenario if fits and asked.scenario is not None else world.scenario
+        data = asked.data if fits else None
+        found = named if isinstance(named, Scenario) else load_scenario(named, data)
+        if world.prices and found.tokens is None and read_model_name(asked.model) is None:
+            found = load_prices().price(found, world.prices)
+        made = {"scenario": priced_for(found, asked.model, asked.prices if fits else None)}
+    else:
+        made = {"profile": "v100" if not fits or asked.profile is None else asked.profile}
+        if fits and asked.data is not None:
+            settings.setdefault(ALL_VIEWS, {})["outcomes"] = str(asked.data)
+    budgets = asked.budgets if asked.budgets is not None and fits else world.budgets or None
+    limits = list(budgets) if budgets is not None and not isinstance(budgets, str) else _limits(budgets)
+    by_track: dict[str, list[str]] = {}
+    for name in agents:
+        by_track.setdefault(_tracks_with(world, name)[0], []).append(name)
+    tracks = []
+    for track, names in by_track.items():
+        env_id = TRACKS[track].views[0]
+        conditions = []
+        document: dict[str, Any] | None = None
+        for limit, varied in product(limits, _varied(suite, world, asked.vary if fits else {})):
+            arguments = {**settings.get(ALL_VIEWS, {}), **settings.get(env_id, {}), **varied}
+            env = base_env(make(env_id, split=asked.split, disable_env_checker=True, **made, **arguments))
+            document = env.world_document()
+            count = asked.episodes or world.episodes or env.instances
+            if count is None:
+                raise ConfigError("--episodes", f"the suite {suite.name} needs a number of episodes")
+            if world.seeds > 1:
+                count = min(count, world.seeds * len(env.numbers))
+            conditions.append(Condition(budget=limit.as_dict(), settings=varied, episodes=count))
+        assert document is not None
+        tracks.append(
+            TrackConfig(
+                name=track,
+                env=env_id,
+                scenario=document,
+                digest=kind.world_digest(document),
+                agents=tuple(names),
+                conditions=tuple(ordered(conditions)),
+                split=asked.split,
+                seeds=world.seeds,
+                ranked_by=world.ranked_by,
+                settings=settings,
+            )
+        )
+    return tracks
 
 
 def _limits(text: str | None) -> list[Budget]:
     return [Budget()] if text is None else Budget.parse(text)
 
 
-def _varied(suite: Suite, vary: Mapping[str, Sequence[Any]] | None) -> list[dict[str, Any]]:
+def _varied(suite: Suite, world: SuiteWorld, vary: Mapping[str, Sequence[Any]]) -> list[dict[str, Any]]:
     """Every combination of the settings that vary."""
-    values = {name: list(given) for name, given in suite.vary.items()}
-    for name, given in (vary or {}).items():
+    values = {name: list(given) for name, given in world.vary.items()}
+    for name, given in vary.items():
         if name not in values:
-            raise ConfigError(f"--{name}", f"the suite {suite.name} plays in {suite.env}, which has no such choice")
+            raise ConfigError(f"--{name}", f"the suite {suite.name} plays in {world.env}, which has no such choice")
         if not given or len(set(given)) < len(given):
             raise ConfigError(f"--{name}", "expected at least one value, and every value once")
         values[name] = list(given)

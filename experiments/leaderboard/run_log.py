@@ -1,13 +1,13 @@
-"""The episodes of a run on disk: `episodes.jsonl` with a result a line, and a trajectory file for each entry.
+"""The episodes of a run on disk: `episodes.jsonl` with one result per line, and a trajectory file for each entry.
 
-Both grow as episodes end, the trajectory first. An episode counts as played once both of its lines are whole; what a crash left
-half is dropped and played again, so a run that was killed ends with the bytes of one that was not.
+Both grow as episodes end, the trajectory first. An episode counts as played once both of its lines are complete; incomplete
+lines after a crash are dropped and their episodes played again, so a run that was killed ends with the same bytes.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import IO, Any, NamedTuple
 from urllib.parse import quote
@@ -16,16 +16,18 @@ from ...simulators.errors import DataError
 from ..files import iter_lines, write_atomically
 from ..results import EpisodeResult
 from ..trajectories.format import parse_header, parse_trajectory
-from .conditions import Condition, condition_key
+from .conditions import condition_key
+from .run_config import RowConfig, RunConfig
+from .tracks import track_of
 
-Key = tuple[str, int, int]
-"""Agent, number of the condition, index of the episode."""
+Key = tuple[str, str, int, int]
+"""Track, agent, number of the condition, index of the episode."""
 FOLDER = "trajectories"
 EPISODES = "episodes.jsonl"
 
 
 class EpisodeOutput(NamedTuple):
-    """An episode that has ended: its result, and its trajectory file's header and line; no line where the episode is void."""
+    """The output of an episode: its result, and the header and line of its trajectory file. A void episode has no line."""
 
     result: EpisodeResult
     header: str
@@ -33,30 +35,27 @@ class EpisodeOutput(NamedTuple):
 
 
 class RunLog:
-    """A run's episodes.
+    """The episodes of a run.
 
     Args:
         folder: the run's.
-        agents, conditions: what is run, in order.
+        config: what is run.
 
     Raises:
-        DataError: a line on disk is no such record.
+        DataError: a line on disk is not a valid record.
     """
 
-    def __init__(self, folder: Path, agents: Sequence[str], conditions: Sequence[Condition]) -> None:
+    def __init__(self, folder: Path, config: RunConfig) -> None:
         self._path = folder / EPISODES
-        self._agents = list(agents)
-        self._numbers = {condition.key: number for number, condition in enumerate(conditions)}
-        self._files = {
-            (agent, number): folder / FOLDER / file_name(agent, condition.budget, condition.settings)
-            for agent in self._agents
-            for number, condition in enumerate(conditions)
-        }
+        rows = list(config.rows())
+        self._keys = {(row.track.name, row.agent, row.condition.key): row.key for row in rows}
+        self._files = {row.key: folder / trajectory_path(row) for row in rows}
         self.found: dict[Key, EpisodeResult] = {}
         self._results: IO[str] | None = None
         self._trajectories: tuple[Path, IO[str]] | None = None
         self._load()
-        (folder / FOLDER).mkdir(exist_ok=True)
+        for track in config.tracks:
+            (folder / FOLDER / track.name).mkdir(parents=True, exist_ok=True)
         write_atomically(self._path, "".join(f"{result.to_json()}\n" for result in self.found.values()))
 
     def __enter__(self) -> RunLog:
@@ -70,11 +69,11 @@ class RunLog:
         self._results = self._trajectories = None
 
     def add(self, played: EpisodeOutput) -> None:
-        """Write an episode down."""
+        """Append an episode to the files."""
         assert self._results is not None
         key = self._key(played.result)
         if played.line is not None:
-            store = self._open(self._files[key[:2]], played.header)
+            store = self._open(self._files[key[:3]], played.header)
             store.write(played.line + "\n")
             store.flush()
         self._results.write(played.result.to_json() + "\n")
@@ -82,17 +81,18 @@ class RunLog:
         self.found[key] = played.result
 
     def finish(self) -> list[EpisodeResult]:
-        """Put everything in order: by agent, condition and episode, whatever the order in which they ended."""
+        """Put everything in order: by track, agent, condition and episode, whatever the order in which they ended."""
         self.__exit__()
         for path in self._files.values():
             _sort(path)
-        order = {name: index for index, name in enumerate(self._agents)}
-        results = [self.found[key] for key in sorted(self.found, key=lambda key: (order[key[0]], key[1], key[2]))]
+        order = {key: place for place, key in enumerate(self._files)}
+        results = [self.found[key] for key in sorted(self.found, key=lambda key: (order[key[:3]], key[3]))]
         write_atomically(self._path, "".join(f"{result.to_json()}\n" for result in results))
         return results
 
     def _key(self, result: EpisodeResult) -> Key:
-        return result.agent, self._numbers[condition_key(result.budget, result.settings)], result.episode
+        row = track_of(result.env), result.agent, condition_key(result.budget, result.settings)
+        return (*self._keys[row], result.episode)
 
     def _open(self, path: Path, header: str) -> IO[str]:
         if self._trajectories is None or self._trajectories[0] != path:
@@ -113,17 +113,27 @@ class RunLog:
             except (DataError, KeyError) as error:
                 problem = "is of no condition of this run" if isinstance(error, KeyError) else str(error)
                 raise DataError(self._path, f"{problem}; delete the folder to start again", f"line {number}") from error
-        wanted: dict[tuple[str, int], set[int]] = {}
+        wanted: dict[tuple[str, str, int], set[int]] = {}
         for key in results:
-            wanted.setdefault(key[:2], set()).add(key[2])
+            wanted.setdefault(key[:3], set()).add(key[3])
         recorded = {place: _keep(path, wanted.get(place, set())) for place, path in self._files.items() if path.exists()}
         self.found = {
-            key: result for key, result in results.items() if result.void or key[2] in recorded.get(key[:2], frozenset())
+            key: result for key, result in results.items() if result.void or key[3] in recorded.get(key[:3], frozenset())
         }
 
 
+def trajectory_path(row: RowConfig) -> str:
+    """Where the trajectories of a row lie within the run's folder."""
+    return track_file(row.track.name, row.agent, row.condition.budget, row.condition.settings)
+
+
+def track_file(track: str, agent: str, budget: Mapping[str, float], settings: Mapping[str, Any]) -> str:
+    """The same by what names the row: `trajectories/text/react+btp.price=10.jsonl`."""
+    return "/".join([FOLDER, *([track] if track else []), file_name(agent, budget, settings)])
+
+
 def file_name(agent: str, budget: Mapping[str, float], settings: Mapping[str, Any]) -> str:
-    """The trajectory file of an agent under a condition: `react+btp.price=10.jsonl`."""
+    """The name of the trajectory file of an agent under a condition: `react+btp.price=10.jsonl`."""
     limits = [f"{name}={json.dumps(limit).removesuffix('.0')}" for name, limit in budget.items()]
     limits += [f"{name}={quote(str(value), safe='')}" for name, value in settings.items()]
     return f"{quote(agent, safe='+@')}.{','.join(limits) or 'unlimited'}.jsonl"
@@ -140,7 +150,7 @@ def _numbered(path: Path) -> Iterator[tuple[int, str]]:
 
 
 def _keep(path: Path, wanted: set[int]) -> frozenset[int]:
-    """Drop episodes that are not wanted, and half a line at the end; returns those that are left."""
+    """Drop unneeded episodes and an incomplete last line; return the episodes that are left."""
     seen: set[int] = set()
     draft = path.with_name(f".{path.name}.tmp")
     with draft.open("w", encoding="utf-8") as store:

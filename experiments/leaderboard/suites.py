@@ -1,4 +1,4 @@
-"""The leaderboards that can be run by name."""
+"""The named leaderboards."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from ...agents.base import NUMERIC, PLAN_CALLS, TEXT
+from ...agents.base import DECISION, NUMERIC, PLAN_CALLS, PLAN_CHAT, TEXT
 from ...simulators.errors import UnknownName
 from .conditions import PASS_RATE
 
@@ -15,6 +15,42 @@ STEP_LIMIT = 400
 _SIDE_BY_SIDE: dict[str, Any] = {"concurrent": True}
 _RECORDED = {"*": {"enforcement": "record", "max_steps": STEP_LIMIT}, NUMERIC: _SIDE_BY_SIDE}
 """Overspending is recorded, not stopped; calls may run side by side in every view."""
+_ENFORCED = {"*": {"enforcement": "refuse", "max_steps": STEP_LIMIT}}
+"""A call that the budget does not cover is refused; in the numeric view a step is a call and its answer."""
+_PLANS = {"*": {"samples": "each"}, PLAN_CALLS: _SIDE_BY_SIDE}
+"""Every sample is an episode; calls may run side by side."""
+_STRATEGIES = ("react", "cot@5", "dfsdt", "tot-dfs", "plan-act")
+
+
+@dataclass(frozen=True, slots=True)
+class SuiteWorld:
+    """A world of a suite, and who plays in it.
+
+    Attributes:
+        env: the view in which agents' names are looked up first.
+        agents: names, as `costgym agents` lists them; each plays in the track that its view belongs to.
+        tracks: the tracks that the world's views belong to, in the order in which agents are looked up.
+        budgets: in the text form of `--budgets`; empty for none.
+        episodes: per agent and condition; None for every instance that the world has.
+        seeds: episodes of one task in a row, each under the next seed.
+        scenario: the default scenario of a tool world.
+        prices: the model whose tokens' prices the simulated model pays, from the dated table; "" where they are free.
+        settings: further arguments of the environments, by id; those of `*` are for all views.
+        vary: settings that vary within the run, and their values.
+        ranked_by: the figure of a row that ranks it.
+    """
+
+    agents: tuple[str, ...]
+    budgets: str = ""
+    episodes: int | None = None
+    seeds: int = 1
+    scenario: str = ""
+    prices: str = ""
+    env: str = TEXT
+    tracks: tuple[str, ...] = ("text", "numbers")
+    settings: Mapping[str, Mapping[str, Any]] = field(default_factory=lambda: _RECORDED)
+    vary: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
+    ranked_by: str = PASS_RATE
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,89 +59,127 @@ class Suite:
 
     Attributes:
         name, description: one line.
-        agents: names, as `costgym agents` lists them.
-        budgets: in the text form of `--budgets`; empty for none.
-        episodes: per agent and condition; None for every instance that the world has.
-        scenario: the default scenario of a tool world.
-        env: the environment in which the agents' names are looked up.
-        settings: further arguments of the environments, by id; those of `*` are for all views.
-        vary: settings that vary within the run, and their values.
-        ranked_by: the figure of a row that ranks it.
+        worlds: what is played; each of its tracks is ranked by itself.
     """
 
     name: str
     description: str
-    agents: tuple[str, ...]
-    budgets: str = ""
-    episodes: int | None = None
-    scenario: str = ""
-    env: str = TEXT
-    settings: Mapping[str, Mapping[str, Any]] = field(default_factory=lambda: _RECORDED)
-    vary: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
-    ranked_by: str = PASS_RATE
+    worlds: tuple[SuiteWorld, ...]
 
 
 _ALL = (
     Suite(
         "quick",
-        "the default: baselines, ReAct and tree search with and without BTP, and the oracle, without any real model",
-        ("random", "cheapest", "greedy", "react", "react+prompt", "react+btp", "dfsdt", "dfsdt+btp", "oracle"),
-        "price=10,20,40",
-        200,
-        "marketplace",
+        "the default: every system beside its plain form in four tracks, one decision a step with numbers, no real model",
+        (
+            SuiteWorld(
+                (
+                    *(f"{strategy}{access}" for strategy in _STRATEGIES for access in ("", "+btp", "+ecoact")),
+                    "toolplanner",
+                    "random",
+                    "cheapest",
+                    "greedy",
+                    "oracle-informed",
+                    "oracle",
+                ),
+                "price=15,30,60",
+                160,
+                seeds=4,
+                scenario="marketplace",
+                prices="gpt-4o-2024-05-13",
+                settings=_ENFORCED,
+            ),
+            SuiteWorld(
+                ("zero-shot", "few-shot", "hugginggpt", "hydra", "oracle-informed", "oracle"),
+                episodes=120,
+                env=PLAN_CHAT,
+                tracks=("plans",),
+                settings=_PLANS,
+                vary={"alpha": (0.5,), "tasks": ("sequential", "nonsequential")},
+                ranked_by="quality_of_plan",
+            ),
+            SuiteWorld(
+                ("deer", "deer-rule"),
+                "price=20",
+                400,
+                scenario="decision",
+                env=DECISION,
+                tracks=("decisions",),
+                settings={"*": {"enforcement": "refuse", "max_steps": STEP_LIMIT}},
+            ),
+        ),
+    ),
+    Suite(
+        "btp",
+        "BTP's own protocol: ReAct and DFSDT with and without BTP under recorded budgets, with free tokens",
+        (
+            SuiteWorld(
+                ("random", "cheapest", "greedy", "react", "react+prompt", "react+btp", "dfsdt", "dfsdt+btp", "oracle"),
+                "price=10,20,40",
+                200,
+                scenario="marketplace",
+            ),
+        ),
     ),
     Suite(
         "toolbench",
         "ReAct, DFSDT and ToT-DFS with and without BTP on ToolBench queries (--data FOLDER)",
-        ("react", "react+prompt", "react+btp", "dfsdt", "dfsdt+btp", "tot-dfs", "tot-dfs+btp", "oracle"),
-        "price=20",
-        200,
-        "toolbench",
+        (
+            SuiteWorld(
+                ("react", "react+prompt", "react+btp", "dfsdt", "dfsdt+btp", "tot-dfs", "tot-dfs+btp", "oracle"),
+                "price=20",
+                200,
+                scenario="toolbench",
+            ),
+        ),
     ),
     Suite(
         "ecoact",
         "ReAct and DFSDT with and without registering tools by name; tokens are what costs",
-        ("react", "react+ecoact", "dfsdt", "dfsdt+ecoact"),
-        "price=20",
-        200,
-        "marketplace",
+        (SuiteWorld(("react", "react+ecoact", "dfsdt", "dfsdt+ecoact"), "price=20", 200, scenario="marketplace"),),
     ),
     Suite(
         "deer",
         "whether a query needs a tool, and whether one fits",
-        ("deer", "deer-rule"),
-        "price=20",
-        1000,
-        "decision",
+        (SuiteWorld(("deer", "deer-rule"), "price=20", 1000, scenario="decision", env=DECISION, tracks=("decisions",)),),
     ),
     Suite(
         "toolplanner",
         "instructions that name categories, tools and APIs: tree search beside planning by tags",
-        ("dfsdt", "toolplanner", "toolplanner-no-tags", "toolplanner-no-path"),
-        "price=20",
-        400,
-        "marketplace",
-        settings={**_RECORDED, TEXT: {"level": "hybrid"}},
+        (
+            SuiteWorld(
+                ("dfsdt", "toolplanner", "toolplanner-no-tags", "toolplanner-no-path"),
+                "price=20",
+                400,
+                scenario="marketplace",
+                settings={**_RECORDED, TEXT: {"level": "hybrid"}},
+            ),
+        ),
     ),
     Suite(
         "opencatp",
         "planners over the vision tools of OpenCATP: score, price, time and Quality of Plan",
         (
-            "oracle",
-            "oracle-informed",
-            "greedy",
-            "hydra",
-            "hugginggpt",
-            "few-shot",
-            "zero-shot",
-            "fixed-all",
-            "fixed-none",
-            "random",
+            SuiteWorld(
+                (
+                    "oracle",
+                    "oracle-informed",
+                    "greedy",
+                    "hydra",
+                    "hugginggpt",
+                    "few-shot",
+                    "zero-shot",
+                    "fixed-all",
+                    "fixed-none",
+                    "random",
+                ),
+                env=PLAN_CHAT,
+                tracks=("plans",),
+                settings=_PLANS,
+                vary={"alpha": (0.5,), "tasks": ("sequential", "nonsequential")},
+                ranked_by="quality_of_plan",
+            ),
         ),
-        env="costgym/OpenCATPChat-v0",
-        settings={"*": {"samples": "each"}, PLAN_CALLS: _SIDE_BY_SIDE},
-        vary={"alpha": (0.5,), "tasks": ("sequential", "nonsequential")},
-        ranked_by="quality_of_plan",
     ),
 )
 SUITES = {suite.name: suite for suite in _ALL}

@@ -23,24 +23,36 @@ from .metric_columns import (
     interval,
     is_reference,
     is_simulated,
+    is_void,
     plain,
     written,
 )
+from .tracks import TRACKS, track_documents
 
-WIDE, NARROW = 100, 88
+WIDEST, WIDE, NARROW = 140, 100, 88
+_WIDER = {"tool_cost", "token_cost", "pass_hat_k"}
 MAX_INLINE_LABEL = 24  # characters of a condition; longer ones stand above a table of their own
 _PERCENT = {"rate": " %"}
 
 
 def print_table(leaderboard: Mapping[str, Any], console: Console, *, intervals: bool = False) -> None:
-    """Print the rows of a leaderboard, one block a condition, best first and the best figure of each column bold.
+    """Print a leaderboard track by track, as `print_track` does."""
+    tracks = track_documents(leaderboard)
+    for number, track in enumerate(tracks):
+        if len(tracks) > 1:
+            console.print(Text(f"{chr(10) if number else ''}{TRACKS[track['track']].title}", style="bold underline"))
+        print_track(track, console, intervals=intervals)
 
-    Fits 100 columns; below, the columns that matter least are left out. The oracle is a bound, not a competitor: it has no rank
-    and is never bold.
+
+def print_track(leaderboard: Mapping[str, Any], console: Console, *, intervals: bool = False) -> None:
+    """Print the rows of one track, one block a condition, best first and the best figure of each column bold.
+
+    The table fits 100 columns; on a narrower terminal the less important columns are left out. The oracle is an upper bound and
+    not a competitor: it has no rank and is never bold.
 
     Args:
         leaderboard: the content of `leaderboard.json`.
-        console: where to; its width decides which columns are shown.
+        console: the console to print to; its width determines the columns.
         intervals: add half the width of the 95 % interval to each pass rate and cost.
     """
     rows = leaderboard.get("rows") or []
@@ -80,10 +92,13 @@ def _table(columns: tuple[Column, ...]) -> Table:
 
 def _columns(columns: tuple[Column, ...], width: int, intervals: bool) -> tuple[Column, ...]:
     if intervals:
-        return tuple(c for c in columns if c.metric not in ("average_seconds", "average_tokens", "tool_error_rate", "regret"))
-    if width >= WIDE:
+        left_out = {"average_seconds", "average_tokens", "tool_error_rate", "regret", "cost_per_success"} | _WIDER
+        return tuple(column for column in columns if column.metric not in left_out)
+    if width >= WIDEST:
         return columns
-    left_out = {"tool_error_rate", "average_seconds_one_by_one"}
+    if width >= WIDE:
+        return tuple(column for column in columns if column.metric not in _WIDER)
+    left_out = {"tool_error_rate", "average_seconds_one_by_one"} | _WIDER
     if width < NARROW:
         left_out |= {"average_tokens"} | ({"average_seconds"} if columns is COLUMNS else {"pass_rate"})
     return tuple(column for column in columns if column.metric not in left_out)
@@ -92,7 +107,7 @@ def _columns(columns: tuple[Column, ...], width: int, intervals: bool) -> tuple[
 def _add_rows(table: Table, rows: list[Row], columns: tuple[Column, ...], grading: str, intervals: bool) -> None:
     rank = 0
     for row in rows:
-        reference = is_reference(row)
+        reference = is_reference(row) or is_void(row)
         rank += not reference
         name = Text(plain(row.get("agent")), style="dim" if reference else "")
         if is_simulated(row):
@@ -131,6 +146,7 @@ def _notes(rows: list[Row], columns: tuple[Column, ...]) -> list[str]:
         "PR": "PR pass rate",
         "AC": "AC average cost",
         "RFBC": "RFBC over budget",
+        "Cost/pass": "Cost/pass price of all episodes over those that pass",
         "QoP": "QoP quality of plan" + (" (ranks)" if columns[0].short == "QoP" else ""),
         "In turn": "In turn: seconds one by one",
     }
@@ -139,6 +155,9 @@ def _notes(rows: list[Row], columns: tuple[Column, ...]) -> list[str]:
         notes.append("† a simulated language model: its figures say nothing of a real one")
     if any(is_reference(row) for row in rows):
         notes.append("oracle: knows the realised world; a bound, not ranked")
+    broken = [plain(row.get("agent")) for row in rows if is_void(row)]
+    if broken:
+        notes.append(f"{', '.join(dict.fromkeys(broken))}: no episode could be played (infrastructure failures); not ranked")
     void = sum(int(row.get("void_episodes") or 0) for row in rows)
     if void:
         notes.append(f"{void} void episodes (infrastructure failures) are left out of every figure")

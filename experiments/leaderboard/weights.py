@@ -9,16 +9,16 @@ from pathlib import Path
 from ...agents.checkpoints import FOLDER, checkpoints
 
 LEARNT = ("sb3:", "catp:", "ift:", "rltf:", "deer:", "btp:", "toolplanner:")
-"""Before the folder of a training run, in the names of trained agents."""
+"""Prefixes of the names of trained agents, before the folder of the training run."""
 _WEIGH = ("config.json", "checkpoint.json", "adapter_config.json", "tokenizer.json")
-"""What decides how weights are used, beside the weights."""
+"""Files, besides the weights, that determine how weights are used."""
 
 
 def weights_of(agents: Iterable[str]) -> dict[str, str]:
-    """Hashes of what trained agents (``sb3:RUN``, ``toolplanner:RUN``, ...) play with, by the agent's name.
+    """Hash the weights of trained agents (``sb3:RUN``, ``toolplanner:RUN``, ...), by the agent's name.
 
-    The newest checkpoint counts, with the files that say how it is used; learning curves and what training would go on with do
-    not. An agent whose folder holds no weights is left out.
+    A hash covers the newest checkpoint and its configuration, but not learning curves or the state of the optimiser. An agent
+    whose folder has no weights is left out.
     """
     found = {}
     for agent in agents:

@@ -1,1 +1,1 @@
-"""Measure what the vision tools take on this machine."""
+"""Measure the time and memory of the vision tools on this machine."""

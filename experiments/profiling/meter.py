@@ -1,4 +1,4 @@
-"""A meter for real work: how long a call takes on a CPU or GPU, and how much memory it reaches."""
+"""Measure the duration and the peak memory of calls on a CPU or GPU."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Meter:
 
     Args:
         device: A torch device.
-        limit_mb: What a call may take; None: most of what is free.
+        limit_mb: Most memory of a call, MB; None for most of the free memory.
 
     Raises:
         InfrastructureError: resident memory cannot be read here.
@@ -33,14 +33,14 @@ class Meter:
         resident_mb()
 
     def wait(self) -> None:
-        """Until the device has done all its work."""
+        """Wait until the device has finished all its work."""
         if self.gpu:
             import torch
 
             torch.cuda.synchronize(self.device)
 
     def rest(self) -> None:
-        """Gives back what is not used, so that it is not counted for what comes next."""
+        """Release unused memory, so that it is not attributed to the next measurement."""
         gc.collect()
         with contextlib.suppress(AttributeError, OSError):  # only glibc keeps freed memory and can be told to return it
             ctypes.CDLL(None).malloc_trim(0)
@@ -50,7 +50,7 @@ class Meter:
             torch.cuda.empty_cache()
 
     def held_mb(self) -> tuple[float, float]:
-        """Memory in use now: of the process, and on the GPU."""
+        """Memory in use by the process and on the GPU, MB."""
         if not self.gpu:
             return resident_mb(), 0.0
         import torch
@@ -58,7 +58,7 @@ class Meter:
         return resident_mb(), torch.cuda.memory_allocated(self.device) / 2**20
 
     def free_mb(self) -> float:
-        """What a run may take."""
+        """Memory that a run may use, MB."""
         if self.limit_mb is not None:
             return self.limit_mb
         if not self.gpu:
@@ -68,7 +68,7 @@ class Meter:
         return SAFE_SHARE * float(torch.cuda.mem_get_info(self.device)[0]) / 2**20
 
     def seconds(self, run: Callable[[], object]) -> float:
-        """How long a call takes, until the device is done."""
+        """Measure the duration of a call until the device has finished, seconds."""
         self.wait()
         began = time.perf_counter()
         run()
@@ -76,7 +76,7 @@ class Meter:
         return time.perf_counter() - began
 
     def peak_mb(self, run: Callable[[], object]) -> tuple[float, float]:
-        """How far a call goes above the memory in use before it: of the process, and on the GPU."""
+        """Measure the peak memory of a call above the memory in use before it, of the process and on the GPU, MB."""
         before = self.held_mb()
         if self.gpu:
             import torch
@@ -113,7 +113,7 @@ def resident_mb() -> float:
 
 
 def available_mb() -> float:
-    """Memory that can be had without swapping, within the control group's limit."""
+    """Memory available without swapping, within the control group's limit, MB."""
     lines = Path("/proc/meminfo").read_text().splitlines()
     free = next(int(line.split()[1]) / 1024 for line in lines if line.startswith("MemAvailable"))
     group = Path("/sys/fs/cgroup")

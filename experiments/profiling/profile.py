@@ -1,12 +1,12 @@
-"""What the tools take on this machine: time and memory by size level, measured into a profile that scenarios can name.
+"""Measure the tools' time and memory by size level on this machine, and write a profile for scenarios.
 
 Every tool is run with one input at a time, at the centre of each size level, and between measurements only one model is in
 memory. *Time* is the median over repeated runs after a warm-up. *Constant* memory is what loading the model added, *instant*
 memory what a run reached above that: resident memory of the process (sampled while it runs) and, on a GPU, torch's allocator.
 
-Nothing is run that would not fit. A small probe and each run so far say how memory grows with the input; where the next level
-is estimated above the limit it is skipped, and a profile with a level missing is refused, unless a part of the image can stand
-for it (`tiles`) or figures of a smaller level may be scaled up (`scale`). Either is written down in the profile's source.
+A run that would not fit into memory is skipped. A small probe and the previous runs give the growth of memory with the input; a
+level whose estimate is above the limit is skipped. A profile with a missing level is an error, unless a part of the image may
+stand for the whole (`tiles`) or figures of a smaller level may be scaled (`scale`); the profile's source says so.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ Progress = Callable[[str], None]
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """One tool at one level: duration (ms) and memory above the loaded model (MB); how many tiles stood for the image."""
+    """A tool at a level: duration (ms), memory above the loaded model (MB), and the number of tiles of the image."""
 
     time_ms: float
     cpu_inst_mb: float
@@ -49,7 +49,7 @@ class Point:
 
 @dataclass(frozen=True, slots=True)
 class Loading:
-    """What loading a tool took: memory that stays (MB) and time (seconds)."""
+    """The loading of a tool: memory that remains in use (MB) and time (seconds)."""
 
     cpu_cons_mb: float
     gpu_cons_mb: float
@@ -58,7 +58,7 @@ class Loading:
 
 @dataclass
 class Measurement:
-    """What was measured, and why the rest was not.
+    """The measurements, and the reasons for missing ones.
 
     Attributes:
         name, hardware, date, source: As in the profile.
@@ -145,15 +145,27 @@ def measure(
     text_lengths: Sequence[int] = TEXT_LENGTHS,
     progress: Progress | None = None,
 ) -> Measurement:
-    """Runs all ten tools; see :func:`measure_profile`.
+    """Measure time, memory and loading of the ten tools on this machine.
 
     Args:
-        image_sizes, text_lengths: (width, height) in px and characters of the four levels' inputs.
+        name: name of the profile, as scenarios refer to it.
+        backend: ``tiny`` or ``published``.
+        device: a torch device, ``cpu`` or ``cuda``.
+        levels: size levels to run. Where one is missing, its figures can only be scaled from others.
+        repeats: runs per figure, after one warm-up run.
+        weights: folder of weights; None for untrained networks of the same size. Those of `published` are built in memory
+            instead of read from disk, so their cold start is the time to build them.
+        tiles: measure a part of an image that would not fit into memory and multiply; for restorers only.
+        memory_limit_mb: most memory, MB, that a run may use above the loaded model; None for most of the free memory.
+        date: date to write into the profile.
+        image_sizes: (width, height) of the input at each of the four levels, px.
+        text_lengths: length of the input at each of the four levels, characters.
+        progress: called with one line of text per figure.
 
     Raises:
-        ConfigError, UnknownName: a setting makes no sense.
-        InfrastructureError: there is no such device, or resident memory cannot be read here.
-        DataError: weights were named and are not there.
+        ConfigError, UnknownName: an argument is out of range or unknown.
+        InfrastructureError: the device does not exist, or resident memory cannot be read on this system.
+        DataError: the folder of weights does not exist.
         MissingExtra: torch or transformers is not installed.
     """
     _check(backend, levels, repeats, memory_limit_mb)
@@ -183,44 +195,6 @@ def measure(
     return found
 
 
-def measure_profile(
-    name: str,
-    backend: str = "tiny",
-    device: str = "cpu",
-    levels: Sequence[int] = tuple(range(LEVELS)),
-    repeats: int = 5,
-    weights: Path | str | None = None,
-    progress: Progress | None = None,
-    *,
-    tiles: bool = False,
-    scale: bool = False,
-    memory_limit_mb: float | None = None,
-    date: str = "",
-) -> Profile:
-    """Measures the ten tools on this machine.
-
-    Args:
-        name: What scenarios call the profile.
-        backend: ``tiny`` or ``published``.
-        device: A torch device: ``cpu``, ``cuda``.
-        levels: Which size levels are run; with less than all four the others can only be scaled.
-        repeats: Runs per figure, after one that does not count.
-        weights: Folder of weights; None: untrained networks of the same size. Those of `published` are built rather than read,
-            which is what their cold start then means.
-        progress: Called with a line per figure.
-        tiles: Run a part of an image that would not fit and multiply; restorers only.
-        scale: Let levels that were not run follow from others; see :meth:`Measurement.profile`.
-        memory_limit_mb: What a run may take above the loaded model; None: most of what is free.
-        date: When, as it is to stand in the profile.
-
-    Raises:
-        InvalidProfile: levels are missing; see :meth:`Measurement.profile`.
-        CostGymError: see :func:`measure`.
-    """
-    found = measure(name, backend, device, levels, repeats, weights, tiles, memory_limit_mb, date, progress=progress)
-    return found.profile(scale)
-
-
 def profile(
     name: str,
     out: str | Path,
@@ -236,12 +210,17 @@ def profile(
     date: str = "",
     progress: Progress | None = None,
 ) -> Profile:
-    """Measures and writes a profile file, which scenarios and `--profile` can name.
+    """Measure the ten tools and write a profile file for scenarios and `--profile`.
 
-    Where levels are missing nothing is written to `out`; what was measured goes to `<out>.partial`, and the error says so.
+    Args:
+        out: the profile file. If levels are missing it is not written; the measurements go to `<out>.partial`.
+        scale: fill levels that were not run by scaling others, see :meth:`Measurement.profile`.
+
+    The other arguments are those of :func:`measure`.
 
     Raises:
-        InvalidProfile, CostGymError: as :func:`measure_profile`.
+        InvalidProfile: levels are missing; the message names the partial file.
+        CostGymError: as :func:`measure`.
     """
     path = Path(out)
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -340,7 +319,7 @@ def _size(tool: str, level: int) -> float:
 def _backend(
     backend: str, tool: str, device: str, weights: Path | str | None, scratch: Path
 ) -> tuple[Backend, Callable[[], object]]:
-    """A fresh back-end, and what loads the tool."""
+    """Make a new back-end and the function that loads the tool."""
     import torch
 
     torch.manual_seed(0)

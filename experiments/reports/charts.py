@@ -21,8 +21,22 @@ if TYPE_CHECKING:
 WIDTH, HEIGHT = 4.7, 3.1  # inches; the page scales them
 FONT_SIZE = 8.5  # points
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", ">", "p")
-SERIES = 8  # colours that pages have, --c0 to --c7
-FIXED_COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#A06000", "#56B4E9", "#7B3294", "#5A5D63")
+SERIES = 12  # colours that pages have, --c0 to --c11
+LONGEST_NAME = 28  # characters
+FIXED_COLOURS = (
+    "#0072B2",
+    "#D55E00",
+    "#009E73",
+    "#CC79A7",
+    "#A06000",
+    "#56B4E9",
+    "#7B3294",
+    "#5A5D63",
+    "#117A8B",
+    "#8C5A2B",
+    "#5B8C00",
+    "#C2187A",
+)
 """Of pictures that stand alone; after Okabe and Ito's palette, which colour-blind people can tell apart."""
 
 # Stand-ins that become the page's own colours.
@@ -198,6 +212,12 @@ def _thousands(value: float) -> str:
     return f"{value:g}".replace("-", "−")
 
 
+def _short_name(name: str) -> str:
+    """A name that leaves room for the chart: of an agent that is named by its file or its run, the last part of the path."""
+    last = name.rstrip("/").rpartition("/")[2]
+    return last if len(last) <= LONGEST_NAME else f"{last[: LONGEST_NAME - 1]}…"
+
+
 def _name_at_the_end(figure: Figure, axes: Axes, series: Sequence[Series]) -> None:
     """Names at the right edge, moved apart where they would overlap."""
     low, high = axes.get_ylim()
@@ -209,7 +229,7 @@ def _name_at_the_end(figure: Figure, axes: Axes, series: Sequence[Series]) -> No
     overflow = max(0.0, places[-1] - high) if places else 0.0
     for (_, name, colour), place in zip(wanted, places, strict=True):
         axes.annotate(
-            name, (1.02, place - overflow), xycoords=("axes fraction", "data"), va="center", annotation_clip=False,
+            _short_name(name), (1.02, place - overflow), xycoords=("axes fraction", "data"), va="center", annotation_clip=False,
             color=_COLOURS[colour % SERIES],
         )  # fmt: skip
     del figure
@@ -226,7 +246,7 @@ def _name_the_points(figure: Figure, axes: Axes, series: Sequence[Series]) -> No
         offsets = ((7, 0, "left"), (-7, 0, "right"), (6, 7, "left"), (6, -7, "left"), (-6, 7, "right"), (-6, -7, "right"))
         for dx, dy, side in (*offsets, (0, 10, "center"), (0, -10, "center")):
             text = axes.annotate(
-                each.name, (each.xs[0], each.ys[0]), (dx, dy), textcoords="offset points", ha=side, va="center",
+                _short_name(each.name), (each.xs[0], each.ys[0]), (dx, dy), textcoords="offset points", ha=side, va="center",
                 color=_COLOURS[each.colour % SERIES],
             )  # fmt: skip
             box = text.get_window_extent(renderer).extents
@@ -237,7 +257,7 @@ def _name_the_points(figure: Figure, axes: Axes, series: Sequence[Series]) -> No
             text.remove()
         else:
             axes.annotate(
-                each.name, (each.xs[0], each.ys[0]), (7, 0), textcoords="offset points", va="center",
+                _short_name(each.name), (each.xs[0], each.ys[0]), (7, 0), textcoords="offset points", va="center",
                 color=_COLOURS[each.colour % SERIES],
             )  # fmt: skip
 

@@ -1,8 +1,8 @@
-"""The leaderboard as one self-contained page.
+"""The leaderboard as self-contained pages, one a track.
 
-A single HTML file that works from disk and asks nothing of the network. The table is complete without a script; the script
-sorts, filters and draws the figures from the data embedded in the page. Every name is escaped, and the same leaderboard gives
-the same bytes.
+Each is a single HTML file that works from disk and asks nothing of the network. The table is complete without a script; the
+script sorts, filters and draws the figures from the data embedded in the page. Every name is escaped, and the same leaderboard
+gives the same bytes.
 """
 
 from __future__ import annotations
@@ -31,18 +31,46 @@ from ..leaderboard.metric_columns import (
     columns_of,
     figure,
     interval,
+    is_ranked,
     is_reference,
     is_simulated,
+    is_void,
     plain,
     written,
 )
+from ..leaderboard.tracks import TRACKS, track_documents
 from ..metrics import GRADINGS
+from .agent_notes import describe
+from .findings import finding, gains
 from .html import asset, embedded, render
 from .learning_curves import curves_section
 from .opencatp_figures import plan_figures
 
 _GRADING_TITLES = {"strict": "Strict", "judge": "Lenient judge"}
 _UNITS = {"rate": ", %"}
+_HEADINGS = {
+    "text": "Language-model agents under a budget",
+    "numbers": "Policies over numbers under a budget",
+    "plans": "Planners of priced tools",
+    "decisions": "Deciding whether to use a tool",
+}
+_NOISY = frozenset({PASS_RATE, "quality_of_plan"})
+_LINES = ("greedy", "oracle-informed", "oracle")
+COLOURS = 12
+_EXPLAINED = (
+    ("Strict", "an answer passes when it holds every fact that was asked for; nothing else is looked at."),
+    (
+        "Lenient judge",
+        "a seeded stand-in for a model that judges answers, as the papers use one: partial answers pass with a chance that "
+        "rises with the share of facts in them, and so do some that give a good reason for giving up. It raises all "
+        "pass rates, and those of agents that summarise what little they have the most.",
+    ),
+)
+_CHECKED = (
+    "Replayed: every figure of the row follows from recorded actions that were played again here. It does not say that the "
+    "agent chose them without knowing the outcome. Rerun: the agent itself was run again, on seeds that nobody knew before, in "
+    "a process of its own that is handed observations only."
+)
 NOTHING = Markup("")
 
 
@@ -56,6 +84,7 @@ class PageContext:
         bar: navigation above the header.
         sections: after the figures.
         agent_page: address of the page of a row's agent.
+        describe: what an agent of a row is, in a line.
     """
 
     policy: str = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'"
@@ -64,20 +93,38 @@ class PageContext:
     bar: Markup = NOTHING
     sections: Markup = NOTHING
     agent_page: Callable[[Row], str] | None = None
+    describe: Callable[[Row], str] = describe
 
 
-def page_of(leaderboard: Mapping[str, Any], context: PageContext | None = None) -> str:
-    """The page of a leaderboard.
+def pages_of(leaderboard: Mapping[str, Any]) -> dict[str, str]:
+    """The pages of a leaderboard by the names of their files: `index.html` is that of its first track."""
+    names = track_files(leaderboard)
+    return {file: page_of(leaderboard, track=track) for track, file in names.items()}
+
+
+def track_files(leaderboard: Mapping[str, Any]) -> dict[str, str]:
+    """The file of each track's page."""
+    tracks = [str(track.get("track", "")) for track in track_documents(leaderboard)]
+    return {track: f"{track}.html" if number else "index.html" for number, track in enumerate(tracks)}
+
+
+def page_of(leaderboard: Mapping[str, Any], context: PageContext | None = None, track: str | None = None) -> str:
+    """The page of a leaderboard's track.
 
     Args:
         leaderboard: the content of `leaderboard.json`; rows in any order. A `scenario` with name, description and currency, and
             `verified` rows, are shown where they are there.
         context: what the site adds; nothing by default.
+        track: its name; None for the first.
 
     Returns:
         A whole HTML document.
     """
     context = context or PageContext()
+    whole, files = leaderboard, track_files(leaderboard)
+    views = track_documents(leaderboard)
+    leaderboard = next((view for view in views if view.get("track") == track), views[0])
+    here = str(leaderboard.get("track", ""))
     grading = leaderboard.get("grading")
     if grading not in GRADINGS:
         grading = next((row["grading"] for row in leaderboard.get("rows") or [] if row.get("grading") in GRADINGS), GRADINGS[0])
@@ -98,7 +145,20 @@ def page_of(leaderboard: Mapping[str, Any], context: PageContext | None = None) 
         js=Markup(asset("page.js")),
         title=f"costgym leaderboard: {leaderboard.get('suite', '')}, seed {leaderboard.get('seed', '')}",
         grading=grading,
-        heading="Tool-using agents under a budget" if drawn else "Planners of priced tools",
+        heading=_HEADINGS.get(here, "Tool-using agents under a budget" if drawn else "Planners of priced tools"),
+        tracks=[
+            {
+                "href": files[str(view["track"])],
+                "title": TRACKS[str(view["track"])].title,
+                "here": view["track"] == here,
+                "finding": finding(view),
+            }
+            for view in views
+            if len(views) > 1
+        ],
+        track=here,
+        sees=TRACKS[here].sees if here in TRACKS else "",
+        finding=finding(leaderboard) if rows else "",
         lede=_lede(rows, groups, scenario),
         facts=_facts(leaderboard, rows, scenario),
         condition_title="Budget" if drawn else "Played under",
@@ -110,19 +170,36 @@ def page_of(leaderboard: Mapping[str, Any], context: PageContext | None = None) 
         ],
         ranking_note=_ranking_note(rows, columns[0]),
         heads=_heads(columns, scenario, "Budget" if drawn else "Played under"),
-        rows=[_row(row, leaderboard, columns, peers[id(row)], ranks, gradings, context.agent_page) for row in rows],
+        rows=[
+            _row(row, leaderboard, columns, peers[id(row)], ranks, gradings, context.agent_page, context.describe)
+            for row in rows
+        ],
         notes=_notes(rows),
         drawn=drawn,
         simulated_mark=" † simulated language model." if any(is_simulated(row) for row in rows) else "",
         sections=sections,
+        gains=_gains(leaderboard),
+        explained=_EXPLAINED if len(gradings) > 1 else (),
+        checked=_CHECKED if any(row.get("verified") for row in rows) else "",
         columns=columns,
         footer=(
-            "Intervals are 95 % percentile intervals of a bootstrap over episodes, paired: every agent is resampled alike. "
+            "Intervals are at 95 %: Wilson’s for shares, with the episodes of one task counted together, and percentiles of a "
+            "bootstrap over episodes for all other figures, paired: every agent is resampled alike. "
             f"The denominator is always the episodes asked for. Made by costgym {leaderboard.get('version', '')} from "
             f"leaderboard.json ({leaderboard.get('format', '')}); the same seed gives the same page."
         ),
-        data=embedded(_data(rows, groups, columns, ranks, leaderboard, scenario)),
+        data=embedded(_data(rows, groups, columns, ranks, leaderboard, scenario, _references(whole, leaderboard))),
     )
+
+
+def _base(row: Row) -> str:
+    """What an agent is without its additions: they share a colour."""
+    return str(row.get("agent")).split(" (")[0].split("+")[0]
+
+
+def _addition(row: Row) -> str:
+    """What is added to an agent, and who handed it in: they share a mark."""
+    return str(row.get("agent")).removeprefix(_base(row))
 
 
 def _ranks(rows: Sequence[Row], leaderboard: Mapping[str, Any], grading: str) -> dict[int, tuple[int, str]]:
@@ -132,7 +209,7 @@ def _ranks(rows: Sequence[Row], leaderboard: Mapping[str, Any], grading: str) ->
     for _, group in itertools.groupby(rank_rows(rows, leaderboard, grading), key=lambda row: row_key(row, leaderboard)):
         rank = itertools.count(1)
         for row in group:
-            found[id(row)] = (next(place), "–" if is_reference(row) else str(next(rank)))
+            found[id(row)] = (next(place), str(next(rank)) if is_ranked(row, leaderboard) else "–")
     return found
 
 
@@ -176,7 +253,10 @@ def _condition_choices(groups: Sequence[Sequence[Row]], leaderboard: Mapping[str
 
 def _ranking_note(rows: Sequence[Row], main: Column) -> str:
     by = "the pass rate within the budget" if main.metric == PASS_RATE else main.title.lower()
-    parts = [f"Ranked by {by}, then by price. Bold: the best of the ranked agents under the same conditions."]
+    parts = [
+        f"Ranked by {by}, then by price. Bold: the best of the ranked agents under the same conditions, and those that are "
+        "within noise of it."
+    ]
     if any(is_reference(row) for row in rows):
         parts.append("The oracle knows how the world will turn out: it is a bound and has no rank.")
     return " ".join(parts)
@@ -189,6 +269,11 @@ def _notes(rows: Sequence[Row]) -> list[str]:
             "Simulated model: a stand-in without weights that errs at set rates. It compares strategies under budgets; its "
             "figures say nothing of a real language model."
         )
+    rung = {(plain(row.get("agent")), plain(each)): None for row in rows for each in row.get("alarms") or ()}
+    notes += [f"Alarm, {agent}: {said}." for agent, said in rung]
+    broken = list(dict.fromkeys(plain(row.get("agent")) for row in rows if is_void(row)))
+    if broken:
+        notes.append(f"Not ranked, since the infrastructure broke all of their episodes: {', '.join(broken)}.")
     void = sum(int(row.get("void_episodes") or 0) for row in rows)
     missing = sum(int(row.get("missing_episodes") or 0) for row in rows)
     if void:
@@ -225,6 +310,7 @@ def _row(
     ranks: Mapping[str, Mapping[int, tuple[int, str]]],
     gradings: Sequence[str],
     agent_page: Callable[[Row], str] | None,
+    describe_with: Callable[[Row], str],
 ) -> dict[str, Any]:
     if is_simulated(row):
         under = "simulated model"
@@ -232,8 +318,8 @@ def _row(
         under = "bound, not ranked"
     else:
         under = plain(row["model"]) if row.get("model") else "no language model"
-    if row.get("verified") is True:
-        under += ", verified"
+    if row.get("verified"):
+        under += f", {row['verified'] if isinstance(row['verified'], str) else 'replayed'}"
     return {
         "reference": is_reference(row),
         "ranks": [(name, ranks[name][id(row)][1]) for name in gradings],
@@ -241,6 +327,7 @@ def _row(
         "agent": str(row.get("agent")),
         "page": None if agent_page is None else agent_page(row),
         "under": under,
+        "about": describe_with(row),
         "condition": condition_label(row, leaderboard),
         "cells": [_cell(row, column, peers, column is columns[0]) for column in columns],
     }
@@ -263,10 +350,59 @@ def _figure(row: Row, column: Column, metric: str, peers: Sequence[Row], main: b
     return {
         "grading": grading,
         "value": written(value, column.kind),
-        "best": value is not None and not is_reference(row) and value == best(peers, column, metric),
+        "best": value is not None and not is_reference(row) and _is_best(row, column, metric, peers),
         "strip": strip,
         "ends": None if ends is None else [written(end, column.kind) for end in ends],
     }
+
+
+def _is_best(row: Row, column: Column, metric: str, peers: Sequence[Row]) -> bool:
+    """The row has the best figure of its column, or one that cannot be told from it."""
+    found = best(peers, column, metric)
+    value, ends = figure(row, metric), interval(row, metric)
+    if found is None or value is None or not (found or column.metric == "regret"):
+        return False  # nobody achieved anything
+    return value == found or (column.metric in _NOISY and ends is not None and ends[0] <= found <= ends[1])
+
+
+def _references(whole: Mapping[str, Any], shown: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Rules and bounds of another track in the same world: lines to measure against, without a rank."""
+    if shown.get("track") != "text":
+        return []
+    world = (shown.get("scenario") or {}).get("digest")
+    found = []
+    for view in track_documents(whole):
+        if view.get("track") == "numbers" and (view.get("scenario") or {}).get("digest") == world:
+            found = [row for row in view["rows"] if row.get("agent") in _LINES]
+    return [
+        {
+            "label": f"{plain(row['agent'])} (numbers)",
+            "x": (row.get("budget") or {}).get("price"),
+            "figures": {name: figure(row, name) for name in (PASS_RATE, f"judged_{PASS_RATE}")},
+        }
+        for row in found
+    ]
+
+
+def _gains(track: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """What the additions bring, as the page writes it."""
+
+    def change(value: float) -> str:
+        return f"{'+' if value > 0 else ''}{written(value, 'rate')}"
+
+    def cost(row: Mapping[str, Any], grading: str) -> str:
+        sides = [row[f"{grading}_{side}"] for side in ("without", "with")]
+        return "–" if None in sides else f"{written(sides[0], 'number')} → {written(sides[1], 'number')}"
+
+    return [
+        {
+            **row,
+            "changes": [change(row[grading]) for grading in GRADINGS],
+            "gaining": [f"{row[f'{grading}_gaining']} of {row['strategies']}" for grading in GRADINGS],
+            "costs": [cost(row, grading) for grading in GRADINGS],
+        }
+        for row in gains(track)
+    ]
 
 
 def _data(
@@ -276,8 +412,11 @@ def _data(
     ranks: Mapping[str, Mapping[int, tuple[int, str]]],
     leaderboard: Mapping[str, Any],
     scenario: Mapping[str, Any],
+    references: Sequence[Mapping[str, Any]],
 ) -> dict[str, Any]:
     """What the script sorts by and draws from."""
+    bases = list(dict.fromkeys(_base(row) for row in rows if not is_reference(row)))
+    kinds = list(dict.fromkeys(_addition(row) for row in rows if not is_reference(row)))
     keys = list(dict.fromkeys((row.get("agent"), row.get("model")) for row in rows))
     names = [agent for agent, _ in keys]
     of_key = {(row.get("agent"), row.get("model")): row for row in rows}
@@ -289,6 +428,7 @@ def _data(
     metrics = [name for column in columns for name in (column.metric, column.judged) if name]
     return {
         "axis": axis,
+        "references": list(references),
         "unit": scenario.get("currency", "") if axis == "price" else "",
         "currency": scenario.get("currency", ""),
         "judged": {column.metric: column.judged for column in columns if column.judged},
@@ -301,6 +441,12 @@ def _data(
                 "label": plain(agent) if names.count(agent) == 1 else f"{plain(agent)}, {plain(model)}",
                 "simulated": is_simulated(of_key[agent, model]),
                 "reference": is_reference(of_key[agent, model]),
+                "colour": 0 if is_reference(of_key[agent, model]) else bases.index(_base(of_key[agent, model])) % COLOURS,
+                "shape": 8 if is_reference(of_key[agent, model]) else kinds.index(_addition(of_key[agent, model])) % 8,
+                "area": {
+                    "strict": figure(of_key[agent, model], "budget_area"),
+                    "judge": figure(of_key[agent, model], "judged_budget_area"),
+                },
             }
             for agent, model in keys
         ],

@@ -1,1 +1,1 @@
-"""The papers' tables beside ours."""
+"""Reproduce the tables of published papers with simulated models and compare the results."""

@@ -1,7 +1,7 @@
-"""Whether a paper's effects follow: each claim with what was measured, and a plain yes or no.
+"""Check each published claim against our measurements.
 
-Claims are those of the papers, each with the margin it is held to; the simulated model is calibrated to the baselines
-alone. A claim that does not hold here is a result too.
+Every claim is taken from a paper and has an explicit margin. The simulated model is calibrated to the baselines only, so that
+no claim holds by construction.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def _effect(claim: str, measured: str, follows: bool, grading: str = "", source:
 
 
 def _points(results: Results, ours: str, base: str, metric: str, seed: int) -> tuple[str, float, tuple[float, float]]:
-    """The difference of two agents in percentage points: written out, as a number, its 95 % interval."""
+    """Return the difference of two agents in percentage points: as text, as a number, and its 95 % interval."""
     found = paired_difference(results[ours], results[base], metric, seed=seed, resamples=RESAMPLES)
     difference, (low, high) = 100 * found.difference, (100 * found.ci95[0], 100 * found.ci95[1])
     return f"{difference:+.1f} points [{low:+.1f}, {high:+.1f}]", difference, (low, high)
@@ -38,7 +38,7 @@ def _points(results: Results, ours: str, base: str, metric: str, seed: int) -> t
 
 
 def btp_effects(results: Results, rows: Sequence[Row], curves: Sequence[Row], seed: int = 0) -> list[Row]:
-    """Section 3's claims at R = 20 and along both curves, under both gradings."""
+    """Check the claims of BTP's Section 3 at R = 20 and along both curves, under both gradings."""
     table = {row["agent"]: row for row in rows}
     bases = [name for name in table if "+" not in name]
     found = []
@@ -74,7 +74,7 @@ def btp_effects(results: Results, rows: Sequence[Row], curves: Sequence[Row], se
 
 
 def _bends(curves: Sequence[Row], agents: Sequence[str], metric: str, grading: str) -> list[Row]:
-    """The claims of Figures 2 and 3."""
+    """Check the claims of BTP's Figures 2 and 3."""
     found = []
     for agent in agents:
         value = {(row["curve"], row["at"]): 100 * row[metric] for row in curves if row["agent"] == agent}
@@ -108,7 +108,7 @@ def _series(ats: Sequence[float], values: Sequence[float]) -> str:
 
 
 def _rises(values: Sequence[float], slack: float) -> bool:
-    """No step falls by more than the slack, and the end lies above the start."""
+    """Return whether no step falls by more than the slack and the last value is above the first."""
     return values[-1] > values[0] and all(b >= a - slack for a, b in pairwise(values))
 
 
@@ -116,7 +116,7 @@ def _rises(values: Sequence[float], slack: float) -> bool:
 
 
 def ecoact_effects(scales: Mapping[str, Results], rows: Sequence[Row], seed: int = 0) -> list[Row]:
-    """Sections 3.2 to 3.4: cost and passes by number of candidate tools, and the two ablations."""
+    """Check the claims of EcoAct's Sections 3.2 to 3.4: cost and passes by number of candidate tools, and two ablations."""
     table = {(row["group"], row["agent"]): row for row in rows}
     names = list(scales)
     found = []
@@ -156,7 +156,7 @@ def ecoact_effects(scales: Mapping[str, Results], rows: Sequence[Row], seed: int
 
 
 def toolplanner_effects(rows: Sequence[Row]) -> list[Row]:
-    """Sections 5.3 and 5.5: match, pass and win by level beside plain tree search, and the tags beside a retriever."""
+    """Check the claims of ToolPlanner's Sections 5.3 and 5.5: comparison with plain tree search and with a retriever."""
     table = {(row["level"], row["agent"]): row for row in rows}
     levels = list(dict.fromkeys(row["level"] for row in rows if "meaningful_rate" in row))
     found = []

@@ -1,7 +1,7 @@
-"""BTP over the budget R and over the threshold tau: the rows of its two figures, and a picture of them.
+"""BTP as a function of the budget R and of the threshold tau: rows of the paper's two figures, and a plot of them.
 
-Agents without BTP do not see the budget and are not stopped by it, so their episodes at R = 20 tell what they would have
-passed within any other R; agents with BTP play anew at every point.
+Agents without BTP do not observe the budget and are not stopped by it, so their episodes at R = 20 also give the results at
+every other R. Agents with BTP play new episodes at every point.
 
 Source: BTP (arXiv 2402.15960), Sections 3.4 and 3.5, Figures 2 and 3.
 """
@@ -29,7 +29,7 @@ from ..rollout import play_many
 BUDGETS = (5.0, 10.0, 15.0, 20.0, 30.0, 40.0)
 THRESHOLDS = (0.0, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.4, 0.5)
 BUDGET, THRESHOLD = 20.0, 0.15
-"""Where the other curve stands still."""
+"""Budget and threshold that are fixed while the other one varies."""
 FIGURES = (
     "judged_pass_rate_under_budget",
     "pass_rate_under_budget",
@@ -40,7 +40,7 @@ FIGURES = (
 )
 Row = dict[str, Any]
 Point = tuple[str, str, float, str]
-"""Agent, curve, where on it, and the path of the experience."""
+"""Agent, curve, position on the curve, and path of the experience."""
 
 
 def curve_rows(
@@ -54,17 +54,17 @@ def curve_rows(
     budgets: Sequence[float] = BUDGETS,
     thresholds: Sequence[float] = THRESHOLDS,
 ) -> list[Row]:
-    """One row an agent and point: `curve` ("R" or "tau"), `at`, and the figures with their intervals.
+    """Compute one row per agent and point: `curve` ("R" or "tau"), `at`, and the metrics with their intervals.
 
     Args:
-        scenario: where to play, judge grading.
-        results: the episodes of all agents at R = 20.
-        experience: file of past uses, for BTP.
-        episodes: of each point.
-        seed: of the worlds, as of `results`.
-        jobs: processes; the rows do not depend on it.
-        progress: called with the numbers of finished and of all points that are played.
-        budgets, thresholds: the points.
+        scenario: scenario with the judge grading.
+        results: episodes of all agents at R = 20.
+        experience: file of past tool uses, for BTP.
+        episodes: number of episodes per point.
+        seed: seed of the worlds; must be the seed of `results`.
+        jobs: number of processes; the rows do not depend on it.
+        progress: called with the number of finished points and the number of all points that are played.
+        budgets, thresholds: points of the two curves.
     """
     bases = [name for name in results if "+" not in name]
     found: dict[Point, list[EpisodeResult]] = {}
@@ -115,7 +115,7 @@ def _play(
 
 
 def _episodes(document: str, point: Point, episodes: int, seed: int) -> list[str]:
-    """The episodes of a point, as text: cheap to send."""
+    """Play the episodes of a point and return them as JSON text, which is cheap to send between processes."""
     agent_name, curve, at, experience = point
     budget = Budget(price=at if curve == "R" else BUDGET)
     settings = BtpSettings(threshold=at) if curve == "tau" else None
@@ -127,11 +127,11 @@ def _episodes(document: str, point: Point, episodes: int, seed: int) -> list[str
     return [result.to_json() for result, _ in play_many(env, agent, TEXT, range(episodes), seed)]
 
 
-# -- the picture -----------------------------------------------------------------------------------------------------------
+# -- the plot ----------------------------------------------------------------------------------------------------------------
 
 
 def curves_svg(rows: Sequence[Row]) -> str:
-    """PBC and average cost over R and over tau, four panels in one SVG file; full lines with BTP, broken ones without."""
+    """Plot PBC and average cost over R and over tau as an SVG with four panels; solid lines with BTP, dashed lines without."""
     bases = list(dict.fromkeys(str(row["agent"]).partition("+")[0] for row in rows))
     grid = []
     figures = (("judged_pass_rate_under_budget", "PBC, judge, %", 100.0), ("average_cost", "average cost", 1.0))

@@ -1,6 +1,6 @@
-"""DEER's six accuracies as rows: deciders on seen and on unseen tools, with intervals.
+"""Measure DEER's six accuracies for deciders on seen and unseen tools, with intervals.
 
-Source: DEER (arXiv 2402.16696), Section 4.1: the two decisions are scored apart.
+Source: DEER (arXiv 2402.16696), Section 4.1 (the two decisions are scored separately).
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ _COUNTED: tuple[Callable[[DecisionRecord], bool], ...] = (
     lambda record: record.kind == CALL,
     lambda record: record.kind != NO_SEARCH,
 )
-"""Which samples each accuracy is about, in the order of `ACCURACIES`."""
+"""Kinds of samples that each accuracy covers, in the order of `ACCURACIES`."""
 Row = dict[str, Any]
 
 
 def decision_row(agent: str, model: str | None, split: str, records: list[DecisionRecord], seed: int = 0) -> Row:
-    """One row: the six accuracies of a decider on a split, None where there is no sample of the kind, and their intervals."""
+    """Return a decider's six accuracies on a split with their intervals; None for an accuracy without samples."""
     found = dict(zip(ACCURACIES, accuracies(records), strict=True))
     right = np.array([[_right(record, place) for place in range(len(ACCURACIES))] for record in records], np.float64)
     counted = np.array([[test(record) for test in _COUNTED] for record in records], np.float64)
@@ -51,13 +51,13 @@ def _right(record: DecisionRecord, place: int) -> bool:
 
 
 def decision_rows(episodes: int | None = None, seed: int = 0, data: str | None = None) -> list[Row]:
-    """The rule-based decider, fitted on seen tools, and the simulated ones, on seen (`valid`) and unseen tools (`test`).
+    """Score the rule-based decider, fitted on seen tools, and the simulated ones on seen (`valid`) and unseen tools (`test`).
 
     Args:
-        episodes: samples of each split, the first so many; None for all.
-        seed: of the deciders' chance.
-        data: a ToolDEER folder instead of generated samples. Where it has no training samples, the rule is fitted on one half
-            of the validation samples and scored on the other.
+        episodes: number of samples from the start of each split; None for all.
+        seed: seed of the deciders.
+        data: a ToolDEER folder, used instead of generated samples. If it has no training samples, the rule is fitted on one
+            half of the validation samples and scored on the other half.
     """
     env = DecisionAwareEnv(data=data, split="valid")
     world = env.world

@@ -1,9 +1,9 @@
-"""How well agents follow instructions: match, pass and win by instruction level, and tag lists beside a retriever.
+"""Measure how well agents follow instructions: match, pass and win rate by level, and tag lists compared with a retriever.
 
-Match looks at the last chain of calls, failed ones included; a tree search's other branches do not count. Pass, as ToolPlanner
-means it, is a meaningful answer in time (`meaningful_rate`); whether the answer holds the facts is graded beside it. Win
-compares an episode with a reference agent's in the same world: a judged pass beats a failure, then more facts, then a lower
-price.
+Match is computed on the last chain of calls, including failed calls; other branches of a tree search do not count. Pass, in
+ToolPlanner's definition, is a meaningful answer within the limits (`meaningful_rate`); whether the answer contains the facts is
+graded separately. Win compares an episode with a reference agent's episode in the same world: first by judged pass, then by
+number of facts, then by lower price.
 
 Source: ToolPlanner (arXiv 2409.14826), Section 5.2.
 """
@@ -14,7 +14,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import gymnasium as gym
 import numpy as np
 
 from ...agents.base import TEXT
@@ -24,8 +23,8 @@ from ...agents.registry import make_agent, make_model
 from ...agents.toolplanner.agent import ToolPlanner
 from ...agents.toolplanner.feedback import REQUIRES, match, names, passed
 from ...agents.toolplanner.tags import Retriever, Tags, gold_tools, tag_score
+from ...agents.world_side import ported
 from ...envs.chat import MarketplaceChatEnv
-from ...envs.registration import make
 from ...simulators.tasks import LEVELS
 from ...simulators.world import Episode, World
 from ..metrics import summarise
@@ -41,19 +40,27 @@ Row = dict[str, Any]
 
 
 class ChainWatcher:
-    """A language model that is listened to: which calls lie on the chain that its last reply ended."""
+    """A wrapper of a language model that records the calls on the chain that ends with the model's last reply."""
+
+    on_world_side = True  # it hears of every episode
 
     def __init__(self, model: LanguageModel) -> None:
-        self._model = model
+        self._model, self._ports = ported(model)
         self.chain: tuple[str, ...] = ()
 
     @property
     def name(self) -> str:
         return self._model.name
 
-    def reset(self, env: gym.Env[Any, Any], seed: int) -> None:
+    def reset(self, seed: int) -> None:
+        """Nothing to do: `begin` tells of an episode."""
+
+    def begin(self, world: Any, seed: int) -> None:
+        """A new episode, told to the model that is listened to."""
         self.chain = ()
-        self._model.reset(env, seed)
+        for port in self._ports:
+            port.begin(world, seed)
+        self._model.reset(seed)
 
     def complete(self, messages: Sequence[Message], functions: Sequence[Function], purpose: str = ACT) -> Reply:
         answer = self._model.complete(messages, functions, purpose)
@@ -64,13 +71,13 @@ class ChainWatcher:
 
 @dataclass(frozen=True, slots=True)
 class Followed:
-    """An episode at an instruction level.
+    """The measured result of an episode at an instruction level.
 
     Attributes:
-        result: its record.
-        matched: it follows the instruction.
-        meaningful: it ends in a meaningful answer.
-        tags: what was extracted, where the agent extracts tags.
+        result: result of the episode.
+        matched: whether the calls follow the instruction.
+        meaningful: whether the episode ends in a meaningful answer.
+        tags: extracted tags, if the agent extracts tags.
     """
 
     result: EpisodeResult
@@ -91,35 +98,32 @@ def follow(
     """Play the test tasks at one instruction level, without a budget.
 
     Args:
-        agent_name: of an agent with a language model; a learnt one (``toolplanner:RUN``) plays with its own.
-        level: of `LEVELS`.
-        episodes: index i plays the split's i-th task, round and round, each round with the next seed.
-        seed: of the worlds.
-        scenario: where to play.
-        model: behind the agent.
-        luck: another number, another run of the agent in the same worlds.
+        agent_name: name of a language-model agent; a trained one (``toolplanner:RUN``) uses its own model.
+        level: one of `LEVELS`.
+        episodes: number of episodes; they cycle through the split's tasks, each cycle with the next seed.
+        seed: seed of the worlds.
+        scenario: scenario to play.
+        model: name of the agent's language model.
+        luck: seed of the agent; another value gives another run of the agent in the same worlds.
     """
-    env = make(
-        TEXT, scenario=scenario, split="test", level=level, budget={}, enforcement="record", grading="judge", max_steps=STEPS,
-        disable_env_checker=True,
-    )  # fmt: skip
-    unwrapped = env.unwrapped
-    assert isinstance(unwrapped, MarketplaceChatEnv)
+    env = MarketplaceChatEnv(
+        scenario=scenario, split="test", level=level, budget={}, enforcement="record", grading="judge", max_steps=STEPS
+    )
     watcher = ChainWatcher(_model_behind(agent_name, model))
     agent = make_agent(agent_name, model=watcher)
     assert isinstance(agent, LlmAgent)
-    catalog = unwrapped.world.catalog
+    catalog = env.world.catalog
     known = {tool.name: tool for tool in catalog}
     found = []
     for index in range(episodes):
-        number, world_seed, _ = unwrapped.instance(index, seed)
+        number, world_seed, _ = env.instance(index, seed)
         play(env, agent, number, world_seed, None if not luck else luck * 1_000_003 + index)
-        episode = unwrapped.account()
+        episode = env.account()
         called = [known[name] for name in watcher.chain if name in known]
         strategy = agent._strategy
         found.append(
             Followed(
-                result_of(unwrapped, agent, TEXT, index),
+                result_of(env, agent, TEXT, index),
                 match(called, gold_tools(episode.task, catalog), level),
                 passed(_answer(episode)),
                 strategy.tags if isinstance(strategy, ToolPlanner) else None,
@@ -129,7 +133,7 @@ def follow(
 
 
 def _model_behind(agent_name: str, model: str) -> LanguageModel:
-    """The language model that plays: a learnt planner brings its own."""
+    """Return the agent's language model; a trained planner has its own."""
     if not agent_name.startswith("toolplanner:"):
         return make_model(model)
     from ...agents.toolplanner.learnt import load_planner
@@ -145,7 +149,7 @@ def _answer(episode: Episode) -> str | None:
 
 
 def wins(ours: EpisodeResult, theirs: EpisodeResult) -> float:
-    """1 if the first beats the second, 0 if it loses, 0.5 for a draw: a judged pass, then more facts, then a lower price."""
+    """Compare two episodes by judged pass, then facts, then lower price: 1 if the first wins, 0 if it loses, 0.5 for a draw."""
     for better, worse in ((ours.judged, theirs.judged), (ours.share, theirs.share), (-ours.price, -theirs.price)):
         if better != worse:
             return 1.0 if better > worse else 0.0
@@ -160,10 +164,10 @@ def instruction_rows(
     scenario: Any = "marketplace",
     progress: Callable[[str], None] | None = None,
 ) -> list[Row]:
-    """One leaderboard row an agent and level, with `level`, `match_rate`, `meaningful_rate` and `win_rate` and their intervals.
+    """Return a leaderboard row per agent and level with `match_rate`, `meaningful_rate`, `win_rate` and their intervals.
 
-    The reference of the win rate is another run of the plain tree search in the same worlds, so that search itself wins about
-    half. A statement names nothing: no match rate there.
+    The reference of the win rate is another run of the plain tree search in the same worlds, so plain tree search itself has a
+    win rate of about one half. Instructions of the level `statement` name no tools, so they have no match rate.
     """
     rows = []
     for level in levels:
@@ -185,8 +189,8 @@ def instruction_rows(
 
 
 def with_intervals(row: Row, flags: dict[str, list[float]], seed: int) -> Row:
-    """Means of some figures over episodes, and the row's intervals with theirs."""
-    values = np.array(list(flags.values())).T  # (episodes, figures)
+    """Add the means of further per-episode values and their intervals to a row."""
+    values = np.array(list(flags.values())).T  # (episodes, metrics)
     lows, highs = intervals(values, np.ones_like(values), range(len(values)), seed, 2000)
     means = {name: float(np.mean(column)) for name, column in flags.items()}
     ends = {name: [float(low), float(high)] for name, low, high in zip(flags, lows, highs, strict=True)}
@@ -194,15 +198,15 @@ def with_intervals(row: Row, flags: dict[str, list[float]], seed: int) -> Row:
 
 
 def tag_rows(episodes: int = 400, seed: int = 0, levels: Sequence[str] = LEVELS, scenario: Any = "marketplace") -> list[Row]:
-    """Precision, recall and F1 of tag extraction and of a retriever over the whole catalog, by level, with intervals for F1.
+    """Measure precision, recall and F1 of tag extraction and of a retriever over the whole catalog, by level.
 
-    A level is scored at the granularity that it names; a statement, which names nothing, at the category.
+    F1 has intervals. Each level is scored at the granularity of its instructions; `statement`, which names no tools, at the
+    granularity of categories.
     """
     rows = []
     for level in levels:
         granularity = REQUIRES[level] or "category"
-        env = make(TEXT, scenario=scenario, split="test", level=level, disable_env_checker=True).unwrapped
-        assert isinstance(env, MarketplaceChatEnv)
+        env = MarketplaceChatEnv(scenario=scenario, split="test", level=level)
         world: World = env.world
         numbers = [env.numbers[index % len(env.numbers)] for index in range(episodes)]
         tasks = [world.tasks[number] for number in numbers]

@@ -1,4 +1,4 @@
-"""A reproduction as a page in Markdown, with its curves as a picture beside it."""
+"""Write a reproduction as a Markdown page, with its curves as an SVG file."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ TITLES = {"btp": "BTP", "ecoact": "EcoAct", "deer": "DEER", "toolplanner": "Tool
 
 
 def write_page(name: str, found: Mapping[str, Sequence[Row]], folder: str | Path, command: str) -> Path:
-    """Write `NAME.md`, and `NAME.svg` where there are curves.
+    """Write `NAME.md`, and `NAME.svg` if the reproduction has curves.
 
     Args:
-        name: of the paper.
-        found: from `reproduce`.
-        folder: where to; created if need be.
-        command: what made the figures; stands on the page with the date and the machine.
+        name: name of the paper.
+        found: result of `reproduce`.
+        folder: output folder; created if it does not exist.
+        command: command that produced the rows; the page states it with the date and the machine.
 
     Returns:
-        The page's path.
+        Path of the page.
     """
     place = Path(folder)
     place.mkdir(parents=True, exist_ok=True)
@@ -40,13 +40,15 @@ def write_page(name: str, found: Mapping[str, Sequence[Row]], folder: str | Path
 
 
 def page(name: str, found: Mapping[str, Sequence[Row]], command: str, picture: str = "") -> str:
-    """The page's text."""
+    """Return the Markdown text of the page."""
     machine = f"{platform.machine()}, {os.cpu_count()} processors, Python {platform.python_version()}"
     parts = [
         f"# {TITLES[name]}: the paper's table and ours\n",
         f"`{command}`, costgym {__version__}, {datetime.date.today().isoformat()}, {machine}.\n",
-        "Our rows are those of a **simulated language model** (or of deciders without one): they say which effects follow in "
-        "this world, never how good a real model is. Intervals are 95 %, by bootstrap over episodes. " + NOTES[name] + "\n",
+        "Our rows are measured with a **simulated language model** (or deciders without a model). They show which effects "
+        "follow in this world, not how good a real model is. Intervals are 95 %, by bootstrap over episodes. "
+        + NOTES[name]
+        + "\n",
     ]
     if found.get("effects"):
         parts.append(f"## Which effects follow\n\n{verdict(found['effects'])}\n")

@@ -1,6 +1,6 @@
-"""What the papers measured: the figures that `reproduce` prints beside ours.
+"""The papers' published results, with which `reproduce` compares ours.
 
-Rows have the shape of leaderboard rows, with the figures that the paper gives and their `source`. Shares are 0 to 1.
+Rows have the format of leaderboard rows, with the metrics that the paper reports and their `source`. Shares are from 0 to 1.
 """
 
 from __future__ import annotations
@@ -104,7 +104,7 @@ _LEVELS = ("statement", "category", "tool", "api", "hybrid")
 
 
 def _by_level(source: str, agent: str, match: Sequence[float], meaningful: Sequence[float], win: Sequence[float]) -> list[Row]:
-    """One row a level; `match` has none for statements, which name nothing."""
+    """Build one row per level; `match` has no value for statements, which name no tools."""
     rows = []
     for index, level in enumerate(_LEVELS):
         row: Row = {"agent": agent, "level": level, "meaningful_rate": meaningful[index], "win_rate": win[index]}
@@ -150,10 +150,10 @@ PUBLISHED = {"btp": _BTP, "ecoact": _ECOACT, "deer": _DEER, "toolplanner": _TOOL
 
 
 def published(name: str) -> list[Row]:
-    """A paper's rows, in copies.
+    """Return copies of a paper's rows.
 
     Raises:
-        UnknownName: there is no such paper here.
+        UnknownName: the paper is not included.
     """
     if name not in PUBLISHED:
         raise UnknownName("paper", name, PUBLISHED)

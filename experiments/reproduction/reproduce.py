@@ -1,7 +1,7 @@
-"""A paper's table beside ours: the published figures, what the same systems do in this world, and which effects follow.
+"""Reproduce a paper's table: published results, our results of the same systems in this world, and the claims that hold.
 
-Ours come from the simulated model (and from deciders without a model), so they say whether a system's *effects* follow, never
-how good a real model is.
+Our results are measured with the simulated model, or with deciders without a model. They show whether a system's *effects*
+follow, not how good a real model is.
 """
 
 from __future__ import annotations
@@ -44,23 +44,23 @@ ECOACT_AGENTS = (
     "react", "react+ecoact", "react+ecoact-several", "react+ecoact-described", "dfsdt", "dfsdt+ecoact",
 )  # fmt: skip
 CANDIDATES = {"up to 10": (5, 10), "11 to 20": (11, 20), "more than 20": (21, 40)}
-"""EcoAct's three scales of candidate tools."""
+"""EcoAct's three scales: ranges of the number of candidate tools."""
 ECOACT_SEARCH: dict[str, Any] = {"depth": 24}
-"""Longest chain, for EcoAct and its baselines. Source: EcoAct, Appendix B: 24 steps instead of 12."""
+"""Maximum chain length of EcoAct and its baselines. Source: EcoAct, Appendix B (24 steps instead of 12)."""
 UNITS_PER_CENT = 10_000
-"""EcoAct counts the model's tokens alone: prices are in such small units that the tools' own fees of 1 to 10 do not show."""
+"""EcoAct's cost counts the model's tokens only, so prices are in units so small that tool fees of 1 to 10 are negligible."""
 GPT_4O = {"input": 500.0 * UNITS_PER_CENT, "output": 1500.0 * UNITS_PER_CENT}
-"""Units per million tokens. Source: EcoAct's published script, 5 and 15 USD per million."""
+"""Units per million tokens. Source: EcoAct's published script (5 and 15 USD per million)."""
 DEFAULT_EPISODES = {"btp": 1000, "ecoact": 1000, "deer": 0, "toolplanner": 400}
-"""Episodes per agent, each a task of its own; 0 stands for every sample there is."""
+"""Number of episodes per agent, each on a different task; 0 means all samples."""
 NOTES = {
-    "btp": "PBC, AC and RFBC count the tools' fees alone, as the paper does. A grading without a mark holds under both.",
-    "ecoact": "Cost counts the model's tokens alone, at gpt-4o's prices of the paper.",
+    "btp": "PBC, AC and RFBC count tool fees only, as in the paper. An effect without a grading does not depend on it.",
+    "ecoact": "Cost counts the model's tokens only, at the paper's prices for gpt-4o.",
     "deer": (
-        "The simulated deciders err at the rates of the paper's own table, so their rows check the scoring and show no effect; "
+        "The error rates of the simulated deciders are those of the paper's table, so their rows only check the scoring; "
         "deer-rule is measured."
     ),
-    "toolplanner": "Match, Pass and Win as the paper defines them; facts are graded beside them, by the judge and strictly.",
+    "toolplanner": "Match, Pass and Win are defined as in the paper; facts are also graded, by the judge and strictly.",
 }
 
 
@@ -73,32 +73,32 @@ def reproduce(
     out: str | Path | None = None,
     progress: Progress | None = None,
 ) -> dict[str, list[Row]]:
-    """A paper's rows and ours.
+    """Compute our rows for a paper's table and return them with the published rows and the checked claims.
 
     Args:
         name: "btp", "ecoact", "deer" or "toolplanner".
-        seed: same seed, same rows.
-        episodes: per agent (and level, or scale); None for as many as `DEFAULT_EPISODES` says. Each is a task of its own.
-        jobs: processes, where a leaderboard is run.
-        data: a ToolDEER folder, for "deer".
-        out: folder that keeps the leaderboard runs, so that a later call continues them; None for a temporary one.
-        progress: called with the numbers of finished and of all steps.
+        seed: seed of the run; the same seed gives the same rows.
+        episodes: number of episodes per agent (and level, or scale), each on a different task; None for `DEFAULT_EPISODES`.
+        jobs: number of processes for leaderboard runs.
+        data: a ToolDEER folder; for "deer" only.
+        out: folder of the leaderboard runs, which a later call continues; None for a temporary folder.
+        progress: called with the number of finished steps and the number of all steps.
 
     Returns:
-        ``{"paper": rows, "ours": rows, "effects": rows}``, for "btp" also ``"curves"``. Rows have the shape of leaderboard
-        rows, figures as far as the paper gives them; an effect has `claim`, `grading` (empty where it does not matter),
-        `measured`, `follows` and its `source`.
+        ``{"paper": rows, "ours": rows, "effects": rows}``, for "btp" also ``"curves"``. Rows have the format of leaderboard
+        rows; the paper's rows contain only the metrics that the paper reports. An effect has `claim`, `grading` (empty if
+        the claim does not depend on it), `measured`, `follows` and `source`.
 
     Raises:
-        UnknownName: there is no such paper.
-        ConfigError: a number makes no sense.
+        UnknownName: the paper is not included.
+        ConfigError: a number is out of range.
     """
     if name not in PUBLISHED:
         raise UnknownName("paper", name, PUBLISHED)
     if episodes is not None and (isinstance(episodes, bool) or not isinstance(episodes, int) or episodes < 1):
         raise ConfigError("--episodes", f"expected a positive whole number, got {episodes!r}")
     if data is not None and name != "deer":
-        raise ConfigError("--data", "only deer reads a folder")
+        raise ConfigError("--data", "only deer takes a data folder")
     count = DEFAULT_EPISODES[name] if episodes is None else episodes
     found: dict[str, list[Row]]
     if name == "deer":
@@ -116,7 +116,7 @@ def reproduce(
 
 
 def enlarged(scenario: Scenario, tasks: int) -> Scenario:
-    """The same world with at least so many test tasks."""
+    """Return the scenario with at least the given number of test tasks."""
     source = scenario.source
     if source.kind != "marketplace" or source.test >= tasks:
         return scenario
@@ -124,7 +124,7 @@ def enlarged(scenario: Scenario, tasks: int) -> Scenario:
 
 
 def _btp(seed: int, episodes: int, jobs: int, out: Path, progress: Progress | None) -> dict[str, list[Row]]:
-    """Under the judge grading that the papers use; strict stands beside."""
+    """Reproduce BTP with the judge grading, which the paper uses, and with the strict grading for comparison."""
     scenario = enlarged(load_scenario("marketplace"), episodes)
     rows, results = _run(scenario, BTP_AGENTS, "price=20", seed, episodes, jobs, out / "btp", progress)
     own = {agent: played for agent, played in results.items() if not agent.endswith("+prompt")}
@@ -159,7 +159,7 @@ _RUNS = {"btp": _btp, "ecoact": _ecoact}
 
 
 def ecoact_scenario(low: int, high: int) -> Scenario:
-    """The default world with so many candidate tools a task, in which the model's tokens are what costs."""
+    """Return the default scenario with a range of candidate tools per task and costs dominated by the model's tokens."""
     base = load_scenario("marketplace").model_dump()
     source = {**base["source"], "candidates": (low, high)}
     prices = {"tokens": GPT_4O, "max_price": 1e7, "currency": "1/10,000 cent"}
@@ -167,7 +167,7 @@ def ecoact_scenario(low: int, high: int) -> Scenario:
 
 
 def registered_share(scenario: Scenario, agent_name: str, episodes: int, seed: int) -> float:
-    """Of all candidate tools, the share that is registered when an episode ends. The episodes are those of a leaderboard."""
+    """Measure the share of candidate tools that are registered at the end of an episode, on a leaderboard's episodes."""
     env = make(
         TEXT, scenario=scenario, split="test", budget={}, enforcement="record", grading="judge",
         max_steps=STEP_LIMIT, disable_env_checker=True,
@@ -196,9 +196,9 @@ def _run(
     progress: Progress | None,
     search: Mapping[str, Any] | None = None,
 ) -> tuple[list[Row], Results]:
-    """A leaderboard's rows in the order of the agents, and its episodes by agent."""
+    """Run a leaderboard; return its rows in the order of the agents, and its episodes by agent."""
     config = make_run_config(
-        "quick", scenario=scenario, agents=agents, budgets=budgets, episodes=episodes, grading="judge", seed=seed, search=search
+        "btp", scenario=scenario, agents=agents, budgets=budgets, episodes=episodes, grading="judge", seed=seed, search=search
     )
     document = run_leaderboard(config, out, jobs, progress).document
     order = {agent: place for place, agent in enumerate(agents)}
@@ -248,7 +248,7 @@ _FIGURES: dict[str, tuple[tuple[str, str, str], ...]] = {
         ("tag_f1", "F1 %", _SHARES),
     ),
 }
-"""Figures of each paper's table: metric, heading, kind as in `columns`."""
+"""Columns of each paper's table: metric, heading, and kind as in `columns`."""
 
 
 _CURVES = (
@@ -260,11 +260,11 @@ _GROUPS = ("group", "split", "level", "curve", "at")
 
 
 def tables(name: str, found: Mapping[str, Sequence[Row]]) -> list[tuple[str, list[str], list[list[str]]]]:
-    """What was found as tables of text: a title, headings, rows. Effects are not among them.
+    """Format the result of `reproduce` as tables of text: title, headings, rows. Effects are not included.
 
     Args:
-        name: of the paper.
-        found: from `reproduce`.
+        name: name of the paper.
+        found: result of `reproduce`.
     """
     made = []
     for side in ("paper", "ours", "curves"):
@@ -283,7 +283,7 @@ def tables(name: str, found: Mapping[str, Sequence[Row]]) -> list[tuple[str, lis
 
 
 def effect_lines(effects: Sequence[Row]) -> list[list[str]]:
-    """Effects as rows of text: the claim, the grading, what was measured, whether it follows."""
+    """Format effects as rows of text: claim, grading, measured value, and whether the claim holds."""
     return [
         [plain(row["claim"]), row["grading"] or "–", plain(row["measured"]), "yes" if row["follows"] else "DOES NOT FOLLOW"]
         for row in effects
@@ -291,12 +291,12 @@ def effect_lines(effects: Sequence[Row]) -> list[list[str]]:
 
 
 def print_reproduction(name: str, found: Mapping[str, Sequence[Row]], console: Console) -> None:
-    """Print the paper's table, ours with 95 % intervals, and whether each effect follows.
+    """Print the paper's table, our table with 95 % intervals, and whether each effect follows.
 
     Args:
-        name: of the paper.
-        found: from `reproduce`.
-        console: where to.
+        name: name of the paper.
+        found: result of `reproduce`.
+        console: console to print on.
     """
     for title, headings, lines in tables(name, found):
         table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
@@ -310,7 +310,7 @@ def print_reproduction(name: str, found: Mapping[str, Sequence[Row]], console: C
         for source in dict.fromkeys(row["source"] for row in rows if "source" in row):
             console.print(f"source: {source}", style="dim", highlight=False)
         if any(is_simulated(row) for row in rows):
-            console.print("ours: a simulated model; effects count, not levels", style="dim", highlight=False)
+            console.print("ours: simulated model; compare effects, not absolute values", style="dim", highlight=False)
         console.print()
     if found.get("effects"):
         table = Table(title=f"{name}: effects", title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
@@ -324,7 +324,7 @@ def print_reproduction(name: str, found: Mapping[str, Sequence[Row]], console: C
 
 
 def verdict(effects: Sequence[Row]) -> str:
-    """How many effects follow, in words."""
+    """Return a sentence with the number of effects that follow."""
     failing = sum(not row["follows"] for row in effects)
     return f"{len(effects) - failing} of {len(effects)} effects follow; {failing} do not."
 

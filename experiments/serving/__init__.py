@@ -1,1 +1,1 @@
-"""The world as a service: many sessions in one process, over OpenEnv's HTTP and WebSocket messages and over MCP."""
+"""Serve environments: many sessions in one process, over OpenEnv's HTTP and WebSocket messages and over MCP."""

@@ -1,7 +1,7 @@
-"""Connections that do not wait for ever, and requests of bounded size.
+"""Time-outs of connections and limits on the size of requests.
 
-Uvicorn bounds neither the time in which a request must arrive nor the time in which an answer must be read. Here a client that
-dawdles is cut off, and nobody else notices.
+Uvicorn limits neither the time for a request to arrive nor the time for an answer to be read. The protocols here close the
+connection of a client that is too slow, without an effect on others.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from .limits import Limits
 
 
 def protocols(limits: Limits) -> tuple[type[H11Protocol], type[WebSocketsSansIOProtocol]]:
-    """Uvicorn's protocols with the deadlines of `limits`."""
+    """Make Uvicorn's protocol classes with the time-outs of `limits`."""
 
     class Http(H11Protocol):
-        """Cuts off a client whose request head does not arrive in time, or who does not read."""
+        """HTTP that closes the connection if the request head does not arrive, or the answer is not read, in time."""
 
         def __init__(self, config: Config, *args: Any, **kwargs: Any) -> None:
             super().__init__(config, *args, **kwargs)
@@ -60,7 +60,7 @@ def protocols(limits: Limits) -> tuple[type[H11Protocol], type[WebSocketsSansIOP
             super().connection_lost(exc)
 
     class Socket(WebSocketsSansIOProtocol):
-        """Cuts off a client who does not read."""
+        """A WebSocket that closes the connection of a client that does not read in time."""
 
         _slow_reader: asyncio.TimerHandle | None = None
 
@@ -81,20 +81,20 @@ def protocols(limits: Limits) -> tuple[type[H11Protocol], type[WebSocketsSansIOP
 
 
 def _cancel(timer: asyncio.TimerHandle | None) -> asyncio.TimerHandle | None:
-    """What stands in a timer's place once it is cancelled."""
+    """Cancel a timer; return None, its new value."""
     if timer is not None:
         timer.cancel()
     return None
 
 
 class Gate:
-    """Lets a request through once it is whole, small enough, and from where it may come.
+    """An ASGI wrapper that passes on requests that are complete, within the limits, and addressed to an allowed host.
 
     Args:
-        app: who answers.
-        limits: size and time of a request.
-        hosts: names under which the server may be addressed; None for any. A page in a browser could otherwise talk to a server
-            on this machine under a name of its own.
+        app: the wrapped ASGI application.
+        limits: largest size and longest duration of a request.
+        hosts: host names of the server; None allows any. The check prevents DNS rebinding, by which a page in a browser could
+            reach a server on this machine under a name of its own.
     """
 
     def __init__(self, app: ASGIApp, limits: Limits, hosts: frozenset[str] | None) -> None:
@@ -129,16 +129,7 @@ class Gate:
             return
         if body is None:
             return  # the client is gone
-        told = False
-
-        async def replay() -> Message:
-            nonlocal told
-            if told:
-                return await receive()
-            told = True
-            return {"type": "http.request", "body": body, "more_body": False}
-
-        await self._app(scope, replay, send)
+        await self._app(scope, replayed(body, receive), send)
 
     def _welcome(self, headers: dict[bytes, str]) -> bool:
         if self._hosts is None:
@@ -150,6 +141,20 @@ class Gate:
         except ValueError:
             return False
         return all(name in self._hosts for name in named)
+
+
+def replayed(body: bytes, receive: Receive) -> Receive:
+    """A channel that gives a request body which was already read once more, and then what `receive` gives."""
+    given = False
+
+    async def replay() -> Message:
+        nonlocal given
+        if given:
+            return await receive()
+        given = True
+        return {"type": "http.request", "body": body, "more_body": False}
+
+    return replay
 
 
 async def _whole(receive: Receive, most: int) -> bytes | None:

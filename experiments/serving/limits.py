@@ -1,4 +1,4 @@
-"""What clients may take, and how a request is turned down."""
+"""Limits of clients, and the error for refused requests."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from ...simulators.errors import ConfigError, CostGymError
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What clients may take.
+    """Limits of clients.
 
     Attributes:
-        sessions: at once.
-        idle_s: a session that nobody used for so long is closed, seconds.
-        request_bytes: of one request or message.
-        rate: requests a second of one session; a burst of as many is let through.
-        openings: new sessions a second.
+        sessions: greatest number of open sessions.
+        idle_s: time without use after which a session is closed, seconds.
+        request_bytes: largest size of a request or message, bytes.
+        rate: requests per second of one session, with bursts of the same number.
+        openings: new sessions per second.
         read_s: time that a client has to send a request, seconds.
-        write_s: time after which a client that does not read its answers is cut off, seconds.
+        write_s: time that a client has to read an answer, seconds.
     """
 
     sessions: int = 256
@@ -37,7 +37,7 @@ class Limits:
 
 
 class Refused(CostGymError):
-    """A request that is turned down; `code` is OpenEnv's, `status` HTTP's."""
+    """The error of a refused request, with OpenEnv's `code` and the HTTP `status`."""
 
     def __init__(self, message: str, code: str = "VALIDATION_ERROR", status: int = 422, retry_after_s: float = 0.0) -> None:
         self.code, self.status, self.retry_after_s = code, status, retry_after_s
@@ -45,11 +45,11 @@ class Refused(CostGymError):
 
 
 class Bucket:
-    """Lets a rate through, and bursts of one second's worth.
+    """A token bucket that allows a rate, and bursts of one second's requests.
 
     Args:
-        rate: a second.
-        now: seconds of any clock.
+        rate: requests per second.
+        now: present time of any clock, seconds.
     """
 
     __slots__ = ("_at", "_level", "_rate")
@@ -58,7 +58,7 @@ class Bucket:
         self._rate, self._level, self._at = rate, max(1.0, rate), now
 
     def take(self, now: float) -> float:
-        """0 if the request may pass, else the seconds to wait."""
+        """Count a request; return 0.0 if it is allowed, otherwise the seconds to wait."""
         level = min(max(1.0, self._rate), self._level + (now - self._at) * self._rate)
         self._at = now
         if level < 1.0:

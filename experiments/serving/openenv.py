@@ -1,4 +1,4 @@
-"""OpenEnv's messages: reset, step and state over HTTP and over a WebSocket, and what is to be known about the environment.
+"""OpenEnv's messages: reset, step and state over HTTP and over a WebSocket, and metadata of the environment.
 
 A WebSocket at `/ws` is a session of its own, as OpenEnv's clients expect. Over plain HTTP a session is opened by `POST /reset`
 and named by `session_id` in the requests that follow; OpenEnv's own server forgets it between two requests. OpenEnv's clients
@@ -19,7 +19,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import BaseRoute, Route, WebSocketRoute
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
-from ...envs.chat import MarketplaceChatEnv
+from ...envs.base import base_env
 from ...simulators.errors import CostGymError
 from ...simulators.version import __version__
 from .limits import Refused
@@ -30,7 +30,7 @@ LOGGER = logging.getLogger("uvicorn.error")
 Handler = Callable[[Request, dict[str, Any]], Awaitable[Any]]
 GOING_AWAY, TRY_LATER = 1001, 1013
 MOST_TASKS = 10_000
-"""Tasks that one answer lists."""
+"""Greatest number of tasks in one answer."""
 
 
 class OpenEnv:
@@ -77,7 +77,7 @@ class OpenEnv:
             "observation": observation_schema(env.observation_space),
             "state": state_schema(),
         }
-        if isinstance(env.unwrapped, MarketplaceChatEnv):
+        if base_env(env).calls_by_name:
             found["reset_observation"] = reset_schema()
         return found
 
@@ -166,7 +166,7 @@ class OpenEnv:
     # -- episodes over a WebSocket ---------------------------------------------------------------------------------------
 
     async def socket(self, websocket: WebSocket) -> None:
-        """A connection is a session, which ends with it; or holds one that was opened before, named by `session_id`."""
+        """Serve a WebSocket: a session of its own, which ends with the connection, or an open one named by `session_id`."""
         await websocket.accept()
         named = websocket.query_params.get("session_id")
         try:
@@ -197,7 +197,7 @@ class OpenEnv:
                 self.sessions.close(session)
 
     def _respond(self, session: Session, text: str | None) -> str | None:
-        """The answer to a message; None where the client says goodbye."""
+        """Answer a message; None if the client closes the session."""
         try:
             self.sessions.use(session)
             try:
@@ -229,7 +229,7 @@ def _error(error: Refused) -> str:
 
 
 def answering(handler: Handler) -> Callable[[Request], Awaitable[Response]]:
-    """An HTTP endpoint of a handler that takes and gives JSON; a refusal is an answer that says why."""
+    """Make an HTTP endpoint from a handler of JSON objects; a refusal is answered with its reason."""
 
     async def endpoint(request: Request) -> Response:
         try:

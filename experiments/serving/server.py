@@ -1,4 +1,4 @@
-"""The server: one process, many sessions; ends cleanly on SIGTERM and SIGINT."""
+"""The server: many sessions in one process, with a clean shutdown on SIGTERM and SIGINT."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import BaseRoute, Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from ...envs.chat import MarketplaceChatEnv
+from ...envs.base import base_env
 from .connections import Gate, protocols
 from .limits import Limits
 from .openenv import OpenEnv
@@ -27,19 +27,20 @@ from .sessions import Sessions
 LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
 LONGEST_HEAD = 16 * 1024
 SHUTDOWN_S = 3
-"""Time that requests under way have to end when the server is told to."""
+"""Time for requests in progress to end at shutdown, seconds."""
 
 
 class Service:
-    """All that a server answers with.
+    """The application of a server and its sessions.
 
     Args:
         make: makes an environment; called once for every session.
-        env_id, description: the environment's id, and what it is in a line.
-        limits: what clients may take.
-        seed: of the first session that names none.
-        hosts: names under which the server may be addressed; None for any.
-        clock: seconds that never run back.
+        env_id: id of the environment.
+        description: description of the environment in one line.
+        limits: limits of clients.
+        seed: seed of the first session that gives none.
+        hosts: host names of the server; None allows any.
+        clock: a monotonic clock, seconds.
 
     Attributes:
         app: the ASGI application.
@@ -58,7 +59,7 @@ class Service:
     ) -> None:
         self.limits = limits or Limits()
         self.sessions = Sessions(make, self.limits, seed, clock)
-        self.speaks_mcp = isinstance(self.sessions.example.unwrapped, MarketplaceChatEnv)
+        self.speaks_mcp = base_env(self.sessions.example).calls_by_name
         routes: list[BaseRoute] = []
         self._mcp: Any = None
         if self.speaks_mcp:
@@ -90,7 +91,7 @@ class Service:
 
 
 class _Outer:
-    """The gate for requests, the application itself for its start and end."""
+    """The gate for requests, and the application itself for start-up and shutdown."""
 
     def __init__(self, gate: ASGIApp, application: Starlette) -> None:
         self._gate, self._application = gate, application

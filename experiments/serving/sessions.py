@@ -1,7 +1,7 @@
-"""Sessions: an environment and its seed each, within limits. No transport in here.
+"""Sessions, each with an environment and a seed, within limits, independent of the transport.
 
-A session's transcript is that of the same environment played locally with the same seed and actions: sessions share the
-world, which is fixed, and nothing else.
+A session gives the same results as the same environment played locally with the same seed and actions: sessions share the
+world, which does not change, and no other state.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any
 
 import gymnasium as gym
 
-from ...envs.chat import MarketplaceChatEnv
+from ...envs.base import base_env
 from ...simulators.errors import CostGymError
 from .limits import Bucket, Limits, Refused
 from .wire import encode_info, encode_observation, read_action
@@ -43,7 +43,7 @@ class Session:
         self._begun = self._done = False
 
     def use(self, now: float) -> None:
-        """Note that a client is at work; raises Refused where it is too fast."""
+        """Record that the session is used; raises Refused if its requests are too frequent."""
         self.used_at = now
         wait = self._bucket.take(now)
         if wait:
@@ -72,9 +72,7 @@ class Session:
         self.steps, self._begun, self._done = 0, True, False
         self._episode_id = episode_id or secrets.token_hex(8)
         answer = self._answer(observation, None, False, False, info)
-        world = self.env.unwrapped
-        if isinstance(world, MarketplaceChatEnv):
-            answer["observation"] |= {"functions": world.documentation(), "prices": world.quotes()}
+        answer["observation"] |= base_env(self.env).opening()
         return answer
 
     def _task(self, request: Mapping[str, Any]) -> int | str | None:
@@ -91,7 +89,7 @@ class Session:
         return numbers[index]
 
     def step(self, request: Mapping[str, Any]) -> dict[str, Any]:
-        """Do an action; see `wire.read_action` for its forms."""
+        """Play an action from a request, see `wire.read_action`."""
         if not self._begun:
             raise Refused("no episode has begun; reset first", "EXECUTION_ERROR", 409)
         if self._done:
@@ -99,7 +97,7 @@ class Session:
         return self.act(read_action(self.env.action_space, request))
 
     def act(self, action: Any) -> dict[str, Any]:
-        """The same with an action as the environment takes it."""
+        """Play an action of the environment."""
         try:
             observation, reward, terminated, truncated, info = self.env.step(action)
         except CostGymError as error:
@@ -115,7 +113,7 @@ class Session:
 
     @property
     def playing(self) -> bool:
-        """An episode has begun and has not ended."""
+        """Whether an episode has begun and has not ended."""
         return self._begun and not self._done
 
     def _answer(
@@ -136,7 +134,7 @@ class Session:
         }
 
     def state(self) -> dict[str, Any]:
-        """Where the session stands; enough to play its episode again elsewhere."""
+        """The state of the session, sufficient to replay its episode elsewhere."""
         world = self.env.unwrapped
         episode = getattr(world, "episode", None) if self._begun else None
         state: dict[str, Any] = {
@@ -190,7 +188,7 @@ class Sessions:
         return iter(list(self._open.values()))
 
     def open(self, name: str | None = None, seed: int | None = None) -> Session:
-        """A new session; raises Refused where there are too many."""
+        """Open a session; raises Refused if there are too many."""
         now = self._clock()
         if len(self._open) >= self.limits.sessions:
             raise Refused(f"all {self.limits.sessions} sessions are taken; come back later", "CAPACITY_REACHED", 503, 1.0)
@@ -209,7 +207,7 @@ class Sessions:
         return self._open.get(name) if isinstance(name, str) else None
 
     def get(self, name: object) -> Session:
-        """The same for a request: counts as use; raises Refused where there is none."""
+        """Find the session for a request and record its use; raises Refused if it does not exist."""
         session = self.find(name)
         if session is None:
             raise Refused("no such session (it may have been idle for too long); reset to open one", "SESSION_ERROR", 404)
@@ -217,12 +215,12 @@ class Sessions:
         return session
 
     def close(self, session: Session) -> None:
-        """Forget a session and free its environment."""
+        """Close a session and its environment."""
         if self._open.pop(session.name, None) is not None:
             session.env.close()
 
     async def reap(self) -> int:
-        """Close the sessions that have been idle for too long; returns how many."""
+        """Close the sessions that have been idle for too long; return their number."""
         now = self._clock()
         idle = [session for session in self._open.values() if now - session.used_at > self.limits.idle_s]
         for session in idle:
@@ -232,5 +230,5 @@ class Sessions:
         return len(idle)
 
     def use(self, session: Session) -> None:
-        """Note that a session's client is at work; raises Refused where it is too fast."""
+        """Record that a session is used; raises Refused if its requests are too frequent."""
         session.use(self._clock())

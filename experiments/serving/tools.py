@@ -1,7 +1,7 @@
-"""An episode's tools over MCP: priced, slow at times, and failing.
+"""Serve an episode's tools over MCP, with their prices, latencies and failures.
 
-`tools/list` gives the task's candidates with their schemas and prices, `tools/call` makes a call in the simulated world. Beside
-them stand four tools of ours: `task`, `budget`, `wait` and `finish`. An MCP session is an episode. Over HTTP it is either the
+`tools/list` returns the task's candidates with their schemas and prices, `tools/call` makes a call in the simulated world. Four
+further tools are `task`, `budget`, `wait` and `finish`. An MCP session is an episode. Over HTTP it is either the
 protocol's own session (`/mcp`), or one that the client names in the URL (`/mcp/NAME?seed=7&index=3`), which also serves clients
 of the protocol's 2026 revision, where requests stand alone.
 """
@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Awaitable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
 import mcp_types as types
 from mcp.server.lowlevel import Server
@@ -22,11 +22,14 @@ from starlette.responses import JSONResponse
 from starlette.types import Message, Receive, Scope, Send
 
 from ...envs.actions import RESERVED
-from ...envs.chat import MarketplaceChatEnv
 from ...simulators.status import LOOKS_OK
 from ...simulators.version import __version__
+from .connections import replayed
 from .limits import Limits, Refused
 from .sessions import LARGEST_SEED, Session, Sessions
+
+if TYPE_CHECKING:
+    from ...envs.chat import MarketplaceChatEnv
 
 SESSION_HEADER, VERSION_HEADER = "mcp-session-id", "mcp-protocol-version"
 LONGEST_NAME = 64
@@ -151,7 +154,7 @@ class Tools:
 
 
 def _address(request: Request) -> tuple[str, dict[str, Any]]:
-    """The session that a request is about, and what its URL wishes for."""
+    """The session of a request, and the reset options in its URL."""
     name = request.path_params.get("name") or request.url.path.removeprefix("/mcp").strip("/")
     if name and (len(name) > LONGEST_NAME or not all(mark.isalnum() or mark in "._-" for mark in name)):
         problem = f"a session's name has up to {LONGEST_NAME} letters, digits, dots, dashes and underscores, got {name!r:.80}"
@@ -168,13 +171,11 @@ def _address(request: Request) -> tuple[str, dict[str, Any]]:
 
 
 def _chat(session: Session) -> MarketplaceChatEnv:
-    env = session.env.unwrapped
-    assert isinstance(env, MarketplaceChatEnv)
-    return env
+    return cast("MarketplaceChatEnv", session.env.unwrapped)  # tools are offered only where actions call them by name
 
 
 def describe(env: MarketplaceChatEnv) -> list[types.Tool]:
-    """The candidates with their prices, then ours."""
+    """List the candidates with their prices, then the four further tools."""
     currency = env.scenario.currency
     quotes, found = env.quotes(), []
     for tool in env.candidates:
@@ -198,7 +199,7 @@ def describe(env: MarketplaceChatEnv) -> list[types.Tool]:
 
 
 def call(session: Session, name: str, arguments: Mapping[str, Any]) -> types.CallToolResult:
-    """Do what a `tools/call` asks for: the text a tool answers with, then what it cost."""
+    """Answer a `tools/call` with the tool's text and the cost of the call."""
     env = _chat(session)
     if name == "task":
         return _result(session, env.query, {"query": env.query})
@@ -283,7 +284,7 @@ class McpEndpoint:
             if answer is not None:
                 await JSONResponse(answer)(scope, receive, send)
                 return
-            receive = _again(body, receive)
+            receive = replayed(body, receive)
         ended = headers.get(SESSION_HEADER) if scope["method"] == "DELETE" else None
 
         async def watch(message: Message) -> None:
@@ -307,20 +308,6 @@ class McpEndpoint:
         }
         answer: Awaitable[None] = JSONResponse({"jsonrpc": "2.0", "id": number, "error": error}, 400)(scope, receive, send)
         await answer
-
-
-def _again(body: bytes, receive: Receive) -> Receive:
-    """A request's body once more, for who comes next."""
-    told = False
-
-    async def replay() -> Message:
-        nonlocal told
-        if told:
-            return await receive()
-        told = True
-        return {"type": "http.request", "body": body, "more_body": False}
-
-    return replay
 
 
 async def serve_stdio(tools: Tools) -> None:

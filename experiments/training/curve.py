@@ -1,4 +1,4 @@
-"""The learning curve of a training run: `curve.jsonl`, one JSON object a line, with its step and figures beside it."""
+"""The learning curve of a training run: `curve.jsonl`, one JSON object per line with the step and its values."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ CURVE = "curve.jsonl"
 MAX_CURVE_BYTES = 256 * 2**20
 
 Line = dict[str, float]
-"""`step`, and figures by name."""
+"""`step`, and further values by name."""
 
 
 class Curve:
@@ -29,12 +29,12 @@ class Curve:
         self._path = run / CURVE
 
     def add(self, step: int, figures: Mapping[str, float]) -> None:
-        """Append a line."""
+        """Append a line for a step."""
         with self._path.open("a", encoding="utf-8") as lines:
             lines.write(json.dumps({"step": step, **figures}) + "\n")
 
     def cut(self, step: int) -> None:
-        """Drop what lies beyond a step, such as what a killed run wrote after its last checkpoint, and what cannot be read."""
+        """Delete lines after a step, which a killed run wrote after its last checkpoint, and lines that cannot be read."""
         if self._path.exists():
             keep_lines(self._path, sum(1 for _ in self._until(step)))
 
@@ -49,10 +49,10 @@ class Curve:
 
 
 def read_curve(run: str | Path) -> list[Line]:
-    """Read the learning curve of a run. A last line that a kill cut short is left out, and so is what is no finite number.
+    """Read the learning curve of a run, without an incomplete last line and without values that are not finite.
 
     Raises:
-        DataError: there is no curve, it is too large, or a line has no step.
+        DataError: the file is missing or too large, or a line has no step.
     """
     path = Path(run) / CURVE
     if not path.is_file():
@@ -64,7 +64,7 @@ def read_curve(run: str | Path) -> list[Line]:
         try:
             document: Any = json.loads(text)
         except (ValueError, RecursionError) as error:
-            raise DataError(path, f"is no JSON ({error})", f"line {number}") from None
+            raise DataError(path, f"is not JSON ({error})", f"line {number}") from None
         if not isinstance(document, dict) or not _finite(document.get("step")):
             raise DataError(path, f"expected an object with a step, got {text[:60]}", f"line {number}")
         lines.append({str(name): float(value) for name, value in document.items() if _finite(value)})

@@ -1,4 +1,4 @@
-"""The one loop that optimises weights with torch: `optimise` runs a `Learner` in the folder of a training run."""
+"""The training loop of torch models: `optimise` runs a `Learner` in the folder of a training run."""
 
 from __future__ import annotations
 
@@ -21,21 +21,21 @@ from .run import TrainingResult, TrainingRun, TrainingStep
 SAVE_EVERY = 250
 """Steps between checkpoints."""
 _RECENT = 50
-"""Last steps whose losses a run's loss is the mean of."""
+"""Number of last steps over which the `loss` metric is averaged."""
 
 Loss = tuple[Any, dict[str, float]]
-"""A loss to go down, and figures beside it for the learning curve."""
+"""The loss to minimise, and further values of the step for the learning curve, by name."""
 
 
 class Learner(ABC):
-    """What the training loop optimises.
+    """Base class of the models and losses that the training loop optimises.
 
     Attributes:
         weights: the trained weights by name.
-        seed: of the run.
-        adamw: arguments of AdamW besides the weights and the learning rate.
-        max_grad_norm: norm to which gradients are clipped.
-        stage: part of the run, "" where there is one.
+        seed: seed of the run.
+        adamw: arguments of AdamW other than the weights and the learning rate.
+        max_grad_norm: maximum norm of the gradients.
+        stage: name of the run's stage; "" if the run has a single stage.
     """
 
     weights: dict[str, Any]
@@ -48,26 +48,26 @@ class Learner(ABC):
     @property
     @abstractmethod
     def steps(self) -> int:
-        """Steps in all, as far as is known."""
+        """Total number of steps; it may change while a learner decides how long to train."""
 
     @abstractmethod
     def rate(self, step: int) -> float:
-        """Learning rate of a step, counted from 0."""
+        """Return the learning rate of a step, counted from 0."""
 
     @abstractmethod
     def loss(self, step: int) -> Loss:
-        """Loss of a step; what it draws depends on the seed and the step alone."""
+        """Compute the loss of a step; random draws depend on the seed and the step number alone."""
 
     def check(self) -> dict[str, float]:
-        """Work out figures of what is learnt, at the end and where it is asked for."""
+        """Evaluate the weights and return metrics by name; called at the end and every `check_every` steps."""
         return {}
 
     def state(self) -> dict[str, Any]:
-        """What else a checkpoint keeps, as JSON."""
+        """Return further state for the checkpoint, as JSON values."""
         return {}
 
-    def restore(self, state: Mapping[str, Any]) -> None:  # noqa: B027  # most learners keep nothing else
-        """Take up what `state` gave."""
+    def restore(self, state: Mapping[str, Any]) -> None:  # noqa: B027  # most learners have no further state
+        """Restore what `state` returned."""
 
 
 def optimise(
@@ -78,18 +78,19 @@ def optimise(
     before: int = 0,
     after: int = 0,
 ) -> TrainingResult:
-    """Take a learner's steps, from the run's newest checkpoint to their end, and write the run's metrics.
+    """Train a learner from the run's newest checkpoint to its last step, and write the run's metrics.
 
     Args:
-        run: keeps checkpoints, learning curve and metrics.
-        learner: what is optimised.
-        save_every: steps between checkpoints.
-        check_every: steps between figures of `Learner.check` in the learning curve; 0: only at the end, in the metrics.
-        before, after: steps of the run's other stages, for the progress alone.
+        run: the run that stores checkpoints, learning curve and metrics.
+        learner: the learner to train.
+        save_every: number of steps between checkpoints.
+        check_every: number of steps between evaluations by `Learner.check`, which go into the learning curve; with 0 there is
+            only the evaluation at the end, which goes into the metrics.
+        before, after: number of steps in the run's earlier and later stages; used for reporting progress only.
 
     Raises:
-        TrainingFailed: the loss or a weight is no finite number; the last good checkpoint stays.
-        DataError: the checkpoint to go on from is damaged.
+        TrainingFailed: the loss or a weight is not finite; the last good checkpoint is kept.
+        DataError: the checkpoint to resume from is damaged.
     """
     weights = learner.weights
     stage = f"{learner.stage}: " if learner.stage else ""
@@ -102,7 +103,7 @@ def optimise(
         state = read_state(kept)
         learner.restore(state)
         step = state["step"]
-        run.say(f"{stage}going on from step {step}")
+        run.say(f"{stage}resuming from step {step}")
     run.curve.cut(step)
     metrics: dict[str, float] = {}
     while step < learner.steps:
@@ -136,18 +137,18 @@ def take_step(
     """Take one step of an optimiser.
 
     Args:
-        optimizer: over the weights.
-        weights: by name.
-        loss: works out the loss.
-        max_grad_norm: norm to which gradients are clipped.
-        step: number of the step, and
-        kept: the last good checkpoint, to tell where the loss is no finite number.
+        optimizer: optimizer of the weights.
+        weights: the weights by name.
+        loss: function that computes the loss.
+        max_grad_norm: maximum norm of the gradients.
+        step: number of the step, for the error message.
+        kept: the last good checkpoint, for the error message.
 
     Returns:
-        The loss, and the figures beside it.
+        The loss, and the further values that the loss function returned.
 
     Raises:
-        TrainingFailed: the loss is no finite number.
+        TrainingFailed: the loss is not finite.
     """
     value, figures = loss()
     number = float(value.detach())
@@ -162,36 +163,36 @@ def take_step(
 
 @contextmanager
 def own_chance(seed: int) -> Iterator[None]:
-    """Let torch's own chance, such as dropout, depend on a seed alone, and leave the caller's as it was."""
+    """Seed torch's random generators, which dropout uses, and restore the caller's state afterwards."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         yield
 
 
 def check_finite(weights: Mapping[str, Any], step: int, kept: object) -> None:
-    """Raise TrainingFailed where a weight is no finite number."""
+    """Raise TrainingFailed if a weight is not finite."""
     for name, weight in weights.items():
         if not bool(torch.isfinite(weight).all()):
             raise TrainingFailed(step, f"the weight {name} is no longer a finite number", kept)
 
 
 def moments(weights: Mapping[str, Any], optimizer: Any) -> dict[str, Any]:
-    """Collect the state of an optimiser over some weights, in their order, as tensors by name."""
+    """Collect an optimizer's state as tensors by name; `weights` are in the optimizer's order."""
     state = optimizer.state_dict()["state"]
     return {f"{key}/{name}": value for number, name in enumerate(weights) for key, value in state.get(number, {}).items()}
 
 
 def load_moments(tensors: Mapping[str, Any], weights: Mapping[str, Any], optimizer: Any, source: Path) -> None:
-    """Restore what `moments` collected.
+    """Restore an optimizer's state that `moments` collected.
 
     Raises:
-        DataError: they are those of other weights.
+        DataError: the state belongs to other weights.
     """
     numbers = {name: number for number, name in enumerate(weights)}
     state: dict[int, dict[str, Any]] = {}
     for key, value in tensors.items():
         kind, _, name = key.partition("/")
         if name not in numbers:
-            raise DataError(source, f"the optimiser of another policy; it has {key!r}")
+            raise DataError(source, f"optimizer state of another policy (it contains {key!r})")
         state.setdefault(numbers[name], {})[kind] = value
     optimizer.load_state_dict({"state": state, "param_groups": optimizer.state_dict()["param_groups"]})

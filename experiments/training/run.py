@@ -1,9 +1,9 @@
-"""A training run and its folder, alike for every trainer.
+"""The folder of a training run; every trainer uses the same layout.
 
-`config.json` says what the run is, `checkpoints/` holds its last two checkpoints, `curve.jsonl` its learning curve and, once it
-is finished, `metrics.json` what it came to. One process at a time writes there, and a folder that belongs to another run, or
-that holds anything else, is refused before anything is written. Trainers draw as functions of their seed and of the step's
-number, so a run that was stopped or killed and is gone on with ends with the same weights as one that was not.
+`config.json` holds the run's settings, `checkpoints/` its last two checkpoints, `curve.jsonl` its learning curve, and
+`metrics.json` its final metrics, written when the run is finished. Only one process at a time can write to the folder. A folder
+that belongs to another run, or that holds other files, raises an error before anything is written. Every random draw depends on
+the seed and the step number alone, so a resumed run ends with the same weights as an uninterrupted one.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ _ALWAYS = (CONFIG, CURVE, METRICS, FOLDER, "curves.html", "tensorboard")
 
 
 class TrainingStep(NamedTuple):
-    """A step that was taken.
+    """Progress after a training step.
 
     Attributes:
-        stage: which part of the run, "" where there is one.
-        step: how many steps of the stage were taken.
-        done, total: how far the run is and how far it goes: steps, or seconds where it goes by the clock.
-        figures: what the learning curve says of the step.
+        stage: name of the run's stage; "" if the run has a single stage.
+        step: number of steps taken in the stage.
+        done, total: progress and length of the run, in steps, or in seconds if the run has a time limit.
+        figures: the step's values in the learning curve, by name.
     """
 
     stage: str
@@ -44,10 +44,10 @@ class TrainingStep(NamedTuple):
 
 
 class Callback:
-    """Follows a training run; subclass it and override what you need. Nothing of it changes what is learnt."""
+    """Base class of observers of a training run. Override the methods you need; they do not affect the learnt weights."""
 
     def on_step(self, step: TrainingStep) -> bool | None:
-        """Receive a step. Return True to stop: the run saves a checkpoint and ends, and can be gone on with."""
+        """Receive a step. Return True to stop: the run saves a checkpoint and ends; it can be resumed later."""
         return None
 
     def on_message(self, text: str) -> None:
@@ -56,13 +56,13 @@ class Callback:
 
 @dataclass(frozen=True, slots=True)
 class TrainingResult:
-    """What a training run came to.
+    """The result of a training run.
 
     Attributes:
-        run: its folder.
-        steps: steps taken in all.
-        metrics: figures at the end, by name; empty where the run was stopped.
-        finished: it was not stopped.
+        run: folder of the run.
+        steps: total number of steps taken.
+        metrics: final metrics by name; empty if the run was stopped.
+        finished: whether the run reached its end.
     """
 
     run: Path
@@ -72,12 +72,12 @@ class TrainingResult:
 
 
 class TrainingRun:
-    """A training run that this process holds; `open_run` opens one.
+    """A training run whose folder this process has locked; `open_run` creates it.
 
     Args:
-        folder: where it is kept.
-        config: what it is.
-        callback: follows it.
+        folder: folder of the run.
+        config: settings of the run.
+        callback: receives the run's steps and messages.
     """
 
     def __init__(self, folder: Path, config: PolicyConfig, callback: Callback) -> None:
@@ -86,39 +86,39 @@ class TrainingRun:
 
     @property
     def checkpoint(self) -> Path | None:
-        """The newest checkpoint."""
+        """The newest checkpoint, or None."""
         return next(reversed(checkpoints(self.folder)), None)
 
     def say(self, text: str) -> None:
-        """Tell the callback a line of text."""
+        """Send a line of text to the callback."""
         self.callback.on_message(text)
 
     def update(self, **found: Any) -> None:
-        """Add to the config what was worked out during the run."""
+        """Add values that were determined during the run to its config."""
         self.config = self.config.model_copy(update=found)
         write_atomically(self.folder / CONFIG, self.config.model_dump_json(indent=1) + "\n")
 
     def begin_anew(self) -> None:
-        """Forget the learning curve and the metrics, for a trainer that cannot go on in the middle."""
+        """Delete the learning curve and the metrics, for a trainer that cannot resume from a checkpoint."""
         self.curve.cut(-1)
         (self.folder / METRICS).unlink(missing_ok=True)
 
     def report(self, step: TrainingStep) -> bool:
-        """Add a step to the learning curve and tell the callback; True where it wants to stop."""
+        """Add a step to the learning curve and pass it to the callback; return True if the callback asks to stop."""
         self.curve.add(step.step, step.figures)
         return self.callback.on_step(step) is True
 
     def save(self, step: int, weights: Mapping[str, Any], training: Mapping[str, Any], state: Mapping[str, Any]) -> None:
-        """Write a checkpoint, see `save_checkpoint`."""
+        """Write a checkpoint; see `save_checkpoint`."""
         save_checkpoint(self.folder, step, weights, training, state)
 
     def finish(self, steps: int, metrics: Mapping[str, float]) -> TrainingResult:
-        """Write `metrics.json`."""
+        """Write `metrics.json` and return the result of the run."""
         write_atomically(self.folder / METRICS, json.dumps({"steps": steps, **metrics}, indent=1) + "\n")
         return TrainingResult(self.folder, steps, dict(metrics))
 
     def done(self, holds: str = FOLDER) -> TrainingResult | None:
-        """What the run came to, if it is finished and still holds a file or folder; else None."""
+        """Return the result of a finished run whose folder still contains `holds`; else None."""
         try:
             record: dict[str, float] = json.loads((self.folder / METRICS).read_text(encoding="utf-8"))
             steps = int(record.pop("steps"))
@@ -131,18 +131,18 @@ class TrainingRun:
 def open_run(
     out: str | Path, config: PolicyConfig, *, resume: bool = True, callback: Callback | None = None, files: Collection[str] = ()
 ) -> Iterator[TrainingRun]:
-    """Open a run's folder, which is created if need be, and hold it for this process.
+    """Open and lock the folder of a run; the folder is created if it does not exist.
 
     Args:
-        out: the folder.
-        config: what the run is.
-        resume: go on with the run that the folder holds; else remove what it left and begin anew.
-        callback: follows the run.
-        files: what the trainer itself writes into the folder.
+        out: folder of the run.
+        config: settings of the run.
+        resume: continue the run in the folder; if False, delete its files and start again.
+        callback: receives the run's steps and messages.
+        files: names of further files that the trainer writes into the folder.
 
     Raises:
-        ConfigError: the folder holds another run or something else, cannot be made, or another process writes there.
-        DataError: the folder's run cannot be read.
+        ConfigError: the folder holds another run or other files, cannot be created, or is locked by another process.
+        DataError: the run in the folder cannot be read.
     """
     folder = Path(out)
     check_folder(folder, config, resume, files)
@@ -164,7 +164,7 @@ def open_run(
 
 
 def check_folder(folder: Path, config: PolicyConfig, resume: bool = True, files: Collection[str] = ()) -> None:
-    """See that a folder is free, or holds this run; arguments and errors as for `open_run`."""
+    """Check that a folder is empty or holds this run; arguments and errors are those of `open_run`."""
     if folder.exists() and not folder.is_dir():
         raise ConfigError("--out", f"{folder} is a file; name a folder")
     if (folder / CONFIG).exists():
@@ -174,20 +174,20 @@ def check_folder(folder: Path, config: PolicyConfig, resume: bool = True, files:
         return
     strange = sorted(path.name for path in folder.glob("[!.]*") if path.name not in files)
     if strange:
-        raise ConfigError("--out", f"{folder} holds something else than a training run ({strange[0]}); name another folder")
+        raise ConfigError("--out", f"{folder} holds files of no training run ({strange[0]}); name another folder")
 
 
 def require_modules(*names: str, extra: str = "train") -> None:
-    """Import optional dependencies before anything else is done.
+    """Check that optional dependencies are installed by importing them.
 
     Raises:
-        MissingExtra: one is not installed.
+        MissingExtra: one of them is not installed.
     """
     for name in names:
         require(name, extra)
 
 
 def check_steps(option: str, steps: int | None) -> None:
-    """Raise ConfigError where a number of steps makes no sense."""
+    """Raise ConfigError unless a number of steps is None or a positive whole number."""
     if steps is not None and (isinstance(steps, bool) or not isinstance(steps, int) or steps < 1):
         raise ConfigError(option, f"expected a positive whole number, got {steps!r}")

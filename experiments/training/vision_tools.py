@@ -1,8 +1,9 @@
-"""Training the tools of the tiny OpenCATP back-end on generated scenes: `build_tools`.
+"""Train the tools of the tiny OpenCATP back-end on generated scenes.
 
-Restoration first: denoising, then super-resolution also on what that leaves, then deblurring and colourisation also on what
-both leave. Then the readers, on clean and on restored images but never on degraded ones (they read photographs, as the
-published ones do). Then the language models, on the generated language alone.
+Restoration tools are trained first: denoising, then super-resolution, whose input includes denoised images, then deblurring and
+colourisation, whose input includes the output of both. The recognition tools follow; they are trained on clean and restored
+images, not on degraded ones, as the published ones are trained on photographs. The language tools are trained last, on
+generated text.
 """
 
 from __future__ import annotations
@@ -37,9 +38,9 @@ _IMAGE_BATCH, _READER_BATCH, _TEXT_BATCH = 24, 48, 96
 
 
 class VisionSettings(TrainerSettings):
-    """How much training each tool gets; the defaults give the shipped weights."""
+    """Training steps of each tool and number of scenes; the defaults reproduce the shipped weights."""
 
-    scenes: Count = Field(default=9000, description="Scenes to learn from.")
+    scenes: Count = Field(default=9000, description="Training scenes.")
     denoising_steps: Count = Field(default=1200, description="Steps of image denoising.")
     super_resolution_steps: Count = Field(default=1000, description="Steps of super-resolution.")
     deblurring_steps: Count = Field(default=1000, description="Steps of deblurring.")
@@ -49,7 +50,7 @@ class VisionSettings(TrainerSettings):
     text_steps: Count = Field(default=600, description="Steps of each language tool.")
 
     def steps(self, tool: str) -> int:
-        """Optimiser steps of a tool."""
+        """Return the number of optimizer steps of a tool."""
         if tool in RESTORERS:
             return int(getattr(self, f"{tool.removeprefix('image_')}_steps"))
         if tool == "image_captioning":
@@ -58,7 +59,7 @@ class VisionSettings(TrainerSettings):
 
 
 class VisionConfig(PolicyConfig):
-    """What `config.json` says of a run of `costgym build-tools`."""
+    """The contents of `config.json` in a run of `costgym build-tools`."""
 
     trainer: Literal["vision_tools"] = "vision_tools"
     env: str = ENV_ID
@@ -75,21 +76,21 @@ def build_tools(
 ) -> dict[str, Path]:
     """Train the tools' networks and write `<tool>.safetensors` files.
 
-    A tool whose file is there from the same seed and settings is kept, so a killed run goes on with the tool it was at.
+    An existing file with the same seed and settings is kept, so a killed run resumes at the tool that was being trained.
 
     Args:
         out_dir: Folder for the weights.
-        seed: Decides scenes, first weights and batches; on the same kind of processor the same seed gives the same weights.
-        tools: Which tools to train; the readers need the four restorers to be there or among them.
-        callback: Follows the run.
-        settings: Fields of `VisionSettings`; by default as the shipped weights were trained.
+        seed: Seed of scenes, initial weights and batches; the same seed gives the same weights on the same kind of processor.
+        tools: Tools to train; recognition tools need the four restoration tools, either in the folder or in this argument.
+        callback: Receives the run's steps and messages.
+        settings: Fields of `VisionSettings`; the defaults reproduce the shipped weights.
 
     Returns:
         The weight file of each tool.
 
     Raises:
-        ConfigError: A setting makes no sense, or the folder belongs to another run.
-        TrainingFailed: A loss became infinite or no number.
+        ConfigError: A setting is invalid, or the folder belongs to another run.
+        TrainingFailed: A loss is not finite.
         MissingExtra: torch or safetensors is not installed.
     """
     require_modules("torch", "safetensors", extra="vision")
@@ -102,7 +103,7 @@ def build_tools(
 
 @contextmanager
 def _threads(count: int) -> Iterator[None]:
-    """A fixed number of threads: sums in another order would give other weights."""
+    """Use a fixed number of threads, because another order of summation would give other weights."""
     import torch
 
     before = torch.get_num_threads()
@@ -119,7 +120,7 @@ def _build(run: TrainingRun, settings: VisionSettings, tools: Sequence[str]) -> 
     metrics = {} if done is None else done.metrics
     for tool in tools:
         path = run.folder / f"{tool}.safetensors"
-        # one entry: several would be written in any order
+        # a single entry, because the order of several entries is not fixed
         steps, seed = settings.steps(tool), settings.seed
         origin = {"tool": tool, "version": VERSION, "seed": seed, "steps": steps, "scenes": settings.scenes}
         metadata = {"training": json.dumps(origin)}
@@ -127,7 +128,7 @@ def _build(run: TrainingRun, settings: VisionSettings, tools: Sequence[str]) -> 
             run.say(f"{tool}: already built")
             continue
         if world is None and tool in RESTORERS + READERS:
-            run.say(f"painting {settings.scenes} scenes")
+            run.say(f"rendering {settings.scenes} scenes")
             world = _World(seed, settings.scenes)
         found = _trained(tool, seed, steps, world, TinyBackend(run.folder), run)
         if found is None:
@@ -143,12 +144,12 @@ def _metadata(path: Path) -> dict[str, str] | None:
     try:
         with require("safetensors", "vision").safe_open(str(path), "np") as file:
             return dict(file.metadata() or {})
-    except Exception:  # an unreadable file is built again
+    except Exception:  # an unreadable file is rebuilt
         return None
 
 
 class _World:
-    """The training scenes, and their restored images once readers ask for them."""
+    """The training scenes and, computed on first use, their restored images."""
 
     def __init__(self, seed: int, count: int) -> None:
         self.seed = seed
@@ -157,7 +158,7 @@ class _World:
         self._restored: NDArray[np.uint8] | None = None
 
     def restored(self, backend: TinyBackend) -> NDArray[np.uint8]:
-        """Every scene with one fault, restored by the tool for it."""
+        """Return every scene after one degradation and its restoration by the corresponding tool."""
         if self._restored is None:
             rng = np.random.default_rng((self.seed, 5))
             mild = [c for c in degrade.COMBINATIONS if len(c) == 1]
@@ -173,7 +174,7 @@ class _World:
 def _trained(
     tool: str, seed: int, steps: int, world: _World | None, built: TinyBackend, run: TrainingRun
 ) -> tuple[torch.nn.Module, float] | None:
-    """Train a tool's network; returns it and the running mean of its loss, or None where the callback wants to stop."""
+    """Train a tool's network; return it and the running mean of its loss, or None if the callback asks to stop."""
     import torch
 
     from .loop import own_chance, take_step
@@ -195,7 +196,7 @@ def _trained(
     elif tool in READERS:
         assert world is not None
         if tool != READERS[0]:
-            # what the classifier has learnt to see helps the other two
+            # the other two start from the classifier's features
             network.trunk.load_state_dict(load_network(READERS[0], built.weights).trunk.state_dict())
         restored, reader = world.restored(built), {"image_classification": _label_loss, "object_detection": _centre_loss}
         compute = reader.get(tool, _caption_loss)
@@ -222,7 +223,7 @@ def _trained(
 
 
 def _fast() -> AbstractContextManager[Any]:
-    """Convolutions in bfloat16 where the CPU has it, which halves the time; weights stay in single precision."""
+    """Use bfloat16 convolutions if the CPU supports them, which halves the time; weights stay in single precision."""
     import torch
 
     supported = "avx512_bf16" in _cpu_flags()
@@ -244,9 +245,9 @@ def _cpu_flags() -> frozenset[str]:
 def _restoration_batch(
     tool: str, images: NDArray[np.uint8], rng: np.random.Generator, built: TinyBackend, helpers: Sequence[str]
 ) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
-    """A batch with faults, and the same with the tool's own fault undone and all others left as they are."""
+    """Return a batch of degraded images, and the same images without the degradation that the tool removes."""
     own = _OWN[tool]
-    # low resolution looks like blur: seen often, it would make deblurring hedge
+    # low resolution looks like blur: if it were frequent, deblurring would learn a compromise
     chance = {k: 0.2 if (own, k) == (degrade.BLUR, degrade.LOW_RESOLUTION) else 0.45 for k in degrade.KINDS if k != own}
     faulty, wanted = [], []
     for _ in range(3):
@@ -259,14 +260,14 @@ def _restoration_batch(
         field = degrade.noise_field(batch.shape, rng)
         x = degrade.apply(batch, sorted(kinds), field)
         if rng.random() < 0.6:
-            # what the tools before this one leave; also on images that never had their fault
+            # output of the earlier tools, also on images without the degradation that they remove
             for helper in helpers:
                 if rng.random() < (0.75 if _OWN[helper] in kinds else 0.1):
                     x = run_chain(built, [helper], x)
                     kinds.discard(_OWN[helper])
         left = kinds - {own}
         if own == degrade.GREY:
-            left.discard(degrade.NOISE)  # the colour of noise cannot be known; luma is not learnt here
+            left.discard(degrade.NOISE)  # the colour of noise cannot be inferred; luma is not learnt here
         faulty.append(x)
         wanted.append(degrade.apply(batch, sorted(left), field))
     return np.concatenate(faulty), np.concatenate(wanted)
@@ -302,7 +303,7 @@ def _restoration_loss(
 def _reader_batch(
     world: _World, restored: NDArray[np.uint8], rng: np.random.Generator
 ) -> tuple[torch.Tensor, list[scenes.Scene], bool]:
-    """Half clean, half restored images, their scenes, and whether they are mirrored."""
+    """Return a batch of half clean and half restored images, their scenes, and whether they are mirrored."""
     rows = rng.integers(len(world.scenes), size=_READER_BATCH)
     half = _READER_BATCH // 2
     images = np.concatenate([world.images[rows[:half]], restored[rows[half:]]])
@@ -377,7 +378,7 @@ def _objects(facts: scenes.Scene, rng: np.random.Generator, german: bool = False
 
 
 def _facts(rng: np.random.Generator) -> scenes.Scene:
-    """Draw what is said of a scene that is not painted."""
+    """Draw the facts of a scene without rendering it."""
 
     def pick(items: tuple[str, ...]) -> str:
         return items[int(rng.integers(len(items)))]
@@ -389,7 +390,7 @@ def _facts(rng: np.random.Generator) -> scenes.Scene:
 
 
 def _pair(tool: str, rng: np.random.Generator) -> tuple[str, str]:
-    """A text and what the tool should make of it."""
+    """Return an input text and the expected output of the tool."""
     facts, choice = _facts(rng), rng.random()
     if tool == "machine_translation":
         if choice < 0.45:

@@ -1,4 +1,4 @@
-"""Collecting trajectories: an agent plays, every episode is recorded, and a kill loses at most the one in flight."""
+"""Collect trajectories: play episodes with an agent and record each one to a file."""
 
 from __future__ import annotations
 
@@ -28,20 +28,20 @@ def collect(
     progress: Callable[[int, int], None] | None = None,
     engine: Engine | None = None,
 ) -> Path:
-    """Record episodes into ``out/trajectories.jsonl``; a run that was killed continues and ends with the same bytes.
+    """Record episodes in ``out/trajectories.jsonl``. A killed run can be continued; the finished file has the same bytes.
 
     Args:
-        env: an environment of costgym; its split, budget and grading hold.
-        agent: any agent for that view.
-        episodes: how many, at least 1.
-        out: the folder; created if need be.
-        seed: same seed, same bytes.
-        progress: called with the numbers of recorded and of all episodes.
-        engine: where episodes are played; by default here. The bytes do not depend on it. Workers hand over several episodes
-            at a time, so a kill of this process loses those.
+        env: an environment of costgym; its split, budget and grading are used.
+        agent: an agent for the environment.
+        episodes: number of episodes, at least 1.
+        out: output folder; created if it does not exist.
+        seed: seed of the run; the same seed gives the same bytes.
+        progress: called with the number of recorded episodes and the number of all episodes.
+        engine: engine that plays the episodes; by default this process. The bytes do not depend on it. Workers return several
+            episodes at a time, so killing this process loses the episodes in progress.
 
     Returns:
-        The trajectory file.
+        Path of the trajectory file.
 
     Raises:
         ConfigError: the folder holds another collection.
@@ -68,7 +68,7 @@ def collect(
 
 
 def _lines(shared: tuple[RolloutContext, int], indices: range) -> Iterator[str]:
-    """The episodes of these indices, played and written down."""
+    """Play the episodes of some indices and yield their records as JSON lines."""
     context, seed = shared
     header = context.header
     for index in indices:
@@ -78,14 +78,14 @@ def _lines(shared: tuple[RolloutContext, int], indices: range) -> Iterator[str]:
 
 
 def _check_owner(path: Path, header: Header, agent: str, seed: int) -> bool:
-    """Whether the file has begun; raises ConfigError where it is another collection's."""
+    """Return whether the file already has a header; raises ConfigError if it belongs to another collection."""
     first, second = (*itertools.islice(iter_lines(path) if path.exists() else (), 2), None, None)[:2]
     if first is None:
         return False
     if first != header.to_json():
-        raise ConfigError("--out", f"{path} holds a collection of another world or other settings; choose another folder")
+        raise ConfigError("--out", f"{path} holds a collection with another scenario or other settings; choose another folder")
     if second is not None:
         played = parse_trajectory(second, path, 2)
         if (played.agent, played.seed) != (agent, seed):
-            raise ConfigError("--out", f"{path} holds a collection of another agent or seed; choose another folder")
+            raise ConfigError("--out", f"{path} holds a collection with another agent or seed; choose another folder")
     return True

@@ -1,4 +1,4 @@
-"""What collections and exports a folder holds, and whether each is what it says."""
+"""Find the datasets in a folder and check them by replay."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ from .replay import is_trajectory_file, replay_recorded
 from .verify import verify_file
 
 KINDS = ("trajectories", "minari", "parquet", "hf", "messages")
-"""A Hugging Face dataset of steps is `hf`, one of conversations `messages`."""
+"""Kinds of datasets; a Hugging Face dataset of steps is `hf`, one of conversations is `messages`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Dataset:
-    """One collection.
+    """Description of a dataset.
 
     Attributes:
-        path: its file or folder.
+        path: file or folder of the dataset.
         kind: one of `KINDS`.
-        env, scenario: where it was played; "" where it does not say.
-        agents: who played, by name.
-        episodes, steps: how many; None where counting them would mean reading it all.
-        size_mb: on disk.
+        env, scenario: environment id and name of the scenario; "" if the dataset does not contain them.
+        agents: names of the agents.
+        episodes, steps: number of episodes and steps; None if counting them would require reading the whole dataset.
+        size_mb: size on disk, MB.
     """
 
     path: Path
@@ -47,10 +47,10 @@ class Dataset:
 
 
 def list_datasets(folder: str | Path) -> list[Dataset]:
-    """The trajectory files, Minari datasets, Parquet files and Hugging Face datasets in a folder, in order of their paths.
+    """List the trajectory files, Minari datasets, Parquet files and Hugging Face datasets in a folder, sorted by path.
 
     Raises:
-        DataError: there is no such folder.
+        DataError: the folder does not exist.
     """
     root = Path(folder)
     if not root.exists():
@@ -59,7 +59,7 @@ def list_datasets(folder: str | Path) -> list[Dataset]:
 
 
 def _walk(folder: Path) -> Iterator[Path]:
-    """The folder and what is in it, but nothing inside a dataset that is itself a folder, and nothing hidden."""
+    """Yield the folder and its contents, without hidden entries and without the contents of datasets that are folders."""
     yield folder
     if kind_of(folder) is None:
         for entry in sorted(folder.iterdir()):
@@ -72,7 +72,7 @@ def _walk(folder: Path) -> Iterator[Path]:
 
 
 def kind_of(path: Path) -> str | None:
-    """What a file or folder is, or None."""
+    """Return the kind of the dataset in a file or folder, or None."""
     if path.is_dir():
         if (path / "data" / "metadata.json").is_file():
             return "minari"
@@ -83,7 +83,7 @@ def kind_of(path: Path) -> str | None:
 
 
 def describe(path: Path) -> Dataset | None:
-    """A dataset by its path, or None where there is none of ours."""
+    """Describe the dataset at a path, or return None if it is not a dataset of this package."""
     kind = kind_of(path)
     if kind is None:
         return None
@@ -122,7 +122,7 @@ def _count(path: Path) -> tuple[Header, str, int, int]:
 
 
 def _table(path: Path, kind: str) -> tuple[str | None, int]:
-    """The header that a table was written with, and its number of rows."""
+    """Return the header stored in a table, if any, and the table's number of rows."""
     if kind == "parquet":
         parquet = require("pyarrow.parquet", "data")
         try:
@@ -136,19 +136,19 @@ def _table(path: Path, kind: str) -> tuple[str | None, int]:
 
 
 def check_dataset(path: str | Path, data: str | None = None) -> list[str]:
-    """What is wrong with a dataset, in words: each of its episodes is played again and compared.
+    """Replay every episode of a dataset and return the problems found, as text.
 
     Args:
-        path: a file or folder that `list_datasets` lists.
-        data: the folder that the world is read from, where it lies elsewhere now.
+        path: a file or folder returned by `list_datasets`.
+        data: data folder of the scenario, if it has moved since the recording.
 
     Raises:
-        DataError: it is no dataset of ours.
+        DataError: the path is not a dataset of this package.
     """
     place = Path(path)
     kind = kind_of(place)
     if kind is None:
-        raise DataError(place, f"is no dataset; expected one of {', '.join(KINDS)}")
+        raise DataError(place, f"is not a dataset; expected one of {', '.join(KINDS)}")
     try:
         if kind == "trajectories":
             return list(verify_file(place, data).problems)
@@ -164,7 +164,7 @@ def check_dataset(path: str | Path, data: str | None = None) -> list[str]:
 def _check_table(path: Path, kind: str, data: str | None) -> Iterator[str]:
     text, _ = _table(path, kind)
     if text is None:
-        raise DataError(path, "was not written by this package: it holds no header")
+        raise DataError(path, "has no header, so it was not written by this package")
     try:
         header = parse_header(text, path)
     except DataError:
@@ -183,12 +183,12 @@ def _check_table(path: Path, kind: str, data: str | None) -> Iterator[str]:
         for row, wanted in zip(found, rows_of(played, whole), strict=True):
             wrong = [name for name, value in wanted.items() if not _same(row.get(name), value)]
             if wrong:
-                yield f"{place[0]} episode {place[1]}, step {row['step']}: {wrong[0]}: not as replay has it"
+                yield f"{place[0]} episode {place[1]}, step {row['step']}: {wrong[0]}: differs from replay"
                 break
 
 
 def _as_trajectory(rows: list[dict[str, Any]]) -> Trajectory:
-    """What replay needs of an episode's rows."""
+    """Build the trajectory to replay from an episode's rows."""
     first = rows[0]
     return Trajectory(
         agent=first["agent"],
@@ -226,4 +226,4 @@ def _check_messages(path: Path) -> Iterable[str]:
         for column in ("messages", "prompt", "chosen", "rejected"):
             for message in row.get(column) or ():
                 if not isinstance(message, dict) or not {"role", "content"} <= message.keys():
-                    yield f"row {number}, {column}: a message without role or content"
+                    yield f"row {number}, {column}: a message has no role or content"

@@ -1,15 +1,15 @@
-"""The record of an episode: enough to replay it and to re-derive every figure.
+"""The file format of recorded episodes, from which an episode can be replayed and all its metrics recomputed.
 
-A trajectory file is JSON lines: a header that says which world was played how, then one line an episode. It is append-only; a
-process that is killed loses at most the episode in flight. Observations are not in it, only their digests: the world is
-deterministic, so replay brings them back bit by bit.
+A trajectory file consists of JSON lines: a header with the environment, scenario and settings, then one line per episode. It is
+append-only; a killed process loses at most the episode in progress. Observations are stored as digests only: the world is
+deterministic, so replay reproduces them exactly.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
@@ -27,15 +27,15 @@ FORMAT = "costgym.trajectories/1"
 
 @dataclass(frozen=True, slots=True)
 class Header:
-    """What all episodes of a file share.
+    """The header of a trajectory file, which applies to all its episodes.
 
     Attributes:
-        format, version: of the file and of costgym.
-        env: the environment's id.
-        scenario: the world, whole; `digest` names it in short. OpenCATP's outcome table is named by a digest of its own.
-        settings: the environment's other arguments: split, budget, and what one view has and others have not (enforcement,
+        format, version: versions of the file format and of costgym.
+        env: id of the environment.
+        scenario: the complete scenario; `digest` is its hash. OpenCATP's outcome table has a separate digest.
+        settings: the environment's other arguments: split, budget, and arguments that only some views have (enforcement,
             grading, max_steps, `max_tools`, `level`, `alpha`, ...).
-        seal: hash of all the above; every episode's seal continues it.
+        seal: hash of all fields above; it is an input of every episode's seal.
     """
 
     env: str
@@ -48,10 +48,10 @@ class Header:
 
     @classmethod
     def of(cls, env: gym.Env[Any, Any], env_id: str) -> Header:
-        """The header for episodes of this environment.
+        """Create the header for episodes of an environment.
 
         Raises:
-            ConfigError: its episodes cannot be recorded.
+            ConfigError: episodes of this environment cannot be recorded.
         """
         world = base_env(env)
         document, settings = world.world_document(), world.world_settings()
@@ -64,17 +64,17 @@ class Header:
         return replace(header, seal=seal_of(header))
 
     def to_json(self) -> str:
-        """The file's first line."""
+        """Return the first line of the file."""
         return _encode(_document(self))
 
     def make(self, data: str | None = None) -> gym.Env[Any, Any]:
-        """The environment that the episodes were played in.
+        """Create the environment in which the episodes were played.
 
         Args:
-            data: the folder or file that the world is read from, where it lies elsewhere now.
+            data: data folder or file of the scenario, if it has moved since the recording.
 
         Raises:
-            DataError: what is read there is another world.
+            DataError: the data is that of another scenario.
         """
         from ...envs.registration import make
 
@@ -83,29 +83,29 @@ class Header:
         return env
 
     def arguments(self, data: str | None = None) -> dict[str, Any]:
-        """All that the environment is made from, as JSON, its data folder replaced where one is given."""
+        """Return all arguments of the environment as JSON values, with the data folder replaced if one is given."""
         return class_of(self.env).world_arguments(self.scenario, self.settings, data)
 
 
 @dataclass(frozen=True, slots=True)
 class Trajectory:
-    """One episode.
+    """The record of an episode.
 
     Attributes:
-        agent, model: who played.
+        agent, model: names of the agent and its language model.
         episode: index in the run.
-        task, number: the task's id and number.
-        seed: of the world.
-        options: further options of the reset, such as the sample of an OpenCATP task.
-        actions: as given to `env.step`.
-        rewards: one an action.
-        observations: digests, one more than actions: the first is the reset's.
-        calls: [tool, status, submitted_s, started_s, finished_s, cold, price] of every call.
-        charges: [at_s, what, price, tokens, calls] of the ledger.
-        truncated: the episode was cut off by its step limit.
-        final: strict, judged, share, exceeded, price, seconds, tokens, calls, attempts, and what `BaseEnv.figures` adds.
-        seal: hash of the header's seal and all the above. Replay finds every edited figure; the seal also finds an edited
-            name, which replay cannot know. It shows accidents and careless edits; only replay is proof.
+        task, number: id and number of the task.
+        seed: seed of the world.
+        options: further reset options, such as the sample of an OpenCATP task.
+        actions: actions as passed to `env.step`.
+        rewards: one reward per action.
+        observations: digests of the observations; the first is that of the reset, followed by one per action.
+        calls: [tool, status, submitted_s, started_s, finished_s, cold, price] for every call.
+        charges: [at_s, what, price, tokens, calls] for every entry of the ledger.
+        truncated: whether the episode was ended by its step limit.
+        final: strict, judged, share, exceeded, price, seconds, tokens, calls, attempts, and the values of `BaseEnv.figures`.
+        seal: hash of the header's seal and all fields above. Replay detects every changed value that follows from the actions;
+            the seal also detects changed names, which replay cannot check. A seal can be recomputed, so only replay is proof.
     """
 
     agent: str
@@ -125,21 +125,21 @@ class Trajectory:
     seal: str = ""
 
     def sealed(self, header: Header) -> Trajectory:
-        """The same record with its seal."""
+        """Return a copy of the record with its seal."""
         return replace(self, seal=seal_of(self, header.seal))
 
     def to_json(self) -> str:
-        """One line; ASCII, so that lone surrogates in a model's text survive."""
+        """Return the record as one JSON line; it is ASCII, which preserves lone surrogates in a model's text."""
         return _encode(_document(self))
 
     def sealed_json(self, header: Header) -> str:
-        """`sealed(header).to_json()`, written once."""
+        """Return `sealed(header).to_json()` with a single serialisation."""
         body = _encode(_document(self, seal=""))
         return f'{body[:-2]}{_seal(body, header.seal)}"}}'
 
 
 def seal_of(record: Header | Trajectory, before: str = "") -> str:
-    """Hash of a record without its own seal, after another seal."""
+    """Compute the seal of a record from its other fields and a preceding seal."""
     return _seal(_encode(_document(record, seal="")), before)
 
 
@@ -147,22 +147,29 @@ def _seal(body: str, before: str) -> str:
     return hashlib.blake2b(f"{before}\n{body}".encode(), digest_size=16).hexdigest()
 
 
-def is_sealed(line: str, record: Trajectory, header: Header) -> bool:
-    """Whether a record's line, as it was written, carries the seal of just this text."""
-    end = f'"seal":"{record.seal}"}}'
-    return line.endswith(end) and _seal(f'{line[: -len(record.seal) - 2]}"}}', header.seal) == record.seal
-
-
 _encode = json.JSONEncoder(separators=(",", ":")).encode
 
 
 def _document(record: Header | Trajectory, **changed: Any) -> dict[str, Any]:
-    """The fields by name. `dataclasses.asdict` would copy every list in them, at several times the cost of writing them."""
+    """Return the fields by name, without copying lists as the slower `dataclasses.asdict` does."""
     return {field.name: getattr(record, field.name) for field in fields(record)} | changed
 
 
-def check_header(header: Header) -> list[str]:
-    """What is wrong with a header, in words."""
+def relocated(scenario: Mapping[str, Any], data: str | None) -> dict[str, Any]:
+    """A world's document that names another folder to be read; the same where none is given, or none is read."""
+    source = scenario.get("source")
+    if data is None or not isinstance(source, Mapping) or source.get("data") is None:
+        return dict(scenario)
+    return {**scenario, "source": {**source, "data": data}}
+
+
+def check_header(header: Header, data: str | None = None) -> list[str]:
+    """What is wrong with a header, in words.
+
+    Args:
+        header: of a file.
+        data: the folder or file that the world is read from, where it lies elsewhere now.
+    """
     if header.format != FORMAT:
         return [f"header, format: expected {FORMAT!r}, got {header.format!r}"]
     if header.version != __version__:
@@ -174,7 +181,7 @@ def check_header(header: Header) -> list[str]:
     if strange:
         return [f"header, settings: {strange[0]!r} does not belong there"]
     try:
-        digest = world.world_digest(header.scenario)
+        digest = world.world_digest(relocated(header.scenario, data))
     except CostGymError as error:
         return [f"header, scenario: {error}"]
     if digest != header.digest:
@@ -185,10 +192,10 @@ def check_header(header: Header) -> list[str]:
 
 
 def read_trajectories(path: Path) -> tuple[Header, Iterator[Trajectory]]:
-    """A trajectory file: its header, and its episodes one by one.
+    """Read a trajectory file; return its header and an iterator over its episodes.
 
     Raises:
-        DataError: the file is missing or empty, or a line in it is no record; names the line.
+        DataError: the file is missing or empty, or a line is not a valid record; the error contains the line number.
     """
     if not path.is_file():
         raise DataError(path, "there is no such file; expected a trajectory file (JSON lines)")
@@ -200,7 +207,7 @@ def read_trajectories(path: Path) -> tuple[Header, Iterator[Trajectory]]:
 
 
 def parse_header(line: str, path: Path) -> Header:
-    """A file's first line; raises DataError where it is none."""
+    """Parse the first line of a file; raises DataError if it is not a header."""
     header: Header = _parse(Header, line, path, 1)
     for name, kind in (("env", str), ("scenario", dict), ("digest", str), ("settings", dict), ("seal", str)):
         if not isinstance(getattr(header, name), kind):
@@ -209,7 +216,7 @@ def parse_header(line: str, path: Path) -> Header:
 
 
 def parse_trajectory(line: str, path: Path, number: int) -> Trajectory:
-    """A file's further line; raises DataError where it is none."""
+    """Parse a line after the header; raises DataError if it is not a trajectory."""
     trajectory: Trajectory = _parse(Trajectory, line, path, number)
     for name, kind in _KINDS:
         value = getattr(trajectory, name)
@@ -239,9 +246,9 @@ _KINDS: tuple[tuple[str, type], ...] = (
 
 def _parse(kind: Any, line: str, path: Path, number: int) -> Any:
     try:
-        document = _decode(line)
+        document = decode_once(line)
     except (ValueError, RecursionError) as error:
-        raise DataError(path, f"is no JSON ({error})", f"line {number}") from None
+        raise DataError(path, f"is not JSON ({error})", f"line {number}") from None
     known = _FIELDS[kind]
     if not isinstance(document, dict) or document.keys() != known:
         got = sorted(set(document) ^ known) if isinstance(document, dict) else type(document).__name__
@@ -253,11 +260,12 @@ _FIELDS = {kind: frozenset(field.name for field in fields(kind)) for kind in (He
 
 
 def _once(members: list[tuple[str, Any]]) -> dict[str, Any]:
-    """An object, each of whose names stands there once: readers differ in which of two values they believe."""
+    """Build an object and reject duplicate names, because JSON parsers differ in which value they keep."""
     document = dict(members)
     if len(document) < len(members):
-        raise ValueError("a name stands twice in one object")
+        raise ValueError("an object has a duplicate name")
     return document
 
 
-_decode = json.JSONDecoder(object_pairs_hook=_once).decode
+decode_once = json.JSONDecoder(object_pairs_hook=_once).decode
+"""Reads JSON; raises ValueError where a name stands twice in one object."""

@@ -1,4 +1,4 @@
-"""Play an episode and record it."""
+"""Play episodes and record them as trajectories."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import gymnasium as gym
 import numpy as np
 
 from ...agents.base import Agent
+from ...agents.seat import begin
 from ...envs.base import NO_OPTIONS, BaseEnv, base_env
 from ...simulators.episode_view import EpisodeView
 from .format import Trajectory
@@ -25,30 +26,30 @@ def record(
     agent_seed: int | None = None,
     options: Mapping[str, Any] = NO_OPTIONS,
 ) -> tuple[Trajectory, EpisodeView]:
-    """Play one episode to its end and record it.
+    """Play an episode to its end and record it.
 
     Args:
-        env, agent: an environment of costgym and an agent for its view.
-        task: the task's number or id; None lets the environment draw one.
-        seed: keys the world's chance.
-        index: the episode's index in its run.
-        agent_seed: keys the agent's own chance; by default derived from `seed` and the task.
-        options: further options of the reset.
+        env, agent: an environment of costgym and an agent for it.
+        task: number or id of the task; None to let the environment draw one.
+        seed: seed of the world.
+        index: index of the episode in its run.
+        agent_seed: seed of the agent; by default derived from `seed` and the task.
+        options: further reset options.
 
     Raises:
-        InfrastructureError: a real back-end failed; the episode says nothing about the agent.
+        InfrastructureError: a real back-end failed, so the episode is not a result of the agent.
     """
     world = base_env(env)
     observation, info = env.reset(seed=seed, options={**options} if task is None else {"task": task, **options})
-    agent.reset(env, observation, info, world.agent_seed(seed) if agent_seed is None else agent_seed)
+    tell = begin(agent, env, observation, info, world.agent_seed(seed) if agent_seed is None else agent_seed)
     actions: list[Any] = []
     rewards: list[float] = []
     digests = [digest(observation)]
     terminated = truncated = False
     while not (terminated or truncated):
-        action = agent.act(observation, info)
+        action = agent.act(observation, tell(info))
         observation, reward, terminated, truncated, info = env.step(action)
-        agent.observe(observation, float(reward), terminated, truncated, info)
+        agent.observe(observation, float(reward), terminated, truncated, tell(info))
         actions.append(int(action) if isinstance(action, np.integer) else action)
         rewards.append(float(reward))
         digests.append(digest(observation))
@@ -66,7 +67,7 @@ def trajectory_of(
     digests: list[str],
     truncated: bool,
 ) -> tuple[Trajectory, EpisodeView]:
-    """The record of the episode that has just been played in `world`, and the episode."""
+    """Build the record of the episode that was just played in `world`; return it and the episode."""
     if truncated:
         world.give_up()
     episode = world.account()
@@ -93,7 +94,7 @@ def trajectory_of(
 
 
 def final_of(world: BaseEnv[Any, Any], episode: EpisodeView) -> dict[str, Any]:
-    """What an episode came to, as its record holds it."""
+    """Return the outcome of an episode in the format of `Trajectory.final`."""
     grade, ledger = episode.grade, episode.ledger
     return {
         "strict": grade is not None and grade.strict,
@@ -110,7 +111,7 @@ def final_of(world: BaseEnv[Any, Any], episode: EpisodeView) -> dict[str, Any]:
 
 
 def digest(observation: Any) -> str:
-    """A short hash of an observation: of its text, or of its arrays' names, shapes and bytes."""
+    """Compute a short hash of an observation: of its text, or of its arrays' names, shapes and bytes."""
     if isinstance(observation, str):
         return hashlib.blake2b(observation.encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
     state = hashlib.blake2b(digest_size=8)

@@ -1,4 +1,4 @@
-"""Recorded episodes played again: observations and figures, which a trajectory file does not hold, come back bit by bit."""
+"""Replay recorded episodes, which reproduces the observations and metrics that a trajectory file does not store."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from .record import digest, trajectory_of
 
 
 class Step(NamedTuple):
-    """One step of a replayed episode; the first is the reset's and has no action.
+    """A step of a replayed episode; the first one is the reset.
 
     Attributes:
-        action: as recorded; None at the reset.
-        observation, reward, terminated, truncated, info: what it brought.
+        action: recorded action; None for the reset.
+        observation, reward, terminated, truncated, info: values returned by the environment.
     """
 
     action: Any
@@ -34,7 +34,7 @@ class Step(NamedTuple):
 
 
 def replay_steps(env: gym.Env[Any, Any], recorded: Trajectory) -> Iterator[Step]:
-    """Play the recorded actions again, step by step; stops where the episode ends."""
+    """Replay the recorded actions and yield each step, up to the end of the episode."""
     observation, info = env.reset(seed=recorded.seed, options={"task": recorded.number, **recorded.options})
     yield Step(None, observation, 0.0, False, False, info)
     for action in recorded.actions:
@@ -45,13 +45,13 @@ def replay_steps(env: gym.Env[Any, Any], recorded: Trajectory) -> Iterator[Step]
 
 
 def replay(env: gym.Env[Any, Any], recorded: Trajectory) -> Trajectory:
-    """Play the recorded actions again; in an honest record nothing differs."""
+    """Replay the recorded actions and return a new record, which equals the given one if that is correct."""
     return replay_episode(env, recorded)[0]
 
 
 def replay_episode(env: gym.Env[Any, Any], recorded: Trajectory) -> tuple[Trajectory, EpisodeView]:
-    """The same, with the episode that was played."""
-    world = base_env(env)  # wrappers of `Header.make` guard against misuse, and change nothing
+    """Replay the recorded actions; return the new record and the replayed episode."""
+    world = base_env(env)  # the wrappers of `Header.make` only check for misuse
     actions: list[Any] = []
     rewards: list[float] = []
     observation, _ = world.reset(seed=recorded.seed, options={"task": recorded.number, **recorded.options})
@@ -70,14 +70,14 @@ def replay_episode(env: gym.Env[Any, Any], recorded: Trajectory) -> tuple[Trajec
 
 @dataclass(frozen=True, slots=True)
 class ReplayedEpisode:
-    """An episode as it was.
+    """A replayed episode.
 
     Attributes:
-        header, recorded: of the file and the episode.
-        env: the environment, still standing at the episode's end.
-        steps: the reset, then one a recorded action.
-        episode: ended, with its ledger and calls.
-        passed: it succeeded within its budget, by the grading of the file.
+        header, recorded: header of the file and record of the episode.
+        env: the environment, in its state at the end of the episode.
+        steps: the reset, then one step per recorded action.
+        episode: the finished episode with its ledger and calls.
+        passed: whether it succeeded within its budget, by the grading of the file.
     """
 
     header: Header
@@ -89,22 +89,22 @@ class ReplayedEpisode:
 
 
 def trajectory_files(path: str | Path) -> list[Path]:
-    """A trajectory file, or the trajectory files below a folder, in order of their names.
+    """List a trajectory file itself, or the trajectory files below a folder sorted by name.
 
     Raises:
-        DataError: there is none.
+        DataError: there is no trajectory file.
     """
     place = Path(path)
     if place.is_file():
         return [place]
     found = [file for file in sorted(place.rglob("*.jsonl")) if is_trajectory_file(file)] if place.is_dir() else []
     if not found:
-        raise DataError(place, "holds no trajectory file; expected one, or a folder that `costgym collect` wrote")
+        raise DataError(place, "holds no trajectory file; expected a trajectory file or a folder written by `costgym collect`")
     return found
 
 
 def is_trajectory_file(path: Path) -> bool:
-    """Whether a file's first line is a trajectory header."""
+    """Return whether the first line of a file is a trajectory header."""
     try:
         first = next(iter_lines(path), "")
         return '"format":"costgym.trajectories/' in first and bool(parse_header(first, path))
@@ -113,18 +113,18 @@ def is_trajectory_file(path: Path) -> bool:
 
 
 def replayed(path: str | Path, data: str | None = None) -> Iterator[ReplayedEpisode]:
-    """The episodes of a file or folder, one at a time, each checked against its digests and rewards on the way.
+    """Replay the episodes of a file or folder one at a time, and check each against its recorded digests and rewards.
 
     Args:
-        path: a trajectory file, or a folder of them.
-        data: folder of a ToolBench scenario, where it lies elsewhere now.
+        path: a trajectory file, or a folder of trajectory files.
+        data: folder of a ToolBench scenario, if it has moved since the recording.
 
     Raises:
-        DataError: a file cannot be read, or an episode does not come out as it is recorded.
+        DataError: a file cannot be read, or the replay of an episode differs from its record.
     """
     for file in trajectory_files(path):
         header, episodes = read_trajectories(file)
-        problems = check_header(header)
+        problems = check_header(header, data)
         if problems:
             raise DataError(file, problems[0])
         env = header.make(data)
@@ -134,7 +134,7 @@ def replayed(path: str | Path, data: str | None = None) -> Iterator[ReplayedEpis
 
 
 def replay_at(path: Path, offset: int, header: Header, env: gym.Env[Any, Any]) -> ReplayedEpisode:
-    """The episode whose line begins at a byte offset of a file."""
+    """Replay the episode whose line starts at a byte offset of a file."""
     with path.open("rb") as store:
         store.seek(offset)
         line = store.readline().decode("utf-8")
@@ -149,12 +149,12 @@ def _play(header: Header, env: gym.Env[Any, Any], recorded: Trajectory, path: Pa
     steps = played.steps
     same = [step.reward for step in steps[1:]] == recorded.rewards and len(steps) == len(recorded.actions) + 1
     if not same or [digest(step.observation) for step in steps] != recorded.observations:
-        raise DataError(path, "does not replay as it is recorded; run `costgym verify` to see where", f"line {number}")
+        raise DataError(path, "replay differs from the record; run `costgym verify` for the details", f"line {number}")
     return played
 
 
 def replay_recorded(header: Header, env: gym.Env[Any, Any], recorded: Trajectory) -> ReplayedEpisode:
-    """An episode played again from its task, seed and actions alone; nothing is compared."""
+    """Replay an episode from its task, seed and actions, without comparing it with its record."""
     steps = list(replay_steps(env, recorded))
     world = base_env(env)
     world.give_up()
@@ -162,7 +162,7 @@ def replay_recorded(header: Header, env: gym.Env[Any, Any], recorded: Trajectory
 
 
 def readable(text: str) -> str:
-    """A text that every format can hold: what is no character (a lone surrogate, NUL) becomes U+FFFD."""
+    """Replace lone surrogates and NUL in a text by U+FFFD, so that every format can store it."""
     if text.isascii():
         return text.replace("\0", "\ufffd")
     return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace").replace("\0", "\ufffd")

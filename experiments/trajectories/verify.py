@@ -1,12 +1,11 @@
-"""Verification by replay: the recorded actions are played again in the deterministic world, and every figure must come out.
+"""Verify trajectory files by replay: recorded actions are replayed in the deterministic world and every value is compared.
 
-What replay proves: these actions, in this world, bring these figures. What it cannot prove: that the named agent chose them
-without knowing the outcome, and that a model really used the tokens that its actions report.
+Replay proves that these actions give these values in this world. It cannot prove that the named agent chose the actions without
+knowing the outcome, or that a model really used the tokens that its actions report.
 """
 
 from __future__ import annotations
 
-import marshal
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import lru_cache
@@ -19,19 +18,19 @@ import gymnasium as gym
 from ...simulators.episode_view import EpisodeView
 from ...simulators.errors import CostGymError, DataError
 from ..execution.engine import Engine, Local
-from ..files import iter_lines
-from .format import Header, Trajectory, check_header, is_sealed, parse_header, parse_trajectory, seal_of
+from ..files import has_tail, iter_lines
+from .format import Header, Trajectory, check_header, parse_header, parse_trajectory, seal_of
 from .replay import replay_episode
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What replay says of a file.
+    """The result of verifying a file by replay.
 
     Attributes:
-        path: the file.
-        episodes: how many agreed.
-        problems: what did not, in words, each with its place.
+        path: path of the file.
+        episodes: number of episodes that agree with replay.
+        problems: problems found, as text with their position in the file.
     """
 
     path: Path
@@ -43,8 +42,9 @@ class Verdict:
         return not self.problems and self.episodes > 0
 
 
+TAIL = "after the last whole line stands something that belongs to no record"
 CHUNK = 100
-"""Episodes of one task of an engine."""
+"""Number of episodes per task of an engine."""
 
 
 def verify_file(
@@ -53,16 +53,16 @@ def verify_file(
     progress: Callable[[int], None] | None = None,
     engine: Engine | None = None,
 ) -> Verdict:
-    """Replay every episode of a trajectory file, and compare every figure.
+    """Replay every episode of a trajectory file and compare every value.
 
     Args:
         path: a trajectory file, or the folder of a collection.
-        data: the folder or file that the world is read from, where it lies elsewhere now.
-        progress: called with the number of episodes looked at.
-        engine: where episodes are replayed; by default here. The verdict does not depend on it.
+        data: data folder or file of the scenario, if it has moved since the recording.
+        progress: called with the number of checked episodes.
+        engine: engine that replays the episodes; by default this process. The verdict does not depend on it.
 
     Raises:
-        DataError: there is no file, or its header cannot be read.
+        DataError: the file does not exist, or its header cannot be read.
     """
     file = Path(path)
     if file.is_dir():
@@ -74,39 +74,41 @@ def verify_file(
     if first is None:
         raise DataError(file, "is empty; expected a header and episodes")
     header = parse_header(first, file)
-    problems = check_header(header)
+    problems = check_header(header, data) or ([] if first == header.to_json() else [f"header: {NOT_AS_WRITTEN}"])
     if problems:
         return Verdict(file, 0, tuple(problems))
     try:
         checker_of(first, data)
     except (CostGymError, TypeError, ValueError) as error:
-        return Verdict(file, 0, (f"header: its world cannot be made: {error}",))
+        return Verdict(file, 0, (f"header: the environment cannot be created: {error}",))
     good, seen = 0, _Seen()
     for found in (engine or Local()).stream(_check_lines, (first, data, str(file)), numbered(lines)):
         if found.unreadable:
             problems.append(found.problem)
             break
-        problem = "this episode stands in the file twice" if seen.twice(found.agent, found.episode) else found.problem
+        problem = "the file contains this episode twice" if seen.twice(found.agent, found.episode) else found.problem
         if problem:
             problems.append(f"line {found.line}, {found.agent} episode {found.episode}: {problem}")
         else:
             good += 1
         if progress is not None:
             progress(found.line - 1)
+    if has_tail(file):
+        problems.append(TAIL)
     if not good and not problems:
-        problems.append("the file holds no episode")
+        problems.append("the file contains no episode")
     return Verdict(file, good, tuple(problems))
 
 
 class _Seen:
-    """The episodes that came before. Files are in order, so a counter does; only strays take memory."""
+    """The set of earlier episodes. Files are usually in order, so a counter suffices; only exceptions take memory."""
 
     def __init__(self) -> None:
         self._next: dict[str, int] = {}
         self._out_of_order: set[tuple[str, int]] = set()
 
     def twice(self, agent: str, episode: int) -> bool:
-        """Whether this one came before; from now on it did."""
+        """Return whether an episode has occurred before, and add it."""
         if episode == self._next.get(agent, 0):
             self._next[agent] = episode + 1
             return (agent, episode) in self._out_of_order
@@ -117,13 +119,13 @@ class _Seen:
 
 
 class _Found(NamedTuple):
-    """What replay says of one line.
+    """The result of checking a line by replay.
 
     Attributes:
-        line: its number.
-        agent, episode: what it records.
-        problem: what is wrong with it, in words, or "".
-        unreadable: it is no record, so nothing can be said about the rest of the file.
+        line: line number.
+        agent, episode: agent and episode index of the record.
+        problem: the problem found, as text, or "".
+        unreadable: whether the line is not a record, in which case the rest of the file is not checked.
     """
 
     line: int
@@ -134,11 +136,11 @@ class _Found(NamedTuple):
 
 
 Line = tuple[int, str | DataError]
-"""A line's number and its text, or why it cannot be read."""
+"""A line's number, and its text or the reason why it cannot be read."""
 
 
 def numbered(lines: Iterator[str]) -> Iterator[list[Line]]:
-    """A file's lines after its first, some at a time."""
+    """Yield the lines after the header in batches."""
     each = _read(lines)
     while some := list(islice(each, CHUNK)):
         yield some
@@ -173,14 +175,14 @@ def checker_of(header: str, data: str | None) -> Checker:
 
 
 class Checker:
-    """Replays the episodes of one file.
+    """Checks the episodes of a file by replay.
 
     Args:
-        header: the file's, already checked.
-        data: folder of a ToolBench scenario, where it lies elsewhere now.
+        header: header of the file, already checked.
+        data: folder of a ToolBench scenario, if it has moved since the recording.
 
     Raises:
-        CostGymError, TypeError, ValueError: no world can be made of the header.
+        CostGymError, TypeError, ValueError: the environment of the header cannot be created.
     """
 
     def __init__(self, header: Header, data: str | None = None) -> None:
@@ -188,12 +190,12 @@ class Checker:
         self.env = header.make(data)
         self._action = str if isinstance(self.env.action_space, gym.spaces.Text) else int
 
-    def check(self, recorded: Trajectory, line: str = "") -> tuple[str, EpisodeView | None]:
+    def check(self, recorded: Trajectory, line: str) -> tuple[str, EpisodeView | None]:
         """What is wrong with an episode, in words, or ""; and the episode as replay played it.
 
         Args:
             recorded: the episode.
-            line: as it stands in the file; where it is sealed and replay agrees to the last bit, nothing else need be compared.
+            line: as it stands in the file; it must be, to the last character, what this episode's record is written as.
         """
         for action in recorded.actions:
             if type(action) is not self._action:
@@ -204,22 +206,14 @@ class Checker:
             return f"cannot be replayed: {error}", None
         if not episode.over:
             return _difference_of(played, recorded) or "actions: the episode does not end with them", episode
-        if line and _to_the_bit(played) == _to_the_bit(recorded) and is_sealed(line, recorded, self.header):
+        if line == played.sealed_json(self.header):
             return "", episode
-        return _difference_of(played, recorded) or _check_seal(self.header, played, recorded), episode
+        return _difference_of(played, recorded) or _check_seal(self.header, played, recorded) or NOT_AS_WRITTEN, episode
 
 
+NOT_AS_WRITTEN = "says the same in other characters than costgym writes"
 BROKEN = (TypeError, ValueError, OverflowError, AttributeError, KeyError, IndexError, AssertionError, RecursionError)
-"""What edited values may set off in Python: a seed that is negative, a task that there is not."""
-
-
-def _to_the_bit(record: Trajectory) -> bytes:
-    """What replay derives of a record, its types included: 1, 1.0 and True differ, as do 0.0 and -0.0."""
-    derived = (
-        record.task, record.number, record.seed, record.options, record.actions, record.rewards, record.observations,
-        record.calls, record.charges, record.truncated, record.final,
-    )  # fmt: skip
-    return marshal.dumps(derived, 2)  # the last version that writes equal values alike, whoever else refers to them
+"""Exceptions that edited values can raise, such as a negative seed or an unknown task."""
 
 
 def _check_seal(header: Header, played: Trajectory, recorded: Trajectory) -> str:
@@ -230,7 +224,7 @@ def _check_seal(header: Header, played: Trajectory, recorded: Trajectory) -> str
 
 
 def _difference_of(played: Trajectory, recorded: Trajectory) -> str:
-    """What differs first, in words; empty where nothing does."""
+    """Return the first difference as text, or "" if there is none."""
     for field in fields(Trajectory):
         if field.name == "seal":
             continue
@@ -241,7 +235,7 @@ def _difference_of(played: Trajectory, recorded: Trajectory) -> str:
 
 
 def _same(a: Any, b: Any) -> bool:
-    """Equality that keeps 1, 1.0 and True apart where JSON does."""
+    """Compare two values, distinguishing 1, 1.0 and True as JSON does."""
     if isinstance(a, bool) or isinstance(b, bool):
         return a is b
     if isinstance(a, list | tuple) and isinstance(b, list | tuple):
@@ -254,7 +248,7 @@ def _same(a: Any, b: Any) -> bool:
 def _difference(wanted: Any, got: Any) -> str:
     if isinstance(wanted, list) and isinstance(got, list):
         if len(wanted) != len(got):
-            return f"replay has {len(wanted)} entries, the record {len(got)}"
+            return f"replay has {len(wanted)} entries, the record has {len(got)}"
         index = next(i for i, (a, b) in enumerate(zip(wanted, got, strict=True)) if not _same(a, b))
         return f"entry {index}: replay says {wanted[index]!r:.120}, the record {got[index]!r:.120}"
     if isinstance(wanted, dict) and isinstance(got, dict):

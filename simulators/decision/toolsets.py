@@ -12,7 +12,7 @@ import numpy as np
 
 from ..errors import ConfigError, UnknownName
 from ..marketplace.tasks import Luck
-from ..tools import Tool
+from ..tools import Tool, ToolText
 from .embedding import TextEmbedding, centres_of, k_means, squared_distances
 
 RANDOM, INTRA, INTER = "random", "intra-class", "inter-class"
@@ -22,7 +22,7 @@ MIXTURE = {RANDOM: 2, INTRA: 1, INTER: 2}
 """Parts of the best mixture. Source: DEER, Section 5.1."""
 
 
-def what_it_does(tool: Tool) -> str:
+def what_it_does(tool: ToolText) -> str:
     """The first sentence of a tool's description. The others are about terms and formats, and do not tell tools apart."""
     return _SENTENCE.split(tool.description, 1)[0]
 

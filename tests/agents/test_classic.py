@@ -10,6 +10,7 @@ import pytest
 
 from costgym.agents.classic import CheapestAgent, GreedyAgent, RandomAgent
 from costgym.agents.oracle import ExpectedOptimumAgent, OracleAgent
+from costgym.agents.seat import begin
 from costgym.envs.marketplace import MarketplaceEnv
 from costgym.experiments.rollout import play
 from costgym.simulators.calls import WorldEvent
@@ -117,10 +118,10 @@ def test_random_draws_from_the_mask_by_its_own_seed():
     def actions(agent_seed):
         env, agent = env_of(world, mask="legal"), RandomAgent()
         observation, info = env.reset(seed=1)
-        agent.reset(env, observation, info, agent_seed)
+        tell = begin(agent, env, observation, info, agent_seed)
         taken, over = [], False
         while not over:
-            action = agent.act(observation, info)
+            action = agent.act(observation, tell(info))
             assert info["action_mask"][action]
             taken.append(action)
             observation, _, terminated, truncated, info = env.step(action)
@@ -142,8 +143,8 @@ def test_tries_must_be_a_positive_number(tries):
 def test_an_agent_for_numbers_says_so_in_the_text_view():
     env = gym.make("costgym/MarketplaceChat-v0", disable_env_checker=True)
     observation, info = env.reset(seed=0)
-    with pytest.raises(ConfigError, match="expected an environment costgym/Marketplace-v0, got MarketplaceChatEnv"):
-        CheapestAgent().reset(env, observation, info, 0)
+    with pytest.raises(ConfigError, match="expected a seat in costgym/Marketplace-v0, got one in costgym/MarketplaceChat-v0"):
+        begin(CheapestAgent(), env, observation, info, 0)
 
 
 @pytest.mark.parametrize("scenario", ["marketplace", "storm", "faas"])

@@ -18,7 +18,7 @@ from costgym.agents import Agent
 class First(Agent):
     name = "first"
 
-    def reset(self, env, observation, info, seed):
+    def reset(self, seat, observation, info, seed):
         self.seed = seed
 
     def act(self, observation, info):

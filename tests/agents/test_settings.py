@@ -14,7 +14,7 @@ from costgym.agents.settings import PolicyConfig, Settings, read_config
 from costgym.agents.toolplanner.settings import LearntSettings, PlannerConfig
 from costgym.experiments.training.grpo.settings import GrpoConfig, GrpoSettings
 from costgym.experiments.training.sb3.settings import DqnSettings, Lagrangian, PpoSettings
-from costgym.experiments.training.usefulness.train import UsefulnessConfig, UsefulnessSettings
+from costgym.experiments.training.usefulness.settings import UsefulnessConfig, UsefulnessSettings
 from costgym.simulators.errors import ConfigError, DataError, UnknownName
 
 SETTINGS: list[type[Settings]] = [

@@ -1,8 +1,9 @@
-"""The command line as a user drives it: in a process of its own."""
+"""The command line as a user drives it: what runs in a process of its own, and errors in this one."""
 
 from __future__ import annotations
 
 import json
+import re
 import signal
 import subprocess
 import sys
@@ -10,8 +11,10 @@ import time
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
-from tests.helpers.command_line import costgym
+from costgym.cli.app import app
+from tests.helpers.command_line import costgym, invoke
 
 SMALL = [
     "--episodes",
@@ -68,16 +71,16 @@ def test_a_killed_run_continues_and_ends_with_the_same_bytes(board: Path, tmp_pa
 
 def test_a_folder_of_another_run_is_refused(board: Path) -> None:
     before = files(board)
-    done = costgym("leaderboard", "--out", board, "--seed", "4", "--quiet", check=False)
-    assert done.returncode == 2
+    done = invoke("leaderboard", "--out", board, "--seed", "4", "--quiet")
+    assert done.exit_code == 2
     assert "belongs to another run" in done.stderr and "seed" in done.stderr
     assert files(board) == before
 
 
 def test_a_folder_with_strange_files_is_refused(tmp_path: Path) -> None:
     (tmp_path / "thesis.txt").write_text("precious")
-    done = costgym("leaderboard", "--out", tmp_path, "--quiet", check=False)
-    assert done.returncode == 2 and "thesis.txt" in done.stderr
+    done = invoke("leaderboard", "--out", tmp_path, "--quiet")
+    assert done.exit_code == 2 and "thesis.txt" in done.stderr
     assert [path.name for path in tmp_path.iterdir()] == ["thesis.txt"]
 
 
@@ -102,8 +105,8 @@ def test_a_folder_with_strange_files_is_refused(tmp_path: Path) -> None:
     ],
 )
 def test_bad_settings_are_named_and_nothing_is_written(arguments: tuple[str, ...], message: str, tmp_path: Path) -> None:
-    done = costgym("leaderboard", "--out", tmp_path / "run", "--quiet", *arguments, check=False)
-    assert done.returncode == 2
+    done = invoke("leaderboard", "--out", tmp_path / "run", "--quiet", *arguments)
+    assert done.exit_code == 2
     assert message in done.stderr
     assert "Traceback" not in done.stderr
     assert not (tmp_path / "run").exists()
@@ -124,8 +127,8 @@ def test_bad_settings_are_named_and_nothing_is_written(arguments: tuple[str, ...
 def test_a_scenario_file_that_is_wrong_says_where(text: str, message: str, tmp_path: Path) -> None:
     path = tmp_path / "world.yaml"
     path.write_text(text)
-    done = costgym("leaderboard", "--scenario", path, "--out", tmp_path / "run", "--quiet", check=False)
-    assert done.returncode == 2
+    done = invoke("leaderboard", "--scenario", path, "--out", tmp_path / "run", "--quiet")
+    assert done.exit_code == 2
     assert message in done.stderr and "world.yaml" in done.stderr
     assert not (tmp_path / "run").exists()
 
@@ -139,7 +142,7 @@ def test_run_sums_up_one_agent(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("what", ["envs", "agents", "scenarios"])
 def test_lists_name_what_there_is(what: str, tmp_path: Path) -> None:
-    costgym(what, "--json", tmp_path / "list.json")
+    invoke(what, "--json", tmp_path / "list.json")
     assert len(json.loads((tmp_path / "list.json").read_text())) >= 2
 
 
@@ -153,8 +156,34 @@ def test_show_draws_an_episode(format: str, tmp_path: Path) -> None:
         assert head.startswith(b"\x89PNG" if format == "png" else b"<!doctype html>") or format == "html"
 
 
+@pytest.mark.slow
 def test_bench_compares_with_cartpole(tmp_path: Path) -> None:
     costgym("bench", "--steps", 2000, "--json", tmp_path / "bench.json", "--quiet")
     rows = json.loads((tmp_path / "bench.json").read_text())["rows"]
     assert [row["env"] for row in rows][:2] == ["CartPole-v1", "costgym/Marketplace-v0"]
     assert all(row["steps_per_second"] > 0 for row in rows)
+
+
+VERBS = (
+    "leaderboard", "run", "show", "collect", "verify", "export", "datasets", "calibrate", "reproduce", "train", "train ppo",
+    "rerun", "site", "serve", "submit", "submit pack", "submit validate", "envs", "agents", "scenarios", "bench", "profile",
+    "build-tools", "build-table",
+)  # fmt: skip
+
+
+def test_every_verb_is_tried() -> None:
+    listed = re.findall(r"^│ ([a-z][a-z-]*) ", invoke("--help").output, re.MULTILINE)
+    assert set(listed) == {verb.split()[0] for verb in VERBS}
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_a_verb_says_how_it_is_used(verb: str) -> None:
+    shown = " ".join(costgym(*verb.split(), "--help").stdout.split())
+    assert f"costgym {verb} [OPTIONS]" in shown
+    assert verb in ("submit", "train") or f"Example: `costgym {verb}" in shown
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_help_is_whole_on_a_narrow_terminal(verb: str) -> None:
+    shown = CliRunner().invoke(app, [*verb.split(), "--help"], env={"COLUMNS": "80"}).output
+    assert "…" not in shown and max(map(len, shown.splitlines())) <= 80

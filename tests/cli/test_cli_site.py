@@ -18,8 +18,8 @@ def test_a_leaderboard_goes_into_a_store_and_a_site_comes_out(tmp_path: Path) ->
     costgym("leaderboard", *SMALL, "--out", tmp_path / "run", "--store", f"sqlite:///{store}")
     shown = costgym("site", "--store", store, "--out", tmp_path / "site", "--verify")
     assert f"site: {tmp_path / 'site' / 'index.html'}" in shown.stdout
-    page = (tmp_path / "site" / "index.html").read_text(encoding="utf-8")
-    assert page.count(", verified</small>") == 4
+    pages = [(tmp_path / "site" / name).read_text(encoding="utf-8") for name in ("index.html", "numbers.html")]
+    assert [page.count(", replayed</small>") for page in pages] == [2, 2]
     about = (tmp_path / "site" / "data" / "run.js").read_text()
     assert [entry["detailed"] for entry in json.loads(about.split(",", 1)[1].rstrip()[:-2])["entries"]] == [3] * 4
     costgym("site", "--store", store, "--out", tmp_path / "again", "--quiet")
@@ -32,7 +32,7 @@ def test_a_run_that_does_not_agree_with_replay_is_not_called_verified(tmp_path: 
     path.write_text(path.read_text().replace(',"price":', ',"price":1', 1))
     shown = costgym("site", "--run", tmp_path / "run", "--out", tmp_path / "site", "--verify", "--quiet")
     assert "not verified" in shown.stderr
-    assert ", verified</small>" not in (tmp_path / "site" / "index.html").read_text(encoding="utf-8")
+    assert ", replayed</small>" not in (tmp_path / "site" / "index.html").read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize(

@@ -50,10 +50,10 @@ def test_a_tooldeer_folder_is_played_under_the_scenarios_prices(tmp_path: Path) 
     rows = run(plan, tmp_path / "run").document["rows"]
     assert rows[0]["episodes"] == 12 and 0 < rows[0]["pass_rate"] <= 1
     assert verify(tmp_path / "run").verified
-    by_kind, by_folder = DecisionAwareEnv(plan.scenario, split="test"), DecisionAwareEnv(data=folder, split="test")
+    by_kind, by_folder = DecisionAwareEnv(plan.tracks[0].scenario, split="test"), DecisionAwareEnv(data=folder, split="test")
     assert [task.query for task in by_kind.world.tasks] == [task.query for task in by_folder.world.tasks]
     assert by_kind.world.tokens == by_folder.world.tokens and by_kind.k == by_folder.k
-    assert DecisionAwareEnv("tooldeer", data=folder, split="test").scenario == plan.scenario
+    assert DecisionAwareEnv("tooldeer", data=folder, split="test").scenario.model_dump(mode="json") == plan.tracks[0].scenario
 
 
 def test_published_mgtoolbench_tasks_have_their_five_levels() -> None:
@@ -73,7 +73,8 @@ def test_an_anytool_folder_is_played_and_verified_by_replay(tmp_path: Path) -> N
     rows = run(plan, tmp_path / "run").document["rows"]
     assert {row["agent"] for row in rows} >= {"greedy", "react"} and verify(tmp_path / "run").verified
     in_repository = load_scenario("anytool", anytool(tmp_path / "repository", "atb_data/anytoolbench.json"))
-    assert in_repository.digest == plan.scenario.digest
+    same = make_run_config("quick", in_repository, agents=["greedy"], episodes=3)
+    assert same.tracks[0].digest == plan.tracks[0].digest
     document = {"tool_name": "Extra", "api_list": [{"name": "B", "description": "b"}]}
     write(tmp_path / "repository/data/toolenv/tools/X/Extra.json", document)
     tasks = parse_scenario({"name": "again", "source": in_repository.source.model_dump(), "seed": 1}).build().tasks

@@ -6,8 +6,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import gymnasium as gym
-
 from costgym.agents.base import NUMERIC, TEXT, Agent
 from costgym.envs.actions import encode_action
 from costgym.experiments.leaderboard.board import publish, summarise_run
@@ -15,6 +13,7 @@ from costgym.experiments.leaderboard.conditions import row_key
 from costgym.experiments.leaderboard.run_config import RunConfig, make_run_config
 from costgym.experiments.leaderboard.run_log import EpisodeOutput, RunLog
 from costgym.experiments.leaderboard.store.runs import Run, RunEntry, entry_id, run_id
+from costgym.experiments.leaderboard.tracks import TRACKS, track_of
 from costgym.experiments.metrics import summarise
 from costgym.experiments.results import EpisodeResult
 from costgym.experiments.rollout import play_many
@@ -31,8 +30,8 @@ class Talker(Agent):
     model = "<b>model</b>"
     env_id = TEXT
 
-    def reset(self, env: gym.Env[Any, Any], observation: Any, info: dict[str, Any], seed: int) -> None:
-        self._tools, self._turn = env.unwrapped.candidates, 0  # type: ignore[attr-defined]
+    def reset(self, seat: Any, observation: Any, info: dict[str, Any], seed: int) -> None:
+        self._tools, self._turn = seat.tools, 0
 
     def act(self, observation: Any, info: dict[str, Any]) -> Any:
         self._turn += 1
@@ -50,7 +49,7 @@ class Hasty(Agent):
     name = "hasty"
     env_id = NUMERIC
 
-    def reset(self, env: gym.Env[Any, Any], observation: Any, info: dict[str, Any], seed: int) -> None:
+    def reset(self, seat: Any, observation: Any, info: dict[str, Any], seed: int) -> None:
         self._asked: set[int] = set()
 
     def act(self, observation: Any, info: dict[str, Any]) -> Any:
@@ -65,19 +64,26 @@ class Hasty(Agent):
 
 def played(folder: Path, agents: tuple[Agent, ...] = (Talker(), Hasty()), episodes: int = 6) -> Path:
     """A run's folder, as `leaderboard.run` leaves it, of agents of any name."""
-    config = make_run_config("quick", "storm", agents=["random"], budgets="price=10,40", episodes=episodes)
+    config = make_run_config("btp", "storm", agents=["random"], budgets="price=10,40", episodes=episodes)
     return record_run(config, folder, agents)
 
 
 def record_run(config: RunConfig, folder: Path, agents: Sequence[Agent]) -> Path:
     """Play agents under a run's conditions into its folder; their names need not be known."""
-    config = config.model_copy(update={"agents": tuple(agent.name for agent in agents)})
+    (world,) = config.tracks
+    tracks = []
+    for name in dict.fromkeys(track_of(agent.env_id) for agent in agents):
+        own = [agent for agent in agents if track_of(agent.env_id) == name]
+        about = {"name": name, "env": own[0].env_id, "agents": tuple(agent.name for agent in own)}
+        tracks.append(world.model_copy(update=about))
+    config = config.model_copy(update={"tracks": tuple(sorted(tracks, key=lambda track: list(TRACKS).index(track.name)))})
     folder.mkdir(parents=True)
     (folder / "run.json").write_text(config.to_json())
-    with RunLog(folder, config.agents, config.conditions) as log:
+    with RunLog(folder, config) as log:
         for agent in agents:
-            for condition in config.conditions:
-                env = config.make_env(agent.env_id, condition)
+            track = config.track(track_of(agent.env_id))
+            for condition in track.conditions:
+                env = track.make_env(agent.env_id, condition)
                 header = Header.of(env, agent.env_id)
                 played = play_many(env, agent, agent.env_id, range(condition.episodes), config.seed, condition.settings)
                 for result, trajectory in played:
@@ -96,10 +102,10 @@ def imagined(agents: int = 4, episodes: int = 50, name: str = "agent {}") -> Run
             rows.append(summarise(own, resamples=50))
             results += [(entry_id(rows[-1]["agent"], row_key(rows[-1], {})), each) for each in own]
     document = {
-        "format": "costgym.leaderboard/1", "suite": "quick", "seed": 0, "version": "0.1.0", "grading": "strict", "rows": rows,
+        "format": "costgym.leaderboard/1", "suite": "btp", "seed": 0, "version": "0.1.0", "grading": "strict", "rows": rows,
         "scenario": {"name": "imagined", "description": "Nobody played.", "currency": "credits", "split": "test"},
     }  # fmt: skip
-    manifest = {"suite": "quick", "agents": agents, "episodes": episodes}
+    manifest = {"suite": "btp", "agents": agents, "episodes": episodes}
     entries = tuple(RunEntry(entry_id(row["agent"], row_key(row, {})), row, "", False) for row in rows)
     return Run(run_id(manifest), manifest, document, None, entries, lambda: iter(results))
 

@@ -1,10 +1,15 @@
-"""The command line in a process of its own."""
+"""The command line: in a process of its own, and in this one."""
 
 from __future__ import annotations
 
 import os
 import subprocess
 import sys
+from typing import Any
+
+from typer.testing import CliRunner
+
+from costgym.cli.app import app
 
 
 def costgym(*arguments: object, hash_seed: str = "0", check: bool = True) -> subprocess.CompletedProcess[str]:
@@ -18,3 +23,8 @@ def costgym(*arguments: object, hash_seed: str = "0", check: bool = True) -> sub
     if check:
         assert done.returncode == 0, done.stderr
     return done
+
+
+def invoke(*arguments: object) -> Any:
+    """Run a command in this process; its output, its errors and its exit code."""
+    return CliRunner().invoke(app, [*map(str, arguments)], env={"COLUMNS": "200"})

@@ -16,6 +16,7 @@ from costgym.agents.models.base import ACT, ASSISTANT, FunctionCall, Reply, repl
 from costgym.agents.models.local import read_calls
 from costgym.agents.models.openai import read_reply
 from costgym.agents.registry import make_agent
+from costgym.agents.seat import begin
 from costgym.simulators.pricing import TokenPricing
 from costgym.simulators.status import Status
 from tests.helpers.playing import chat
@@ -61,7 +62,7 @@ class Nonsense:
         self.replies: list[Reply] = []
         self.kinds: Counter[str] = Counter()
 
-    def reset(self, env: Any, seed: int) -> None:
+    def reset(self, seed: int) -> None:
         self.replies.clear()
 
     def complete(self, messages: Any, functions: Any, purpose: str = ACT) -> Reply:
@@ -198,10 +199,10 @@ class Table:
         name, agent = self.agents[number % len(self.agents)]
         assert isinstance(agent, LlmAgent)
         observation, info = self.env.reset(seed=number, options={"task": 0})
-        agent.reset(self.env, observation, info, number)
+        tell = begin(agent, self.env, observation, info, number)
         over = False
         while not over:
-            observation, _, terminated, truncated, info = self.env.step(agent.act(observation, info))
+            observation, _, terminated, truncated, info = self.env.step(agent.act(observation, tell(info)))
             over = terminated or truncated
         self.check(name, agent)
         return len(self.model.replies)

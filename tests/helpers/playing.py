@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from costgym.agents.base import Agent
+from costgym.agents.seat import begin
 from costgym.envs.chat import MarketplaceChatEnv
 from costgym.simulators.world import World
 
@@ -29,11 +30,11 @@ def chat(world: World | None = None, **settings: Any) -> MarketplaceChatEnv:
 def play(env: Any, agent: Agent, task: int = 0, seed: int = 0) -> tuple[list[str], list[str], dict[str, Any]]:
     """One episode: the actions, the observations (the query first) and the last info."""
     observation, info = env.reset(seed=seed, options={"task": task})
-    agent.reset(env, observation, info, seed)
+    tell = begin(agent, env, observation, info, seed)
     actions, observations = [], [observation]
     over = False
     while not over:
-        action = agent.act(observation, info)
+        action = agent.act(observation, tell(info))
         observation, _, terminated, truncated, info = env.step(action)
         actions.append(action)
         observations.append(observation)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 from typing import Any
 
-import gymnasium as gym
 import numpy as np
 
 from costgym.agents.base import NUMERIC, Agent
@@ -20,14 +19,14 @@ class Dice(Agent):
     def __init__(self, env_id: str = NUMERIC) -> None:
         self.env_id = env_id
 
-    def reset(self, env: gym.Env[Any, Any], observation: Any, info: dict[str, Any], seed: int) -> None:
+    def reset(self, seat: Any, observation: Any, info: dict[str, Any], seed: int) -> None:
         self._generator = np.random.default_rng(seed)
-        self._env = env.unwrapped
+        self._tools = getattr(seat, "tools", ())
 
     def act(self, observation: Any, info: dict[str, Any]) -> Any:
         if self.env_id == NUMERIC:
             return int(self._generator.choice(np.flatnonzero(info["action_mask"])))
-        tools = self._env.candidates  # type: ignore[attr-defined]
+        tools = self._tools
         pick = int(self._generator.integers(len(tools) + 1))
         if pick == len(tools):
             return encode_action("finish", {"answer": "42 \ud83d and done"})

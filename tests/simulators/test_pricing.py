@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from costgym.simulators.errors import ConfigError, InvalidProfile
-from costgym.simulators.pricing import FaasPricing, FlatPricing, TokenPricing
+from costgym.simulators.pricing import FaasPricing, TokenPricing
 
 MEMORY = st.floats(0.0, 20_000.0)
 INSTANT = st.floats(-100.0, 20_000.0)
@@ -90,15 +90,8 @@ def test_more_tokens_cached_than_put_in_is_a_mistake() -> None:
         TokenPricing(1.0, 1.0).price(10, -1)
 
 
-def test_a_flat_fee_ignores_what_the_call_took() -> None:
-    assert FlatPricing(3.0).price(1e6) == 3.0
-    assert FlatPricing(3.0).price(np.array([1.0, 2.0])).tolist() == [3.0, 3.0]
-
-
 @pytest.mark.parametrize("bad", [-1.0, math.nan, math.inf])
 def test_price_lists_are_checked(bad: float) -> None:
-    with pytest.raises(ConfigError, match=r"FlatPricing\.fee"):
-        FlatPricing(bad)
     with pytest.raises(ConfigError, match="cpu_rate of the 128 MB tier"):
         FaasPricing(tier_mb=(128,), cpu_rate=(bad,))
     with pytest.raises(ConfigError, match="ascending"):

@@ -13,18 +13,18 @@ from ..output import console
 
 
 def calibrate(
-    log: Annotated[Path, typer.Argument(help="Logged calls, a JSON object a line; or a folder of StableToolBench's answers.")],
-    out: Annotated[Path, typer.Option("--out", metavar="FILE", help="The scenario's YAML.")] = Path("calibrated.yaml"),
-    name: Annotated[str | None, typer.Option("--name", help="Of the scenario.")] = None,
+    log: Annotated[Path, typer.Argument(help="Logged calls in JSON lines, or a folder of StableToolBench's answers.")],
+    out: Annotated[Path, typer.Option("--out", metavar="FILE", help="YAML file of the scenario.")] = Path("calibrated.yaml"),
+    name: Annotated[str | None, typer.Option("--name", help="Name of the scenario.")] = None,
     least_calls: Annotated[int | None, typer.Option("--least-calls", help="Tools with fewer calls are left out.")] = None,
-    gap: Annotated[float, typer.Option("--gap", metavar="SECONDS", help="A pause that ends an episode.")] = 3600.0,
+    gap: Annotated[float, typer.Option("--gap", metavar="SECONDS", help="Length of a pause that ends an episode.")] = 3600.0,
     token_price: Annotated[
         str | None, typer.Option("--token-price", metavar="IN,OUT", help="USD per million tokens, for logs without prices.")
     ] = None,
     json_file: JsonFile = None,
     quiet: Quiet = False,
 ) -> None:
-    """Fit latencies, failures and prices to logged calls, and say how good the fit is.
+    """Fit latencies, failures and prices to logged calls, and report the quality of the fit.
 
     Example: `costgym calibrate calls.jsonl --out mine.yaml`
     """

@@ -33,7 +33,7 @@ from ..players import WorldOptions, make_player
 
 
 def collect(
-    agent: Annotated[str, typer.Option("--agent", help="Who plays.")],
+    agent: Annotated[str, typer.Option("--agent", help="Agent that plays, from `costgym agents`.")],
     out: Annotated[Path, typer.Option("--out", metavar="DIR", help="Folder of the collection; the same folder continues it.")],
     env: EnvName = None,
     scenario: ScenarioName = None,
@@ -42,7 +42,7 @@ def collect(
     alpha: Alpha = None,
     profile: PlanProfile = None,
     budget: BudgetText = None,
-    episodes: Annotated[int, typer.Option("--episodes", min=1, help="How many.")] = 100,
+    episodes: Annotated[int, typer.Option("--episodes", min=1, help="Number of episodes.")] = 100,
     split: Split = "train",
     grading: Grading = None,
     enforcement: Enforcement = None,
@@ -50,13 +50,13 @@ def collect(
     model: Model = "simulated",
     prices: Prices = None,
     cache: Cache = None,
-    format: Annotated[str, typer.Option("--format", help="jsonl; or minari, parquet, hf, messages beside it.")] = "jsonl",
+    format: Annotated[str, typer.Option("--format", help="jsonl; minari, parquet, hf or messages in addition.")] = "jsonl",
     jobs: Jobs = None,
     engine: EngineName = "local",
     ray_address: RayAddress = None,
     quiet: Quiet = False,
 ) -> None:
-    """Record an agent's episodes; a kill loses at most the one in flight.
+    """Record an agent's episodes; an interrupted run can be continued.
 
     Example: `costgym collect --agent greedy --episodes 100 --out greedy`
     """
@@ -80,5 +80,5 @@ def collect(
 
 
 def _as_id(agent: str) -> str:
-    """An agent's name as Minari lets a dataset be called."""
+    """An agent's name in the characters that Minari allows in a dataset's id."""
     return re.sub(r"[^A-Za-z0-9_]+", "-", agent).strip("-")

@@ -12,12 +12,12 @@ from ..output import print_list
 
 
 def datasets(
-    folder: Annotated[Path, typer.Argument(help="Folder to look through.")] = Path(),
-    check: Annotated[bool, typer.Option("--check", help="Replay every episode and compare.")] = False,
+    folder: Annotated[Path, typer.Argument(help="Folder to search.")] = Path(),
+    check: Annotated[bool, typer.Option("--check", help="Replay every episode and compare it with its record.")] = False,
     data: Data = None,
     json_file: JsonFile = None,
 ) -> None:
-    """The datasets in a folder, and whether they hold.
+    """List the datasets in a folder, and check them.
 
     Example: `costgym datasets . --check`
     """

@@ -1,4 +1,4 @@
-"""`costgym reproduce`: a paper's table beside ours."""
+"""`costgym reproduce`: reproduces a paper's table."""
 
 from __future__ import annotations
 
@@ -14,17 +14,20 @@ from ..output import Progress, console
 
 def reproduce(
     name: Annotated[str, typer.Argument(help="btp, ecoact, deer or toolplanner.")],
-    episodes: Annotated[int | None, typer.Option("--episodes", help="Per agent; the paper's setting by default.")] = None,
+    episodes: Annotated[int | None, typer.Option("--episodes", help="Episodes per agent; by default the paper's.")] = None,
     data: Data = None,
     out: Annotated[
-        Path | None, typer.Option("--out", metavar="DIR", help="Keeps the runs and a page; the same folder continues them.")
+        Path | None,
+        typer.Option(
+            "--out", metavar="DIR", help="Folder of the runs and a report page; repeating the command continues them."
+        ),
     ] = None,
     jobs: Annotated[int | None, typer.Option("--jobs", help="Processes; all processors by default.")] = None,
     seed: Seed = 0,
     json_file: JsonFile = None,
     quiet: Quiet = False,
 ) -> None:
-    """A paper's table beside ours, under the simulated model.
+    """Reproduce a paper's table with the simulated model and compare it with the published one.
 
     Example: `costgym reproduce deer --out deer`
     """

@@ -25,7 +25,7 @@ from ..options import (
     Split,
     StoreUrl,
 )
-from ..output import Progress, check_store, console, names_in, save_run, workers
+from ..output import Progress, check_store, console, names_in, print_list, save_run, workers
 from ..players import keep_replies
 
 
@@ -33,12 +33,12 @@ def leaderboard(
     out: Annotated[Path, typer.Option("--out", metavar="DIR", help="Folder of the run; the same folder continues it.")] = Path(
         "leaderboard"
     ),
-    suite: Annotated[str, typer.Option("--suite", help="What to run.")] = "quick",
+    suite: Annotated[str, typer.Option("--suite", help="What to run; `list` says which there are.")] = "quick",
     scenario: ScenarioName = None,
     data: Data = None,
-    agents: Annotated[str | None, typer.Option("--agents", metavar="A,B,...", help="Instead of the suite's.")] = None,
+    agents: Annotated[str | None, typer.Option("--agents", metavar="A,B,...", help="By default the suite's.")] = None,
     budgets: BudgetText = None,
-    episodes: Annotated[int | None, typer.Option("--episodes", help="Tasks per agent and budget.")] = None,
+    episodes: Annotated[int | None, typer.Option("--episodes", help="Per agent and budget; by default the suite's.")] = None,
     split: Split = "test",
     grading: Grading = None,
     seed: Seed = 0,
@@ -54,7 +54,7 @@ def leaderboard(
         str | None, typer.Option("--alpha", metavar="A,B,...", help="Suite opencatp: weights of the score; 0.5 by default.")
     ] = None,
     profile: Annotated[
-        str | None, typer.Option("--profile", metavar="NAME|FILE", help="Suite opencatp: what tools cost; v100 by default.")
+        str | None, typer.Option("--profile", metavar="NAME|FILE", help="Suite opencatp: prices of the tools; v100 by default.")
     ] = None,
     add: Annotated[
         Path | None, typer.Option("--add", metavar="DIR", help="Add a submission to the run in --out, if replay agrees.")
@@ -63,14 +63,18 @@ def leaderboard(
     json_file: JsonFile = None,
     quiet: Quiet = False,
 ) -> None:
-    """Rank agents under budgets: a table, leaderboard.json and a page.
+    """Rank agents under budgets, track by track: a table, leaderboard.json and pages.
 
     Example: `costgym leaderboard --suite quick --seed 0`
 
     Example: `costgym leaderboard --agents react,react+btp --budgets price=10,20,40 --out mine`
     """
     from ...experiments.files import write_atomically
+    from ...experiments.leaderboard.suites import SUITES
 
+    if suite == "list":
+        print_list([{"suite": each.name, "what": each.description} for each in SUITES.values()], json_file)
+        return
     if store is not None:
         check_store(store)
     if add is not None:
@@ -81,8 +85,10 @@ def leaderboard(
         save_run(store, out)
         typer.echo(f"{len(rows)} rows added, verified by replay")
         return
-    from ...experiments.leaderboard.board import run
+    from ...experiments.leaderboard.board import Leaderboard, run
     from ...experiments.leaderboard.run_config import make_run_config
+    from ...experiments.leaderboard.submissions.shipped import add_shipped
+    from ...experiments.leaderboard.submissions.submission import ended
     from ...experiments.leaderboard.table import print_table
 
     keep_replies(cache, model)
@@ -103,6 +109,8 @@ def leaderboard(
     )
     with workers(engine, jobs, ray_address, model, None) as place, Progress("playing", quiet) as progress:
         board = run(config, out, progress=progress.update, engine=place)
+        if agents is None and add_shipped(out, config, place):
+            board = Leaderboard(out, ended(out))
     save_run(store, out)
     if json_file is not None:
         write_atomically(json_file, json.dumps(board.document, indent=1, ensure_ascii=False) + "\n")

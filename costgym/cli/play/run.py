@@ -58,7 +58,7 @@ def run(
     alpha: Alpha = None,
     profile: PlanProfile = None,
     budget: BudgetText = None,
-    episodes: Annotated[int, typer.Option("--episodes", min=1, help="How many.")] = 100,
+    episodes: Annotated[int, typer.Option("--episodes", min=1, help="Number of episodes.")] = 100,
     split: Split = "test",
     grading: Grading = None,
     enforcement: Enforcement = None,
@@ -67,7 +67,7 @@ def run(
     prices: Prices = None,
     cache: Cache = None,
     usefulness: Annotated[
-        Path | None, typer.Option("--usefulness", metavar="DIR", help="+btp: judges results by this `train btp` run.")
+        Path | None, typer.Option("--usefulness", metavar="DIR", help="+btp: classifier of results, a run of `train btp`.")
     ] = None,
     jobs: Jobs = None,
     engine: EngineName = "local",
@@ -75,7 +75,7 @@ def run(
     json_file: JsonFile = None,
     quiet: Quiet = False,
 ) -> None:
-    """Play one agent in one environment and sum up.
+    """Play one agent in one environment and print its figures.
 
     Example: `costgym run --agent react --budget price=20`
     """
@@ -89,6 +89,15 @@ def run(
     player, world = make_player(agent, env, options, seed, model, cache, usefulness)
     with workers(engine, jobs, ray_address, model) as place, Progress(f"playing {agent}", quiet) as progress:
         results = rollout(world, player, episodes, seed, lambda done: progress.update(done, episodes), place)
+    void = sum(result.void for result in results)
+    if void:
+        what = "none of the" if void == len(results) else f"{void} of"
+        why = "the model's server or another back-end is out of reach or keeps failing"
+        typer.echo(
+            f"error: {what} {len(results)} episodes could {'not ' if void < len(results) else ''}be played: {why}", err=True
+        )
+    if void == len(results):
+        raise typer.Exit(1)
     row = summarise(results, grading or "strict", seed=seed)
     if json_file is not None:
         write_atomically(json_file, json.dumps(row, indent=1) + "\n")

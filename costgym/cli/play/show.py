@@ -33,17 +33,15 @@ FORMATS = ("text", "png", "svg", "html")
 def show(
     path: Annotated[
         Path | None,
-        typer.Argument(
-            help="Recorded episodes: a trajectory file, a collection, a leaderboard run, a submission; else one is played."
-        ),
+        typer.Argument(help="A trajectory file, collection, leaderboard run or submission; without it, an episode is played."),
     ] = None,
     episode: Annotated[
         str | None,
         typer.Option(
-            "--episode", metavar="[KEY/]INDEX", help="Which one: its index or task, after the file's or agent's name."
+            "--episode", metavar="[KEY/]INDEX", help="Episode to show: its index or task, after the file's or agent's name."
         ),
     ] = None,
-    agent: Annotated[str, typer.Option("--agent", help="Who plays, where none is recorded.")] = "react",
+    agent: Annotated[str, typer.Option("--agent", help="Agent that plays, if nothing recorded is given.")] = "react",
     env: EnvName = None,
     task: Annotated[int, typer.Option("--task", help="Number of the task within the split.")] = 0,
     scenario: ScenarioName = None,
@@ -58,11 +56,9 @@ def show(
     seed: Seed = 0,
     model: Model = "simulated",
     format: Annotated[str, typer.Option("--format", help="text, png, svg or html.")] = "text",
-    out: Annotated[
-        Path | None, typer.Option("--out", metavar="FILE", help="Where it goes; text goes to the screen too.")
-    ] = None,
+    out: Annotated[Path | None, typer.Option("--out", metavar="FILE", help="File to write; text is also printed.")] = None,
 ) -> None:
-    """An episode: its calls in time, what was said, what it cost, how it was graded.
+    """Show an episode: its calls over time, messages, costs and grade.
 
     Example: `costgym show --agent react --task 7`
 

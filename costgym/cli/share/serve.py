@@ -22,18 +22,18 @@ def serve(
     tasks: Tasks = None,
     alpha: Alpha = None,
     profile: PlanProfile = None,
-    max_steps: Annotated[int | None, typer.Option("--max-steps", help="Steps after which an episode is cut off.")] = None,
+    max_steps: Annotated[int | None, typer.Option("--max-steps", help="Steps after which an episode is truncated.")] = None,
     seed: Seed = 0,
-    host: Annotated[str, typer.Option("--host", help="Where to listen; this machine only by default.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option("--port", min=0, max=65535, help="0 takes a free port.")] = 8000,
-    sessions: Annotated[int, typer.Option("--sessions", help="How many at once.")] = 256,
-    idle: Annotated[float, typer.Option("--idle", metavar="SECONDS", help="A session unused for so long is closed.")] = 600.0,
-    max_request: Annotated[int, typer.Option("--max-request", metavar="BYTES", help="Size of a request.")] = 256 * 1024,
-    rate: Annotated[float, typer.Option("--rate", help="Requests a second of one session.")] = 2000.0,
+    host: Annotated[str, typer.Option("--host", help="Address to listen on; local by default.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option("--port", min=0, max=65535, help="Port to listen on; 0 takes a free one.")] = 8000,
+    sessions: Annotated[int, typer.Option("--sessions", help="Greatest number of open sessions.")] = 256,
+    idle: Annotated[float, typer.Option("--idle", metavar="SECONDS", help="Idle time until a session is closed.")] = 600.0,
+    max_request: Annotated[int, typer.Option("--max-request", metavar="BYTES", help="Largest size of a request.")] = 256 * 1024,
+    rate: Annotated[float, typer.Option("--rate", help="Requests per second of one session.")] = 2000.0,
     timeout: Annotated[
-        float, typer.Option("--timeout", metavar="SECONDS", help="To send a request, and to read an answer.")
+        float, typer.Option("--timeout", metavar="SECONDS", help="Time for a client to send a request or read an answer.")
     ] = 10.0,
-    stdio: Annotated[bool, typer.Option("--stdio", help="One episode as MCP over standard input and output.")] = False,
+    stdio: Annotated[bool, typer.Option("--stdio", help="Serve one episode as MCP over standard input and output.")] = False,
 ) -> None:
     """Serve sessions over OpenEnv's HTTP and WebSocket messages and over MCP.
 
@@ -75,10 +75,11 @@ def _serve_stdio(make_env: Any, limits: Any, seed: int) -> None:
     import asyncio
     import time
 
+    from ...envs.base import base_env
     from ...experiments.serving.sessions import Sessions
     from ...experiments.serving.tools import Tools, serve_stdio
 
     sessions = Sessions(make_env, limits, seed, time.monotonic)
-    if type(sessions.example.unwrapped).__name__ != "MarketplaceChatEnv":
+    if not base_env(sessions.example).calls_by_name:
         raise ConfigError("--stdio", "MCP is text; choose --env costgym/MarketplaceChat-v0")
     asyncio.run(serve_stdio(Tools(sessions)))

@@ -26,16 +26,16 @@ def site(
         "site"
     ),
     episodes: Annotated[
-        int | None, typer.Option("--episodes", help="Episodes of every entry that can be looked into; all by default.")
+        int | None, typer.Option("--episodes", help="Episodes of every entry to show in detail; all by default.")
     ] = None,
     verify: Annotated[
         bool,
-        typer.Option("--verify", help="First replay every run whose trajectories are there; the store remembers which agree."),
+        typer.Option("--verify", help="First replay every run that has trajectories; the store records the result."),
     ] = False,
     data: Data = None,
     quiet: Quiet = False,
 ) -> None:
-    """Results as a static site: ranking, significance, tables of the papers, agents, every episode.
+    """Build a static site of results: ranking, significance, tables of the papers, agents, episodes.
 
     Example: `costgym site --run leaderboard --out site`
     """
@@ -65,7 +65,7 @@ def site(
 
 
 def _verified(run: Run, data: str | None) -> Run:
-    """The run with its own entries marked where replay agrees with all of it; else as it is, and what differs is said."""
+    """Replay a run and mark its own entries as verified; if something differs, print it and return the run unchanged."""
     from ...experiments.verify import verify
 
     if run.folder is None:

@@ -8,18 +8,25 @@ from typing import Annotated
 import typer
 
 from ..options import Data, EngineName, Jobs, RayAddress
-from ..output import names_in, workers
+from ..output import PlainCommand, names_in, workers
 
 submit = typer.Typer(help="Leaderboard submissions: a folder that anyone can verify by replay.", no_args_is_help=True)
 
 
-@submit.command()
+@submit.command(cls=PlainCommand)
 def pack(
-    run: Annotated[Path, typer.Argument(help="Folder of a leaderboard run that has ended.")],
+    run: Annotated[Path, typer.Argument(help="Folder of a finished leaderboard run.")],
     out: Annotated[Path, typer.Option("--out", metavar="DIR", help="Folder of the submission.")],
     name: Annotated[str, typer.Option("--name", help="What the submission is called.")],
     contact: Annotated[str, typer.Option("--contact", help="Who to ask.")],
     agents: Annotated[str | None, typer.Option("--agents", metavar="A,B,...", help="Only these.")] = None,
+    url: Annotated[str, typer.Option("--url", help="Where more is to be read; https.")] = "",
+    description: Annotated[str, typer.Option("--description", help="What the agents are, in a few sentences.")] = "",
+    organisation: Annotated[str, typer.Option("--organisation", help="Whose work it is.")] = "",
+    date: Annotated[str, typer.Option("--date", metavar="YYYY-MM-DD", help="Day of the run.")] = "",
+    code: Annotated[str, typer.Option("--code", metavar="URL", help="Where the agents' code is; https.")] = "",
+    commit: Annotated[str, typer.Option("--commit", help="Commit of that code.")] = "",
+    cost: Annotated[str, typer.Option("--cost", help="What the run cost, in money or machine hours.")] = "",
 ) -> None:
     """Make a submission of a run.
 
@@ -27,12 +34,14 @@ def pack(
     """
     from ...experiments.leaderboard.submissions.submission import pack as make
 
-    typer.echo(str(make(run, out, name, contact, agents=names_in(agents))))
+    about = {"url": url, "description": description, "organisation": organisation, "date": date}
+    about |= {"code": code, "commit": commit, "cost": cost}
+    typer.echo(str(make(run, out, name, contact, names_in(agents), **about)))
 
 
-@submit.command()
+@submit.command(cls=PlainCommand)
 def validate(
-    folder: Annotated[Path, typer.Argument(help="The submission.")],
+    folder: Annotated[Path, typer.Argument(help="Folder of the submission.")],
     data: Data = None,
     jobs: Jobs = None,
     engine: EngineName = "local",

@@ -17,7 +17,7 @@ def bench(
     json_file: JsonFile = None,
     quiet: Quiet = False,
 ) -> None:
-    """Steps per second, beside Gymnasium's CartPole in the same run.
+    """Measure steps per second, compared with Gymnasium's CartPole.
 
     Example: `costgym bench`
     """

@@ -11,14 +11,14 @@ from ..options import Quiet
 
 
 def build_table(
-    out: Annotated[Path, typer.Option("--out", metavar="FILE", help="The .npz to write.")],
+    out: Annotated[Path, typer.Option("--out", metavar="FILE", help="The .npz file to write.")],
     weights: Annotated[
-        Path | None, typer.Option("--weights", metavar="DIR", help="Of `build-tools`; the shipped ones by default.")
+        Path | None, typer.Option("--weights", metavar="DIR", help="Weights of `build-tools`; the shipped ones by default.")
     ] = None,
     samples: Annotated[int, typer.Option("--samples", min=2, help="Scenes per degradation.")] = 100,
     quiet: Quiet = False,
 ) -> None:
-    """Execute every chain of tools on every degraded scene and keep the scores.
+    """Execute every chain of tools on every degraded scene and store the scores.
 
     Example: `costgym build-table --weights weights --out table.npz`
     """

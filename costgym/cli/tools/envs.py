@@ -7,7 +7,7 @@ from ..output import print_list
 
 
 def envs(json_file: JsonFile = None) -> None:
-    """The environments there are.
+    """List the environments.
 
     Example: `costgym envs`
     """

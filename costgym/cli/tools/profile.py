@@ -17,13 +17,13 @@ def profile(
     out: Annotated[
         Path, typer.Option("--out", metavar="FILE", help="The profile, JSON or YAML; name it with `--profile FILE`.")
     ],
-    name: Annotated[str, typer.Option("--name", help="What scenarios call it.")] = "here",
+    name: Annotated[str, typer.Option("--name", help="Name of the profile.")] = "here",
     backend: Annotated[str, typer.Option("--backend", help="tiny, or published (full-size architectures).")] = "tiny",
     device: Annotated[str, typer.Option("--device", help="cpu or cuda.")] = "cpu",
     levels: Annotated[str, typer.Option("--levels", help="Size levels to measure.")] = "0,1,2,3",
     repeats: Annotated[int, typer.Option("--repeats", help="Runs per tool and level.")] = 5,
     scale: Annotated[
-        bool, typer.Option("--scale", help="Fill levels that were not measured by the size of the input.")
+        bool, typer.Option("--scale", help="Scale missing levels from measured ones by the input's size.")
     ] = False,
     quiet: Quiet = False,
 ) -> None:

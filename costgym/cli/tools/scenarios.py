@@ -7,7 +7,7 @@ from ..output import print_list
 
 
 def scenarios(json_file: JsonFile = None) -> None:
-    """The scenarios that come with the package.
+    """List the scenarios that come with the package.
 
     Example: `costgym scenarios`
     """

@@ -1,4 +1,4 @@
-"""DEER's branches for N episodes, compiled: what `decision.DecisionAwareEnv` does in Python for one."""
+"""Compiled steps of N episodes of DEER's branches; `decision.DecisionAwareEnv` plays one in Python."""
 
 # mypy: disable-error-code="misc,untyped-decorator,no-any-return"
 
@@ -16,17 +16,17 @@ from ..info import report
 
 _ANSWER, _SEARCH, _FIRST_CALL = 0, 1, 2
 _CALL, _NONE_FITS = 2, 3
-"""Places in the tables of what thinking costs, behind `_ANSWER` and `_SEARCH`."""
+"""Indices into the tables of token costs, after `_ANSWER` and `_SEARCH`."""
 
 
 class View(NamedTuple):
-    """What an observation is made of and what decisions cost. Arrays over tasks (T) and candidates (k).
+    """The tables behind observations and costs, over tasks (T) and candidates (k).
 
     Attributes:
-        query, candidates: (T, features), (T, k, 6 + features) as `decision.Template` has them.
+        query, candidates: (T, features), (T, k, 6 + features) as in `decision.Template`.
         right: (T, k + 2) whether it is right to answer, to say that none fits, to call candidate 0, 1, ...
-        tokens, price: (T, 4) of thinking, in the order of `decision.THINKING`.
-        seconds: (4,) that it takes.
+        tokens, price: (T, 4) of each decision, in the order of `decision.THINKING`.
+        seconds: (4,) duration of each decision.
         max_steps, loss, alpha: of `DecisionAwareEnv`.
         judged: the lenient grade counts.
         resource: index of the resource that `cost_sum` reports.
@@ -46,13 +46,13 @@ class View(NamedTuple):
 
 
 class Out(NamedTuple):
-    """Where a step writes: observations, outcomes and figures of N episodes.
+    """The arrays that a step writes: observations, outcomes and figures of N episodes.
 
     Attributes:
         query, candidates, stage, shown: (N, features), (N, k, 6 + features), (N, 2), (N, k + 3) the observation.
         mask: (N, k + 3).
         rewards, terminated, truncated, success, searched: (N,).
-        figures, counts: (8, N), (3, N) as `vector_figures` names them.
+        figures, counts: (8, N), (3, N) named by `info.FIGURES` and `info.COUNTS`.
     """
 
     query: NDArray[np.float32]
@@ -73,7 +73,7 @@ class Out(NamedTuple):
 def reset_where(
     tables: Any, rules: Any, state: Any, view: Any, out: Any, rows: Any, seeds: Any, where: Any, show_all: bool
 ) -> None:
-    """Begin the episodes of `where`, of the tasks in `rows` with `seeds`; with `show_all` write the others as they are."""
+    """Begin the episodes of `where` with the tasks in `rows` and `seeds`; with `show_all` also write the others."""
     for i in range(where.size):
         if where[i]:
             world.begin(tables, rules, state, i, rows[i], seeds[i])
@@ -83,7 +83,7 @@ def reset_where(
 
 @compiled
 def step_all(tables: Any, rules: Any, state: Any, view: Any, out: Any, actions: Any, rows: Any, seeds: Any, anew: Any) -> None:
-    """One step of every episode; those of `anew` begin, of the tasks in `rows` with `seeds`, whatever their action."""
+    """Play one step of every episode; those of `anew` begin with the tasks in `rows` and `seeds` instead."""
     for i in range(actions.size):
         if anew[i]:
             world.begin(tables, rules, state, i, rows[i], seeds[i])
@@ -145,7 +145,7 @@ def _decide(tables: Any, rules: Any, state: Any, view: Any, i: int, action: int)
 
 @inlined
 def _show(tables: Any, rules: Any, state: Any, view: Any, out: Any, i: int) -> Any:
-    """Write what is seen of an episode after a step or a reset; returns what was spent since the last look, and success."""
+    """Write the observation and figures of an episode; return what was spent since the last report, and success."""
     e, width = state.episodes[i], state.slots.shape[1]
     copy_row(out.query, i, view.query, np.int64(e.task))
     clear_row(out.mask, i)

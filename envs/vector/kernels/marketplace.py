@@ -1,4 +1,4 @@
-"""The numeric view of N episodes, compiled: what `marketplace.MarketplaceEnv` does in Python for one."""
+"""Compiled steps of N episodes of the marketplace; `marketplace.MarketplaceEnv` plays one in Python."""
 
 # mypy: disable-error-code="misc,untyped-decorator,no-any-return"
 
@@ -26,7 +26,7 @@ _CODE = 64
 _LOOKS_OK = sum(1 << int(status) for status in LOOKS_OK if status is not Status.EMPTY)
 _ONE = np.uint64(1)
 ALL, START = -2, -3
-"""Which row of `tools` to rewrite: all of them; all, as they are at the start."""
+"""Values in place of a row of `tools` to rewrite: all rows; all rows, with the values of the start."""
 _NONE = -1
 
 _FAR, _NEAR = 12, 4
@@ -34,7 +34,7 @@ _EPISODE_BYTES, _SLOT_BYTES, _SPEC_BYTES, _CALL_BYTES = EPISODE.itemsize, SLOT_S
 
 
 class View(NamedTuple):
-    """What an observation is made of. Arrays over tasks (T), candidates (M), epochs (E + 1), needs (6).
+    """The tables behind observations, over tasks (T), candidates (M), epochs (E + 1) and needs (6).
 
     Attributes:
         tools: (T, M, 16) `observation["tools"]` at the start.
@@ -44,8 +44,8 @@ class View(NamedTuple):
         slots, rows: (T, M) the candidate of each row of `tools`, and the row of each candidate.
         need_of: (T, M) the need that a row serves, as in `marketplace.Template`.
         concurrent, useful: `MarketplaceEnv`'s arguments: calls run side by side, and `mask` is ``useful``.
-        highest, least: ends of what an observation shows of prices and clocks, and of shares that are left.
-        choices: how many tasks a reset draws from, where the kernels draw; they come first in the tables.
+        highest, least: bounds of prices and clocks, and of shares that are left, in an observation.
+        choices: number of tasks that a reset draws from, the first in the tables; 0 if the kernels do not draw.
         max_steps, scale, loss, alpha: of `MarketplaceEnv`.
         price_share, seconds_share, calls_share: 1 / limit, or 0.
         judged: the lenient grade counts.
@@ -76,13 +76,13 @@ class View(NamedTuple):
 
 
 class Out(NamedTuple):
-    """Where a step writes: observations, outcomes and figures of N episodes.
+    """The arrays that a step writes: observations, outcomes and figures of N episodes.
 
     Attributes:
         tools, needs, resources: (N, M, 16), (N, 6, 3), (N, 8).
         mask: (N, A).
         rewards, terminated, truncated: (N,).
-        figures, counts: (8, N), (3, N) as `vector_figures` names them.
+        figures, counts: (8, N), (3, N) named by `info.FIGURES` and `info.COUNTS`.
         success: (N,).
         changing: (N, M, 5) the last columns of `tools`, kept from step to step.
     """
@@ -118,11 +118,11 @@ def reset_where(
     """Begin the episodes of `where`.
 
     Args:
-        streams: (N, 4) each environment's generator; gives the task and the seed.
-        tasks: (N,) a row of the tables, or -1 for one that the generator picks.
-        seeds, seeded: (N,) the episode's seed, where it is given.
-        show_all: write the others too, as they are.
-        drawn: tasks and seeds were drawn from the streams already.
+        streams: (N, 4) each environment's generator, which draws the task and the seed.
+        tasks: (N,) a row of the tables, or -1 to draw one.
+        seeds, seeded: (N,) the episode's seed, and whether it is given.
+        show_all: also write the state of the other episodes.
+        drawn: tasks and seeds were already drawn from the streams.
     """
     records, idle = 0, 0
     for i in range(where.size):
@@ -151,7 +151,7 @@ def step_all(
     seeds: Any,
     drawn: bool,
 ) -> Any:
-    """One step of every episode; with `autoreset` those that ended before begin anew instead.
+    """Play one step of every episode; with `autoreset`, ended episodes begin anew instead.
 
     Args:
         actions: (N,) integers.
@@ -184,7 +184,7 @@ def step_all(
 
 @inlined
 def _look_ahead(tables: Any, state: Any, view: Any, actions: Any, i: int) -> None:
-    """Fetch what the next episodes will touch: without this a large batch waits for memory most of the time."""
+    """Prefetch the memory of the next episodes; without this a large batch waits for memory most of the time."""
     far, near = i + _FAR, i + _NEAR
     if far >= actions.size:
         return
@@ -309,7 +309,7 @@ def _receive(tables: Any, state: Any, view: Any, out: Any, i: int, news: int) ->
 
 @inlined
 def _show(tables: Any, rules: Any, state: Any, view: Any, out: Any, i: int, touched: int) -> Any:
-    """Write what is seen of an episode after a step or a reset; returns what was spent since the last look, and success."""
+    """Write the observation and figures of an episode; return what was spent since the last report, and success."""
     e = state.episodes[i]
     count, width = np.int64(tables.slot_count[e.task]), state.slots.shape[1]
     if touched >= 0:

@@ -1,4 +1,4 @@
-"""OpenCATP call by call, compiled: what `opencatp_calls.OpenCATPCallsEnv` does in Python for one episode, for N."""
+"""Compiled steps of N episodes of OpenCATP call by call; `opencatp.calls.OpenCATPCallsEnv` plays one in Python."""
 
 # mypy: disable-error-code="misc,untyped-decorator,no-any-return"
 
@@ -20,7 +20,7 @@ from ...opencatp import calls
 from .. import opencatp_base as view
 
 EPISODE = np.dtype([*view.SHARED, ("before", "f8"), ("steps", "i4"), ("kept", "?")], align=True)
-"""What both views have; the price before the step, the steps, whether this one kept the budget."""
+"""Fields of both environments; price before the step, number of steps, whether this step kept the budget."""
 
 _CALLS, _N = len(calls.CALLS), plans.N_TOOLS
 CALL_TOOL = np.array([TOOLS.index(tool) for tool, _ in calls.CALLS], np.int8)
@@ -29,7 +29,7 @@ _STEP = np.float32(0.1)
 
 
 class State(NamedTuple):
-    """N episodes.
+    """The state of N episodes.
 
     Attributes:
         episodes: (N,) `EPISODE`.
@@ -37,7 +37,7 @@ class State(NamedTuple):
         order: (N, 10) the tools in the order called.
         source: (N, 10) what each was called on; -1 is the task's input.
         depth: (N, 10) its column of the observation.
-        node: (N, 10) what each makes; see `batch_kernels`.
+        node: (N, 10) output of each; see `simulators.opencatp.batch.kernels`.
     """
 
     episodes: NDArray[Any]
@@ -49,28 +49,12 @@ class State(NamedTuple):
 
 
 class Out(NamedTuple):
-    """Where a step writes: what both views have, and `tools` (N, 10, 9), `sources` (N, 10, 11), `resources` (N, 8)."""
+    """The arrays that a step writes: `tools` (N, 10, 9), `sources` (N, 10, 11), `resources` (N, 8), and `Common`."""
 
     common: view.Common
     tools: NDArray[np.float32]
     sources: NDArray[np.float32]
     resources: NDArray[np.float32]
-
-    @property
-    def mask(self) -> NDArray[np.bool_]:
-        return self.common.mask
-
-    @property
-    def rewards(self) -> NDArray[np.float64]:
-        return self.common.rewards
-
-    @property
-    def terminated(self) -> NDArray[np.bool_]:
-        return self.common.terminated
-
-    @property
-    def truncated(self) -> NDArray[np.bool_]:
-        return self.common.truncated
 
 
 @compiled
@@ -80,8 +64,8 @@ def reset_where(
     """Begin the episodes of `where`.
 
     Args:
-        chosen: row, sample and level, each -1 where it is left to chance.
-        show_all: write the others too, as they are.
+        chosen: row, sample and level, each -1 if it is drawn.
+        show_all: also write the state of the other episodes.
     """
     for i in range(where.size):
         if where[i]:
@@ -95,13 +79,13 @@ def step_all(
     tables: Any, rules: Any, machine: Any, store: Any, state: Any, out: Any, streams: Any, actions: Any, autoreset: bool,
     pending: Any,
 ) -> int:  # fmt: skip
-    """One step of every episode; with `autoreset` those that ended before begin anew instead.
+    """Play one step of every episode; with `autoreset`, ended episodes begin anew instead.
 
     Args:
-        pending: (N,) to write to: the episodes whose score has to be looked up; `conclude` ends their step.
+        pending: (N,) receives the episodes whose score has to be looked up; `conclude` ends their step.
 
     Returns:
-        How many these are.
+        The number of these episodes.
     """
     common = out.common
     waiting = 0
@@ -123,7 +107,7 @@ def step_all(
 
 @compiled
 def conclude(tables: Any, rules: Any, store: Any, state: Any, out: Any, pending: Any, waiting: int) -> int:
-    """End the steps that waited for a score; returns how many still wait."""
+    """End the steps that waited for a score; return how many still wait."""
     still = 0
     store.lacking[0] = 0
     for k in range(waiting):
@@ -178,14 +162,14 @@ def _act(tables: Any, rules: Any, machine: Any, state: Any, i: int, action: int)
 
 @inlined
 def _callable(e: Any, ended: int, action: int) -> Any:
-    """Whether the tool was not called yet and what it is called on is there."""
+    """Whether the tool was not called yet and its artefact exists."""
     source = np.int64(CALL_SOURCE[action])
     return not (e.used >> CALL_TOOL[action]) & 1 and (source < 0 or (ended >> source) & 1)
 
 
 @inlined
 def _close(tables: Any, rules: Any, store: Any, state: Any, common: Any, i: int) -> bool:
-    """Score an episode that is over, and say what the step earned; False where a figure is lacking."""
+    """Score an episode that is over and write the step's reward; False if a score is missing."""
     e = state.episodes[i]
     ended = np.int64(state.clocks.clocks[i].ended)
     gained = 0.0
@@ -214,7 +198,7 @@ def _close(tables: Any, rules: Any, store: Any, state: Any, common: Any, i: int)
 
 @inlined
 def _show(tables: Any, rules: Any, state: Any, out: Any, i: int) -> None:
-    """Write what is seen of an episode after a step or a reset."""
+    """Write the observation and figures of an episode."""
     e, common = state.episodes[i], out.common
     ended = np.int64(state.clocks.clocks[i].ended)
     copy_row(common.task, i, rules.tasks, np.int64(e.task))

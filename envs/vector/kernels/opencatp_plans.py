@@ -1,4 +1,4 @@
-"""TPL compiled: N plans written token by token, masked, priced and scored as `opencatp.OpenCATPEnv` does one."""
+"""Compiled steps of N plans in TPL, with masks, prices and scores; `opencatp.plans.OpenCATPEnv` plays one in Python."""
 
 # mypy: disable-error-code="misc,untyped-decorator,no-any-return"
 
@@ -46,7 +46,7 @@ _INVALID_REWARD, _INVALID_COST = float(INVALID_PLAN_REWARD), float(INVALID_PLAN_
 
 
 class State(NamedTuple):
-    """N episodes.
+    """The state of N episodes.
 
     Attributes:
         episodes: (N,) `EPISODE`.
@@ -54,7 +54,7 @@ class State(NamedTuple):
         sequence: (N, max_tokens) the tokens so far, as observed.
         ends: (N, 10) when each tool of the plan ends, seconds.
         order: (N, 10) its tools in the order written.
-        node: (N, 10) what each makes; see `batch_kernels`.
+        node: (N, 10) output of each; see `simulators.opencatp.batch.kernels`.
     """
 
     episodes: NDArray[Any]
@@ -66,33 +66,17 @@ class State(NamedTuple):
 
 
 class Out(NamedTuple):
-    """Where a step writes: what both views have, and `sequence` (N, max_tokens), `tools` (N, 10, 8), `progress` (N, 10)."""
+    """The arrays that a step writes: `sequence` (N, max_tokens), `tools` (N, 10, 8), `progress` (N, 10), and `Common`."""
 
     common: view.Common
     sequence: NDArray[np.int32]
     tools: NDArray[np.float32]
     progress: NDArray[np.float32]
 
-    @property
-    def mask(self) -> NDArray[np.bool_]:
-        return self.common.mask
-
-    @property
-    def rewards(self) -> NDArray[np.float64]:
-        return self.common.rewards
-
-    @property
-    def terminated(self) -> NDArray[np.bool_]:
-        return self.common.terminated
-
-    @property
-    def truncated(self) -> NDArray[np.bool_]:
-        return self.common.truncated
-
 
 @inlined
 def missing(kind: int, used: int, consumed: int, last: int) -> Any:
-    """How many more tools a plan needs at least; -1 if no number is enough. See `tpl`."""
+    """The smallest number of further tools that a plan needs; -1 if no number is enough. See `tpl`."""
     unused = _ALL & ~used
     if kind == _IMAGE:
         return 0 if used else 1
@@ -171,8 +155,8 @@ def reset_where(tables: Any, rules: Any, state: Any, out: Any, streams: Any, whe
     """Begin the episodes of `where`.
 
     Args:
-        chosen: row, sample and level, each -1 where it is left to chance.
-        show_all: write the others too, as they are.
+        chosen: row, sample and level, each -1 if it is drawn.
+        show_all: also write the state of the other episodes.
     """
     for i in range(where.size):
         if where[i]:
@@ -185,13 +169,13 @@ def reset_where(tables: Any, rules: Any, state: Any, out: Any, streams: Any, whe
 def step_all(
     tables: Any, rules: Any, store: Any, state: Any, out: Any, streams: Any, actions: Any, autoreset: bool, pending: Any
 ) -> int:
-    """One step of every episode; with `autoreset` those that ended before begin anew instead.
+    """Play one step of every episode; with `autoreset`, ended episodes begin anew instead.
 
     Args:
-        pending: (N,) to write to: the episodes whose score has to be looked up; `conclude` ends their step.
+        pending: (N,) receives the episodes whose score has to be looked up; `conclude` ends their step.
 
     Returns:
-        How many these are.
+        The number of these episodes.
     """
     common = out.common
     waiting = 0
@@ -212,7 +196,7 @@ def step_all(
 
 @compiled
 def conclude(tables: Any, rules: Any, store: Any, state: Any, out: Any, pending: Any, waiting: int) -> int:
-    """End the steps that waited for a score; returns how many still wait."""
+    """End the steps that waited for a score; return how many still wait."""
     still = 0
     store.lacking[0] = 0
     for k in range(waiting):
@@ -241,7 +225,7 @@ def _begin(tables: Any, rules: Any, state: Any, streams: Any, i: int, row: int, 
 
 @inlined
 def _act(tables: Any, rules: Any, store: Any, state: Any, common: Any, i: int, action: int) -> bool:
-    """Play one choice; False where it ends a plan whose score is not at hand."""
+    """Play one choice; False if it ends a plan whose score is missing."""
     e = state.episodes[i]
     if not 0 <= action < _N_ACTIONS or not (np.int64(e.legal) >> action) & 1:
         e.over = e.ended = True
@@ -298,7 +282,7 @@ def _act(tables: Any, rules: Any, store: Any, state: Any, common: Any, i: int, a
 
 @inlined
 def _close(tables: Any, rules: Any, store: Any, state: Any, common: Any, i: int) -> bool:
-    """Score a finished plan; False where a figure is lacking."""
+    """Score a finished plan; False if a score is missing."""
     e = state.episodes[i]
     sinks = e.used & ~e.consumed
     worth, lacking = plans.score(tables, store, e.task, e.sample, state.order, state.node, i, e.calls, sinks)
@@ -323,7 +307,7 @@ def _earn(rules: Any, e: Any, common: Any, i: int, gained: float, added: float, 
 
 @inlined
 def _show(tables: Any, rules: Any, state: Any, out: Any, i: int) -> None:
-    """Write what is seen of an episode after a step or a reset."""
+    """Write the observation and figures of an episode."""
     e, common = state.episodes[i], out.common
     copy_row(out.sequence, i, state.sequence, i)
     copy_row(common.task, i, rules.tasks, np.int64(e.task))

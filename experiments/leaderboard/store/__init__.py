@@ -1,1 +1,1 @@
-"""Results in SQL."""
+"""Store results in an SQL database."""

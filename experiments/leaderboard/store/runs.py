@@ -1,6 +1,6 @@
-"""A leaderboard run as data: its manifest, its entries and its episodes, read from the run's folder.
+"""A leaderboard run as data: its manifest, entries and episodes, read from the run's folder.
 
-The store keeps runs in this form and the site is made from it, so it does not matter which of the two a run comes from.
+The store saves runs in this form and the site is built from it, so a site can be built from a folder or from a store.
 """
 
 from __future__ import annotations
@@ -9,27 +9,27 @@ import hashlib
 import json
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from ....simulators.errors import ConfigError, DataError
-from ...files import iter_lines
+from ...files import finish_change, iter_lines
 from ...results import EpisodeResult
 from ..conditions import condition_key, row_key, settings_of
 from ..metric_columns import plain
-from ..run_log import EPISODES, FOLDER, file_name
+from ..run_log import EPISODES, track_file
+from ..tracks import track_of
 
 
 @dataclass(frozen=True, slots=True)
 class RunEntry:
-    """A row of the leaderboard, with where its episodes are.
+    """A row of the leaderboard and the place of its episodes.
 
     Attributes:
-        id: short, and the same wherever the entry is read from.
-        row: as `leaderboard.json` has it.
-        file: its trajectories, below the run's folder; empty where there are none.
-        verified: replay agreed with all of it.
+        id: short digest, the same wherever the entry is read from.
+        row: the row of `leaderboard.json`.
+        file: path of its trajectories below the run's folder; empty without trajectories.
+        verified: whether replay confirmed all of its episodes.
     """
 
     id: str
@@ -43,12 +43,12 @@ class Run:
     """A run that has ended.
 
     Attributes:
-        id: a digest of the manifest; the same plan has the same id.
+        id: digest of the manifest; equal configurations have equal ids.
         manifest: the content of `run.json`.
         document: the content of `leaderboard.json`.
-        folder: where the run's trajectories lie; None where that is not known.
-        entries: one a row of the document, in its order.
-        results: opens the episodes anew, each with its entry's id.
+        folder: folder of the run's trajectories, or None if it is unknown.
+        entries: one entry per row of the document, in its order.
+        results: function that iterates over the episodes, each with its entry's id.
     """
 
     id: str
@@ -58,18 +58,14 @@ class Run:
     entries: tuple[RunEntry, ...]
     results: Callable[[], Iterator[tuple[str, EpisodeResult]]]
 
-    @cached_property
-    def by_id(self) -> dict[str, RunEntry]:
-        return {entry.id: entry for entry in self.entries}
-
 
 def run_id(manifest: Mapping[str, Any]) -> str:
-    """Names a run by what it runs."""
+    """The id of a run: a digest of its configuration."""
     return _digest(manifest)
 
 
 def entry_id(agent: str, condition: str) -> str:
-    """Names an entry within its run: by agent and condition (`condition_key`)."""
+    """Names an entry within its run: by agent, and by track and condition (`condition_key`)."""
     return _digest({"agent": agent, "condition": condition})
 
 
@@ -78,13 +74,14 @@ def _digest(document: Mapping[str, Any]) -> str:
 
 
 def read_run(folder: str | Path) -> Run:
-    """A run from its folder.
+    """Read a run from its folder.
 
     Raises:
-        ConfigError: the folder holds no run that has ended.
+        ConfigError: the folder does not hold a finished run.
         DataError: a file in it cannot be read.
     """
     place = Path(folder)
+    finish_change(place)
     manifest, document = (_read(place, name) for name in ("run.json", "leaderboard.json"))
     entries = tuple(entry_of(row, document, place) for row in document["rows"])
     if len({entry.id for entry in entries}) != len(entries):
@@ -101,22 +98,28 @@ def _read(folder: Path, name: str) -> dict[str, Any]:
         document = json.loads(path.read_text(encoding="utf-8"))
     except (ValueError, OSError) as error:
         raise DataError(path, f"is no JSON ({error})") from error
-    if not isinstance(document, dict) or (name == "leaderboard.json" and not isinstance(document.get("rows"), list)):
+    if not isinstance(document, dict) or (name == "leaderboard.json" and not _has_rows(document)):
         raise DataError(path, "is not as a leaderboard run writes it")
     return document
 
 
+def _has_rows(document: Mapping[str, Any]) -> bool:
+    """The document has rows that pages can show."""
+    rows, kinds = document.get("rows"), {"agent": str, "budget": dict}
+    return isinstance(rows, list) and all(
+        isinstance(row, dict) and all(isinstance(row.get(name), kind) for name, kind in kinds.items()) for row in rows
+    )
+
+
 def entry_of(row: Mapping[str, Any], document: Mapping[str, Any], folder: Path | None) -> RunEntry:
-    """A row of a leaderboard as an entry; its file is named where it lies in the folder."""
+    """Make the entry of a leaderboard's row, with its trajectory file if the folder has it."""
     agent, below = str(row["agent"]), ""
     if "submission" in row:
         name = row["submission"]["name"]
         agent, below = agent.removesuffix(f" ({name})"), f"submissions/{name}/"
-    path = f"{below}{FOLDER}/{file_name(agent, row.get('budget') or {}, settings_of(row, document))}"
+    path = below + track_file(str(row.get("track", "")), agent, row.get("budget") or {}, settings_of(row, document))
     there = folder is not None and (folder / path).is_file()
-    return RunEntry(
-        entry_id(str(row["agent"]), row_key(row, document)), row, path if there else "", row.get("verified") is True
-    )
+    return RunEntry(entry_id(str(row["agent"]), row_key(row, document)), row, path if there else "", bool(row.get("verified")))
 
 
 def _episodes(folder: Path, entries: tuple[RunEntry, ...]) -> Iterator[tuple[str, EpisodeResult]]:
@@ -128,7 +131,7 @@ def _episodes(folder: Path, entries: tuple[RunEntry, ...]) -> Iterator[tuple[str
                 result = EpisodeResult.from_json(line)
             except DataError as error:
                 raise DataError(path, str(error), f"line {number}") from error
-            found = entry_id(result.agent, condition_key(result.budget, result.settings))
+            found = entry_id(result.agent, condition_key(result.budget, result.settings, track_of(result.env)))
             if found not in known:
                 raise DataError(path, f"{plain(result.agent)} has no row in leaderboard.json", f"line {number}")
             yield found, result

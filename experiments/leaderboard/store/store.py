@@ -1,7 +1,7 @@
-"""Results in SQL: runs, their entries and every episode, in SQLite or PostgreSQL.
+"""A store of results in SQLite or PostgreSQL: runs, their entries and every episode.
 
-A run is saved whole or not at all, and saving it again changes nothing, so any number of processes may write at once.
-Trajectories stay files: the store remembers the folder they lie in.
+A run is saved in one transaction, and saving it again changes nothing, so any number of processes may write at once.
+Trajectories remain files: the store holds the path of their folder.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from .runs import Run, RunEntry, entry_of, read_run
 from .tables import SCHEMA, create_tables, entries, episodes, open_engine, runs, schema, store_url, use_wal
 
 BATCH = 2000
-"""Rows that are sent at once."""
+"""Number of rows sent at once."""
 _FIELDS = [field.name for field in fields(EpisodeResult)]
 
 
@@ -35,14 +35,14 @@ class Store:
     """A database of results. Use it as a context manager, or close it.
 
     Args:
-        url: `sqlite:///results.db`, a plain path, or `postgresql://USER@HOST/DATABASE`. What is missing is created: an SQLite
-            file and the tables.
-        create: False refuses a database without the tables instead.
+        url: `sqlite:///results.db`, a plain path, or `postgresql://USER@HOST/DATABASE`. A missing SQLite file and missing
+            tables are created.
+        create: False raises an error for a database without the tables instead.
 
     Raises:
-        ConfigError: the URL is none.
+        ConfigError: the URL is invalid.
         InfrastructureError: the database cannot be reached.
-        DataError: its tables are of another version, or there are none.
+        DataError: the tables are of another version, or missing.
         MissingExtra: SQLAlchemy or psycopg is not installed.
     """
 
@@ -88,11 +88,11 @@ class Store:
         self._engine.dispose()
 
     def save(self, run: Run, verified: bool = False) -> str:
-        """Keep a run: all of it in one transaction. One that is there already is brought up to date.
+        """Save a run in one transaction. A run that is stored already is updated.
 
         Args:
-            run: that has ended.
-            verified: replay agreed with every entry of it.
+            run: a finished run.
+            verified: whether replay confirmed every entry.
 
         Returns:
             The run's id.
@@ -166,14 +166,14 @@ class Store:
                 yield row["entry"], EpisodeResult(**{name: row[name] for name in _FIELDS}), row["verified"]
 
     def mark_verified(self, run: str, entry: str) -> None:
-        """Note that replay agreed with all of an entry."""
+        """Mark an entry as confirmed by replay."""
         with self._errors(), self._writing() as connection:
             for table in (entries, episodes):
                 mine = (table.c.run == run) & (table.c.entry == entry)
                 connection.execute(sa.update(table).where(mine).values(verified=True))
 
     def remove(self, run: str) -> None:
-        """Forget a run, its entries and episodes; its folder stays."""
+        """Delete a run, its entries and episodes from the store; its folder remains."""
         with self._errors(), self._writing() as connection:
             connection.execute(sa.delete(runs).where(runs.c.run == run))
 
@@ -207,7 +207,7 @@ class Store:
 
     @contextmanager
     def _errors(self) -> Iterator[None]:
-        """What the database says, in one line."""
+        """Convert errors of the database to errors of costgym with one line of text."""
         try:
             yield
         except (OperationalError, InterfaceError) as error:

@@ -1,1 +1,1 @@
-"""Leaderboard entries that others can check by replay."""
+"""Leaderboard submissions, which anyone can verify by replay."""

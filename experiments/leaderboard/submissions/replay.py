@@ -1,14 +1,14 @@
-"""The entries of a submission, replayed: what is wrong with each file, and what results its episodes bring.
+"""The trajectory files of a run or a submission, replayed: what is wrong with each file, and what results its episodes bring.
 
-The files' lines are the tasks of an engine, some at a time, those of the next file right behind those of the one before, so
-that many short files keep many workers busy. What is found does not depend on the engine: findings come in the order of the
-lines, and nothing behind a line counts after which a file cannot be read on.
+An engine's tasks are batches of lines. The batches of all files form one queue, so that many short files keep many workers
+busy. The findings do not depend on the engine: they are ordered by line, and after an unreadable line the rest of a file is
+ignored.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -16,95 +16,113 @@ from typing import Any, NamedTuple
 from ....envs.base import FILE_PLACES, base_env
 from ....simulators.errors import CostGymError
 from ...execution.engine import Engine
-from ...files import iter_lines
+from ...files import has_tail, iter_lines
 from ...results import EpisodeResult
-from ...rollout import AgentInfo, result_of
+from ...rollout import AgentInfo, instance_of, result_of
 from ...trajectories.format import Header, check_header, parse_header, parse_trajectory
-from ...trajectories.verify import Line, checker_of, numbered
-from ..run_config import RunConfig
-from .manifest import MAX_PROBLEMS, Submission, TrajectoryFile
+from ...trajectories.verify import NOT_AS_WRITTEN, TAIL, Line, checker_of, numbered
+from ..run_config import RowConfig, TrackConfig
+from .alarms import Signs, signs_of
+from .manifest import MAX_PROBLEMS
 
 
-class Terms(NamedTuple):
-    """What all episodes of a submission have in common, and where the data of their world lies."""
+class RecordedRow(NamedTuple):
+    """A trajectory file that is to hold all episodes of a row.
 
-    seed: int
-    data: str | None
+    Attributes:
+        path: of the file, below its folder.
+        row: what it has to be.
+        digest: of the file, where something vouches for it.
+        data: folder or file that its world is read from, where that is not the one that the file names.
+    """
+
+    path: str
+    row: RowConfig
+    digest: str | None = None
+    data: str | None = None
 
 
 class Part(NamedTuple):
-    """Some lines of a file, to be replayed.
+    """A batch of a file's lines to replay.
 
     Attributes:
-        file: its place in the manifest.
+        file: its place in the list.
         path: where it lies; named in errors, read by nobody.
         header: its first line.
+        data: folder or file that its world is read from.
         agent, model: who plays in all of it; None where its first episode cannot be read.
         settings: of its condition.
         episodes: how many it is to have.
+        seed, seeds: of the run, and how many a task has.
         lines: some of the others.
     """
 
     file: int
     path: str
     header: str
+    data: str | None
     agent: str
     model: str | None
     settings: dict[str, Any]
     episodes: int
+    seed: int
+    seeds: int
     lines: list[Line]
 
 
 class Found(NamedTuple):
-    """What replay says of a line: what it brings, or what is wrong, after which the file may end."""
+    """What replay says of a line: what it brings and shows of its agent, or what is wrong, after which the file may end."""
 
     file: int
     result: EpisodeResult | None
     problem: str = ""
     last: bool = False
+    signs: Signs = Signs()
 
 
 class CheckedFile:
-    """A file of a submission, as far as it is checked.
+    """A file of a run or submission, as far as it is checked.
 
     Attributes:
-        file: what the manifest says of it.
+        file: what it is to be.
         episodes: how many it is to have.
         problems: what is wrong with it, in words, at most so many as are listed.
         results: of the episodes that agree.
+        signs: that they show of what the agent knew.
         closed: nothing more of it counts.
     """
 
-    def __init__(self, file: TrajectoryFile, episodes: int) -> None:
-        self.file, self.episodes, self.closed = file, episodes, False
+    def __init__(self, file: RecordedRow) -> None:
+        self.file, self.episodes, self.closed = file, file.row.condition.episodes, False
         self.problems: list[str] = []
         self.results: list[EpisodeResult] = []
+        self.signs: list[Signs] = []
 
     def object_to(self, problem: str, last: bool = False) -> None:
-        """Write down what is wrong, unless the file is closed."""
+        """Add a problem, unless the file is closed."""
         if not self.closed:
             self.problems.append(problem)
             self.closed = last or len(self.problems) == MAX_PROBLEMS
 
     def finished(self) -> CheckedFile:
-        """The same, once nothing more comes."""
+        """Close the file after its last line and return it."""
         if len(self.results) < self.episodes:
             self.object_to(f"{len(self.results)} of {self.episodes} episodes agree with replay", True)
         return self
 
 
-def check_entries(folder: Path, manifest: Submission, data: str | None, engine: Engine) -> Iterator[CheckedFile]:
-    """Replay the files of a submission; yields each once it is checked, in order.
+def check_entries(folder: Path, seed: int, rows: Sequence[RecordedRow], engine: Engine) -> Iterator[CheckedFile]:
+    """Replay the files of a run or a submission; yields each once it is checked, in order.
 
     Args:
         folder: where they lie.
-        manifest: already checked.
-        data: folder or file that the world is read from.
+        seed: of the run.
+        rows: the files.
         engine: where episodes are replayed.
     """
-    files = [CheckedFile(file, manifest.condition_of(file).episodes) for file in manifest.files]
+    files = [CheckedFile(row) for row in rows]
     checked = 0
-    for found in engine.stream(_check_lines, Terms(manifest.run.seed, data), _parts(folder, manifest, files, data)):
+    for found in engine.stream(_check_lines, None, _parts(folder, seed, files)):
         while checked < found.file:
             yield files[checked].finished()
             checked += 1
@@ -113,31 +131,37 @@ def check_entries(folder: Path, manifest: Submission, data: str | None, engine: 
             file.object_to(found.problem, found.last)
         elif found.result is not None and not file.closed:
             file.results.append(found.result)
+            file.signs.append(found.signs)
     for file in files[checked:]:
         yield file.finished()
 
 
-def _parts(folder: Path, manifest: Submission, files: list[CheckedFile], data: str | None) -> Iterator[Part]:
+def _parts(folder: Path, seed: int, files: list[CheckedFile]) -> Iterator[Part]:
     """The tasks: the lines of every file that can be opened, until it is closed."""
     for index, entry in enumerate(files):
-        file, condition = entry.file, manifest.condition_of(entry.file)
+        file, row = entry.file, entry.file.row
         path = folder / file.path
         if path.is_symlink() or not path.is_file():
             entry.object_to("there is no such file", True)
             continue
-        if digest_of(path) != file.digest:
-            entry.object_to("digest: the file is not the one that the manifest was written for")
         try:
+            if file.digest is not None and digest_of(path) != file.digest:
+                entry.object_to("digest: the file is not the one that the manifest was written for")
+            if has_tail(path):
+                entry.object_to(TAIL)
             lines = iter_lines(path)
             first = next(lines, "")
             header = parse_header(first, path)
-            wrong = check_header(header) or _check_world(manifest.run, file, header, data)
-        except (CostGymError, TypeError, ValueError) as error:
+            wrong = check_header(header, file.data) or _check_world(file, header)
+            if not wrong and first != header.to_json():
+                wrong = [f"header: {NOT_AS_WRITTEN}"]
+        except (CostGymError, TypeError, ValueError, OSError) as error:
             wrong = [str(error)]
         if wrong:
             entry.object_to(wrong[0], True)
             continue
-        about = index, str(path), first, file.agent
+        about = index, str(path), first, file.data, row.agent
+        terms = row.condition.settings, row.condition.episodes, seed, row.track.seeds
         model: str | None = None
         begun = False
         for some in numbered(lines):
@@ -146,13 +170,13 @@ def _parts(folder: Path, manifest: Submission, files: list[CheckedFile], data: s
             if not begun:
                 model = _model_of(some[0], path)
             begun = True
-            yield Part(*about, model, condition.settings, condition.episodes, some)
+            yield Part(*about, model, *terms, some)
         if not begun and not entry.closed:
-            yield Part(*about, None, condition.settings, condition.episodes, [])  # whether its world can be made
+            yield Part(*about, None, *terms, [])  # whether its world can be made
 
 
 def _model_of(line: Line, path: Path) -> str | None:
-    """The model that a file's first episode names; all others must name it too."""
+    """Return the model of a file's first episode, which all other episodes must have too."""
     number, text = line
     try:
         return None if not isinstance(text, str) else parse_trajectory(text, path, number).model
@@ -160,10 +184,10 @@ def _model_of(line: Line, path: Path) -> str | None:
         return None
 
 
-def _check_lines(terms: Terms, part: Part) -> Iterator[Found]:
+def _check_lines(shared: None, part: Part) -> Iterator[Found]:
     """Replay some lines of a file, in a worker."""
     try:
-        checker = checker_of(part.header, terms.data)
+        checker = checker_of(part.header, part.data)
         world, who = base_env(checker.env), AgentInfo(part.agent, part.model or "")
         for number, line in part.lines:
             if not isinstance(line, str):
@@ -171,14 +195,14 @@ def _check_lines(terms: Terms, part: Part) -> Iterator[Found]:
             recorded = parse_trajectory(line, Path(part.path), number)
             place, index = f"line {number}, episode {recorded.episode}", number - 2
             if index >= part.episodes or recorded.episode != index:
-                problem = f"expected the episodes 0 to {part.episodes - 1} in order, one a line"
+                problem = f"expected the episodes 0 to {part.episodes - 1} in order, one per line"
                 yield Found(part.file, None, f"{place}: {problem}", True)
                 return
             if (recorded.agent, recorded.model) != (part.agent, part.model):
                 problem = f"expected {(part.agent, part.model)}, got {(recorded.agent, recorded.model)}"
                 yield Found(part.file, None, f"{place}: agent: {problem}")
                 continue
-            wanted = world.instance(index, terms.seed)
+            wanted = instance_of(world, index, part.seed, part.seeds)
             if (recorded.number, recorded.seed, recorded.options) != wanted:
                 got = (recorded.number, recorded.seed, recorded.options)
                 problem = f"number and seed: episode {index} is {tuple(wanted)}, the record says {got}"
@@ -188,28 +212,41 @@ def _check_lines(terms: Terms, part: Part) -> Iterator[Found]:
             if problem or episode is None:
                 yield Found(part.file, None, f"{place}: {problem}")
                 continue
-            yield Found(part.file, result_of(world, who, checker.header.env, index, part.settings))
+            result = result_of(world, who, checker.header.env, index, part.settings)
+            yield Found(part.file, result, signs=signs_of(world, episode, recorded.actions, result))
     except (CostGymError, TypeError, ValueError) as error:
         yield Found(part.file, None, str(error), True)
 
 
-def _check_world(run: RunConfig, file: TrajectoryFile, header: Header, data: str | None) -> list[str]:
-    """How a file's header differs from that of the run's own environment under the entry's condition."""
-    wanted = _header_of(run.model_dump_json(), header.env, file.condition, data)
+def _check_world(file: RecordedRow, header: Header) -> list[str]:
+    """How a file's header differs from that of its row's own environment."""
+    wanted = _header_of(file.row.track.model_dump_json(), header.env, file.row.number, file.data)
     if header.digest != wanted.digest:
-        return [f"header, digest: expected the run's world {wanted.digest}, got {header.digest}"]
+        return [f"header, digest: expected the run's scenario {wanted.digest}, got {header.digest}"]
     names = sorted((wanted.settings.keys() | header.settings.keys()) - FILE_PLACES)
     wrong = [name for name in names if header.settings.get(name) != wanted.settings.get(name)]
-    return [f"header, {name}: expected {wanted.settings.get(name)!r}, got {header.settings.get(name)!r}" for name in wrong]
+    if wrong:
+        return [f"header, {name}: expected {wanted.settings.get(name)!r}, got {header.settings.get(name)!r}" for name in wrong]
+    if world_of(header.scenario) != world_of(wanted.scenario):
+        return ["header, scenario: is not the run's"]
+    return []
+
+
+def world_of(scenario: Mapping[str, Any]) -> dict[str, Any]:
+    """A world's document without the place of its files."""
+    source = scenario.get("source")
+    if not isinstance(source, Mapping):
+        return dict(scenario)
+    return {**scenario, "source": {name: value for name, value in source.items() if name not in FILE_PLACES}}
 
 
 @lru_cache(maxsize=8)
-def _header_of(run: str, env_id: str, condition: int, data: str | None) -> Header:
-    config = RunConfig.model_validate_json(run)
+def _header_of(track: str, env_id: str, condition: int, data: str | None) -> Header:
+    config = TrackConfig.model_validate_json(track)
     return Header.of(config.make_env(env_id, config.conditions[condition], data), env_id)
 
 
 def digest_of(path: Path) -> str:
-    """What a manifest holds a file to."""
+    """Compute the digest of a file for the manifest."""
     with path.open("rb") as store:
         return hashlib.file_digest(store, lambda: hashlib.blake2b(digest_size=16)).hexdigest()

@@ -23,7 +23,7 @@ from ...leaderboard.store.runs import Run, RunEntry
 from ...metrics import GRADINGS
 from ...results import EpisodeResult
 from ..html import asset, part
-from ..leaderboard_page import PageContext, page_of
+from ..leaderboard_page import PageContext, page_of, track_files
 from .data import PIECE, columns, details, put
 from .pages import agent_file, agent_page, episode_page, episodes_page, meta, navigation, runs_page, slug, title_of
 from .tables import compare, significance, suite_tables
@@ -40,6 +40,8 @@ _ASSETS = {
     "gantt.js": ("site-gantt.js",),
 }
 _BOARD_POLICY = "default-src 'none'; style-src 'self' file: 'unsafe-inline'; script-src 'self' file: 'unsafe-inline'"
+
+MAX_QUERY_CHARS = 300  # of a query that the list of episodes shows
 
 Progress = Callable[[int, int], None]
 
@@ -114,19 +116,29 @@ def _write_run(run: Run, folder: Path, prefix: str, several: bool, data: str | N
     results = _results(run)
     for entry in run.entries:
         put(folder / "data" / f"{entry.id}.js", entry.id, columns(results.get(entry.id, []), grading))
-    detailed = {entry.id: _write_details(entry, run.folder, folder / "data", data, most, count) for entry in run.entries}
+    queries: dict[str, str] = {}
+    detailed = {
+        entry.id: _write_details(entry, run.folder, folder / "data", data, most, count, queries) for entry in run.entries
+    }
     put(folder / "data" / "run.js", "run", meta(run, {entry: shown for entry, (shown, _) in detailed.items()}, grading))
+    put(folder / "data" / "queries.js", "queries", queries)
     groups = _by_condition(run)
     seed = int(run.document.get("seed") or 0)
-    passes = ranking_metric(run.document, "strict") == PASS_RATE  # what is compared; plans have no pass to speak of
-    compared = [compare(group, results, grading, seed) if passes else {} for group in groups]
+    compared = [compare(group, results, grading, seed) if _passes(run, group) else {} for group in groups]
     bars = {here: navigation(here, prefix, several) for here in ("Ranking", "Episodes", "")}
-    write_atomically(folder / "index.html", _board(run, groups, compared, bars["Ranking"], assets))
+    for track, file in track_files(run.document).items():
+        own = [(group, pairs) for group, pairs in zip(groups, compared, strict=True) if group[0].row.get("track", "") == track]
+        write_atomically(folder / file, _board(run, track, own, bars["Ranking"], assets))
     write_atomically(folder / "episodes.html", episodes_page(run, bars["Episodes"], assets))
     write_atomically(folder / "episode.html", episode_page(run, bars[""], assets))
     pairs = {key: pair for group in compared for key, pair in group.items()}
     for group in _by_agent(run):
         write_atomically(folder / agent_file(group[0].row), agent_page(run, group, results, pairs, detailed, bars[""], assets))
+
+
+def _passes(run: Run, group: Sequence[RunEntry]) -> bool:
+    """Whether what ranks the entries is a pass, which can be compared episode by episode; plans have none to speak of."""
+    return ranking_metric(run.document, "strict", group[0].row.get("track")) == PASS_RATE
 
 
 def _results(run: Run) -> dict[str, list[EpisodeResult]]:
@@ -143,8 +155,12 @@ def _write_details(
     data: str | None,
     most: int | None,
     count: _Count,
+    queries: dict[str, str],
 ) -> tuple[int, int]:
-    """The detail of an entry's episodes, so many a file; returns how many there are, and with how many replay agreed."""
+    """The detail of an entry's episodes, so many a file; returns how many there are, and with how many replay agreed.
+
+    What the tasks ask for is added to `queries`, by the track and the task.
+    """
     written = agreed = 0
     found: Iterator[dict[str, Any]] = iter(())
     if source is not None and entry.file:
@@ -154,6 +170,9 @@ def _write_details(
         put(folder / f"{name}.js", name, piece)
         written += len(piece)
         agreed += sum(detail["replayed"] for detail in piece)
+        for detail in piece:
+            if detail["query"]:
+                queries.setdefault(f"{entry.row.get('track', '')} {detail['task']}", detail["query"][:MAX_QUERY_CHARS])
         count.more(len(piece))
     return written, agreed
 
@@ -178,13 +197,15 @@ def _by_agent(run: Run) -> list[list[RunEntry]]:
 
 def _board(
     run: Run,
-    groups: Sequence[Sequence[RunEntry]],
-    compared: Sequence[Mapping[tuple[str, str], Any]],
+    track: str,
+    conditions: Sequence[tuple[Sequence[RunEntry], Mapping[tuple[str, str], Any]]],
     bar: Markup,
     assets: str,
 ) -> str:
-    """The first page of a run: the leaderboard's own page with the site's sections in it."""
-    document = {**run.document, "rows": [{**entry.row, "verified": entry.verified} for entry in run.entries]}
+    """The page of a run's track: the leaderboard's own page with the site's sections in it."""
+    rows = [{**entry.row, "verified": (entry.row.get("verified") or entry.verified) or None} for entry in run.entries]
+    document = {**run.document, "rows": rows}
+    groups, compared = [group for group, _ in conditions], [pairs for _, pairs in conditions]
     sections = part("site-sliders.html") + significance(run, groups, compared) + suite_tables(run, groups)
     context = PageContext(
         policy=_BOARD_POLICY,
@@ -194,7 +215,7 @@ def _board(
         sections=sections,
         agent_page=agent_file,
     )
-    return page_of(document, context)
+    return page_of(document, context, track)
 
 
 @contextmanager

@@ -86,7 +86,7 @@ def details(path: Path, data: str | None = None, most: int | None = None) -> Ite
 
 
 def _env(header: Header, data: str | None) -> tuple[gym.Env[Any, Any] | None, str]:
-    problems = check_header(header)
+    problems = check_header(header, data)
     if problems:
         return None, f"It was not replayed: {problems[0]}"
     try:

@@ -16,7 +16,9 @@ from markupsafe import Markup
 from ...leaderboard.conditions import condition_label
 from ...leaderboard.metric_columns import columns_of, figure, interval, is_reference, is_simulated, written
 from ...leaderboard.store.runs import Run, RunEntry
+from ...leaderboard.tracks import TRACKS, track_documents
 from ...results import EpisodeResult, outcome
+from ..agent_notes import describe, papers_of
 from ..html import asset, part, render
 from ..learning_curves import CURVES_NOTE, curves_of_agent
 from .tables import Comparison, figures_table, p_text, points
@@ -40,7 +42,8 @@ def slug(name: object, key: object = "") -> str:
 
 def agent_file(row: Mapping[str, Any]) -> str:
     """The page of the agent of a row."""
-    return f"agent-{slug(row.get('agent'), row.get('model'))}.html"
+    key = (row.get("model"), row["track"]) if row.get("track") else row.get("model")
+    return f"agent-{slug(row.get('agent'), key)}.html"
 
 
 def navigation(here: str, prefix: str, several: bool) -> Markup:
@@ -79,8 +82,8 @@ def runs_page(listed: Sequence[tuple[str, Run]], assets: str) -> str:
     """The list of runs, each with where its pages are."""
     rows = []
     for folder, run in listed:
-        main = columns_of(run.document)[0]
-        ranked = [entry.row for entry in run.entries if not is_reference(entry.row)]
+        main = columns_of(track_documents(run.document)[0])[0]
+        ranked = [row for row in track_documents(run.document)[0]["rows"] if not is_reference(row)]
         first = max(ranked, key=lambda row: figure(row, main.metric) or 0.0, default=None)
         best = "–"
         if first is not None:
@@ -141,14 +144,19 @@ def agent_page(
         "Environment": row.get("env"),
         "Episodes": " + ".join(f"{int(entry.row.get('episodes') or 0):,}" for entry in group),
         "Replay": _replay_fact(group, replayed),
+        "Track": TRACKS[row["track"]].title if row.get("track") in TRACKS else "",
     }
     submission = row.get("submission") or {}
     if submission:
         facts |= {"Submitted by": submission.get("name"), "Contact": submission.get("contact")}
+        more = ("organisation", "date", "url", "code", "commit", "cost")
+        facts |= {name.capitalize(): submission.get(name) for name in more if submission.get(name)}
     curves = curves_of_agent(row)
     body = part(
         "site-agent.html",
         agent=agent,
+        about=describe(row),
+        papers=papers_of(row),
         facts=[(name, value) for name, value in facts.items() if value],
         figures=figures_table(run, group, "Figures"),
         outcome_names=OUTCOMES[:3],
@@ -209,7 +217,7 @@ def _rivals(run: Run, group: Sequence[RunEntry], compared: Mapping[tuple[str, st
                 "agent": pair.b.row["agent"],
                 "ahead": points(pair.ahead),
                 "ends": (points(pair.ci95[0]), points(pair.ci95[1])),
-                "p": p_text(pair.adjusted_p),
+                "p": p_text(pair.adjusted_p, pair.floor),
                 "said": _said(pair),
             }
             for pair in sorted(pairs, key=lambda pair: (pair.ahead, str(pair.b.row["agent"])))
@@ -225,10 +233,17 @@ def _said(pair: Comparison) -> str:
     return "ahead" if pair.ahead > 0 else "behind"
 
 
+def _where(row: Mapping[str, Any], run: Run) -> str:
+    """What an entry was played under, its track first where there are several."""
+    label = condition_label(row, run.document)
+    several = len(run.document.get("tracks") or ()) > 1
+    return f"{TRACKS[row['track']].title}, {label}" if several and row.get("track") in TRACKS else label
+
+
 def meta(run: Run, pieces: Mapping[str, int], grading: str) -> dict[str, Any]:
     """What the scripts know of a run: its entries, and how many episodes of each are there in detail."""
     scenario = run.document.get("scenario") or {}
-    main = columns_of(run.document)[0]
+    main = columns_of(track_documents(run.document)[0])[0]
     return {
         "title": title_of(run),
         "currency": scenario.get("currency", ""),
@@ -240,6 +255,8 @@ def meta(run: Run, pieces: Mapping[str, int], grading: str) -> dict[str, Any]:
                 "agent": str(entry.row["agent"]),
                 "page": agent_file(entry.row),
                 "label": condition_label(entry.row, run.document),
+                "track": str(entry.row.get("track", "")),
+                "where": _where(entry.row, run),
                 "budget": dict(entry.row.get("budget") or {}),
                 "reference": is_reference(entry.row),
                 "simulated": is_simulated(entry.row),

@@ -20,6 +20,7 @@ from ...leaderboard.metric_columns import (
     written,
 )
 from ...leaderboard.store.runs import Run, RunEntry
+from ...leaderboard.tracks import track_documents
 from ...reproduction.published import published
 from ...results import EpisodeResult
 from ...statistics import intervals, swap_p_values
@@ -43,6 +44,7 @@ class Comparison:
         ahead: pass rate in budget of `a` less that of `b`.
         ci95: paired bootstrap interval of it.
         adjusted_p: p-value of a paired permutation test, adjusted for all pairs under the budget.
+        floor: the smallest that it can be, with so many permutations and pairs.
     """
 
     a: RunEntry
@@ -51,6 +53,7 @@ class Comparison:
     ahead: float
     ci95: tuple[float, float]
     adjusted_p: float
+    floor: float = 0.0
 
     @property
     def significant(self) -> bool:
@@ -85,12 +88,13 @@ def compare(group: Sequence[RunEntry], results: Results, grading: str, seed: int
     ahead = np.stack([passed[:, a] - passed[:, b] for a, b in pairs], axis=1)  # (n_episodes, n_pairs)
     lows, highs = intervals(ahead, np.ones_like(ahead), common, seed, RESAMPLES)
     p_values = swap_p_values(ahead, common, seed, RESAMPLES)
+    floor = min(1.0, float(p_values.min()) * len(pairs)) if p_values.min() <= 1.0 / (RESAMPLES + 1.0) else 0.0
     found: dict[tuple[str, str], Comparison] = {}
     for place, ((a, b), adjusted) in enumerate(zip(pairs, _holm(p_values.tolist()), strict=True)):
         mean, low, high = float(ahead[:, place].sum()) / len(common), float(lows[place]), float(highs[place])
         one, other, count = rivals[a], rivals[b], len(common)
-        found[one.id, other.id] = Comparison(one, other, count, mean, (low, high), adjusted)
-        found[other.id, one.id] = Comparison(other, one, count, -mean, (-high, -low), adjusted)
+        found[one.id, other.id] = Comparison(one, other, count, mean, (low, high), adjusted, floor)
+        found[other.id, one.id] = Comparison(other, one, count, -mean, (-high, -low), adjusted, floor)
     return found
 
 
@@ -113,7 +117,15 @@ def points(value: float) -> str:
     return "0.0" if shown == "0.0" else f"{'+' if value > 0 else '−'}{shown}"
 
 
-def p_text(value: float) -> str:
+def p_text(value: float, floor: float = 0.0) -> str:
+    """A p-value as a reader sees it.
+
+    Args:
+        value: of a test.
+        floor: the smallest that the test can give; a value that small is a bound.
+    """
+    if value <= floor * (1.0 + 1e-9):
+        return f"p ≤ {floor:.2g}"
     return "p < 0.001" if value < 0.001 else f"p = {value:.3f}"
 
 
@@ -139,8 +151,8 @@ def _pair(a: RunEntry, b: RunEntry, pairs: Mapping[tuple[str, str], Comparison])
         return {"kind": "", "said": "", "shown": "–", "p": ""}
     low, high = pair.ci95
     kind = ("ahead" if pair.ahead > 0 else "behind") if pair.significant else "open"
-    said = f"{p_text(pair.adjusted_p)}, 95 % interval {points(low)} to {points(high)}, {pair.episodes:,} episodes"
-    return {"kind": kind, "said": said, "shown": points(pair.ahead), "p": p_text(pair.adjusted_p)}
+    said = f"{p_text(pair.adjusted_p, pair.floor)}, 95 % interval {points(low)} to {points(high)}, {pair.episodes:,} episodes"
+    return {"kind": kind, "said": said, "shown": points(pair.ahead), "p": p_text(pair.adjusted_p, pair.floor)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,7 +180,7 @@ _BTP = _Layout(
     "btp",
 )
 LAYOUTS = {
-    "quick": _BTP,
+    "btp": _BTP,
     "toolbench": _BTP,
     "ecoact": _Layout(
         "As in EcoAct’s Table 1",
@@ -202,7 +214,7 @@ LAYOUTS = {
 def suite_tables(run: Run, groups: Sequence[Sequence[RunEntry]]) -> Markup:
     """The run's figures in the columns of the paper that its suite follows; empty for a suite that follows none."""
     layout = LAYOUTS.get(str(run.document.get("suite")))
-    if layout is None or not groups:
+    if layout is None or not groups or groups[0][0].row.get("track", "text") not in ("text", "decisions"):
         return Markup("")
     tables = [
         {"index": index, "label": condition_label(group[0].row, run.document), **_suite_table(layout, group)}
@@ -253,7 +265,10 @@ def cell(row: Mapping[str, Any], metric: str, kind: str) -> dict[str, Any]:
 def figures_table(run: Run, group: Sequence[RunEntry], caption: str) -> Markup:
     """All figures of one agent, a column a condition."""
     rows = []
-    for column in columns_of(run.document):
+    track = group[0].row.get("track")
+    views = track_documents(run.document)
+    view = next((view for view in views if view.get("track") == track), views[0])
+    for column in columns_of(view):
         for metric, title in ((column.metric, column.title), (column.judged, f"{column.title}, lenient judge")):
             if metric is not None:
                 unit = ", %" if column.kind == "rate" else ""

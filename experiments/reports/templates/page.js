@@ -79,9 +79,9 @@
     (r) => el("path", { class: "mark stroke", d: `M${-r * 0.8},${-r * 0.8}L${r * 0.8},${r * 0.8}M${r * 0.8},${-r * 0.8}L${-r * 0.8},${r * 0.8}` }),
     (r) => el("rect", { class: "mark open", x: -r * 0.8, y: -r * 0.8, width: r * 1.6, height: r * 1.6 }),
   ];
-  const colour = (index) => (data.series[index].reference ? "k-reference" : `k${index % 8}`);
+  const colour = (index) => (data.series[index].reference ? "k-reference" : `k${data.series[index].colour}`);
   const seriesClass = (index) => `series ${colour(index)}${data.series[index].reference ? " reference" : ""}`;
-  const mark = (index, r) => SHAPES[index % SHAPES.length](r);
+  const mark = (index, r) => SHAPES[data.series[index].shape](r);
   const swatch = (index) => el("svg", { class: `swatch ${colour(index)}`, width: 14, height: 14, viewBox: "-7 -7 14 14", "aria-hidden": "true" }, mark(index, 4.5));
 
   /* ---- figures ---- */
@@ -148,9 +148,11 @@
 
   function drawLines() {
     const rows = data.rows.filter((row) => !state.hidden.has(row.series) && figure(row, MAIN.strict) !== null);
-    const labelled = byId("lines").clientWidth >= 430 && data.series.length <= 14;
-    const longest = Math.max(0, ...data.series.map((_, index) => textWidth(name(index))));
-    const { svg, box, y } = frame("lines", `Pass rate in budget over the ${data.axis} limit, one line an agent; the table holds the same numbers`, labelled ? Math.min(170, longest + 34) : 14);
+    const labelled = byId("lines").clientWidth >= 430 && data.series.length <= 18;
+    const area = (index) => data.series[index].area[state.grading];
+    const ended = (index) => name(index) + (area(index) === null ? "" : ` ${(100 * area(index)).toFixed(0)}`);
+    const longest = Math.max(0, ...data.series.map((_, index) => textWidth(ended(index))));
+    const { svg, box, y } = frame("lines", `Pass rate in budget over the ${data.axis} limit, one line an agent; the table holds the same numbers`, labelled ? Math.min(190, longest + 34) : 14);
     const limits = [...new Set(data.rows.map((row) => row.x))].filter((x) => x !== null).sort((a, b) => a - b);
     const open = data.rows.some((row) => row.x === null);
     const pad = 26, end = box.right - pad - (open && limits.length ? 84 : 0);
@@ -166,6 +168,13 @@
       last = x(limit);
     }
     axisTitle(svg, box, `Budget: ${data.axis}${data.unit ? ` (${data.unit})` : ""}${limits.length > 1 ? ", logarithmic" : ""}`);
+    for (const label of new Set(data.references.map((row) => row.label))) {
+      const own = data.references.filter((row) => row.label === label && row.x !== null && limits.includes(row.x)).sort((a, b) => a.x - b.x);
+      const value = (row) => row.figures[MAIN[state.grading]] ?? row.figures[MAIN.strict];
+      if (!own.length) continue;
+      svg.append(el("polyline", { class: "ruler", points: own.map((row) => `${round(x(row.x))},${round(y(value(row)))}`).join(" ") }));
+      svg.append(el("text", { x: round(x(own[0].x)), y: round(y(value(own[0])) - 5), "text-anchor": "start" }, label));
+    }
     const present = [...new Set(rows.map((row) => row.series))].sort((a, b) => a - b);
     const ends = [];
     present.forEach((index, place) => {
@@ -198,7 +207,7 @@
       const left = box.right + 16;
       labels.append(el("g", { "data-series": from.index },
         el("path", { class: "leader", d: `M${round(from.x + 7)},${round(from.y)}L${box.right + 2},${round(from.y)}L${left - 4},${round(spread[i])}` }),
-        el("text", { class: "label", x: left, y: round(spread[i] + 4) }, name(from.index))));
+        el("text", { class: "label", x: left, y: round(spread[i] + 4) }, ended(from.index))));
     });
     svg.append(labels);
   }
@@ -209,15 +218,22 @@
     const limit = state.condition === "all" ? null : data.conditions[Number(state.condition)].price;
     const costs = rows.flatMap((row) => [figure(row, "average_cost"), ...(state.intervals ? [interval(row, "average_cost")?.[1] ?? 0] : [])]);
     const most = Math.max(0, ...costs);
+    const paid = rows.map((row) => figure(row, "average_cost")).filter((cost) => cost > 0);
+    const least = Math.min(...paid), log = paid.length > 1 && Math.max(...paid) / least > 15;
     const steps = ticks(0, (limit !== null && limit <= most * 1.6 ? Math.max(limit, most) : most) || 1, box.width < 420 ? 4 : 6);
     const step = (steps[1] ?? 1) - steps[0];
     const top = Math.max(steps.at(-1), 0) >= most ? steps.at(-1) : steps.at(-1) + step;
-    const x = (value) => box.left + (value / top) * (box.right - box.left);
-    for (let value = 0; value <= top + step / 2; value += step) {
+    const foot = log ? [5, 2, 1].map((factor) => factor * 10 ** Math.floor(Math.log10(least))).find((value) => value <= least) : 0;
+    const share = (value) => (log ? Math.log(Math.max(value, foot) / foot) / Math.log(top / foot) : value / top);
+    const x = (value) => box.left + share(value) * (box.right - box.left);
+    const marks = [];
+    if (log) for (let power = Math.floor(Math.log10(foot)); 10 ** power <= top; power += 1) for (const factor of [1, 2, 5]) marks.push(factor * 10 ** power);
+    else for (let value = 0; value <= top + step / 2; value += step) marks.push(value);
+    for (const value of marks.filter((mark) => mark >= foot && mark <= top * 1.001)) {
       svg.append(el("line", { class: "axis", x1: x(value), x2: x(value), y1: box.bottom, y2: box.bottom + 4 }));
       svg.append(el("text", { x: x(value), y: box.bottom + 18, "text-anchor": "middle" }, Number(value.toPrecision(6)).toLocaleString("en", { maximumSignificantDigits: 4 })));
     }
-    axisTitle(svg, box, `Average cost${data.currency ? `, ${data.currency}` : ""} per episode`);
+    axisTitle(svg, box, `Average cost${data.currency ? `, ${data.currency}` : ""} per episode${log ? ", logarithmic" : ""}`);
     const taken = [];
     if (limit !== null && limit <= top) {
       svg.append(el("line", { class: "limit", x1: x(limit), x2: x(limit), y1: box.top, y2: box.bottom }));

@@ -11,17 +11,19 @@
   follow();
 
   const run = await costgym.load("run");
+  const track = document.body.dataset.track;
+  const entries = run.entries.filter((entry) => !track || entry.track === track);
   const section = document.getElementById("sliders");
   const labels = [...new Set([...document.querySelectorAll('#controls input[name="condition"]')].filter((input) => input.value !== "all").map((input) => input.nextElementSibling.textContent))];
-  const budgets = labels.length ? labels : [...new Set(run.entries.map((entry) => entry.label))];
+  const budgets = labels.length ? labels : [...new Set(entries.map((entry) => entry.label))];
   const all = new Map();
   const load = async () => {
-    for (const entry of run.entries) all.set(entry.id, await costgym.load(entry.id));
+    for (const entry of entries) all.set(entry.id, await costgym.load(entry.id));
   };
   const under = () => {
     const value = chosen();
     const label = value === "all" ? budgets.at(-1) : budgets[Number(value)];
-    return run.entries.filter((entry) => entry.label === label);
+    return entries.filter((entry) => entry.label === label);
   };
   const limits = { price: Infinity, seconds: Infinity, tokens: Infinity };
   const units = { price: run.currency, seconds: "s", tokens: "" };

@@ -94,7 +94,7 @@
     byId("messages").replaceChildren(...(items.length ? items : [make("li", {}, "No message is on record.")]));
   }
   async function others(entry, at, columns) {
-    const rivals = run.entries.filter((each) => each.label === entry.label && each.id !== entry.id);
+    const rivals = run.entries.filter((each) => each.label === entry.label && each.track === entry.track && each.id !== entry.id);
     const world = columns.episode[at], rows = [];
     for (const rival of rivals) {
       const theirs = await costgym.load(rival.id).catch(() => null);

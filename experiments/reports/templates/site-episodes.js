@@ -4,6 +4,8 @@
   const { make, number } = costgym;
   const PAGE = 100;
   const run = await costgym.load("run");
+  const queries = await costgym.load("queries").catch(() => ({}));
+  const asked = (row) => queries[`${row.entry.track} ${row.of.task[row.index]}`] ?? "";
   const byId = (id) => document.getElementById(id);
   const form = byId("filters"), body = byId("list").tBodies[0], pager = byId("pager");
   const heads = [...document.querySelectorAll("#list th[data-sort]")];
@@ -12,16 +14,18 @@
   document.querySelector("#list th[data-sort=share] button").textContent = run.share;
   const option = (select, value, text) => select.append(make("option", { value }, text));
 
+  // the ranked come first: a bound is no episode to begin with
+  run.entries.sort((a, b) => a.reference - b.reference);
   run.entries.forEach((entry, place) => { entry.place = place; });
   const agents = [...new Set(run.entries.map((entry) => entry.agent))].sort();
-  const budgets = [...new Set(run.entries.map((entry) => entry.label))];
+  const budgets = [...new Set(run.entries.map((entry) => entry.where))];
   for (const agent of agents) option(form.elements.agent, agent, agent);
   for (const budget of budgets) option(form.elements.budget, budget, budget);
 
   const VALUE = {
     place: (row) => row.entry.place * 1e7 + row.index,
     agent: (row) => row.entry.agent,
-    budget: (row) => budgets.indexOf(row.entry.label),
+    budget: (row) => budgets.indexOf(row.entry.where),
     regret: (row) => row.of.regret[row.index],
   };
   const value = (row, key) => (VALUE[key] ? VALUE[key](row) : row.of[key][row.index]);
@@ -29,8 +33,8 @@
   function find() {
     const { agent, budget, outcome, task } = form.elements;
     const wanted = task.value.trim().toLowerCase();
-    state.fitting = rows.filter((row) => (!agent.value || row.entry.agent === agent.value) && (!budget.value || row.entry.label === budget.value)
-      && (!outcome.value || row.of.outcome[row.index] === outcome.value) && (!wanted || row.of.task[row.index].toLowerCase().includes(wanted)));
+    state.fitting = rows.filter((row) => (!agent.value || row.entry.agent === agent.value) && (!budget.value || row.entry.where === budget.value)
+      && (!outcome.value || row.of.outcome[row.index] === outcome.value) && (!wanted || wanted.split(/\s+/).every((word) => row.of.task[row.index].toLowerCase().includes(word) || asked(row).toLowerCase().includes(word))));
     order();
   }
   /* Sorting is stable, and what fits is in the order of the ranking: so equals keep that order. */
@@ -58,7 +62,7 @@
     const place = String(of.episode[index]);
     const head = index < entry.detailed ? make("a", { href: costgym.link("episode.html", { entry: entry.id, at: String(index) }) }, place) : place;
     return make("tr", {}, make("th", { scope: "row", class: "figure" }, head), make("td", { title: entry.agent }, entry.agent),
-      make("td", {}, entry.label), make("td", { title: of.task[index] }, of.task[index]), make("td", {}, costgym.tag(of.outcome[index])),
+      make("td", {}, entry.where), make("td", { title: asked(row) || of.task[index], class: "asked" }, of.task[index], make("small", {}, asked(row))), make("td", {}, costgym.tag(of.outcome[index])),
       figure((100 * of.share[index]).toFixed(0)), figure(number(of.price[index])), figure(number(of.seconds[index])), figure(number(of.tokens[index])),
       figure(number(of.calls[index])), figure(number(of.errors[index])), figure(of.regret[index] === null ? "–" : of.regret[index].toFixed(3)));
   }
@@ -108,7 +112,7 @@
   function recall() {
     const wanted = costgym.address();
     const entry = run.entries.find((each) => each.id === wanted.entry);
-    if (entry) [wanted.agent, wanted.budget] = [entry.agent, entry.label];
+    if (entry) [wanted.agent, wanted.budget] = [entry.agent, entry.where];
     for (const name of ["agent", "budget", "outcome", "task"]) form.elements[name].value = wanted[name] ?? "";
   }
   recall();

@@ -1,1 +1,1 @@
-"""CATP-LLM's offline training, with IFT and RLTF as baselines."""
+"""Train CATP-LLM offline, and the baselines IFT and RLTF."""

@@ -1,9 +1,9 @@
-"""The offline data: plans found by searching the tool graph, executed on the train samples of the train tasks.
+"""CATP-LLM's offline training data: plans found by searching the tool graph, executed on the samples of the train tasks.
 
-For each task the graph is pruned to the tools that it can use (all restorers, the readers of what it wants, translation where
-German is wanted). Random walks through what is left bring plans of every shape; the search through the space of sensible plans
-brings the best ones found and others near and far from them. Every plan is executed on all train samples, and its return is the
-mean over them, so that no plan looks good for the luck of one image. What the masks do not admit is left out.
+For each task, the graph is pruned to the tools that the task can use: all restoration tools, the tools that produce its output
+types, and translation if the output is German. Random walks through the pruned graph yield plans of every shape; a search over
+useful plans adds the best plans found and a range of worse ones. Every plan is executed on all train samples, and its return is
+the mean over them, so that no return depends on a single image. Plans that the action masks forbid are excluded.
 
 Source: CATP-LLM, section 3.2.2 (data generation).
 """
@@ -33,18 +33,18 @@ from ....simulators.plan import Plan
 _ACTION_OF_TOKEN = {token: action for action, token in enumerate(ACTION_TOKENS)}
 _NEAR_SHARE = 0.1
 COMPOSED = 1000
-"""Joined tasks are numbered from here."""
+"""First id of the composed tasks."""
 
 
 @dataclass(frozen=True, slots=True)
 class ExecutedPlan:
-    """A plan and what it came to.
+    """A plan with its task score and prices.
 
     Attributes:
-        choices: the choices that write it, EOP the last.
-        score: task score, the mean over the samples it was executed on.
-        prices: price of one run of each tool, USD, by its number in `TOOLS`.
-        sample: the one sample it was executed on; -1: the mean over all train samples.
+        choices: the policy's actions that write the plan; the last one is EOP.
+        score: mean task score over the samples on which the plan was executed.
+        prices: price of one run of each tool, USD, indexed by the tool's position in `TOOLS`.
+        sample: the sample on which the plan was executed; -1 for all train samples.
     """
 
     task: OpenCATPTask
@@ -55,7 +55,7 @@ class ExecutedPlan:
     sample: int = -1
 
     def record(self, alpha: float, feedback: bool, baseline: float) -> Record:
-        """The plan as an episode, with its returns less a baseline."""
+        """Convert the plan to an episode; `baseline` is subtracted from its returns."""
         returns = returns_of(rewards_of(self.choices, self.prices, self.score, alpha, feedback), baseline)
         state = TplState(kind_of(self.task))
         record = begin(self.task, self.level, state, returns[0])
@@ -65,12 +65,12 @@ class ExecutedPlan:
         return record
 
     def quality(self, alpha: float) -> float:
-        """Quality of Plan: the whole return."""
+        """Quality of Plan, which is the return of the whole episode."""
         return sum(rewards_of(self.choices, self.prices, self.score, alpha, True))
 
 
 def choices_of(plan: Plan, kind: str) -> tuple[int, ...] | None:
-    """The choices that write a plan; None where the masks do not admit it."""
+    """Return the actions that write a plan, or None if the action masks forbid one of them."""
     try:
         state = TplState(kind)
         choices = [_ACTION_OF_TOKEN[token] for token in encode(plan) if token in _ACTION_OF_TOKEN]
@@ -82,7 +82,7 @@ def choices_of(plan: Plan, kind: str) -> tuple[int, ...] | None:
 
 
 def relevant_choices(task: OpenCATPTask) -> int:
-    """The choices left when the tool graph is pruned for a task, as bits: its tools and everything that is no tool."""
+    """Return a bit mask of the actions in the tool graph pruned for a task: its usable tools and all non-tool actions."""
     tools = {*IMAGE_TOOLS, *(READER_OF[want.kind] for want in task.wants if not want.is_image)}
     if any(want.german for want in task.wants):
         tools.add("machine_translation")
@@ -91,17 +91,17 @@ def relevant_choices(task: OpenCATPTask) -> int:
 
 
 def random_walk(task: OpenCATPTask, chance: np.random.Generator) -> tuple[int, ...]:
-    """A valid plan, every token drawn among the legal ones that the task can use."""
+    """Draw a valid plan: each token is drawn uniformly from the legal tokens in the pruned graph."""
     state, relevant = TplState(kind_of(task)), relevant_choices(task)
     choices: list[int] = []
     while not state.done:
         bits = state.legal & relevant
-        if not bits:  # only tools that the task cannot use could still finish this plan: begin another
+        if not bits:  # only tools outside the pruned graph could finish this plan: start another
             state.reset()
             choices.clear()
             continue
         options = [choice for choice in range(len(ACTION_TOKENS)) if bits >> choice & 1]
-        # SearchResult when it is possible is as likely as going on, so that short plans are not rare.
+        # SearchResult, where legal, is as likely as continuing, so that short plans are not rare.
         ends = END in options and bool(chance.integers(2))
         choices.append(END if ends else options[int(chance.integers(len(options)))])
         state.push(choices[-1])
@@ -109,17 +109,16 @@ def random_walk(task: OpenCATPTask, chance: np.random.Generator) -> tuple[int, .
 
 
 def train_tasks(settings: CatpSettings) -> tuple[OpenCATPTask, ...]:
-    """What a run learns from: the train tasks of its kind, and with several outputs also joined ones."""
+    """Return the train tasks of a run's kind; for nonsequential tasks, composed tasks are added."""
     own = find_tasks(settings.tasks, "train")
     return own if settings.tasks == "sequential" else (*own, *composed_tasks(settings.composed, settings.seed))
 
 
 def composed_tasks(count: int, seed: int) -> tuple[OpenCATPTask, ...]:
-    """Tasks with two or three outputs, joined from sequential train tasks on the same degraded image.
+    """Compose tasks with two or three outputs from sequential train tasks on the same degraded images.
 
-    What such a task wants was wanted of the same images before, so nothing but train tasks and train samples goes into its
-    plans. Tasks that there are already, the test tasks among them, are left out, and at most one output is German, as in all
-    tasks.
+    The outputs come from train tasks on the same images, so composed plans use train tasks and train samples only. Tasks that
+    already exist, including test tasks, are excluded. At most one output is German, as in all tasks.
     """
     known = {(task.combination, frozenset(task.wants)) for task in find_tasks("all")}
     single: dict[int, list[Output]] = {}
@@ -142,10 +141,10 @@ def composed_tasks(count: int, seed: int) -> tuple[OpenCATPTask, ...]:
 
 
 def collect(tasks: Sequence[OpenCATPTask], evaluator: Evaluator, settings: CatpSettings) -> list[ExecutedPlan]:
-    """The offline data of some tasks; the same for the same settings, scores and prices.
+    """Collect executed plans for tasks. The result depends only on the settings, scores and prices.
 
     Raises:
-        ConfigError: there are no tasks.
+        ConfigError: `tasks` is empty.
     """
     if not tasks:
         raise ConfigError("tasks", "expected at least one task to collect plans for")
@@ -183,9 +182,9 @@ def _of_task(task: OpenCATPTask, values: PlanValues, settings: CatpSettings) -> 
 
 
 def labels(tasks: Sequence[OpenCATPTask], evaluator: Evaluator) -> list[ExecutedPlan]:
-    """One labelled plan per task, for every size level: the one that solves the task best, the cheaper of equals.
+    """Return the plan with the highest task score for each task and size level; the cheaper one of equal plans.
 
-    This is what instruction tuning has: plans that answer the task, with no word about what they cost.
+    These are the labels of instruction fine-tuning, which does not consider prices.
     """
     train = split_samples(evaluator.scores.samples, "train")
     found = []
@@ -206,7 +205,7 @@ def labels(tasks: Sequence[OpenCATPTask], evaluator: Evaluator) -> list[Executed
 
 
 def records_of(plans: Sequence[ExecutedPlan], settings: CatpSettings) -> tuple[list[Record], float]:
-    """Executed plans as episodes, and the return to ask a trained policy for."""
+    """Convert executed plans to episodes, and return them with the target return of the trained policy."""
     alpha, feedback = settings.alpha, settings.intermediate_feedback
     best: dict[tuple[int, int, int], float] = {}
     keys = [(plan.task.task_id, plan.level, plan.sample) for plan in plans]

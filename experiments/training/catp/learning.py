@@ -1,4 +1,4 @@
-"""The learners of CATP-LLM and its baselines: from offline episodes, or from plans that the policy has just drawn."""
+"""The learners of CATP-LLM and its baselines: offline from episodes, or on-policy from sampled plans."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ ELITE_REGRET = 0.03
 
 
 class OfflineLearner(Learner):
-    """Cross-entropy of recorded choices, in windows of recorded episodes.
+    """Trains a policy by cross-entropy on the actions in windows of recorded episodes.
 
     Args:
-        policy: the policy that learns.
-        records: the episodes.
-        evaluator: for figures on the train tasks.
-        settings: of the run.
-        target_return: the return that the policy is asked for in those figures.
+        policy: the policy to train.
+        records: the recorded episodes.
+        evaluator: scores and prices, for the metrics on the train tasks.
+        settings: settings of the run.
+        target_return: target return on which the policy is conditioned for those metrics.
     """
 
     def __init__(
@@ -49,7 +49,7 @@ class OfflineLearner(Learner):
         ]
         self._pools = [
             (every, [i for i in every if records[i].regret <= ELITE_REGRET]) for every in drawn_from if every
-        ]  # per kind of task: all plans, and those near the best
+        ]  # per kind of task: all plans, and the plans near the best
 
     @property
     def steps(self) -> int:
@@ -64,9 +64,9 @@ class OfflineLearner(Learner):
         return choice_loss(self.policy.log_probabilities(batch), batch), {}
 
     def batch(self, step: int) -> Batch:
-        """Draw the windows that a step learns from.
+        """Draw the training windows of a step.
 
-        An episode longer than the window is cut at a place drawn evenly, its last window (with EOP) among them.
+        From an episode longer than the window, a window is drawn uniformly; the last one, which contains EOP, is included.
         """
         settings = self.settings
         chance = stable_generator(settings.seed, "batch", step)
@@ -86,7 +86,7 @@ class OfflineLearner(Learner):
         return batch_of(chosen, windows, settings.mask, settings.conditioned, settings.size_words)
 
     def check(self) -> dict[str, float]:
-        """Work out the quality of the policy's most likely plans on the train tasks, and the share that is valid."""
+        """Return the mean quality of the policy's most likely plans on the train tasks, and the share of valid plans."""
         tasks = [task for task in self.tasks if task.task_id < COMPOSED]
         asked = [(task, level) for task in tasks for level in range(LEVELS)]
         written = write_plans(self.policy, asked, price_table(self.evaluator), self.target_return)
@@ -96,7 +96,7 @@ class OfflineLearner(Learner):
 
 
 class FeedbackLearner(OfflineLearner):
-    """Supervised at first, then a policy gradient on executed plans with the mean of their group as the baseline."""
+    """Trains a policy with supervision first, then by policy gradient on executed plans, with the group mean as baseline."""
 
     def loss(self, step: int) -> Loss:
         if step < self.settings.supervised_steps:
@@ -135,11 +135,11 @@ class FeedbackLearner(OfflineLearner):
 
 
 def gradient_loss(log_probabilities: Any, batch: Batch, gained: np.ndarray[Any, Any]) -> Any:
-    """Policy-gradient loss: minus the mean over plans of (what the plan gained) x (the log-probability of all its choices).
+    """Compute the policy-gradient loss: minus the mean over plans of advantage times log-probability of the plan's actions.
 
     Args:
-        log_probabilities: of every choice among those allowed.  # (B, W, N_ACTIONS)
-        gained: how far each plan's reward lies from its baseline.  # (B,)
+        log_probabilities: log-probability of every action among the legal ones.  # (B, W, N_ACTIONS)
+        gained: advantage of each plan: its reward minus its baseline.  # (B,)
     """
     device = log_probabilities.device
     choice = torch.as_tensor(batch.choice, device=device)
@@ -151,6 +151,6 @@ def gradient_loss(log_probabilities: Any, batch: Batch, gained: np.ndarray[Any, 
 def learner(
     policy: CatpPolicy, records: Sequence[Record], evaluator: Evaluator, settings: CatpSettings, target_return: float
 ) -> OfflineLearner:
-    """Make the learner of the settings' method."""
+    """Create the learner for the method in the settings."""
     kind = FeedbackLearner if settings.method == "rltf" else OfflineLearner
     return kind(policy, records, evaluator, settings, target_return)

@@ -1,4 +1,4 @@
-"""How good plans are: mean Quality of Plan over tasks and samples, as the paper's tables have it."""
+"""Evaluate plans by mean Quality of Plan over tasks and samples, as in the paper's tables."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from ....simulators.plan import Plan
 from ....simulators.quality import INVALID_PLAN_REWARD
 
 PlanOf = Callable[[OpenCATPTask, int, int], Plan | None]
-"""Task, sample and size level to a plan, or None where what was planned is none."""
+"""Function from task, sample and size level to a plan, or to None if no valid plan was written."""
 
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """Means over all tasks and samples.
+    """Mean metrics over all tasks and samples.
 
     Attributes:
-        quality: Quality of Plan; an invalid plan counts as the published penalty of -0.5.
-        score, price_usd, seconds: task score, price and time; an invalid plan has none of them.
-        valid: share of plans that are valid.
-        plans: how many were asked for.
+        quality: Quality of Plan; an invalid plan counts as -0.5, the published penalty.
+        score, price_usd, seconds: task score, price in USD and time in seconds, over valid plans.
+        valid: share of valid plans.
+        plans: number of plans, valid or not.
     """
 
     quality: float
@@ -35,7 +35,7 @@ class Figures:
 
 
 def measure(plan_of: PlanOf, tasks: Sequence[OpenCATPTask], split: str, evaluator: Evaluator) -> Figures:
-    """Asks for a plan for every task and every sample of a split, each at the sample's own size level."""
+    """Evaluate a plan for every task and every sample of a split, at the sample's size level."""
     quality = score = price = seconds = 0.0
     valid = count = 0
     for task in tasks:
@@ -53,7 +53,7 @@ def measure(plan_of: PlanOf, tasks: Sequence[OpenCATPTask], split: str, evaluato
 
 
 def plans_of(planner: Planner, evaluator: Evaluator, seed: int = 0) -> PlanOf:
-    """A planner as a function; a plan that the masks of the planning language do not admit counts as none."""
+    """Convert a planner to a function that returns None for plans forbidden by the planning language's masks."""
     from ....envs.tpl import END, TplState, kind_of
     from ....simulators.draws import stable_integer
 

@@ -1,8 +1,8 @@
-"""Learning from plan pools: recorded plans as training data, and figures on the plans that were held out.
+"""Train on plan pools: recorded plans are the training data, and metrics are measured on held-out plans.
 
-The pools name no input sizes. The size level of a sample is taken to be the one whose measured prices lie nearest to those of
-its recorded runs. Returns are told less the best one recorded for the same task and sample, because images differ in how well
-they can be solved at all.
+Pools do not contain input sizes. The size level of a sample is the level whose measured prices are nearest to the prices of its
+recorded runs. From each return, the best recorded return for the same task and sample is subtracted, because the best possible
+return differs between images.
 """
 
 from __future__ import annotations
@@ -39,11 +39,11 @@ HELD_OUT_SHARE = 0.25
 
 @dataclass(frozen=True, slots=True)
 class PoolData:
-    """A pool, split by task and sample.
+    """Recorded plans, split by task and sample into training and held-out plans.
 
     Attributes:
-        train, held_out: plans to learn from and plans kept apart; no (task, sample) is in both.
-        left_out: plans that are of no known task, or that the masks do not admit.
+        train, held_out: training plans and held-out plans; no (task, sample) pair is in both.
+        left_out: number of plans that belong to no known task or that the action masks forbid.
     """
 
     train: tuple[ExecutedPlan, ...]
@@ -52,7 +52,7 @@ class PoolData:
 
 
 def pool_names(paths: Sequence[str | Path]) -> tuple[str, ...]:
-    """Name and digest of each pool, by which a run knows it again.
+    """Return the file name and content digest of each pool, which identify the training data of a run.
 
     Raises:
         DataError: a file cannot be read.
@@ -68,13 +68,13 @@ def pool_data(paths: Sequence[str | Path], seed: int, profile: Profile, tasks: s
     """Read pools as executed plans, and hold out a quarter of the tasks' samples.
 
     Args:
-        paths: the files.
-        seed: draws what is held out.
+        paths: pool files.
+        seed: seed for drawing the held-out samples.
         profile: prices of the tools.
-        tasks: ``sequential``, ``nonsequential`` or ``all``: the tasks that count.
+        tasks: ``sequential``, ``nonsequential`` or ``all``: kind of the tasks to include.
 
     Raises:
-        DataError: a pool cannot be read, or none of its plans can be learnt from.
+        DataError: a pool cannot be read, or there are no usable plans for training or for holding out.
     """
     recorded = [plan for path in paths for plan in load_pool(path)]
     by_pair: dict[tuple[int, int], list[PoolPlan]] = {}
@@ -90,17 +90,17 @@ def pool_data(paths: Sequence[str | Path], seed: int, profile: Profile, tasks: s
             if found is not None and tasks in ("all", found.task.kind):
                 sides[pair in held].append(found)
     if not sides[0] or not sides[1]:
-        told = f"expected plans to learn from and plans to hold out ({tasks}), got {len(sides[0])} and {len(sides[1])}"
-        raise DataError(", ".join(map(str, paths)), told)
+        problem = f"expected training and held-out plans ({tasks} tasks), got {len(sides[0])} and {len(sides[1])}"
+        raise DataError(", ".join(map(str, paths)), problem)
     return PoolData(tuple(sides[0]), tuple(sides[1]), len(recorded) - len(sides[0]) - len(sides[1]))
 
 
 class PoolLearner(OfflineLearner):
-    """Learns from recorded plans; its figures are on the recorded plans that were held out.
+    """Trains a policy on recorded plans and evaluates it on held-out recorded plans.
 
     Args:
-        policy, records, evaluator, settings, target_return: see `OfflineLearner`; of the evaluator only the prices are asked.
-        held_out: the recorded plans that are kept apart.
+        policy, records, evaluator, settings, target_return: see `OfflineLearner`; only the evaluator's prices are used.
+        held_out: the held-out recorded plans.
     """
 
     def __init__(
@@ -116,15 +116,15 @@ class PoolLearner(OfflineLearner):
         self.held_out = held_out
 
     def check(self) -> dict[str, float]:
-        """Hold the policy to the plans kept apart. Returns are Quality of Plan with the recorded scores and prices.
+        """Evaluate the policy on the held-out plans. Returns are Quality of Plan with the recorded scores and prices.
 
         Returns:
-            `pairs`: how many tasks and samples were held out. `choice_accuracy`: share of recorded choices that the policy,
-            told the plan's return, finds most likely, where there was more than one legal choice; `choice_chance`: the same for
-            drawing among the legal choices. `pool_mean`, `pool_best`: mean return of the recorded plans, and of the best plan
-            for each task and sample. `chosen`: return of the recorded plan that the policy, asked for the best, finds most
-            likely. `covered`: share of tasks and samples where the plan that it writes was recorded; `written`: the return of
-            those plans, left out where there are none.
+            `pairs`: number of held-out (task, sample) pairs. `choice_accuracy`: share of recorded actions that are the most
+            likely ones under the policy conditioned on the plan's return, counted where more than one action is legal;
+            `choice_chance`: the same for a uniform choice among the legal actions. `pool_mean`, `pool_best`: mean return of
+            the recorded plans, and of the best recorded plan per pair. `chosen`: mean return of the recorded plan with the
+            highest likelihood under the policy conditioned on the best return. `covered`: share of pairs for which the plan
+            written by the policy is in the pool; `written`: mean return of those plans, omitted if there are none.
         """
         settings, policy = self.settings, self.policy
         groups: dict[tuple[int, int], list[ExecutedPlan]] = {}
@@ -147,7 +147,7 @@ class PoolLearner(OfflineLearner):
                     if legal > 1:
                         right.append(guess == record.choices[step])
                         by_chance.append(1.0 / legal)
-                # each plan is told as if it were what was asked for, so that they differ in their choices alone
+                # all plans are conditioned on the same target return, so that they differ in their actions alone
                 record = plan.record(settings.alpha, settings.intermediate_feedback, quality - self.target_return)
                 logs = _log_probabilities(policy, record)
                 likelihood.append(float(logs[range(len(record.choices)), record.choices].sum()))
@@ -166,7 +166,7 @@ class PoolLearner(OfflineLearner):
 
 
 def _log_probabilities(policy: CatpPolicy, record: Record) -> Any:
-    """Log-probability of every choice at every step of an episode, seen through the policy's window.  # (T, N_ACTIONS)"""
+    """Log-probability of every action at every step of an episode, within the policy's window.  # (T, N_ACTIONS)"""
     settings, steps = policy.settings, len(record.choices)
     windows = [(max(0, step - settings.window + 1), step) for step in range(steps)]
     batch = batch_of([record] * steps, windows, settings.mask, settings.conditioned, settings.size_words)
@@ -177,7 +177,7 @@ def _log_probabilities(policy: CatpPolicy, record: Record) -> Any:
 
 
 def _level(plans: Sequence[PoolPlan], profile: Profile) -> int:
-    """The size level whose prices lie nearest to those recorded, on a logarithmic scale."""
+    """Return the size level whose prices are nearest to the recorded ones, on a logarithmic scale."""
     far = [0.0] * LEVELS
     for plan in plans:
         for tool, ms in zip(plan.plan.nodes, plan.time_ms, strict=True):

@@ -1,4 +1,4 @@
-"""Training CATP-LLM, and the baselines IFT and RLTF with the same policy and planning language."""
+"""Train CATP-LLM, and the baselines IFT and RLTF with the same policy and planning language."""
 
 from __future__ import annotations
 
@@ -28,28 +28,28 @@ def train_catp(
     check_every: int = 0,
     **settings: Any,
 ) -> TrainingResult:
-    """Train CATP-LLM: offline, from executed plans, told their returns.
+    """Train CATP-LLM offline from executed plans; the policy is conditioned on their returns.
 
     Args:
         out: folder of the run; ``catp:OUT`` is the agent.
         tasks: ``sequential``, ``nonsequential`` or ``all``.
-        steps: optimiser steps.
-        seed: of everything drawn.
-        pool: files of recorded plans to learn from, see `load_pool`; by default plans are searched for and executed. A
-            quarter of the recorded tasks and samples is held out, and the metrics say how well the policy meets them.
-        resume: go on with the run that is there; else begin anew.
-        evaluator: scores and prices; None: the shipped outcome table and the profile of the settings.
+        steps: number of optimizer steps.
+        seed: seed of all random draws.
+        pool: files of recorded plans to train on, see `load_pool`; by default plans are searched for and executed. A quarter
+            of the recorded (task, sample) pairs is held out, and the metrics are measured on them.
+        resume: continue the run in the folder; if False, delete its files and start again.
+        evaluator: scores and prices; None for the shipped outcome table and the profile of the settings.
         device: ``cpu``, ``cuda`` or ``auto``.
-        callback: follows the run.
-        save_every: steps between checkpoints.
-        check_every: steps between figures on the train tasks; 0: only at the end.
-        settings: other fields of `CatpSettings`.
+        callback: receives the run's steps and messages.
+        save_every: number of steps between checkpoints.
+        check_every: number of steps between evaluations on the train tasks; 0 to evaluate only at the end.
+        settings: further fields of `CatpSettings`.
 
     Raises:
         MissingExtra: torch, transformers or safetensors is not installed.
-        ConfigError, UnknownName: a setting makes no sense, or the folder holds another run.
-        TrainingFailed: the loss became infinite or no number; the last good checkpoint stays.
-        DataError: a checkpoint or a pool cannot be read, or a pool has nothing to learn from.
+        ConfigError, UnknownName: a setting is invalid, or the folder holds another run.
+        TrainingFailed: the loss is not finite; the last good checkpoint is kept.
+        DataError: a checkpoint or a pool cannot be read, or the pools contain no usable plans.
     """
     usual = {} if evaluator is None else {"alpha": evaluator.alpha, "profile": evaluator.profile.name}
     given = {"method": "catp", "tasks": tasks, "steps": steps, "seed": seed}
@@ -68,13 +68,13 @@ def train_catp(
         recorded = pool_data(pool, seed, world.profile, chosen.tasks) if pool else None
         if recorded is not None:
             plans: Sequence[Any] = recorded.train
-            run.say(f"{len(recorded.held_out)} recorded plans are held out, {recorded.left_out} are left out")
+            run.say(f"{len(recorded.held_out)} recorded plans are held out, {recorded.left_out} are not usable")
         else:
             known = train_tasks(chosen)
             run.say(f"collecting plans for {len(known)} tasks")
             plans = collect(known, world, chosen) if chosen.method == "catp" else labels(known, world)
         records, target_return = records_of(plans, chosen)
-        run.say(f"{len(records)} plans of {len({record.task.task_id for record in records})} tasks to learn from")
+        run.say(f"{len(records)} plans of {len({record.task.task_id for record in records})} tasks for training")
         run.update(target_return=target_return)
         policy = ready_policy(chosen, device)
         tell_prices(policy, world)
@@ -86,10 +86,10 @@ def train_catp(
 
 
 def train_ift(out: str | Path, tasks: str = "all", steps: int = 1000, seed: int = 0, **options: Any) -> TrainingResult:
-    """Train instruction fine-tuning: supervised on one labelled plan per task, the one that solves it best.
+    """Train the instruction fine-tuning baseline: supervised learning on the plan with the highest score for each task.
 
-    Labels say how a task is solved, not at what price, and the policy is told neither returns nor costs. Options as for
-    `train_catp`, without pools.
+    The labels do not depend on prices, and the policy's input contains neither returns nor costs. Options are those of
+    `train_catp` except `pool`.
 
     Source: CATP-LLM, section 5 (the baseline IFT, on the same planning language).
     """
@@ -97,11 +97,11 @@ def train_ift(out: str | Path, tasks: str = "all", steps: int = 1000, seed: int 
 
 
 def train_rltf(out: str | Path, tasks: str = "all", steps: int = 1000, seed: int = 0, **options: Any) -> TrainingResult:
-    """Train reinforcement learning from task feedback: a policy gradient on the quality of finished plans.
+    """Train the baseline of reinforcement learning from task feedback: policy gradient on the quality of complete plans.
 
-    It begins with `supervised_steps` of supervised learning as IFT. Then several plans are drawn for each situation and
-    executed on one train sample; each is pushed up or down by how far its Quality of Plan lies from their mean. Options as for
-    `train_catp`, without pools.
+    The first `supervised_steps` steps are supervised as in `train_ift`. In each later step, groups of plans are sampled and
+    executed, each group for one task and one train sample; the advantage of a plan is its Quality of Plan minus the group mean,
+    divided by the batch's standard deviation. Options are those of `train_catp` except `pool`.
 
     Source: CATP-LLM, section 5 (the baseline RLTF); Ge et al. 2023 (OpenAGI).
     """

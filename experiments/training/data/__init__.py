@@ -1,1 +1,1 @@
-"""Data that trainers and agents learn from, collected by playing episodes."""
+"""Training data for trainers and agents, collected by playing episodes."""

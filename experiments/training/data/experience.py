@@ -1,4 +1,4 @@
-"""Play episodes without a budget and keep what they show: past uses of tools for BTP, labelled results for its classifier."""
+"""Play episodes without a budget and collect past uses of tools, from which BTP learns."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ from ...rollout import play
 def play_split(
     scenario: Scenario, split: str, episodes: int, seed: int, key: tuple[str, ...], agent: Agent | None = None
 ) -> Iterator[MarketplaceChatEnv]:
-    """Play a split in the text view, its tasks in turns, and give the environment after each episode.
+    """Play episodes on the tasks of a split in turn, in the text view, and yield the environment after each episode.
 
     Args:
-        scenario: the world.
-        split: of the tasks.
-        episodes: how many; each round through the tasks has another seed.
-        seed: keys, with `key`, the world's chance and the agent's.
-        key: what the episodes are for, so that they differ from those that are evaluated under the same seed.
-        agent: by default ReAct on the simulated model.
+        scenario: the scenario to play.
+        split: split of the tasks.
+        episodes: number of episodes; each pass over the tasks uses another seed.
+        seed: base seed of the world and of the agent; combined with `key`.
+        key: purpose of the episodes, which makes them differ from evaluation episodes with the same seed.
+        agent: the agent that plays; by default ReAct on the simulated model.
     """
     player = agent if agent is not None else make_agent("react")
     env = MarketplaceChatEnv(scenario=scenario, split=split, budget={}, enforcement="record", max_steps=400)
@@ -44,16 +44,16 @@ def collect_experience(
     usefulness: Usefulness | None = None,
     split: str = "train",
 ) -> Experience:
-    """Let an agent play a split without a budget and remember what it used.
+    """Play a split without a budget and collect the tools that the agent used.
 
     Args:
-        scenario: the world.
-        agent: a language-model agent; by default ReAct on the simulated model. A tree search uses more tools, but most of its
-            uses come from searches that fail, which lowers the value of good tools.
-        episodes: how many.
-        seed: keys the world's chance and the agent's.
-        usefulness: judges results; by default by rules.
-        split: must not be the one that is evaluated.
+        scenario: the scenario to play.
+        agent: a language-model agent; by default ReAct on the simulated model. A tree search uses more tools, but mostly in
+            searches that fail, which lowers the estimated value of good tools.
+        episodes: number of episodes.
+        seed: seed of the world and of the agent.
+        usefulness: judges whether a result helped; by default rule-based.
+        split: split of the tasks; it must not be the split that is evaluated.
     """
     judge, experience = usefulness or RuleBased(), Experience()
     for env in play_split(scenario, split, episodes, seed, ("experience",), agent):
@@ -62,7 +62,7 @@ def collect_experience(
 
 
 def remember(env: Any, usefulness: Usefulness, test: bool = False) -> PastQuery:
-    """Collect what an episode that has ended used, judged by the results' texts."""
+    """Collect the tools that a finished episode used, with usefulness judged from the text of their results."""
     uses: dict[str, list[bool]] = {}
     query, episode = env.query, env.episode
     for call in episode.calls:

@@ -1,1 +1,1 @@
-"""DEER's decision policy."""
+"""Train DEER's decision policy."""

@@ -1,4 +1,4 @@
-"""DEER's learner: retrieval pre-training until it is learnt, then decisions."""
+"""DEER's learner: retrieval pre-training until an accuracy is reached, then training on decisions."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from .rows import learning_order
 
 
 class DeerLearner(Learner):
-    """Learns the labelled tokens of rows.
+    """Trains a language model on the labelled tokens of rows.
 
     Args:
         model: a causal language model.
-        settings: of the run.
-        pad: number of the padding token.
-        retrieval: rows of retrieval pre-training, in the order in which they are learnt; none for a published model.
+        settings: settings of the run.
+        pad: id of the padding token.
+        retrieval: rows of retrieval pre-training in training order; empty for a published model.
         decisions: rows of decisions.
-        measure: works out the figures at the end.
+        measure: function that computes the final metrics.
     """
 
     def __init__(
@@ -42,8 +42,8 @@ class DeerLearner(Learner):
         self.weights, self.seed = trained_weights(model), settings.seed
         self.adamw, self.max_grad_norm = {"betas": (0.9, 0.98), "weight_decay": 0.01}, settings.max_grad_norm
         self._most = len(retrieval) // settings.batch_size
-        self._taken = 0  # steps of retrieval
-        self._recent: list[float] = []  # shares of right answers in the last of them, each before the step
+        self._taken = 0  # retrieval steps taken
+        self._recent: list[float] = []  # accuracies of the last retrieval steps, each measured before the weight update
         self._rows: Sequence[TokenRow] = decisions
         self._order: Sequence[int] = ()
 
@@ -53,12 +53,12 @@ class DeerLearner(Learner):
 
     @property
     def retrieval_accuracy(self) -> float:
-        """Share of right answers over the last steps of retrieval."""
+        """Share of correct answers over the last retrieval steps."""
         return sum(self._recent) / max(1, len(self._recent))
 
     @property
     def retrieval_learnt(self) -> bool:
-        """Words are retrieved rightly."""
+        """Whether `retrieval_accuracy` has reached the required value."""
         return len(self._recent) == RECENT and self.retrieval_accuracy >= LEARNT
 
     @property
@@ -102,8 +102,8 @@ class DeerLearner(Learner):
             metrics["retrieval_accuracy"] = self.retrieval_accuracy
             if not self.retrieval_learnt:
                 warnings.warn(
-                    f"words are retrieved rightly in {self.retrieval_accuracy:.1%} only after {self._most} steps of it, so "
-                    "there was little to decide with; give it more (retrieval_steps) or another seed",
+                    f"retrieval accuracy is only {self.retrieval_accuracy:.1%} after {self._most} pre-training steps, so the "
+                    "decisions will be poor; increase retrieval_steps or choose another seed",
                     stacklevel=2,
                 )
         return metrics

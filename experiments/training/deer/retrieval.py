@@ -1,11 +1,11 @@
-"""Retrieval pre-training: what a small DEER model learns before it decides anything.
+"""Retrieval pre-training of a small DEER model, before it is trained on decisions.
 
-A published language model finds a word of a query again in a description; one with random weights does not, and the one
-label of a decision hardly teaches it. So it first reads tools made of words drawn at random, and says of each word that
-follows which tool has it, or that none has, and behind the last one which tool has most of them. Nothing in these rows can be
-learnt by heart and nothing in them is about any tool or query of the world, so they are alike whatever decisions follow: they
-stand in for what pre-training has given a published model. It goes on until words are retrieved rightly, which comes all at
-once, but not at the same step for every seed.
+A pre-trained language model can match a word of a query to the same word in a tool description. A model with random weights
+cannot, and the single label of a decision is too weak a signal to learn it. The model is therefore first trained on synthetic
+rows: several tools made of random words, followed by query words. For each query word the label is the tool that contains it,
+or none; after the last word it is the tool that contains most of them. The rows do not depend on the scenario's tools and
+queries and are never repeated, so they cannot be memorised. Pre-training ends when the accuracy reaches a threshold; it rises
+abruptly, at a different step for each seed.
 """
 
 from __future__ import annotations
@@ -20,40 +20,40 @@ from ....agents.deer.writing import CONTROL, DECIDE, END, NONE, QUERY, TOOLS, pl
 from ....simulators.draws import stable_generator
 
 WORDS_ASKED = 8
-"""Words that a row asks for."""
+"""Number of query words per row."""
 NOTHING = 0.2
-"""Chance that no tool has anything of what a row asks for."""
+"""Probability that no tool of a row contains any of its query words."""
 ABSENT, ELSEWHERE = 0.3, 0.1
-"""Chances, in other rows, that a word is drawn from all words, and that it is any tool's; else it is of the one asked for."""
+"""In other rows, the probabilities of drawing a query word from all words and from any tool; otherwise from the target tool."""
 MAX_TOOL_WORDS = 5
 LEARNT = 0.96
-"""Share of right answers, over the last `RECENT` steps and on rows never seen before, from which on retrieval is learnt."""
+"""Accuracy over the last `RECENT` steps, on rows not seen before, at which pre-training ends."""
 RECENT = 20
 
 
 class TokenRow(NamedTuple):
-    """A row of training: tokens, and the label of each; `IGNORED` where none is learnt."""
+    """A training row: tokens and the label of each; `IGNORED` marks tokens without a loss."""
 
     input_ids: list[int]
     labels: list[int]
 
 
 def first_word(tokenizer: Any, slots: int) -> int:
-    """Number of the first ordinary word; control tokens and those of the candidates' places come before."""
+    """Return the id of the first ordinary word, which follows the control tokens and the candidates' position tokens."""
     return 1 + max(int(tokenizer.convert_tokens_to_ids(token)) for token in (*CONTROL, *map(place, range(slots))))
 
 
 def retrieval_rows(steps: int, tokenizer: Any, slots: int, settings: DeerSettings) -> list[TokenRow]:
-    """Draw the rows of so many steps, in order; those of a step are equally long.
+    """Generate the retrieval rows of a number of steps, in order; the rows of one step have the same length.
 
-    The answers are labels only and never read: a word is asked for beside other words, as in a query. Behind the last one it is
-    asked which tool has most of them.
+    The answers appear as labels only, not as input tokens, so the query words form a sequence as in a real query. The label
+    after the last word is the tool that contains most of them.
 
     Args:
-        steps: how many.
-        tokenizer: of a small model.
-        slots: tools of a row.
-        settings: rows of a step, and the seed.
+        steps: number of steps.
+        tokenizer: tokenizer of the small model.
+        slots: number of tools per row.
+        settings: settings of the run; the batch size and the seed are used.
     """
     luck = stable_generator(settings.seed, "deer look-up")
     first, most = first_word(tokenizer, slots), len(tokenizer)
@@ -76,7 +76,7 @@ def retrieval_rows(steps: int, tokenizer: Any, slots: int, settings: DeerSetting
 
 
 def _asked(words: Sequence[int], owner: Sequence[int], places: Sequence[int], first: int, most: int, luck: Any) -> list[int]:
-    """Draw words to ask for: some of one tool, some of any, and some from all."""
+    """Draw query words: some from one tool, some from any tool, and some from all words."""
     asked: list[int] = luck.integers(first, most, WORDS_ASKED).tolist()
     if luck.random() < NOTHING:
         return asked
@@ -90,7 +90,7 @@ def _asked(words: Sequence[int], owner: Sequence[int], places: Sequence[int], fi
 
 
 def _owner(asked: Sequence[int], words: Sequence[int], owner: Sequence[int], none: int) -> int:
-    """The place of the tool that has most of some words; `none` if no tool has any, `IGNORED` if several have most."""
+    """Return the position of the tool that contains most of the words; `none` if no tool contains any, `IGNORED` on a tie."""
     found = Counter(mark for mark, each in set(zip(owner, words, strict=True)) for word in asked if each == word)
     best = [mark for mark, count in found.items() if count == max(found.values())]
     return best[0] if len(best) == 1 else IGNORED if best else none

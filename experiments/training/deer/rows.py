@@ -1,36 +1,36 @@
-"""The decisions that a DEER policy learns from, as tokens, and the order in which it learns from them."""
+"""Tokenised training rows of DEER's decisions, and their training order."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from ....agents.deer.examples import Example
 from ....agents.deer.language_model import IGNORED
 from ....agents.deer.settings import DeerSettings
 from ....agents.deer.writing import CONTROL, QUERY, Writing, completion_ids, place, prompt_ids
+from ....simulators.decision.examples import Example
 from ....simulators.draws import stable_generator
 from .retrieval import TokenRow, first_word
 
 NO_SEARCH_FACTOR = 4
-"""So many times as often as a sample about a tool, one about none gives a row: it gives no other."""
+"""Sampling factor of samples without a tool relative to samples with one, because they give only one row instead of two."""
 _CHUNK = 16
 
 
 def token_row(tokenizer: Any, prompt: str, completion: str) -> TokenRow:
-    """Join a prompt and its completion; only the completion is learnt."""
+    """Tokenise a prompt and its completion; only the completion's tokens are labelled."""
     read, learnt = prompt_ids(tokenizer, prompt), completion_ids(tokenizer, completion)
     return TokenRow([*read, *learnt], [*[IGNORED] * len(read), *learnt])
 
 
 def rows_of(known: Sequence[Example], writing: Writing, tokenizer: Any, settings: DeerSettings) -> list[TokenRow]:
-    """Turn the decisions of examples into rows.
+    """Convert the decisions of examples to training rows.
 
     Args:
         known: labelled examples.
-        writing: how they are put into words.
-        tokenizer: of the model.
-        settings: shares of the rows, and the seed.
+        writing: converts decisions to text.
+        tokenizer: tokenizer of the model.
+        settings: settings of the run; the shares of the kinds of rows and the seed are used.
     """
     luck = stable_generator(settings.seed, "deer rows")
     rows = []
@@ -38,7 +38,7 @@ def rows_of(known: Sequence[Example], writing: Writing, tokenizer: Any, settings
         first, second = writing.rows(example)
         slots = len(example.candidates)
         share = settings.search_share * (1 if second is not None else NO_SEARCH_FACTOR)
-        # a published model is asked everything: it learns from few samples
+        # a published model is trained on every decision: it needs few samples
         if luck.random() < share or not writing.compact:
             row = token_row(tokenizer, *first)
             rows.append(scattered(row, slots, tokenizer, luck) if writing.compact else row)
@@ -51,7 +51,7 @@ def rows_of(known: Sequence[Example], writing: Writing, tokenizer: Any, settings
 
 
 def scattered(row: TokenRow, slots: int, tokenizer: Any, luck: Any) -> TokenRow:
-    """A first decision in which every fifth word is another one: an unknown word says nothing of whether to search."""
+    """Replace a fifth of the words of a first decision at random, so that unknown words do not indicate whether to search."""
     first = first_word(tokenizer, slots)
     prompt = [
         int(luck.integers(first, len(tokenizer))) if label == IGNORED and token >= first and luck.random() < 0.2 else token
@@ -61,11 +61,11 @@ def scattered(row: TokenRow, slots: int, tokenizer: Any, luck: Any) -> TokenRow:
 
 
 def renamed(row: TokenRow, gold: int | None, slots: int, tokenizer: Any, luck: Any) -> TokenRow:
-    """A call decision in which some words are other words, the same ones wherever they stood.
+    """Replace some words of a call decision, every occurrence of a word by the same new word.
 
-    There are few hundred descriptions to learn from, and a policy that knows them by heart knows nothing of others. What query
-    and candidates share goes on being shared; a word that only the right tool's description has may be what a user says
-    otherwise, and stays.
+    There are only a few hundred tool descriptions, which a policy could memorise instead of comparing them with the query.
+    Words shared by query and candidates stay shared. Words that occur only in the correct tool's description are kept, because
+    the query may contain a synonym.
     """
     control = {tokenizer.convert_tokens_to_ids(token) for token in CONTROL}
     places = {tokenizer.convert_tokens_to_ids(place(index)): index for index in range(slots)}
@@ -93,14 +93,15 @@ def renamed(row: TokenRow, gold: int | None, slots: int, tokenizer: Any, luck: A
 
 
 def learning_order(rows: Sequence[TokenRow], retrieval: int, settings: DeerSettings) -> list[int]:
-    """Order the rows of all steps of decisions: indices into `rows`, then into those of retrieval.  # (steps * batch_size,)
+    """Return the row indices of all decision steps.  # (steps * batch_size,)
 
-    Rows of like length come together, in a random order of batches. Those of retrieval come in their own order.
+    Indices beyond `rows` refer to the retrieval rows, which keep their own order. Batches contain rows of similar length and
+    are in random order.
 
     Args:
-        rows: the decisions.
-        retrieval: how many rows of retrieval there are, in whole batches.
-        settings: steps, their rows, and the share of those on retrieval.
+        rows: the decision rows.
+        retrieval: number of retrieval rows, a multiple of the batch size.
+        settings: settings of the run; the steps, the batch size and the share of retrieval rows are used.
     """
     luck = stable_generator(settings.seed, "deer order")
     decisions = _batches([len(row.input_ids) for row in rows], settings.batch_size, luck)
@@ -117,7 +118,7 @@ def learning_order(rows: Sequence[TokenRow], retrieval: int, settings: DeerSetti
 
 
 def _batches(lengths: Sequence[int], batch: int, luck: Any) -> Iterator[list[int]]:
-    """Draw batches without end; each round takes every row once, and the first ones again where the last batch is not full."""
+    """Yield batches without end; each pass takes every row once and repeats the first rows to fill the last batch."""
     while True:
         indices = luck.permutation(len(lengths)).tolist()
         indices += indices[: -len(indices) % batch]

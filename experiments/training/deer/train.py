@@ -1,6 +1,6 @@
-"""Training DEER's decision policy: samples to rows, rows to a language model, and its six accuracies.
+"""Train DEER's decision policy, a language model, on labelled samples and measure its six accuracies.
 
-A small model is pre-trained on retrieval first (see `retrieval`), and then learns to decide.
+A small model is pre-trained on retrieval first; see `retrieval`.
 """
 
 from __future__ import annotations
@@ -9,12 +9,12 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from ....agents.deer.examples import Example, examples
 from ....agents.deer.learnt import LearntDecider, build_model, load_tokenizer, source_of, writing_of
 from ....agents.deer.settings import SAMPLINGS, TOKENIZER, DeerConfig, DeerSettings
 from ....agents.deer.writing import common_words, small_tokenizer, words
 from ....agents.networks import load_published
 from ....envs.decision import DecisionAwareEnv
+from ....simulators.decision.examples import Example, examples
 from ....simulators.decision.samples import COUNTS
 from ....simulators.decision.toolsets import what_it_does
 from ....simulators.errors import ConfigError
@@ -43,24 +43,24 @@ def train_deer(
 
     Args:
         out: folder of the run; ``deer:OUT`` is the agent.
-        scenario: whose tools and queries.
-        seed: of weights, samples and their order.
-        data: a ToolDEER folder with training samples instead of generated ones.
-        counts: NoSearch, NoCall and Call samples of the splits `train`, `valid` and `test`; None for the paper's.
-        resume: go on with the run that is there; else begin anew.
-        callback: follows the run.
-        save_every: steps between checkpoints.
-        settings: other fields of `DeerSettings`.
+        scenario: scenario that provides tools and queries.
+        seed: seed of the weights, the samples and their order.
+        data: a ToolDEER folder with training samples, used instead of generated samples.
+        counts: numbers of NoSearch, NoCall and Call samples in the splits `train`, `valid` and `test`; None for the paper's.
+        resume: continue the run in the folder; if False, delete its files and start again.
+        callback: receives the run's steps and messages.
+        save_every: number of steps between checkpoints.
+        settings: further fields of `DeerSettings`.
 
     Returns:
-        The loss, and the six accuracies on seen tools (split `valid`) and on unseen ones (`test`) as ``seen_p_ds`` and so on;
-        of a small model also ``retrieval_accuracy``, how rightly words were retrieved before it began to decide.
+        The loss and the six accuracies on seen tools (split `valid`) and on unseen tools (`test`), named ``seen_p_ds`` and so
+        on; for a small model also ``retrieval_accuracy``, measured at the end of pre-training.
 
     Raises:
-        ConfigError, UnknownName: a setting makes no sense, the folder holds something else, or there is nothing to learn from.
-        DataError: a checkpoint to go on from is damaged.
+        ConfigError, UnknownName: a setting is invalid, the folder holds other files, or there are no training samples.
+        DataError: the checkpoint to resume from is damaged.
         MissingExtra: torch, transformers, safetensors or (for a published model) peft is not installed.
-        TrainingFailed: the loss became infinite or no number; the last good checkpoint stays.
+        TrainingFailed: the loss is not finite; the last good checkpoint is kept.
     """
     require_modules("torch", "transformers", "safetensors")
     chosen = DeerSettings(**{"seed": seed, **settings})
@@ -74,13 +74,13 @@ def train_deer(
 def training_examples(
     scenario: str | Path | Scenario, data: str | None, settings: DeerSettings, counts: Counts | None = None
 ) -> tuple[list[Example], DecisionAwareEnv]:
-    """Collect the examples to learn from, and the environment they come from.
+    """Return the training examples and the environment that they come from.
 
     Raises:
-        ConfigError: there are no samples to learn from, or they lack a kind.
+        ConfigError: training samples of some kind are missing.
     """
     if data is not None:
-        env = DecisionAwareEnv(data=data, split="train", scenario=scenario)  # raises where there is no such split
+        env = DecisionAwareEnv(data=data, split="train", scenario=scenario)  # raises if the split does not exist
     else:
         none, misfits, calls = (counts or COUNTS)["train"]
         wanted = {**(counts or COUNTS), "train": (none, misfits * settings.scale, calls * settings.scale)}
@@ -110,7 +110,7 @@ def _train(
     known, env = training_examples(scenario, data, settings, counts)
     tools = {tool.name: tool for example in known for tool in example.candidates}
     seen = [tools[name] for name in sorted(tools)]
-    run.say(f"{len(known)} samples about {len(seen)} tools to learn from")
+    run.say(f"{len(known)} samples about {len(seen)} tools for training")
     run.update(slots=env.k, common=common_words(seen) if settings.small else ())
     config = run.config
     assert isinstance(config, DeerConfig)
@@ -132,7 +132,7 @@ def _train(
 
 
 def _tokenizer(folder: Path, config: DeerConfig, known: Sequence[Example], seen: Sequence[Any]) -> Any:
-    """The run's tokenizer, made where there is none."""
+    """Return the run's tokenizer; it is created if the folder has none."""
     if not (folder / TOKENIZER / "tokenizer.json").is_file():
         settings = config.settings
         if settings.model is None:
@@ -152,7 +152,7 @@ def measure(
     data: str | None = None,
     counts: Counts | None = None,
 ) -> dict[str, float]:
-    """Work out the six accuracies on seen and on unseen tools, on samples that are the same whatever was learnt from."""
+    """Compute the six accuracies on seen and unseen tools, on samples that do not depend on the training data."""
     found: dict[str, float] = {}
     samples = None if counts is None else {"counts": dict(counts)}
     env = DecisionAwareEnv(scenario=scenario, data=data, split="valid" if data is None else "train", samples=samples)

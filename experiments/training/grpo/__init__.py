@@ -1,1 +1,1 @@
-"""Group-relative policy optimisation of language models in the marketplace, with TRL."""
+"""Train language models in the marketplace by group-relative policy optimisation (GRPO) with TRL."""

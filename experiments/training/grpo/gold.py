@@ -1,4 +1,4 @@
-"""Gold episodes, on which a tiny model learns to call tools, and the tokenizer that is trained on them."""
+"""Gold episodes, which teach a tiny model to call tools, and a tokenizer trained on them."""
 
 from __future__ import annotations
 
@@ -17,10 +17,15 @@ CONTROL = (
 
 
 def gold_rows(world: GrpoWorld, variants: int, seed: int = 0) -> list[Row]:
-    """Play gold episodes, as conversations with tools (`messages`, `tools`).
+    """Generate gold episodes as conversations with tools (`messages`, `tools`).
 
-    For each need its tools are called in some order, cheap ones rather early, until one works; then the answer is given.
-    Episodes that pass are kept. They are played through the trainer's own methods, so the words are the same.
+    For each need, its tools are called in a random order that favours cheap tools until one succeeds; then the answer is given.
+    Only episodes that pass are kept. The calls go through the same methods as in training, so the messages are identical.
+
+    Args:
+        world: the world to play in.
+        variants: number of episodes per task, each with its own order of tools.
+        seed: seed of the episodes and of the order of tools.
     """
     import transformers.utils
 
@@ -52,7 +57,7 @@ def _play_gold(environment: TaskEnvironment, luck: Callable[[], float]) -> list[
         )
         try:
             content, fine = str(getattr(environment, name)(**arguments)), True
-        except Exception as error:  # as the trainer does with whatever a tool raises
+        except Exception as error:  # the trainer converts every exception of a tool in this way
             content, fine = str({"error": str(error)}), False
         messages.append({"role": "tool", "name": name, "content": content})
         return fine
@@ -68,10 +73,10 @@ def _play_gold(environment: TaskEnvironment, luck: Callable[[], float]) -> list[
 
 
 def tiny_tokenizer(rows: list[Row], vocabulary: int) -> Any:
-    """Train a byte-level tokenizer on conversations, with the chat template of Qwen3, which TRL knows.
+    """Train a byte-level tokenizer on conversations; it uses Qwen3's chat template, which TRL supports.
 
-    Digits stand alone; apart from that, merges may span words, so that the boilerplate of schemas becomes a few tokens and an
-    episode a few hundred.
+    Digits are separate tokens. Other merges may span words, so that a schema's boilerplate takes a few tokens and an episode
+    a few hundred.
     """
     import tokenizers
     import transformers

@@ -1,8 +1,8 @@
-"""Group-relative policy optimisation of a tool-calling language model in the marketplace, with TRL.
+"""Train a tool-calling language model in the marketplace by group-relative policy optimisation (GRPO) with TRL.
 
-Without a model's id a tiny Llama is made from a config, with a tokenizer of its own, and taught to call tools by supervised
-fine-tuning on gold episodes; from random weights no tool call would ever appear. With an id the same function trains that model
-with LoRA, on a GPU if there is one. It needs a chat template that TRL knows, and no warm start if it calls tools already.
+Without a model id, a tiny Llama with random weights and its own tokenizer is created. It is first fine-tuned on gold episodes,
+because random weights never produce a tool call. With a model id, that model is trained with LoRA, on a GPU if available; its
+chat template must be supported by TRL, and it needs no warm start if it can call tools.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _LOGGED = {
     "tool_failures": "tools/failure_frequency",
     "step_time_s": "step_time",
 }
-"""Figures of the learning curve, and TRL's names for them."""
+"""Names in the learning curve, with TRL's names for the same values."""
 
 
 def train_grpo(
@@ -46,24 +46,24 @@ def train_grpo(
     callback: Callback | None = None,
     **settings: Any,
 ) -> TrainingResult:
-    """Train a language model on a world.
+    """Train a language model on the tasks of a world.
 
     Args:
-        out: folder of the run; `out / "model"` holds the model (or its adapters) and the tokenizer at the end. A warm start
-            that is there already is taken up, not trained again.
-        world: what to train on.
-        seed: of weights, data order and sampling.
-        steps: of GRPO.
-        resume: go on with the run that is there; else begin anew.
-        callback: follows the run; where it wants to stop, GRPO begins again at the warm start the next time.
+        out: folder of the run; at the end `out / "model"` holds the model (or its adapters) and the tokenizer. A warm start
+            that is already in the folder is reused.
+        world: tasks, environments and reward.
+        seed: seed of the weights, the data order and the sampling.
+        steps: number of GRPO steps.
+        resume: continue the run in the folder; if False, delete its files and start again.
+        callback: receives the run's steps and messages; a run that it stops restarts GRPO from the warm start when resumed.
         settings: fields of `GrpoSettings`.
 
     Returns:
-        The figures of the last step; the learning curve has those of every step.
+        The values of the last step; the learning curve holds those of every step.
 
     Raises:
-        ConfigError: a number makes no sense, or the folder belongs to another run.
-        TrainingFailed: the loss became NaN; the warm start stays.
+        ConfigError: a number is out of range, or the folder belongs to another run.
+        TrainingFailed: the loss is NaN; the warm start is kept.
         MissingExtra: torch, transformers, trl, datasets or peft is not installed.
     """
     require_modules("torch", "datasets", "peft", "trl", "transformers")
@@ -81,7 +81,7 @@ def train_grpo(
 
 
 def _start(run: TrainingRun, world: GrpoWorld, settings: GrpoSettings) -> tuple[Any, Any]:
-    """The model to optimise and its tokenizer: the warm start where there is one."""
+    """Return the model to optimise and its tokenizer, from the warm start if there is one."""
     import transformers
 
     warm, model, seed = run.folder / WARM_START, settings.model, settings.seed
@@ -90,7 +90,7 @@ def _start(run: TrainingRun, world: GrpoWorld, settings: GrpoSettings) -> tuple[
     if not (warm / "config.json").exists() and not (warm / "adapter_config.json").exists():
         rows = gold_rows(world, settings.warm_start_variants, seed)
         if not rows:
-            raise ConfigError("tasks", "no gold episode passes within the budget; raise the budget or take other tasks")
+            raise ConfigError("tasks", "no gold episode passes within the budget; raise the budget or choose other tasks")
         if model is None:
             transformers.set_seed(seed)
             tokenizer = tiny_tokenizer(rows, settings.vocabulary)
@@ -109,7 +109,7 @@ def _start(run: TrainingRun, world: GrpoWorld, settings: GrpoSettings) -> tuple[
 
 
 def tiny_model(tokenizer: Any, settings: GrpoSettings) -> Any:
-    """Make a small Llama with random weights."""
+    """Create a small Llama with random weights."""
     import transformers
 
     width, ids = settings.hidden_size, {"eos_token_id": tokenizer.eos_token_id, "pad_token_id": tokenizer.pad_token_id}

@@ -1,13 +1,13 @@
-"""The text view of the marketplace as TRL trains on it: a dataset, environments whose methods are tools, and a reward.
+"""Adapt the marketplace's text view to TRL: a dataset, environments whose methods are tools, and a reward function.
 
-`GrpoWorld` is the one object to hand over:
+`GrpoWorld` provides the arguments of TRL's trainer:
 
     world = GrpoWorld("marketplace", tasks=200)
     GRPOTrainer(model, args=..., train_dataset=world.train_dataset, environment_factory=world.environment_factory,
                 reward_funcs=world.reward_funcs)
 
-Every task has a class of its own, built from the tools it offers, so a prompt shows these tools and no others. A row of the
-dataset names the task and a seed; all members of a group are reset with the same row and so meet the same world.
+Every task has its own environment class, built from the tools that the task offers, so a prompt shows exactly these tools. A
+dataset row holds a task and a seed; all completions of a group are reset with the same row and therefore see the same world.
 """
 
 from __future__ import annotations
@@ -19,11 +19,9 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
-from ....agents.base import TEXT
 from ....agents.prompts import INSTRUCTIONS
 from ....envs.actions import FINISH, encode_action
 from ....envs.chat import MarketplaceChatEnv
-from ....envs.registration import make
 from ....simulators.draws import stable_integer
 from ....simulators.errors import BudgetExceeded, ConfigError, EpisodeOver, require
 from ....simulators.scenario import Scenario, load_scenario, parse_scenario
@@ -37,26 +35,24 @@ _RESERVED = ("reset", "get_reward", FINISH)
 
 
 class ToolFailure(Exception):
-    """A call that failed; the message is what the tool said. Trainers show it to the model."""
+    """A failed tool call; its message is the tool's response, which trainers show to the model."""
 
 
 class TaskEnvironment:
-    """An episode as a trainer sees it; a subclass per task adds the task's tools as methods.
+    """An episode as TRL uses it; each task has a subclass that adds the task's tools as methods.
 
-    It is no Gymnasium environment on purpose: trainers take every public method for a tool.
+    It is not a Gymnasium environment, because TRL treats every public method as a tool.
     """
 
     _settings: Mapping[str, Any] = {}
 
     def __init__(self) -> None:
-        env = make(TEXT, **self._settings, disable_env_checker=True).unwrapped
-        assert isinstance(env, MarketplaceChatEnv)
-        self._env = env
+        self._env = MarketplaceChatEnv(**self._settings)
         self._return = 0.0
         self._over = True
 
     def reset(self, **row: Any) -> None:
-        """Begin the episode of a row of the dataset: `task` and `seed`; the row's prompt holds the query already."""
+        """Start the episode of a dataset row, given its `task` and `seed`; the row's prompt already contains the query."""
         if "task" not in row or "seed" not in row:
             raise ConfigError("dataset row", f"expected the columns task and seed, got {', '.join(sorted(row)) or 'none'}")
         self._env.reset(seed=int(row["seed"]), options={"task": row["task"]})
@@ -95,9 +91,9 @@ class TaskEnvironment:
 def episode_return(
     environments: Sequence[TaskEnvironment], log_metric: Callable[..., None] | None = None, **_: Any
 ) -> list[float]:
-    """Reward of each rollout: the episode's return (its Quality of Plan), from the environment's state alone.
+    """Return the reward of each rollout: the episode's return (its Quality of Plan), computed from the environment's state.
 
-    What the transcript shows does not count: a trainer may have cut it.
+    The transcript is not used, because a trainer may have truncated it.
     """
     if log_metric is not None and environments:
         count = len(environments)
@@ -108,20 +104,20 @@ def episode_return(
 
 
 class GrpoWorld:
-    """A scenario as a trainer's three arguments.
+    """A scenario as the three arguments of TRL's trainer: dataset, environment factory and reward functions.
 
     Args:
-        scenario: a name, a YAML file or a `Scenario`.
-        split: of the tasks.
-        tasks: how many of the split's tasks, from its start; None for all.
-        most_needs: leave out tasks that ask for more facts than that.
-        rounds: rows of each task, every one with another seed.
-        budget: limits; None takes the scenario's.
-        seed: of the rows' seeds.
-        max_steps: calls after which an episode is cut.
+        scenario: name, YAML file or `Scenario`.
+        split: split of the tasks.
+        tasks: number of tasks from the start of the split; None for all.
+        most_needs: maximum number of facts that a task may ask for; other tasks are excluded.
+        rounds: number of rows per task, each with its own seed.
+        budget: resource limits; None for the scenario's.
+        seed: base seed from which the rows' seeds are drawn.
+        max_steps: number of calls after which an episode is truncated.
 
     Raises:
-        ConfigError: a number makes no sense, or a tool's name or argument cannot be a Python name.
+        ConfigError: a number is out of range, or the name of a tool or argument is not a valid Python name.
     """
 
     def __init__(
@@ -148,8 +144,7 @@ class GrpoWorld:
             "budget": None if budget is None else dict(budget),
             "max_steps": max_steps,
         }
-        env = make(TEXT, **self._settings, disable_env_checker=True).unwrapped
-        assert isinstance(env, MarketplaceChatEnv)
+        env = MarketplaceChatEnv(**self._settings)
         self._classes: dict[str, type[TaskEnvironment]] = {}
         self._queries: dict[str, str] = {}
         currency = self.scenario.currency
@@ -167,19 +162,19 @@ class GrpoWorld:
 
     @classmethod
     def tiny(cls, tasks: int = 3, rounds: int = 8, seed: int = 0) -> GrpoWorld:
-        """Tasks of two needs among about four tools of a marketplace of 40: what a tiny model learns on a CPU in minutes."""
+        """Create a small world that a tiny model learns on a CPU in minutes: tasks of two needs and about four of 40 tools."""
         source = {"kind": "marketplace", "tools": 40, "providers": 10, "categories": 4, "train": 24, "test": 4, "candidates": 4}
         scenario = parse_scenario({"name": "tiny", "description": "Small enough for a tiny model.", "source": source})
         return cls(scenario, tasks=tasks, most_needs=2, rounds=rounds, seed=seed)
 
     @property
     def environment_factory(self) -> dict[str, type[TaskEnvironment]]:
-        """A class per task, by the task's id."""
+        """The environment class of each task, by task id."""
         return dict(self._classes)
 
     @property
     def train_dataset(self) -> Any:
-        """Rows with `prompt`, `environment`, `task` and `seed`, as a `datasets.Dataset`.
+        """The dataset's rows with `prompt`, `environment`, `task` and `seed`, as a `datasets.Dataset`.
 
         Raises:
             MissingExtra: datasets is not installed.
@@ -191,7 +186,7 @@ class GrpoWorld:
         return [episode_return]
 
     def rows(self) -> list[Row]:
-        """The dataset's rows: every task once, then again with the next seeds."""
+        """Return the dataset's rows: every task once, then every task again with the next seed, and so on."""
         return [
             {
                 "prompt": self.prompt(task),
@@ -204,23 +199,23 @@ class GrpoWorld:
         ]
 
     def prompt(self, task: str) -> list[dict[str, str]]:
-        """The messages before the model's first."""
+        """Return the messages that precede the model's first message."""
         return [{"role": "system", "content": INSTRUCTIONS}, {"role": "user", "content": self._queries[task]}]
 
 
 def tools_of(environment: TaskEnvironment) -> list[Callable[..., str]]:
-    """The methods that a trainer takes for tools, in its order."""
+    """Return the methods that TRL treats as tools, in TRL's order."""
     members = inspect.getmembers(type(environment), predicate=inspect.isfunction)
     return [getattr(environment, name) for name, _ in members if not name.startswith("_") and name != "reset"]
 
 
 def _method(tool: Tool, quote: float, currency: str) -> Callable[..., str]:
-    """A tool as a method that documents itself the way schemas are read: signature, annotations, docstring."""
+    """Convert a tool to a method whose signature, annotations and docstring give the tool's schema."""
     properties: Mapping[str, Any] = tool.parameters.get("properties", {})
     required = tool.parameters.get("required", ())
     for name in (tool.name, *properties):
         if not name.isidentifier() or keyword.iskeyword(name) or name.startswith("_") or name in (*_RESERVED, "self"):
-            raise ConfigError(f"tool {tool.name}", f"{name!r} cannot be the name of a method or an argument for a trainer")
+            raise ConfigError(f"tool {tool.name}", f"{name!r} is not a valid name of a Python method or argument")
 
     def call(self: TaskEnvironment, **arguments: Any) -> str:
         return self._call(tool.name, arguments)
@@ -244,5 +239,5 @@ def _method(tool: Tool, quote: float, currency: str) -> Callable[..., str]:
 
 
 def _line(text: Any) -> str:
-    """A description on one line, without what a docstring's reader would take for a section."""
+    """Return a description on one line, without text that would be parsed as a docstring section."""
     return _SECTION.sub(r"\1 -", " ".join(str(text or "").split()))

@@ -1,1 +1,1 @@
-"""Reinforcement learning with Stable-Baselines3 on the native vector environments."""
+"""Train reinforcement-learning policies with Stable-Baselines3 on the native vector environments."""

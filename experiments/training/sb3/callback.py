@@ -1,4 +1,4 @@
-"""Follows Stable-Baselines3 while it learns: the learning curve, and the Lagrange multipliers that follow the costs."""
+"""Callback of Stable-Baselines3 that writes the learning curve and updates the Lagrange multipliers."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ if TYPE_CHECKING:
     from .train import Sb3Run
 
 DQN_LINE_STEPS = 4096
-"""Decisions between two lines of DQN's learning curve; PPO has one per update."""
+"""Decisions between two lines of DQN's learning curve; PPO writes one line per update."""
 
 
 class SegmentCallback(BaseCallback):  # type: ignore[misc]
-    """Writes the learning curve of a segment and ends it when the run is over.
+    """Writes the learning curve of a segment and ends the segment when the run is over.
 
     Attributes:
         metrics: the last line of the curve.
-        stopped: the run's callback wants to stop.
-        broken: the loss or a weight is no finite number.
+        stopped: whether the run's callback asked to stop.
+        broken: whether the loss or a weight is not finite.
     """
 
     def __init__(self, training: Sb3Run, env: ToolVecEnv) -> None:
@@ -39,7 +39,7 @@ class SegmentCallback(BaseCallback):  # type: ignore[misc]
         return not (self.broken or self.training.out_of_time(self.num_timesteps))
 
     def _on_rollout_start(self) -> None:
-        # SB3 updates after a rollout, so what the update logged is there when the next one starts
+        # SB3 updates after a rollout, so the logged values of an update are available when the next rollout starts
         if self.training.algorithm == "ppo" and self.num_timesteps > self._noted:
             self._note()
 

@@ -1,7 +1,7 @@
-"""The marketplace as our own learners take it: SB3's vector environment with a priced constraint.
+"""The native vector view of the marketplace with priced constraints, for training with Stable-Baselines3.
 
-The step limit is part of the task: an episode that it cuts has failed, and nothing is guessed of what might have followed
-(undiscounted, such guesses feed on themselves).
+The step limit is part of the task: an episode that exceeds it has failed, and no value is bootstrapped at its end, because
+undiscounted bootstrapping can diverge.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ MASK = "action_mask"
 
 
 class Finished(NamedTuple):
-    """An episode that has ended.
+    """A finished episode.
 
     Attributes:
-        reward: return, the environment's own, without penalty.
-        costs: what it cost, by resource.
-        success: passed within the budget.
-        steps: decisions taken.
+        reward: return of the environment, without the constraints' penalty.
+        costs: cost of the episode, by resource.
+        success: whether the task was solved within the budget.
+        steps: number of decisions.
     """
 
     reward: float
@@ -36,16 +36,16 @@ class Finished(NamedTuple):
 
 
 class ToolVecEnv(NativeVecEnv):
-    """N marketplaces in their default form; the reward may be reduced by prices on what steps cost.
+    """A batch of N marketplaces in their default form, with a penalty on what steps cost.
 
     Args:
-        num_envs: N.
-        show_mask: put the action mask into the observation, for learners that know no masks.
-        settings: of `MarketplaceVectorEnv`.
+        num_envs: number of environments N.
+        show_mask: add the action mask to the observation, for algorithms without action masking.
+        settings: settings of `MarketplaceVectorEnv`.
 
     Attributes:
-        multipliers: reward taken off per unit of a resource, by resource; without any the reward is left as it is.
-        finished: the episodes that have ended since the list was last emptied.
+        multipliers: penalty per unit, subtracted from the reward, by resource; empty for none.
+        finished: the episodes that have ended since the list was last cleared.
     """
 
     def __init__(self, num_envs: int, show_mask: bool = False, **settings: Any) -> None:
@@ -61,7 +61,7 @@ class ToolVecEnv(NativeVecEnv):
         self._sums = {name: np.zeros(num_envs) for name in RESOURCES}
 
     def reset(self) -> Observation:
-        """Begin anew; `seed(n)` before it makes what follows depend on n alone."""
+        """Start new episodes; after `seed(n)` they depend on n alone."""
         for sums in self._sums.values():
             sums[:] = 0.0
         return self._seen(super().reset())

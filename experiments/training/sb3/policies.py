@@ -1,4 +1,4 @@
-"""`ToolNetwork` as the policies that Stable-Baselines3 trains: masked actor-critic, and masked action values."""
+"""Policies of Stable-Baselines3 built on `ToolNetwork`: masked actor-critic and masked action values."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Observation = dict[str, Tensor]
 
 
 class ToolPolicy(MaskableActorCriticPolicy):  # type: ignore[misc]
-    """Actor and critic over one `ToolNetwork`."""
+    """Actor and critic that share one `ToolNetwork`."""
 
     network: ToolNetwork
 
@@ -58,9 +58,9 @@ class ToolPolicy(MaskableActorCriticPolicy):  # type: ignore[misc]
 
 
 class ToolValues(torch.nn.Module):  # type: ignore[misc, unused-ignore]
-    """Values of the actions; those that the observation's mask forbids are far below any allowed one.
+    """Action-value network; actions that the observation's mask forbids have values far below all legal ones.
 
-    The network's state value is their common level and its action outputs are what sets them apart, as in duelling networks.
+    An action's value is the state value plus the action's advantage, as in dueling networks.
     """
 
     def __init__(self, settings: NetworkSettings) -> None:
@@ -73,12 +73,12 @@ class ToolValues(torch.nn.Module):  # type: ignore[misc, unused-ignore]
         return masked(level.unsqueeze(-1) + decisions(apart), mask)
 
     def set_training_mode(self, mode: bool) -> None:
-        """As SB3's own networks have it."""
+        """Set training or evaluation mode; SB3 calls this method."""
         self.train(mode)
 
 
 class ToolValuePolicy(DQNPolicy):  # type: ignore[misc]
-    """Online and target network of DQN."""
+    """Online and target networks of DQN."""
 
     def __init__(self, *args: Any, network: NetworkSettings, **kwargs: Any) -> None:
         self._network_settings = network
@@ -94,10 +94,10 @@ class ToolValuePolicy(DQNPolicy):  # type: ignore[misc]
 
 
 class MaskedDQN(DQN):  # type: ignore[misc]
-    """DQN whose exploration, too, keeps to the mask; each environment explores on its own.
+    """DQN that also explores with legal actions only; each environment explores independently.
 
-    What it learns from are allowed actions only, and the best next value is taken over allowed actions, so no penalty for
-    forbidden ones is needed.
+    Its transitions contain legal actions only, and the target is the maximum over legal actions, so illegal actions need no
+    penalty.
     """
 
     exploration_rate: float

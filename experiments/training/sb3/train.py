@@ -1,9 +1,8 @@
-"""Reinforcement learning in the marketplace: MaskablePPO and DQN of Stable-Baselines3 on the native vector view.
+"""Train MaskablePPO and DQN of Stable-Baselines3 in the marketplace, on the native vector view.
 
-Training goes in segments, from checkpoint to checkpoint. Every segment begins with fresh episodes and with seeds made of the
-run's seed and its number, so a PPO run that was stopped or killed and is resumed ends with the weights of one that was not.
-(DQN's memory of transitions is not kept: a resumed run collects a new one first.) TensorBoard files are written where
-tensorboard is installed.
+A run consists of segments, each from one checkpoint to the next. Every segment starts with new episodes, seeded by the run's
+seed and the segment's number, so a resumed PPO run ends with the same weights as an uninterrupted one. DQN's replay buffer is
+not saved; a resumed run fills a new one first. TensorBoard files are written if tensorboard is installed.
 """
 
 from __future__ import annotations
@@ -47,24 +46,24 @@ def train_ppo(
 
     Args:
         out: folder of the run; ``sb3:OUT`` is the agent.
-        scenario: the world.
-        seed: same seed and steps, same weights.
-        steps: decisions to take, or
-        minutes: of training, wall clock, once the kernels are compiled; 5 where neither is given.
-        budget: limits; None takes the scenario's. What cannot be afforded is masked, here and when the policy plays.
-        lagrangian: constraints on the mean cost of an episode: one, several, limits by resource such as
-            ``{"price": 7, "seconds": 20}``, or a limit on the mean price.
-        resume: go on with the run that is there; else begin anew.
-        callback: follows the run; where it wants to stop, the run ends at its next checkpoint.
-        settings: other fields of `PpoSettings`.
+        scenario: the scenario to train on.
+        seed: seed of the run; the same seed and steps give the same weights.
+        steps: number of decisions; give either steps or minutes.
+        minutes: wall-clock training time in minutes, after compilation of the kernels; 5 if neither is given.
+        budget: resource limits; None for the scenario's. Unaffordable calls are masked in training and evaluation.
+        lagrangian: constraints on the mean cost per episode: one, several, limits by resource such as
+            ``{"price": 7, "seconds": 20}``, or a number, which limits the mean price.
+        resume: continue the run in the folder; if False, delete its files and start again.
+        callback: receives the run's steps and messages; if it asks to stop, the run ends at the next checkpoint.
+        settings: further fields of `PpoSettings`.
 
     Returns:
-        The figures of the last update.
+        The metrics of the last update.
 
     Raises:
-        ConfigError, UnknownName: a setting makes no sense, or the folder holds another run.
-        TrainingFailed: the loss became NaN; the last good checkpoint stays.
-        DataError: the checkpoint to go on from cannot be read.
+        ConfigError, UnknownName: a setting is invalid, or the folder holds another run.
+        TrainingFailed: the loss is NaN; the last good checkpoint is kept.
+        DataError: the checkpoint to resume from cannot be read.
         MissingExtra: Stable-Baselines3, sb3-contrib, safetensors or torch is not installed.
     """
     chosen = PpoSettings(**{"seed": seed, **settings})
@@ -85,9 +84,8 @@ def train_dqn(
 ) -> TrainingResult:
     """Train DQN on the train split.
 
-    SB3's DQN knows no masks: here they are part of the observation, and the network gives forbidden actions a value far below
-    any allowed one, when it acts, when it explores and in the target. Arguments and errors as for `train_ppo`; `settings` are
-    fields of `DqnSettings`.
+    SB3's DQN has no action masking. Here the mask is part of the observation, and illegal actions are excluded in acting, in
+    exploration and in the target. Arguments and errors are those of `train_ppo`; `settings` are fields of `DqnSettings`.
     """
     chosen = DqnSettings(**{"seed": seed, **settings})
     return _train("dqn", chosen, out, scenario, steps, minutes, budget, None, resume, callback)
@@ -154,15 +152,15 @@ def _constraints(given: Constraints) -> tuple[Lagrangian, ...]:
 
 
 class Sb3Run:
-    """A run of Stable-Baselines3, from one checkpoint to the next.
+    """A training run of Stable-Baselines3, divided into segments between checkpoints.
 
     Args:
-        run: its folder.
+        run: the training run and its folder.
         algorithm: ``ppo`` or ``dqn``.
-        settings: of the algorithm.
-        constraints: on mean costs; often none.
-        target_steps: decisions to take, or
-        minutes: of training.
+        settings: settings of the algorithm.
+        constraints: constraints on mean costs; empty for none.
+        target_steps: number of decisions, or None.
+        minutes: training time in minutes, used if `target_steps` is None.
     """
 
     def __init__(
@@ -189,7 +187,7 @@ class Sb3Run:
             self.integrals, self.multipliers = list(state["integrals"]), list(state["multipliers"])
             self.metrics = state["metrics"]
 
-    # -- how far ------------------------------------------------------------------------------------------------------------
+    # -- progress -----------------------------------------------------------------------------------------------------------
 
     @property
     def seconds(self) -> float:
@@ -197,18 +195,18 @@ class Sb3Run:
         return self._before_s + time.monotonic() - self._began
 
     def share(self, steps: int) -> float:
-        """How much of the run is done after so many decisions, 0 to 1."""
+        """Return the completed share of the run after a number of decisions, from 0 to 1."""
         if self.target_steps is not None:
             return min(1.0, steps / self.target_steps)
         assert self._target_s is not None
         return min(1.0, self.seconds / self._target_s)
 
     def out_of_time(self, steps: int) -> bool:
-        """The run goes by the clock and is over."""
+        """Return whether the run has a time limit and has reached it."""
         return self._target_s is not None and self.share(steps) >= 1.0
 
     def learning_rate(self, steps: int) -> float:
-        """Learning rate after so many decisions."""
+        """Return the learning rate after a number of decisions."""
         settings, rest = self.settings, 1.0 - self.share(steps)
         return float(settings.learning_rate * (settings.final_lr_fraction + (1.0 - settings.final_lr_fraction) * rest))
 
@@ -224,7 +222,7 @@ class Sb3Run:
             self.integrals[number], self.multipliers[number] = moved
 
     def report(self, steps: int, figures: Mapping[str, float]) -> bool:
-        """Add a line to the learning curve; True where the callback wants to stop."""
+        """Add a line to the learning curve; return True if the callback asks to stop."""
         done, total = (steps, self.target_steps) if self.target_steps is not None else (self.seconds, self._target_s)
         assert total is not None
         return self.run.report(TrainingStep("", steps, min(done, total), total, figures))
@@ -232,7 +230,7 @@ class Sb3Run:
     # -- segments ----------------------------------------------------------------------------------------------------------
 
     def go(self) -> TrainingResult:
-        """Train to the end, or to the checkpoint after the callback wants to stop."""
+        """Train to the end, or to the next checkpoint after the callback asks to stop."""
         self._began = time.monotonic()
         if self.share(self.steps) < 1.0:
             env = self._environment()
@@ -257,7 +255,7 @@ class Sb3Run:
             scenario=config.scenario,
             **config.env_settings,
         )
-        with _told_if_slow(self.run, COMPILING):
+        with _message_if_slow(self.run, COMPILING):
             env.seed(0)
             env.reset()
             env.step(env.action_masks().argmax(1))
@@ -288,7 +286,7 @@ class Sb3Run:
         return model
 
     def _segment(self, model: Any, env: Any) -> bool:
-        """Train up to the next checkpoint; True where the callback wants to stop."""
+        """Train up to the next checkpoint; return True if the callback asks to stop."""
         from stable_baselines3.common.utils import set_random_seed
 
         from ..loop import moments
@@ -308,7 +306,7 @@ class Sb3Run:
         try:
             model.learn(steps, callback=follower, reset_num_timesteps=False, log_interval=every)
         except ValueError as error:
-            if "invalid values" not in str(error):  # torch's distributions say this of numbers that are none
+            if "invalid values" not in str(error):  # torch's distributions raise this error for NaN
                 raise
             follower.broken = True
         network = network_of(model)
@@ -327,8 +325,8 @@ class Sb3Run:
 
 
 @contextmanager
-def _told_if_slow(run: TrainingRun, text: str, after_s: float = 1.5) -> Iterator[None]:
-    """Tell the run's callback a text if the block takes a while."""
+def _message_if_slow(run: TrainingRun, text: str, after_s: float = 1.5) -> Iterator[None]:
+    """Send a message to the run's callback if the block takes longer than `after_s` seconds."""
     timer = threading.Timer(after_s, run.say, (text,))
     timer.daemon = True
     timer.start()
@@ -364,12 +362,12 @@ def _make_dqn(training: Sb3Run, env: Any) -> Any:
 
 
 def network_of(model: Any) -> Any:
-    """The `ToolNetwork` that a model trains."""
+    """Return the `ToolNetwork` that a model trains."""
     return model.q_net.network if hasattr(model, "q_net") else model.policy.network
 
 
 def finite(network: Any) -> bool:
-    """Every weight is a finite number."""
+    """Return whether every weight is finite."""
     return all(bool(parameter.isfinite().all()) for parameter in network.parameters())
 
 

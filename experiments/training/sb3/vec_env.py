@@ -1,4 +1,4 @@
-"""The native vector environment as Stable-Baselines3 takes it, step for step.
+"""Adapter of the native vector environment to Stable-Baselines3's `VecEnv`.
 
 >>> from sb3_contrib import MaskablePPO                                    # doctest: +SKIP
 >>> env = NativeVecEnv(256, scenario="marketplace")                        # doctest: +SKIP
@@ -24,15 +24,15 @@ VecEnv: Any = require("stable_baselines3.common.vec_env", "train").VecEnv
 
 
 class NativeVecEnv(VecEnv):  # type: ignore[misc]
-    """N marketplaces behind SB3's `VecEnv`: reset in the step that ends them, with masks and episode sums.
+    """A batch of N marketplaces as an SB3 `VecEnv`, with same-step autoreset, action masks and episode statistics.
 
-    Observations are handed through as they are, without a copy. SB3 wants one dictionary per environment; only those of
-    episodes that have just ended hold anything: `terminal_observation`, `TimeLimit.truncated`, `episode` (return `r`, length
-    `l`, wall time `t`), `is_success`, and every figure of the scalar view's last `info`.
+    Observations are passed on without a copy. SB3 expects one info dictionary per environment; it is empty unless the episode
+    has just ended. Then it holds `terminal_observation`, `TimeLimit.truncated`, `episode` (return `r`, length `l`, wall time
+    `t` in seconds), `is_success`, and every value of the scalar view's last `info`.
 
     Args:
-        num_envs: N.
-        settings: of `MarketplaceVectorEnv`, but for its autoreset mode.
+        num_envs: number of environments N.
+        settings: settings of `MarketplaceVectorEnv`, except its autoreset mode.
 
     Attributes:
         costs: what the last step cost: (N,) for each resource.
@@ -50,7 +50,7 @@ class NativeVecEnv(VecEnv):  # type: ignore[misc]
         super().__init__(num_envs, self.env.single_observation_space, self.env.single_action_space)
 
     def reset(self) -> Observation:
-        """New episodes; after `seed(n)` environment i gets ``n + i``, else each goes on with its generator."""
+        """Start new episodes; after `seed(n)` environment i uses seed ``n + i``, otherwise each continues its generator."""
         observation, _ = self.env.reset(seed=list(self._seeds))
         self._returns[:], self._lengths[:] = 0.0, 0
         self._reset_seeds()
@@ -82,16 +82,16 @@ class NativeVecEnv(VecEnv):  # type: ignore[misc]
         return observation, rewards.astype(np.float32), done, infos
 
     def action_masks(self) -> NDArray[np.bool_]:
-        """Which actions do something: (N, actions)."""
+        """Return the mask of legal actions.  # (N, actions)"""
         return self.env.action_masks()
 
     def close(self) -> None:
         self.env.close()
 
-    # -- what SB3 asks for by name -----------------------------------------------------------------------------------------
+    # -- attributes and methods by name, as SB3 requires -------------------------------------------------------------------
 
     def get_attr(self, attr_name: str, indices: Any = None) -> list[Any]:
-        """An attribute of the adapter or of the environment, once per environment."""
+        """Return an attribute of the adapter or of the environment, repeated once per environment."""
         if attr_name == "render_mode":
             value = None
         elif attr_name == "action_masks":
@@ -101,17 +101,15 @@ class NativeVecEnv(VecEnv):  # type: ignore[misc]
         return [value for _ in self._get_indices(indices)]
 
     def set_attr(self, attr_name: str, value: Any, indices: Any = None) -> None:
-        raise AttributeError(
-            f"{attr_name!r} cannot be set: the environments share one set of arrays; give it to NativeVecEnv(...)"
-        )
+        raise AttributeError(f"{attr_name!r} cannot be set: the environments share their arrays; pass it to NativeVecEnv(...)")
 
     def env_method(self, method_name: str, *args: Any, indices: Any = None, **kwargs: Any) -> Sequence[Any]:
-        """Masks for `MaskablePPO`; the environments have no other method of their own."""
+        """Return the action masks for `MaskablePPO`; no other method is available per environment."""
         if method_name != "action_masks":
-            raise AttributeError(f"expected 'action_masks', got {method_name!r}: the environments of a batch have no methods")
+            raise AttributeError(f"expected 'action_masks', got {method_name!r}: environments in a batch have no other methods")
         masks = self.action_masks()
         return list(masks if indices is None else masks[list(self._get_indices(indices))])
 
     def env_is_wrapped(self, wrapper_class: Any, indices: Any = None) -> list[bool]:
-        """False: nothing wraps a part of a batch. Episode sums are in `info` all the same."""
+        """Return False, since environments in a batch cannot be wrapped; episode statistics are in `info` nevertheless."""
         return [False for _ in self._get_indices(indices)]

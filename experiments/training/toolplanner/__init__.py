@@ -1,1 +1,1 @@
-"""ToolPlanner's two training stages."""
+"""Train ToolPlanner in two stages."""

@@ -1,8 +1,9 @@
-"""What ToolPlanner learns from: solved paths of a teacher (stage 1), and pairs from its own solution trees (stage 2).
+"""Training data of ToolPlanner: a teacher's solved paths (stage 1), and pairs from its own solution trees (stage 2).
 
-The teacher is the simulated model in a plain tree search. It plays the bare query, and each instruction is written for the
-tools that it called first; but where one of them fails it takes the next that serves. So stage 1 learns to plan what is named
-and to solve, and what is left to stage 2's feedback is to keep to the instruction when that is hard.
+The teacher is the simulated model in a plain tree search. It plays the query without an instruction. The instruction is then
+written for the tools that it called first; if one of them failed, the teacher continued with another suitable tool. Stage 1
+therefore teaches the policy to plan the named tools and to solve the task; stage 2's feedback teaches it to follow the
+instruction when a named tool fails.
 
 Source: ToolPlanner (arXiv 2409.14826), Section 3.1 (tags and paths are those of solved paths), 4.3 and Appendix C.2.
 """
@@ -64,19 +65,19 @@ from ...rollout import play
 
 STEPS = 400
 DEAD_END = "dead_end"
-"""A negative beside those of a tree: an answer that says nothing, where giving up would let the search go on to a good one."""
+"""Kind of a negative that is not in the tree: an empty answer where giving up would let the search continue to a solution."""
 TEACHER = SimulatedRates(give_up=0.5)
-"""The simulated model, but as ready to answer with what it has found as to give up."""
+"""Rates of the simulated model as the teacher: it is as likely to give up as to give a partial answer."""
 
 
 class Demonstration(NamedTuple):
-    """A solved path, in the model's words.
+    """A solved path in the model's text format.
 
     Attributes:
         request: the instruction.
-        tags: candidates: the tools of its path, then others that were called, then others that serve.
-        path: tools of this path, each once.
-        steps: its rounds.
+        tags: candidate tools: those of the path, then other tools that were called, then other suitable tools.
+        path: tools of the path, each once.
+        steps: rounds of the path.
     """
 
     request: str
@@ -85,15 +86,15 @@ class Demonstration(NamedTuple):
     steps: tuple[Step, ...]
 
     def pieces(self, settings: LearntSettings) -> list[Piece]:
-        """As a text to learn."""
+        """Return the path as training text."""
         tags, path = self.tags if settings.tags else None, self.path if settings.path else None
         return episode_pieces(self.request, tags, path, self.steps, named=len(self.path))
 
     def heeded(self, feedback: Feedback) -> Demonstration:
-        """As far as feedback has nothing against it.
+        """Return the path without the rounds that feedback rejects.
 
-        Instruction-following feedback is against leaving the path, and so against all that comes after it; task-completion
-        feedback is for it where all of the path was called and nothing was found.
+        Instruction-following feedback rejects a call outside the path and every round after it. Task-completion feedback
+        accepts such a call if all tools of the path were called and nothing was found.
         """
         if not feedback.following:
             return self
@@ -110,14 +111,14 @@ class Demonstration(NamedTuple):
 
 
 def training_scenario(scenario: Scenario, settings: LearntSettings) -> Scenario:
-    """The scenario with as many train tasks as are learnt from; its test tasks stay what they are."""
+    """Return the scenario with the number of train tasks in the settings; its test tasks are unchanged."""
     if not isinstance(scenario.source, MarketplaceSource):
         return scenario
     return scenario.model_copy(update={"source": scenario.source.model_copy(update={"train": settings.tasks})})
 
 
 def text_env(scenario: Scenario, level: str, split: str = "train") -> Any:
-    """The text view at an instruction level, without a budget."""
+    """Create the text view at an instruction level, without a budget."""
     return make(
         TEXT, scenario=scenario, split=split, level=level, budget={}, enforcement="record", max_steps=STEPS,
         disable_env_checker=True,
@@ -125,9 +126,9 @@ def text_env(scenario: Scenario, level: str, split: str = "train") -> Any:
 
 
 def asked(settings: LearntSettings, count: int) -> Iterator[tuple[int, str]]:
-    """Places of the split and levels to learn from: every level, but only half of the two coarsest ones, in turns.
+    """Yield the training pairs of task index and instruction level; the two coarsest levels are used for half of the tasks.
 
-    Source: ToolPlanner, Section 3.1, for the halves.
+    Source: ToolPlanner, Section 3.1 (half of the two coarsest levels).
     """
     for place in range(count):
         for level in settings.levels:
@@ -137,14 +138,14 @@ def asked(settings: LearntSettings, count: int) -> Iterator[tuple[int, str]]:
 
 
 def demonstrations(scenario: Scenario, settings: LearntSettings) -> list[Demonstration]:
-    """Paths on which the teacher answers, each with an instruction.
+    """Collect paths that the teacher solved, each with an instruction.
 
-    The teacher plays the bare query, and the instruction is then written for the tool that it called first for each need. Every
-    instruction has a path of its own, in a world of its own, so that nothing but the instruction tells which of the tools that
-    serve were chosen.
+    The teacher plays the query without an instruction; the instruction is then written for the tool that it called first for
+    each need. Every instruction has its own path in a world with its own seed, so only the instruction determines which of the
+    suitable tools were chosen.
 
     Raises:
-        ConfigError: the teacher solves nothing.
+        ConfigError: the teacher solves no task.
     """
     world = training_scenario(scenario, settings)
     env = text_env(world, "statement")
@@ -164,7 +165,7 @@ def demonstrations(scenario: Scenario, settings: LearntSettings) -> list[Demonst
             gold = [chosen[need] for need in range(len(task.needs))]
             request = instructions(task.query, task.needs, gold)[level] if REQUIRES[level] else task.query
             useful = dict.fromkeys(map(written_tool, chosen.values()))
-            # a list of candidates, as long as it will be when the model writes it
+            # a candidate list of the same length as the model's
             others = [tool for tool in env.unwrapped.candidates if any(tool.name in need.tools for need in task.needs)]
             tags = dict.fromkeys([*useful, *map(written_tool, called), *map(written_tool, others)])
             found.append(Demonstration(request, tuple(tags)[: settings.candidates], tuple(useful), steps))
@@ -174,7 +175,7 @@ def demonstrations(scenario: Scenario, settings: LearntSettings) -> list[Demonst
 
 
 class _Solved(NamedTuple):
-    """A path that answers: the tool first called for each need, in the order of the calls; all tools called; the rounds."""
+    """A solved path: the tool called first for each need, in order of the calls; all tools called; the rounds."""
 
     chosen: dict[int, Tool]
     called: tuple[Tool, ...]
@@ -182,9 +183,9 @@ class _Solved(NamedTuple):
 
 
 def _solved(path: Sequence[Round], view: MarketplaceChatEnv) -> _Solved:
-    """What a path shows."""
+    """Extract the tools and rounds of a solved path."""
     catalog = view.world.catalog
-    # a name that the teacher made up is no example to follow
+    # a tool name that does not exist must not be learnt
     kept = [step for step in path if step.end or called_tools([step], catalog)]
     reader = Reader(catalog, view.task)
     called = called_tools(kept, catalog)
@@ -203,11 +204,11 @@ class GrownRound(BaseModel):
     """A round of a recorded tree.
 
     Attributes:
-        action, result: in the model's words.
-        tool: that it calls, or "".
-        end: how the solution ends here, or "".
-        passed: its answer says something.
-        children: the rounds after it.
+        action, result: text in the model's format.
+        tool: name of the called tool, or "".
+        end: how the solution ends in this round, or "".
+        passed: whether the round's answer is not empty.
+        children: the rounds that follow.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -220,14 +221,14 @@ class GrownRound(BaseModel):
 
 
 class GrownTree(BaseModel):
-    """The solution trees that the model grew for one instruction.
+    """The solution trees that the model searched for one instruction.
 
     Attributes:
-        task: its id.
-        level: of the instruction.
+        task: id of the task.
+        level: level of the instruction.
         request: the instruction.
-        tags, path: what the model said, in its words; None where it was not asked.
-        shown: names of the tools that were on offer in the tree.
+        tags, path: the candidates and the path that the model wrote, in its format; None if it does not write them.
+        shown: names of the tools offered in the tree.
         gold: names of the tools that the instruction names.
         roots: the trees.
     """
@@ -243,7 +244,7 @@ class GrownTree(BaseModel):
     roots: tuple[GrownRound, ...]
 
     def before(self) -> list[Piece]:
-        """The text before the rounds."""
+        """Return the text that precedes the rounds."""
         pieces = request_pieces(self.request)
         if self.tags is not None:
             pieces += list_pieces(TAGS, self.tags, closed=False)
@@ -253,13 +254,13 @@ class GrownTree(BaseModel):
 
 
 def grow_trees(planner: LearntPlanner, scenario: Scenario, settings: LearntSettings, start: int = 0) -> Iterator[GrownTree]:
-    """The model's own solution trees on train tasks, one instruction level each in turns; every tree is grown to the full.
+    """Generate the model's solution trees on train tasks; the instruction levels alternate, and every tree is searched fully.
 
     Args:
-        planner: of stage 1, drawing its actions at the settings' temperature.
-        scenario: where.
-        settings: of the run.
-        start: the place of the first task; those before it are done.
+        planner: the planner of stage 1, which samples actions at the settings' temperature.
+        scenario: the scenario of the tasks.
+        settings: settings of the run.
+        start: index of the first task; earlier tasks are skipped.
     """
     world = training_scenario(scenario, settings)
     envs = {level: text_env(world, level) for level in settings.levels}
@@ -270,7 +271,7 @@ def grow_trees(planner: LearntPlanner, scenario: Scenario, settings: LearntSetti
         number, level = numbers[place], settings.levels[place % len(settings.levels)]
         env = envs[level]
         view: MarketplaceChatEnv = env.unwrapped
-        # other luck than the teacher's, so that what it happened to find alive says nothing
+        # a seed other than the teacher's, so that tools that worked for the teacher may fail here
         episode = play(env, agent, number, stable_integer(settings.seed, "trees", place) >> 2)
         shown = planner.tags if planner.tags else tuple(view.candidates)
         yield GrownTree(
@@ -299,17 +300,17 @@ def _grown(step: Round, before: tuple[Message, ...], view: MarketplaceChatEnv) -
 
 
 def read_trees(path: Path) -> list[GrownTree]:
-    """Trees from a file.
+    """Read solution trees from a file.
 
     Raises:
-        DataError: a line is no tree.
+        DataError: a line is not a solution tree.
     """
     trees = []
     for number, line in enumerate(iter_lines(path), 1):
         try:
             trees.append(GrownTree.model_validate_json(line))
         except ValidationError as error:
-            raise DataError(path, f"is no solution tree ({error.errors()[0]['msg']})", f"line {number}") from None
+            raise DataError(path, f"is not a solution tree ({error.errors()[0]['msg']})", f"line {number}") from None
     return trees
 
 
@@ -317,13 +318,13 @@ def read_trees(path: Path) -> list[GrownTree]:
 
 
 class RankedPair(NamedTuple):
-    """Two rounds after the same text, in the model's words, the first better than the second.
+    """Two actions after the same text, in the model's format, the first better than the second.
 
     Attributes:
-        before: the text, up to the mark of the round.
+        before: the preceding text, up to the marker of the round.
         better, worse: the actions.
-        made: how the worse one was made up, or "".
-        level: of the instruction.
+        made: how the worse action was constructed; "" if it is from a tree.
+        level: level of the instruction.
     """
 
     before: tuple[Piece, ...]
@@ -334,9 +335,9 @@ class RankedPair(NamedTuple):
 
 
 def ranked_pairs(trees: Sequence[GrownTree], catalog: Catalog, settings: LearntSettings) -> list[RankedPair]:
-    """The pairs of all trees, by the settings' feedback: those along the shortest solution of reward 1 of each, and dead ends.
+    """Extract the pairs of all trees by the settings' feedback: along each tree's shortest solution of reward 1, and dead ends.
 
-    Longer solutions are as good by their reward, but call tools again that have answered, and to learn that does not help.
+    Longer solutions have the same reward, but they repeat calls that were already answered, which is not worth learning.
     """
     known = {tool.name: tool for tool in catalog}
     found: list[RankedPair] = []
@@ -356,7 +357,7 @@ def ranked_pairs(trees: Sequence[GrownTree], catalog: Catalog, settings: LearntS
             if better == worse or not any(pair.better is step for step in good):
                 continue
             found.append(RankedPair(tuple(before), better, worse, pair.made, tree.level))
-            # what the trees hardly hold is an answer before its time: few stop there of themselves
+            # premature answers are added as negatives, because the trees contain few of them
             strays = settings.following and not match(called_tools(pair.history, catalog), gold, tree.level)
             empty = settings.completion and not any(found_in(_result(step)) for step in pair.history)
             if (strays or empty) and ANSWER not in (better, worse):
@@ -369,10 +370,10 @@ def ranked_pairs(trees: Sequence[GrownTree], catalog: Catalog, settings: LearntS
 
 
 def _dead_ends(roots: Sequence[Round], depth: int) -> list[tuple[Round, ...]]:
-    """Histories without a wanted fact that leave one round, where the search goes on to a solution of reward 1.
+    """Return histories that found no needed fact and leave one round, in trees with a later solution of reward 1.
 
-    An answer there says nothing, and it ends the search; giving up lets it go on. A solution's own reward does not tell them
-    apart, so this is the reward of what comes of it.
+    An answer there is empty and ends the search, while giving up lets the search continue. The reward of the solution itself is
+    the same for both, so the solution found later decides.
     """
     paths = list(solutions(roots))
     last = max((place for place, path in enumerate(paths) if path[-1].reward == 1), default=0)
@@ -385,17 +386,17 @@ def _result(step: Round) -> str:
 
 
 def _right_path(good: Sequence[Round], tree: GrownTree, catalog: Catalog) -> tuple[str, ...]:
-    """The path that should have been written before a good solution: the tools that it calls, each once, as the tags have them.
+    """Return the path that matches a good solution: the tools that it calls, each once, in the format of the tags.
 
-    With it there, a round that follows the instruction follows the path as well; under the path that was written, positives
-    would teach to pass over it.
+    With this path in the text, rounds that follow the instruction also follow the path. With the path that the model wrote,
+    positive examples would teach the model to ignore it.
     """
     path = tuple(dict.fromkeys(map(written_tool, called_tools(good, catalog))))
     return tuple(sorted(path, key=tree.tags.index)) if tree.tags is not None and set(path) <= set(tree.tags) else path
 
 
 def _round(grown: GrownRound) -> Round:
-    """A round as the rewards read it; its messages are its words."""
+    """Convert a recorded round to a `Round`, the input of the rewards; its text becomes its messages."""
     return Round(
         tools=(grown.tool,) if grown.tool else (),
         messages=(Message(ASSISTANT, grown.action), Message(TOOL, grown.result)),

@@ -1,4 +1,4 @@
-"""The learners of ToolPlanner's two stages: supervised on solved paths, then by ranking rounds of its own solution trees.
+"""The learners of ToolPlanner's two stages: supervised on solved paths, then ranking of rounds from its own solution trees.
 
 Source: ToolPlanner (arXiv 2409.14826), Section 4.4.
 """
@@ -27,12 +27,12 @@ from ..loop import Learner, Loss
 from .data import Demonstration, RankedPair, text_env, training_scenario
 
 CHECKED = 40
-"""Train tasks that a policy plays at the end of a stage."""
+"""Number of train tasks on which a policy is evaluated at the end of a stage."""
 STAGES = {1: "stage 1", 2: "stage 2"}
 
 
 class _StageLearner(Learner):
-    """What both stages share: a language model, its rates, and how its policy plays at the end."""
+    """Base class of both stages' learners: the language model, the learning rate and the final evaluation."""
 
     number = 1
 
@@ -50,7 +50,7 @@ class _StageLearner(Learner):
         return self.settings.rate(self.number, step)
 
     def check(self) -> dict[str, float]:
-        """Work out match and pass rate on some train tasks, the levels in turns."""
+        """Compute match rate and pass rate on some train tasks with alternating instruction levels."""
         settings = self.settings
         self.model.network.eval()
         strategy = ToolPlanner(settings.planner())
@@ -69,7 +69,7 @@ class _StageLearner(Learner):
 
 
 class SupervisedLearner(_StageLearner):
-    """Stage 1: the tags, the path and the actions of solved paths are learnt."""
+    """Stage 1: trains a model on the tags, the path and the actions of solved paths."""
 
     random_key = ("dropout", 1)
 
@@ -85,12 +85,12 @@ class SupervisedLearner(_StageLearner):
 
 
 class RankingLearner(_StageLearner):
-    """Stage 2: rounds that feedback prefers are to score higher than others after the same text.
+    """Stage 2: trains a model to rank the rounds that feedback prefers above others after the same text.
 
     Args:
         model, settings, scenario: see `SupervisedLearner`.
         pairs: rounds to rank.
-        shown: solved paths of stage 1, which are rehearsed.
+        shown: solved paths of stage 1, on which training continues.
     """
 
     number = 2
@@ -110,7 +110,7 @@ class RankingLearner(_StageLearner):
         if settings.rehearsal:
             heeded = [model.sequence(each.heeded(settings.feedback).pieces(settings)) for each in shown()]
             self._rehearsed = _batches(heeded, settings, "rehearsal")
-        # the coarser an instruction, the more easily it is followed: drawn alike, those that name nothing would prevail
+        # coarse instructions are followed more easily: uniform sampling would give mostly pairs of the coarsest levels
         levels = [[place for place, pair in enumerate(pairs) if pair.level == level] for level in settings.levels]
         self._levels = [places for places in levels if places]
 
@@ -137,7 +137,7 @@ class RankingLearner(_StageLearner):
 
 
 def _batches(sequences: Sequence[Tokens], settings: LearntSettings, name: str) -> Callable[[int], list[Tokens]]:
-    """Draw the texts of each step: of like length, so that little is wasted on padding."""
+    """Return a function that draws the texts of a step; they have similar lengths, which saves padding."""
     order = sorted(range(len(sequences)), key=lambda place: (len(sequences[place].tokens), place))
     window = 4 * settings.batch_size
 
@@ -151,14 +151,14 @@ def _batches(sequences: Sequence[Tokens], settings: LearntSettings, name: str) -
 
 
 class _Choice(NamedTuple):
-    """An action after the text before it; `own` counts the tokens of the action."""
+    """The tokens of an action and of the text before it; `own` is the number of tokens of the action."""
 
     text: Tokens
     own: int
 
     @classmethod
     def of(cls, model: PlannerModel, before: Sequence[Piece], action: str) -> _Choice:
-        # the rounds that led here are as good as the choice; of tags and path nothing is said
+        # the ranking says nothing about the earlier rounds, the tags and the path
         start = next(place for place, piece in enumerate(before) if piece.text == ROUND)
         read, written, option = model.sequence(before[:start]), model.sequence(before[start:]), model.option(action)
         learnt = [*[False] * len(read.tokens), *written.learnt, *[True] * len(option)]
@@ -166,7 +166,7 @@ class _Choice(NamedTuple):
 
 
 def _own_tokens(choices: Sequence[_Choice], width: int) -> Any:
-    """Mark the log-probabilities of the choices' own tokens.  # (B, width)"""
+    """Return the mask of the actions' own tokens.  # (B, width)"""
     ends = torch.tensor([len(choice.text.tokens) - 1 for choice in choices])[:, None]
     owns = torch.tensor([choice.own for choice in choices])[:, None]
     places = torch.arange(width)[None]

@@ -1,7 +1,7 @@
-"""Training ToolPlanner in two stages.
+"""Train ToolPlanner in two stages.
 
-`OUT/sft/` holds stage 1, a run of its own that plays as ``toolplanner:OUT/sft``, with the solution trees that its policy grew;
-`OUT` itself holds stage 2.
+`OUT/sft/` holds stage 1, a complete run whose policy is the agent ``toolplanner:OUT/sft``, and the solution trees of that
+policy; `OUT` itself holds stage 2.
 
 Source: ToolPlanner (arXiv 2409.14826), Section 4.4.
 """
@@ -47,28 +47,28 @@ def train_toolplanner(
     save_every: int = 100,
     **settings: Any,
 ) -> TrainingResult:
-    """Train both stages.
+    """Train both stages of ToolPlanner.
 
     Args:
         out: folder of the run; ``toolplanner:OUT`` is the agent.
-        scenario: the world; its train split is learnt from.
-        seed: of everything drawn.
-        sft: folder of a stage 1 that is there already, with the same settings; None trains one in `out`.
-        resume: go on with the run that is there; else begin anew.
+        scenario: scenario whose train split is used.
+        seed: seed of all random draws.
+        sft: folder of an existing stage 1 with the same settings; None to train stage 1 in `out`.
+        resume: continue the run in the folder; if False, delete its files and start again.
         device: ``cpu``, ``cuda`` or ``auto``.
-        callback: follows the run.
-        save_every: steps between checkpoints.
-        settings: other fields of `LearntSettings`.
+        callback: receives the run's steps and messages.
+        save_every: number of steps between checkpoints.
+        settings: further fields of `LearntSettings`.
 
     Returns:
-        What stage 2 came to, or stage 1 where it was stopped: the loss, and the match and pass rate on some train tasks.
+        The result of stage 2, or of stage 1 if it was stopped; the metrics are the loss, and the match rate and pass rate on
+        some train tasks.
 
     Raises:
         MissingExtra: torch, transformers or safetensors is not installed.
-        ConfigError, UnknownName: a setting makes no sense, the folder holds something else, or stage 2 finds no pair to learn
-            from.
-        TrainingFailed: the loss became infinite or no number; the last good checkpoint stays.
-        DataError: what is to be gone on from is damaged.
+        ConfigError, UnknownName: a setting is invalid, the folder holds other files, or the solution trees contain no pair.
+        TrainingFailed: the loss is not finite; the last good checkpoint is kept.
+        DataError: a checkpoint or file to resume from is damaged.
     """
     require_modules("torch", "transformers", "safetensors")
     chosen = LearntSettings(**{"seed": seed, **settings})
@@ -81,7 +81,7 @@ def train_toolplanner(
     if sft is not None:
         _check_stage_one(first, first_config)
     with open_run(out, config, resume=resume, callback=callback, files=(STAGE_ONE, TOKENIZER)) as run:
-        shown = cache(partial(demonstrations, world, chosen))  # the teacher's: both stages learn from them
+        shown = cache(partial(demonstrations, world, chosen))  # the teacher's paths, which both stages use
         if sft is None:
             with open_run(first, first_config, callback=callback, files=(TOKENIZER,)) as stage_one:
                 done = stage_one.done() or _supervise(stage_one, of_one, world, shown, device, save_every, chosen.rank_steps)
@@ -92,7 +92,7 @@ def train_toolplanner(
 
 def _check_stage_one(folder: Path, config: PlannerConfig) -> None:
     if not folder.is_dir():
-        raise DataError(folder, "there is no such folder; name the folder of a stage 1, such as RUN/sft")
+        raise DataError(folder, "the folder does not exist; expected the folder of a stage 1, such as RUN/sft")
     check_folder(folder, config)
 
 
@@ -111,7 +111,7 @@ def _supervise(
 
     run.say("stage 1: the teacher solves train tasks")
     learnt = shown()
-    run.say(f"stage 1: {len(learnt)} solved paths to learn from")
+    run.say(f"stage 1: {len(learnt)} solved paths for training")
     if settings.small and not (run.folder / TOKENIZER / "tokenizer.json").is_file():
         texts = ("".join(piece.text for piece in each.pieces(settings)) for each in learnt)
         small_tokenizer(texts, settings.vocabulary).save_pretrained(run.folder / TOKENIZER)
@@ -140,7 +140,7 @@ def _rank(
     if not pairs:
         raise ConfigError(
             "rank_tasks",
-            f"no round of {len(trees)} solution trees is a positive example; train stage 1 for longer, or take more",
+            f"no round of {len(trees)} solution trees is a positive example; train stage 1 for longer or raise rank_tasks",
         )
     counts = Counter(pair.made or "grown" for pair in pairs)
     run.say(f"stage 2: {len(pairs)} pairs ({', '.join(f'{name} {number}' for name, number in sorted(counts.items()))})")
@@ -150,7 +150,7 @@ def _rank(
 
 
 def _trees(run: TrainingRun, first: Path, settings: LearntSettings, scenario: Scenario, model: PlannerModel) -> list[GrownTree]:
-    """The solution trees of stage 1's policy; grown once, one a line, and gone on with after a kill."""
+    """Return the solution trees of stage 1's policy; they are stored one per line, and a resumed run continues the file."""
     from ....agents.toolplanner.learnt import LearntPlanner
 
     path = first / f"trees-{settings.rank_tasks}-{settings.temperature:g}.jsonl"
@@ -158,12 +158,12 @@ def _trees(run: TrainingRun, first: Path, settings: LearntSettings, scenario: Sc
     there = len(read_lines(path))
     model.network.eval()
     planner = LearntPlanner(model, "stage 1", settings.temperature, guided=True)
-    run.say("stage 2: stage 1's policy grows solution trees")
+    run.say("stage 2: generating solution trees with stage 1's policy")
     with path.open("a", encoding="utf-8") as store:
         for tree in grow_trees(planner, scenario, settings, there):
             store.write(tree.model_dump_json() + "\n")
             store.flush()
     trees = read_trees(path)
     if len(trees) > there:
-        run.say(f"stage 2: {len(trees) - there} solution trees grown")
+        run.say(f"stage 2: {len(trees) - there} solution trees generated")
     return trees

@@ -1,1 +1,1 @@
-"""BTP's usefulness classifiers."""
+"""Train BTP's usefulness classifiers."""

@@ -1,27 +1,28 @@
-"""Labelled results of calls, from episodes that are played here or from recorded ones.
+"""Collect labelled results of calls, from new episodes or from recorded ones.
 
-A result is labelled helpful if it answers a need of the task, which the world knows and the classifier must guess.
+A result is labelled helpful if it answers a need of the task; the classifier predicts this label from the text.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from ....agents.btp.usefulness import Observed
+from ....simulators.errors import ConfigError
 from ....simulators.scenario import Scenario
 from ....simulators.status import Status
 from ..data.experience import play_split
 
 
 class Labelled(NamedTuple):
-    """A call's result and whether it helped.
+    """A call's result and its label.
 
     Attributes:
-        tool: its name.
-        observed: what a classifier may read.
-        helpful: it answers a need of the task.
+        tool: name of the tool.
+        observed: input of a classifier.
+        helpful: whether the result answers a need of the task.
     """
 
     tool: str
@@ -33,18 +34,18 @@ def collect_labelled(scenario: Scenario, split: str, episodes: int, seed: int = 
     """Play a split without a budget and label the result of every call.
 
     Args:
-        scenario: the world.
-        split: of the tasks.
-        episodes: how many; tasks come in turns, each round in another world.
-        seed: keys the world's chance and the agent's.
-        agent: by default ReAct on the simulated model.
+        scenario: the scenario to play.
+        split: split of the tasks.
+        episodes: number of episodes; each pass over the tasks uses another seed.
+        seed: seed of the world and of the agent.
+        agent: the agent that plays; by default ReAct on the simulated model.
     """
     played = play_split(scenario, split, episodes, seed, ("usefulness", split), agent)
     return [example for env in played for example in labelled_calls(env)]
 
 
 def recorded_labelled(path: str | Path, data: str | None = None) -> dict[str, list[Labelled]]:
-    """Label the calls of recorded trajectories of the text view, by split; see `costgym collect`."""
+    """Label the calls of recorded text-view trajectories (see `costgym collect`) and return them by split."""
     from ...trajectories.export.messages import need_text
     from ...trajectories.replay import replayed
 
@@ -56,7 +57,7 @@ def recorded_labelled(path: str | Path, data: str | None = None) -> dict[str, li
 
 
 def labelled_calls(env: Any) -> Iterator[Labelled]:
-    """Label the executed calls of an episode that has ended."""
+    """Yield the executed calls of a finished episode with their labels."""
     for call in env.episode.calls:
         if call.slot >= 0 and call.status.executed:
             document = document_of(env.world.catalog.get(call.tool))
@@ -65,5 +66,14 @@ def labelled_calls(env: Any) -> Iterator[Labelled]:
 
 
 def document_of(tool: Any) -> str:
-    """What is read of a tool's documentation: its name and its description."""
+    """Return the part of a tool's documentation that classifiers read: its name and description."""
     return f"{tool.name.replace('_', ' ')}. {tool.description}"
+
+
+def check_kinds(examples: Sequence[Labelled]) -> list[bool]:
+    """Return the labels of examples; raises ConfigError unless both labels occur."""
+    labels = [example.helpful for example in examples]
+    if len(set(labels)) < 2:
+        kind = "none" if not labels else "only helpful ones" if labels[0] else "only useless ones"
+        raise ConfigError("examples", f"expected helpful and useless results, got {kind}; record more episodes")
+    return labels

@@ -1,55 +1,26 @@
-"""Training BTP's usefulness classifier: which results of calls help, learnt from episodes.
+"""Train BTP's usefulness classifier, which predicts whether the result of a call helps.
 
-Tasks are kept apart: it is fitted on the train split and measured on the test split, whose queries, arguments and answers it
-has never met.
+The classifier is fitted on the train split and evaluated on the test split, whose queries, arguments and answers do not occur
+in the train split.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
-from pydantic import Field
 
-from ....agents.base import TEXT
 from ....agents.btp.usefulness import RuleBased, Usefulness
 from ....agents.btp.usefulness_model import FILE, NUMBERS, LearntUsefulness, WordModel
 from ....agents.btp.usefulness_reader import MANIFEST
-from ....agents.settings import Count, PolicyConfig, Share, TrainerSettings
 from ....simulators.errors import ConfigError, require
 from ....simulators.scenario import Scenario
 from ...files import write_atomically
 from ..run import Callback, TrainingResult, TrainingRun, open_run, require_modules
-from .data import Labelled, collect_labelled, recorded_labelled
-
-
-class UsefulnessSettings(TrainerSettings):
-    """Settings of the classifier."""
-
-    model: str | None = Field(
-        default=None,
-        description="longformer for a small one, or a published sequence classifier by id or folder; by default a logistic "
-        "regression.",
-    )
-    episodes: Count = Field(default=400, description="Episodes played on the train split.")
-    held_out: Count = Field(default=200, description="Episodes played on the test split, to measure on.")
-    strength: float = Field(default=4.0, gt=0, description="Inverse of the regularisation of the logistic regression.")
-    vocabulary: Count = Field(default=4000, description="Most words that the logistic regression reads.")
-    min_examples: Count = Field(default=3, description="Examples that a word must occur in.")
-    threshold: Share = Field(default=0.5, description="Least probability that counts as help.")
-    epochs: Count = Field(default=3, description="Passes of a transformer over the examples.")
-    batch_size: Count = Field(default=8, description="Examples of a transformer's step.")
-
-
-class UsefulnessConfig(PolicyConfig):
-    """What `config.json` says of a run of `costgym train btp`."""
-
-    trainer: Literal["btp"] = "btp"
-    env: str = TEXT
-    settings: UsefulnessSettings
-    numbers: tuple[str, ...] = Field(description="Figures that the logistic regression reads beside words.")
+from .data import Labelled, check_kinds, collect_labelled, recorded_labelled
+from .settings import UsefulnessConfig, UsefulnessSettings
 
 
 def train_btp(
@@ -66,16 +37,16 @@ def train_btp(
 
     Args:
         out: folder of the run.
-        scenario: the world that is played for examples.
-        seed: of the episodes.
-        records: trajectories of the train split (and of the test split, to measure on) instead of played episodes.
-        resume: go on with the run that is there; else begin anew.
-        callback: follows the run.
-        settings: other fields of `UsefulnessSettings`.
+        scenario: scenario whose episodes give the examples.
+        seed: seed of the episodes.
+        records: recorded trajectories of the train split, and optionally of the test split, used instead of new episodes.
+        resume: continue the run in the folder; if False, delete its files and start again.
+        callback: receives the run's steps and messages.
+        settings: further fields of `UsefulnessSettings`.
 
     Returns:
-        On held-out tasks: how many examples, the share that helps, and for the classifier and the rules accuracy, precision and
-        recall; for the classifier also the area under the ROC curve.
+        Metrics on held-out tasks: the number of examples, the share of helpful ones, accuracy, precision and recall of the
+        classifier and of the rules, and the classifier's area under the ROC curve.
 
     Raises:
         ConfigError: the folder belongs to another run, or there are too few examples.
@@ -100,7 +71,7 @@ def _train(run: TrainingRun, scenario: Scenario, records: str | Path | None, set
         splits = recorded_labelled(records)
         if "train" not in splits:
             raise ConfigError("--records", f"expected episodes of the split 'train', got {', '.join(sorted(splits))}")
-    run.say(f"{len(splits['train'])} labelled results to learn from")
+    run.say(f"{len(splits['train'])} labelled results for training")
     if settings.model is not None:
         from .transformer import fit_transformer
 
@@ -116,7 +87,7 @@ def fit_usefulness(examples: Sequence[Labelled], settings: UsefulnessSettings | 
     """Fit a logistic regression to examples.
 
     Raises:
-        ConfigError: the examples are all of one kind.
+        ConfigError: all examples have the same label.
         MissingExtra: scikit-learn is not installed.
     """
     chosen = settings or UsefulnessSettings()
@@ -124,24 +95,15 @@ def fit_usefulness(examples: Sequence[Labelled], settings: UsefulnessSettings | 
     labels = check_kinds(examples)
     observed = [example.observed for example in examples]
     blank = WordModel.unfitted(observed, chosen.min_examples, chosen.vocabulary)
-    # the numbers hold a constant 1, so no intercept stands apart
+    # the numerical inputs contain a constant 1, so no separate intercept is fitted
     fitted = linear.LogisticRegression(C=chosen.strength, fit_intercept=False, max_iter=2000, tol=1e-6)
     fitted.fit(blank.features(observed).astype(np.float64), labels)
     model = WordModel(blank.vocabulary, blank.rarity, fitted.coef_[0].astype(np.float64), chosen.threshold)
     return LearntUsefulness(model, {example.tool: example.observed.document for example in examples})
 
 
-def check_kinds(examples: Sequence[Labelled]) -> list[bool]:
-    """The labels of examples; raises ConfigError where they are all of one kind."""
-    labels = [example.helpful for example in examples]
-    if len(set(labels)) < 2:
-        kind = "none at all" if not labels else "only helpful ones" if labels[0] else "only useless ones"
-        raise ConfigError("examples", f"expected helpful and useless results, got {kind}; record more episodes")
-    return labels
-
-
 def measure(judge: Usefulness, examples: Sequence[Labelled]) -> dict[str, float]:
-    """Work out accuracy, precision and recall of a judge of results; 0 where there is nothing to divide by."""
+    """Compute accuracy, precision and recall of a usefulness judge; a ratio with denominator 0 is 0."""
     metrics = require("sklearn.metrics", "train")
     said = [judge.helpful(e.observed.query, e.tool, e.observed.arguments, e.observed.text) for e in examples]
     right = [e.helpful for e in examples]
@@ -153,10 +115,10 @@ def measure(judge: Usefulness, examples: Sequence[Labelled]) -> dict[str, float]
 
 
 def metrics_of(classifier: Any, splits: Mapping[str, Sequence[Labelled]]) -> dict[str, float]:
-    """Measure a classifier beside the rules, on held-out tasks (on the train tasks where there are none).
+    """Evaluate a classifier and the rules on held-out tasks, or on the train tasks if there are no held-out tasks.
 
     Raises:
-        ConfigError: the examples are all of one kind.
+        ConfigError: all examples have the same label.
     """
     known = splits.get("test") or splits["train"]
     labels = check_kinds(known)

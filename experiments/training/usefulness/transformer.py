@@ -1,4 +1,4 @@
-"""BTP's classifier as a sequence classifier of transformers: a small Longformer from a config, or a published one by id."""
+"""Train BTP's classifier as a transformers sequence classifier: a small Longformer or a published model."""
 
 from __future__ import annotations
 
@@ -16,23 +16,23 @@ from ....simulators.errors import require
 from ...files import write_atomically
 from ..loop import Learner, Loss, optimise, own_chance
 from ..run import TrainingResult, TrainingRun
-from .data import Labelled
-from .train import UsefulnessSettings, check_kinds
+from .data import Labelled, check_kinds
+from .settings import UsefulnessSettings
 
 SMALL = "longformer"
-"""Instead of an id: a small Longformer from a config, with a tokenizer of its own."""
+"""Model name of a small Longformer with random weights and its own tokenizer."""
 MAX_TOKENS = {True: 256, False: 2048}
-"""Tokens that a small, and a published, model reads. Source: BTP's published code (2,048)."""
+"""Maximum input tokens of the small model and of a published model. Source: BTP's published code (2,048)."""
 
 
 class ReaderLearner(Learner):
     """Fine-tunes a sequence classifier on labelled results.
 
     Args:
-        network, tokenizer: of transformers.
-        known: the results.
-        settings: of the run.
-        measure: works out the figures at the end.
+        network, tokenizer: model and tokenizer of transformers.
+        known: labelled results.
+        settings: settings of the run.
+        measure: function that computes the final metrics.
     """
 
     def __init__(
@@ -58,7 +58,7 @@ class ReaderLearner(Learner):
 
     @property
     def small(self) -> bool:
-        """The model is made from a config."""
+        """Whether the model is the small Longformer."""
         return self.settings.model == SMALL
 
     def rate(self, step: int) -> float:
@@ -75,12 +75,12 @@ class ReaderLearner(Learner):
         return torch.nn.functional.cross_entropy(self.network(**read).logits.float(), labels), {}
 
     def reader(self) -> LearntReader:
-        """The classifier as it stands."""
+        """Return the classifier with its current weights."""
         return LearntReader(self.network, self.tokenizer, MAX_TOKENS[self.small], self.documents)
 
     @property
     def documents(self) -> dict[str, str]:
-        """Name and description of each tool, by name."""
+        """Return the documentation of each tool, by tool name."""
         return {example.tool: example.observed.document for example in self.known}
 
     def check(self) -> dict[str, float]:
@@ -93,17 +93,17 @@ def fit_transformer(
     settings: UsefulnessSettings,
     measure: Callable[[LearntReader], dict[str, float]] = lambda reader: {},
 ) -> TrainingResult:
-    """Fine-tune a sequence classifier on labelled results, and save it in the run's folder (safetensors).
+    """Fine-tune a sequence classifier on labelled results and save it in the run's folder as safetensors.
 
     Args:
         run: the run.
         known: labelled results.
-        settings: its model is `SMALL`, or a published model by id or folder.
-        measure: works out the figures at the end.
+        settings: settings of the run; `model` is `SMALL`, or a published model by id or folder.
+        measure: function that computes the final metrics.
 
     Raises:
-        ConfigError: the examples are all of one kind.
-        TrainingFailed: the loss became infinite or no number.
+        ConfigError: all examples have the same label.
+        TrainingFailed: the loss is not finite.
     """
     check_kinds(known)
     transformers, model = require("transformers", "train"), settings.model or SMALL
@@ -151,7 +151,7 @@ def _small(tokenizer: Any) -> Any:
 
 
 def _tokenizer(texts: Sequence[str]) -> Any:
-    """Train a tokenizer of byte pairs on texts."""
+    """Train a byte-pair tokenizer on texts."""
     tokenizers = require("tokenizers", "train")
     transformers = require("transformers", "train")
     model = tokenizers.Tokenizer(tokenizers.models.BPE(unk_token="<unk>"))

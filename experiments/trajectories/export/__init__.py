@@ -1,1 +1,1 @@
-"""Recorded episodes in the formats that other libraries read."""
+"""Export recorded episodes to the formats of other libraries."""

@@ -1,8 +1,8 @@
-"""Trajectories in the formats that others read: Minari, Parquet, Hugging Face datasets, chat messages, experience.
+"""Export trajectories to Minari, Parquet, Hugging Face datasets, chat messages and BTP's experience.
 
-Every export replays the recorded episodes, so it holds full observations while the recording stays small, and it refuses a
-recording that does not replay. All of them stream: memory does not grow with the number of episodes. What is written appears
-under its name only when it is whole.
+Every export replays the recorded episodes, so it contains full observations while the recording stays small; a recording that
+does not replay raises an error. Episodes are streamed, so memory does not grow with their number. The output appears under its
+name only when it is complete.
 """
 
 from __future__ import annotations
@@ -19,22 +19,22 @@ Progress = Callable[[int], None]
 
 
 def export(path: str | Path, format: str, out: str | Path, **options: Any) -> Path:
-    """Write trajectories in another format.
+    """Export trajectories to another format.
 
     Args:
-        path: a trajectory file, or a folder of them.
+        path: a trajectory file, or a folder of trajectory files.
         format: one of `FORMATS`.
-        out: the file or folder to write; for minari the dataset's id, such as `costgym/react-v0`.
-        options: of the format; `data` (folder of a ToolBench scenario) and `progress` (called with the number of episodes)
-            are common to all. minari: `storage` (hdf5, arrow, parquet), `root`. messages: `kind` (sft, dpo), `only`
+        out: output file or folder; for minari the dataset's id, such as `costgym/react-v0`.
+        options: options of the format. All formats have `data` (folder of a ToolBench scenario) and `progress` (called with
+            the number of episodes). minari: `storage` (hdf5, arrow, parquet), `root`. messages: `kind` (sft, dpo), `only`
             (passed, all). parquet and hf: `next_observation`.
 
     Returns:
-        What was written.
+        Path of the output.
 
     Raises:
-        UnknownName: there is no such format.
-        ConfigError: an option is none of the format's, or `out` exists.
+        UnknownName: the format is unknown.
+        ConfigError: the format has no such option, or `out` exists.
         DataError: the trajectories cannot be read or do not replay.
         MissingExtra: the format's library is not installed.
     """
@@ -48,10 +48,10 @@ def export(path: str | Path, format: str, out: str | Path, **options: Any) -> Pa
 
 
 def to_experience(path: str | Path, out: str | Path, data: str | None = None, progress: Progress | None = None) -> Path:
-    """What BTP plans from: for each query, the tools it used and whether each use helped; one JSON line an episode.
+    """Export BTP's experience: for each episode, a JSON line with the query, its tools, and whether each use helped.
 
     Raises:
-        ConfigError: the episodes are numeric: they hold no text that a use could be judged by.
+        ConfigError: the episodes are numeric, so they contain no text from which usefulness can be judged.
     """
     from ....agents.btp.usefulness import RuleBased
     from ...training.data.experience import remember
@@ -100,4 +100,4 @@ FORMATS: dict[str, tuple[Callable[..., Path], tuple[str, ...]]] = {
     "messages": (_messages, ("kind", "only", *_COMMON)),
     "experience": (to_experience, _COMMON),
 }
-"""For each format, what writes it and the options it takes."""
+"""The function that writes each format, and its options."""

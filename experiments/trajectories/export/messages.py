@@ -1,8 +1,8 @@
-"""Trajectories as chat messages: what supervised fine-tuning and preference optimisation train on.
+"""Export trajectories as chat messages for supervised fine-tuning and preference optimisation.
 
-Rows are in the conversational format with tools that TRL's trainers take as they are: `messages` (SFT), or `prompt`, `chosen`
-and `rejected` (DPO), and `tools` with the functions' documentation. An episode is written as the straight line of what was
-done; of a tree search that is the order in which its branches were walked.
+Rows have the conversational format with tools that TRL's trainers accept: `messages` (SFT), or `prompt`, `chosen` and
+`rejected` (DPO), and `tools` with the functions' documentation. An episode is written as its sequence of actions; for a tree
+search, in the order in which its branches were visited.
 """
 
 from __future__ import annotations
@@ -40,20 +40,20 @@ def to_messages(
     data: str | None = None,
     progress: Callable[[int], None] | None = None,
 ) -> Path:
-    """Write chat messages.
+    """Export trajectories as chat messages.
 
     Args:
-        path: a trajectory file of the text view, or a folder of them.
-        out: a `.jsonl` file, or else the folder of a Hugging Face dataset, whose features keep free-form arguments as they are.
-        kind: "sft": one row an episode. "dpo": one row for each task and seed that was both passed and failed, in any of the
-            files: the cheapest pass is chosen, the dearest failure rejected.
-        only: which episodes SFT takes: those that "passed" (within the budget, by the file's grading) or "all".
-        data: folder of a ToolBench scenario, where it lies elsewhere now.
-        progress: called with the number of rows written.
+        path: a trajectory file of the text view, or a folder of such files.
+        out: a `.jsonl` file, or otherwise the folder of a Hugging Face dataset, whose features preserve free-form arguments.
+        kind: "sft" for one row per episode; "dpo" for one row per task and seed that was both passed and failed in any of the
+            files, where the cheapest pass is chosen and the most expensive failure rejected.
+        only: episodes for SFT: "passed" (within the budget, by the file's grading) or "all".
+        data: folder of a ToolBench scenario, if it has moved since the recording.
+        progress: called with the number of written rows.
 
     Raises:
-        UnknownName: there is no such kind.
-        ConfigError: the episodes are numeric, or there is nothing to write.
+        UnknownName: `kind` or `only` is unknown.
+        ConfigError: the episodes are numeric, or no episode qualifies.
         DataError: the trajectories cannot be read or do not replay.
     """
     if kind not in KINDS:
@@ -83,7 +83,7 @@ def to_messages(
 
 
 def features(kind: str) -> Any:
-    """Features of the rows, for `datasets.load_dataset("json", data_files=..., features=...)`."""
+    """Return the features of the rows, for `datasets.load_dataset("json", data_files=..., features=...)`."""
     datasets = require("datasets", "data")
     free = datasets.List(datasets.Json())
     columns = {"messages": free} if kind == "sft" else {"prompt": free, "chosen": free, "rejected": free}
@@ -158,14 +158,14 @@ def _dpo(path: str, data: str | None) -> Iterator[dict[str, Any]]:
 
 
 def need_text(env_id: str, format: str) -> None:
-    """Raises ConfigError unless the environment is the text view."""
+    """Raise ConfigError unless the environment is the text view."""
     if env_id != TEXT:
         instead = "minari, parquet and hf take any; or collect with an agent of that view, such as react"
         raise ConfigError("--format", f"{format} needs episodes of {TEXT}, these are of {env_id}; {instead}")
 
 
 def _lines_at(path: Path) -> Iterator[tuple[int, str]]:
-    """The lines of a file with the bytes at which they begin."""
+    """Yield the lines of a file with their byte offsets."""
     offset = 0
     with path.open("rb") as store:
         for line in store:
@@ -175,7 +175,7 @@ def _lines_at(path: Path) -> Iterator[tuple[int, str]]:
 
 
 def conversation(played: ReplayedEpisode) -> tuple[list[Message], list[Message], list[dict[str, Any]]]:
-    """An episode as messages: the prompt (system and user), what followed, and the tools' documentation."""
+    """Convert an episode to messages: the prompt (system and user), the messages after it, and the tools' documentation."""
     env: Any = played.env.unwrapped
     prompt = [{"role": SYSTEM, "content": INSTRUCTIONS}, {"role": USER, "content": readable(env.query)}]
     answers: list[Message] = []
@@ -189,7 +189,7 @@ def conversation(played: ReplayedEpisode) -> tuple[list[Message], list[Message],
 
 
 def _turn(action: Action, step: Step, count: int) -> list[Message]:
-    """An action and what it brought. A `think` only pays for words that are not recorded, so it leaves no message."""
+    """Convert an action and its results to messages. A `think` action gives none, because its text is not recorded."""
     if action.kind == "think":
         return []
     observation = readable(step.observation)

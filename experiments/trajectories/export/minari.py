@@ -1,7 +1,7 @@
-"""Trajectories as a Minari dataset.
+"""Export trajectories as a Minari dataset.
 
-`minari.load_dataset(id).recover_environment()` brings back the world they were played in: the environment's spec holds the
-whole scenario. The episode buffers are built here, without Minari's collecting wrapper: it needs JAX and checks every text
+The environment's spec contains the whole scenario, so `minari.load_dataset(id).recover_environment()` restores the episodes'
+environment. The episode buffers are built here rather than by Minari's data collector, which needs JAX and checks every text
 character by character.
 """
 
@@ -27,7 +27,7 @@ from ..replay import ReplayedEpisode, Step, readable, replayed
 
 STORAGES = ("hdf5", "arrow", "parquet")
 BATCH_STEPS = 5_000
-"""Steps that are held in memory before they are written."""
+"""Number of steps held in memory before they are written."""
 
 
 def to_minari(
@@ -38,25 +38,25 @@ def to_minari(
     data: str | None = None,
     progress: Callable[[int], None] | None = None,
 ) -> Path:
-    """Write trajectories as a Minari dataset.
+    """Export trajectories as a Minari dataset.
 
-    Each episode keeps its seed and `options={"task": number}`, which is all that `reset` of the recovered environment needs
-    to play it again. Texts are plain `Text` spaces over the characters that occur. Infos hold numbers, strings and arrays;
-    anything else as JSON text.
+    Each episode stores its seed and `options={"task": number}`, with which the recovered environment can be reset to replay it.
+    Texts are `Text` spaces over the characters that occur. Infos contain numbers, strings and arrays; other values are stored
+    as JSON text.
 
     Args:
-        path: a trajectory file, or a folder of them; all of one world and settings.
-        dataset_id: as Minari names datasets: `name-v0`, or in folders `costgym/marketplace/react-v0`.
+        path: a trajectory file, or a folder of trajectory files with the same scenario and settings.
+        dataset_id: a Minari dataset id: `name-v0`, or with folders `costgym/marketplace/react-v0`.
         storage: hdf5, arrow or parquet.
-        root: Minari's folder of datasets; its own default where None.
-        data: folder of a ToolBench scenario, where it lies elsewhere now.
-        progress: called with the number of episodes written.
+        root: Minari's folder of datasets; None for Minari's default.
+        data: folder of a ToolBench scenario, if it has moved since the recording.
+        progress: called with the number of written episodes.
 
     Returns:
-        The dataset's folder.
+        Folder of the dataset.
 
     Raises:
-        ConfigError: the id is none of Minari's, the dataset exists, or the files are of several worlds.
+        ConfigError: the id is not a Minari dataset id, the dataset exists, or the files have several scenarios or settings.
         DataError: the trajectories cannot be read or do not replay.
     """
     minari = require("minari", "data")
@@ -81,7 +81,7 @@ def to_minari(
 
 
 def _lift(written: Path, draft: Path) -> None:
-    """Move the dataset's files up to the draft itself, and remove the folders in between."""
+    """Move the dataset's files up into the draft folder and remove the folders in between."""
     inner = draft.with_name(draft.name + ".in")
     written.rename(inner)
     import shutil
@@ -102,7 +102,7 @@ def _write(
     for count, played in enumerate(replayed(path, data), 1):
         first = first or played.header
         if played.header.seal != first.seal:
-            raise ConfigError("--format", "a Minari dataset holds one world under one budget; these files are of several")
+            raise ConfigError("--format", "a Minari dataset has one scenario and one budget; these files have several")
         agents.add(played.recorded.agent)
         buffers.append(_buffer(minari, played, characters))
         held += len(played.steps)
@@ -112,7 +112,7 @@ def _write(
         if progress is not None:
             progress(count)
     if first is None:
-        raise ConfigError("--format", f"{path} holds no episode")
+        raise ConfigError("--format", f"{path} contains no episode")
     if buffers:
         dataset = _flush(minari, dataset, buffers, dataset_id, storage, played, data)
     folder = Path(dataset.storage.data_path)
@@ -133,7 +133,7 @@ def _flush(
         return dataset
     header, env = played.header, played.env
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)  # about metadata that a simulated world has not: authors, a permalink
+        warnings.simplefilter("ignore", UserWarning)  # warns about missing authors and permalink
         dataset = minari.create_dataset_from_buffers(
             dataset_id,
             [],
@@ -146,14 +146,14 @@ def _flush(
             data_format=storage,
             jpeg_encoding=False,
         )
-    # walking over all files after every episode, to add up their sizes, would take time in the square of the episodes
+    # summing the sizes of all files after every episode would take time quadratic in the number of episodes
     dataset.storage.get_size = lambda: 0.0
     dataset.update_dataset_from_buffer(list(buffers))
     return dataset
 
 
 def recoverable_spec(header: Header, env: gym.Env[Any, Any], data: str | None = None) -> Any:
-    """The environment's spec with every argument as JSON, so that whoever reads it needs this package and nothing else."""
+    """Return the environment's spec with every argument as JSON, so that it depends on no file but this package."""
     spec = copy(gym.spec(header.env))
     spec.kwargs = header.arguments(data)
     spec.disable_env_checker = True
@@ -194,13 +194,13 @@ def _info(values: list[Any]) -> Any:
     if isinstance(values[0], np.ndarray):
         return np.stack(values)
     if all(isinstance(value, bool | int | float | np.number | np.bool_) for value in values):
-        # plain numbers in a plain list: Minari's Arrow storage cannot read one-dimensional arrays back
+        # a list of Python numbers, because Minari's Arrow storage cannot read one-dimensional arrays
         return [value.item() if isinstance(value, np.generic) else value for value in values]
     return [readable(value) if isinstance(value, str) else json.dumps(value, default=str) for value in values]
 
 
 def steps_of(env: gym.Env[Any, Any], seed: int, options: dict[str, Any], actions: Sequence[Any]) -> Iterator[Step]:
-    """An exported episode played again, from what Minari holds of it."""
+    """Replay an exported episode from its data in Minari."""
     observation, info = env.reset(seed=seed, options=options)
     yield Step(None, observation, 0.0, False, False, info)
     for action in actions:
@@ -209,11 +209,11 @@ def steps_of(env: gym.Env[Any, Any], seed: int, options: dict[str, Any], actions
 
 
 def check_minari(dataset_id: str, root: str | Path | None = None) -> list[str]:
-    """What is wrong with a dataset that `to_minari` wrote, in words: every episode is played again in the recovered world.
+    """Check a dataset written by `to_minari`: replay every episode in the recovered environment and return the problems found.
 
     Args:
-        dataset_id: its id.
-        root: Minari's folder of datasets; its own default where None.
+        dataset_id: id of the dataset.
+        root: Minari's folder of datasets; None for Minari's default.
     """
     minari = require("minari", "data")
     with _datasets_in(root):
@@ -221,7 +221,7 @@ def check_minari(dataset_id: str, root: str | Path | None = None) -> list[str]:
 
 
 def check_minari_at(folder: Path) -> list[str]:
-    """The same for a dataset's folder."""
+    """Check the dataset in a folder; see `check_minari`."""
     minari = require("minari", "data")
     problems: list[str] = []
     dataset = minari.MinariDataset(folder / "data")
@@ -257,7 +257,7 @@ def _differs(steps: Sequence[Step], episode: Any) -> str:
 
 @contextmanager
 def _datasets_in(root: str | Path | None) -> Iterator[None]:
-    """Point Minari at a folder of datasets for a while; it knows no argument for that."""
+    """Set Minari's folder of datasets temporarily, since Minari has no argument for it."""
     if root is None:
         yield
         return

@@ -1,9 +1,9 @@
-"""Trajectories as tables, one row a step: Parquet files and Hugging Face datasets.
+"""Export trajectories as tables with one row per step: Parquet files and Hugging Face datasets.
 
-Columns: `episode`, `step`, `agent`, `model`, `task`, `number` (the task's), `seed`; the observation that the agent acted on
-(`observation`, or one flat `observation_<name>` for each array); `action_mask` before the action where the view has one;
-`action`, `reward`, `terminated`, `truncated`; the other entries of the step's `info` under their own names, JSON text where
-they are irregular; `passed` (the whole episode's). The schema carries the header and the arrays' shapes.
+The columns are `episode`, `step`, `agent`, `model`, `task`, `number` (of the task) and `seed`; the observation before the
+action (`observation`, or a flat `observation_<name>` for each array); `action_mask` before the action, if the view has one;
+`action`, `reward`, `terminated` and `truncated`; the other entries of the step's `info` under their own names, as JSON text if
+their structure varies; and `passed` for the whole episode. The schema's metadata contains the header and the arrays' shapes.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from ...files import finished_file, finished_folder
 from ..replay import ReplayedEpisode, Step, readable, replayed
 
 ROWS = 2048
-"""Steps of a row group: what is held in memory at a time."""
+"""Number of steps per row group, which are held in memory at a time."""
 MASK = "action_mask"
 
 
@@ -33,14 +33,14 @@ def to_parquet(
     data: str | None = None,
     progress: Callable[[int], None] | None = None,
 ) -> Path:
-    """Write a Parquet file.
+    """Export trajectories to a Parquet file.
 
     Args:
-        path: a trajectory file, or a folder of them; all of one view.
-        out: the file.
-        next_observation: add the observation after the action, for methods that want whole transitions.
-        data: folder of a ToolBench scenario, where it lies elsewhere now.
-        progress: called with the number of episodes written.
+        path: a trajectory file, or a folder of trajectory files of the same view.
+        out: output file.
+        next_observation: whether to add the observation after the action, for algorithms that need complete transitions.
+        data: folder of a ToolBench scenario, if it has moved since the recording.
+        progress: called with the number of written episodes.
 
     Raises:
         ConfigError: the file exists, or the episodes are of several views.
@@ -63,7 +63,7 @@ def to_hf(
     data: str | None = None,
     progress: Callable[[int], None] | None = None,
 ) -> Path:
-    """Write a folder that `datasets.load_from_disk` reads. Arguments and errors as in `to_parquet`."""
+    """Export to a folder for `datasets.load_from_disk`; arguments and errors are those of `to_parquet`."""
     datasets, parquet = require("datasets", "data"), require("pyarrow.parquet", "data")
 
     def load(cache: Path) -> Any:
@@ -76,14 +76,14 @@ def to_hf(
 
 
 def save_dataset(load: Callable[[Path], Any], out: Path) -> Path:
-    """Write a Hugging Face dataset to disk.
+    """Write a Hugging Face dataset to a folder.
 
     Args:
-        load: makes the dataset; it is given a folder for its cache.
-        out: the folder to write.
+        load: function that creates the dataset, given a folder for its cache.
+        out: output folder.
     """
     datasets = require("datasets", "data")
-    # the library caches by what it takes for a generator's fingerprint; a cache of our own is never stale
+    # the library keys its cache by a fingerprint of the generator, which can be stale; a temporary cache cannot
     with finished_folder(out) as draft, tempfile.TemporaryDirectory(dir=draft.parent, prefix=".cache-") as cache:
         noisy = datasets.is_progress_bar_enabled()
         datasets.disable_progress_bars()
@@ -100,7 +100,7 @@ def _begin(
 ) -> tuple[ReplayedEpisode, Iterator[dict[str, Any]]]:
     first = next(episodes, None)
     if first is None:
-        raise ConfigError("--format", f"{path} holds no episode")
+        raise ConfigError("--format", f"{path} contains no episode")
     opening = list(rows_of(first, next_observation))
 
     def rows() -> Iterator[dict[str, Any]]:
@@ -108,7 +108,7 @@ def _begin(
         for count, played in enumerate(episodes, 2):
             if played.header.env != first.header.env:
                 both = f"{first.header.env} and {played.header.env}"
-                raise ConfigError("--format", f"a table holds one view; these files are of {both}")
+                raise ConfigError("--format", f"a table has one view; these files are of {both}")
             yield from rows_of(played, next_observation)
             if progress is not None:
                 progress(count)
@@ -117,7 +117,7 @@ def _begin(
 
 
 def rows_of(played: ReplayedEpisode, next_observation: bool = False) -> Iterator[dict[str, Any]]:
-    """The rows of an episode."""
+    """Yield the rows of an episode."""
     recorded = played.recorded
     same = {
         "episode": recorded.episode,
@@ -159,7 +159,7 @@ def _cell(value: Any) -> Any:
 
 
 def schema_of(played: ReplayedEpisode | None, next_observation: bool = False) -> Any:
-    """The Arrow schema of the rows of episodes like this one."""
+    """Return the Arrow schema of the rows of an episode and of all episodes with the same header."""
     pa = require("pyarrow", "data")
     if played is None:
         raise ConfigError("--format", "there is no episode to export")

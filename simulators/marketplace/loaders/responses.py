@@ -231,11 +231,11 @@ class LoadedAnswers:
     """
 
     def __init__(self, seed: int, moulds: Mapping[str, Mould]) -> None:
-        self.seed, self._moulds = seed, moulds
+        self.seed, self.moulds = seed, moulds
 
     def fact(self, tool: str, task: str, attempt: int = 0) -> str:
         """The fact that a tool holds for a task, as text. Each attempt gives another one."""
-        return str(make_fact(self._moulds[tool].form, stable_integer(self.seed, "fact", tool, task, attempt)))
+        return str(make_fact(self.moulds[tool].form, stable_integer(self.seed, "fact", tool, task, attempt)))
 
     def answer(self, tool: Tool, arguments: Mapping[str, Any], task: Task) -> str | None:
         """The answer to these arguments as JSON text. It holds the need's fact where the task needs this tool."""
@@ -246,7 +246,7 @@ class LoadedAnswers:
     def irrelevant(self, tool: Tool, arguments: Mapping[str, Any], task: Task, luck: float) -> str:
         """An answer of the same shape about something else; it never holds a fact that the task needs."""
         facts = {need.fact for need in task.needs}
-        form, step = self._moulds[tool.name].form, 0
+        form, step = self.moulds[tool.name].form, 0
         while True:
             other = make_fact(form, stable_integer(self.seed, "irrelevant", tool.name, luck, step))
             if str(other) not in facts:
@@ -254,7 +254,7 @@ class LoadedAnswers:
             step += 1
 
     def _write(self, tool: Tool, arguments: Mapping[str, Any], fact: str | None, names: tuple[object, ...]) -> str:
-        mould = self._moulds[tool.name]
+        mould = self.moulds[tool.name]
         state = stable_integer(self.seed, *names)
 
         def luck() -> int:

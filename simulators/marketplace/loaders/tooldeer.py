@@ -120,17 +120,6 @@ def read_tools(path: Path | str) -> Catalog:
     return Catalog(tools.values(), str(path))
 
 
-def read_examples(path: Path | str) -> dict[str, tuple[tuple[str, str], ...]]:
-    """Read each tool's example queries in ``tool.json``, with the call that answers each."""
-    path = Path(path)
-    examples = {}
-    for number, value in enumerate(read_records(path), 1):
-        record = JsonRecord(value, path, f"record {number}")
-        members = record.objects("example", required=False)
-        examples[record.text("api_name")] = tuple((member.text("query"), member.text("call")) for member in members)
-    return examples
-
-
 def _tool(name: str, description: str, signature: str) -> Tool:
     title, parameters = parse_signature(signature)
     profile = ToolProfile(fee=float(stable_fee(name)))

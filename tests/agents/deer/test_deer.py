@@ -19,6 +19,7 @@ from costgym.agents.deer import (
     examples,
 )
 from costgym.agents.deer.deciders import best_threshold
+from costgym.agents.seat import begin
 from costgym.envs.decision import DecisionAwareEnv
 from costgym.experiments.decisions import Accuracies, accuracies, evaluate
 from costgym.simulators.tools import Tool
@@ -72,10 +73,10 @@ def test_a_faultless_simulated_decider_wins_every_episode(env: DecisionAwareEnv)
     agent = DeerAgent(SimulatedDecider(DecisionRates(1.0, 1.0, 1.0, 1.0)))
     for number in env.numbers[:60]:
         observation, info = env.reset(seed=1, options={"task": number})
-        agent.reset(env, observation, info, seed=number)
+        tell = begin(agent, env, observation, info, seed=number)
         over = False
         while not over:
-            observation, _, terminated, truncated, info = env.step(agent.act(observation, info))
+            observation, _, terminated, truncated, info = env.step(agent.act(observation, tell(info)))
             over = terminated or truncated
         assert info["is_success"]
 
@@ -118,10 +119,10 @@ def test_an_agent_fits_the_rule_to_the_world_it_meets(env: DecisionAwareEnv) -> 
     agent, wins = RuleAgent(), 0
     for number in env.numbers[:40]:
         observation, info = env.reset(seed=1, options={"task": number})
-        agent.reset(env, observation, info, seed=0)
+        tell = begin(agent, env, observation, info, seed=0)
         over = False
         while not over:
-            observation, _, terminated, truncated, info = env.step(agent.act(observation, info))
+            observation, _, terminated, truncated, info = env.step(agent.act(observation, tell(info)))
             over = terminated or truncated
         wins += info["is_success"]
     assert wins > 20

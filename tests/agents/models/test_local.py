@@ -67,7 +67,7 @@ def test_a_batch_says_what_its_members_say_alone_and_sampling_repeats_itself(tin
     sampler = LocalModel(*tiny, max_tokens=6, device="cpu", temperature=1.0)
     said = []
     for seed in (1, 1, 2):
-        sampler.reset(None, seed)
+        sampler.reset(seed)
         said.append([sampler.complete(*requests[0]).message.content for _ in range(2)])
     assert said[0] == said[1] != said[2] and said[0][0] != said[0][1]
 

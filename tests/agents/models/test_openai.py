@@ -85,7 +85,7 @@ def server(monkeypatch):
 
 def client(server, **settings):
     model = OpenAIModel("tiny", url=server.url, **settings)
-    model.reset(None, 7)
+    model.reset(7)
     return model
 
 

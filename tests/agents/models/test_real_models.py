@@ -19,17 +19,16 @@ from pathlib import Path
 
 import pytest
 import yaml
-from typer.testing import CliRunner
 
 from costgym.agents.llm.agent import LlmAgent
 from costgym.agents.models.named import CACHE_VARIABLE, make_real_model, priced_for, read_model_name
 from costgym.agents.models.openai import KEY_VARIABLE, URL_VARIABLE, chat_messages
 from costgym.agents.registry import make_agent, make_model
 from costgym.agents.strategies import Dfsdt, ReAct, SearchSettings
-from costgym.cli.app import app
 from costgym.experiments.verify import verify
 from costgym.simulators.errors import ConfigError, UnknownName
 from costgym.simulators.scenario import load_scenario, parse_scenario
+from tests.helpers.command_line import invoke
 from tests.helpers.playing import SMALL, chat, play
 from tests.helpers.tiny_model import save_tiny_model
 from tests.helpers.worlds import small_world, tool
@@ -338,8 +337,8 @@ def test_a_wrong_table_ends_the_command_before_anything_is_asked_or_written(
         (tmp_path / "none.yaml", "openai:tiny", "none.yaml"),
     ):
         options = [] if prices is None else ["--prices", str(prices)]
-        ran = CliRunner().invoke(app, ["leaderboard", "--model", model, "--out", str(tmp_path / "run"), *options])
-        assert ran.exit_code != 0 and problem in str(ran.exception)
+        ran = invoke("leaderboard", "--model", model, "--out", tmp_path / "run", *options)
+        assert ran.exit_code == 2 and problem in ran.stderr
         assert not (tmp_path / "run").exists()
-    ran = CliRunner().invoke(app, ["run", "--agent", "react", "--cache", str(tmp_path / "cache")])
-    assert "no real model" in str(ran.exception) and not (tmp_path / "cache").exists()
+    ran = invoke("run", "--agent", "react", "--cache", tmp_path / "cache")
+    assert "no real model" in ran.stderr and not (tmp_path / "cache").exists()

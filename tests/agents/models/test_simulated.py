@@ -21,7 +21,7 @@ PERFECT = SimulatedRates.perfect()
 
 def model(env, rates=PERFECT, seed=0):
     found = Simulated(rates)
-    found.reset(env, seed)
+    found.begin(env, seed)
     return found
 
 

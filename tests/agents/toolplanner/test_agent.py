@@ -30,8 +30,8 @@ GIVE_UP = ("finish", {"answer": "", "give_up": True})
 class Heard(SimulatedToolPlanner):
     """Keeps what it was asked."""
 
-    def reset(self, env: Any, seed: int) -> None:
-        super().reset(env, seed)
+    def begin(self, world: Any, seed: int) -> None:
+        super().begin(world, seed)
         self.heard: list[tuple[str, tuple[Message, ...], tuple[Function, ...]]] = []
 
     def complete(self, messages: Sequence[Message], functions: Sequence[Function], purpose: str = ACT) -> Reply:
@@ -185,7 +185,7 @@ def test_any_reply_to_any_question_is_survived() -> None:
     class Mad:
         name = "mad"
 
-        def reset(self, env: Any, seed: int) -> None:
+        def reset(self, seed: int) -> None:
             self.said = seed
 
         def complete(self, messages: Sequence[Message], functions: Sequence[Function], purpose: str = ACT) -> Reply:

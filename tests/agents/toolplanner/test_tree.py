@@ -14,7 +14,6 @@ from costgym.agents.toolplanner.feedback import match, passed, solution_reward
 from costgym.agents.toolplanner.tree import (
     EARLY_ANSWER,
     GIVE_UP,
-    NEGATIVES,
     OTHER_TOOL,
     Round,
     called_tools,
@@ -95,7 +94,7 @@ def test_pairs_share_their_history_and_made_up_ones_fill_the_gaps() -> None:
         ("A1B2", ("B3",), ("C2",), ""),
         ("A1B2B3", "answer", ("A3",), ""),
     ]
-    assert told[0][:2] == ("", ("A1",)) and told[0][3] in NEGATIVES
+    assert told[0][:2] == ("", ("A1",)) and told[0][3] in {GIVE_UP, OTHER_TOOL, EARLY_ANSWER}
 
 
 def test_all_three_kinds_are_made_up_and_each_is_negative() -> None:
@@ -110,7 +109,7 @@ def test_all_three_kinds_are_made_up_and_each_is_negative() -> None:
                 assert not match(called_tools(pair.history, CATALOG), GOLD, "api")
             if pair.made == OTHER_TOOL:
                 assert pair.worse.tools[0] not in ("A1", "B1")
-    assert set(made) == set(NEGATIVES)
+    assert set(made) == {GIVE_UP, OTHER_TOOL, EARLY_ANSWER}
     assert made[GIVE_UP].end == "give_up" and made[EARLY_ANSWER].end == "answer"
     assert all(step.reward is not None and step.reward < 0 for step in made.values())
     said = {kind: step.messages[0].calls[0] for kind, step in made.items()}

@@ -17,8 +17,7 @@ from costgym.agents.models.openai import KEY_VARIABLE, URL_VARIABLE
 from costgym.experiments.execution import ray_cluster as clusters
 from costgym.experiments.execution.engine import open_engine
 from costgym.experiments.execution.ray_cluster import Ray
-from costgym.experiments.leaderboard.board import _play_unit
-from costgym.experiments.leaderboard.board import _units as units_of
+from costgym.experiments.leaderboard.board import Entries, WorkItem, play_item
 from costgym.experiments.leaderboard.run_config import make_run_config
 from costgym.simulators.errors import ConfigError, InfrastructureError
 
@@ -183,7 +182,7 @@ def test_a_worker_without_a_key_says_which_variable_to_set(stand_in: Any, monkey
         open_engine("ray", environment=variables_of(plan.model)) as engine,
         pytest.raises(ConfigError, match=f"set the environment variable {KEY_VARIABLE} to the key of models.example"),
     ):
-        list(engine.stream(_play_unit, (plan.model_dump_json(), None), units_of(plan, {})))
+        list(engine.stream(play_item, Entries(plan, None), [WorkItem("text", "react", 0, 0, 1)]))
 
 
 def test_a_node_without_costgym_and_a_cluster_that_is_gone_are_told_apart(stand_in: Any) -> None:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import shutil
 import signal
 import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -60,3 +62,42 @@ def test_a_file_is_cut_after_its_last_whole_line(tmp_path: Path, cut: int) -> No
     assert keep_lines(path, 2) == min(2, cut // 32)
     assert path.read_bytes() == whole[: min(2, cut // 32) * 32]
     assert len(read_lines(path)) == min(2, cut // 32)
+
+
+@pytest.mark.slow
+def test_an_addition_that_is_killed_leaves_the_old_leaderboard_or_the_new_one(tmp_path: Path) -> None:
+    from costgym.experiments.leaderboard.board import run
+    from costgym.experiments.leaderboard.run_config import make_run_config
+    from costgym.experiments.leaderboard.submissions.submission import add, pack
+    from costgym.experiments.verify import verify
+
+    terms: dict[str, Any] = {"budgets": "price=10,20", "episodes": 12}
+    board = run(make_run_config(agents=["greedy"], **terms), tmp_path / "board").folder
+    theirs = run(make_run_config(agents=["cheapest", "random"], **terms), tmp_path / "theirs").folder
+    packed = pack(theirs, tmp_path / "packed", "A", "a@example.org")
+    old = files(board)
+    shutil.copytree(board, tmp_path / "whole")
+    add(tmp_path / "whole", packed)
+    new = files(tmp_path / "whole")
+    command = [sys.executable, "-m", "costgym", "leaderboard", "--out", str(tmp_path / "mine"), "--add", str(packed)]
+    began = time.monotonic()
+    shutil.copytree(board, tmp_path / "mine")
+    assert subprocess.run(command, capture_output=True, check=False).returncode == 0
+    took = time.monotonic() - began
+    seen = set()
+    for part in np.random.default_rng(1).uniform(0.3, 1.05, 12):
+        shutil.rmtree(tmp_path / "mine")
+        shutil.copytree(board, tmp_path / "mine")
+        process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        time.sleep(took * part)
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+        assert verify(tmp_path / "mine").verified
+        found = files(tmp_path / "mine")
+        assert found in (old, new)
+        seen.add(found == new)
+        add(tmp_path / "mine", packed)
+        assert files(tmp_path / "mine") == new
+        left = [path.name for path in (tmp_path / "mine").rglob(".*") if path.name != ".lock"]
+        assert left == []
+    assert seen

@@ -10,6 +10,7 @@ import pytest
 
 from costgym.agents.opencatp import make_planner
 from costgym.agents.opencatp.base import PlanAgent
+from costgym.agents.seat import begin
 from costgym.envs.base import base_env
 from costgym.envs.registration import make
 from costgym.experiments.leaderboard.board import Leaderboard, run
@@ -67,7 +68,7 @@ def test_a_row_is_the_mean_of_its_plans(board: Leaderboard) -> None:
 
 def test_the_same_run_gives_the_same_bytes(board: Leaderboard, tmp_path: Path) -> None:
     again = run(make_run_config(**PLAN), tmp_path / "again")
-    for name in (*FILES, *(f"trajectories/{file.name}" for file in (board.folder / "trajectories").iterdir())):
+    for name in (*FILES, *(f"trajectories/plans/{file.name}" for file in (board.folder / "trajectories/plans").iterdir())):
         assert (board.folder / name).read_bytes() == (again.folder / name).read_bytes()
 
 
@@ -89,7 +90,7 @@ def test_the_oracles_answer_everything_where_the_planning_language_demands_it(bo
         agent = PlanAgent(make_planner(name))
         for task in (203, 211, 215):
             observation, info = env.reset(seed=0, options={"task": task, "sample": 3, "level": 3})
-            agent.reset(env, observation, info, seed=0)
+            begin(agent, env, observation, info, seed=0)
             over = False
             while not over:
                 _, _, over, _, info = env.step(agent.act(observation, info))
@@ -127,7 +128,7 @@ def test_a_folder_of_another_run_is_refused(board: Leaderboard) -> None:
 @pytest.mark.parametrize(
     ("settings", "kind", "message"),
     [
-        ({"agents": ("nobody",)}, UnknownName, "planner"),
+        ({"agents": ("nobody",)}, UnknownName, "unknown agent"),
         ({"vary": {"alpha": (1.0,)}}, ConfigError, "strictly between 0 and 1"),
         ({"vary": {"alpha": (0.5, 0.5)}}, ConfigError, "every value once"),
         ({"split": "all"}, ConfigError, "split"),
@@ -145,11 +146,12 @@ def test_runs_that_make_no_sense_are_refused_before_they_begin(
 
 def test_a_whole_run_plays_every_sample_of_the_split_with_every_task_once() -> None:
     config = make_run_config("opencatp")
-    assert config.agents == SUITES["opencatp"].agents
+    assert config.agents == SUITES["opencatp"].worlds[0].agents
     samples = len(split_samples(shipped_outcomes().samples, "test"))
-    assert [condition.episodes for condition in config.conditions] == [samples * len(tasks(kind, "test")) for kind in KINDS]
-    world = base_env(config.make_env(config.env, config.conditions[0]))
-    played = [world.instance(index, 0) for index in range(config.conditions[0].episodes)]
+    (track,) = config.tracks
+    assert [condition.episodes for condition in track.conditions] == [samples * len(tasks(kind, "test")) for kind in KINDS]
+    world = base_env(track.make_env(track.env, track.conditions[0]))
+    played = [world.instance(index, 0) for index in range(track.conditions[0].episodes)]
     assert len({(number, options["sample"]) for number, _, options in played}) == len(played)
     assert {seed for _, seed, _ in played} == {0} and world.instance(len(played), 0) == (*played[0][:1], 1, played[0].options)
 
@@ -160,7 +162,7 @@ def test_an_agent_of_ones_own_plays_in_it(tmp_path: Path) -> None:
         "import json\nfrom costgym.agents import Agent\n\n"
         "class Blunt(Agent):\n"
         "    name, env_id = 'blunt', 'costgym/OpenCATPChat-v0'\n"
-        "    def reset(self, env, observation, info, seed): pass\n"
+        "    def reset(self, seat, observation, info, seed): pass\n"
         "    def act(self, observation, info): return json.dumps(['image_captioning', ['input_of_query']])\n"
     )
     own = f"{file}:Blunt"

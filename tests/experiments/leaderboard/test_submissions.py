@@ -30,7 +30,7 @@ def board(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def packed(board: Path, tmp_path: Path) -> Path:
-    return pack(board, tmp_path / "packed", "Team A", "a@example.org", "https://example.org", agents=["cheapest", "react"])
+    return pack(board, tmp_path / "packed", "Team A", "a@example.org", agents=["cheapest", "react"], url="https://example.org")
 
 
 def edit(path: Path, change: Callable[[Any], None]) -> None:
@@ -40,15 +40,17 @@ def edit(path: Path, change: Callable[[Any], None]) -> None:
 
 
 def test_a_run_keeps_a_trajectory_file_for_each_agent_and_budget(board: Path) -> None:
-    files = sorted(path.name for path in (board / "trajectories").iterdir())
+    files = sorted(path.name for path in (board / "trajectories").glob("*/*"))
+    assert sorted(path.name for path in (board / "trajectories").iterdir()) == ["numbers", "text"]
+    found = {path.name: path for path in (board / "trajectories").glob("*/*")}
     assert files == sorted(f"{agent}.price={price}.jsonl" for agent in PLAN["agents"] for price in (10, 20))  # type: ignore[attr-defined]
     for name in files:
-        verdict = verify(board / "trajectories" / name)
+        verdict = verify(found[name])
         assert verdict.verified and verdict.episodes == 8
     results = [json.loads(line) for line in (board / "episodes.jsonl").read_text().splitlines()]
     for name in files:
         agent, budget = name.split(".")[0], {"price": float(name.split("=")[1].split(".")[0])}
-        recorded = [json.loads(line) for line in (board / "trajectories" / name).read_text().splitlines()[1:]]
+        recorded = [json.loads(line) for line in found[name].read_text().splitlines()[1:]]
         mine = [result for result in results if result["agent"] == agent and result["budget"] == budget]
         assert [record["episode"] for record in recorded] == list(range(8)) == [result["episode"] for result in mine]
         assert [record["final"]["price"] for record in recorded] == [result["price"] for result in mine]
@@ -71,8 +73,8 @@ def test_a_run_is_verified_as_it_lies_there(board: Path, packed: Path, tmp_path:
     mine = tmp_path / "board"
     shutil.copytree(board, mine)
     lines = (mine / "episodes.jsonl").read_text().splitlines()
-    forged = lines[20].replace('"tokens":', '"tokens":1')
-    (mine / "episodes.jsonl").write_text("\n".join([*lines[:20], forged, *lines[21:]]) + "\n")
+    forged = lines[4].replace('"tokens":', '"tokens":1')
+    (mine / "episodes.jsonl").write_text("\n".join([*lines[:4], forged, *lines[5:]]) + "\n")
     assert verify(mine).problems[0].startswith("episodes.jsonl, react episode 4: replay says")
 
 
@@ -85,12 +87,13 @@ def test_added_rows_are_verified_and_stay(board: Path, packed: Path, tmp_path: P
     mine = tmp_path / "board"
     shutil.copytree(board, mine)
     rows = add(mine, packed)
-    assert len(rows) == 4 and all(row["verified"] is True for row in rows)
+    assert len(rows) == 4 and all(row["verified"] == "replayed" for row in rows)
     shown = json.loads((mine / "leaderboard.json").read_text())["rows"]
     assert len(shown) == 10
     verified = [row for row in shown if row.get("verified")]
     assert {row["agent"] for row in verified} == {"cheapest (Team A)", "react (Team A)"}
-    assert verified[0]["submission"] == {"name": "Team A", "contact": "a@example.org", "url": "https://example.org"}
+    about = {"name": "Team A", "contact": "a@example.org", "url": "https://example.org"}
+    assert verified[0]["submission"] == {**about, "manifest": verified[1]["submission"]["manifest"]}
     assert "react (Team A)" in (mine / "index.html").read_text()
     before = (mine / "leaderboard.json").read_bytes()
     run(make_run_config("quick", **PLAN), mine)  # type: ignore[arg-type]
@@ -124,10 +127,10 @@ def redigest(path: Path) -> None:
 
     def change(manifest: dict[str, Any]) -> None:
         for file in manifest["files"]:
-            if file["path"] == f"trajectories/{path.name}":
+            if file["path"] == f"trajectories/{path.parent.name}/{path.name}":
                 file["digest"] = digest_of(path)
 
-    edit(path.parent.parent / "manifest.json", change)
+    edit(path.parent.parent.parent / "manifest.json", change)
 
 
 def put(**values: Any) -> Callable[[dict[str, Any]], None]:
@@ -152,15 +155,15 @@ def put(**values: Any) -> Callable[[dict[str, Any]], None]:
     ],
 )
 def test_a_forged_record_with_a_fresh_seal_is_named(packed: Path, change: Callable[[Any], None], reason: str) -> None:
-    path = packed / "trajectories" / "react.price=20.jsonl"
+    path = packed / "trajectories" / "text" / "react.price=20.jsonl"
     reseal(path, 4, change)
     verdict = validate(packed)
     assert not verdict.verified
-    assert verdict.problems[0].startswith("trajectories/react.price=20.jsonl: line 5") and reason in verdict.problems[0]
+    assert verdict.problems[0].startswith("trajectories/text/react.price=20.jsonl: line 5") and reason in verdict.problems[0]
 
 
 def test_other_settings_under_a_fresh_seal_are_named(packed: Path) -> None:
-    path = packed / "trajectories" / "react.price=20.jsonl"
+    path = packed / "trajectories" / "text" / "react.price=20.jsonl"
     lines = path.read_text().splitlines()
     document = json.loads(lines[0])
     document["settings"]["budget"] = {"price": 30.0}
@@ -172,29 +175,40 @@ def test_other_settings_under_a_fresh_seal_are_named(packed: Path) -> None:
     assert "header, budget: expected {'price': 20.0}, got {'price': 30.0}" in validate(packed).problems[0]
 
 
+def conditions(manifest: dict[str, Any]) -> list[dict[str, Any]]:
+    return [condition for track in manifest["run"]["tracks"] for condition in track["conditions"]]
+
+
 @pytest.mark.parametrize(
     ("change", "reason"),
     [
         (lambda d: d["rows"][0].update(pass_rate=1.0), "pass_rate: replay says"),
         (lambda d: d["rows"][0].update(rank=1), "rank: replay says None"),
         (lambda d: d["rows"].pop(), "expected one row for each of the 4 files"),
+        (lambda d: d["rows"].reverse(), "not in the order"),
         (lambda d: d["run"].update(version="9.9"), "version: played with costgym 9.9"),
         (lambda d: d["run"].update(seed=4), "number and seed"),
-        (lambda d: d["run"].update(digest="0"), "digest: the world's is"),
-        (lambda d: [each.update(episodes=7) for each in d["run"]["conditions"]], "expected the episodes 0 to 6"),
-        (lambda d: [each.update(episodes=9) for each in d["run"]["conditions"]], "8 of 9 episodes agree"),
-        (lambda d: d["run"]["conditions"].append(d["run"]["conditions"][0]), "a condition stands there twice"),
+        (lambda d: d["run"]["tracks"][0].update(digest="0"), "digest: the world's is"),
+        (
+            lambda d: [each.update(episodes=7) for t in d["run"]["tracks"] for each in t["conditions"]],
+            "expected the episodes 0 to 6",
+        ),
+        (lambda d: [each.update(episodes=9) for each in conditions(d)], "8 of 9 episodes agree"),
+        (
+            lambda d: d["run"]["tracks"][0]["conditions"].append(d["run"]["tracks"][0]["conditions"][0]),
+            "a condition stands there twice",
+        ),
         (put(name=""), "manifest.json, name:"),
         (put(name="../../etc"), "manifest.json, name:"),
         (put(url="javascript:alert(1)"), "manifest.json, url:"),
         (put(extra=1), "manifest.json, extra:"),
         (lambda d: d["files"][0].update(path="trajectories/../../x.jsonl"), "manifest.json, files.0.path:"),
-        (lambda d: d["files"][0].update(path="trajectories/none.jsonl"), "is not the file of cheapest"),
+        (lambda d: d["files"][0].update(path="trajectories/text/none.jsonl"), "is not the file of react"),
         (lambda d: d["files"][0].update(agent="nobody"), "the run has no such agent"),
         (lambda d: d["files"][0].update(condition=9), "the run has no such agent or condition"),
         (lambda d: d["files"][0].update(digest="0" * 32), "digest: the file is not the one"),
         (lambda d: d["files"].append(d["files"][0]), "stands there twice"),
-        (lambda d: d["run"]["scenario"].update(failures="reliable"), "digest: the world's is"),
+        (lambda d: d["run"]["tracks"][0]["scenario"].update(failures="reliable"), "digest: the world's is"),
     ],
 )
 def test_a_forged_manifest_is_named(packed: Path, change: Callable[[Any], None], reason: str) -> None:
@@ -215,7 +229,7 @@ def test_what_replay_denies_is_not_added(board: Path, packed: Path, tmp_path: Pa
 
 
 def test_packing_says_what_is_missing(board: Path, tmp_path: Path) -> None:
-    with pytest.raises(costgym.ConfigError, match="no leaderboard run"):
+    with pytest.raises(costgym.ConfigError, match="is not a leaderboard run"):
         pack(tmp_path, tmp_path / "x", "A", "a")
     with pytest.raises(costgym.UnknownName, match="nearest: react"):
         pack(board, tmp_path / "x", "A", "a", agents=["reac"])
@@ -230,7 +244,7 @@ def test_packing_says_what_is_missing(board: Path, tmp_path: Path) -> None:
 
 def forged_in_many_places(packed: Path) -> None:
     """One of each: a wrong figure, another player, broken JSON, a half file, a missing file, another world, a wrong digest."""
-    react, cheapest = (packed / "trajectories" / f"{agent}.price=10.jsonl" for agent in ("react", "cheapest"))
+    react, cheapest = (packed / "trajectories" / f"{place}.price=10.jsonl" for place in ("text/react", "numbers/cheapest"))
     reseal(react, 3, lambda d: d["final"].update(price=0.0))
     reseal(react, 5, put(agent="mine"))
     reseal(react, 6, put(seed=77))
@@ -238,7 +252,7 @@ def forged_in_many_places(packed: Path) -> None:
     text[8] = text[8][:-20]
     react.write_text("\n".join(text) + "\n")
     cheapest.write_text("".join(f"{line}\n" for line in cheapest.read_text().splitlines()[:5]))
-    (packed / "trajectories" / "cheapest.price=20.jsonl").unlink()
+    (packed / "trajectories" / "numbers" / "cheapest.price=20.jsonl").unlink()
 
 
 @pytest.mark.parametrize("jobs", [1, 2])
@@ -248,13 +262,13 @@ def test_a_submission_is_judged_alike_by_any_number_of_processes(packed: Path, j
     verdict = validate(packed, engine=Local(jobs))
     assert [problem.partition(": ")[2][:40] for problem in verdict.problems] == [
         "digest: the file is not the one that the",
-        "4 of 8 episodes agree with replay",
-        "there is no such file",
-        "digest: the file is not the one that the",
         "line 4, episode 2: final: price: replay ",
         "line 6, episode 4: agent: expected ('rea",
         "line 7, episode 5: number and seed: epis",
-        f"{packed}/trajectories/react.price=10.jsonl"[:40],
+        f"{packed}/trajectories/text/react.price=10.jsonl"[:40],
+        "digest: the file is not the one that the",
+        "4 of 8 episodes agree with replay",
+        "there is no such file",
     ]
     assert verdict.episodes == 4 + 0 + 4 + 8 and len(verdict.rows) == 1
     assert verify(packed, engine=Local(jobs)).problems == verdict.problems
@@ -271,15 +285,17 @@ def test_a_run_is_judged_and_a_submission_added_alike_by_two_processes(board: Pa
 
 
 def test_no_more_than_twenty_problems_of_a_file_are_looked_for(tmp_path: Path) -> None:
-    played = run(make_run_config("quick", agents=["cheapest"], budgets="price=20", episodes=230), tmp_path / "board").folder
+    played = run(make_run_config("btp", agents=["cheapest"], budgets="price=20", episodes=230), tmp_path / "board").folder
     packed = pack(played, tmp_path / "packed", "A", "a")
-    path = packed / "trajectories" / "cheapest.price=20.jsonl"
+    path = packed / "trajectories" / "numbers" / "cheapest.price=20.jsonl"
     lines = path.read_text().splitlines()
     path.write_text("".join(f"{line}\n" for line in [lines[0], *(line.replace('"seed":0', '"seed":7') for line in lines[1:])]))
     for engine in (None, Local(2)):
         verdict = validate(packed, engine=engine)
         assert len(verdict.problems) == 20 and verdict.episodes == 0
-        assert verdict.problems[-1].startswith("trajectories/cheapest.price=20.jsonl: line 20, episode 18: number and seed")
+        assert verdict.problems[-1].startswith(
+            "trajectories/numbers/cheapest.price=20.jsonl: line 20, episode 18: number and seed"
+        )
 
 
 def test_runs_and_submissions_are_verified_in_processes_by_command(board: Path, packed: Path, tmp_path: Path) -> None:

@@ -67,22 +67,23 @@ def test_a_text_episode_shows_what_was_said_and_seen(folder: Path) -> None:
 
 def test_calls_side_by_side_are_seen(tmp_path: Path) -> None:
     path = tmp_path / "two.jsonl"
+    from costgym.agents import Agent
     from costgym.experiments.trajectories.format import Header
     from costgym.experiments.trajectories.record import record
 
-    class Two:
+    class Two(Agent):
         """Starts two calls at once, waits for both and finishes."""
 
         name, model, env_id = "two", "none", "costgym/Marketplace-v0"
 
-        def reset(self, env: Any, observation: Any, info: Any, seed: int) -> None:
+        def reset(self, seat: Any, observation: Any, info: Any, seed: int) -> None:
             self._left = [0, 1, "wait", "wait", "finish"]
-            self._env = env
+            self._last = seat.action_space.n - 1
 
         def act(self, observation: Any, info: Any) -> int:
             move = self._left.pop(0)
             mask = np.flatnonzero(info["action_mask"])
-            last = self._env.action_space.n - 1
+            last = self._last
             return int({"wait": last - 1, "finish": last}.get(move, mask[move] if isinstance(move, int) else 0))
 
         def observe(self, *args: Any) -> None:
@@ -101,7 +102,7 @@ def test_episodes_of_a_leaderboard_and_a_submission_go_by_agent_budget_and_index
     assert "episode 0 of cheapest" in report_recorded(board, "cheapest/0").text
     told = report_recorded(board, "react.price=20/1").text
     assert "episode 1 of react" in told and "budget: price 20" in told
-    task = json.loads((board / "trajectories" / "react.price=10.jsonl").read_text().splitlines()[1])["task"]
+    task = json.loads((board / "trajectories" / "text" / "react.price=10.jsonl").read_text().splitlines()[1])["task"]
     assert f"Task {task}" in report_recorded(board, f"react/{task}").text
     pack(board, tmp_path / "submission", "ours", "me@example.org")
     assert report_recorded(tmp_path / "submission", "react.price=20/1").text.splitlines()[2:] == told.splitlines()[2:]

@@ -155,7 +155,7 @@ def test_a_policy_learns_from_a_pool_and_is_measured_on_what_was_held_out(
     settings = {**CATP, "tasks": "sequential", "steps": 40}
     follower = StopAt()
     result = train_catp(tmp_path / "run", evaluator=evaluator, pool=[pool], callback=follower, **settings)
-    assert "30 plans of 2 tasks to learn from" in follower.said
+    assert "30 plans of 2 tasks for training" in follower.said
     assert result.metrics["pairs"] == 2 and result.metrics["pool_best"] > result.metrics["pool_mean"]
     assert result.metrics["choice_accuracy"] > result.metrics["choice_chance"]
     assert train_catp(tmp_path / "run", evaluator=evaluator, pool=[pool], **settings).metrics == result.metrics
@@ -175,7 +175,10 @@ def test_a_run_knows_its_pool_again(pool: Path, tmp_path: Path, evaluator: Evalu
 
 @pytest.mark.parametrize(
     ("change", "words"),
-    [({"tasks": "nonsequential"}, r"to hold out \(nonsequential\), got 0 and 0"), ({"pool": ["none.json"]}, "none.json")],
+    [
+        ({"tasks": "nonsequential"}, r"held-out plans \(nonsequential tasks\), got 0 and 0"),
+        ({"pool": ["none.json"]}, "none.json"),
+    ],
 )
 def test_a_pool_without_anything_to_learn_from_is_named(
     pool: Path, tmp_path: Path, evaluator: Evaluator, change: dict[str, Any], words: str

@@ -17,7 +17,7 @@ from tests.helpers.training import TRAINERS, StopAt, Trainer, files, one_thread
 
 torch = pytest.importorskip("torch", reason="the train extra is not installed")
 
-pytestmark = pytest.mark.filterwarnings("ignore:words are retrieved rightly")
+pytestmark = pytest.mark.filterwarnings("ignore:retrieval accuracy is only")
 STEPWISE = [name for name, trainer in TRAINERS.items() if trainer.resumes]
 
 
@@ -139,7 +139,7 @@ def test_a_run_may_be_begun_anew(trainer: Trainer, finished: Path) -> None:
 @pytest.mark.parametrize("name", TRAINERS)
 def test_a_folder_with_something_else_in_it_is_not_touched(trainer: Trainer, tmp_path: Path) -> None:
     (tmp_path / "notes.txt").write_text("mine")
-    with pytest.raises(ConfigError, match=r"something else than a training run \(notes\.txt\)"):
+    with pytest.raises(ConfigError, match=r"files of no training run \(notes\.txt\)"):
         trainer.train(tmp_path, resume=False)
     with pytest.raises(ConfigError, match="is a file"):
         trainer.train(tmp_path / "notes.txt")

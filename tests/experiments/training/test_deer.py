@@ -34,7 +34,7 @@ def _one_thread() -> Iterator[None]:
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> Any:
-    with pytest.warns(UserWarning, match="retrieved rightly"):
+    with pytest.warns(UserWarning, match="retrieval accuracy"):
         return train_deer(tmp_path_factory.mktemp("deer") / "run", **DEER)
 
 
@@ -189,6 +189,7 @@ def test_gradients_are_in_the_adapters_alone(tmp_path):
 
 def test_a_run_says_what_it_is_and_plays(run):
     from costgym.agents.registry import make_agent
+    from costgym.agents.seat import begin
     from costgym.envs.decision import DecisionAwareEnv
 
     assert run.steps == 6 and set(run.metrics) >= {"seen_p_ds", "seen_p_dc", "unseen_p_dc", "retrieval_accuracy"}
@@ -196,10 +197,10 @@ def test_a_run_says_what_it_is_and_plays(run):
     agent = make_agent(f"deer:{run.run}")
     env = DecisionAwareEnv(samples={"counts": DEER_COUNTS}, split="test")
     observation, info = env.reset(seed=0)
-    agent.reset(env, observation, info, 0)
+    tell = begin(agent, env, observation, info, 0)
     over = False
     while not over:
-        action = agent.act(observation, info)
+        action = agent.act(observation, tell(info))
         assert info["action_mask"][action]
         observation, _, terminated, truncated, info = env.step(action)
         over = terminated or truncated
@@ -226,7 +227,7 @@ def test_retrieval_ends_as_soon_as_it_is_learnt_and_then_so_many_steps_decide(
 
 
 def test_a_run_that_did_not_learn_retrieval_says_so(tmp_path: Path) -> None:
-    with pytest.warns(UserWarning, match="retrieved rightly in .* only after 2 steps"):
+    with pytest.warns(UserWarning, match="retrieval accuracy is only .* after 2 pre-training steps"):
         train_deer(tmp_path / "run", **DEER)
 
 

@@ -272,7 +272,7 @@ def test_a_slow_beginning_is_announced(tmp_path: Path, monkeypatch: pytest.Monke
     with open_run(tmp_path / "run", Sb3Config(trainer="ppo", settings={}, env_settings={}, lagrangian=None)) as run:
         for callback, after_s in ((patient, 60.0), (hasty, 0.0)):
             run.callback = callback
-            with train._told_if_slow(run, train.COMPILING, after_s):
+            with train._message_if_slow(run, train.COMPILING, after_s):
                 time.sleep(0.2)
     assert (patient.said, hasty.said) == ([], [train.COMPILING])
 

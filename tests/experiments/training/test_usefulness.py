@@ -11,9 +11,8 @@ from costgym.agents.btp.usefulness_model import Observed, load_usefulness
 from costgym.agents.registry import make_agent
 from costgym.experiments.training.run import open_run
 from costgym.experiments.training.usefulness.data import Labelled
+from costgym.experiments.training.usefulness.settings import UsefulnessConfig, UsefulnessSettings
 from costgym.experiments.training.usefulness.train import (
-    UsefulnessConfig,
-    UsefulnessSettings,
     fit_usefulness,
     measure,
     train_btp,

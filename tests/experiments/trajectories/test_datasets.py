@@ -68,11 +68,11 @@ def test_a_changed_cell_of_a_table_is_named(folder: Path, tmp_path: Path, column
     rows[place][column] = value
     parquet.write_table(pa.Table.from_pylist(rows, schema=table.schema), tmp_path / "steps.parquet")
     problems = check_dataset(tmp_path / "steps.parquet")
-    assert problems[0].startswith(f"dice episode 2, step 0: {column}: not as replay has it")
+    assert problems[0].startswith(f"dice episode 2, step 0: {column}: differs from replay")
 
 
 def test_what_is_no_dataset_is_refused(folder: Path) -> None:
-    with pytest.raises(costgym.DataError, match="no dataset"):
+    with pytest.raises(costgym.DataError, match="is not a dataset"):
         check_dataset(folder / "notes.txt")
     with pytest.raises(costgym.DataError, match="no such folder"):
         list_datasets(folder / "nowhere")

@@ -179,7 +179,7 @@ def test_what_does_not_replay_is_not_exported(recorded: Path, tmp_path: Path) ->
     forged = tmp_path / "forged.jsonl"
     forged.write_text("\n".join([header, *lines[:2], json.dumps(document)]) + "\n")
     pytest.importorskip("pyarrow")
-    with pytest.raises(costgym.DataError, match="line 4: does not replay"):
+    with pytest.raises(costgym.DataError, match="line 4: replay differs from the record"):
         export(forged, "parquet", tmp_path / "out.parquet")
     assert sorted(entry.name for entry in tmp_path.iterdir()) == ["forged.jsonl"]
 

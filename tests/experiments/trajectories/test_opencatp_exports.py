@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -20,6 +19,7 @@ from costgym.experiments.trajectories.datasets import check_dataset, list_datase
 from costgym.experiments.trajectories.export.formats import export
 from costgym.experiments.trajectories.replay import replayed
 from costgym.experiments.verify import verify
+from tests.helpers.command_line import invoke
 from tests.helpers.opencatp_runs import CALLS, CHAT, PLAN, VIEWS, collection, recorded_run, view_of
 from tests.helpers.site_data import data
 
@@ -227,7 +227,7 @@ def test_a_forged_plan_of_a_leaderboard_is_named(tmp_path: Path) -> None:
     board = run_leaderboard(make_run_config("opencatp", agents=["fixed-all"], episodes=2), tmp_path / "run").folder
     verdict = verify(board)
     assert (verdict.episodes, verdict.problems) == (4, ())
-    path = next((board / "trajectories").glob("*nonsequential*"))
+    path = next((board / "trajectories").glob("*/*nonsequential*"))
     written, rows = path.read_text(), (board / "leaderboard.json").read_text()
     header, first, second = written.splitlines()
     for field, value in (("score", 1.0), ("quality_of_plan", 0.9), ("sample", 61), ("plan_valid", False)):
@@ -250,32 +250,24 @@ def test_a_forged_plan_of_a_leaderboard_is_named(tmp_path: Path) -> None:
     assert "score: replay says" in verify(board).problems[0]
 
 
-def command(*arguments: Any) -> Any:
-    from typer.testing import CliRunner
-
-    from costgym.cli.app import app
-
-    return CliRunner().invoke(app, [*map(str, arguments)])
-
-
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
         (("--agent", "react", "--env", "OpenCATP-v0"), "unknown agent of costgym/OpenCATP-v0 'react'"),
         (
             ("--agent", "oracle", "--env", "OpenCATP-v0", "--scenario", "storm"),
-            "--scenario: oracle plays in costgym/OpenCATP-v0",
+            "--scenario: costgym/OpenCATP-v0 has no such choice",
         ),
         (
             ("--agent", "oracle", "--env", "OpenCATP-v0", "--grading", "judge"),
-            "--grading: oracle plays in costgym/OpenCATP-v0",
+            "--grading: costgym/OpenCATP-v0 has no such choice",
         ),
         (
             ("--agent", "oracle", "--env", "OpenCATP-v0", "--enforcement", "refuse"),
-            "--enforcement: oracle plays in costgym/OpenCATP-v0",
+            "--enforcement: costgym/OpenCATP-v0 has no such choice",
         ),
-        (("--agent", "cheapest", "--tasks", "all"), "--tasks: cheapest plays in costgym/Marketplace-v0, which has no"),
-        (("--agent", "cheapest", "--alpha", "0.5"), "--alpha: cheapest plays in costgym/Marketplace-v0, which has no"),
+        (("--agent", "cheapest", "--tasks", "all"), "--tasks: costgym/Marketplace-v0 has no such choice"),
+        (("--agent", "cheapest", "--alpha", "0.5"), "--alpha: costgym/Marketplace-v0 has no such choice"),
         (("--agent", "hydra", "--env", "costgym/DecisionAware-v0"), "unknown agent of costgym/DecisionAware-v0 'hydra'"),
         (("--agent", "hydra", "--tasks", "some"), "tasks: expected sequential, nonsequential or all, got 'some'"),
         (("--agent", "hydra", "--alpha", "1.5"), "alpha"),
@@ -284,9 +276,9 @@ def command(*arguments: Any) -> Any:
     ],
 )
 def test_settings_that_make_no_sense_are_named(arguments: tuple[str, ...], message: str, tmp_path: Path) -> None:
-    done = command("collect", *arguments, "--out", tmp_path / "run", "--quiet")
-    assert done.exit_code != 0
-    assert message in f"{done.output}{done.exception}"
+    done = invoke("collect", *arguments, "--out", tmp_path / "run", "--quiet")
+    assert done.exit_code == 2
+    assert message in done.stderr
     assert not (tmp_path / "run").exists()
 
 
@@ -294,13 +286,13 @@ def test_the_command_collects_verifies_and_exports(tmp_path: Path) -> None:
     pytest.importorskip("pyarrow")
     told = ("--tasks", "nonsequential", "--alpha", "0.3", "--budget", "price=2", "--split", "test", "--episodes", "4")
     collected = ("collect", "--agent", "fixed-all", *told, "--out", tmp_path / "run")
-    assert command(*collected, "--format", "parquet").exit_code == 0
-    assert command(*collected).exit_code == 0  # nothing is left to play
+    assert invoke(*collected, "--format", "parquet").exit_code == 0
+    assert invoke(*collected).exit_code == 0  # nothing is left to play
     header = json.loads((tmp_path / "run" / "trajectories.jsonl").read_text().splitlines()[0])
     settings = header["settings"]
     assert (header["env"], settings["alpha"], settings["tasks"], settings["split"]) == (PLAN, 0.3, "nonsequential", "test")
     assert settings["budget"] == {"price": 2.0}
-    assert "4 episodes verified, 0 problems" in command("verify", tmp_path / "run").output
+    assert "4 episodes verified, 0 problems" in invoke("verify", tmp_path / "run").output
     figures = tmp_path / "figures.json"
-    assert command("run", "--agent", "fixed-all", "--env", "OpenCATPCalls-v0", *told, "--json", figures).exit_code == 0
+    assert invoke("run", "--agent", "fixed-all", "--env", "OpenCATPCalls-v0", *told, "--json", figures).exit_code == 0
     assert json.loads(figures.read_text())["env"] == CALLS

@@ -41,8 +41,8 @@ class Script(Agent):
     def __init__(self, env_id: str, *moves: str) -> None:
         self.env_id, self._moves = env_id, moves
 
-    def reset(self, env: gym.Env[Any, Any], observation: Any, info: dict[str, Any], seed: int) -> None:
-        names = tpl.ACTION_NAMES if self.env_id == PLAN else env.unwrapped.action_names  # type: ignore[attr-defined]
+    def reset(self, seat: Any, observation: Any, info: dict[str, Any], seed: int) -> None:
+        names = tpl.ACTION_NAMES if self.env_id == PLAN else (*opencatp_calls.CALL_NAMES, "wait", "finish")
         self._left = [names.index(move) for move in self._moves]
 
     def act(self, observation: Any, info: dict[str, Any]) -> int:
@@ -195,7 +195,7 @@ def test_the_bytes_do_not_depend_on_the_number_of_processes(env_id: str, name: s
 
 def test_a_folder_of_another_world_is_refused(collected: Path) -> None:
     env_id = view_of(collected)
-    with pytest.raises(costgym.ConfigError, match="another world or other settings"):
+    with pytest.raises(costgym.ConfigError, match="another scenario or other settings"):
         collection(env_id, collected.parent, alpha=0.7)
 
 
@@ -271,7 +271,7 @@ def test_another_world_under_the_same_episodes_is_found(collected: Path, tmp_pat
     problems = header_with(collected, tmp_path, profile=profile)
     assert "line" in problems[0] and "replay says" in problems[0]
     problems = header_with(collected, tmp_path, outcomes="0" * 16)
-    assert "its world cannot be made" in problems[0] and "expected the outcome table 0000" in problems[0]
+    assert "the environment cannot be created" in problems[0] and "expected the outcome table 0000" in problems[0]
     assert header_with(collected, tmp_path, alpha=0.51)
     assert "'profile' does not belong there" in header_with_setting(collected, tmp_path, "profile")
     header = json.loads(collected.read_text().splitlines()[0])
@@ -300,10 +300,10 @@ def test_an_outcome_table_elsewhere_is_named_by_data(tmp_path: Path) -> None:
 
 def test_what_no_document_holds_is_not_recorded(tmp_path: Path) -> None:
     agent = make_agent("random", PLAN)
-    with pytest.raises(costgym.ConfigError, match="scores from elsewhere cannot be recorded"):
+    with pytest.raises(costgym.ConfigError, match="custom scores cannot be recorded"):
         collect(view(PLAN, scores=RuleScores()), agent, 1, tmp_path)
     dear = replace(v100(), pricing=replace(v100().pricing, per_run=1.0))
-    with pytest.raises(costgym.ConfigError, match="other pricing"):
+    with pytest.raises(costgym.ConfigError, match="custom pricing"):
         collect(view(PLAN, profile=dear), agent, 1, tmp_path)
     with pytest.raises(costgym.ConfigError, match="expected an environment of costgym, got CartPoleEnv"):
         collect(gym.make("CartPole-v1"), agent, 1, tmp_path)

@@ -78,7 +78,7 @@ def test_bad_files_are_named(tmp_path: Path) -> None:
 
 def test_a_folder_of_another_collection_is_refused(collected: Path) -> None:
     env_id = json.loads(collected.read_text().splitlines()[0])["env"]
-    with pytest.raises(costgym.ConfigError, match="another world"):
+    with pytest.raises(costgym.ConfigError, match="another scenario"):
         collect(costgym.make(env_id, scenario="marketplace"), Dice(env_id), 3, collected.parent, seed=5)
     with pytest.raises(costgym.ConfigError, match="another agent or seed"):
         collect(costgym.make(env_id, scenario="storm"), Dice(env_id), 3, collected.parent, seed=6)

@@ -14,7 +14,6 @@ from costgym.simulators.marketplace.loaders.tooldeer import (
     parse_call,
     parse_signature,
     read_conversations,
-    read_examples,
     read_tools,
     read_unseen,
 )
@@ -139,9 +138,8 @@ def test_a_damaged_conversation_is_named(tmp_path, row, words):
 
 def test_deer_tools_and_unseen_samples(tmp_path):
     row = {"api_name": "w", "description_for_human": "Weather.", "api_function": "get_w(city: str)"}
-    path = write(tmp_path / "tool.json", [{**row, "example": [{"query": "Rain?", "call": "get_w(city='Oslo')"}]}])
+    path = write(tmp_path / "tool.json", [row])
     assert [(tool.name, tool.title) for tool in read_tools(path)] == [("w", "get_w")]
-    assert read_examples(path) == {"w": (("Rain?", "get_w(city='Oslo')"),)}
     with pytest.raises(DataError, match="record 2: the tool 'w' appears twice"):
         read_tools(write(path, [row, row]))
     apis = [

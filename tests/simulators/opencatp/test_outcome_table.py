@@ -121,6 +121,7 @@ def test_executing_cells_again_gives_what_the_table_says() -> None:
     assert spot_check(TABLE, TinyBackend(), cells_near(TABLE, 12, seed=2)) == []
 
 
+@pytest.mark.slow
 def test_a_table_can_be_built_and_a_killed_build_goes_on(tmp_path: Path) -> None:
     pytest.importorskip("torch")
     from costgym.simulators.opencatp.backends.tiny import TinyBackend

@@ -157,6 +157,7 @@ def test_the_shipped_weights_are_small_and_complete() -> None:
     assert sum(f.stat().st_size for f in files) <= 6_000_000
 
 
+@pytest.mark.slow
 def test_building_goes_on_where_it_stopped_and_repeats_itself(tmp_path: Path) -> None:
     names = [name for name in training.VisionSettings.model_fields if name.endswith("_steps")]
     plan = {"seed": 3, "scenes": 60, **dict.fromkeys(names, 2)}

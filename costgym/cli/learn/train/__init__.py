@@ -1,4 +1,4 @@
-"""`costgym train`: a subcommand for every trainer, which is imported when it is asked for."""
+"""`costgym train`: one subcommand per trainer, imported on first use."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import typer
 from typer.core import TyperGroup
 
 from ....simulators.errors import UnknownName
+from ...output import PlainCommand
 
 TRAINERS = {
     "ppo": "sb3",
@@ -21,7 +22,7 @@ TRAINERS = {
     "btp": "btp",
     "grpo": "grpo",
 }
-"""Module of each trainer's subcommand."""
+"""The module of each trainer's subcommand."""
 
 
 class _Trainers(TyperGroup):
@@ -31,9 +32,9 @@ class _Trainers(TyperGroup):
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         if cmd_name not in TRAINERS:
             raise UnknownName("trainer", cmd_name, TRAINERS)
-        single = typer.Typer(add_completion=False)
+        single = typer.Typer(add_completion=False, rich_markup_mode="markdown")
         module = import_module(f"{__package__}.{TRAINERS[cmd_name]}")
-        single.command(cmd_name)(getattr(module, cmd_name))
+        single.command(cmd_name, cls=PlainCommand)(getattr(module, cmd_name))
         return typer.main.get_command(single)
 
 
@@ -44,8 +45,8 @@ app = typer.Typer(cls=_Trainers, no_args_is_help=True)
 def train() -> None:
     """Train a policy; each trainer has its own options: `costgym train ppo --help`.
 
-    It plays as `sb3:DIR`, `catp:DIR`, `deer:DIR` or `toolplanner:DIR`; `DIR/curves.html` shows how it learnt. The same folder
-    continues a run.
+    The trained agent is `sb3:DIR`, `catp:DIR`, `deer:DIR` or `toolplanner:DIR`; `DIR/curves.html` shows the learning curves.
+    Repeating the command continues a run.
 
     Example: `costgym train ppo --minutes 5 --out runs/ppo`
     """

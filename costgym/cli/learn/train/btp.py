@@ -7,7 +7,8 @@ from typing import Annotated, Any
 
 import typer
 
-from ....experiments.training.usefulness.train import UsefulnessSettings, train_btp
+from ....experiments.training.usefulness.settings import UsefulnessSettings
+from ....experiments.training.usefulness.train import train_btp
 from ...options import Quiet, ScenarioName, Seed
 from .shared import Out, Resume, run_trainer, with_settings
 
@@ -19,15 +20,15 @@ def btp(
     scenario: ScenarioName = None,
     records: Annotated[
         Path | None,
-        typer.Option("--records", metavar="DIR", help="Trajectories of `costgym collect` to learn from instead."),
+        typer.Option("--records", metavar="DIR", help="Train on these trajectories of `costgym collect` instead."),
     ] = None,
     resume: Resume = True,
     seed: Seed = 0,
     quiet: Quiet = False,
 ) -> None:
-    """Train BTP's classifier, which judges whether the result of a call helps; agents take it by `--usefulness DIR`.
+    """Train BTP's classifier, which predicts whether the result of a call helps; agents use it with `--usefulness DIR`.
 
-    Prints its figures on tasks that it was not fitted on, beside those of the rules.
+    Prints the metrics of the classifier and of the rules on held-out tasks.
 
     Example: `costgym train btp --episodes 1500 --out runs/btp`
     """

@@ -17,7 +17,7 @@ BASELINE = (*OWN, "context", "intermediate_feedback", "centred", "return_scale",
 Steps = Annotated[int, typer.Option("--steps", help="Optimiser steps.")]
 Pool = Annotated[
     list[Path] | None,
-    typer.Option("--pool", metavar="FILE", help="A plan pool to learn from (.json, or the official .pkl); may be repeated."),
+    typer.Option("--pool", metavar="FILE", help="Plan pool to learn from (.json, or the official .pkl); repeatable."),
 ]
 
 
@@ -31,10 +31,10 @@ def catp(
     seed: Seed = 0,
     quiet: Quiet = False,
 ) -> None:
-    """Train CATP-LLM over the OpenCATP tools: offline, from executed plans, told their returns; it plays as `catp:DIR`.
+    """Train CATP-LLM offline on executed plans of the OpenCATP tools, conditioned on their returns; the agent is `catp:DIR`.
 
-    With `--pool` it learns from recorded plans instead of plans that are searched for and executed here. A quarter of the tasks
-    and samples is held out, and the metrics say how well the policy meets it.
+    With `--pool` it trains on recorded plans instead of plans that it searches for and executes. A quarter of the recorded
+    tasks and samples is held out, and the metrics are measured on them.
 
     Example: `costgym train catp --tasks sequential --steps 1500 --out runs/catp`
     """
@@ -47,7 +47,7 @@ def catp(
 def ift(
     out: Out, settings: dict[str, Any], steps: Steps = 1500, resume: Resume = True, seed: Seed = 0, quiet: Quiet = False
 ) -> None:
-    """Train instruction fine-tuning, CATP-LLM's baseline: supervised on the plan that solves each task best; `ift:DIR`.
+    """Train the baseline of instruction fine-tuning: supervised on the best plan for each task; the agent is `ift:DIR`.
 
     Example: `costgym train ift --steps 1500 --out runs/ift`
     """
@@ -60,7 +60,7 @@ def ift(
 def rltf(
     out: Out, settings: dict[str, Any], steps: Steps = 1500, resume: Resume = True, seed: Seed = 0, quiet: Quiet = False
 ) -> None:
-    """Train reinforcement learning from task feedback, CATP-LLM's baseline: a policy gradient on finished plans; `rltf:DIR`.
+    """Train the baseline of reinforcement learning from task feedback (policy gradient); the agent is `rltf:DIR`.
 
     Example: `costgym train rltf --steps 1500 --out runs/rltf`
     """

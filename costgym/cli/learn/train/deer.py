@@ -19,9 +19,9 @@ def deer(
     seed: Seed = 0,
     quiet: Quiet = False,
 ) -> None:
-    """Train DEER's decisions, whether to search for a tool and which to call; it plays as `deer:DIR`.
+    """Train DEER's policy, which decides whether to search for a tool and which to call; the agent is `deer:DIR`.
 
-    Prints its six accuracies on seen and on unseen tools.
+    Prints the six accuracies on seen and on unseen tools.
 
     Example: `costgym train deer --sampling mixture --out runs/deer`
     """

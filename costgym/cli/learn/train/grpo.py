@@ -17,22 +17,22 @@ def grpo(
     out: Out,
     settings: dict[str, Any],
     scenario: ScenarioName = None,
-    steps: Annotated[int, typer.Option("--steps", help="Steps of GRPO.")] = 20,
+    steps: Annotated[int, typer.Option("--steps", help="Number of GRPO steps.")] = 20,
     budget: BudgetText = None,
     resume: Resume = True,
     seed: Seed = 0,
     quiet: Quiet = False,
 ) -> None:
-    """Train a tool-calling language model by GRPO (TRL) in the marketplace; `DIR/model` holds it.
+    """Train a tool-calling language model in the marketplace by GRPO (TRL); the result is `DIR/model`.
 
-    Without `--model` a tiny model is made and taught to call tools first, by default in a tiny world.
+    Without `--model`, a tiny model is created and first trained to call tools; its default scenario is a tiny one.
 
     Example: `costgym train grpo --steps 20 --out runs/grpo`
     """
     from ....experiments.training.grpo.train import train_grpo
     from ....experiments.training.grpo.world import GrpoWorld
 
-    # a tiny model needs a tiny world; a published one takes the scenario as it is
+    # a tiny model needs a tiny scenario
     tiny = "model" not in settings and scenario is None
     limits = None if budget is None else one_budget(budget)
     world = GrpoWorld.tiny(seed=seed) if tiny else GrpoWorld(scenario or "marketplace", budget=limits)

@@ -11,10 +11,12 @@ from ...options import BudgetText, Quiet, ScenarioName, Seed
 from ...players import one_budget
 from .shared import Out, Resume, run_trainer, with_settings
 
-Steps = Annotated[int | None, typer.Option("--steps", help="Decisions to take: the same policy on any machine.")]
+Steps = Annotated[
+    int | None, typer.Option("--steps", help="Number of decisions; the policy then does not depend on the machine's speed.")
+]
 Minutes = Annotated[
     float | None,
-    typer.Option("--minutes", help="Minutes to train instead, once the environment is compiled; 5 where neither is given."),
+    typer.Option("--minutes", help="Training time in minutes after compilation, instead of --steps; 5 if neither is given."),
 ]
 
 
@@ -28,13 +30,15 @@ def ppo(
     budget: BudgetText = None,
     cost_limit: Annotated[
         str | None,
-        typer.Option("--cost-limit", help="Hold mean costs under limits by multipliers: `7` (price), or `price=7;seconds=20`."),
+        typer.Option(
+            "--cost-limit", help="Limits of mean costs, kept by Lagrange multipliers: `7` (price) or `price=7;calls=3`."
+        ),
     ] = None,
     resume: Resume = True,
     seed: Seed = 0,
     quiet: Quiet = False,
 ) -> None:
-    """Train MaskablePPO (Stable-Baselines3) in the marketplace; it plays as `sb3:DIR`.
+    """Train MaskablePPO (Stable-Baselines3) in the marketplace; the agent is `sb3:DIR`.
 
     Example: `costgym train ppo --minutes 5 --budget price=20 --out runs/ppo`
     """
@@ -72,7 +76,7 @@ def dqn(
     seed: Seed = 0,
     quiet: Quiet = False,
 ) -> None:
-    """Train DQN (Stable-Baselines3) with masked actions in the marketplace; it plays as `sb3:DIR`.
+    """Train DQN (Stable-Baselines3) with action masks in the marketplace; the agent is `sb3:DIR`.
 
     Example: `costgym train dqn --steps 100000 --out runs/dqn`
     """

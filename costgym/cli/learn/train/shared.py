@@ -1,4 +1,4 @@
-"""What the trainers' subcommands share: options, options made from settings, progress, and what is printed at the end."""
+"""Common parts of the trainers' subcommands: options, options generated from settings, progress and final output."""
 
 from __future__ import annotations
 
@@ -17,20 +17,19 @@ from ...output import Progress
 
 Out = Annotated[Path, typer.Option("--out", metavar="DIR", help="Folder of the run; the same folder continues it.")]
 Resume = Annotated[
-    bool, typer.Option("--resume/--no-resume", help="Continue the run that the folder holds, or remove it and begin anew.")
+    bool, typer.Option("--resume/--no-resume", help="Continue the run in the folder, or delete it and start again.")
 ]
-PANEL = "Settings of the trainer"
 
 
 class Messages(Callback):
-    """Prints what a run says."""
+    """Prints the messages of a run."""
 
     def on_message(self, text: str) -> None:
         typer.echo(text)
 
 
 class _Bar(Callback):
-    """Shows a progress bar, and above it what a run says."""
+    """Shows a progress bar with the messages of a run above it."""
 
     def __init__(self, progress: Progress) -> None:
         self._progress = progress
@@ -43,7 +42,7 @@ class _Bar(Callback):
 
 
 def run_trainer(name: str, quiet: bool, train: Callable[..., TrainingResult], *args: Any, **options: Any) -> None:
-    """Train with a progress bar on standard error; then draw the learning curves, and print the metrics and the folder."""
+    """Train with a progress bar on standard error, then plot the learning curves and print the metrics and the folder."""
     from ....experiments.reports.learning_curves import publish
 
     with Progress(f"training {name}", quiet) as progress:
@@ -58,12 +57,12 @@ def run_trainer(name: str, quiet: bool, train: Callable[..., TrainingResult], *a
 def with_settings(
     kind: type[TrainerSettings], without: tuple[str, ...] = (), also: Mapping[str, str] | None = None
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Give a command an option for every field of some settings; those that are used arrive as its `settings`.
+    """Add an option for every field of a settings class to a command; given values are passed as its `settings`.
 
     Args:
-        kind: the settings.
-        without: fields that the command has options of its own for.
-        also: other spellings of options, by field.
+        kind: settings class.
+        without: fields for which the command has its own options.
+        also: alternative option names, by field.
     """
     names = [name for name in kind.model_fields if name != "seed" and name not in without]
 
@@ -97,22 +96,22 @@ def _option(kind: type[TrainerSettings], name: str, also: Mapping[str, str]) -> 
     spelling = name.replace("_", "-")
     spelled = f"--{spelling}/--no-{spelling}" if form is bool else f"--{spelling}"
     usual = ",".join(field.default) if isinstance(field.default, tuple) else field.default
-    shown = False if usual is None else str(usual)
+    shown = field.description if usual is None else f"{field.description}  [default: {usual}]"
     names = [spelled, *([also[name]] if name in also else [])]
-    option = typer.Option(*names, help=field.description, show_default=shown, rich_help_panel=PANEL)
+    option = typer.Option(*names, help=shown, show_default=False)
     return Annotated[form | None, option]
 
 
 def _plain(form: Any) -> Any:
-    """The type of an option: the first of bool, int, float and str that a field's type is made of."""
+    """Return the type of an option: the first of bool, int, float and str that occurs in the field's type."""
     if form in (bool, int, float, str):
         return form
     if get_origin(form) in (Union, UnionType, Annotated):
         return _plain(get_args(form)[0])
-    return str  # words, and several of them with commas between
+    return str  # several words are separated by commas
 
 
 def _read(kind: type[TrainerSettings], name: str, value: Any) -> Any:
-    """The value of a field from that of its option."""
+    """Convert the value of an option to the value of its field."""
     several = get_origin(kind.model_fields[name].annotation) is tuple
     return tuple(part.strip() for part in value.split(",") if part.strip()) if several else value

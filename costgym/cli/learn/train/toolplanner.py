@@ -14,7 +14,7 @@ from ...output import names_in
 from .shared import Out, Resume, run_trainer, with_settings
 
 PARTS = ("completion", "following", "tags", "path")
-"""What `--without` can leave out."""
+"""Parts that `--without` can leave out."""
 
 
 @with_settings(LearntSettings, ("steps",))
@@ -24,20 +24,21 @@ def toolplanner(
     scenario: ScenarioName = None,
     steps: Annotated[
         int | None,
-        typer.Option("--steps", help="Steps of stage 1; stage 2's steps and the tasks of either shrink and grow with them."),
+        typer.Option("--steps", help="Steps of stage 1; the steps of stage 2 and the tasks of both stages scale with it."),
     ] = None,
     without: Annotated[
         str | None,
-        typer.Option("--without", help="Left out, with commas: completion, following (feedback), tags, path."),
+        typer.Option("--without", help="Parts to leave out, separated by commas: completion, following, tags, path."),
     ] = None,
     start: Annotated[
-        Path | None, typer.Option("--start", metavar="DIR", help="A stage 1 to start from, with the same settings: RUN/sft.")
+        Path | None,
+        typer.Option("--start", metavar="DIR", help="Folder of an existing stage 1 with the same settings, such as RUN/sft."),
     ] = None,
     resume: Resume = True,
     seed: Seed = 0,
     quiet: Quiet = False,
 ) -> None:
-    """Train ToolPlanner: supervised on solved paths, then by ranking rounds of its own trees; it plays as `toolplanner:DIR`.
+    """Train ToolPlanner on solved paths, then by ranking rounds of its own search trees; the agent is `toolplanner:DIR`.
 
     Example: `costgym train toolplanner --steps 500 --out runs/toolplanner`
     """
@@ -50,7 +51,7 @@ def toolplanner(
 
 
 def scaled(steps: int | None) -> dict[str, int]:
-    """Settings of a run of so many steps in stage 1; the rest in proportion to the defaults."""
+    """Return the settings of a run with the given steps in stage 1, and the others scaled in proportion."""
     if steps is None:
         return {}
     usual = LearntSettings()
@@ -59,10 +60,10 @@ def scaled(steps: int | None) -> dict[str, int]:
 
 
 def left_out(without: str | None) -> dict[str, bool]:
-    """Settings that leave parts out.
+    """Return the settings that leave parts out.
 
     Raises:
-        UnknownName: there is no such part.
+        UnknownName: a part is unknown.
     """
     parts = names_in(without) or []
     for part in parts:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ...simulators.tasks import Task
-from ...simulators.tools import Tool
-from ...simulators.world import World
+from ..tasks import Task
+from ..tools import Tool
+from ..world import World
 
 
 @dataclass(frozen=True, slots=True)

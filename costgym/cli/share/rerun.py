@@ -1,0 +1,61 @@
+"""`costgym rerun`: run a submission's agents again on secret seeds."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from ...simulators.errors import ConfigError
+from ..options import JsonFile, Quiet
+from ..output import Progress
+
+
+def rerun(
+    submission: Annotated[Path | None, typer.Argument(help="The submission's folder.")] = None,
+    secret_seed: Annotated[Path | None, typer.Option("--secret-seed", metavar="FILE", help="The secret.")] = None,
+    new_secret: Annotated[
+        Path | None, typer.Option("--new-secret", metavar="FILE", help="Draw a secret, print the hash to publish, and stop.")
+    ] = None,
+    commitment: Annotated[str | None, typer.Option("--commitment", metavar="HASH", help="The hash that was published.")] = None,
+    code: Annotated[Path | None, typer.Option("--code", metavar="DIR", help="Where agents of one's own lie.")] = None,
+    episodes: Annotated[int | None, typer.Option("--episodes", min=1, help="Of every row; by default all.")] = None,
+    out: Annotated[Path, typer.Option("--out", metavar="DIR", help="Folder of the rerun; it is verified like any run.")] = Path(
+        "rerun"
+    ),
+    json_file: JsonFile = None,
+    quiet: Quiet = False,
+) -> None:
+    """Run a submission's agents again, each in a process without a network and without the world, on seeds nobody knew.
+
+    Example: `costgym rerun theirs --secret-seed secret.txt --commitment 9f86d081...`
+    """
+    from ...experiments.files import write_atomically
+    from ...experiments.leaderboard.reruns.process_agent import isolates_network
+    from ...experiments.leaderboard.reruns.rerun import new_secret as draw
+    from ...experiments.leaderboard.reruns.rerun import rerun as run_again
+
+    if new_secret is not None:
+        typer.echo(draw(new_secret))
+        return
+    if submission is None or secret_seed is None:
+        raise ConfigError("--secret-seed", "expected a submission and a secret; --new-secret FILE draws one")
+    if not isolates_network():
+        typer.echo("warning: this system gives no process a network of its own; the agents can reach yours", err=True)
+    with Progress("running again", quiet) as progress:
+        rows = run_again(submission, secret_seed, out, commitment, code, episodes, progress.update)
+    for row in rows:
+        said = "agrees" if row.agrees else "FALLS"
+        limits = ", ".join(f"{name} {limit:g}" for name, limit in row.budget.items())
+        typer.echo(
+            f"{said:7} {row.track} {row.agent} ({limits}): claimed {100 * row.claimed:.1f} %, again {100 * row.rerun:.1f} %, "
+            f"p = {row.p_value:.3g}"
+        )
+    if json_file is not None:
+        document = [{**asdict(row), "agrees": row.agrees} for row in rows]
+        write_atomically(json_file, json.dumps(document, indent=1) + "\n")
+    if not all(row.agrees for row in rows):
+        raise typer.Exit(1)

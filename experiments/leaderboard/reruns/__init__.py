@@ -1,0 +1,1 @@
+"""Running a submission's agents again, on seeds that nobody knew, in processes of their own."""

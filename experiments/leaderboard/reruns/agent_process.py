@@ -1,0 +1,98 @@
+"""The process of an agent: it is handed seats and observations over a pipe, and answers with actions.
+
+There is no world here. Models that stand on the world's side are asked over the same pipe.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import pickle
+import sys
+from collections.abc import Sequence
+from typing import IO, Any
+
+from ....agents import world_side
+from ....agents.btp.experience import Experience
+from ....agents.btp.plan import BtpSettings
+from ....agents.models.base import ACT
+from ....agents.registry import make_agent
+from ....agents.strategies import SearchSettings
+from .wire import encoded, message_document, receive, send
+
+
+class Remote:
+    """A model at the other end of the pipe."""
+
+    def __init__(self, name: str, number: int, inbox: IO[bytes], outbox: IO[bytes]) -> None:
+        self.name, self._number, self._inbox, self._outbox = name, number, inbox, outbox
+
+    def begin(self, world: Any, seed: int) -> None:
+        """Nothing to do here: the world's side tells the model."""
+
+    def complete(self, messages: Sequence[Any], functions: Sequence[Any], purpose: str = ACT) -> Any:
+        """A language model's reply."""
+        offered = [{"name": f.name, "description": f.description, "parameters": dict(f.parameters)} for f in functions]
+        return self._ask("complete", [[message_document(m) for m in messages], offered, purpose])
+
+    def search(self, query: str) -> Any:
+        """A decider's first decision."""
+        return self._ask("search", [query])
+
+    def choose(self, query: str, candidates: Sequence[Any]) -> Any:
+        """A decider's second decision."""
+        return self._ask("choose", [query, [tool.name for tool in candidates]])
+
+    def _ask(self, what: str, arguments: list[Any]) -> Any:
+        send(self._outbox, encoded({"ask": what, "port": self._number, "arguments": arguments}))
+        return pickle.loads(receive(self._inbox))
+
+
+class _Defined(pickle.Unpickler):
+    """Reads what the world's side wrote, with the objects that it sent before."""
+
+    def __init__(self, frame: IO[bytes], defined: dict[int, Any]) -> None:
+        super().__init__(frame)
+        self._defined = defined
+
+    def persistent_load(self, number: int) -> Any:
+        return self._defined[number]
+
+
+def main() -> None:
+    """Serve an agent until the other side closes the pipe."""
+    inbox, outbox = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)  # what the agent prints is no frame
+    try:
+        name, env_id, experience, search, btp = pickle.loads(receive(inbox))
+        agent = make_agent(
+            name,
+            env_id,
+            experience=None if experience is None else Experience.from_jsonl(experience),
+            search=SearchSettings(**search) if search else None,
+            btp=BtpSettings(**btp) if btp else None,
+        )
+        for number, port in enumerate(agent.ports):
+            world_side.replace(port, Remote(port.name, number, inbox, outbox))
+        send(outbox, encoded({"ready": agent.name, "model": agent.model, "wants_examples": agent.wants_examples}))
+        defined: dict[int, Any] = {}
+        while True:
+            kind, *rest = _Defined(io.BytesIO(receive(inbox)), defined).load()
+            if kind == "define":
+                defined[rest[0]] = rest[1]
+            elif kind == "reset":
+                agent.reset(*rest)
+            elif kind == "observe":
+                agent.observe(*rest)
+            else:
+                action = agent.act(*rest)
+                send(outbox, encoded({"action": action if isinstance(action, str) else int(action)}))
+    except EOFError:
+        return
+    except Exception as error:
+        send(outbox, encoded({"error": f"{type(error).__name__}: {error}"[:500]}))
+        sys.exit(1)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,56 @@
+"""Frames on a pipe: a length, then the bytes.
+
+What comes from an agent's process is JSON and nothing else, since whoever reads a pickle runs what is in it. What goes to it is
+pickled: it trusts the world's side.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import IO, Any
+
+MAX_FRAME_BYTES = 64 * 2**20
+
+
+def send(pipe: IO[bytes], content: bytes) -> None:
+    """Write a frame."""
+    pipe.write(len(content).to_bytes(8, "big"))
+    pipe.write(content)
+    pipe.flush()
+
+
+def receive(pipe: IO[bytes]) -> bytes:
+    """The next frame; raises EOFError where the other side is gone, and ValueError where it is too long."""
+    head = _exactly(pipe, 8)
+    length = int.from_bytes(head, "big")
+    if length > MAX_FRAME_BYTES:
+        raise ValueError(f"a frame of {length:,} bytes")
+    return _exactly(pipe, length)
+
+
+def _exactly(pipe: IO[bytes], count: int) -> bytes:
+    parts = []
+    while count:
+        part = pipe.read(count)
+        if not part:
+            raise EOFError
+        parts.append(part)
+        count -= len(part)
+    return b"".join(parts)
+
+
+def message_document(message: Any) -> dict[str, Any]:
+    """A message of a conversation as JSON."""
+    calls = [{"name": str(call.name), "arguments": call.arguments, "id": call.id} for call in message.calls]
+    return {
+        "role": message.role,
+        "content": message.content,
+        "calls": calls,
+        "name": message.name,
+        "call_id": message.call_id,
+    }
+
+
+def encoded(document: Any) -> bytes:
+    """JSON as a frame holds it."""
+    return json.dumps(document, default=str).encode("utf-8", "surrogatepass")

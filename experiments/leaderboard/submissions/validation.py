@@ -1,0 +1,439 @@
+"""Checks of runs and submissions that start from nothing: recorded actions are the only thing that is believed.
+
+Every episode is played again from its actions. Results, rows, table and page are then made anew, whole, and compared with what
+lies there to the last character: what is extra, missing, reordered or edited is named. What replay cannot show is said in
+`trajectories.verify`: a record is evidence of what was done, not of how the agent came to do it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from ....agents.custom import is_custom
+from ....agents.registry import find_agent
+from ....envs.base import base_env
+from ....envs.registration import class_of
+from ....simulators.errors import ConfigError, CostGymError, DataError, UnknownName
+from ....simulators.version import __version__
+from ...execution.engine import Engine, Local
+from ...files import finish_change, has_tail, iter_lines
+from ...results import EpisodeResult
+from ...trajectories.format import decode_once, relocated
+from ...trajectories.verify import BROKEN, NOT_AS_WRITTEN, TAIL
+from ..board import (
+    EXPERIENCE,
+    ROWS,
+    SUBMISSIONS,
+    document_text,
+    experience_text,
+    pages_of,
+    rows_text,
+    summarise_run,
+    with_submissions,
+)
+from ..conditions import condition_key, row_key
+from ..run_config import ALL_VIEWS, RowConfig, RunConfig, read_run_config
+from ..run_log import EPISODES, FOLDER, trajectory_path
+from ..suites import SUITES
+from ..tracks import TRACKS
+from ..weights import weights_of
+from .alarms import Signs, alarms
+from .alarms import total as total_of
+from .manifest import MANIFEST, MAX_PROBLEMS, Submission, manifest_text, read_manifest
+from .replay import RecordedRow, check_entries, world_of
+
+REPLAYED = "replayed"
+"""What `verified` says of a row whose every figure follows from recorded actions."""
+Progress = Callable[[int, int], None]
+
+
+@dataclass(frozen=True, slots=True)
+class SubmissionVerdict:
+    """What replay says of a submission.
+
+    Attributes:
+        folder: of the submission.
+        manifest: what it says; None where that cannot be read, or for a run.
+        episodes: how many agreed.
+        problems: what did not, in words, each with its place.
+        rows: the leaderboard rows as replay derives them, in the order of the leaderboard.
+        results: of the episodes that agreed, entry by entry.
+        alarms: that ring, in sentences, by the row's place in `rows`.
+    """
+
+    folder: Path
+    manifest: Submission | None
+    episodes: int
+    problems: tuple[str, ...]
+    rows: tuple[dict[str, Any], ...]
+    results: tuple[EpisodeResult, ...] = ()
+    alarms: tuple[tuple[str, ...], ...] = ()
+
+    @property
+    def verified(self) -> bool:
+        return not self.problems and self.episodes > 0
+
+
+def is_privileged(row: RowConfig) -> bool:
+    """The row's agent reads the world: it is a bound, without a rank, and cannot be handed in."""
+    if is_custom(row.agent):
+        return False
+    for view in TRACKS[row.track.name].views:
+        try:
+            return find_agent(row.agent, view).privileged
+        except UnknownName:
+            continue
+    return False
+
+
+def validate(
+    folder: str | Path,
+    data: str | None = None,
+    progress: Progress | None = None,
+    engine: Engine | None = None,
+    board: RunConfig | None = None,
+) -> SubmissionVerdict:
+    """Check a submission: its schema, its files, every episode by replay, and the rows it claims.
+
+    Args:
+        folder: the submission.
+        data: folder or file that its worlds are read from, where it lies elsewhere now.
+        progress: called with the numbers of replayed and of all episodes.
+        engine: where episodes are replayed; by default here. The verdict does not depend on it.
+        board: the run that it shall be added to; its worlds are what episodes are replayed in, not those of the submission.
+
+    Raises:
+        DataError: there is no manifest.
+        InfrastructureError: workers were lost again and again; nothing is said about the submission.
+    """
+    place = Path(folder)
+    manifest, problems = read_manifest(place)
+    if manifest is None:
+        return SubmissionVerdict(place, None, 0, tuple(problems), ())
+    run = manifest.run
+    judged = run if board is None else _in_worlds_of(run, board)
+    problems = problems or [f"{MANIFEST}, run.{problem}" for problem in _check_config(judged, data)]
+    bounds = [file.agent for file in manifest.files if not problems and is_privileged(manifest.row_of(file))]
+    if bounds:
+        problems = [f"{MANIFEST}, files: {bounds[0]} reads the world: it is a bound, and cannot be handed in"]
+    if problems:
+        return SubmissionVerdict(place, manifest, 0, tuple(problems), ())
+    rows = []
+    for file in manifest.files:
+        row = manifest.row_of(file)
+        if board is not None:
+            on_board = _as_on_board(row, board)
+            if on_board is None:
+                problem = (
+                    f"{MANIFEST}, run.tracks: {row.track.name}, {row.condition.document()} is not played on this leaderboard"
+                )
+                return SubmissionVerdict(place, manifest, 0, (problem,), ())
+            row = on_board
+        own = row.track.data
+        where = None if own is None else data or (own if board is not None else None)
+        rows.append(RecordedRow(file.path, row, file.digest, where))
+    results, problems, signs = _replay(place, run, rows, progress, engine)
+    derived = [row for row in summarise_run(run, results)["rows"] if not row["missing_episodes"]]
+    if not problems:
+        problems += _check_rows(manifest, derived)
+        problems += _strangers(place, {file.path for file in manifest.files})
+    if not problems and (place / MANIFEST).read_text(encoding="utf-8") != manifest_text(manifest):
+        problems.append(f"{MANIFEST}: {NOT_AS_WRITTEN}")
+    conditions = {"conditions": [each for track in run.tracks for each in track.document()["conditions"]]}
+    rung = tuple(tuple(alarms(signs[row["agent"], row_key(row, conditions)])) for row in derived)
+    return SubmissionVerdict(place, manifest, len(results), tuple(problems), tuple(derived), tuple(results), rung)
+
+
+def validate_run(
+    folder: str | Path, data: str | None = None, progress: Progress | None = None, engine: Engine | None = None
+) -> SubmissionVerdict:
+    """Check a leaderboard run as it lies there: every file of it, and the submissions that it keeps.
+
+    Raises:
+        ConfigError: the folder holds no run, or one that has not ended.
+        DataError: its configuration cannot be read.
+    """
+    place = Path(folder)
+    config = read_run_config(place)
+    finish_change(place)
+    if not (place / "leaderboard.json").is_file():
+        raise ConfigError("--run", f"{place} has not ended; run the leaderboard again to finish it")
+    problems = [f"run.json, {problem}" for problem in _check_config(config, data)]
+    if problems:
+        return SubmissionVerdict(place, None, 0, tuple(problems), ())
+    rows = [RecordedRow(trajectory_path(row), row, None, None if row.track.data is None else data) for row in config.rows()]
+    results, problems, _ = _replay(place, config, rows, progress, engine)
+    document = summarise_run(config, results)
+    problems += _compare_lines(place / EPISODES, [result.to_json() for result in results], EPISODES, results)
+    problems += _strangers(place, {row.path for row in rows})
+    submitted = []
+    for kept in sorted(path for path in place.glob(f"{SUBMISSIONS}/*") if not path.name.startswith(".")):
+        found, wrong = _check_kept(kept, config, data, engine)
+        problems += [f"{SUBMISSIONS}/{kept.name}: {problem}" for problem in wrong]
+        submitted.append(found)
+    if not problems:
+        whole = with_submissions(document, submitted)
+        problems += _compare_documents(place / "leaderboard.json", whole)
+        problems += _check_pages(place, config, whole)
+        problems += _check_experience(place, config)
+        if not problems and _text(place / "run.json") != config.to_json():
+            problems.append(f"run.json: {NOT_AS_WRITTEN}")
+    return SubmissionVerdict(place, None, len(results), tuple(problems), tuple(document["rows"]), tuple(results))
+
+
+def rows_on_board(manifest: Submission, verdict: SubmissionVerdict) -> list[dict[str, Any]]:
+    """The rows of a submission as the leaderboard shows them: whose they are, that replay agrees, and what alarms ring."""
+    about = {"verified": REPLAYED, "submission": manifest.about()}
+    return [
+        {**row, "agent": f"{row['agent']} ({manifest.name})", **about, **({"alarms": list(rung)} if rung else {})}
+        for row, rung in zip(verdict.rows, verdict.alarms, strict=True)
+    ]
+
+
+def _replay(
+    place: Path, run: RunConfig, rows: Sequence[RecordedRow], progress: Progress | None, engine: Engine | None
+) -> tuple[list[EpisodeResult], list[str], dict[tuple[str, str], Signs]]:
+    """The results of all episodes that agree, what is wrong with the files, and the signs by agent and condition."""
+    results, problems, signs = list[EpisodeResult](), list[str](), dict[tuple[str, str], Signs]()
+    total = sum(row.row.condition.episodes for row in rows)
+    for entry in check_entries(place, run.seed, rows, engine or Local()):
+        problems += [f"{entry.file.path}: {problem}" for problem in entry.problems]
+        results += entry.results
+        row = entry.file.row
+        key = condition_key(row.condition.budget, row.condition.settings, row.track.name)
+        signs[row.agent, key] = total_of(entry.signs)
+        if progress is not None:
+            progress(len(results), total)
+    return results, problems, signs
+
+
+def _as_on_board(row: RowConfig, board: RunConfig) -> RowConfig | None:
+    """The same row in the world of a leaderboard; None where it has no such track or condition."""
+    track = next((track for track in board.tracks if track.name == row.track.name), None)
+    for number, condition in enumerate(() if track is None else track.conditions):
+        if track is not None and condition == row.condition:
+            return RowConfig(track, row.agent, number, condition)
+    return None
+
+
+# -- configurations --------------------------------------------------------------------------------------------------------
+
+
+def _in_worlds_of(run: RunConfig, board: RunConfig) -> RunConfig:
+    """A run's configuration with the worlds of a leaderboard, as far as it has those tracks."""
+    own = {track.name: track for track in board.tracks}
+    tracks = [
+        track.model_copy(update={"scenario": own[track.name].scenario, "settings": own[track.name].settings})
+        if track.name in own
+        else track
+        for track in run.tracks
+    ]
+    return run.model_copy(update={"tracks": tuple(tracks)})
+
+
+def _check_config(run: RunConfig, data: str | None) -> list[str]:
+    """How a configuration contradicts itself, this version, or the suite that it names.
+
+    Args:
+        run: the configuration.
+        data: folder or file that its worlds are read from, where it lies elsewhere now.
+    """
+    if run.version != __version__:
+        return [f"version: played with costgym {run.version}, this is {__version__}"]
+    suite = SUITES.get(run.suite)
+    if suite is None:
+        return [f"suite: there is none named {run.suite!r}"]
+    for track in run.tracks:
+        if track.name not in TRACKS or track.env != TRACKS[track.name].views[0]:
+            return [f"tracks: {track.name!r} in {track.env!r} is none"]
+        world = next((world for world in suite.worlds if track.name in world.tracks), None)
+        if world is None:
+            return [f"suite: {run.suite} has no track {track.name}"]
+        if not track.conditions or not track.agents:
+            return [f"tracks: {track.name} has no agents or no conditions"]
+        try:
+            digest = class_of(track.env).world_digest(relocated(track.scenario, data))
+            if digest != track.digest:
+                return [f"digest: the world's is {digest}, the configuration says {track.digest}"]
+            env = track.make_env(track.env, track.conditions[0], None if track.data is None else data)
+            if world_of(base_env(env).world_document()) != world_of(track.scenario):
+                return [f"scenario: {NOT_AS_WRITTEN}"]
+        except (CostGymError, *BROKEN) as error:
+            return [f"scenario: {error}"]
+        wanted = {env: dict(given) for env, given in world.settings.items()}
+        if class_of(track.env).gradings:
+            wanted.setdefault(ALL_VIEWS, {})["grading"] = run.grading
+        found = {env: dict(given) for env, given in track.settings.items()}
+        for settings in (wanted, found):
+            settings.setdefault(ALL_VIEWS, {}).pop("outcomes", None)
+        said = {
+            "settings": (found, wanted),
+            "ranked_by": (track.ranked_by, world.ranked_by),
+            "seeds": (track.seeds, world.seeds),
+        }
+        for name, (got, expected) in said.items():
+            if got != expected:
+                return [f"{name}: the suite {run.suite} says {expected!r:.200}, the configuration {got!r:.200}"]
+        if any(condition.settings.keys() != world.vary.keys() for condition in track.conditions):
+            return [f"conditions: the suite {run.suite} varies {sorted(world.vary) or 'nothing'}"]
+    return []
+
+
+# -- files -----------------------------------------------------------------------------------------------------------------
+
+
+def _text(path: Path) -> str:
+    """A file's text as it stands there; "" where there is none."""
+    try:
+        return path.read_bytes().decode("utf-8")
+    except FileNotFoundError:
+        return ""
+    except (OSError, UnicodeDecodeError) as error:
+        raise DataError(path, f"cannot be read: {error}") from error
+
+
+def _strangers(place: Path, known: set[str]) -> list[str]:
+    """Files among the trajectories that belong to no row."""
+    found = (path.relative_to(place).as_posix() for path in sorted((place / FOLDER).rglob("*")) if not path.is_dir())
+    return [f"{path}: belongs to no row" for path in found if path not in known and not path.rpartition("/")[2].startswith(".")]
+
+
+def _compare_lines(path: Path, wanted: Sequence[str], name: str, results: Sequence[EpisodeResult]) -> Iterator[str]:
+    """How a file of results differs from the lines that replay derives; the first difference."""
+    if not path.is_file():
+        yield f"{name}: is missing"
+        return
+    if has_tail(path):
+        yield f"{name}: {TAIL}"
+    count = 0
+    try:
+        for count, line in enumerate(iter_lines(path), 1):
+            if count > len(wanted):
+                yield f"{name}, line {count}: stands behind the last of {len(wanted)} episodes"
+                return
+            if line != wanted[count - 1]:
+                result = results[count - 1]
+                yield f"{name}, {result.agent} episode {result.episode}: replay says {wanted[count - 1]}; the file {line[:300]}"
+                return
+    except DataError as error:
+        yield str(error)
+        return
+    if count < len(wanted):
+        yield f"{name}: ends after {count} of {len(wanted)} episodes"
+
+
+def _check_kept(
+    kept: Path, config: RunConfig, data: str | None, engine: Engine | None
+) -> tuple[list[dict[str, Any]], list[str]]:
+    """A submission in a run's folder: its rows as replay derives them, and what is wrong with it."""
+    if not (kept / MANIFEST).is_file():
+        return [], [f"there is no {MANIFEST}"]
+    verdict = validate(kept, data, None, engine, config)
+    problems = list(verdict.problems)
+    if verdict.manifest is None or problems:
+        return [], problems
+    if verdict.manifest.name != kept.name:
+        problems.append(f"{MANIFEST}: names itself {verdict.manifest.name!r}")
+    results = [replace(result, agent=f"{result.agent} ({kept.name})") for result in verdict.results]
+    problems += _compare_lines(kept / EPISODES, [result.to_json() for result in results], EPISODES, results)
+    rows = rows_on_board(verdict.manifest, verdict)
+    if _text(kept / ROWS) != rows_text(rows):
+        problems.append(f"{ROWS}: is not what replay derives")
+    return rows, problems
+
+
+def _check_pages(place: Path, config: RunConfig, document: Mapping[str, Any]) -> list[str]:
+    weights = dict(config.weights)
+    if weights and weights_of(weights) != weights:
+        return []  # the page shows how agents learnt in training runs that are elsewhere now
+    wrong = [name for name, text in pages_of(document).items() if _text(place / name) != text]
+    return [f"{name}: is not the page of this leaderboard; run the leaderboard again to write it anew" for name in wrong]
+
+
+def _check_experience(place: Path, config: RunConfig) -> list[str]:
+    if _text(place / EXPERIENCE) != (experience_text(config) or ""):
+        return [f"{EXPERIENCE}: is not what the train split brings"]
+    return []
+
+
+# -- documents -------------------------------------------------------------------------------------------------------------
+
+
+def _compare_documents(path: Path, wanted: Mapping[str, Any]) -> list[str]:
+    """How `leaderboard.json` differs from the document that replay derives."""
+    try:
+        text = _text(path)
+        found = decode_once(text)
+    except (DataError, ValueError, RecursionError) as error:
+        return [f"{path.name}: is no JSON ({error})"]
+    derived = json.loads(json.dumps(wanted))
+    if not isinstance(found, dict) or not isinstance(found.get("rows"), list):
+        return [f"{path.name}: is not as a leaderboard run writes it"]
+    problems = []
+    for name in dict.fromkeys([*derived, *found]):
+        if name != "rows" and _json(derived.get(name)) != _json(found.get(name)):
+            problems.append(f"{path.name}, {name}: {_said(derived.get(name), found.get(name))}")
+    problems += [f"{path.name}, {problem}" for problem in _compare_rows(derived, found["rows"])]
+    if not problems and text != document_text(wanted):
+        problems.append(f"{path.name}: {NOT_AS_WRITTEN}")
+    return problems[:MAX_PROBLEMS]
+
+
+def _check_rows(manifest: Submission, rows: Sequence[Mapping[str, Any]]) -> list[str]:
+    """How the rows that a submission claims differ from those that replay derives."""
+    conditions = [condition for track in manifest.run.tracks for condition in track.document()["conditions"]]
+    derived = json.loads(json.dumps({"conditions": conditions, "rows": list(rows)}))
+    problems = list(_compare_rows(derived, manifest.rows))
+    if len(manifest.rows) != len(manifest.files):
+        problems.insert(0, f"rows: expected one row for each of the {len(manifest.files)} files")
+    return [f"{MANIFEST}, {problem}" for problem in problems[:MAX_PROBLEMS]]
+
+
+def _compare_rows(derived: Mapping[str, Any], found: Sequence[Any]) -> Iterator[str]:
+    """Rows that are extra, missing, edited or out of order.
+
+    Args:
+        derived: a leaderboard's document, with the rows that there should be.
+        found: the rows that there are.
+    """
+    if not all(isinstance(row, dict) for row in found):
+        yield "rows: expected objects"
+        return
+    wanted = {_row_name(row, derived): row for row in derived["rows"]}
+    seen = set[str]()
+    for row in found:
+        name = _row_name(row, derived)
+        if name not in wanted:
+            yield f"rows, {name}: was never played"
+        elif name in seen:
+            yield f"rows, {name}: stands there twice"
+        else:
+            for field in dict.fromkeys([*wanted[name], *row]):
+                if _json(wanted[name].get(field)) != _json(row.get(field)) or (field in row) != (field in wanted[name]):
+                    yield f"rows, {name}: {field}: {_said(wanted[name].get(field), row.get(field))}"
+        seen.add(name)
+    for name in wanted:
+        if name not in seen:
+            yield f"rows, {name}: is missing"
+    order = [_row_name(row, derived) for row in found]
+    if set(order) == set(wanted) and len(order) == len(wanted) and order != list(wanted):
+        yield "rows: are not in the order of the leaderboard"
+
+
+def _row_name(row: Mapping[str, Any], document: Mapping[str, Any]) -> str:
+    try:
+        return f"{row.get('agent')} under {row_key(row, document)}"
+    except (TypeError, ValueError, AttributeError):
+        return f"{row.get('agent')!r:.80} under {row.get('budget')!r:.80}"
+
+
+def _json(value: Any) -> str:
+    return json.dumps(value, sort_keys=True)
+
+
+def _said(wanted: Any, found: Any) -> str:
+    return f"replay says {wanted!r:.120}, the file {found!r:.120}"

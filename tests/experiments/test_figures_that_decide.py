@@ -1,0 +1,101 @@
+"""Intervals of shares, passes under all seeds, cost of a success, area over budgets, and the sentences made of them."""
+
+from __future__ import annotations
+
+import json
+from math import comb
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from costgym.experiments.metrics import pass_hat_k, summarise, with_budget_areas
+from costgym.experiments.reports.findings import finding, gains
+from costgym.experiments.reports.site.tables import p_text
+from costgym.experiments.results import EpisodeResult
+from costgym.experiments.statistics import independent_trials, wilson
+
+
+def result(episode: int, passed: bool, price: float = 5.0, agent: str = "react", **more: Any) -> EpisodeResult:
+    settings: dict[str, Any] = {
+        "agent": agent, "model": "simulated", "env": "costgym/MarketplaceChat-v0", "task": str(episode), "episode": episode,
+        "seed": 0, "budget": {"price": 20}, "strict": passed, "judged": passed, "share": float(passed), "price": price,
+        "seconds": 1.0, "tokens": 10, "calls": 1, "attempts": 1, "errors": {}, "errors_by_status": {},
+    }  # fmt: skip
+    return EpisodeResult(**(settings | more))
+
+
+def test_nothing_of_two_hundred_may_still_be_two_percent() -> None:
+    assert wilson(0.0, 200) == (0.0, pytest.approx(0.0188, abs=1e-4))
+    assert wilson(1.0, 200)[0] == pytest.approx(0.9812, abs=1e-4)
+    assert wilson(0.5, 100) == (pytest.approx(0.4038, abs=1e-4), pytest.approx(0.5962, abs=1e-4))
+
+
+@given(st.lists(st.lists(st.booleans(), min_size=4, max_size=4), min_size=2, max_size=30))
+def test_episodes_of_one_task_tell_no_more_than_so_many_tasks_and_no_less_than_the_tasks(tasks: list[list[bool]]) -> None:
+    passed = np.array(tasks, dtype=float)
+    trials = independent_trials(passed, np.ones_like(passed))
+    assert len(tasks) <= trials <= 4 * len(tasks)
+    if all(len(set(task)) == 1 for task in tasks):
+        assert trials == len(tasks)
+
+
+@given(st.lists(st.lists(st.booleans(), min_size=3, max_size=3), min_size=1, max_size=12))
+def test_a_task_passes_k_times_in_as_many_ways_as_there_are(tasks: list[list[bool]]) -> None:
+    results = [result(i, passed) for i, passed in enumerate(p for task in tasks for p in task)]
+    expected = [np.mean([comb(sum(task), k) / comb(3, k) for task in tasks]) for k in (1, 2, 3)]
+    assert pass_hat_k(results, 3) == pytest.approx(expected)
+    assert sorted(pass_hat_k(results, 3), reverse=True) == pass_hat_k(results, 3)
+
+
+def test_a_success_costs_what_all_episodes_cost_over_those_that_pass() -> None:
+    row = summarise([result(i, i < 2, price=4.0 + i) for i in range(4)])
+    assert row["cost_per_success"] == pytest.approx((4 + 5 + 6 + 7) / 2)
+    assert summarise([result(i, False) for i in range(4)])["cost_per_success"] is None
+    priced = summarise([result(i, True, price=6.0, figures={"token_cost": 2.0}) for i in range(4)])
+    assert (priced["tool_cost"], priced["token_cost"], priced["average_cost"]) == (4.0, 2.0, 6.0)
+
+
+def rows_of(shares: dict[str, tuple[int, int, int]]) -> list[dict[str, Any]]:
+    found = []
+    for agent, passes in shares.items():
+        for limit, count in zip((10.0, 20.0, 40.0), passes, strict=True):
+            found.append(summarise([result(i, i < count, agent=agent, budget={"price": limit}) for i in range(20)]))
+    return with_budget_areas([{"track": "text", **row} for row in found])
+
+
+def test_the_area_over_budgets_is_that_of_a_trapezoid_over_their_logarithms() -> None:
+    rows = rows_of({"react": (0, 10, 20)})
+    assert [row["budget_area"] for row in rows] == [0.5] * 3
+    single = with_budget_areas(rows[:1])
+    assert single[0]["budget_area"] is None
+
+
+def document(rows: list[dict[str, Any]]) -> dict[str, Any]:
+    return json.loads(json.dumps({"rows": rows, "grading": "strict", "scenario": {"currency": "credits"}}))
+
+
+def test_a_leaderboard_says_who_is_best_what_it_costs_and_who_is_within_noise() -> None:
+    text = finding(document(rows_of({"react": (2, 10, 14), "react+btp": (5, 19, 12), "dfsdt": (1, 17, 15)})))
+    assert text.startswith("At price ≤ 20, react+btp passes most: 95.0 % (95 %: 76.4 to 99.1), at 5.26 credits a success; ")
+    assert "dfsdt is within noise of it" in text
+    assert "Best elsewhere: react+btp at price ≤ 10" in text and "dfsdt at price ≤ 40" in text
+    assert finding({"rows": []}) == "No episode has been played yet."
+
+
+def test_gains_are_those_of_an_addition_over_the_plain_form() -> None:
+    found = gains(document(rows_of({"react": (2, 10, 14), "react+btp": (5, 19, 12)})))
+    assert [(row["condition"], row["strict"]) for row in found] == [
+        ("price ≤ 10", pytest.approx(0.15)),
+        ("price ≤ 20", pytest.approx(0.45)),
+        ("price ≤ 40", pytest.approx(-0.1)),
+    ]
+    assert found[1]["strict_gaining"] == 1 and found[1]["strict_with"] == pytest.approx(100 / 19)
+
+
+def test_a_p_value_at_the_floor_of_its_test_is_a_bound() -> None:
+    assert p_text(0.007, 0.007) == "p ≤ 0.007"
+    assert p_text(0.05, 0.007) == "p = 0.050"
+    assert p_text(0.0001) == "p < 0.001"

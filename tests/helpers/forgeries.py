@@ -1,0 +1,227 @@
+"""Forged runs: every kind of forgery that a table of results invites, and random edits of every file.
+
+`python -m tests.helpers.forgeries --edits 10000` tries as many random edits as are asked for and fails if one passes.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import random
+import shutil
+import sys
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from costgym.experiments.leaderboard.board import run
+from costgym.experiments.leaderboard.run_config import make_run_config
+from costgym.experiments.leaderboard.submissions.submission import add, pack
+from costgym.experiments.verify import verify
+from costgym.simulators.errors import CostGymError
+
+AGENTS = ("react+btp", "greedy", "oracle")
+
+
+def honest_run(folder: Path) -> Path:
+    """A small run of two tracks that keeps a submission."""
+    settings: dict[str, Any] = {"agents": AGENTS, "budgets": "price=10,20", "episodes": 2, "seed": 3}
+    board = run(make_run_config("quick", **settings), folder / "board").folder
+    settings["agents"] = ("cheapest", "react")
+    handed_in = pack(
+        run(make_run_config("quick", **settings), folder / "theirs").folder, folder / "packed", "Team A", "a@b.org"
+    )
+    add(board, handed_in)
+    return board
+
+
+def files_of(board: Path) -> list[Path]:
+    """Every file of a run."""
+    return sorted(path.relative_to(board) for path in board.rglob("*") if path.is_file() and path.name != ".lock")
+
+
+def judge(board: Path) -> str:
+    """What verification says of a run: the first problem, or "" where it passes."""
+    try:
+        verdict = verify(board)
+    except CostGymError as error:
+        return str(error) or type(error).__name__
+    return verdict.problems[0] if verdict.problems else "" if verdict.verified else "nothing was verified"
+
+
+# -- forgeries that somebody would think of ----------------------------------------------------------------------------------
+
+
+def _document(change: Callable[[dict[str, Any]], object]) -> Callable[[Path], None]:
+    def forge(board: Path) -> None:
+        path = board / "leaderboard.json"
+        document = json.loads(path.read_text(encoding="utf-8"))
+        change(document)
+        path.write_text(json.dumps(document, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+
+    return forge
+
+
+def _text(name: str, change: Callable[[str], str]) -> Callable[[Path], None]:
+    def forge(board: Path) -> None:
+        path = board / name
+        before = path.read_text(encoding="utf-8")
+        after = change(before)
+        assert after != before, name
+        path.write_text(after, encoding="utf-8")
+
+    return forge
+
+
+def _configuration(**values: Any) -> Callable[[Path], None]:
+    """The configuration and the table say the same other thing."""
+
+    def forge(board: Path) -> None:
+        for name in ("run.json", "leaderboard.json"):
+            path = board / name
+            path.write_text(json.dumps(json.loads(path.read_text()) | values, indent=1, ensure_ascii=False) + "\n")
+
+    return forge
+
+
+def _lines(change: Callable[[list[str]], list[str]]) -> Callable[[str], str]:
+    return lambda text: "".join(f"{line}\n" for line in change(text.splitlines()))
+
+
+def _own(document: dict[str, Any]) -> list[dict[str, Any]]:
+    return [row for row in document["rows"] if "submission" not in row and row["agent"] != "oracle"]
+
+
+def _handed_in(document: dict[str, Any]) -> list[dict[str, Any]]:
+    return [row for row in document["rows"] if "submission" in row]
+
+
+def _invent(document: dict[str, Any], **about: Any) -> None:
+    document["rows"].insert(0, {**document["rows"][0], "agent": "gpt-9", "pass_rate": 1.0, **about})
+
+
+TRAJECTORIES = "trajectories/numbers/greedy.price=10.jsonl"
+FORGERIES: dict[str, tuple[Callable[[Path], None], str]] = {
+    "a row that nobody played": (_document(_invent), "gpt-9 under"),
+    "one that says it was handed in": (_document(lambda d: _invent(d, submission={"name": "Team B"})), "gpt-9 under"),
+    "a row that calls itself verified": (_document(lambda d: _own(d)[0].update(verified="replayed")), "verified: replay says"),
+    "a row less": (_document(lambda d: d["rows"].remove(_own(d)[-1])), "is missing"),
+    "a handed-in row less": (
+        _document(lambda d: d["rows"].remove(next(r for r in d["rows"] if "submission" in r))),
+        "is missing",
+    ),
+    "rows in another order": (_document(lambda d: d["rows"].reverse()), "not in the order"),
+    "a figure": (_document(lambda d: _own(d)[0].update(average_cost=0.5)), "average_cost: replay says"),
+    "a row twice": (_document(lambda d: d["rows"].append(d["rows"][0])), "stands there twice"),
+    "a field more": (_document(lambda d: d.update(note="best")), "note: replay says"),
+    "another seed in the table": (_document(lambda d: d.update(seed=4)), "seed: replay says"),
+    "another suite in the table": (_document(lambda d: d.update(suite="toolbench")), "suite: replay says"),
+    "another grading in the table": (_document(lambda d: d.update(grading="judge")), "grading: replay says"),
+    "another world in the table": (_document(lambda d: d["scenario"].update(name="hard")), "scenario: replay says"),
+    "another label": (_document(lambda d: d["tracks"][0].update(ranked_by="pass_rate")), "tracks: replay says"),
+    "another seed everywhere": (_configuration(seed=4), "number and seed"),
+    "another suite everywhere": (_configuration(suite="deer"), "suite: "),
+    "another grading everywhere": (_configuration(grading="judge"), "settings: "),
+    "no episodes": (_text("episodes.jsonl", lambda text: ""), "ends after 0"),
+    "an episode twice": (_text("episodes.jsonl", _lines(lambda lines: [*lines, lines[-1]])), "stands behind the last"),
+    "an episode less": (_text("episodes.jsonl", _lines(lambda lines: lines[:-1])), "ends after"),
+    "two episodes swapped": (_text("episodes.jsonl", _lines(lambda lines: [lines[1], lines[0], *lines[2:]])), "replay says"),
+    "junk after the last line": (_text("episodes.jsonl", lambda text: text + '{"agent"'), "after the last whole line"),
+    "junk after a trajectory": (_text(TRAJECTORIES, lambda text: text + "x"), "after the last whole line"),
+    "a name twice in an object": (
+        _text("leaderboard.json", lambda text: text.replace('"seed": 3,', '"seed": 9,\n "seed": 3,', 1)),
+        "an object has a duplicate name",
+    ),
+    "a space in a record": (_text(TRAJECTORIES, lambda text: text.replace('","model":', '", "model":', 1)), "other characters"),
+    "another page": (_text("index.html", lambda text: text.replace("greedy", "gpt-9")), "is not the page"),
+    "other experience": (_text("experience.jsonl", _lines(lambda lines: lines[:-1])), "train split"),
+    "a file that belongs to no row": (
+        lambda board: (board / "trajectories" / "text" / "gpt-9.price=10.jsonl").write_text("x"),  # type: ignore[dict-item,return-value]
+        "belongs to no row",
+    ),
+    "a file less": (lambda board: (board / TRAJECTORIES).unlink(), "no such file"),
+    "other rows of a submission": (
+        _text("submissions/Team A/rows.json", lambda text: text.replace('"agent": "cheapest', '"agent": "best', 1)),
+        "rows.json: is not what replay derives",
+    ),
+}
+
+
+# -- random edits ------------------------------------------------------------------------------------------------------------
+
+
+def random_edit(content: bytes, chance: random.Random) -> bytes:
+    """The same content with one edit somewhere."""
+    kind, at = chance.randrange(8), chance.randrange(max(1, len(content)))
+    lines = content.splitlines(keepends=True)
+    if kind == 0:
+        return content[:at] + bytes([chance.randrange(256)]) + content[at + 1 :]
+    if kind == 1:
+        return content[:at] + content[at + 1 :]
+    if kind == 2:
+        return content[:at] + chance.choice(b' \n\t0e"{,\0\xff'.decode("latin-1")).encode("latin-1") + content[at:]
+    if kind == 3:
+        return content[:at]
+    if kind == 4:
+        return content + chance.choice([b"\n", b"x", b"{}", lines[-1] if lines else b"y"])
+    line = chance.randrange(max(1, len(lines)))
+    if kind == 5:
+        return b"".join([*lines[:line], *lines[line + 1 :]])
+    if kind == 6:
+        return b"".join([*lines[: line + 1], *lines[line:]])
+    digits = [place for place, byte in enumerate(content) if chr(byte).isdigit()]
+    place = chance.choice(digits or [0])
+    return content[:place] + str(chance.randrange(10)).encode() + content[place + 1 :]
+
+
+def edited(board: Path, edits: int, seed: int, say: Callable[[str], object] = lambda text: None) -> tuple[int, list[str]]:
+    """Try random edits, one at a time, of every file in turn.
+
+    Returns:
+        How many changed something, and those that verification let pass.
+    """
+    chance, files = random.Random(seed), files_of(board)
+    tried, passed = 0, []
+    while tried < edits:
+        name = files[tried % len(files)]
+        path = board / name
+        before = path.read_bytes()
+        after = random_edit(before, chance)
+        if after == before:
+            continue
+        tried += 1
+        path.write_bytes(after)
+        problem = judge(board)
+        path.write_bytes(before)
+        if not problem:
+            passed.append(f"{name}: {len(before)} to {len(after)} bytes, edit {tried}")
+            say(f"passed: {passed[-1]}")
+        if tried % 500 == 0:
+            say(f"{tried} edits, {len(passed)} passed")
+    return tried, passed
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description="Forge a run and see whether verification notices.")
+    parser.add_argument("--edits", type=int, default=1000)
+    parser.add_argument("--seed", type=int, default=0)
+    arguments = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        board = honest_run(Path(folder))
+        assert judge(board) == "", judge(board)
+        for name, (forge, expected) in FORGERIES.items():
+            forged = Path(folder) / "forged"
+            shutil.copytree(board, forged)
+            forge(forged)
+            assert expected in judge(forged), (name, judge(forged))
+            shutil.rmtree(forged)
+        print(f"{len(FORGERIES)} kinds of forgery, all named")
+        tried, passed = edited(board, arguments.edits, arguments.seed, lambda text: print(text, flush=True))
+        assert judge(board) == ""
+    print(f"{tried} random edits, {len(passed)} passed")
+    return len(passed) > 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
