@@ -56,18 +56,20 @@ def test_a_secret_is_drawn_once_and_must_fit_what_was_published(secret: Path, tm
         rerun(tmp_path, secret, tmp_path / "out", commitment="0" * 64)
 
 
+@pytest.mark.parametrize(("suite", "other"), [("quick", "deer-rule"), ("btp", "cheapest")])
 def test_an_honest_agent_agrees_and_one_that_learnt_the_seeds_by_heart_falls(
-    secret: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    suite: str, other: str, secret: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    # the default suite plays one decision a step, BTP's calls side by side
     code = tmp_path / "code"
     code.mkdir()
     monkeypatch.chdir(code)
     terms = {"budgets": "price=20", "episodes": 60}
-    oracle = run(make_run_config(agents=["oracle"], **terms), tmp_path / "oracle").folder  # type: ignore[arg-type]
+    oracle = run(make_run_config(suite, agents=["oracle"], **terms), tmp_path / "oracle").folder  # type: ignore[arg-type]
     shutil.copy(oracle / "trajectories/numbers/oracle.price=20.jsonl", code / "oracle.jsonl")
     (code / "memo.py").write_text(MEMO)
-    names = ["memo.py:Memo", "greedy", "react", "deer-rule"]
-    board = run(make_run_config(agents=names, **terms), tmp_path / "board").folder  # type: ignore[arg-type]
+    names = ["memo.py:Memo", "greedy", "react", other]
+    board = run(make_run_config(suite, agents=names, **terms), tmp_path / "board").folder  # type: ignore[arg-type]
     packed = pack(board, tmp_path / "packed", "A", "a@example.org")
     rows = {row.agent: row for row in rerun(packed, secret, tmp_path / "again", commitment_of(secret), code)}
     assert [rows[name].agrees for name in names] == [False, True, True, True]
