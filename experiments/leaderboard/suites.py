@@ -13,9 +13,11 @@ from .conditions import PASS_RATE
 STEP_LIMIT = 400
 """Steps after which an episode is cut: far above what any agent needs, so that the budget, not the limit, decides."""
 _SIDE_BY_SIDE: dict[str, Any] = {"concurrent": True}
+_ONE_DECISION: dict[str, Any] = {"concurrent": False}
+"""Stated in every suite: a record without a form is one of calls side by side."""
 _RECORDED = {"*": {"enforcement": "record", "max_steps": STEP_LIMIT}, NUMERIC: _SIDE_BY_SIDE}
 """Overspending is recorded, not stopped; calls may run side by side in every view."""
-_ENFORCED = {"*": {"enforcement": "refuse", "max_steps": STEP_LIMIT}}
+_ENFORCED = {"*": {"enforcement": "refuse", "max_steps": STEP_LIMIT}, NUMERIC: _ONE_DECISION}
 """A call that the budget does not cover is refused; in the numeric view a step is a call and its answer."""
 _PLANS = {"*": {"samples": "each"}, PLAN_CALLS: _SIDE_BY_SIDE}
 """Every sample is an episode; calls may run side by side."""
