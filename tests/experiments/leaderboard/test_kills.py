@@ -25,8 +25,9 @@ def start(arguments: tuple[str, ...], folder: Path) -> subprocess.Popen[bytes]:
 
 
 def files(folder: Path) -> dict[str, bytes]:
-    found = (path for path in folder.rglob("*") if path.is_file() and not path.name.startswith("."))
-    return {str(path.relative_to(folder)): path.read_bytes() for path in found}
+    found = {path.relative_to(folder): path for path in folder.rglob("*") if path.is_file()}
+    seen = (name for name in found if not any(part.startswith(".") for part in name.parts))  # a killed draft is hidden
+    return {str(name): found[name].read_bytes() for name in seen}
 
 
 def size(folder: Path) -> int:
