@@ -5,7 +5,7 @@ environment, the world or their seed; the agent's own seed tells nothing of the 
 privileged: they get the environment, have no rank and cannot be handed in.
 
 In one process this is a matter of construction, not of security: Python hides nothing from code that looks for it. An agent in
-a process of its own is handed the same seats over a pipe, and there is nothing there to look for.
+a process of its own is handed the same seats over a pipe, and there is no world there to look for; files of the user are.
 """
 
 from __future__ import annotations

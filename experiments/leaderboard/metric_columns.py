@@ -5,7 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
+
+from ...agents.registry import agents
 
 Row = Mapping[str, Any]
 
@@ -230,8 +233,13 @@ def is_simulated(row: Row) -> bool:
 
 
 def is_reference(row: Row) -> bool:
-    """Whether the row is the oracle, which knows the realised world and is an upper bound instead of a competitor."""
-    return str(row.get("agent") or "").lower().split("+")[0].startswith("oracle")
+    """Whether the row is a bound instead of a competitor: its agent is one of ours that reads the world."""
+    return str(row.get("agent") or "") in _privileged()
+
+
+@lru_cache(maxsize=1)
+def _privileged() -> frozenset[str]:
+    return frozenset(entry.name for entry in agents() if entry.privileged)
 
 
 def is_void(row: Row) -> bool:

@@ -31,6 +31,8 @@ def rerun(
 ) -> None:
     """Run a submission's agents again, each in a process without a network and without the world, on seeds nobody knew.
 
+    Files are not hidden from that process: rerun code that you do not trust in a container or on a machine of its own.
+
     Example: `costgym rerun theirs --secret-seed secret.txt --commitment 9f86d081...`
     """
     from ...experiments.files import write_atomically

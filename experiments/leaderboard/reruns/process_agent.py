@@ -7,7 +7,6 @@ import io
 import json
 import os
 import pickle
-import select
 import shutil
 import subprocess
 import sys
@@ -23,12 +22,12 @@ from ....agents.registry import make_agent
 from ....agents.toolplanner.simulated import SimulatedToolPlanner
 from ....agents.world_side import ModelPort, Port, behind
 from ....simulators.errors import DataError
-from .wire import receive, send
+from .wire import Patience, receive, send
 
 LONG = 100
 MAX_EXAMPLES = 10_000
 REPLY_S = 120.0
-"""Seconds that an agent may take for an action."""
+"""Seconds in which an agent must have sent each of its answers whole."""
 _WITHOUT_NETWORK = ("unshare", "--user", "--map-root-user", "--net")
 _KEPT = ("PATH", "LANG", "LC_ALL", "PYTHONPATH", "OMP_NUM_THREADS", "VIRTUAL_ENV")
 """Variables that the agent's process may see: no keys, no addresses."""
@@ -87,8 +86,12 @@ class ProcessAgent(Agent):
         assert self._process.stdin is not None and self._process.stdout is not None
         self._out: IO[bytes] = self._process.stdin
         self._in: IO[bytes] = self._process.stdout
-        self._say((name, env_id, experience, search or {}, btp or {}))
-        about = self._hear()
+        try:
+            self._say((name, env_id, experience, search or {}, btp or {}))
+            about = self._hear()
+        except DataError:
+            self.close()
+            raise
         self.name, self.model = str(about.get("ready", name)), str(about.get("model", ""))
         wanted = about.get("wants_examples", 0)
         self.wants_examples = min(wanted, MAX_EXAMPLES) if isinstance(wanted, int) else 0
@@ -138,11 +141,10 @@ class ProcessAgent(Agent):
             raise DataError("agent's process", "has ended") from error
 
     def _hear(self) -> dict[str, Any]:
-        ready, _, _ = select.select([self._in], [], [], REPLY_S)
-        if not ready:
-            raise DataError("agent's process", f"said nothing for {REPLY_S:g} s")
         try:
-            document = json.loads(receive(self._in).decode("utf-8", "surrogatepass"))
+            document = json.loads(receive(Patience(self._in, REPLY_S)).decode("utf-8", "surrogatepass"))
+        except TimeoutError as error:
+            raise DataError("agent's process", f"gave no whole answer within {REPLY_S:g} s") from error
         except (EOFError, ValueError, OSError) as error:
             raise DataError("agent's process", f"has ended or talks nonsense ({error})") from error
         if not isinstance(document, dict):

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from ....agents.custom import is_custom
 from ....simulators.errors import ConfigError, DataError
 from ...files import sole_writer, write_atomically
 from ...rollout import play_many
@@ -162,7 +163,7 @@ def _play(
     left = [index for index in range(row.condition.episodes) if (*row.key, index) not in log.found]
     if not left:
         return
-    env_id = track.env if ".py:" in row.agent else entry_of(row.agent, track.name).env_id
+    env_id = track.env if is_custom(row.agent) else entry_of(row.agent, track.name).env_id
     env = track.make_env(env_id, row.condition)
     header = Header.of(env, env_id)
     with ProcessAgent(row.agent, env_id, code, experience, config.search, config.btp) as agent:

@@ -7,9 +7,39 @@ pickled: it trusts the world's side.
 from __future__ import annotations
 
 import json
-from typing import IO, Any
+import os
+import select
+import time
+from typing import IO, Any, Protocol
 
 MAX_FRAME_BYTES = 64 * 2**20
+
+
+class Readable(Protocol):
+    """What frames are read from."""
+
+    def read(self, count: int, /) -> bytes:
+        """At most so many bytes; none at the end."""
+        ...
+
+
+class Patience:
+    """Reads a pipe, and waits for all that is read from it until a deadline, however slowly it comes.
+
+    Args:
+        pipe: read by nobody else.
+        seconds: to wait in all.
+    """
+
+    def __init__(self, pipe: IO[bytes], seconds: float) -> None:
+        self._file, self._deadline = pipe.fileno(), time.monotonic() + seconds
+
+    def read(self, count: int) -> bytes:
+        """At most so many bytes; raises TimeoutError at the deadline."""
+        left = self._deadline - time.monotonic()
+        if left <= 0 or not select.select([self._file], [], [], left)[0]:
+            raise TimeoutError
+        return os.read(self._file, min(count, 2**20))
 
 
 def send(pipe: IO[bytes], content: bytes) -> None:
@@ -19,7 +49,7 @@ def send(pipe: IO[bytes], content: bytes) -> None:
     pipe.flush()
 
 
-def receive(pipe: IO[bytes]) -> bytes:
+def receive(pipe: Readable) -> bytes:
     """The next frame; raises EOFError where the other side is gone, and ValueError where it is too long."""
     head = _exactly(pipe, 8)
     length = int.from_bytes(head, "big")
@@ -28,7 +58,7 @@ def receive(pipe: IO[bytes]) -> bytes:
     return _exactly(pipe, length)
 
 
-def _exactly(pipe: IO[bytes], count: int) -> bytes:
+def _exactly(pipe: Readable, count: int) -> bytes:
     parts = []
     while count:
         part = pipe.read(count)

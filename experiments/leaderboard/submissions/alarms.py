@@ -10,7 +10,6 @@ from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 from ....envs.actions import read_action
-from ....envs.chat import MarketplaceChatEnv
 from ....simulators.episode_view import EpisodeView
 from ....simulators.status import Status
 from ....simulators.tasks import fact_in, normalise
@@ -71,11 +70,11 @@ def signs_of(world: Any, episode: EpisodeView, actions: list[Any], result: Episo
         worked += call.status in _WORKED
         expected += reliability
         variance += reliability * (1.0 - reliability)
-    unseen = _unseen_facts(world, actions) if isinstance(world, MarketplaceChatEnv) else 0
+    unseen = _unseen_facts(world, actions) if world.calls_by_name else 0
     return Signs(better, unseen, worked, expected, variance, len(met))
 
 
-def _unseen_facts(world: MarketplaceChatEnv, actions: list[Any]) -> int:
+def _unseen_facts(world: Any, actions: list[Any]) -> int:
     """Facts of the final answer that stand neither in the query nor in anything that a call returned."""
     answer = normalise(read_action(actions[-1]).answer or "") if actions else ""
     if not answer:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 from pathlib import Path
 
@@ -11,6 +12,7 @@ import pytest
 from costgym.experiments.leaderboard.board import run
 from costgym.experiments.leaderboard.reruns.process_agent import ProcessAgent
 from costgym.experiments.leaderboard.reruns.rerun import commitment_of, new_secret, rerun, seed_of
+from costgym.experiments.leaderboard.reruns.wire import Patience, receive, send
 from costgym.experiments.leaderboard.run_config import make_run_config
 from costgym.experiments.leaderboard.submissions.submission import add, pack
 from costgym.experiments.verify import verify
@@ -89,3 +91,14 @@ def test_a_process_that_fails_says_why(tmp_path: Path) -> None:
     (tmp_path / "bad.py").write_text("raise SystemError('no')\n")
     with pytest.raises(DataError, match="SystemError: no"):
         ProcessAgent("bad.py:Bad", "costgym/Marketplace-v0", tmp_path)
+
+
+def test_half_an_answer_is_not_waited_for_beyond_the_deadline() -> None:
+    inner, outer = os.pipe()
+    with os.fdopen(inner, "rb") as pipe, os.fdopen(outer, "wb") as other:
+        send(other, b"whole")
+        assert receive(Patience(pipe, 5.0)) == b"whole"
+        other.write((9).to_bytes(8, "big") + b"half")
+        other.flush()
+        with pytest.raises(TimeoutError):
+            receive(Patience(pipe, 0.05))
