@@ -77,7 +77,7 @@ def pack(runs: Path) -> None:
             date=time.strftime("%Y-%m-%d"),
             version=__version__,
             processor_minutes=round(float((runs / f"{name}.{SECONDS}").read_text()) / 60, 1),
-            figures={key: value for key, value in numbers((run / "metrics.json").read_text()).items()},
+            figures=numbers((run / "metrics.json").read_text()),
             files={str(path.relative_to(place)): digest(path) for path in sorted(place.rglob("*")) if path.is_file()},
         )
         (place / CARD).write_text(card.model_dump_json(indent=1) + "\n")
@@ -97,11 +97,11 @@ def record(board: Path) -> None:
     from costgym.experiments.leaderboard.submissions.shipped import ENTRY, RECORDED
     from costgym.experiments.leaderboard.submissions.submission import pack as pack_submission
 
-    run(make_run_config("quick", agents=zoo_names()), board, engine=Local(2))
+    done = run(make_run_config("quick", agents=zoo_names()), board, engine=Local(2))
     shutil.rmtree(RECORDED / ENTRY, ignore_errors=True)
     RECORDED.mkdir(exist_ok=True)
-    about = "Trained agents that ship with costgym, played where it was made; replayed and checked on this machine."
-    pack_submission(board, RECORDED / ENTRY, ENTRY, "costgym", description=about, date=time.strftime("%Y-%m-%d"))
+    about = "Trained agents that ship with costgym, played where the entry was made; replayed and checked on this machine."
+    pack_submission(done.folder, RECORDED / ENTRY, ENTRY, "costgym", description=about, date=time.strftime("%Y-%m-%d"))
 
 
 def main() -> None:
