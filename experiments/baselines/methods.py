@@ -30,6 +30,9 @@ _ALL = (
     Method("greedy", "rule", "for each missing fact the best advertised value for its price"),
     Method("oracle-informed", "rule", "knows the tools' true reliability: the bound that returns are normalised by"),
     Method("ppo", "online", "sb3-contrib's MaskablePPO, default settings but a discount of 1"),
+    Method(
+        "ppo-tools", "online", "`costgym train ppo`: MaskablePPO on the native batch, with a network that reads tools as a set"
+    ),
     Method("dqn", "online", "Stable-Baselines3's DQN; the mask is part of the observation and binds nothing"),
     Method("ppo-lagrangian", "constrained", "MaskablePPO; the price of costs follows by dual ascent"),
     Method("pid-lagrangian", "constrained", "MaskablePPO; the price of costs is set by a PID controller"),

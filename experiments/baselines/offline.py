@@ -17,7 +17,7 @@ from ...envs.base import base_env
 from ...envs.wrappers import DictLayout
 from ...simulators.draws import stable_generator
 from ..trajectories.record import record
-from .measure import Choose, open_env
+from .measure import LearntPolicy, open_env
 from .methods import Unit
 
 BEHAVIOUR = ("greedy", "random")
@@ -81,7 +81,7 @@ def behaviour(env_id: str, level: str, episodes: int) -> Transitions:
     return Transitions(*(np.array(column) for column in zip(*kept, strict=True)))
 
 
-def learn(unit: Unit, episodes: int, updates: int) -> tuple[int, float, Choose]:
+def learn(unit: Unit, episodes: int, updates: int) -> tuple[int, float, Agent]:
     """Train an offline method.
 
     Args:
@@ -110,7 +110,7 @@ def learn(unit: Unit, episodes: int, updates: int) -> tuple[int, float, Choose]:
             scores = policy(torch.from_numpy(layout.flat(observation))[None])[0].numpy()
         return int(np.where(info["action_mask"], scores, -np.inf).argmax())
 
-    return len(data.actions), time.process_time() - begin, choose
+    return len(data.actions), time.process_time() - begin, LearntPolicy(unit.env, unit.method, choose)
 
 
 def _network(data: Transitions, outputs: int) -> nn.Sequential:

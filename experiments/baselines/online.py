@@ -5,6 +5,8 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
@@ -12,9 +14,16 @@ from stable_baselines3.common.callbacks import BaseCallback
 from stable_baselines3.common.env_util import make_vec_env
 from stable_baselines3.common.vec_env import VecEnv, VecEnvWrapper
 
+from ...agents.base import NUMERIC, Agent
+from ...agents.checkpoints import checkpoints, read_state
+from ...agents.sb3 import Sb3Agent
 from ...envs.wrappers import DictLayout, FlattenObservation, MaskObservation
-from ..training.sb3.settings import Lagrangian
-from .measure import Choose, open_env
+from ...simulators.errors import ConfigError
+from ..training.run import Callback, TrainingStep
+from ..training.sb3.settings import Lagrangian, PpoSettings
+from ..training.sb3.train import train_ppo
+from ..training.sb3.vec_env import NativeVecEnv
+from .measure import Choose, LearntPolicy, open_env
 from .methods import Unit
 
 PPO_ENVS = 8
@@ -24,7 +33,7 @@ DQN_SETTINGS: dict[str, Any] = {
     "gamma": 0.95, "learning_rate": 5e-4, "buffer_size": 100_000, "batch_size": 128, "learning_starts": 1_000,
     "target_update_interval": 1_000, "exploration_fraction": 0.4,
 }  # fmt: skip
-Watch = Callable[[int, float, Choose], None]
+Watch = Callable[[int, float, Agent], None]
 """Told of decisions so far, seconds of processor time so far, and the policy at that point."""
 
 
@@ -93,13 +102,13 @@ class Follow(BaseCallback):  # type: ignore[misc]
         limit_s: seconds of processor time; measuring does not count.
         every: decisions between two measurements.
         watch: measures.
-        choose: of the model as it is.
+        agent: plays the model as it is.
         controller: of a constrained method.
     """
 
-    def __init__(self, limit_s: float, every: int, watch: Watch, choose: Choose, controller: Controller | None) -> None:
+    def __init__(self, limit_s: float, every: int, watch: Watch, agent: Agent, controller: Controller | None) -> None:
         super().__init__()
-        self._limit_s, self._every, self._watch, self._choose, self._controller = limit_s, every, watch, choose, controller
+        self._limit_s, self._every, self._watch, self._agent, self._controller = limit_s, every, watch, agent, controller
         self._next, self._paused_s, self._began_s = every, 0.0, time.process_time()
 
     @property
@@ -117,7 +126,7 @@ class Follow(BaseCallback):  # type: ignore[misc]
         if self.num_timesteps >= self._next:
             self._next = (self.num_timesteps // self._every + 1) * self._every
             spent, begin = self.seconds, time.process_time()
-            self._watch(self.num_timesteps, spent, self._choose)
+            self._watch(self.num_timesteps, spent, self._agent)
             self._paused_s += time.process_time() - begin
 
     def _on_rollout_end(self) -> None:
@@ -127,7 +136,7 @@ class Follow(BaseCallback):  # type: ignore[misc]
             env.price, env.costs = self._controller.value, []
 
 
-def learn(unit: Unit, steps: int, limit_s: float, every: int, limit: float, watch: Watch) -> tuple[int, float, Choose]:
+def learn(unit: Unit, steps: int, limit_s: float, every: int, limit: float, watch: Watch) -> tuple[int, float, Agent]:
     """Train an online method in the train split.
 
     Args:
@@ -144,11 +153,13 @@ def learn(unit: Unit, steps: int, limit_s: float, every: int, limit: float, watc
     import torch
 
     torch.set_num_threads(1)  # seconds of processor time are compared
+    if unit.method == "ppo-tools":
+        return _train_ppo(unit, steps, limit_s, every, watch)
     model, choose = _dqn(unit) if unit.method == "dqn" else _ppo(unit)
-    controller = controller_of(unit.method, limit)
-    follow = Follow(limit_s, every, watch, choose, controller)
+    agent, controller = LearntPolicy(unit.env, unit.method, choose), controller_of(unit.method, limit)
+    follow = Follow(limit_s, every, watch, agent, controller)
     model.learn(steps, callback=follow)
-    return int(model.num_timesteps), follow.seconds, choose
+    return int(model.num_timesteps), follow.seconds, agent
 
 
 def _ppo(unit: Unit) -> tuple[Any, Choose]:
@@ -178,3 +189,61 @@ def _dqn(unit: Unit) -> tuple[Any, Choose]:
         return int(model.predict(seen, deterministic=True)[0])
 
     return model, choose
+
+
+class _Checkpoints(Callback):
+    """Measures the checkpoints of a training run, and stops the run on time.
+
+    Args:
+        run: folder of the run.
+        limit_s: seconds of processor time; measuring does not count.
+        watch: measures.
+    """
+
+    def __init__(self, run: Path, limit_s: float, watch: Watch) -> None:
+        self._run, self._limit_s, self._watch = run, limit_s, watch
+        self._measured, self._paused_s, self._began_s = 0, 0.0, time.process_time()
+        self._seconds_at = {0: 0.0}
+
+    @property
+    def seconds(self) -> float:
+        """Processor time of training so far."""
+        return time.process_time() - self._began_s - self._paused_s
+
+    def on_step(self, step: TrainingStep) -> bool:
+        spent, begin = self.seconds, time.process_time()
+        self._seconds_at[step.step] = spent
+        self.measure()
+        self._paused_s += time.process_time() - begin
+        return spent >= self._limit_s
+
+    def measure(self) -> None:
+        """Measure the newest checkpoint, unless it was."""
+        found = checkpoints(self._run)[-1:]
+        at = read_state(found[0])["step"] if found else 0
+        if at > self._measured:
+            self._measured = at
+            self._watch(at, self._seconds_at[at], Sb3Agent(self._run))
+
+
+def _train_ppo(unit: Unit, steps: int, limit_s: float, every: int, watch: Watch) -> tuple[int, float, Agent]:
+    """`costgym train ppo` with its default settings, but for the checkpoints that are measured."""
+    if unit.env != NUMERIC:
+        raise ConfigError("--methods", f"ppo-tools learns in {NUMERIC} alone, not in {unit.env}")
+    updates = max(1, round(every / (PpoSettings().n_envs * PpoSettings().n_steps)))
+    compile_kernels(unit.level)
+    with TemporaryDirectory() as folder:
+        run = Path(folder) / "run"
+        follow = _Checkpoints(run, limit_s, watch)
+        result = train_ppo(run, unit.level, unit.seed, steps=steps, callback=follow, updates_per_checkpoint=updates)
+        seconds = follow.seconds
+        follow.measure()
+        return result.steps, seconds, Sb3Agent(run)
+
+
+def compile_kernels(level: str) -> None:
+    """Step the native batch once, so that compilation does not count as training."""
+    env = NativeVecEnv(1, scenario=level)
+    env.reset()
+    env.step(env.action_masks().argmax(1))
+    env.close()

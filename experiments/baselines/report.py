@@ -16,7 +16,20 @@ from .run import Record
 
 RESAMPLES = 2_000
 Row = dict[str, Any]
-COLUMNS = ("method", "seeds", "pass rate", "return", "normalised return", "mean cost", "cost / limit", "processor s")
+SHARE_OF_BOUND = 0.95
+"""Of the informed optimum's pass rate: the second mark that learning curves are timed to."""
+COLUMNS = (
+    "method",
+    "seeds",
+    "pass rate",
+    "return",
+    "normalised return",
+    "mean cost",
+    "cost / limit",
+    "processor s",
+    "s to greedy",
+    "s to 95 %",
+)
 
 
 def iqm(values: Sequence[float]) -> float:
@@ -59,9 +72,18 @@ def rows(records: Sequence[Record]) -> list[Row]:
         row["cost_by_limit"] = row["cost"] / limit
         row["limit_kept"] = sum(each["figures"]["cost"] <= limit for each in own)
         row["seconds"], row["steps"] = iqm([each["seconds"] for each in own]), iqm([each["steps"] for each in own])
+        for mark, name, share in (("greedy", "greedy", 1.0), ("bound", "oracle-informed", SHARE_OF_BOUND)):
+            goal = groups.get((env, level, name))
+            if row["kind"] in ("online", "constrained") and goal and goal[0]["curve"]:
+                row[f"reached_{mark}"] = [_reached(each, share * goal[0]["curve"][0]["success"]) for each in own]
         found.append(row)
     place = list(METHODS)
     return sorted(found, key=lambda row: (row["env"], row["level"], place.index(row["method"])))
+
+
+def _reached(record: Record, success: float) -> float | None:
+    """Seconds of processor time after which a run's curve first passes that share of the tasks; None if it never does."""
+    return next((point["seconds"] for point in record["curve"] if point["success"] >= success), None)
 
 
 def _summary(values: Sequence[float], name: str) -> tuple[float, tuple[float, float] | None]:
@@ -116,6 +138,10 @@ def _cells(row: Row) -> tuple[str, ...]:
         text = f"{row[name]:.{digits}f}"
         return text if spread is None else f"{text} ({spread[0]:.{digits}f} to {spread[1]:.{digits}f})"
 
+    def reached(name: str) -> str:
+        times = [value for value in row.get(name, []) if value is not None]
+        return f"{np.median(times):.0f} ({len(times)} of {row['seeds']})" if times else "never" if name in row else ""
+
     learnt = row["kind"] != "rule"
     return (
         f"`{row['method']}`",
@@ -126,6 +152,8 @@ def _cells(row: Row) -> tuple[str, ...]:
         cell("cost", 2),
         f"{row['cost_by_limit']:.2f}",
         f"{row['seconds']:.0f}" if learnt else "",
+        reached("reached_greedy"),
+        reached("reached_bound"),
     )
 
 

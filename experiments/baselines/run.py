@@ -9,7 +9,7 @@ from typing import Any
 
 from pydantic import Field
 
-from ...agents.base import NUMERIC
+from ...agents.base import NUMERIC, Agent
 from ...agents.registry import make_agent
 from ...agents.settings import Amount, Count, Settings
 from ...envs.registration import class_of
@@ -18,7 +18,7 @@ from ...simulators.version import __version__
 from ..execution.engine import Engine, Local
 from ..files import write_atomically
 from ..training.run import require_modules
-from .measure import LearntPolicy, measure, open_env
+from .measure import measure, open_env
 from .methods import METHODS, Unit
 
 RUNS = "runs"
@@ -131,26 +131,27 @@ def _play(settings: BaselineSettings, unit: Unit) -> Iterator[Record]:
     test = open_env(unit.env, unit.level, "test")
     curve: list[dict[str, float]] = []
 
-    def watch(steps: int, seconds: float, choose: Any) -> None:
-        figures = measure(test, LearntPolicy(unit.env, unit.method, choose), settings.point_episodes)
+    def watch(steps: int, seconds: float, agent: Agent) -> None:
+        figures = measure(test, agent, settings.point_episodes)
         curve.append({"steps": steps, "seconds": round(seconds, 2), **figures})
 
-    kind, steps, seconds = METHODS[unit.method].kind, 0, 0.0
+    kind, steps, seconds, seed = METHODS[unit.method].kind, 0, 0.0, None
     if kind == "rule":
         agent, seed = make_agent(unit.method, unit.env), unit.seed if unit.method == "random" else None
-        final = measure(test, agent, settings.episodes, seed)
+        watch(0, 0.0, agent)
+    elif kind == "offline":
+        from .offline import learn as learn_offline
+
+        steps, seconds, agent = learn_offline(unit, settings.recorded, settings.updates)
     else:
-        if kind == "offline":
-            from .offline import learn as learn_offline
+        from .online import learn as learn_online
 
-            steps, seconds, choose = learn_offline(unit, settings.recorded, settings.updates)
-        else:
-            from .online import learn as learn_online
-
-            every = max(1, settings.steps // settings.points)
-            limit_s = 60.0 * settings.minutes
-            steps, seconds, choose = learn_online(unit, settings.steps, limit_s, every, settings.cost_limit, watch)
-        final = measure(test, LearntPolicy(unit.env, unit.method, choose), settings.episodes)
+        every = max(1, settings.steps // settings.points)
+        limit_s = 60.0 * settings.minutes
+        steps, seconds, agent = learn_online(unit, settings.steps, limit_s, every, settings.cost_limit, watch)
+        if not curve or curve[-1]["steps"] < steps:
+            watch(steps, seconds, agent)
+    final = measure(test, agent, settings.episodes, seed)
     test.close()
     yield {
         **unit._asdict(),

@@ -90,7 +90,7 @@ def test_a_table_goes_on_where_it_was_and_refuses_other_settings(tmp_path: Path)
     assert table(rows(again)) in text
 
 
-@pytest.mark.parametrize("method", ["bc", "iql", "dqn", "pid-lagrangian"])
+@pytest.mark.parametrize("method", ["bc", "iql", "dqn", "pid-lagrangian", "ppo-tools"])
 def test_a_method_learns_and_the_same_seed_gives_the_same_run(method: str, tmp_path: Path) -> None:
     pytest.importorskip("sb3_contrib")
     found = [run(tmp_path / name, SMALL, [method], seeds=1)[0] for name in "ab"]
