@@ -1,8 +1,8 @@
-"""Recorded entries that come with the package: agents that need more than this machine may have, such as torch.
+"""Recorded entries that come with the package: agents that need more than this machine may have, such as torch or minutes.
 
-An entry is a folder in `recorded/` beside this module, as `costgym submit pack` writes it; `benchmarks/zoo.py record` makes it.
-Where a run plays the same worlds under the same conditions and leaves out agents of an entry, their episodes are replayed here,
-and their rows are shown as those of a submission. Where the agents can be played, they are played instead.
+An entry is a folder in `recorded/` beside this module, as `costgym submit pack` writes it; `benchmarks/zoo.py record` makes
+them. Where a run plays the same worlds under the same conditions and none of an entry's agents itself, its episodes are replayed
+here, and their rows are shown as those of a submission, with the entry's name behind the agent's.
 """
 
 from __future__ import annotations
@@ -16,8 +16,6 @@ from .manifest import read_manifest
 from .submission import add, differences
 
 RECORDED = Path(str(files(__package__ or "costgym.experiments.leaderboard.submissions"))) / "recorded"
-ENTRY = "recorded"
-"""Name of the entry of the zoo, which its rows show: ``zoo:ppo (recorded)``."""
 
 
 def shipped_entries(config: RunConfig, folder: Path = RECORDED) -> list[Path]:
