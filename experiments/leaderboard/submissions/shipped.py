@@ -1,8 +1,8 @@
 """Recorded entries that come with the package: agents that need more than this machine may have, such as torch or minutes.
 
 An entry is a folder in `recorded/` beside this module, as `costgym submit pack` writes it; `benchmarks/zoo.py record` makes
-them. Where a run plays the same worlds under the same conditions and none of an entry's agents itself, its episodes are replayed
-here, and their rows are shown as those of a submission, with the entry's name behind the agent's.
+them. Where a run plays the same worlds under the same conditions, and none of an entry's agents itself, its episodes are
+replayed here, and their rows are shown as those of a submission, with the entry's name behind the agent's.
 """
 
 from __future__ import annotations
