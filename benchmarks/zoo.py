@@ -35,10 +35,12 @@ AGENTS: dict[str, tuple[str, str, str]] = {
     "deer": ("deer", "DEER: whether to search and what to call, by a small model of its own", "deer"),
     "toolplanner": (
         "toolplanner",
-        "ToolPlanner's two stages on a small model of its own, a fifth of the default first stage and a short second one",
-        "toolplanner --steps 1000 --rank-tasks 200 --rank-steps 60",
+        "ToolPlanner's supervised stage on a small model of its own, a fifth of the default steps",
+        "toolplanner --steps 1000",
     ),
 }
+PARTS = {"toolplanner": "sft"}
+"""Folder in the run that is packed, where it is not the run itself."""
 ENTRIES = {
     "recorded": (["zoo:toolplanner"], "Trained, and too slow to be played by default: recorded, and replayed here."),
     "no torch": (
@@ -54,7 +56,7 @@ SECONDS = "processor_seconds"
 def train(runs: Path) -> None:
     for name, (_, _, arguments) in AGENTS.items():
         out = runs / name
-        if (out / "metrics.json").is_file():
+        if (out / PARTS.get(name, "") / "metrics.json").is_file():
             continue
         before = resource.getrusage(resource.RUSAGE_CHILDREN)
         subprocess.run([sys.executable, "-m", "costgym", "train", *arguments.split(), "--out", str(out)], check=True)
@@ -65,7 +67,7 @@ def train(runs: Path) -> None:
 
 def pack(runs: Path) -> None:
     for name, (kind, summary, arguments) in AGENTS.items():
-        run, place = runs / name, FOLDER / name
+        run, place = runs / name / PARTS.get(name, ""), FOLDER / name
         if not (run / "metrics.json").is_file():
             print(f"{name}: {run} is no finished run; train first", file=sys.stderr)
             continue
@@ -80,7 +82,7 @@ def pack(runs: Path) -> None:
         card = Card(
             summary=summary,
             kind=kind,  # type: ignore[arg-type]
-            command=f"costgym train {arguments} --out runs/{name}",
+            command=f"costgym train {arguments} --out runs/{name}" + (f"  # {PARTS[name]}/" if name in PARTS else ""),
             seed=config["settings"]["seed"],
             date=time.strftime("%Y-%m-%d"),
             version=__version__,
