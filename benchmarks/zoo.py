@@ -65,7 +65,7 @@ def train(runs: Path) -> None:
         (runs / f"{name}.{SECONDS}").write_text(f"{seconds:.1f}\n")
 
 
-def pack(runs: Path) -> None:
+def pack(runs: Path, renumber: bool) -> None:
     for name, (kind, summary, arguments) in AGENTS.items():
         run, place = runs / name / PARTS.get(name, ""), FOLDER / name
         if not (run / "metrics.json").is_file():
@@ -78,7 +78,11 @@ def pack(runs: Path) -> None:
             shutil.copytree(run / "tokenizer", place / "tokenizer")
         for file in ("config.json", "curve.jsonl", "metrics.json"):
             shutil.copy(run / file, place / file)
-        config = json.loads((run / "config.json").read_text())
+        config = json.loads((place / "config.json").read_text())
+        if renumber:
+            # weights outlive a version's number: what they read and write is checked against the code when they are loaded
+            config["version"] = __version__
+            (place / "config.json").write_text(json.dumps(config, indent=1, ensure_ascii=False) + "\n")
         card = Card(
             summary=summary,
             kind=kind,  # type: ignore[arg-type]
@@ -118,12 +122,15 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("stage", choices=("train", "pack", "record"))
     parser.add_argument("--runs", type=Path, default=Path("runs/zoo"))
+    parser.add_argument("--renumber", action="store_true", help="pack: write this version's number into the runs' configs")
     parser.add_argument("--board", type=Path, default=Path("runs/zoo-board"))
     given = parser.parse_args()
-    if given.stage == "record":
-        record(given.board)
+    if given.stage == "train":
+        train(given.runs)
+    elif given.stage == "pack":
+        pack(given.runs, given.renumber)
     else:
-        {"train": train, "pack": pack}[given.stage](given.runs)
+        record(given.board)
 
 
 if __name__ == "__main__":
