@@ -11,6 +11,8 @@ What is drawn once per world (a tool's reliability, its price) comes from `stabl
 from __future__ import annotations
 
 import hashlib
+import threading
+from typing import Any
 
 import numpy as np
 
@@ -21,13 +23,20 @@ PURPOSES = 4
 _WORD = (1 << 64) - 1
 
 
-class DrawSource:
-    """A reusable generator that jumps to any place of any episode's table."""
+class DrawSource(threading.local):
+    """A reusable generator that jumps to any place of any episode's table.
+
+    A jump and the draw after it are two steps, so each thread has a generator of its own: threads may play episodes of one
+    world, each with the luck that it has alone.
+    """
 
     def __init__(self) -> None:
         self._bits = np.random.Philox(key=0)
         self._generator = np.random.Generator(self._bits)
         self._state = self._bits.state
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return DrawSource, ()  # the generator's place means nothing: every draw begins with a jump
 
     def rows(self, seed: int, task: int, slots: int, first: int, count: int) -> list[list[list[float]]]:
         """Rows ``first .. first + count - 1`` of an episode's table, shape (count, slots, PURPOSES), in [0, 1)."""
