@@ -64,7 +64,9 @@ def test_environments_in_threads_share_nothing_that_changes(env_id: str) -> None
         env.action_space.seed(number)
         log: list[Any] = [env.reset(seed=number)]
         for turn in range(12):
-            action = f'{{"name": "wait", "arguments": {{"seconds": {turn}}}}}' if "Chat" in env_id else env.action_space.sample()
+            action = (
+                f'{{"name": "wait", "arguments": {{"seconds": {turn}}}}}' if "Chat" in env_id else env.action_space.sample()
+            )
             log.append(env.step(action))
             if log[-1][2] or log[-1][3]:
                 break
