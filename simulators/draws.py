@@ -11,6 +11,8 @@ What is drawn once per world (a tool's reliability, its price) comes from `stabl
 from __future__ import annotations
 
 import hashlib
+import threading
+from typing import Any
 
 import numpy as np
 
@@ -21,13 +23,20 @@ PURPOSES = 4
 _WORD = (1 << 64) - 1
 
 
-class DrawSource:
-    """A reusable generator that jumps to any place of any episode's table."""
+class DrawSource(threading.local):
+    """A reusable generator that jumps to any place of any episode's table.
+
+    A jump and the draw after it are two steps, so each thread has a generator of its own: threads may play episodes of one
+    world, each with the luck that it has alone.
+    """
 
     def __init__(self) -> None:
         self._bits = np.random.Philox(key=0)
         self._generator = np.random.Generator(self._bits)
         self._state = self._bits.state
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return DrawSource, ()  # the generator's place means nothing: every draw begins with a jump
 
     def rows(self, seed: int, task: int, slots: int, first: int, count: int) -> list[list[list[float]]]:
         """Rows ``first .. first + count - 1`` of an episode's table, shape (count, slots, PURPOSES), in [0, 1)."""
@@ -61,13 +70,14 @@ class Draws:
         values: The uniforms drawn so far, as one flat list.
     """
 
-    __slots__ = ("_chunk", "_source", "seed", "slots", "task", "values")
+    __slots__ = ("_ahead", "_chunk", "_source", "seed", "slots", "task", "values")
 
     def __init__(self, source: DrawSource, seed: int, task: int, tools: int) -> None:
         self._source, self.seed, self.task = source, seed, task
         self.slots = tools + 1
         self._chunk = max(2, 64 // self.slots)
         self.values = source.flat(seed, task, self.slots, 0, self._chunk)
+        self._ahead: tuple[int, list[float]] = 0, []
 
     def at(self, k: int, slot: int) -> list[float]:
         """The uniforms of the k-th call in a slot, one per purpose."""
@@ -76,6 +86,15 @@ class Draws:
         while place >= len(values):
             known = len(values) // (self.slots * PURPOSES)
             values += self._source.flat(self.seed, self.task, self.slots, known, self._chunk)
+        return values[place : place + PURPOSES]
+
+    def beyond(self, k: int, slot: int) -> list[float]:
+        """The same for rows that may lie far ahead and are not asked for again: they are not kept."""
+        first, values = self._ahead
+        place = ((k - first) * self.slots + slot) * PURPOSES
+        if not 0 <= place < len(values):
+            values = self._source.flat(self.seed, self.task, self.slots, k, self._chunk)
+            self._ahead, place = (k, values), slot * PURPOSES
         return values[place : place + PURPOSES]
 
 
