@@ -47,6 +47,11 @@ class RandomAgent(Agent):
         allowed = np.flatnonzero(info["action_mask"])
         return int(allowed[self._generator.integers(len(allowed))])
 
+    def probabilities(self, observation: Any, info: dict[str, Any]) -> NDArray[np.float64]:
+        """The probability of each action, (actions,)."""
+        mask: NDArray[np.float64] = np.asarray(info["action_mask"], np.float64)
+        return mask / mask.sum()
+
 
 class OrderedAgent(Agent):
     """Meets one need after the other, calling the tools that serve it in a fixed order of preference, one at a time.
