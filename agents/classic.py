@@ -49,8 +49,9 @@ class RandomAgent(Agent):
 
     def probabilities(self, observation: Any, info: dict[str, Any]) -> NDArray[np.float64]:
         """The probability of each action, (actions,)."""
-        mask: NDArray[np.float64] = np.asarray(info["action_mask"], np.float64)
-        return mask / mask.sum()
+        chances: NDArray[np.float64] = info["action_mask"].astype(np.float64)
+        chances /= chances.sum()
+        return chances
 
 
 class OrderedAgent(Agent):

@@ -79,7 +79,8 @@ class StageAgent(Agent):
             x = (np.tanh(x) if number else x) @ weight + bias
         scores = np.where(info["action_mask"], x, -np.inf)
         chances: NDArray[np.float64] = np.exp(scores - scores.max())
-        return chances / chances.sum()
+        chances /= chances.sum()
+        return chances
 
     def act(self, observation: Any, info: dict[str, Any]) -> int:
         return drawn(self.probabilities(observation, info), self._generator)

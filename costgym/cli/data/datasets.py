@@ -32,7 +32,7 @@ def list_found(
 ) -> None:
     """List the datasets in a folder, and check them. The word `list` may be left out.
 
-    Example: `costgym datasets . --check`
+    Example: `costgym datasets list . --check`
     """
     from dataclasses import asdict
 
@@ -98,7 +98,11 @@ def build(
     with workers(engine, jobs, ray_address) as place:
         for name in dataset:
             with Progress(name, quiet) as progress:
-                make_dataset(name, root, episodes, seed, place, lambda _, done, total, bar=progress: bar.update(done, total))
+
+                def told(_: str, done: int, total: int, bar: Progress = progress) -> None:
+                    bar.update(done, total)
+
+                make_dataset(name, root, episodes, seed, place, told)
             figures = asdict(summarise(name, root)).items()
             rows.append({key: f"{value:.3f}" if isinstance(value, float) else str(value) for key, value in figures})
     if not quiet:
