@@ -54,7 +54,7 @@ app = typer.Typer(name="costgym", cls=Verbs, no_args_is_help=True, rich_markup_m
 
 PANELS = {
     "Play": (leaderboard, run, show),
-    "Data": (collect, verify, export, datasets, calibrate),
+    "Data": (collect, verify, export, calibrate),
     "Learn": (reproduce,),
     "Share": (site, serve, rerun),
     "Tools": (envs, agents, scenarios, bench, profile, build_tools, build_table),
@@ -62,6 +62,7 @@ PANELS = {
 for panel, verbs in PANELS.items():
     for verb in verbs:
         app.command(cls=PlainCommand, rich_help_panel=panel)(verb)
+app.add_typer(datasets, name="datasets", rich_help_panel="Data")
 app.add_typer(train, name="train", rich_help_panel="Learn")
 app.add_typer(submit, name="submit", rich_help_panel="Share")
 
