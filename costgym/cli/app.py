@@ -14,6 +14,7 @@ from .data.collect import collect
 from .data.datasets import datasets
 from .data.export import export
 from .data.verify import verify
+from .learn.baselines import baselines
 from .learn.reproduce import reproduce
 from .learn.train import app as train
 from .output import PlainCommand
@@ -55,7 +56,7 @@ app = typer.Typer(name="costgym", cls=Verbs, no_args_is_help=True, rich_markup_m
 PANELS = {
     "Play": (leaderboard, run, show),
     "Data": (collect, verify, export, calibrate),
-    "Learn": (reproduce,),
+    "Learn": (baselines, reproduce),
     "Share": (site, serve, rerun),
     "Tools": (envs, agents, scenarios, bench, profile, build_tools, build_table),
 }
