@@ -186,6 +186,11 @@ class BaseEnv(gym.Env[ObsType, ActType], Generic[ObsType, ActType]):
         """
         raise NotImplementedError
 
+    @classmethod
+    def vary_world(cls, document: Mapping[str, Any], settings: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+        """A world's document under settings that vary within a run, and those of them that are arguments of the environment."""
+        return dict(document), dict(settings)
+
     def check_world(self, document: Mapping[str, Any]) -> None:
         """Check that this environment read the same data as the one that made a record.
 

@@ -76,15 +76,17 @@ class TrackConfig(BaseModel):
         """
         if track_of(env_id) != self.name:
             raise ConfigError("--agents", f"{env_id} is no environment of the track {self.name}; {self.env} is")
+        kind = class_of(env_id)
+        scenario, varied = kind.vary_world(self.scenario, condition.settings)
         settings = {
             **self.settings.get(ALL_VIEWS, {}),
             **self.settings.get(env_id, {}),
-            **condition.settings,
+            **varied,
             "split": self.split,
             "budget": dict(condition.budget),
         }
-        env = make(env_id, disable_env_checker=True, **class_of(env_id).world_arguments(self.scenario, settings, data))
-        base_env(env).check_world(self.scenario)
+        env = make(env_id, disable_env_checker=True, **kind.world_arguments(scenario, settings, data))
+        base_env(env).check_world(scenario)
         return env
 
     @property
@@ -411,7 +413,8 @@ def _tracks_of(suite: Suite, world: SuiteWorld, agents: Sequence[str], asked: _A
         conditions = []
         document: dict[str, Any] | None = None
         for limit, varied in product(limits, _varied(suite, world, asked.vary if fits else {})):
-            arguments = {**settings.get(ALL_VIEWS, {}), **settings.get(env_id, {}), **varied}
+            of_env = kind.vary_world({}, varied)[1]
+            arguments = {**settings.get(ALL_VIEWS, {}), **settings.get(env_id, {}), **of_env}
             env = base_env(make(env_id, split=asked.split, disable_env_checker=True, **made, **arguments))
             document = env.world_document()
             count = asked.episodes or world.episodes or env.instances
