@@ -106,8 +106,8 @@ class FailureModel(StrictModel):
     @classmethod
     def _weights(cls, kinds: Mapping[str, float]) -> Mapping[str, float]:
         for name, weight in kinds.items():
-            if name not in KINDS:
-                raise ValueError(f"unknown way to fail {name!r:.60}; known: {', '.join(KINDS)}")
+            if name not in _STATUS:
+                raise ValueError(f"unknown way to fail {name!r:.60}; known: {', '.join(_STATUS)}")
             if problem := out_of_bounds("failures.kinds", weight):
                 raise ValueError(f"{name}: {problem}")
         if not any(weight > 0 for weight in kinds.values()):
