@@ -73,7 +73,7 @@ def _field(track: Mapping[str, Any]) -> str:
 
 
 def _level(name: str, factor: float) -> str:
-    return f"{_TITLES[name]} × {factor:g}".replace(" ×", "\u00a0×").replace("× ", "×\u00a0")
+    return f"{_TITLES[name]} × {factor:g}"
 
 
 def _agent(rows: Sequence[Row], levels: Mapping[str, Sequence[float]], metric: str, track: Mapping[str, Any]) -> dict[str, Any]:

@@ -54,7 +54,7 @@ def test_the_run_is_verified_like_any_other_and_an_edited_figure_is_named(board,
 def test_the_page_has_a_surface_and_opens_on_the_world_as_it_is(board):
     page = (board / "index.html").read_text()
     assert page.count('<table class="surface">') == 2 * 2  # two agents, two latencies
-    assert "What faults cost" in page and "Rate limits\u00a0×\u00a020" in page
+    assert "What faults cost" in page and "Rate limits × 20" in page
     chosen = page[page.index('<select name="condition">') :].split("selected>", 1)[1].split("<", 1)[0]
     assert chosen.startswith("failures × 1, rate limits × 1, latency × 1")
     assert "of the successes that greedy has without faults it keeps" in finding(document(board)).lower()
