@@ -32,6 +32,7 @@ from .tools.build_tools import build_tools
 from .tools.envs import envs
 from .tools.profile import profile
 from .tools.scenarios import scenarios
+from .tools.selftest import selftest
 
 
 class Verbs(TyperGroup):
@@ -58,7 +59,7 @@ PANELS = {
     "Data": (collect, verify, export, calibrate),
     "Learn": (baselines, reproduce),
     "Share": (site, serve, rerun),
-    "Tools": (envs, agents, scenarios, bench, profile, build_tools, build_table),
+    "Tools": (envs, agents, scenarios, selftest, bench, profile, build_tools, build_table),
 }
 for panel, verbs in PANELS.items():
     for verb in verbs:
