@@ -49,16 +49,12 @@ class Calibration:
     logged: dict[str, list[Chain]]
     simulated: dict[str, list[Chain]]
 
-    def write(self, path: Path, report: Path | None = None, page: Path | None = None) -> None:
-        """Write the scenario, and the report as JSON and as a page if files are given."""
+    def write(self, path: Path, report: Path | None = None) -> None:
+        """Write the scenario, and the report as JSON if a file is given; `reports.calibration` draws it as a page."""
         tasks = "" if self.report["own_tasks"] else "; the tasks are placeholders"
         write_atomically(path, f"# Fitted to {self.report['calls']} logged calls{tasks}.\n{_yaml(self.document)}")
         if report is not None:
             write_atomically(report, json.dumps(self.report, indent=1) + "\n")
-        if page is not None:
-            from ..reports.calibration import calibration_page
-
-            write_atomically(page, calibration_page(self))
 
 
 def _yaml(document: Mapping[str, Any]) -> str:

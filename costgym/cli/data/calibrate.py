@@ -62,7 +62,12 @@ def calibrate(
         fields=_pairs("--map", mapped),
         tasks=tasks,
     )
-    found.write(out, json_file, page)
+    found.write(out, json_file)
+    if page is not None:
+        from ...experiments.files import write_atomically
+        from ...experiments.reports.calibration import calibration_page
+
+        write_atomically(page, calibration_page(found))
     if not quiet:
         _print(found.report)
         typer.echo(f"scenario: {out}")
