@@ -18,15 +18,15 @@ import numpy as np
 
 from ...agents.base import TEXT
 from ...agents.llm.agent import LlmAgent
-from ...agents.models.base import ACT, Function, LanguageModel, Message, Reply
+from ...agents.models.base import LanguageModel
 from ...agents.registry import make_agent, make_model
 from ...agents.toolplanner.agent import ToolPlanner
 from ...agents.toolplanner.feedback import REQUIRES, match, names, passed
 from ...agents.toolplanner.tags import Retriever, Tags, gold_tools, tag_score
-from ...agents.world_side import ported
 from ...envs.chat import MarketplaceChatEnv
 from ...simulators.tasks import LEVELS
 from ...simulators.world import Episode, World
+from ..chains import ChainWatcher
 from ..metrics import summarise
 from ..results import EpisodeResult
 from ..rollout import play, result_of
@@ -37,36 +37,6 @@ REFERENCE = "dfsdt"
 RETRIEVED = (1, 3, 5)
 STEPS = 400
 Row = dict[str, Any]
-
-
-class ChainWatcher:
-    """A wrapper of a language model that records the calls on the chain that ends with the model's last reply."""
-
-    on_world_side = True  # it hears of every episode
-
-    def __init__(self, model: LanguageModel) -> None:
-        self._model, self._ports = ported(model)
-        self.chain: tuple[str, ...] = ()
-
-    @property
-    def name(self) -> str:
-        return self._model.name
-
-    def reset(self, seed: int) -> None:
-        """Nothing to do: `begin` tells of an episode."""
-
-    def begin(self, world: Any, seed: int) -> None:
-        """A new episode, told to the model that is listened to."""
-        self.chain = ()
-        for port in self._ports:
-            port.begin(world, seed)
-        self._model.reset(seed)
-
-    def complete(self, messages: Sequence[Message], functions: Sequence[Function], purpose: str = ACT) -> Reply:
-        answer = self._model.complete(messages, functions, purpose)
-        if purpose == ACT:
-            self.chain = tuple(str(call.name) for message in (*messages, answer.message) for call in message.calls)
-        return answer
 
 
 @dataclass(frozen=True, slots=True)

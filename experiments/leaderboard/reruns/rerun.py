@@ -118,12 +118,10 @@ def rerun(
     with sole_writer(folder):
         write_atomically(folder / "run.json", config.to_json())
         experience = experience_text(config)
-        if experience is not None:
-            write_atomically(folder / "experience.jsonl", experience)
         with RunLog(folder, config) as log:
             for row in config.rows():
                 _play(config, row, log, experience, code, progress)
-        document = publish(folder, summarise_run(config, log.finish()))
+        document = publish(folder, summarise_run(config, log.finish(), experience))
     claims = {_key(row): row for row in manifest.rows}
     found = []
     for row in document["rows"]:
