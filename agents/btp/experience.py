@@ -77,7 +77,7 @@ class _Index:
             wanted = self._embedding([query])[0]
             # summed in the order of the rows, so that no library's order of additions counts
             products = self._values * wanted[self._columns]
-            self._last = query, np.bincount(self._rows, products, self._count)
+            self._last = query, np.asarray(np.bincount(self._rows, products, self._count), np.float64)
         return self._last[1]
 
 

@@ -106,7 +106,7 @@ def expected_value(similarities: Numbers, helpful: Numbers, settings: BtpSetting
     Returns:
         A share, 0 to 1. Without uses and without a prior: `prior_value`.
 
-    Source: BTP, Eq. 4, with the published code's prior.
+    Source: BTP, Section 2.2 (expected value), with the published code's prior.
     """
     settings = settings or BtpSettings()
     if len(similarities) != len(helpful):
@@ -136,7 +136,7 @@ def frequency_cap(
         helpful: 1 where the tool helped in that query; with `clip_unhelpful` the counts of the others are clipped to one.
             None leaves the counts as they are.
 
-    Source: BTP, Section 3.2; the order of the rules as in the published code.
+    Source: BTP, Section 2.2 (frequency constraint); the order of the rules as in the published code.
     """
     settings = settings or BtpSettings()
     if len(similarities) != len(counts):

@@ -66,7 +66,7 @@ class TextEmbedding:
         return vectors
 
     def sparse(self, texts: Iterable[Sequence[str]]) -> tuple[NDArray[np.intp], NDArray[np.intp], Vectors]:
-        """Embed texts, given by their `content_words`: rows, columns and values of the entries that are not zero, row by row."""
+        """Embed texts, given by their `content_words`: rows, columns and values of the entries that are not zero, by row."""
         rows: list[int] = []
         columns: list[int] = []
         values: list[float] = []

@@ -168,6 +168,12 @@ def past_uses(
     return "".join(found)
 
 
+def first_uses(text: str, uses: float) -> str:
+    """Return the shortest beginning of JSON lines of experience that holds so many uses; all of it where it holds fewer."""
+    lines = text.splitlines(keepends=True)
+    return "".join(lines[: _enough(lines, uses, 0)])
+
+
 def write_experience(path: Path, text: str) -> None:
     """Write JSON lines of experience, packed where the name ends in .xz; all or nothing."""
     write_atomically(path, lzma.compress(text.encode(), preset=9) if path.suffix == ".xz" else text)
@@ -179,7 +185,14 @@ def experience_key(scenario: Scenario, settings: ExperienceSettings) -> str:
     source = scenario.source
     if isinstance(source, MarketplaceSource):  # more tasks in a split change nothing in another
         scenario = scenario.model_copy(update={"source": source.model_copy(update={"train": 1, "test": 1})})
-    plain = {"name": "experience", "description": "", "currency": "", "tokens": None, "budget": {}, "enforcement": "record"}
+    plain: dict[str, Any] = {
+        "name": "experience",
+        "description": "",
+        "currency": "",
+        "tokens": None,
+        "budget": {},
+        "enforcement": "record",
+    }
     world = scenario.model_copy(update={**plain, "alpha": 0.5, "max_price": 1.0, "judge": Judge()}).digest
     explorer = json.dumps({**settings.model_dump(exclude={"uses", "candidates"}), "world": world}, sort_keys=True)
     return hashlib.sha256(explorer.encode()).hexdigest()[:16]
