@@ -137,11 +137,11 @@ def enlarged(scenario: Scenario, tasks: int) -> Scenario:
 def _played(name: str, seed: int, episodes: int, jobs: int, out: Path, progress: Progress | None) -> dict[str, list[Row]]:
     """Play all protocols of a paper; each row says which it is of."""
     found: dict[str, list[Row]] = {}
-    if name == "toolplanner":
-        kept: Kept = {}  # what does not depend on the protocol is played once
-        play_protocol = partial(_toolplanner, kept)
-    else:
-        play_protocol = _RUNS[name]
+    kept: Kept = {}  # what does not depend on the protocol is played once
+    runs: dict[str, Callable[..., dict[str, list[Row]]]] = {
+        "btp": _btp, "ecoact": _ecoact, "toolplanner": partial(_toolplanner, kept),
+    }  # fmt: skip
+    play_protocol = runs[name]
     for protocol in protocols(name):
         rows = play_protocol(protocol, seed, episodes, jobs, out / protocol.name, progress)
         for side, own in rows.items():
@@ -217,9 +217,6 @@ def _toolplanner(
     if protocol.name == PUBLISHED:
         ours += tag_rows(episodes, seed, scenario=world, kept=kept)
     return {"ours": ours, "effects": toolplanner_effects(ours)}
-
-
-_RUNS = {"btp": _btp, "ecoact": _ecoact}
 
 
 def ecoact_scenario() -> Scenario:
