@@ -155,7 +155,12 @@ def curve(
             axes.plot(steps, mean, color=_COLOURS[0], lw=1.5)
         if limit is not None:
             axes.axhline(limit, color=_COLOURS[1], lw=1.1, ls="--")
-            place = {"xy": (1, limit), "xycoords": ("axes fraction", "data"), "xytext": (0, 2), "textcoords": "offset points"}
+            place: dict[str, Any] = {
+                "xy": (1, limit),
+                "xycoords": ("axes fraction", "data"),
+                "xytext": (0, 2),
+                "textcoords": "offset points",
+            }
             axes.annotate(f"limit {limit:g}", **place, ha="right", va="bottom", color=_COLOURS[1])
         axes.set_ylim(low, high)
         axes.xaxis.set_major_formatter(lambda value, _: _thousands(value))

@@ -14,6 +14,7 @@ from ..options import (
     Cache,
     Data,
     EngineName,
+    ExperienceText,
     Grading,
     JsonFile,
     Model,
@@ -45,6 +46,7 @@ def leaderboard(
     model: Model = "simulated",
     prices: Prices = None,
     cache: Cache = None,
+    experience: ExperienceText = None,
     jobs: Annotated[
         int | None, typer.Option("--jobs", help="Processes; all processors by default. Results do not depend on it.")
     ] = None,
@@ -96,6 +98,7 @@ def leaderboard(
     from ...experiments.leaderboard.submissions.shipped import add_shipped
     from ...experiments.leaderboard.submissions.submission import ended
     from ...experiments.leaderboard.table import print_table
+    from ...experiments.training.data.experience import ExperienceSettings
 
     keep_replies(cache, model)
     config = make_run_config(
@@ -112,6 +115,7 @@ def leaderboard(
         prices=prices,
         profile=profile,
         vary=None if alpha is None else {"alpha": _numbers("--alpha", alpha)},
+        experience=None if experience is None else ExperienceSettings.parse(experience),
     )
     with workers(engine, jobs, ray_address, model, None) as place, Progress("playing", quiet) as progress:
         board = run(config, out, progress=progress.update, engine=place)
