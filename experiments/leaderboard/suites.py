@@ -115,6 +115,31 @@ _ALL = (
         ),
     ),
     Suite(
+        "robustness",
+        "the default's agents on a grid of failures, rate limits and latencies: what faults cost (fault_robustness)",
+        (
+            SuiteWorld(
+                (
+                    *(
+                        f"{strategy}{access}"
+                        for strategy in ("react", "dfsdt", "plan-act")
+                        for access in ("", "+btp", "+ecoact")
+                    ),
+                    "random",
+                    "cheapest",
+                    "greedy",
+                    "oracle-informed",
+                ),
+                "price=30;seconds=60",
+                60,
+                scenario="marketplace",
+                prices="gpt-4o-2024-05-13",
+                settings=_ENFORCED,
+                vary={"failures": (0.0, 1.0, 3.0), "rate_limits": (0.0, 1.0, 20.0), "latency": (1.0, 4.0)},
+            ),
+        ),
+    ),
+    Suite(
         "btp",
         "BTP's own protocol: ReAct and DFSDT with and without BTP under recorded budgets, with free tokens",
         (

@@ -12,7 +12,7 @@ from costgym.agents.opencatp.base import PlanAgent
 from costgym.agents.opencatp.calling import PlanCaller
 from costgym.agents.registry import agent_names, agents, find_agent, make_agent, needs_experience, read_agent_name
 from costgym.agents.zoo.cards import is_zoo
-from costgym.experiments.training.data.experience import collect_experience
+from costgym.experiments.training.data.experience import ExperienceSettings, collect_experience
 from costgym.simulators.errors import UnknownName
 from costgym.simulators.scenario import parse_scenario
 from costgym.simulators.status import Status
@@ -24,7 +24,7 @@ BUDGET = 12.0
 
 @pytest.fixture(scope="module")
 def experience():
-    return collect_experience(parse_scenario({"name": "small", **SMALL}), episodes=80, seed=0)
+    return collect_experience(parse_scenario({"name": "small", **SMALL}), ExperienceSettings(uses=1.0))
 
 
 @pytest.fixture(scope="module")
