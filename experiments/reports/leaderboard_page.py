@@ -25,6 +25,7 @@ from ..leaderboard.conditions import (
     row_key,
 )
 from ..leaderboard.metric_columns import (
+    MAX_REASONS,
     Column,
     Row,
     best,
@@ -36,6 +37,7 @@ from ..leaderboard.metric_columns import (
     is_simulated,
     is_void,
     plain,
+    void_reasons,
     written,
 )
 from ..leaderboard.tracks import TRACKS, track_documents
@@ -278,6 +280,7 @@ def _notes(rows: Sequence[Row]) -> list[str]:
     missing = sum(int(row.get("missing_episodes") or 0) for row in rows)
     if void:
         notes.append(f"{void:,} episodes are void, broken by the infrastructure, and left out of every figure.")
+        notes += [f"Void: {plain(reason)}" for reason in void_reasons(rows)[:MAX_REASONS]]
     if missing:
         notes.append(f"{missing:,} episodes have no record and count as failures.")
     return notes
