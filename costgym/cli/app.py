@@ -29,6 +29,7 @@ from .tools.bench import bench
 from .tools.build_table import build_table
 from .tools.build_tools import build_tools
 from .tools.envs import envs
+from .tools.prices import prices
 from .tools.profile import profile
 from .tools.scenarios import scenarios
 
@@ -64,6 +65,7 @@ for panel, verbs in PANELS.items():
         app.command(cls=PlainCommand, rich_help_panel=panel)(verb)
 app.add_typer(train, name="train", rich_help_panel="Learn")
 app.add_typer(submit, name="submit", rich_help_panel="Share")
+app.add_typer(prices, name="prices", rich_help_panel="Tools")
 
 
 def _version(asked: bool) -> None:
