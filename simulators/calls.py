@@ -1,10 +1,11 @@
-"""Calls in time: the data of a call, the clock that it runs on, and the text that an agent reads of it."""
+"""Calls in time: the data of a call, the clock that it runs on, what an episode admits, and the text that an agent reads."""
 
 from __future__ import annotations
 
 import json
 from array import array
-from collections.abc import Callable, Mapping
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from heapq import heappush
@@ -161,6 +162,84 @@ class TimedCallback:
         self.value = value
         self._ok = True
         heappush(clock._queue, (clock._now + delay, NORMAL, next(clock._eid), self))
+
+
+# -- what an episode admits ----------------------------------------------------------------------------------------------
+
+
+def refusal_at_gateway(episode: Episode, spec: Candidate, call: Call) -> Status | None:
+    """The status with which a call is refused now, or None; a call that is let through counts in its rate limit's window."""
+    slot, now = spec.index, episode.clock._now
+    if slot in episode.banned:
+        return Status.BANNED
+    if spec.quota and episode.counts[slot] >= spec.quota:
+        return Status.QUOTA_EXCEEDED
+    if episode.enforcement == "refuse" and not episode.affordable(slot):
+        return Status.OVER_BUDGET
+    if spec.rate_limit:
+        window = episode._windows[slot]
+        if window is None:
+            window = episode._windows[slot] = deque()
+        while window and window[0] <= now - spec.window_s:
+            window.popleft()
+        if len(window) >= spec.rate_limit:
+            call.retry_after_s = window[0] + spec.window_s - now
+            return Status.RATE_LIMITED
+        window.append(now)
+    return None
+
+
+def gpu_fits(episode: Episode, spec: Candidate) -> bool:
+    """Whether there is GPU memory for a call now."""
+    capacity = episode.world.gpu_capacity_mb
+    if capacity is None or not spec.gpu_mb:
+        return True
+    # first come, first served: nobody overtakes a call that waits for memory (rather than for a slot of its tool)
+    for waiting in episode._queue:
+        other = episode.candidates[waiting.slot]
+        if other.gpu_mb and not (other.concurrency and episode._busy[other.index] >= other.concurrency):
+            return False
+    return episode._gpu_used + spec.gpu_mb <= capacity or episode._gpu_used == 0.0
+
+
+def cut_off(episode: Episode) -> None:
+    """Cancel and charge the calls that are in flight when the episode ends."""
+    if not episode.in_flight:
+        return
+    now, charge, bill_cold_start = episode.clock._now, episode.ledger.charge, episode.world.bill_cold_start
+    for call in episode.calls:
+        if call.finished_s >= 0 or not call.k:
+            continue
+        call.finished_s, call.status, call.need = now, Status.CANCELLED, -1
+        if call.started_s < 0:
+            call.price = 0.0
+            continue
+        spec = episode.candidates[call.slot]
+        begin = call.started_s if bill_cold_start else call.ready_s
+        call.price = call.factor * (spec.fee + spec.rate_per_s * max(0.0, now - begin))
+        charge(now, call.tool, call.price, 0, 1)
+    episode.in_flight = 0
+    episode._reserved = 0.0
+
+
+def replay(episode: Episode, log: Sequence[tuple[Any, ...]]) -> None:
+    """Play the actions of a recorded log."""
+    for entry in log:
+        match entry:
+            case ("submit", slot, arguments, refusal, reason):
+                episode.submit(slot, arguments, refusal, reason)
+            case ("wait",):
+                episode.wait()
+            case ("settle", index):
+                episode.settle(episode.calls[index])
+            case ("notices",):
+                episode.notices()
+            case ("advance", seconds):
+                episode.advance(seconds)
+            case ("think", usage):
+                episode.think(usage)
+            case ("finish", answer, gave_up):
+                episode.finish(answer, gave_up)
 
 
 # -- what an agent reads -----------------------------------------------------------------------------------------------

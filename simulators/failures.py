@@ -10,15 +10,17 @@ Sources: ToolBench ``data_example`` trees (300 calls), RapidAPI's own telemetry 
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
-from math import log
+from math import inf, log
 from typing import Annotated
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field, field_validator, model_validator
 
+from .bounds import StrictModel, out_of_bounds, within
 from .draws import CONTENT, DURATION, KIND, OUTCOME, PURPOSES, Draws, stable_generator
 from .status import SILENT, Status
 
@@ -49,7 +51,7 @@ lognormal's: 2.4 % of the tools lie above 30 s, where the lognormal has 0.9 %.""
 Share = Annotated[float, Field(ge=0, le=1)]
 
 
-class Bursts(BaseModel):
+class Bursts(StrictModel):
     """Global outages, during which every call that starts fails.
 
     Attributes:
@@ -57,12 +59,11 @@ class Bursts(BaseModel):
         lasts_s: Mean length of an outage, simulated seconds.
     """
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
-    every_s: float = Field(gt=0)
-    lasts_s: float = Field(gt=0)
+    every_s: float = within("failures.bursts.every_s")
+    lasts_s: float = within("failures.bursts.lasts_s")
 
 
-class FailureModel(BaseModel):
+class FailureModel(StrictModel):
     """How often and in which ways tools fail.
 
     Attributes:
@@ -79,7 +80,6 @@ class FailureModel(BaseModel):
         rate_limited_share, quota_share: Share of tools that have a rate limit, and that have a quota.
     """
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
     usable: Share = 0.444
     dead_share: Share = 0.129
     perfect_share: Share = 0.469
@@ -88,11 +88,38 @@ class FailureModel(BaseModel):
     persistence: Share = 0.3
     sticky: Share = 0.9
     kinds: Mapping[str, float] = Field(default_factory=lambda: dict(KINDS))
-    advertised_spread: float = Field(default=0.1, ge=0)
+    advertised_spread: float = within("failures.advertised_spread", default=0.1)
     advertised_floor: Share = 0.6
     bursts: Bursts | None = None
     rate_limited_share: Share = 0.15
     quota_share: Share = 0.05
+
+    @field_validator("beta")
+    @classmethod
+    def _parameters(cls, beta: tuple[float, float]) -> tuple[float, float]:
+        for value in beta:
+            if problem := out_of_bounds("failures.beta", value):
+                raise ValueError(problem)
+        return beta
+
+    @field_validator("kinds")
+    @classmethod
+    def _weights(cls, kinds: Mapping[str, float]) -> Mapping[str, float]:
+        for name, weight in kinds.items():
+            if name not in _STATUS:
+                raise ValueError(f"unknown way to fail {name!r:.60}; known: {', '.join(_STATUS)}")
+            if problem := out_of_bounds("failures.kinds", weight):
+                raise ValueError(f"{name}: {problem}")
+        if not any(weight > 0 for weight in kinds.values()):
+            raise ValueError("expected a positive weight for at least one way to fail, got none")
+        return kinds
+
+    @model_validator(mode="after")
+    def _shares(self) -> FailureModel:
+        if self.dead_share + self.perfect_share > 1 + 1e-9:
+            total = self.dead_share + self.perfect_share
+            raise ValueError(f"dead_share and perfect_share: expected a sum of at most 1, got {total:g}")
+        return self
 
     @property
     def silent(self) -> bool:
@@ -146,7 +173,7 @@ def draw_reliability(model: FailureModel, seed: int, name: str, advertised: floa
     mean = model.perfect_share + (1 - model.dead_share - model.perfect_share) * model.beta[0] / sum(model.beta)
     if advertised is not None:
         # telemetry overstates what callers meet (78 % against 44 %): a tool survives drift with the ratio of the two
-        survives = generator.random() < min(1.0, model.usable / mean)
+        survives = generator.random() < (min(1.0, model.usable / mean) if mean else 0.0)
         reliability = advertised if survives else advertised * model.slip
         success = advertised
     else:
@@ -291,7 +318,8 @@ class BurstTimes:
         """Whether a call that starts at this time falls into an outage."""
         spans, model = self.spans, self.model
         while not spans or spans[-1][1] <= at_s:
-            row = self.draws.at(len(spans), self.slot)
+            row = self.draws.beyond(len(spans), self.slot)
             begin = (spans[-1][1] if spans else 0.0) - model.every_s * log(1.0 - row[DURATION])
             spans.append((begin, begin - model.lasts_s * log(1.0 - row[CONTENT])))
-        return any(begin <= at_s < end for begin, end in spans)
+        begin, end = spans[bisect_right(spans, (at_s, inf)) - 1]
+        return begin <= at_s < end

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any
 
+from .bounds import out_of_bounds
 from .errors import DataError, InvalidProfile, UnknownName
 
 _YOUNGER = ("slip", "persistence")
@@ -64,13 +64,10 @@ class ToolProfile:
             if value is None and spec.name in _YOUNGER:
                 continue
             for number in value if isinstance(value, tuple) else (value,):
-                if not isinstance(number, int | float) or not math.isfinite(number) or number < 0:
-                    raise InvalidProfile(f"{spec.name}: expected a finite number of at least 0, got {number!r}")
+                if problem := out_of_bounds(f"profile.{spec.name}", number):
+                    raise InvalidProfile(f"{spec.name}: {problem}")
         if not self.latency_s:
             raise InvalidProfile("latency_s: expected at least one size level, got none")
-        for name in ("reliability", "advertised_success", *_YOUNGER):
-            if (getattr(self, name) or 0) > 1:
-                raise InvalidProfile(f"{name}: expected a share between 0 and 1, got {getattr(self, name)!r}")
 
     def __repr__(self) -> str:
         """Show all fields but younger ones that are not set, so that the digests of recorded worlds stay."""

@@ -70,6 +70,15 @@ COLUMNS = (
         True,
     ),
     Column(
+        "fault_robustness",
+        "Fault robustness",
+        "Robust",
+        "Success with these faults over success without any, of the same agent on the same tasks with the same luck.",
+        "rate",
+        True,
+        "judged_fault_robustness",
+    ),
+    Column(
         "pass_rate",
         "Pass rate",
         "PR",
@@ -193,6 +202,7 @@ def columns_of(document: Mapping[str, Any]) -> tuple[Column, ...]:
         "pass_hat_k": all(len(row.get("pass_hat_k") or ()) < 2 for row in rows),
         "unsupported_answers": all(figure(row, "unsupported_answers") is None for row in rows),
         "cost_per_success": all(figure(row, "cost_per_success") is None for row in rows),
+        "fault_robustness": all(figure(row, "fault_robustness") is None for row in rows),
         "tool_cost": not any(figure(row, "token_cost") for row in rows),
         "token_cost": not any(figure(row, "token_cost") for row in rows),
     }

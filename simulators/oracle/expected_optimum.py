@@ -56,12 +56,13 @@ class ExpectedOptimumPolicy:
     Args:
         world: The world whose reliabilities and failure model are known.
         number: The task.
+        multiplier: What a unit of price costs beyond its share of the Quality of Plan, as under a constraint on the mean price.
     """
 
-    def __init__(self, world: World, number: int) -> None:
+    def __init__(self, world: World, number: int, multiplier: float = 0.0) -> None:
         self._slots = world.candidates(number)
         self._after = [need.after for need in world.tasks[number].needs]
-        self._loss = (1.0 - world.alpha) / (world.max_price * world.alpha)
+        self._loss = (1.0 - world.alpha) / (world.max_price * world.alpha) + multiplier / world.alpha
         self.beliefs = [Belief(slot.reliability, slot.slip, slot.persistence) for slot in self._slots]
 
     def learn(self, slot: int, worked: bool) -> None:
@@ -103,6 +104,6 @@ class ExpectedOptimumPolicy:
         return price <= left and chance > 0 and price * self._loss <= chance
 
 
-def expected_optimum_policy(world: World, number: int) -> ExpectedOptimumPolicy:
-    """The policy for an episode of this task, which knows the world's reliabilities."""
-    return ExpectedOptimumPolicy(world, number)
+def expected_optimum_policy(world: World, number: int, multiplier: float = 0.0) -> ExpectedOptimumPolicy:
+    """The policy for an episode of this task, which knows the world's reliabilities; see `ExpectedOptimumPolicy`."""
+    return ExpectedOptimumPolicy(world, number, multiplier)

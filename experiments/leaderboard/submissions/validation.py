@@ -260,7 +260,8 @@ def _check_config(run: RunConfig, data: str | None) -> list[str]:
             if digest != track.digest:
                 return [f"digest: the world's is {digest}, the configuration says {track.digest}"]
             env = track.make_env(track.env, track.conditions[0], None if track.data is None else data)
-            if world_of(base_env(env).world_document()) != world_of(track.scenario):
+            wanted_world = class_of(track.env).vary_world(track.scenario, track.conditions[0].settings)[0]
+            if world_of(base_env(env).world_document()) != world_of(wanted_world):
                 return [f"scenario: {NOT_AS_WRITTEN}"]
         except (CostGymError, *BROKEN) as error:
             return [f"scenario: {error}"]
