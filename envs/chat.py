@@ -12,6 +12,7 @@ from ..simulators.status import Status
 from ..simulators.tools import Tool
 from ..simulators.world import Call, Episode, Usage, WorldEvent
 from .actions import MAX_CALLS, Action, ToolCall, count_tokens, read_action, spoken
+from .seats import TextSeat, cards_of, without_verdicts
 from .spaces import UnicodeText
 from .tool_world import ToolEnv
 
@@ -145,6 +146,18 @@ class MarketplaceChatEnv(ToolEnv[str, str]):
     def documentation(self) -> list[dict[str, Any]]:
         """The candidates' function schemas, in the format of OpenAI's API."""
         return [tool.documentation() for tool in self.candidates]
+
+    def seat(self, env_id: str, examples: int = 0) -> TextSeat:
+        return TextSeat(
+            **self.seat_parts(env_id),
+            max_price=self.world.max_price,
+            query=self.query,
+            tools=tuple(cards_of(self.world.catalog, self.candidates)),
+            token_pricing=self.world.tokens,
+        )
+
+    def told(self, info: dict[str, Any]) -> dict[str, Any]:
+        return {**without_verdicts(info), "quotes": self.quotes()}
 
     def quotes(self) -> dict[str, float]:
         """The present price of a call of each candidate."""

@@ -134,7 +134,6 @@ def summarise(
         **_void_reasons(records),
         **{name: pass_hat_k([by_episode.get(index) for index in asked], seeds, which) for name, which in _PASS_HAT.items()},
         "fault_robustness": None,
-        "judged_fault_robustness": None,
         "verified": None,
         "errors": {origin: sum(r.errors[origin] for r in counted) for origin in ORIGINS},
         **({"by_level": _by_level(counted)} if _LEVEL in first.figures else {}),

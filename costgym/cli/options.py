@@ -40,6 +40,10 @@ Model = Annotated[
 Prices = Annotated[
     Path | None, typer.Option("--prices", metavar="FILE", help="Prices of a real model's tokens: a dated YAML table.")
 ]
+ExperienceText = Annotated[
+    str | None,
+    typer.Option("--experience", metavar="EXPLORER:USES", help="What BTP plans from, such as dfsdt:5: past uses a tool."),
+]
 Cache = Annotated[
     Path | None,
     typer.Option("--cache", metavar="DIR", help="Cache of a real model's replies, which are charged too."),

@@ -131,14 +131,20 @@ def scatter(series: Sequence[Series], name: str, x_label: str, y_label: str, log
 
 
 def curve(
-    steps: Sequence[float], values: Sequence[float], mean: Sequence[float], span: tuple[float, float], name: str
+    steps: Sequence[float],
+    values: Sequence[float],
+    mean: Sequence[float],
+    span: tuple[float, float],
+    name: str,
+    limit: float | None = None,
 ) -> Markup:
-    """A learning curve: every value faint, their running mean strong.
+    """A learning curve: every value faint, their running mean strong, and a limit as a broken line.
 
     Args:
         steps, values, mean: the points.
         span: of the y axis; values beyond it lie on its edge.
         name: what the chart shows.
+        limit: what the values must keep under; None for nothing.
     """
     low, high = span
     with _chart("step", "", 3.9, 2.2) as (figure, axes):
@@ -147,6 +153,15 @@ def curve(
         else:
             axes.plot(steps, [min(max(value, low), high) for value in values], color=_COLOURS[0], lw=0.8, alpha=0.3)
             axes.plot(steps, mean, color=_COLOURS[0], lw=1.5)
+        if limit is not None:
+            axes.axhline(limit, color=_COLOURS[1], lw=1.1, ls="--")
+            place: dict[str, Any] = {
+                "xy": (1, limit),
+                "xycoords": ("axes fraction", "data"),
+                "xytext": (0, 2),
+                "textcoords": "offset points",
+            }
+            axes.annotate(f"limit {limit:g}", **place, ha="right", va="bottom", color=_COLOURS[1])
         axes.set_ylim(low, high)
         axes.xaxis.set_major_formatter(lambda value, _: _thousands(value))
     return _svg(figure, name)

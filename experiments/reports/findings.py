@@ -97,7 +97,7 @@ def _under(label: str) -> str:
 
 
 def _listed(labels: Sequence[str]) -> str:
-    if len(labels) > MAX_NAMES + 1:
+    if len(labels) > MAX_NAMES + 1 or (len(labels) > 1 and "×" in labels[0]):
         return f"under {len(labels)} other conditions"
     each = [label if label.startswith("over") else _under(label) for label in labels]
     each = [label[0].lower() + label[1:] for label in each]

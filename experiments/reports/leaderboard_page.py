@@ -75,7 +75,9 @@ _EXPLAINED = (
 _CHECKED = (
     "Replayed: every figure of the row follows from recorded actions that were played again here. It does not say that the "
     "agent chose them without knowing the outcome. Rerun: the agent itself was run again, on seeds that nobody knew before, in "
-    "a process of its own that is handed observations only."
+    "a process of its own that is handed observations only, and did as well as it claimed, by a test at 1 %. The secret behind "
+    "those seeds and its hash are kept with the entry; so are the actions of the rerun, which were replayed here too. That it "
+    "was this agent which took them is the word of whoever keeps the leaderboard."
 )
 NOTHING = Markup("")
 
@@ -240,6 +242,7 @@ def _lede(rows: Sequence[Row], groups: Sequence[Sequence[Row]], scenario: Mappin
 
 
 def _facts(leaderboard: Mapping[str, Any], rows: Sequence[Row], scenario: Mapping[str, Any]) -> list[tuple[str, Any]]:
+    past = leaderboard.get("experience")
     facts = {
         "Suite": leaderboard.get("suite"),
         "Scenario": scenario.get("name"),
@@ -247,6 +250,7 @@ def _facts(leaderboard: Mapping[str, Any], rows: Sequence[Row], scenario: Mappin
         "Split": scenario.get("split"),
         "Environment": ", ".join(sorted({str(row["env"]) for row in rows if row.get("env")})),
         "Seed": leaderboard.get("seed"),
+        "BTP’s past uses a tool": None if past is None else f"{past['uses_per_tool']:.0f}, by {past['explorer']}",
         "Version": leaderboard.get("version"),
     }
     return [(name, value) for name, value in facts.items() if value not in (None, "")]
@@ -282,6 +286,12 @@ def _notes(rows: Sequence[Row]) -> list[str]:
         )
     rung = {(plain(row.get("agent")), plain(each)): None for row in rows for each in row.get("alarms") or ()}
     notes += [f"Alarm, {agent}: {said}." for agent, said in rung]
+    again = {plain(row.get("agent")): None for row in rows if (row.get("rerun") or {}).get("unpublished") is False}
+    if again:
+        notes.append(
+            f"Run again on the public samples, since those of plans ship with the package: {', '.join(again)}. They count as "
+            "replayed; an outcome table that nobody else has makes it a rerun."
+        )
     broken = list(dict.fromkeys(plain(row.get("agent")) for row in rows if is_void(row)))
     if broken:
         notes.append(f"Not ranked, since the infrastructure broke all of their episodes: {', '.join(broken)}.")
