@@ -168,7 +168,7 @@ VERBS = (
     "leaderboard", "run", "show", "collect", "verify", "export", "datasets", "datasets list", "datasets names",
     "datasets build", "calibrate", "baselines", "reproduce", "train", "train ppo", "rerun", "site", "serve", "submit",
     "submit pack", "submit validate", "envs", "agents", "scenarios", "bench", "profile", "build-tools", "build-table",
-    "prices", "prices import",
+    "prices", "prices import", "selftest", "experience",
 )  # fmt: skip
 
 
