@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -130,6 +131,7 @@ def summarise(
         **{name: _tidy(figure) for name, figure in zip(names, figures, strict=True)},
         "void_episodes": len(records) - len(counted),
         "missing_episodes": len(asked) - len(records),
+        **_void_reasons(records),
         **{name: pass_hat_k([by_episode.get(index) for index in asked], seeds, which) for name, which in _PASS_HAT.items()},
         "fault_robustness": None,
         "verified": None,
@@ -141,6 +143,12 @@ def summarise(
             if figure is not None
         },
     }
+
+
+def _void_reasons(records: Sequence[EpisodeResult]) -> dict[str, dict[str, int]]:
+    """What the infrastructure said of void episodes, and how often; nothing where it said nothing."""
+    counts = Counter(record.void_reason for record in records if record.void and record.void_reason)
+    return {"void_reasons": dict(sorted(counts.items()))} if counts else {}
 
 
 _PASS_HAT = {"pass_hat_k": "strict", "judged_pass_hat_k": "judge"}

@@ -14,7 +14,7 @@ from ..simulators.ledger import RESOURCES, Budget
 ORIGINS = ("agent", "tool", "infrastructure")
 TOKEN_COST = "token_cost"
 """The figure of an episode that says what the model's tokens cost."""
-_OPTIONAL = frozenset({"settings", "figures"})
+_OPTIONAL = frozenset({"settings", "figures", "void_reason"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +42,7 @@ class EpisodeResult:
         regret: quality of the optimum less `quality`, or None where the optimum is unknown.
         settings: arguments of the environment that vary within the run, such as the weight of an OpenCATP score.
         figures: numbers that only this world has, by name (`BaseEnv.figures`).
+        void_reason: what the infrastructure said of a void episode; empty for others.
 
     Raises:
         DataError: a number is no number, negative or outside its range, or a name is unknown.
@@ -71,6 +72,7 @@ class EpisodeResult:
     regret: float | None = None
     settings: Mapping[str, Any] = field(default_factory=dict)
     figures: Mapping[str, float] = field(default_factory=dict)
+    void_reason: str = ""
 
     def __post_init__(self) -> None:
         def put(name: str, convert: Callable[[Any], Any], accept: Callable[[Any], bool], expected: str) -> None:
@@ -84,7 +86,7 @@ class EpisodeResult:
                 raise DataError("episode record", f"expected {expected}, got {value!r}", name)
             object.__setattr__(self, name, plain)
 
-        for name in ("agent", "env", "task"):
+        for name in ("agent", "env", "task", "void_reason"):
             put(name, str, lambda text: True, "a text")
         put("model", lambda v: None if v is None else str(v), lambda text: True, "a text or None")
         for name in ("episode", "seed", "tokens", "calls", "attempts"):

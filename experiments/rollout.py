@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
@@ -19,6 +20,7 @@ from .results import ORIGINS, TOKEN_COST, EpisodeResult
 from .trajectories.format import Header, Trajectory, parse_header
 from .trajectories.record import record
 
+_URL = re.compile(r"\s*https?://[^\s:/]+(?::\d+)?[^\s:]*")  # results name no server
 INFRASTRUCTURE_TRIES = 3
 """Number of times that an episode is played before it counts as void, if the infrastructure fails."""
 CHUNK = 25
@@ -89,6 +91,7 @@ def result_of(
     index: int,
     settings: Mapping[str, Any] = NO_OPTIONS,
     void: bool = False,
+    why: str = "",
 ) -> EpisodeResult:
     """The record of the episode that has ended in an environment; regret is measured against its optimum.
 
@@ -99,6 +102,7 @@ def result_of(
         index: of the episode in its run.
         settings: arguments of the environment that vary within the run.
         void: the infrastructure broke the episode.
+        why: what it said.
     """
     episode, best, quality = world.account(), world.optimum(), world.quality()
     grade, ledger = episode.grade, episode.ledger
@@ -126,6 +130,7 @@ def result_of(
         errors_by_status={status.label: n for status, n in sorted(statuses.items())},
         exceeded=episode.exceeded,
         void=void,
+        void_reason=why,
         optimum_price=best.price if best.feasible else None,
         quality=quality,
         regret=best.quality - quality,
@@ -170,10 +175,13 @@ def play_many(
                 trajectory, _ = record(env, agent, number, world_seed, index, options=options)
                 yield result_of(world, agent, env_id, index, settings), trajectory
                 break
-            except InfrastructureError:
+            except InfrastructureError as error:
                 if attempt + 1 == INFRASTRUCTURE_TRIES:
                     world.give_up()
-                    yield result_of(world, agent, env_id, index, settings, void=True), None
+                    yield (
+                        result_of(world, agent, env_id, index, settings, void=True, why=_URL.sub("", str(error))),
+                        None,
+                    )
 
 
 def rollout(

@@ -7,8 +7,11 @@ too, so tools' fees and models' tokens are added up in one unit.
 from __future__ import annotations
 
 import datetime
+import json
+import math
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
@@ -67,6 +70,72 @@ class PriceTable(BaseModel):
         tokens = self.in_currency(model, scenario.currency)
         note = f"Tokens at the prices of {model}, {self.date.isoformat()}."
         return scenario.model_copy(update={"tokens": tokens, "description": f"{scenario.description} {note}".strip()})
+
+
+def import_prices(path: str | Path, date: datetime.date, models: Sequence[str] | None = None) -> PriceTable:
+    """Read the price table of LiteLLM or OpenRouter.
+
+    LiteLLM's is `model_prices_and_context_window.json` of its repository, OpenRouter's the answer of its `/api/v1/models`. Both
+    price single tokens. Of LiteLLM's models those that chat are taken, and of both those with a price of input and of output.
+
+    Args:
+        path: The JSON file.
+        date: Day on which the file was fetched: neither format says it.
+        models: Names of the models that are wanted; None for all.
+
+    Raises:
+        DataError: The file cannot be read, or is neither format.
+        UnknownName: A wanted model is not in it, or has no price there.
+    """
+    try:
+        document = json.loads(Path(path).read_text(encoding="utf-8"))
+    except OSError as error:
+        raise DataError(path, f"cannot be read: {error.strerror}") from error
+    except (ValueError, RecursionError) as error:
+        raise DataError(path, f"is no JSON ({error})") from error
+    found: dict[str, TokenPrices] = {}
+    if isinstance(document, dict) and isinstance(document.get("data"), list):
+        for entry in document["data"]:
+            prices = entry.get("pricing") if isinstance(entry, dict) else None
+            if isinstance(prices, dict) and isinstance(entry.get("id"), str):
+                _add(found, entry["id"], prices, "prompt", "completion", "input_cache_read")
+    elif isinstance(document, dict):
+        for name, entry in document.items():
+            if isinstance(entry, dict) and entry.get("mode", "chat") in ("chat", "responses", "completion"):
+                costs = ("input_cost_per_token", "output_cost_per_token", "cache_read_input_token_cost")
+                _add(found, name, entry, *costs)
+    if not found:
+        raise DataError(path, "has no prices of tokens; expected LiteLLM's or OpenRouter's table of models")
+    for name in models or ():
+        if name not in found:
+            raise UnknownName(f"model with prices in {path}", name, found)
+    return PriceTable(date=date, models=found if models is None else {name: found[name] for name in models})
+
+
+def _add(found: dict[str, TokenPrices], name: str, entry: dict[str, Any], *fields: str) -> None:
+    """Add a model's prices, if it has a price of input and of output; "-1" stands for a price that varies."""
+    numbers = []
+    for field in fields:
+        try:
+            number = float(entry[field])
+        except (KeyError, TypeError, ValueError):
+            number = math.nan
+        numbers.append(round(number * 1e6, 9) if math.isfinite(number) and number >= 0 else None)
+    given, told, cached = numbers
+    if given is not None and told is not None:
+        found[name] = TokenPrices(input=given, output=told, cached=cached)
+
+
+def write_prices(table: PriceTable, source: str) -> str:
+    """A table as YAML that `load_prices` reads.
+
+    Args:
+        table: The prices.
+        source: Where they are from, for the first line.
+    """
+    document = table.model_dump(mode="json", exclude_none=True)
+    text = yaml.safe_dump(document, sort_keys=False, allow_unicode=True, default_flow_style=None, width=120)
+    return f"# USD per million tokens, from {source}.\n{text}"
 
 
 def load_prices(path: str | Path = DEFAULT_TABLE) -> PriceTable:

@@ -31,6 +31,7 @@ from .tools.bench import bench
 from .tools.build_table import build_table
 from .tools.build_tools import build_tools
 from .tools.envs import envs
+from .tools.prices import prices
 from .tools.profile import profile
 from .tools.scenarios import scenarios
 from .tools.selftest import selftest
@@ -68,6 +69,7 @@ for panel, verbs in PANELS.items():
 app.add_typer(datasets, name="datasets", rich_help_panel="Data")
 app.add_typer(train, name="train", rich_help_panel="Learn")
 app.add_typer(submit, name="submit", rich_help_panel="Share")
+app.add_typer(prices, name="prices", rich_help_panel="Tools")
 
 
 def _version(asked: bool) -> None:

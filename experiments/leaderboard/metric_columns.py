@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
@@ -259,6 +260,17 @@ def is_reference(row: Row) -> bool:
 @lru_cache(maxsize=1)
 def _privileged() -> frozenset[str]:
     return frozenset(entry.name for entry in agents() if entry.privileged)
+
+
+def void_reasons(rows: Iterable[Row]) -> list[str]:
+    """What the infrastructure said of the rows' void episodes, the most frequent first."""
+    counts: Counter[str] = Counter()
+    for row in rows:
+        counts.update({str(reason): int(count) for reason, count in (row.get("void_reasons") or {}).items()})
+    return [reason for reason, _ in counts.most_common()]
+
+
+MAX_REASONS = 3  # of void episodes, on a board
 
 
 def is_void(row: Row) -> bool:

@@ -15,6 +15,7 @@ from ..metrics import GRADINGS
 from .conditions import condition_label, rank_rows, row_key
 from .metric_columns import (
     COLUMNS,
+    MAX_REASONS,
     Column,
     Row,
     best,
@@ -25,6 +26,7 @@ from .metric_columns import (
     is_simulated,
     is_void,
     plain,
+    void_reasons,
     written,
 )
 from .tracks import TRACKS, track_documents
@@ -167,4 +169,5 @@ def _notes(leaderboard: Mapping[str, Any], rows: list[Row], columns: tuple[Colum
     void = sum(int(row.get("void_episodes") or 0) for row in rows)
     if void:
         notes.append(f"{void} void episodes (infrastructure failures) are left out of every figure")
+        notes += [f"void: {plain(reason)}" for reason in void_reasons(rows)[:MAX_REASONS]]
     return notes

@@ -27,6 +27,7 @@ from ..leaderboard.conditions import (
     shown_first,
 )
 from ..leaderboard.metric_columns import (
+    MAX_REASONS,
     Column,
     Row,
     best,
@@ -38,6 +39,7 @@ from ..leaderboard.metric_columns import (
     is_simulated,
     is_void,
     plain,
+    void_reasons,
     written,
 )
 from ..leaderboard.tracks import TRACKS, track_documents
@@ -297,6 +299,7 @@ def _notes(rows: Sequence[Row]) -> list[str]:
     missing = sum(int(row.get("missing_episodes") or 0) for row in rows)
     if void:
         notes.append(f"{void:,} episodes are void, broken by the infrastructure, and left out of every figure.")
+        notes += [f"Void: {plain(reason)}" for reason in void_reasons(rows)[:MAX_REASONS]]
     if missing:
         notes.append(f"{missing:,} episodes have no record and count as failures.")
     return notes

@@ -96,7 +96,8 @@ def run(
     void = sum(result.void for result in results)
     if void:
         what = "none of the" if void == len(results) else f"{void} of"
-        why = "the model's server or another back-end is out of reach or keeps failing"
+        said = [result.void_reason for result in results if result.void_reason]
+        why = said[0] if said else "the model's server or another back-end is out of reach or keeps failing"
         typer.echo(
             f"error: {what} {len(results)} episodes could {'not ' if void < len(results) else ''}be played: {why}", err=True
         )

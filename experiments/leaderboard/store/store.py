@@ -28,7 +28,7 @@ from .tables import SCHEMA, create_tables, entries, episodes, open_engine, runs,
 
 BATCH = 2000
 """Number of rows sent at once."""
-_FIELDS = [field.name for field in fields(EpisodeResult)]
+_FIELDS = [field.name for field in fields(EpisodeResult) if field.name != "void_reason"]  # a run's own files say why
 
 
 class Store:

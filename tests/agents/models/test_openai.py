@@ -406,6 +406,9 @@ def test_a_server_that_breaks_down_voids_the_episode(server, monkeypatch, tmp_pa
     server.answers = [last, *[(200, "<html>", {"Content-Type": "text/html"})] * INFRASTRUCTURE_TRIES, last]
     row = run(small_board(), tmp_path / "run").document["rows"][0]
     assert (row["episodes"], row["void_episodes"]) == (3, 1)
+    assert row["void_reasons"] == {"model server: the answer is no chat completion: '<html>'": 1}
+    assert "Void: model server: the answer is no chat" in (tmp_path / "run" / "index.html").read_text()
+    assert server.url not in (tmp_path / "run" / "leaderboard.json").read_text()
 
 
 def test_a_model_goes_to_another_process_without_its_key(monkeypatch, tmp_path):

@@ -1,0 +1,62 @@
+"""Price tables of LiteLLM and OpenRouter become tables of ours."""
+
+from __future__ import annotations
+
+import datetime
+import json
+from pathlib import Path
+
+import pytest
+
+import costgym
+from costgym.agents.models.prices import import_prices, load_prices
+from costgym.cli.tools.prices import import_table
+from costgym.simulators.errors import UnknownName
+
+DAY = datetime.date(2026, 11, 22)
+LITELLM = {
+    "sample_spec": {"input_cost_per_token": 0.0, "output_cost_per_token": 0.0, "mode": "one of: chat, embedding"},
+    "small": {
+        "input_cost_per_token": 1.5e-07,
+        "output_cost_per_token": 6e-07,
+        "cache_read_input_token_cost": 7.5e-08,
+        "mode": "chat",
+    },
+    "plain": {"input_cost_per_token": 1e-06, "output_cost_per_token": 2e-06, "mode": "chat"},
+    "vectors": {"input_cost_per_token": 1e-07, "output_cost_per_token": 0.0, "mode": "embedding"},
+    "unpriced": {"mode": "chat"},
+}
+OPENROUTER = {
+    "data": [
+        {"id": "a/small", "pricing": {"prompt": "0.00000015", "completion": "0.0000006", "input_cache_read": "0.000000075"}},
+        {"id": "a/auto", "pricing": {"prompt": "-1", "completion": "-1"}},
+    ]
+}
+
+
+@pytest.mark.parametrize(("document", "names"), [(LITELLM, ["small", "plain"]), (OPENROUTER, ["a/small"])])
+def test_a_table_is_imported_per_million_tokens_and_can_be_used(tmp_path: Path, document: object, names: list[str]) -> None:
+    file, out = tmp_path / "models.json", tmp_path / "prices.yaml"
+    file.write_text(json.dumps(document))
+    import_table(file, "2026-11-22", out)
+    table = load_prices(out)
+    assert table == import_prices(file, DAY)
+    assert (table.date, list(table.models)) == (DAY, names)
+    prices = table.models[names[0]]
+    assert (prices.input, prices.output, prices.cached) == (0.15, 0.6, 0.075)
+
+
+def test_what_cannot_be_imported_is_named_and_nothing_is_written(tmp_path: Path) -> None:
+    file, out = tmp_path / "models.json", tmp_path / "prices.yaml"
+    file.write_text(json.dumps(LITELLM))
+    with pytest.raises(UnknownName, match="unpriced"):
+        import_table(file, "2026-11-22", out, models="small,unpriced")
+    with pytest.raises(costgym.ConfigError, match="YYYY-MM-DD"):
+        import_table(file, "yesterday", out)
+    for text, words in (("[]", "has no prices"), ("{", "is no JSON")):
+        file.write_text(text)
+        with pytest.raises(costgym.DataError, match=words):
+            import_table(file, "2026-11-22", out)
+    with pytest.raises(costgym.DataError, match="cannot be read"):
+        import_table(tmp_path / "none.json", "2026-11-22", out)
+    assert not out.exists()
