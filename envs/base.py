@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from copy import copy, deepcopy
+from math import inf
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Self, TypeVar
 
 import gymnasium as gym
@@ -99,6 +100,7 @@ class BaseEnv(gym.Env[ObsType, ActType], Generic[ObsType, ActType]):
         limits = budget.as_dict()
         self.budget = budget
         self._limits = tuple(float(limits[name]) if name in limits else None for name in RESOURCES)
+        self._ceilings = tuple(inf if limit is None else limit for limit in self._limits)
 
     def _check_options(self, options: Mapping[str, Any] | None) -> None:
         """Raise an error for reset options that this environment does not have."""
@@ -129,9 +131,8 @@ class BaseEnv(gym.Env[ObsType, ActType], Generic[ObsType, ActType]):
             spent: price, seconds, tokens and calls of the episode so far.
         """
         last, self._spent = self._spent, spent
-        price, seconds, tokens, calls = self._limits
+        price, seconds, tokens, calls = self._ceilings
         index = self._cost_index
-        inf = float("inf")
         return {
             "cost": spent[index] - last[index],
             "cost_price": spent[0] - last[0],
@@ -139,10 +140,10 @@ class BaseEnv(gym.Env[ObsType, ActType], Generic[ObsType, ActType]):
             "cost_tokens": spent[2] - last[2],
             "cost_calls": spent[3] - last[3],
             "cost_sum": spent[index],
-            "budget_remaining_price": inf if price is None else price - spent[0],
-            "budget_remaining_seconds": inf if seconds is None else seconds - spent[1],
-            "budget_remaining_tokens": inf if tokens is None else tokens - spent[2],
-            "budget_remaining_calls": inf if calls is None else calls - spent[3],
+            "budget_remaining_price": price - spent[0],
+            "budget_remaining_seconds": seconds - spent[1],
+            "budget_remaining_tokens": tokens - spent[2],
+            "budget_remaining_calls": calls - spent[3],
         }
 
     # -- the world ---------------------------------------------------------------------------------------------------------

@@ -7,6 +7,7 @@ from typing import Any
 
 from ..simulators.marketplace.schema import check_arguments
 from ..simulators.scenario import Scenario
+from ..simulators.silent import unsupported
 from ..simulators.status import Status
 from ..simulators.tools import Tool
 from ..simulators.world import Call, Episode, Usage, WorldEvent
@@ -247,6 +248,18 @@ class MarketplaceChatEnv(ToolEnv[str, str]):
         if event.kind == "preference_change":
             return f"the user changes their mind: {episode.needs[event.need].wish}"
         return f"{names}: {'not available at present' if event.kind == 'ban' else 'available again'}"
+
+    def figures(self) -> dict[str, Any]:
+        """In a world with silent faults, whether the answer states a value that nothing the agent read holds."""
+        found, episode = super().figures(), self.episode
+        if episode is None or not self.world.failures.silent:
+            return found
+        last = episode.log[-1] if episode.log else ("",)
+        wrong = False
+        if last[0] == "finish" and last[1] and not last[2]:
+            read = [self.query, *(self._cut(episode.content(call)) for call in episode.calls if call.finished_s >= 0)]
+            wrong = bool(unsupported(last[1], read, [need.fact for need in episode.needs]))
+        return {**found, "unsupported_answer": wrong}
 
     def action_text(self, action: str) -> str:
         return spoken(action)

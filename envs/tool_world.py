@@ -167,10 +167,13 @@ class ToolEnv(BaseEnv[ObsType, ActType], Generic[ObsType, ActType]):
             self._unseeded = seed  # nothing is drawn, so seeding the generator waits until something is
             draw, episode_seed = 0, seed
         else:
-            self._catch_up()
-            super().reset(seed=seed)
+            if self._unseeded is not None:
+                self._catch_up()
+            if seed is not None:
+                super().reset(seed=seed)
+            generator = self._np_random or super().np_random
             # what integers(1 << 62) draws, in a tenth of its time
-            draw = int(super().np_random.bit_generator.random_raw()) >> 2
+            draw = generator.bit_generator.random_raw() >> 2
             episode_seed = draw if seed is None else seed
         if len(self.scenarios) > 1 or options:
             self._enter_drawn(episode_seed, (options or {}).get("scenario"))

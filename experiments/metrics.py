@@ -53,7 +53,12 @@ _PER_ATTEMPT: dict[str, Callable[[EpisodeResult], float]] = {
 }
 METRICS = (*_PER_EPISODE, *_PER_ATTEMPT, *_PER_SUCCESS)
 """The figures of a row that are measured, and so have an interval."""
-_WORLD_FIGURES = {"score": "score", "plan_validity": "plan_valid", "average_seconds_one_by_one": "seconds_one_by_one"}
+_WORLD_FIGURES = {
+    "score": "score",
+    "plan_validity": "plan_valid",
+    "average_seconds_one_by_one": "seconds_one_by_one",
+    "unsupported_answers": "unsupported_answer",
+}
 """Figures of a row that only some worlds have, and the figure of an episode (`EpisodeResult.figures`) that each averages."""
 _LEVEL = "size_level"
 

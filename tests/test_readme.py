@@ -22,6 +22,8 @@ SHORTER = (
     (r"total_timesteps=[\d_]+", "total_timesteps=512"),
 )
 """What a reader waits minutes for, the tests do for seconds."""
+LONG = {"calibrate", "learners", "models", "offline", "rank", "scale", "share", "train", "worlds"}
+"""Pages of docs/ that train policies or play whole leaderboards; only under `make test-all`."""
 
 
 def blocks(page: Path) -> list[tuple[str, str]]:
@@ -32,7 +34,11 @@ def blocks(page: Path) -> list[tuple[str, str]]:
     return found
 
 
-@pytest.mark.parametrize("page", [p for p in PAGES if blocks(p)], ids=lambda p: p.relative_to(ROOT).as_posix())
+@pytest.mark.parametrize(
+    "page",
+    [pytest.param(page, marks=pytest.mark.slow if page.stem in LONG else ()) for page in PAGES if blocks(page)],
+    ids=lambda page: page.relative_to(ROOT).as_posix(),
+)
 def test_every_block_of_a_page_runs(page: Path, tmp_path: Path) -> None:
     environment = {
         **os.environ,

@@ -129,6 +129,14 @@ COLUMNS = (
         "rate",
         False,
     ),
+    Column(
+        "unsupported_answers",
+        "Unsupported",
+        "Unsup.",
+        "Share of episodes whose answer states a value that neither the query nor any observation holds.",
+        "rate",
+        False,
+    ),
 )
 
 PLAN_COLUMNS = (
@@ -191,6 +199,7 @@ def columns_of(document: Mapping[str, Any]) -> tuple[Column, ...]:
     rows = document.get("rows") or []
     silent = {
         "pass_hat_k": all(len(row.get("pass_hat_k") or ()) < 2 for row in rows),
+        "unsupported_answers": all(figure(row, "unsupported_answers") is None for row in rows),
         "cost_per_success": all(figure(row, "cost_per_success") is None for row in rows),
         "fault_robustness": all(figure(row, "fault_robustness") is None for row in rows),
         "tool_cost": not any(figure(row, "token_cost") for row in rows),

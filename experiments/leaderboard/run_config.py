@@ -17,6 +17,7 @@ from ...agents.custom import is_custom
 from ...agents.models.named import priced_for, read_model_name
 from ...agents.models.prices import load_prices
 from ...agents.registry import AgentEntry, agent_names, find_agent, read_agent_name
+from ...agents.zoo.cards import is_zoo, zoo_names
 from ...envs.base import base_env
 from ...envs.registration import class_of, make
 from ...simulators.errors import ConfigError, DataError, UnknownName
@@ -291,6 +292,12 @@ def entry_of(name: str, track: str) -> AgentEntry:
     return find_agent(name, views[0])
 
 
+def playable(names: Sequence[str]) -> tuple[str, ...]:
+    """The agents of a suite; those of the zoo only where they ship and what they play with is installed."""
+    installed = all(find_agent(name).playable for name in zoo_names())
+    return tuple(name for name in names if not is_zoo(name) or (installed and name in zoo_names()))
+
+
 @dataclass(frozen=True, slots=True)
 class _Asked:
     """The arguments of `make_run_config` that replace a world's own."""
@@ -335,7 +342,7 @@ def _worlds(suite: Suite, agents: Sequence[str] | None, asked: _Asked) -> list[t
         fitting = [world for world in suite.worlds if not asked.refused_by(world)]
         if not fitting:
             _refuse(suite, suite.worlds[0], asked)
-        return [(world, world.agents) for world in (fitting[:1] if asked.about_a_world else fitting)]
+        return [(world, playable(world.agents)) for world in (fitting[:1] if asked.about_a_world else fitting)]
     if not agents:
         raise ConfigError("--agents", "expected at least one agent")
     if len(set(agents)) < len(agents):

@@ -30,7 +30,8 @@ class SuiteWorld:
 
     Attributes:
         env: the view in which agents' names are looked up first.
-        agents: names, as `costgym agents` lists them; each plays in the track that its view belongs to.
+        agents: names, as `costgym agents` lists them; each plays in the track that its view belongs to. Without names of a
+            user's, agents of the zoo are left out where what they play with is not installed; see `submissions.shipped`.
         tracks: the tracks that the world's views belong to, in the order in which agents are looked up.
         budgets: in the text form of `--budgets`; empty for none.
         episodes: per agent and condition; None for every instance that the world has.
@@ -78,9 +79,12 @@ _ALL = (
                 (
                     *(f"{strategy}{access}" for strategy in _STRATEGIES for access in ("", "+btp", "+ecoact")),
                     "toolplanner",
+                    "zoo:toolplanner",
                     "random",
                     "cheapest",
                     "greedy",
+                    "zoo:ppo",
+                    "zoo:lagrangian",
                     "oracle-informed",
                     "oracle",
                 ),
@@ -92,7 +96,7 @@ _ALL = (
                 settings=_ENFORCED,
             ),
             SuiteWorld(
-                ("zero-shot", "few-shot", "hugginggpt", "hydra", "oracle-informed", "oracle"),
+                ("zero-shot", "few-shot", "hugginggpt", "hydra", "zoo:catp", "oracle-informed", "oracle"),
                 episodes=120,
                 env=PLAN_CHAT,
                 tracks=("plans",),
@@ -101,7 +105,7 @@ _ALL = (
                 ranked_by="quality_of_plan",
             ),
             SuiteWorld(
-                ("deer", "deer-rule"),
+                ("deer", "deer-rule", "zoo:deer"),
                 "price=20",
                 400,
                 scenario="decision",

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 
 from markupsafe import Markup
 
+from ...agents.registry import run_folder
 from ...agents.settings import CONFIG
 from ...simulators.errors import DataError, MissingExtra, require
 from ..files import write_atomically
@@ -117,9 +118,11 @@ def has_curve(run: str | Path) -> bool:
 
 
 def agents_run(agent: str) -> Path | None:
-    """The run folder behind an agent's name (``sb3:runs/x``), if it is there and has a learning curve."""
-    _, colon, folder = agent.partition(":")
-    return Path(folder) if colon and folder and has_curve(folder) else None
+    """The run folder behind an agent's name (``sb3:runs/x``, ``zoo:ppo``), if it is there and has a learning curve."""
+    if ":" not in agent or agent.endswith(":"):
+        return None
+    folder = run_folder(agent)
+    return folder if has_curve(folder) else None
 
 
 def curves_of_agent(row: Mapping[str, Any]) -> Markup:

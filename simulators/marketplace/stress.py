@@ -11,11 +11,11 @@ from typing import Any
 
 from pydantic import Field
 
+from ..bounds import StrictModel
 from ..draws import DrawSource, stable_generator
 from ..failures import FailureModel
 from ..tools import Catalog, ToolProfile
 from ..world import World
-from .custom import StrictModel
 
 
 class Stress(StrictModel):

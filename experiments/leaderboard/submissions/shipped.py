@@ -1,8 +1,8 @@
 """Recorded entries that come with the package: agents that need more than this machine may have, such as torch.
 
-An entry is a folder in `recorded/` beside this module, as `costgym submit pack` writes it. Where a run plays the same worlds
-under the same conditions, it is replayed here and its rows are shown as those of a submission. Where the agent itself can be
-played, name it with `--agents` instead.
+An entry is a folder in `recorded/` beside this module, as `costgym submit pack` writes it; `benchmarks/zoo.py record` makes it.
+Where a run plays the same worlds under the same conditions and leaves out agents of an entry, their episodes are replayed here,
+and their rows are shown as those of a submission. Where the agents can be played, they are played instead.
 """
 
 from __future__ import annotations
@@ -16,10 +16,12 @@ from .manifest import read_manifest
 from .submission import add, differences
 
 RECORDED = Path(str(files(__package__ or "costgym.experiments.leaderboard.submissions"))) / "recorded"
+ENTRY = "recorded"
+"""Name of the entry of the zoo, which its rows show: ``zoo:ppo (recorded)``."""
 
 
 def shipped_entries(config: RunConfig, folder: Path = RECORDED) -> list[Path]:
-    """The recorded entries that were played as a run is.
+    """The recorded entries that were played as a run is, of agents that the run did not play itself.
 
     Args:
         config: of the run.
@@ -28,7 +30,9 @@ def shipped_entries(config: RunConfig, folder: Path = RECORDED) -> list[Path]:
     found = []
     for entry in sorted(folder.iterdir()) if folder.is_dir() else []:
         manifest, problems = read_manifest(entry) if (entry / "manifest.json").is_file() else (None, [])
-        if manifest is not None and not problems and not differences(config, manifest.run):
+        if manifest is None or problems or differences(config, manifest.run):
+            continue
+        if not {file.agent for file in manifest.files} & set(config.agents):
             found.append(entry)
     return found
 
