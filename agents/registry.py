@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 from ..simulators.errors import ConfigError, UnknownName
-from .access import EcoAct, Prompt
+from .access import EcoAct, Prompt, Summary
 from .base import DECISION, NUMERIC, PLAN_CALLS, PLAN_CHAT, PLANS, TEXT, Agent
 from .btp.access import Btp
 from .btp.experience import Experience
@@ -107,8 +108,11 @@ def _strategy(name: str, summary: str, make_strategy: Callable[[SearchSettings |
         for suffix in sorted(suffixes, key=list(_ACCESS).index):
             if suffix == "prompt":
                 access.append(Prompt())
-            elif suffix == "btp":
-                access.append(Btp(_experience(request.experience), request.btp, _usefulness(request.usefulness)))
+            elif suffix == "summary":
+                access.append(Summary())
+            elif suffix in _BTP_WITHOUT:
+                settings = replace(request.btp or BtpSettings(), **_BTP_WITHOUT[suffix])
+                access.append(Btp(_experience(request.experience), settings, _usefulness(request.usefulness)))
             else:
                 access.append(EcoAct(several=suffix == "ecoact-several", descriptions=suffix == "ecoact-described"))
         return LlmAgent(_model(request), make_strategy(request.search), access, request.name)
@@ -192,6 +196,11 @@ _AGENTS = (
     _strategy("plan-act", "one plan, then its steps", PlanThenAct),
     _strategy("toolplanner", "extracts tags, plans a path, then grows a guided tree", lambda _: ToolPlanner()),
     _strategy("toolplanner-no-tags", "the same without tag extraction", lambda _: ToolPlanner(PlannerSettings(tags=False))),
+    _strategy(
+        "toolplanner-answers",
+        "the same, answering from what it found where it would give up",
+        lambda _: ToolPlanner(PlannerSettings(answer=True)),
+    ),
     _strategy("toolplanner-no-path", "the same without path planning", lambda _: ToolPlanner(PlannerSettings(path=False))),
     _planner("oracle", "the best plan for each sample, known after execution", lambda _: ClairvoyantPlanner(), privileged=True),
     _planner(
@@ -230,9 +239,19 @@ _TRAINED = {
 _ACCESS = {
     "prompt": "told prices and the remaining budget",
     "btp": "holds a knapsack plan made from past uses",
+    "btp-no-summary": "the same without the final summary (an ablation)",
+    "btp-no-blacklist": "the same without a blacklist (an ablation)",
+    "btp-no-caps": "the same, each tool as often as the budget allows (an ablation)",
+    "summary": "writes the final answer anew from all results, as BTP does (a control)",
     "ecoact": "registers tools by name as needed",
     "ecoact-several": "the same, several at once (an ablation)",
     "ecoact-described": "the same, names told with descriptions (an ablation)",
+}
+_BTP_WITHOUT: dict[str, dict[str, Any]] = {
+    "btp": {},
+    "btp-no-summary": {"summarise": False},
+    "btp-no-blacklist": {"blacklist": False},
+    "btp-no-caps": {"caps": False},
 }
 _USUAL_COMBINATIONS = (("prompt",), ("btp",), ("ecoact",), ("ecoact", "btp"))
 
@@ -252,7 +271,8 @@ def read_agent_name(name: str, env_id: str | None = None) -> tuple[str, tuple[st
     found = [entry for entry in _AGENTS if entry.name == base]
     composes = any(TEXT in entry.env_ids for entry in found)
     known = all(suffix in _ACCESS and suffixes.count(suffix) == 1 for suffix in suffixes)
-    if not found or (suffixes and not composes) or not known or sum(s.startswith("ecoact") for s in suffixes) > 1:
+    twice = any(sum(s.startswith(kind) for s in suffixes) > 1 for kind in ("btp", "ecoact"))
+    if not found or (suffixes and not composes) or not known or twice:
         raise _unknown(name, env_id)
     return base, tuple(suffixes)
 
@@ -295,7 +315,11 @@ def run_folder(name: str) -> Path:
 
 def needs_experience(name: str) -> bool:
     """The agent plans from past uses of tools."""
-    return "btp" in read_agent_name(name)[1]
+    return _plans(read_agent_name(name)[1])
+
+
+def _plans(suffixes: Sequence[str]) -> bool:
+    return any(suffix in _BTP_WITHOUT for suffix in suffixes)
 
 
 def agents(env_id: str | None = None) -> list[AgentEntry]:
@@ -399,7 +423,7 @@ def _trained(name: str) -> AgentEntry | None:
 def _with_access(entry: AgentEntry, suffixes: tuple[str, ...]) -> AgentEntry:
     words = "; ".join(_ACCESS[suffix] for suffix in suffixes)
     name = "+".join([entry.name, *suffixes])
-    return replace(entry, name=name, summary=f"{entry.summary}; {words}", needs_experience="btp" in suffixes)
+    return replace(entry, name=name, summary=f"{entry.summary}; {words}", needs_experience=_plans(suffixes))
 
 
 def _usefulness(value: Usefulness | str | Path | None) -> Usefulness | None:

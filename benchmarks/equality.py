@@ -28,7 +28,7 @@ from costgym.simulators.status import Status
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 from benchmarks.report import write_report
-from tests.helpers.lockstep import run_views, some_decisions
+from costgym.experiments.selftest.lockstep import run_views, some_decisions
 
 FORMS: dict[str, dict[str, Any]] = {
     "default": {"max_steps": 10},

@@ -1,6 +1,6 @@
 """Train the agents that ship in `agents/zoo`, pack them with their cards, and record the default leaderboard's rows of them.
 
-    python benchmarks/zoo.py train --runs runs/zoo       # about 25 minutes of processor time; finished runs are kept
+    python benchmarks/zoo.py train --runs runs/zoo       # about 15 minutes of processor time; finished runs are kept
     python benchmarks/zoo.py pack --runs runs/zoo
     python benchmarks/zoo.py record --board runs/zoo-board
 
@@ -22,23 +22,33 @@ from typing import Any
 
 from costgym import __version__
 from costgym.agents.checkpoints import OPTIMIZER, newest
-from costgym.agents.zoo.cards import CARD, FOLDER, Card, digest, zoo_names
+from costgym.agents.zoo.cards import CARD, FOLDER, Card, digest
 
 AGENTS: dict[str, tuple[str, str, str]] = {
-    "ppo": ("sb3", "masked PPO in the default marketplace, trained within 30 credits", "ppo --steps 130000 --budget price=30"),
+    "ppo": ("sb3", "masked PPO in the default marketplace, trained within 30 credits", "ppo --steps 100000 --budget price=30"),
     "lagrangian": (
         "sb3",
         "the same under a limit of 7 credits on the mean price, held by a Lagrange multiplier",
-        "ppo --steps 110000 --budget price=30 --cost-limit 7",
+        "ppo --steps 80000 --budget price=30 --cost-limit 7",
     ),
-    "catp": ("catp", "CATP: cost-aware plans of OpenCATP's tools, by a small model of its own", "catp --steps 1000"),
+    "catp": ("catp", "CATP: cost-aware plans of OpenCATP's tools, by a small model of its own", "catp --steps 800"),
     "deer": ("deer", "DEER: whether to search and what to call, by a small model of its own", "deer"),
     "toolplanner": (
         "toolplanner",
-        "ToolPlanner's two stages on a small model of its own, a fifth of the default steps",
+        "ToolPlanner's supervised stage on a small model of its own, a fifth of the default steps",
         "toolplanner --steps 1000",
     ),
 }
+PARTS = {"toolplanner": "sft"}
+"""Folder in the run that is packed, where it is not the run itself."""
+ENTRIES = {
+    "recorded": (["zoo:toolplanner"], "Trained, and too slow to be played by default: recorded, and replayed here."),
+    "no torch": (
+        ["zoo:catp", "zoo:deer", "zoo:lagrangian", "zoo:ppo"],
+        "Trained; played where PyTorch and transformers are installed. Here they are not: recorded, and replayed here.",
+    ),
+}
+"""Entries of the default leaderboard: their name, which rows show, their agents, and what they are."""
 SECONDS = "processor_seconds"
 """File beside a run: what training took."""
 
@@ -46,7 +56,7 @@ SECONDS = "processor_seconds"
 def train(runs: Path) -> None:
     for name, (_, _, arguments) in AGENTS.items():
         out = runs / name
-        if (out / "metrics.json").is_file():
+        if (out / PARTS.get(name, "") / "metrics.json").is_file():
             continue
         before = resource.getrusage(resource.RUSAGE_CHILDREN)
         subprocess.run([sys.executable, "-m", "costgym", "train", *arguments.split(), "--out", str(out)], check=True)
@@ -57,7 +67,7 @@ def train(runs: Path) -> None:
 
 def pack(runs: Path) -> None:
     for name, (kind, summary, arguments) in AGENTS.items():
-        run, place = runs / name, FOLDER / name
+        run, place = runs / name / PARTS.get(name, ""), FOLDER / name
         if not (run / "metrics.json").is_file():
             print(f"{name}: {run} is no finished run; train first", file=sys.stderr)
             continue
@@ -72,7 +82,7 @@ def pack(runs: Path) -> None:
         card = Card(
             summary=summary,
             kind=kind,  # type: ignore[arg-type]
-            command=f"costgym train {arguments} --out runs/{name}",
+            command=f"costgym train {arguments} --out runs/{name}" + (f"  # {PARTS[name]}/" if name in PARTS else ""),
             seed=config["settings"]["seed"],
             date=time.strftime("%Y-%m-%d"),
             version=__version__,
@@ -94,14 +104,14 @@ def record(board: Path) -> None:
     from costgym.experiments.execution.engine import Local
     from costgym.experiments.leaderboard.board import run
     from costgym.experiments.leaderboard.run_config import make_run_config
-    from costgym.experiments.leaderboard.submissions.shipped import ENTRY, RECORDED
+    from costgym.experiments.leaderboard.submissions.shipped import RECORDED
     from costgym.experiments.leaderboard.submissions.submission import pack as pack_submission
 
-    done = run(make_run_config("quick", agents=zoo_names()), board, engine=Local(2))
-    shutil.rmtree(RECORDED / ENTRY, ignore_errors=True)
-    RECORDED.mkdir(exist_ok=True)
-    about = "Trained agents that ship with costgym, played where the entry was made; replayed and checked on this machine."
-    pack_submission(done.folder, RECORDED / ENTRY, ENTRY, "costgym", description=about, date=time.strftime("%Y-%m-%d"))
+    shutil.rmtree(RECORDED, ignore_errors=True)
+    RECORDED.mkdir()
+    for name, (agents, about) in ENTRIES.items():
+        done = run(make_run_config("quick", agents=agents), board / name, engine=Local(1))
+        pack_submission(done.folder, RECORDED / name, name, "costgym", description=about, date=time.strftime("%Y-%m-%d"))
 
 
 def main() -> None:

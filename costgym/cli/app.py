@@ -12,6 +12,7 @@ from ..simulators.version import __version__
 from .data.calibrate import calibrate
 from .data.collect import collect
 from .data.datasets import datasets
+from .data.experience import experience
 from .data.export import export
 from .data.verify import verify
 from .learn.baselines import baselines
@@ -32,6 +33,7 @@ from .tools.build_tools import build_tools
 from .tools.envs import envs
 from .tools.profile import profile
 from .tools.scenarios import scenarios
+from .tools.selftest import selftest
 
 
 class Verbs(TyperGroup):
@@ -55,10 +57,10 @@ app = typer.Typer(name="costgym", cls=Verbs, no_args_is_help=True, rich_markup_m
 
 PANELS = {
     "Play": (leaderboard, run, show),
-    "Data": (collect, verify, export, calibrate),
+    "Data": (collect, verify, export, experience, calibrate),
     "Learn": (baselines, reproduce),
     "Share": (site, serve, rerun),
-    "Tools": (envs, agents, scenarios, bench, profile, build_tools, build_table),
+    "Tools": (envs, agents, scenarios, selftest, bench, profile, build_tools, build_table),
 }
 for panel, verbs in PANELS.items():
     for verb in verbs:

@@ -163,6 +163,7 @@ def curves(records: Sequence[Record]) -> str:
     for env, level in dict.fromkeys((record["env"], record["level"]) for record in records):
         own = [each for each in records if (each["env"], each["level"]) == (env, level) and each["curve"]]
         names = [name for name in METHODS if any(each["method"] == name for each in own)]
+        longest = round(max(each["curve"][-1]["steps"] for each in own) / 1000) if own else 0
         line = []
         for figure, title in (("success", "pass rate"), ("cost", "mean cost")):
             drawn = []
@@ -171,10 +172,13 @@ def curves(records: Sequence[Record]) -> str:
                 for each in own:
                     for number, point in enumerate(each["curve"] if each["method"] == name else ()):
                         points.setdefault(number, []).append(point)
-                xs = [iqm([point["steps"] for point in at]) / 1000 for at in points.values()]
-                drawn.append(Series(name, xs, [iqm([point[figure] for point in at]) for at in points.values()], colour))
+                xs = [round(iqm([point["steps"] for point in at]) / 1000) for at in points.values()]
+                ys = [iqm([point[figure] for point in at]) for at in points.values()]
+                if METHODS[name].kind == "rule":
+                    xs, ys = [0, longest], [ys[0], ys[0]]
+                drawn.append(Series(name, xs, ys, colour, dashed=METHODS[name].kind == "rule"))
             line.append(Panel(f"{title}, {level or env}", "thousand decisions", drawn))
-        if names:
+        if longest:
             grid.append(line)
     return panels(grid) if grid else ""
 

@@ -25,6 +25,7 @@ from ...simulators.ledger import Budget
 from ...simulators.scenario import Scenario, load_scenario
 from ...simulators.version import __version__
 from ..metrics import GRADINGS
+from ..training.data.experience import ExperienceSettings
 from .conditions import PASS_RATE, Condition, ordered
 from .suites import Suite, SuiteWorld
 from .suites import suite as suite_named
@@ -136,8 +137,10 @@ class RunConfig(BaseModel):
         tracks: what is played, each track with its own world.
         grading, seed: as `costgym leaderboard` takes them.
         model: behind agents that need one.
-        search, btp: fields of `SearchSettings` and `BtpSettings` that differ from the agents' own.
+        search: fields of `SearchSettings` that differ from the agents' own; those under a strategy's name are for it alone.
+        btp: fields of `BtpSettings` that differ from the default.
         weights: hashes of the weights of trained agents; other weights make another run.
+        experience: how the past uses were collected that agents with BTP plan from; None where none do.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -151,6 +154,7 @@ class RunConfig(BaseModel):
     search: dict[str, Any] = {}
     btp: dict[str, Any] = {}
     weights: dict[str, str] = {}
+    experience: ExperienceSettings | None = Field(default=None, exclude_if=lambda value: value is None)
 
     def to_json(self) -> str:
         """The content of `run.json`."""
@@ -202,6 +206,7 @@ def make_run_config(
     prices: str | Path | None = None,
     profile: str | Path | None = None,
     vary: Mapping[str, Sequence[Any]] | None = None,
+    experience: ExperienceSettings | None = None,
 ) -> RunConfig:
     """The configuration of a run, checked before anything runs.
 
@@ -219,6 +224,7 @@ def make_run_config(
         search, btp: fields of `SearchSettings` and `BtpSettings` that differ from the agents' own.
         profile: what the OpenCATP tools cost.
         vary: settings that vary within the run, with their values, such as ``{"alpha": [0.3, 0.5]}``.
+        experience: how past uses are collected for agents with BTP; None for the default.
 
     Raises:
         UnknownName: a suite, scenario, agent, split or grading is unknown; the message has the nearest ones.
@@ -240,6 +246,7 @@ def make_run_config(
     tracks.sort(key=lambda track: place[track.name])
     if len({track.name for track in tracks}) < len(tracks):
         raise ConfigError("--suite", f"{suite} plays a track twice")
+    plans = any(entry_of(agent, track.name).needs_experience for track in tracks for agent in track.agents)
     return RunConfig(
         suite=suite,
         tracks=tuple(tracks),
@@ -249,6 +256,7 @@ def make_run_config(
         search=dict(search or {}),
         btp=dict(btp or {}),
         weights=weights_of(agent for track in tracks for agent in track.agents),
+        experience=(experience or ExperienceSettings()) if plans else None,
     )
 
 

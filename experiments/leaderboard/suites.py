@@ -79,7 +79,6 @@ _ALL = (
                 (
                     *(f"{strategy}{access}" for strategy in _STRATEGIES for access in ("", "+btp", "+ecoact")),
                     "toolplanner",
-                    "zoo:toolplanner",
                     "random",
                     "cheapest",
                     "greedy",

@@ -240,6 +240,7 @@ def _lede(rows: Sequence[Row], groups: Sequence[Sequence[Row]], scenario: Mappin
 
 
 def _facts(leaderboard: Mapping[str, Any], rows: Sequence[Row], scenario: Mapping[str, Any]) -> list[tuple[str, Any]]:
+    past = leaderboard.get("experience")
     facts = {
         "Suite": leaderboard.get("suite"),
         "Scenario": scenario.get("name"),
@@ -247,6 +248,7 @@ def _facts(leaderboard: Mapping[str, Any], rows: Sequence[Row], scenario: Mappin
         "Split": scenario.get("split"),
         "Environment": ", ".join(sorted({str(row["env"]) for row in rows if row.get("env")})),
         "Seed": leaderboard.get("seed"),
+        "BTP’s past uses a tool": None if past is None else f"{past['uses_per_tool']:.0f}, by {past['explorer']}",
         "Version": leaderboard.get("version"),
     }
     return [(name, value) for name, value in facts.items() if value not in (None, "")]

@@ -14,6 +14,7 @@ from ..options import (
     Cache,
     Data,
     EngineName,
+    ExperienceText,
     Grading,
     JsonFile,
     Model,
@@ -49,6 +50,7 @@ def leaderboard(
     model: Model = "simulated",
     prices: Prices = None,
     cache: Cache = None,
+    experience: ExperienceText = None,
     jobs: Annotated[
         int | None, typer.Option("--jobs", help="Processes; all processors by default. Results do not depend on it.")
     ] = None,
@@ -100,6 +102,7 @@ def leaderboard(
     from ...experiments.leaderboard.submissions.shipped import add_shipped
     from ...experiments.leaderboard.submissions.submission import ended
     from ...experiments.leaderboard.table import print_table
+    from ...experiments.training.data.experience import ExperienceSettings
 
     keep_replies(cache, model)
     config = make_run_config(
@@ -116,6 +119,7 @@ def leaderboard(
         prices=prices,
         profile=profile,
         vary=None if alpha is None else {"alpha": _numbers("--alpha", alpha)},
+        experience=None if experience is None else ExperienceSettings.parse(experience),
     )
     if release is not None:
         from ...experiments.leaderboard.releases.release import load_release

@@ -118,8 +118,6 @@ def rerun(
                             progress(len(outputs), config.episodes)
         # every agent's process has ended: from here on the seed may be told
         write_atomically(folder / "run.json", config.to_json())
-        if experience is not None:
-            write_atomically(folder / "experience.jsonl", experience)
         with RunLog(folder, config) as log:
             for output in outputs:
                 log.add(output)
@@ -134,7 +132,7 @@ def rerun(
         if outcomes is not None:
             shutil.copyfile(outcomes, folder / OUTCOMES)
         write_atomically(folder / RECORD, record.to_json())
-        publish(folder, summarise_run(config, again))
+        publish(folder, summarise_run(config, again, experience))
     return compare(config, verdict.results, again, outcomes is not None)
 
 

@@ -1,23 +1,23 @@
-"""Recorded entries that come with the package: agents that need more than this machine may have, such as torch.
+"""Recorded entries that come with the package: agents that need more than this machine may have, such as torch or minutes.
 
-An entry is a folder in `recorded/` beside this module, as `costgym submit pack` writes it; `benchmarks/zoo.py record` makes it.
-Where a run plays the same worlds under the same conditions and leaves out agents of an entry, their episodes are replayed here,
-and their rows are shown as those of a submission. Where the agents can be played, they are played instead.
+An entry is a folder in `recorded/` beside this module, as `costgym submit pack` writes it; `benchmarks/zoo.py record` makes
+them. Where a run plays the same worlds under the same conditions, and none of an entry's agents itself, its episodes are
+replayed here, and their rows are shown as those of a submission, with the entry's name behind the agent's.
 """
 
 from __future__ import annotations
 
+import warnings
 from importlib.resources import files
 from pathlib import Path
 
+from ....simulators.errors import DataError
 from ...execution.engine import Engine
 from ..run_config import RunConfig
 from .manifest import read_manifest
 from .submission import add, differences
 
 RECORDED = Path(str(files(__package__ or "costgym.experiments.leaderboard.submissions"))) / "recorded"
-ENTRY = "recorded"
-"""Name of the entry of the zoo, which its rows show: ``zoo:ppo (recorded)``."""
 
 
 def shipped_entries(config: RunConfig, folder: Path = RECORDED) -> list[Path]:
@@ -40,10 +40,20 @@ def shipped_entries(config: RunConfig, folder: Path = RECORDED) -> list[Path]:
 def add_shipped(board: Path, config: RunConfig, engine: Engine | None = None, folder: Path = RECORDED) -> list[str]:
     """Replay the recorded entries that fit a run that has ended, and show them with it; returns the agents' names.
 
+    An entry that replay refuses, since the world has changed after it was recorded, is left out with a warning.
+
     Args:
         board: the run's folder.
         config: of the run.
         engine: where episodes are replayed; by default here.
         folder: where entries lie.
     """
-    return [str(row["agent"]) for entry in shipped_entries(config, folder) for row in add(board, entry, None, None, engine)]
+    found = []
+    for entry in shipped_entries(config, folder):
+        try:
+            found += [str(row["agent"]) for row in add(board, entry, None, None, engine)]
+        except DataError as error:
+            warnings.warn(
+                f"the recorded entry {entry.name!r} is not shown, for it is not what replay finds: {error}", stacklevel=2
+            )
+    return found

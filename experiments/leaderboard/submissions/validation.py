@@ -25,7 +25,6 @@ from ...results import EpisodeResult
 from ...trajectories.format import decode_once, relocated
 from ...trajectories.verify import BROKEN, NOT_AS_WRITTEN, TAIL
 from ..board import (
-    EXPERIENCE,
     ROWS,
     SUBMISSIONS,
     document_text,
@@ -179,7 +178,7 @@ def validate_run(
         return SubmissionVerdict(place, None, 0, tuple(problems), ())
     rows = [RecordedRow(trajectory_path(row), row, None, None if row.track.data is None else data) for row in config.rows()]
     results, problems, _ = _replay(place, config, rows, progress, engine)
-    document = summarise_run(config, results)
+    document = summarise_run(config, results, experience_text(config, engine, data))
     problems += _compare_lines(place / EPISODES, [result.to_json() for result in results], EPISODES, results)
     problems += _strangers(place, {row.path for row in rows})
     submitted = []
@@ -191,7 +190,6 @@ def validate_run(
         whole = with_submissions(document, submitted)
         problems += _compare_documents(place / "leaderboard.json", whole)
         problems += _check_pages(place, config, whole)
-        problems += _check_experience(place, config)
         if not problems and _text(place / "run.json") != config.to_json():
             problems.append(f"run.json: {NOT_AS_WRITTEN}")
     return SubmissionVerdict(place, None, len(results), tuple(problems), tuple(document["rows"]), tuple(results))
@@ -412,12 +410,6 @@ def _check_pages(place: Path, config: RunConfig, document: Mapping[str, Any]) ->
         return []  # the page shows how agents learnt in training runs that are elsewhere now
     wrong = [name for name, text in pages_of(document).items() if _text(place / name) != text]
     return [f"{name}: is not the page of this leaderboard; run the leaderboard again to write it anew" for name in wrong]
-
-
-def _check_experience(place: Path, config: RunConfig) -> list[str]:
-    if _text(place / EXPERIENCE) != (experience_text(config) or ""):
-        return [f"{EXPERIENCE}: is not what the train split brings"]
-    return []
 
 
 # -- documents -------------------------------------------------------------------------------------------------------------

@@ -217,6 +217,8 @@ def _append(dataset: Any, buffers: Sequence[Any]) -> None:
     h5py = require("h5py", "data")
     storage = dataset.storage
     before = int(storage.total_episodes)
+    untimed = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
+    untimed.set_obj_track_times(False)  # the same episodes make the same bytes
     with h5py.File(Path(storage.data_path) / MAIN_FILE, "a", libver="latest") as file:
         for number, episode in enumerate(buffers, before):
             group = file.create_group(f"episode_{number}")
@@ -224,18 +226,22 @@ def _append(dataset: Any, buffers: Sequence[Any]) -> None:
             group.attrs.update({"id": number, "seed": episode.seed, "total_steps": len(episode.rewards), **options})
             columns = {"observations": episode.observations, "actions": episode.actions, "infos": episode.infos}
             columns |= {name: getattr(episode, name) for name in ("rewards", "terminations", "truncations")}
-            _store(h5py, group, columns)
+            _store(h5py, untimed, group, columns)
     steps = sum(len(episode.rewards) for episode in buffers)
     storage.update_metadata({"total_steps": int(storage.total_steps) + steps, "total_episodes": before + len(buffers)})
 
 
-def _store(h5py: Any, group: Any, columns: Mapping[str, Any]) -> None:
+def _store(h5py: Any, settings: Any, group: Any, columns: Mapping[str, Any]) -> None:
+    """Store columns in a group; arrays through HDF5's own calls, which take a fifth of the time of `create_dataset`."""
     for name, values in columns.items():
         if isinstance(values, dict):
-            _store(h5py, group.create_group(name), values)
+            _store(h5py, settings, group.create_group(name), values)
+        elif len(values) > 0 and isinstance(values[0], str):
+            group.create_dataset(name, data=values, dtype=h5py.string_dtype("utf-8"))
         else:
-            text = len(values) > 0 and isinstance(values[0], str)
-            group.create_dataset(name, data=values, dtype=h5py.string_dtype("utf-8") if text else None)
+            array = np.ascontiguousarray(values)
+            kind, space = h5py.h5t.py_create(array.dtype, logical=True), h5py.h5s.create_simple(array.shape)
+            h5py.h5d.create(group.id, name.encode(), kind, space, settings).write(h5py.h5s.ALL, h5py.h5s.ALL, array)
 
 
 def recoverable_spec(header: Header, data: str | None = None, flat: bool = False) -> Any:

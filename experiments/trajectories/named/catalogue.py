@@ -20,7 +20,7 @@ from ....simulators.errors import UnknownName
 NAMESPACE = "costgym"
 VERSION = "v0"
 FLAT = "-flat"
-EPISODES = 4_800
+EPISODES = 2_400
 """Episodes of each named dataset."""
 COST_LIMIT = 10.0
 """Mean price of an episode that policies of the constrained world must keep, in credits."""

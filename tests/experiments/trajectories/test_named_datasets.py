@@ -183,7 +183,7 @@ def test_what_exists_is_not_overwritten_and_names_are_checked(root: Path) -> Non
         build("costgym/marketplace/mixed-v0", root)
     with pytest.raises(costgym.UnknownName, match="expert-v0"):
         build("costgym/marketplace/experts-v0", root)
-    with pytest.raises(costgym.ConfigError, match="from 3 to 4800"):
+    with pytest.raises(costgym.ConfigError, match="from 3 to 2400"):
         build("costgym/marketplace-constrained/mixed-v0", root / "new", episodes=2)
 
 

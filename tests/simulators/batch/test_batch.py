@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 pytest.importorskip("numba", reason="needs the extra `train`")
 
+from costgym.experiments.selftest.lockstep import FINISH, WAIT, play
 from costgym.simulators.batch.rng import next_draw, stream_words, uniforms
 from costgym.simulators.batch.state import Batch
 from costgym.simulators.calls import WorldEvent
@@ -19,7 +20,6 @@ from costgym.simulators.errors import EpisodeOver
 from costgym.simulators.failures import PRESETS, Bursts, FailureModel
 from costgym.simulators.ledger import Budget
 from costgym.simulators.pricing import FaasPricing
-from tests.helpers.lockstep import FINISH, WAIT, play
 from tests.helpers.worlds import BROKEN, small_world, tool
 
 STORM = FailureModel(usable=0.5, bursts=Bursts(every_s=4.0, lasts_s=2.0))
