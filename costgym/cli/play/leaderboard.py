@@ -35,6 +35,10 @@ def leaderboard(
         "leaderboard"
     ),
     suite: Annotated[str, typer.Option("--suite", help="What to run; `list` says which there are.")] = "quick",
+    release: Annotated[
+        str | None,
+        typer.Option("--release", metavar="NAME", help="Refuse to play anything but this frozen release."),
+    ] = None,
     scenario: ScenarioName = None,
     data: Data = None,
     agents: Annotated[str | None, typer.Option("--agents", metavar="A,B,...", help="By default the suite's.")] = None,
@@ -117,6 +121,10 @@ def leaderboard(
         vary=None if alpha is None else {"alpha": _numbers("--alpha", alpha)},
         experience=None if experience is None else ExperienceSettings.parse(experience),
     )
+    if release is not None:
+        from ...experiments.leaderboard.releases.release import load_release
+
+        load_release(release).check(config)
     with workers(engine, jobs, ray_address, model, None) as place, Progress("playing", quiet) as progress:
         board = run(config, out, progress=progress.update, engine=place)
         if agents is None and add_shipped(out, config, place):
