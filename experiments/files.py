@@ -16,14 +16,14 @@ LONGEST_LINE = 64 * 2**20
 """Greatest length of a line, bytes: far above any record, and a bound on the memory that a hostile file can take."""
 
 
-def write_atomically(path: Path, text: str) -> None:
+def write_atomically(path: Path, content: str | bytes) -> None:
     """Replace a file's content in one step; what was written outlasts a power cut."""
     if not path.name:
         raise DataError(path, "is no file that can be written; give it a name")
     draft = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
-        with draft.open("w", encoding="utf-8") as store:
-            store.write(text)
+        with draft.open("wb") as store:
+            store.write(content if isinstance(content, bytes) else content.encode())
             store.flush()
             os.fsync(store.fileno())
         draft.replace(path)
@@ -34,7 +34,9 @@ def write_atomically(path: Path, text: str) -> None:
         raise DataError(path, f"cannot be written: {error.strerror}") from error
     except UnicodeEncodeError as error:
         draft.unlink(missing_ok=True)
-        raise DataError(path, f"cannot be written: half a character (U+{ord(text[error.start]):04X}) in its text") from None
+        raise DataError(
+            path, f"cannot be written: half a character (U+{ord(error.object[error.start]):04X}) in its text"
+        ) from None
 
 
 @contextmanager

@@ -81,6 +81,8 @@ BOUNDS: dict[str, Range] = {
     "profile.quota": _COUNT,
     "profile.timeout_s": Range(0, 1e6, "s"),
     "profile.reliability": _SHARE,
+    "profile.slip": _SHARE,
+    "profile.persistence": _SHARE,
     "profile.advertised_success": _SHARE,
     "profile.advertised_latency_s": _LONG,
     "profile.popularity": Range(0, 10),

@@ -22,7 +22,7 @@ from pydantic import Field, field_validator, model_validator
 
 from .bounds import StrictModel, out_of_bounds, within
 from .draws import CONTENT, DURATION, KIND, OUTCOME, PURPOSES, Draws, stable_generator
-from .status import Status
+from .status import SILENT, Status
 
 ALIVE, DEGRADED, DEAD = range(3)
 
@@ -38,7 +38,10 @@ KINDS: dict[str, float] = {
 """Shares of the tools' own failures. Agents' errors (bad arguments, invented names) and rate limits follow from the world's
 rules and are not listed. Source: counts over the samples named above, renormalised."""
 
-_STATUS = {name: Status[name.upper()] for name in KINDS}
+SILENT_KINDS = tuple(status.label for status in SILENT)
+"""Ways to fail inside an answer. No preset has them; a scenario gives them a weight among its `kinds`."""
+
+_STATUS = {name: Status[name.upper()] for name in (*KINDS, *SILENT_KINDS)}
 LATENCY_MU, LATENCY_SIGMA = 6.717, 1.530
 """The average latencies of tools, in milliseconds, are LogNormal(mu, sigma) (RapidAPI telemetry, n = 3,157)."""
 TAIL_FACTOR = 3.0
@@ -70,7 +73,7 @@ class FailureModel(StrictModel):
         slip: Chance that an alive tool fails, and that a dead one answers.
         persistence: How far a call's chance is pulled towards the outcome of the call before it, 0 to 1.
         sticky: Chance that a tool fails again in its usual way.
-        kinds: Weights of the ways to fail.
+        kinds: Weights of the ways to fail, of `KINDS` and `SILENT_KINDS`.
         advertised_spread: Noise of the advertised success around the truth; at the default the two correlate by about 0.89.
         advertised_floor: Success that a dead tool still advertises; the catalog overstates.
         bursts: Global outages, or None.
@@ -103,8 +106,8 @@ class FailureModel(StrictModel):
     @classmethod
     def _weights(cls, kinds: Mapping[str, float]) -> Mapping[str, float]:
         for name, weight in kinds.items():
-            if name not in KINDS:
-                raise ValueError(f"unknown way to fail {name!r:.60}; known: {', '.join(KINDS)}")
+            if name not in _STATUS:
+                raise ValueError(f"unknown way to fail {name!r:.60}; known: {', '.join(_STATUS)}")
             if problem := out_of_bounds("failures.kinds", weight):
                 raise ValueError(f"{name}: {problem}")
         if not any(weight > 0 for weight in kinds.values()):
@@ -117,6 +120,11 @@ class FailureModel(StrictModel):
             total = self.dead_share + self.perfect_share
             raise ValueError(f"dead_share and perfect_share: expected a sum of at most 1, got {total:g}")
         return self
+
+    @property
+    def silent(self) -> bool:
+        """Whether some failures look like answers and spoil what is in them."""
+        return any(self.kinds.get(name, 0.0) > 0 for name in SILENT_KINDS)
 
 
 PRESETS: dict[str, FailureModel] = {
@@ -255,10 +263,10 @@ def pick(kinds: tuple[tuple[float, Status], ...], luck: float) -> Status:
 
 
 def cumulative_kinds(kinds: Mapping[str, float]) -> tuple[tuple[float, Status], ...]:
-    """Cumulative weights of the ways to fail, ascending to 1, in the order of `KINDS`."""
+    """Cumulative weights of the ways to fail, ascending to 1, in the order of `KINDS` and `SILENT_KINDS`."""
     total = sum(kinds.values())
     edges, running = [], 0.0
-    for name in KINDS:
+    for name in _STATUS:
         if kinds.get(name, 0.0) > 0:
             running += kinds[name] / total
             edges.append((running, _STATUS[name]))
@@ -266,13 +274,29 @@ def cumulative_kinds(kinds: Mapping[str, float]) -> tuple[tuple[float, Status], 
 
 
 def start_chain(
-    draws: Draws, slot: int, reliability: float, model: FailureModel, kinds: tuple[tuple[float, Status], ...]
+    draws: Draws,
+    slot: int,
+    reliability: float,
+    model: FailureModel,
+    kinds: tuple[tuple[float, Status], ...],
+    slip: float | None = None,
+    persistence: float | None = None,
 ) -> Chain:
-    """The chain of a tool for an episode: its latent state and its usual failure come from row 0 of the draws."""
-    luck, slip = draws.values[slot * PURPOSES + OUTCOME], model.slip  # row 0 is always there
+    """The chain of a tool for an episode: its latent state and its usual failure come from row 0 of the draws.
+
+    Args:
+        draws, slot: Where the uniforms come from.
+        reliability: The tool's own.
+        model: The world's.
+        kinds: Cumulative weights of the ways to fail.
+        slip, persistence: The tool's own; by default the model's.
+    """
+    luck = draws.values[slot * PURPOSES + OUTCOME]  # row 0 is always there
+    slip = model.slip if slip is None else slip
+    pull = model.persistence if persistence is None else persistence
     alive, degraded = state_chances(reliability, slip)
     state = ALIVE if luck < alive else DEGRADED if luck < alive + degraded else DEAD
-    return Chain(draws, slot, (1.0 - slip, 0.5, slip), model.persistence, model.sticky, kinds, state)
+    return Chain(draws, slot, (1.0 - slip, 0.5, slip), pull, model.sticky, kinds, state)
 
 
 @dataclass(slots=True)

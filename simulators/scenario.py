@@ -22,6 +22,7 @@ from .failures import PRESETS, FailureModel
 from .ledger import RESOURCES, Budget
 from .marketplace.custom import CustomSource
 from .marketplace.market import Marketplace
+from .marketplace.stress import Stress
 from .pricing import FaasPricing, TokenPricing
 from .tasks import Judge, Task
 from .world import Candidate, Enforcement, World, WorldEvent
@@ -220,6 +221,7 @@ class Scenario(StrictModel):
         gpu_capacity_mb: GPU memory that all tools share, MB; None for any amount.
         events: Scheduled events.
         alpha, max_price: Weight of performance, and the price that counts as a full loss, in the Quality of Plan.
+        stress: Factors on failures, limits and latencies; None for the world as it is.
     """
 
     name: str = Field(min_length=1)
@@ -244,6 +246,7 @@ class Scenario(StrictModel):
     events: tuple[Event, ...] = Field(default=(), max_length=int(BOUNDS["events"].high))
     alpha: float = Field(default=0.5, gt=0, lt=1)
     max_price: float = within("max_price", default=100.0)
+    stress: Stress | None = Field(default=None, exclude_if=_is_none)
 
     @field_validator("failures", mode="before")
     @classmethod
@@ -326,6 +329,9 @@ def _build(document: str) -> World:
     if isinstance(source, FolderSource) and source.data is None:
         wanted = f"source.data: expected a {FOLDERS[source.kind]} folder; pass --data FOLDER"
         raise ConfigError(f"scenario {scenario.name}", wanted)
+    if scenario.stress is not None:
+        world = scenario.model_copy(update={"stress": None}).build()
+        return scenario.stress.applied(world, scenario.seed)
     if isinstance(source, ToolDeerSource):
         from .decision.recorded import recorded_world
 

@@ -23,6 +23,7 @@ from costgym.simulators.pricing import FaasPricing
 from tests.helpers.worlds import BROKEN, small_world, tool
 
 STORM = FailureModel(usable=0.5, bursts=Bursts(every_s=4.0, lasts_s=2.0))
+QUIET = FailureModel(kinds={"timeout": 1.0, "partial": 2.0, "corrupt": 2.0, "drifted": 2.0}, sticky=0.3)
 
 
 # -- chance --------------------------------------------------------------------------------------------------------------------
@@ -101,6 +102,8 @@ TOOLS = st.builds(
     quota=st.sampled_from([0, 0, 2]),
     gpu_cons_mb=st.sampled_from([0.0, 0.0, 600.0, 1000.5]),
     reliability=st.sampled_from([0.0, 0.4, 0.9, 1.0]),
+    slip=st.sampled_from([None, None, 0.0, 0.3]),
+    persistence=st.sampled_from([None, None, 0.9]),
 )
 TIMES = st.sampled_from([0.0, 0.05, 0.5, 1.0, 2.5])
 NOTICES = st.one_of(
@@ -122,7 +125,7 @@ def worlds(draw: Any) -> Any:
         events=draw(st.lists(NOTICES, max_size=4)),
         copies=2,
         solvable=draw(st.booleans()),
-        failures=draw(st.sampled_from([PRESETS["reliable"], PRESETS["rapidapi-2023"], STORM])),
+        failures=draw(st.sampled_from([PRESETS["reliable"], PRESETS["rapidapi-2023"], STORM, QUIET])),
         faas=draw(st.sampled_from([None, FaasPricing.opencatp(), FaasPricing.aws()])),
         bill_failures=draw(st.booleans()),
         bill_cold_start=draw(st.booleans()),
