@@ -12,6 +12,7 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
+import pytest
 import typer
 
 from costgym.cli.app import app
@@ -88,7 +89,19 @@ def make_folder(folder: Path) -> None:
 def test_no_line_ends_in_a_traceback(tmp_path: Path) -> None:
     make_folder(tmp_path)
     random = Random(4)
-    assert [problem for _ in range(40) if (problem := refuses(bad_line(random), tmp_path))] == []
+    assert [problem for _ in range(12) if (problem := refuses(bad_line(random), tmp_path))] == []
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        ["agents", "--json", ""],
+        ["site", "--store", "\ud800"],
+        ["leaderboard", "--out", "new", "--suite", "quick", "--store", "/proc/self/mem"],
+    ],
+)
+def test_a_place_that_is_none_is_an_error_in_words(line: list[str], tmp_path: Path) -> None:
+    assert refuses(line, tmp_path) is None
 
 
 if __name__ == "__main__":
