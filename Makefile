@@ -6,7 +6,7 @@ TORCH ?= torch==2.13.0
 # two threads of BLAS in each of two processes are slower than one
 export OMP_NUM_THREADS ?= 1
 
-.PHONY: leaderboard test test-all lint types docs dist bench clean
+.PHONY: leaderboard test test-all lint types docs dist audit bench clean
 
 leaderboard: .venv/.core
 	.venv/bin/costgym leaderboard --suite quick --seed 0 --out $(OUT)
@@ -34,6 +34,11 @@ docs: .venv/.docs
 dist: .venv/.core
 	$(PIP) build basedpyright
 	.venv/bin/python .ci/distribution.py build/dist
+
+# known weaknesses of the pinned dependencies; needs a network
+audit: .venv/.core
+	$(PIP) pip-audit
+	.venv/bin/pip-audit --requirement constraints.txt --no-deps --disable-pip
 
 bench: .venv/.core
 	.venv/bin/costgym bench

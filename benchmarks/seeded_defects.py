@@ -18,14 +18,14 @@ import time
 from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
-EPISODE, BATCH = "simulators/episode.py", "simulators/batch/failures.py"
+CALLS, EPISODE, BATCH = "simulators/calls.py", "simulators/episode.py", "simulators/batch/failures.py"
 DEFECTS: tuple[tuple[str, str, str, str], ...] = (
     ("queued calls do not wait for their tool", EPISODE, "blocked = spec.concurrency and (", "blocked = False and ("),
     ("warm instances never cool", EPISODE, "now - idle[-1] <= spec.keep_alive_s", "True"),
-    ("the rate window is too short", EPISODE, "window[0] <= now - spec.window_s", "window[0] <= now - 0.9 * spec.window_s"),
-    ("cut-off calls are billed in full", EPISODE, "max(0.0, now - begin)", "spec.latency_s"),
+    ("the rate window is too short", CALLS, "window[0] <= now - spec.window_s", "window[0] <= now - 0.9 * spec.window_s"),
+    ("cut-off calls are billed in full", CALLS, "max(0.0, now - begin)", "spec.latency_s"),
     ("running calls are not reserved", EPISODE,
-     "ledger.price + self._reserved + self.quote(slot)", "ledger.price + self.quote(slot)"),
+     "ledger.price + self._reserved + quote >", "ledger.price + quote >"),
     ("persistence pulls the wrong way", "simulators/failures.py",
      "chance + pull * (1.0 - chance) if", "chance - pull * chance if"),
     ("outages begin late", "simulators/failures.py", "return begin <= at_s < end", "return begin + 0.05 <= at_s < end"),
@@ -47,9 +47,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--minutes", type=float, default=1.0)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--only", type=int, nargs="*", help="numbers of the defects, from 1; all by default")
     given = parser.parse_args()
     found = 0
-    for name, file, right, wrong in DEFECTS:
+    chosen = [DEFECTS[number - 1] for number in given.only] if given.only else list(DEFECTS)
+    for name, file, right, wrong in chosen:
         with tempfile.TemporaryDirectory() as folder:
             copy = Path(folder) / "costgym"
             # what Numba has compiled is kept, unless the defect is in it
@@ -69,7 +71,7 @@ def main() -> None:
         print(
             f"{name:42s} {'found' if first else 'NOT FOUND':10s}{seconds:5.0f} s  {first[:90]}{done.stderr[-200:]}", flush=True
         )
-    print(f"{found} of {len(DEFECTS)} found")
+    print(f"{found} of {len(chosen)} found")
 
 
 if __name__ == "__main__":

@@ -7,7 +7,7 @@ import itertools
 import os
 import shutil
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from ..simulators.errors import ConfigError, DataError
@@ -18,6 +18,8 @@ LONGEST_LINE = 64 * 2**20
 
 def write_atomically(path: Path, content: str | bytes) -> None:
     """Replace a file's content in one step; what was written outlasts a power cut."""
+    if not path.name:
+        raise DataError(path, "is no file that can be written; give it a name")
     draft = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
         with draft.open("wb") as store:
@@ -27,8 +29,14 @@ def write_atomically(path: Path, content: str | bytes) -> None:
         draft.replace(path)
         _sync_folder(path.parent)
     except OSError as error:
-        draft.unlink(missing_ok=True)
+        with suppress(OSError):
+            draft.unlink(missing_ok=True)
         raise DataError(path, f"cannot be written: {error.strerror}") from error
+    except UnicodeEncodeError as error:
+        draft.unlink(missing_ok=True)
+        raise DataError(
+            path, f"cannot be written: half a character (U+{ord(error.object[error.start]):04X}) in its text"
+        ) from None
 
 
 @contextmanager

@@ -48,6 +48,11 @@ class Verbs(TyperGroup):
             raise typer.Exit(2) from None
         except BrokenPipeError:
             raise  # whoever read has had enough
+        except UnicodeEncodeError as error:
+            typer.echo(
+                f"error: a text holds half a character (U+{ord(error.object[error.start]):04X}); write it whole", err=True
+            )
+            raise typer.Exit(2) from None
         except OSError as error:
             place = f"{error.filename}: " if error.filename else ""
             typer.echo(f"error: {place}{error.strerror or error}", err=True)

@@ -13,7 +13,7 @@ from typing import IO, Any, NamedTuple
 from urllib.parse import quote
 
 from ...simulators.errors import DataError
-from ..files import iter_lines, write_atomically
+from ..files import iter_lines, sync, write_atomically
 from ..results import EpisodeResult
 from ..trajectories.format import parse_header, parse_trajectory
 from .conditions import condition_key
@@ -85,6 +85,8 @@ class RunLog:
         self.__exit__()
         for path in self._files.values():
             _sort(path)
+            if path.exists():
+                sync(path)  # before the table says that they are there
         order = {key: place for place, key in enumerate(self._files)}
         results = [self.found[key] for key in sorted(self.found, key=lambda key: (order[key[:3]], key[3]))]
         write_atomically(self._path, "".join(f"{result.to_json()}\n" for result in results))

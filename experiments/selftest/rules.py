@@ -42,15 +42,16 @@ class Luck:
 
     def works(self, slot: int, count: int) -> list[bool]:
         """Whether each of a tool's first calls finds it working."""
-        model, reliability = self._episode.world.failures, self._episode.candidates[slot].reliability
-        alive, degraded = state_chances(reliability, model.slip)
+        tool = self._episode.candidates[slot]
+        alive, degraded = state_chances(tool.reliability, tool.slip)
         first = self.row(0, slot)[OUTCOME]
-        base = 1 - model.slip if first < alive else 0.5 if first < alive + degraded else model.slip
+        base = 1 - tool.slip if first < alive else 0.5 if first < alive + degraded else tool.slip
         found: list[bool] = []
         for k in range(1, count + 1):
             chance = base
             if found:
-                chance = base + model.persistence * (1 - base) if found[-1] else base - model.persistence * base
+                pull = tool.persistence
+                chance = base + pull * (1 - base) if found[-1] else base - pull * base
             found.append(self.row(k, slot)[OUTCOME] < chance)
         return found
 

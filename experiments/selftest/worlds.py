@@ -7,7 +7,7 @@ from random import Random
 from typing import Any
 
 from ...simulators.bounds import BOUNDS
-from ...simulators.failures import KINDS, PRESETS
+from ...simulators.failures import KINDS, PRESETS, SILENT_KINDS
 
 Document = dict[str, Any]
 USUAL: dict[str, tuple[float, float]] = {
@@ -133,7 +133,8 @@ class Writer:
             name: random.random() for name in ("usable", "slip", "persistence", "sticky") if random.random() < 0.5
         }
         if random.random() < 0.4:
-            found["kinds"] = {name: random.choice((0.0, 1.0, random.random())) for name in KINDS} | {"server_error": 0.5}
+            ways = (*KINDS, *SILENT_KINDS)
+            found["kinds"] = {name: random.choice((0.0, 1.0, random.random())) for name in ways} | {"server_error": 0.5}
         if random.random() < 0.4:
             found["bursts"] = {
                 "every_s": max(1.0, self.number("failures.bursts.every_s")),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -64,6 +65,7 @@ def collect(
                 store.flush()
                 if progress is not None:
                     progress(done, episodes)
+            os.fsync(store.fileno())
     return path
 
 

@@ -26,10 +26,16 @@ SECRET_SEED = 7_340_918_265_401
 """The server's first seed; sessions count up from it."""
 WORLD = {
     "name": "leaky",
-    "failures": {"usable": 0.3, "dead_share": 0.3, "perfect_share": 0.2, "sticky": 0.2, "kinds": {"empty": 1, "irrelevant": 1}},
+    "failures": {
+        "usable": 0.3, "dead_share": 0.3, "perfect_share": 0.2, "sticky": 0.2,
+        "kinds": {"empty": 1, "irrelevant": 1, "partial": 1},
+    },
     "source": {"kind": "marketplace", "tools": 12, "providers": 4, "categories": 1, "train": 6, "test": 6, "candidates": 12},
 }  # fmt: skip
-_HIDDEN = re.compile(r'73409182\d{5}|irrelevant|no_data|\bstatus(es)?\W{1,6}(empty|18\b|38\b|39\b)|"empty"|[, "]empty,|,empty')
+_HIDDEN = re.compile(
+    r'73409182\d{5}|irrelevant|no_data|"(empty|partial|corrupt|drifted)"|[, "]empty,|,(empty|partial)'
+    r"|\bstatus(es)?\W{1,6}(empty|partial|18\b|38\b|39\b|4[123]\b)"
+)
 
 
 def secret_in(text: str) -> str | None:

@@ -148,7 +148,10 @@ def use_wal(engine: Engine) -> None:
     """Let SQLite's readers and its writer work side by side. The change itself does not wait for others, so it is retried."""
     deadline = time.monotonic() + WAIT_S
     while True:
-        raw = engine.raw_connection()
+        try:
+            raw = engine.raw_connection()
+        except sqlite3.Error as error:  # SQLAlchemy passes it on as it is
+            raise OperationalError("connect", None, error) from error
         try:
             raw.cursor().execute("PRAGMA journal_mode = WAL")
             return

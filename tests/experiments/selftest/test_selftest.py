@@ -13,6 +13,7 @@ from costgym.experiments.selftest import oracles as asked
 from costgym.experiments.selftest.run import run
 from costgym.experiments.selftest.worlds import Writer
 from costgym.experiments.trajectories import verify
+from costgym.simulators import episode
 from costgym.simulators.episode import Episode
 from costgym.simulators.errors import DataError
 from costgym.simulators.ledger import Ledger
@@ -62,7 +63,7 @@ def nothing_wrong(*_: Any) -> tuple[str, None]:
 DEFECTS: dict[str, tuple[Any, str, Any]] = {
     "a ledger that does not add up": (Ledger, "charge", wrong_sum),
     "a budget that can be overdrawn": (Episode, "affordable", always),
-    "memory that is shared without end": (Episode, "_gpu_fits", always),
+    "memory that is shared without end": (episode, "gpu_fits", always),
     "a verification that looks at nothing": (verify.Checker, "check", nothing_wrong),
 }
 

@@ -1,0 +1,116 @@
+"""Command lines that make no sense: an error in words, never a traceback.
+
+By hand: ``python -m tests.cli.test_bad_lines 500 0`` tries 500 of them, from seed 0.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+import typer
+
+from costgym.cli.app import app
+from tests.helpers.command_line import invoke
+
+GARBAGE = (
+    "", " ", "-1", "0", "nan", "1e999", "99999999999999999999999", "\udcff", "\ud800", "a\nb", "../../x", "/dev/null",
+    "/dev/null/x", "/proc/self/mem", "none.yaml", "bad.yaml", "bad.json", "bad.jsonl", "empty", "folder", "price=", "price=-1",
+    "price=nan", "gold=3", "price=1;price=2", "x" * 300, "costgym/No-v0", "costgym/Marketplace-v0", "[", "{}", "random,",
+    "agents:Nothing", ",", "no_such_agent", "train", "é☃", "--", "=",
+)  # fmt: skip
+NEVER = {"serve", "bench", "build-table", "build-tools", "train", "reproduce", "rerun", "baselines", "selftest", "profile"}
+"""Verbs that would wait or work for long where the line happens to make sense."""
+
+
+def commands() -> dict[str, Any]:
+    """All verbs, those of groups too, with the words that call them."""
+    found: dict[str, Any] = {}
+
+    def look(command: Any, words: str) -> None:
+        if hasattr(command, "commands"):
+            for name, inner in command.commands.items():
+                look(inner, f"{words} {name}".strip())
+        elif words.split()[0] not in NEVER:
+            found[words] = command
+
+    look(typer.main.get_command(app), "")
+    return found
+
+
+def bad_line(random: Random) -> list[str]:
+    """A verb with some of its options, at least one of which cannot be."""
+    words, command = random.choice(sorted(commands().items(), key=lambda item: item[0]))
+    line = words.split()
+    for parameter in command.params:
+        if parameter.param_type_name == "argument":
+            if random.random() < 0.85:
+                line.append(random.choice(GARBAGE))
+        elif random.random() < 0.3 and parameter.opts and parameter.name != "help":
+            line.append(parameter.opts[0])
+            if not getattr(parameter, "is_flag", False):
+                line.append(random.choice(GARBAGE))
+    return (
+        [*line, random.choice(("--no-such-option", "--seed=x", "--minutes=none", "--episodes=-3"))]
+        if random.random() < 0.3
+        else line
+    )
+
+
+def refuses(line: list[str], folder: Path) -> str | None:
+    """Run a line in a folder; what is wrong with the way it ended."""
+    before = Path.cwd()
+    os.chdir(folder)
+    try:
+        done = invoke(*line)
+    finally:
+        os.chdir(before)
+    if done.exception is not None and not isinstance(done.exception, SystemExit):
+        return f"{line}: {type(done.exception).__name__}: {done.exception}"
+    return f"{line}: {done.stderr[-300:]}" if "Traceback" in done.stderr else None
+
+
+def make_folder(folder: Path) -> None:
+    """Files that are none of what a verb expects."""
+    (folder / "bad.yaml").write_text('name: "\\ud800"\n')
+    (folder / "bad.json").write_text('{"rows": [1, {"agent": 3}]}')
+    (folder / "bad.jsonl").write_bytes(b'{"format":"costgym.trajectories/1"}\n\xff\n')
+    (folder / "empty").write_bytes(b"")
+    (folder / "folder").mkdir()
+    (folder / "folder" / "leaderboard.json").write_text('{"rows": "many"}')
+    (folder / "folder" / "run.json").write_text("[" * 5000)
+
+
+def test_no_line_ends_in_a_traceback(tmp_path: Path) -> None:
+    make_folder(tmp_path)
+    random = Random(4)
+    assert [problem for _ in range(12) if (problem := refuses(bad_line(random), tmp_path))] == []
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        ["agents", "--json", ""],
+        ["site", "--store", "\ud800"],
+        ["leaderboard", "--out", "new", "--suite", "quick", "--store", "/proc/self/mem"],
+    ],
+)
+def test_a_place_that_is_none_is_an_error_in_words(line: list[str], tmp_path: Path) -> None:
+    assert refuses(line, tmp_path) is None
+
+
+if __name__ == "__main__":
+    with tempfile.TemporaryDirectory() as place:
+        make_folder(Path(place))
+        chance, wrong = Random(int(sys.argv[2])), 0
+        for number in range(int(sys.argv[1])):
+            problem = refuses(bad_line(chance), Path(place))
+            if problem:
+                wrong += 1
+                print(f"{number}: {problem:.400}".encode("ascii", "backslashreplace").decode(), flush=True)
+        print(f"{sys.argv[1]} lines, {wrong} tracebacks")

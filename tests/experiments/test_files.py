@@ -1,0 +1,122 @@
+"""Files that cannot be written: the old one stays, no draft is left, and the message names the file."""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from costgym.experiments import files
+from costgym.experiments.files import change_together, finished_file, finished_folder, write_atomically
+from costgym.simulators.errors import CostGymError, DataError
+
+
+def replace_file(folder: Path) -> None:
+    write_atomically(folder / "board.json", "new")
+
+
+def new_file(folder: Path) -> None:
+    with finished_file(folder / "export.bin") as draft:
+        draft.write_text("new")
+
+
+def new_folder(folder: Path) -> None:
+    with finished_folder(folder / "pack") as draft:
+        (draft / "manifest.json").write_text("new")
+
+
+def several(folder: Path) -> None:
+    with change_together(folder) as draft:
+        (draft / "board.json").write_text("new")
+        (draft / "page.html").write_text("new")
+
+
+WRITERS: dict[str, Callable[[Path], None]] = {
+    "replace": replace_file, "file": new_file, "folder": new_folder, "change": several,
+}  # fmt: skip
+CALLS = ((os, "fsync"), (os, "open"), (Path, "open"), (Path, "replace"), (Path, "rename"), (Path, "mkdir"))
+FAULTS = (errno.ENOSPC, errno.EIO, errno.EROFS)
+
+
+class Killed(BaseException):
+    """The process ends here, as far as the files can tell."""
+
+
+def state(folder: Path) -> dict[str, str]:
+    return {str(path.relative_to(folder)): path.read_text() for path in sorted(folder.rglob("*")) if path.is_file()}
+
+
+def faulty(monkeypatch: pytest.MonkeyPatch, owner: Any, name: str, nth: int, fault: Any) -> list[int]:
+    """Let the nth call fail; returns a list that grows with every call."""
+    real, calls = getattr(owner, name), list[int]()
+
+    def wrapped(*args: Any, **settings: Any) -> Any:
+        calls.append(1)
+        if len(calls) == nth:
+            raise fault
+        return real(*args, **settings)
+
+    monkeypatch.setattr(owner, name, wrapped)
+    return calls
+
+
+def trials(writer: str, folder: Path, fault: Any) -> int:
+    """Play a writer with the fault at every call of every kind, each in a folder of its own; check what is left."""
+    tried = 0
+    for owner, name in CALLS:
+        for nth in range(1, 40):
+            place = folder / f"{owner.__name__}-{name}-{nth}"
+            place.mkdir()
+            (place / "board.json").write_text("old")
+            (place / "page.html").write_text("old")
+            with pytest.MonkeyPatch.context() as patch:
+                calls = faulty(patch, owner, name, nth, fault)
+                try:
+                    WRITERS[writer](place)
+                except CostGymError as error:
+                    assert str(place) in str(error)
+                except Killed:
+                    pass
+            if len(calls) < nth:
+                break
+            tried += 1
+            if writer == "change":
+                files.finish_change(place)  # what the next run does first
+            left = {name: text for name, text in state(place).items() if not name.endswith(".tmp") and ".tmp/" not in name}
+            old = {"board.json": "old", "page.html": "old"}
+            new = {
+                "replace": {**old, "board.json": "new"}, "file": {**old, "export.bin": "new"},
+                "folder": {**old, "pack/manifest.json": "new"}, "change": {"board.json": "new", "page.html": "new"},
+            }[writer]  # fmt: skip
+            assert left in (old, new), (writer, name, nth, left)
+            if not isinstance(fault, Killed):
+                assert not list(place.rglob("*.tmp")), (writer, name, nth)
+            WRITERS[writer](place) if writer in ("replace", "change") or left == old else None
+            assert {name: text for name, text in state(place).items() if ".tmp" not in name} == new
+    return tried
+
+
+@pytest.mark.parametrize("fault", [*FAULTS, "kill"])
+@pytest.mark.parametrize("writer", WRITERS)
+def test_a_fault_at_any_call_leaves_the_old_or_the_new_and_the_next_run_repairs_it(
+    writer: str, fault: Any, tmp_path: Path
+) -> None:
+    raised: BaseException = Killed() if fault == "kill" else OSError(fault, os.strerror(fault), "x")
+    assert trials(writer, tmp_path, raised) >= 4
+
+
+@pytest.mark.parametrize("path", ["", ".", "/"])
+def test_a_place_without_a_name_is_refused(path: str) -> None:
+    with pytest.raises(DataError, match="give it a name"):
+        write_atomically(Path(path), "text")
+
+
+def test_half_a_character_is_refused_and_the_old_file_stays(tmp_path: Path) -> None:
+    (tmp_path / "a").write_text("old")
+    with pytest.raises(DataError, match=r"U\+D800"):
+        write_atomically(tmp_path / "a", "text \ud800")
+    assert state(tmp_path) == {"a": "old"}
