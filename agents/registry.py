@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
+from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 from ..simulators.errors import ConfigError, UnknownName
-from .access import EcoAct, Prompt
+from .access import EcoAct, Prompt, Summary
 from .base import DECISION, NUMERIC, PLAN_CALLS, PLAN_CHAT, PLANS, TEXT, Agent
 from .btp.access import Btp
 from .btp.experience import Experience
@@ -37,6 +39,7 @@ from .oracle import ExpectedOptimumAgent, OracleAgent
 from .strategies import CotAtN, Dfsdt, PlanThenAct, ReAct, SearchSettings, TotDfs
 from .toolplanner.agent import PlannerSettings, ToolPlanner
 from .toolplanner.simulated import SimulatedToolPlanner
+from .zoo.cards import is_zoo, read_card, zoo_folder, zoo_names
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +69,7 @@ class AgentEntry:
         make: Makes it.
         needs_experience: It plans from past uses of tools: `make_agent` needs `experience`.
         privileged: It reads what no competitor can know, such as the luck of the episode: a bound, never ranked.
+        modules: Modules of the extra `train` that it plays with.
     """
 
     name: str
@@ -74,6 +78,12 @@ class AgentEntry:
     make: Maker = field(repr=False, compare=False)
     needs_experience: bool = False
     privileged: bool = False
+    modules: tuple[str, ...] = ()
+
+    @property
+    def playable(self) -> bool:
+        """What it plays with is installed."""
+        return all(find_spec(module) is not None for module in self.modules)
 
     @property
     def env_id(self) -> str:
@@ -98,8 +108,11 @@ def _strategy(name: str, summary: str, make_strategy: Callable[[SearchSettings |
         for suffix in sorted(suffixes, key=list(_ACCESS).index):
             if suffix == "prompt":
                 access.append(Prompt())
-            elif suffix == "btp":
-                access.append(Btp(_experience(request.experience), request.btp, _usefulness(request.usefulness)))
+            elif suffix == "summary":
+                access.append(Summary())
+            elif suffix in _BTP_WITHOUT:
+                settings = replace(request.btp or BtpSettings(), **_BTP_WITHOUT[suffix])
+                access.append(Btp(_experience(request.experience), settings, _usefulness(request.usefulness)))
             else:
                 access.append(EcoAct(several=suffix == "ecoact-several", descriptions=suffix == "ecoact-described"))
         return LlmAgent(_model(request), make_strategy(request.search), access, request.name)
@@ -158,11 +171,11 @@ def _trained_deer(request: AgentRequest) -> Agent:
 def _trained_planner(request: AgentRequest) -> Planner:
     from .catp.planner import CatpPlanner
 
-    return CatpPlanner(_folder(request))
+    return CatpPlanner(_folder(request), request.name)
 
 
-def _folder(request: AgentRequest) -> str:
-    return request.name.partition(":")[2]
+def _folder(request: AgentRequest) -> Path:
+    return run_folder(request.name)
 
 
 # -- the table -------------------------------------------------------------------------------------------------------------
@@ -183,6 +196,11 @@ _AGENTS = (
     _strategy("plan-act", "one plan, then its steps", PlanThenAct),
     _strategy("toolplanner", "extracts tags, plans a path, then grows a guided tree", lambda _: ToolPlanner()),
     _strategy("toolplanner-no-tags", "the same without tag extraction", lambda _: ToolPlanner(PlannerSettings(tags=False))),
+    _strategy(
+        "toolplanner-answers",
+        "the same, answering from what it found where it would give up",
+        lambda _: ToolPlanner(PlannerSettings(answer=True)),
+    ),
     _strategy("toolplanner-no-path", "the same without path planning", lambda _: ToolPlanner(PlannerSettings(path=False))),
     _planner("oracle", "the best plan for each sample, known after execution", lambda _: ClairvoyantPlanner(), privileged=True),
     _planner(
@@ -201,21 +219,39 @@ _AGENTS = (
     _planner("hugginggpt", "the same after finding the steps", _prompted),
     _planner("hydra", "the same, choosing among several plans by what they cost", _prompted),
 )
+_LANGUAGE_MODEL = ("torch", "transformers", "safetensors")
 _TRAINED = {
-    "sb3": AgentEntry("sb3:RUN", "trained by `costgym train ppo` or `dqn`", (NUMERIC,), _trained_policy),
-    "deer": AgentEntry("deer:RUN", "trained by `costgym train deer`", (DECISION,), _trained_deer),
-    "toolplanner": AgentEntry("toolplanner:RUN", "trained by `costgym train toolplanner`", (TEXT,), _trained_toolplanner),
-    "catp": _planner("catp:RUN", "trained by `costgym train catp`", _trained_planner),
-    "ift": _planner("ift:RUN", "trained by `costgym train ift`", _trained_planner),
-    "rltf": _planner("rltf:RUN", "trained by `costgym train rltf`", _trained_planner),
+    "sb3": AgentEntry(
+        "sb3:RUN", "trained by `costgym train ppo` or `dqn`", (NUMERIC,), _trained_policy, modules=("torch", "safetensors")
+    ),
+    "deer": AgentEntry("deer:RUN", "trained by `costgym train deer`", (DECISION,), _trained_deer, modules=_LANGUAGE_MODEL),
+    "toolplanner": AgentEntry(
+        "toolplanner:RUN", "trained by `costgym train toolplanner`", (TEXT,), _trained_toolplanner, modules=_LANGUAGE_MODEL
+    ),
+    **{
+        method: replace(
+            _planner(f"{method}:RUN", f"trained by `costgym train {method}`", _trained_planner), modules=_LANGUAGE_MODEL
+        )
+        for method in ("catp", "ift", "rltf")
+    },
 }
 # Accesses that filter tools stand before those that present them.
 _ACCESS = {
     "prompt": "told prices and the remaining budget",
     "btp": "holds a knapsack plan made from past uses",
+    "btp-no-summary": "the same without the final summary (an ablation)",
+    "btp-no-blacklist": "the same without a blacklist (an ablation)",
+    "btp-no-caps": "the same, each tool as often as the budget allows (an ablation)",
+    "summary": "writes the final answer anew from all results, as BTP does (a control)",
     "ecoact": "registers tools by name as needed",
     "ecoact-several": "the same, several at once (an ablation)",
     "ecoact-described": "the same, names told with descriptions (an ablation)",
+}
+_BTP_WITHOUT: dict[str, dict[str, Any]] = {
+    "btp": {},
+    "btp-no-summary": {"summarise": False},
+    "btp-no-blacklist": {"blacklist": False},
+    "btp-no-caps": {"caps": False},
 }
 _USUAL_COMBINATIONS = (("prompt",), ("btp",), ("ecoact",), ("ecoact", "btp"))
 
@@ -235,7 +271,8 @@ def read_agent_name(name: str, env_id: str | None = None) -> tuple[str, tuple[st
     found = [entry for entry in _AGENTS if entry.name == base]
     composes = any(TEXT in entry.env_ids for entry in found)
     known = all(suffix in _ACCESS and suffixes.count(suffix) == 1 for suffix in suffixes)
-    if not found or (suffixes and not composes) or not known or sum(s.startswith("ecoact") for s in suffixes) > 1:
+    twice = any(sum(s.startswith(kind) for s in suffixes) > 1 for kind in ("btp", "ecoact"))
+    if not found or (suffixes and not composes) or not known or twice:
         raise _unknown(name, env_id)
     return base, tuple(suffixes)
 
@@ -259,27 +296,42 @@ def find_agent(name: str, env_id: str | None = None) -> AgentEntry:
             raise ConfigError("agent", f"{name} plays in {made.env_id}, not in {env_id}")
         return AgentEntry(name, "a user's own", (made.env_id,), lambda request: custom_agent(request.name))
     trained = _trained(name)
-    known = [replace(trained, name=name)] if trained is not None else [entry for entry in _AGENTS if entry.name == base]
+    known = [trained] if trained is not None else [entry for entry in _AGENTS if entry.name == base]
     for entry in known:
         if env_id is None or env_id in entry.env_ids:
             return _with_access(entry, suffixes) if suffixes else entry
     raise _unknown(name, env_id)
 
 
+def run_folder(name: str) -> Path:
+    """The folder of a trained agent: what follows the colon of its name, or the folder of an agent that ships.
+
+    Raises:
+        UnknownName: No such agent ships.
+        DataError: The files of one that ships are not those that its card names.
+    """
+    return zoo_folder(name) if is_zoo(name) else Path(name.partition(":")[2])
+
+
 def needs_experience(name: str) -> bool:
     """The agent plans from past uses of tools."""
-    return "btp" in read_agent_name(name)[1]
+    return _plans(read_agent_name(name)[1])
+
+
+def _plans(suffixes: Sequence[str]) -> bool:
+    return any(suffix in _BTP_WITHOUT for suffix in suffixes)
 
 
 def agents(env_id: str | None = None) -> list[AgentEntry]:
-    """The agents of an environment, or of all: the table with the usual compositions, without training runs."""
+    """The agents of an environment, or of all: the table with the usual compositions, and the trained ones that ship."""
     found = []
     for entry in _AGENTS:
         if env_id is None or env_id in entry.env_ids:
             found.append(entry)
             if TEXT in entry.env_ids:
                 found += [_with_access(entry, suffixes) for suffixes in _USUAL_COMBINATIONS]
-    return found
+    shipped = [_trained(name) for name in zoo_names()]
+    return found + [entry for entry in shipped if entry is not None and (env_id is None or env_id in entry.env_ids)]
 
 
 def agent_names(env_id: str | None = None) -> list[str]:
@@ -301,8 +353,8 @@ def make_agent(
 
     Args:
         name: One of `agent_names()`; any strategy with tool accesses added by "+"; ``sb3:RUN``, ``deer:RUN``,
-            ``toolplanner:RUN``, ``catp:RUN``, ``ift:RUN`` or ``rltf:RUN``, trained in that folder; or ``FILE.py:CLASS``,
-            a user's own.
+            ``toolplanner:RUN``, ``catp:RUN``, ``ift:RUN`` or ``rltf:RUN``, trained in that folder; ``zoo:ppo`` and the
+            like, trained ones that ship; or ``FILE.py:CLASS``, a user's own.
         env_id: The environment that it shall play in. Needed where a name stands for two agents ("greedy", "random" and the
             oracles also plan for OpenCATP); by default the tool world's.
         model: A language model, or its name: "simulated", "openai:MODEL" for a server that speaks OpenAI's protocol,
@@ -358,14 +410,20 @@ def _unknown(name: str, env_id: str | None) -> UnknownName:
 
 
 def _trained(name: str) -> AgentEntry | None:
+    """The entry of a trained agent, by its folder or of the zoo; None for any other name."""
+    if is_zoo(name):
+        if name not in zoo_names():
+            return None
+        card = read_card(name)
+        return replace(_TRAINED[card.kind], name=name, summary=card.summary)
     kind, colon, folder = name.partition(":")
-    return _TRAINED.get(kind) if colon and folder else None
+    return replace(_TRAINED[kind], name=name) if colon and folder and kind in _TRAINED else None
 
 
 def _with_access(entry: AgentEntry, suffixes: tuple[str, ...]) -> AgentEntry:
     words = "; ".join(_ACCESS[suffix] for suffix in suffixes)
     name = "+".join([entry.name, *suffixes])
-    return replace(entry, name=name, summary=f"{entry.summary}; {words}", needs_experience="btp" in suffixes)
+    return replace(entry, name=name, summary=f"{entry.summary}; {words}", needs_experience=_plans(suffixes))
 
 
 def _usefulness(value: Usefulness | str | Path | None) -> Usefulness | None:

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from ..simulators.oracle.optimum import Optimum
     from .rendering.chart import Chart
     from .rendering.story import Told
+    from .seats import Seat
 
 ObsType = TypeVar("ObsType")
 ActType = TypeVar("ActType")
@@ -186,6 +187,11 @@ class BaseEnv(gym.Env[ObsType, ActType], Generic[ObsType, ActType]):
         """
         raise NotImplementedError
 
+    @classmethod
+    def vary_world(cls, document: Mapping[str, Any], settings: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+        """A world's document under settings that vary within a run, and those of them that are arguments of the environment."""
+        return dict(document), dict(settings)
+
     def check_world(self, document: Mapping[str, Any]) -> None:
         """Check that this environment read the same data as the one that made a record.
 
@@ -215,6 +221,31 @@ class BaseEnv(gym.Env[ObsType, ActType], Generic[ObsType, ActType]):
     def opening(self) -> dict[str, Any]:
         """What a client learns once, when an episode begins, besides the observation; as JSON."""
         return {}
+
+    def seat(self, env_id: str, examples: int = 0) -> Seat:
+        """What an agent may know in the episode that has begun, besides observations and `info`.
+
+        Args:
+            env_id: the id under which the environment was made.
+            examples: past decisions that the agent wants, where one decides whether a query needs a tool.
+
+        Raises:
+            ConfigError: no agent can be seated here.
+        """
+        raise ConfigError("env", f"no agent has a seat in {type(self).__name__}")
+
+    def seat_parts(self, env_id: str) -> dict[str, Any]:
+        """What every seat holds."""
+        return {
+            "env_id": env_id,
+            "observation_space": self.observation_space,
+            "action_space": self.action_space,
+            "budget": self.budget.as_dict(),
+        }
+
+    def told(self, info: dict[str, Any]) -> dict[str, Any]:
+        """What an agent is told of an `info`."""
+        return info
 
     def account(self) -> EpisodeView:
         """A view of the present episode: task, calls, ledger, clock and grade.

@@ -17,6 +17,7 @@ from ..simulators.ledger import Budget
 from ..simulators.scenario import Scenario
 from ..simulators.status import LOOKS_OK, Status
 from ..simulators.world import Call, Candidate, Enforcement, Episode, WorldEvent
+from .seats import NumericSeat, prices_of
 from .templates import Phase, PhaseKey, Template
 from .tool_world import ToolEnv
 
@@ -297,6 +298,15 @@ class MarketplaceEnv(ToolEnv[Observation, "int | np.integer[Any]"]):
         """Prices in the scenario's currency, from the rows of an observation: (..., tools, 16) to (..., tools)."""
         return prices_of(tools, self.world.max_price)
 
+    def seat(self, env_id: str, examples: int = 0) -> NumericSeat:
+        return NumericSeat(
+            **self.seat_parts(env_id),
+            max_price=self.world.max_price,
+            max_tools=self.max_tools,
+            wait_action=self.wait_action,
+            finish_action=self.finish_action,
+        )
+
     def step(self, action: int | np.integer[Any]) -> tuple[Observation, float, bool, bool, dict[str, Any]]:
         episode = self.episode or self._playing()
         over = episode.over
@@ -425,11 +435,6 @@ class MarketplaceEnv(ToolEnv[Observation, "int | np.integer[Any]"]):
         # records without a form were made when there was only one
         form = {} if "mask" in settings else {"concurrent": True}
         return super().world_arguments(document, {**form, **settings}, data)
-
-
-def prices_of(tools: NDArray[np.float32], max_price: float) -> NDArray[np.float64]:
-    """Prices in the currency of `max_price`, from the rows of an observation: (..., tools, 16) to (..., tools)."""
-    return tools[..., _PRICE].astype(np.float64) * (max_price / 10.0)
 
 
 def _boxes(max_tools: int, max_steps: int, concurrent: bool) -> dict[str, gym.spaces.Box]:

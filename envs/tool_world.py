@@ -14,6 +14,7 @@ import numpy as np
 from ..simulators.draws import stable_integer
 from ..simulators.errors import ConfigError, UnknownName
 from ..simulators.ledger import Budget
+from ..simulators.marketplace.stress import Stress
 from ..simulators.quality import quality_of_plan
 from ..simulators.scenario import UNSEEN, Scenario, load_scenario, parse_scenario
 from ..simulators.tasks import Task
@@ -318,6 +319,15 @@ class ToolEnv(BaseEnv[ObsType, ActType], Generic[ObsType, ActType]):
         elif data is not None:
             arguments["scenario"] = {**document, "source": {**document["source"], "data": data}}
         return arguments
+
+    @classmethod
+    def vary_world(cls, document: Mapping[str, Any], settings: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+        stress = {name: factor for name, factor in settings.items() if name in Stress.model_fields}
+        rest = {name: value for name, value in settings.items() if name not in stress}
+        if not stress:
+            return dict(document), rest
+        whole = Stress.model_validate({**(document.get("stress") or {}), **stress})
+        return {**document, "stress": whole.model_dump(mode="json")}, rest
 
     def account(self) -> Episode:
         return self._playing()

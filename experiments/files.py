@@ -16,12 +16,12 @@ LONGEST_LINE = 64 * 2**20
 """Greatest length of a line, bytes: far above any record, and a bound on the memory that a hostile file can take."""
 
 
-def write_atomically(path: Path, text: str) -> None:
+def write_atomically(path: Path, content: str | bytes) -> None:
     """Replace a file's content in one step; what was written outlasts a power cut."""
     draft = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
-        with draft.open("w", encoding="utf-8") as store:
-            store.write(text)
+        with draft.open("wb") as store:
+            store.write(content if isinstance(content, bytes) else content.encode())
             store.flush()
             os.fsync(store.fileno())
         draft.replace(path)

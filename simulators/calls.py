@@ -18,7 +18,8 @@ import simpy
 from simpy.events import NORMAL
 
 from .draws import CONTENT
-from .status import Status
+from .silent import spoilt
+from .status import SILENT, Status
 
 if TYPE_CHECKING:
     from .episode import Episode
@@ -74,6 +75,7 @@ class Candidate:
         fee: Flat part of its price, in the scenario's currency.
         quote: What the catalog says a call costs.
         rate_per_s: Price of a second of running, where duration is billed.
+        slip, persistence: The tool's own, or the world's.
         spread, factors: Standard deviation of the logarithm of its duration, and the duration's quantiles over the median.
     """
 
@@ -99,6 +101,8 @@ class Candidate:
     advertised_success: float
     advertised_latency_s: float
     popularity: float
+    slip: float
+    persistence: float
 
 
 @dataclass(slots=True)
@@ -273,11 +277,13 @@ def error_text(call: Call) -> str:
 def content(episode: Episode, call: Call) -> str:
     """The text that the agent reads of a call that has ended: the tool's answer, or an error in words."""
     tool = episode.world.catalog[episode.candidates[call.slot].number] if call.slot >= 0 else None
-    if call.status is Status.OK:
+    if call.status is Status.OK or call.status in SILENT:
         if call.answer is None and tool is not None:
             need = episode.candidates[call.slot].need
             arguments = call.arguments or (episode.needs[need].arguments if need >= 0 else None) or {}
             call.answer = episode.world.answers.answer(tool, arguments, episode.task)
+        if call.answer and call.status in SILENT:
+            return spoilt(call.answer, call.status, episode.task, episode._draws.at(call.k, call.slot)[CONTENT])
         return call.answer or "{}"
     if call.status is Status.IRRELEVANT and tool is not None:
         luck = episode._draws.at(call.k, call.slot)[CONTENT]

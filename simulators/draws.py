@@ -126,13 +126,14 @@ class Draws:
         values: The uniforms drawn so far, one after the other.
     """
 
-    __slots__ = ("_chunk", "_source", "seed", "slots", "task", "values")
+    __slots__ = ("_ahead", "_chunk", "_source", "seed", "slots", "task", "values")
 
     def __init__(self, source: DrawSource, seed: int, task: int, tools: int) -> None:
         self._source, self.seed, self.task = source, seed, task
         self.slots = tools + 1
         self._chunk = max(2, 40 // self.slots)
         self.values = source.flat(seed, task, self.slots, 0, self._chunk)
+        self._ahead = 0, array("d")
 
     def at(self, k: int, slot: int) -> list[float]:
         """The uniforms of the k-th call in a slot, one per purpose."""
@@ -141,6 +142,15 @@ class Draws:
         while place >= len(values):
             known = len(values) // (self.slots * PURPOSES)
             values += self._source.flat(self.seed, self.task, self.slots, known, self._chunk)
+        return values[place : place + PURPOSES].tolist()
+
+    def beyond(self, k: int, slot: int) -> list[float]:
+        """The same for rows that may lie far ahead and are not asked for again: they are not kept."""
+        first, values = self._ahead
+        place = ((k - first) * self.slots + slot) * PURPOSES
+        if not 0 <= place < len(values):
+            values = self._source.flat(self.seed, self.task, self.slots, k, self._chunk)
+            self._ahead, place = (k, values), slot * PURPOSES
         return values[place : place + PURPOSES].tolist()
 
 

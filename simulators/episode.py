@@ -280,7 +280,7 @@ class Episode:
         if chain is None:
             world = self.world
             chain = self._chains[spec.index] = start_chain(
-                self._draws, spec.index, spec.reliability, world.failures, world.kinds
+                self._draws, spec.index, spec.reliability, world.failures, world.kinds, spec.slip, spec.persistence
             )
         works = chain.extend(row[OUTCOME]) if len(chain.outcomes) == call.k - 1 else chain.ok(call.k)
         if self.bursts is not None and self.bursts.cover(call.ready_s):

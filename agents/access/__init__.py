@@ -5,5 +5,6 @@ from __future__ import annotations
 from ..llm.types import Refusal, ToolAccess
 from .ecoact import EcoAct
 from .prompt import Prompt
+from .summary import Summary
 
-__all__ = ["EcoAct", "Prompt", "Refusal", "ToolAccess"]
+__all__ = ["EcoAct", "Prompt", "Refusal", "Summary", "ToolAccess"]

@@ -4,7 +4,7 @@ Before the first reply, a knapsack over past experience says how often each tool
 neither shown nor callable; a tool whose result does not help is forbidden from then on; what the remaining budget does
 not cover is removed. All of it is global over a tree search.
 
-Source: BTP (arXiv 2402.15960), Algorithm 2.
+Source: BTP (arXiv 2402.15960), Sections 2.3 and 2.4 and Algorithm 2.
 """
 
 from __future__ import annotations

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+import lzma
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 
-from ...simulators.decision.embedding import TextEmbedding
+from ...simulators.decision.embedding import TextEmbedding, content_words
 from ...simulators.errors import DataError
 from .plan import BtpSettings, expected_value, frequency_cap
 
@@ -36,17 +37,60 @@ class PastQuery:
 
 @dataclass(frozen=True, slots=True)
 class ToolRecord:
-    """A tool's past, as arrays over the queries that used it.
+    """A tool's past, as arrays over the queries that used it and over its uses.
 
     Attributes:
-        embeddings: of those queries, shape (queries, dimensions).
-        flags: whether each use helped, per query.
+        queries: rows of those queries in the experience, shape (queries,).
+        counts: uses in each query, shape (queries,).
+        helped: 1 where some use in the query helped, shape (queries,).
         test: whether each is a test query, shape (queries,).
+        use_queries: row of the query of each use, test queries left out, shape (uses,).
+        use_helped: 1 where that use helped, shape (uses,).
     """
 
-    embeddings: npt.NDArray[np.float64]
-    flags: tuple[tuple[bool, ...], ...]
-    test: tuple[bool, ...]
+    queries: npt.NDArray[np.intp]
+    counts: npt.NDArray[np.float64]
+    helped: npt.NDArray[np.float64]
+    test: npt.NDArray[np.bool_]
+    use_queries: npt.NDArray[np.intp]
+    use_helped: npt.NDArray[np.float64]
+
+
+class _Index:
+    """What estimates are made from: the tools' records, and the queries' embeddings as sparse rows."""
+
+    def __init__(self, queries: Sequence[PastQuery]) -> None:
+        texts = [content_words(past.query) for past in queries]
+        self._embedding = TextEmbedding(texts)
+        self._rows, self._columns, self._values = self._embedding.sparse(texts)
+        self._count = len(texts)
+        self._last: tuple[str, npt.NDArray[np.float64]] | None = None
+        found: dict[str, list[tuple[int, tuple[bool, ...], bool]]] = {}
+        for number, past in enumerate(queries):
+            for name, flags in past.uses.items():
+                found.setdefault(name, []).append((number, flags, past.test))
+        self.records = {name: _record(uses) for name, uses in found.items()}
+
+    def similarities(self, query: str) -> npt.NDArray[np.float64]:
+        """Cosine of a query to each past query, shape (queries,); the last is kept, for an episode asks for every tool."""
+        if self._last is None or self._last[0] != query:
+            wanted = self._embedding([query])[0]
+            # summed in the order of the rows, so that no library's order of additions counts
+            products = self._values * wanted[self._columns]
+            self._last = query, np.asarray(np.bincount(self._rows, products, self._count), np.float64)
+        return self._last[1]
+
+
+def _record(uses: Sequence[tuple[int, tuple[bool, ...], bool]]) -> ToolRecord:
+    learnt = [(number, flag) for number, flags, test in uses if not test for flag in flags]
+    return ToolRecord(
+        np.array([number for number, _, _ in uses], np.intp),
+        np.array([len(flags) for _, flags, _ in uses], np.float64),
+        np.array([any(flags) for _, flags, _ in uses], np.float64),
+        np.array([test for _, _, test in uses], np.bool_),
+        np.array([number for number, _ in learnt], np.intp),
+        np.array([flag for _, flag in learnt], np.float64),
+    )
 
 
 @dataclass
@@ -54,25 +98,29 @@ class Experience:
     """Past queries, by the tools they used."""
 
     queries: list[PastQuery] = field(default_factory=list)
-    _records: dict[str, ToolRecord] | None = field(default=None, repr=False, compare=False)
-    _embedding: TextEmbedding = field(default_factory=TextEmbedding, repr=False, compare=False)
-    _last: tuple[str, npt.NDArray[np.float64]] | None = field(default=None, repr=False, compare=False)
+    _made: _Index | None = field(default=None, repr=False, compare=False)
 
     def __len__(self) -> int:
         return len(self.queries)
 
     def add(self, query: PastQuery) -> None:
+        """Remember one more query."""
         self.queries.append(query)
-        self._records = self._last = None
+        self._made = None
 
     @property
     def tools(self) -> list[str]:
         """Names of the tools that were used, sorted."""
-        return sorted(self._by_tool())
+        return sorted(self._index.records)
+
+    @property
+    def uses(self) -> int:
+        """Number of past uses of all tools together."""
+        return sum(len(flags) for past in self.queries for flags in past.uses.values())
 
     def record(self, tool: str) -> ToolRecord | None:
         """A tool's past, or None where it has none."""
-        return self._by_tool().get(tool)
+        return self._index.records.get(tool)
 
     def estimate(self, query: str, tool: str, settings: BtpSettings) -> tuple[float, int]:
         """A tool's expected value and frequency cap for a query."""
@@ -80,38 +128,18 @@ class Experience:
         if record is None:
             value = expected_value((), (), settings)
             return value, frequency_cap((), (), value, settings)
-        similarities = (record.embeddings @ self._embed(query)).tolist()
-        near: list[float] = []
-        helpful: list[float] = []
-        for similarity, flags, test in zip(similarities, record.flags, record.test, strict=True):
-            if not test:
-                near += [similarity] * len(flags)
-                helpful += flags
-        value = expected_value(near, helpful, settings)
-        kept = [i for i, test in enumerate(record.test) if settings.count_test_queries or not test]
-        counts = [len(record.flags[i]) for i in kept]
-        helped = [float(any(record.flags[i])) for i in kept]
-        return value, frequency_cap([similarities[i] for i in kept], counts, value, settings, helped)
+        similarities = self._index.similarities(query)
+        value = expected_value(similarities[record.use_queries], record.use_helped, settings)
+        near, counts, helped = similarities[record.queries], record.counts, record.helped
+        if not settings.count_test_queries and record.test.any():
+            near, counts, helped = near[~record.test], counts[~record.test], helped[~record.test]
+        return value, frequency_cap(near, counts, value, settings, helped)
 
-    def _embed(self, query: str) -> npt.NDArray[np.float64]:
-        """A query as a vector; the last one is kept, for an episode asks for every tool of one query."""
-        if self._last is None or self._last[0] != query:
-            self._last = query, self._embedding([query])[0]
-        return self._last[1]
-
-    def _by_tool(self) -> dict[str, ToolRecord]:
-        if self._records is None:
-            self._embedding = TextEmbedding(past.query for past in self.queries)
-            vectors = self._embedding([past.query for past in self.queries])
-            rows: dict[str, list[tuple[npt.NDArray[np.float64], tuple[bool, ...], bool]]] = {}
-            for past, vector in zip(self.queries, vectors, strict=True):
-                for name, flags in past.uses.items():
-                    rows.setdefault(name, []).append((vector, flags, past.test))
-            self._records = {
-                name: ToolRecord(np.stack([r[0] for r in found]), tuple(r[1] for r in found), tuple(r[2] for r in found))
-                for name, found in rows.items()
-            }
-        return self._records
+    @property
+    def _index(self) -> _Index:
+        if self._made is None:
+            self._made = _Index(self.queries)
+        return self._made
 
     # -- files -----------------------------------------------------------------------------------------------------------
 
@@ -130,14 +158,15 @@ class Experience:
 
     @classmethod
     def load(cls, path: str | Path) -> Experience:
-        """Read a file.
+        """Read a file of JSON lines; one whose name ends in .xz is unpacked.
 
         Raises:
             DataError: it cannot be read, or a line is no record.
         """
         try:
-            text = Path(path).read_text(encoding="utf-8")
-        except (OSError, UnicodeDecodeError) as error:
+            content = Path(path).read_bytes()
+            text = (lzma.decompress(content) if Path(path).suffix == ".xz" else content).decode()
+        except (OSError, UnicodeDecodeError, lzma.LZMAError) as error:
             raise DataError(path, f"cannot be read as experience: {error}") from error
         return cls.from_jsonl(text, path)
 
@@ -154,6 +183,6 @@ def _read(line: str, source: object, number: int) -> PastQuery:
     if not isinstance(uses, dict) or not isinstance(test, bool):
         raise DataError(source, "expected uses as an object and test as true or false", place)
     for name, flags in uses.items():
-        if not isinstance(flags, list) or not flags or any(flag not in (0, 1) for flag in flags):
+        if not isinstance(flags, list) or not flags or flags.count(0) + flags.count(1) < len(flags):
             raise DataError(source, f"uses of {name!r}: expected a list of 0 and 1, got {str(flags)[:60]}", place)
     return PastQuery(document["query"], {name: tuple(map(bool, flags)) for name, flags in uses.items()}, test)

@@ -13,10 +13,13 @@ from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
+import numpy.typing as npt
 
 from ...simulators.errors import ConfigError
 
 Rounding = Literal["floor", "half_even", "half_up", "ceil"]
+UNCAPPED = 1000
+"""Most uses of a tool where no use counts limit a plan."""
 MAX_UNITS = 20_000
 """Length of the knapsack's table: a budget with a fraction, or a larger one, is scaled to about so many units."""
 
@@ -37,6 +40,7 @@ class BtpSettings:
         count_test_queries: Use counts may come from test queries (values never do).
         blacklist: Forbid a tool at an unhelpful result.
         spare_helpful: A tool that has helped once in the episode is not blacklisted any more.
+        caps: Use counts limit a plan; without them a tool is planned as often as the budget allows.
         summarise: After the search the final answer is written from all executed calls.
     """
 
@@ -52,6 +56,7 @@ class BtpSettings:
     blacklist: bool = True
     spare_helpful: bool = True
     summarise: bool = True
+    caps: bool = True
 
     def __post_init__(self) -> None:
         for name in ("threshold", "sharpness", "offset", "prior_value", "prior_weight"):
@@ -82,12 +87,15 @@ _ROUND: dict[str, Callable[[float], int]] = {
 }
 
 
-def _weights(similarities: Sequence[float], settings: BtpSettings) -> np.ndarray:
+Numbers = Sequence[float] | npt.NDArray[np.float64]
+
+
+def _weights(similarities: Numbers, settings: BtpSettings) -> np.ndarray:
     array = np.asarray(similarities, dtype=np.float64)
     return np.exp(settings.sharpness * (array - settings.offset))
 
 
-def expected_value(similarities: Sequence[float], helpful: Sequence[float], settings: BtpSettings | None = None) -> float:
+def expected_value(similarities: Numbers, helpful: Numbers, settings: BtpSettings | None = None) -> float:
     """How helpful a use of a tool is likely to be.
 
     Args:
@@ -98,7 +106,7 @@ def expected_value(similarities: Sequence[float], helpful: Sequence[float], sett
     Returns:
         A share, 0 to 1. Without uses and without a prior: `prior_value`.
 
-    Source: BTP, Eq. 4, with the published code's prior.
+    Source: BTP, Section 2.2 (expected value), with the published code's prior.
     """
     settings = settings or BtpSettings()
     if len(similarities) != len(helpful):
@@ -112,11 +120,11 @@ def expected_value(similarities: Sequence[float], helpful: Sequence[float], sett
 
 
 def frequency_cap(
-    similarities: Sequence[float],
-    counts: Sequence[float],
+    similarities: Numbers,
+    counts: Numbers,
     value: float,
     settings: BtpSettings | None = None,
-    helpful: Sequence[float] | None = None,
+    helpful: Numbers | None = None,
 ) -> int:
     """How often a tool may be planned: about as often as similar queries used it.
 
@@ -128,7 +136,7 @@ def frequency_cap(
         helpful: 1 where the tool helped in that query; with `clip_unhelpful` the counts of the others are clipped to one.
             None leaves the counts as they are.
 
-    Source: BTP, Section 3.2; the order of the rules as in the published code.
+    Source: BTP, Section 2.2 (frequency constraint); the order of the rules as in the published code.
     """
     settings = settings or BtpSettings()
     if len(similarities) != len(counts):
@@ -137,6 +145,8 @@ def frequency_cap(
         return settings.unseen_cap
     if value < settings.threshold:
         return 0
+    if not settings.caps:
+        return UNCAPPED
     uses = np.asarray(counts, dtype=np.float64)
     if helpful is not None and settings.clip_unhelpful:
         uses = np.where(np.asarray(helpful) > 0, uses, np.minimum(uses, 1.0))

@@ -5,7 +5,7 @@ TF-IDF; beside them stand a few numbers about how the four fit together, such as
 repeats. On both stands a logistic regression. To judge a result takes NumPy alone, and the file is plain JSON: weights can be
 read by eye, and a classifier from a stranger runs no code.
 
-Source: BTP (arXiv 2402.15960), Section 3.4 and the order of the published code's inputs; features and model are ours.
+Source: BTP (arXiv 2402.15960), Section 2.2 and the order of the published code's inputs; features and model are ours.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """A usefulness classifier that is a sequence classifier of transformers: reads what BTP's reads, in its order.
 
-Source: BTP (arXiv 2402.15960), Section 3.4; a Longformer over result, query, arguments and documentation.
+Source: BTP (arXiv 2402.15960), Section 2.2; a Longformer over result, query, arguments and documentation.
 """
 
 from __future__ import annotations

@@ -201,17 +201,21 @@ class LlmSession:
         text = _answer_in(said.message)
         return SearchResult(text[:MAX_ANSWER]) if text else SearchResult(None)
 
+    def results(self) -> list[Message]:
+        """The request and all executed calls with their results, whatever branch they were made on."""
+        history = [self.request]
+        for result in self.executed:
+            history.append(Message(ASSISTANT, "", (result.call,)))
+            history.append(_result_message(result.call, result.text))
+        return history
+
     # -- the whole episode -----------------------------------------------------------------------------------------------
 
     def run(self, strategy: Strategy) -> Play[None]:
         """Search, summarise where the access wants that, finish."""
         ending = yield from strategy.play(self)
         if self.summarises:
-            history = [self.request]
-            for result in self.executed:
-                history.append(Message(ASSISTANT, "", (result.call,)))
-                history.append(_result_message(result.call, result.text))
-            summary = yield from self.summarise(history)
+            summary = yield from self.summarise(self.results())
             if not summary.gave_up:
                 ending = summary
         arguments = {"answer": "", "give_up": True} if ending.answer is None else {"answer": ending.answer}

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 from ...simulators.errors import ConfigError
 
@@ -56,6 +57,18 @@ class SearchSettings:
     def ecoact(cls) -> SearchSettings:
         """EcoAct's: 24 nodes deep for it and its baselines; one child after a registration."""
         return cls(depth=24, unit="nodes", width=2, queries=200, text_is_answer=False)
+
+    @classmethod
+    def chosen(cls, fields: Mapping[str, Any], strategy: str) -> SearchSettings | None:
+        """The settings that a run gives a strategy; None where it leaves the strategy its own.
+
+        Args:
+            fields: Fields of the settings; a mapping under the name of a strategy holds further ones for that strategy alone.
+            strategy: Name of the strategy, such as "tot-dfs".
+        """
+        common = {name: value for name, value in fields.items() if not isinstance(value, Mapping)}
+        own = {**common, **fields.get(strategy, {})}
+        return cls(**own) if own else None
 
     def deeper(self, depth: int, nodes: int) -> int:
         """The depth after a reply that makes so many nodes."""

@@ -43,6 +43,7 @@ class PlannerSettings:
         trees: Solution trees; together with depth and width they bound the rounds (30 as published).
         candidates: Tools that the tags may bring into play.
         tags, path: Whether tags are extracted, and whether a path is planned.
+        answer: Answer from what the rounds brought where no round answers, instead of giving up.
         explore: Go on after an answer, until all trees are full; the first answer counts. For trees to learn from.
     """
 
@@ -52,6 +53,7 @@ class PlannerSettings:
     candidates: int = MOST_CANDIDATES
     tags: bool = True
     path: bool = True
+    answer: bool = False
     explore: bool = False
 
     def __post_init__(self) -> None:
@@ -84,7 +86,7 @@ class ToolPlanner:
     def __init__(self, settings: PlannerSettings | None = None) -> None:
         self.settings = settings or PlannerSettings()
         left_out = [part for part in ("tags", "path") if not getattr(self.settings, part)]
-        self.name = "toolplanner" + "".join(f"-no-{part}" for part in left_out)
+        self.name = "toolplanner" + "".join(f"-no-{part}" for part in left_out) + "-answers" * self.settings.answer
         self.tags: Tags | None = None
         self.path: list[str] = []
         self.roots: list[Round] = []
@@ -109,6 +111,8 @@ class ToolPlanner:
                 request += f"\n{PATH_LINE}{', '.join(self.path)}"
         tree = _Tree(session, self.settings, allowed)
         yield from tree.grow([Message(USER, request)], self.roots, 0, self.settings.trees)
+        if tree.ending.gave_up and self.settings.answer:
+            return (yield from session.summarise(session.results()))
         return tree.ending
 
 

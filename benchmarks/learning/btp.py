@@ -20,7 +20,7 @@ from costgym.agents.registry import make_agent
 from costgym.envs.registration import make
 from costgym.experiments.metrics import summarise
 from costgym.experiments.rollout import rollout
-from costgym.experiments.training.data.experience import collect_experience
+from costgym.experiments.training.data.experience import ExperienceSettings, collect_experience
 from costgym.experiments.training.usefulness.train import train_btp
 from costgym.simulators.scenario import load_scenario
 
@@ -52,7 +52,7 @@ def main() -> None:
     print(f"\n{'agent':12} {'judge':8} {'PBC':>7} {'95 % interval':>16} {'passes':>7} {'cost':>7}", flush=True)
     rows: list[dict[str, Any]] = []
     for judge, chosen in (("rules", None), ("learnt", load_usefulness(args.out))):
-        experience = collect_experience(scenario, episodes=400, seed=args.seed, usefulness=chosen)
+        experience = collect_experience(scenario, ExperienceSettings(uses=5.0, seed=args.seed), usefulness=chosen)
         for name in args.agents.split(","):
             agent = make_agent(name, experience=experience, usefulness=chosen)
             env = make(

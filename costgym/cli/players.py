@@ -9,6 +9,9 @@ from typing import Any
 
 from ..simulators.errors import ConfigError
 
+USES_WITH_A_CLASSIFIER = 5.0
+"""Past uses a tool where a trained classifier judges each."""
+
 
 @dataclass(frozen=True, slots=True)
 class WorldOptions:
@@ -65,6 +68,7 @@ def make_player(
     model: str,
     cache: Path | None = None,
     usefulness: Path | None = None,
+    experience: str | None = None,
 ) -> tuple[Any, Any]:
     """Make an agent and the environment that it plays in.
 
@@ -72,19 +76,22 @@ def make_player(
         agent: a name of `costgym agents`.
         env: an environment's id, `costgym/` may be left out; by default the agent's own.
         options: options about the world.
-        seed: seed of the experience that BTP collects.
+        seed: seed of the past uses that are collected for a trained classifier; others are shared by all seeds.
         model: language model of agents that need one.
         cache: folder that caches a real model's replies.
         usefulness: folder of a trained classifier that judges results for BTP.
+        experience: what BTP plans from, as ``EXPLORER:USES``, or a file.
 
     Raises:
         UnknownName: no such agent, environment or scenario.
         ConfigError: options that do not go together.
     """
+    from ..agents.btp.experience import Experience
     from ..agents.btp.usefulness_model import load_usefulness
     from ..agents.registry import find_agent, make_agent
     from ..envs.registration import class_of, make
-    from ..experiments.training.data.experience import collect_experience
+    from ..experiments.execution.engine import Local, default_jobs
+    from ..experiments.training.data.experience import ExperienceSettings, collect_experience, past_uses
 
     env_id = env if env is None or "/" in env else f"costgym/{env}"
     if env_id is not None:
@@ -95,11 +102,20 @@ def make_player(
         raise ConfigError("--usefulness", f"{agent} judges no results; only agents with +btp do")
     keep_replies(cache, model)
     arguments = options.arguments(env_id, model)
-    experience = judge = None
-    if entry.needs_experience:
-        judge = None if usefulness is None else load_usefulness(usefulness)
-        experience = collect_experience(arguments["scenario"], episodes=400, seed=seed, usefulness=judge)
-    player = make_agent(agent, env_id, model=model, experience=experience, usefulness=judge)
+    if experience is not None and not entry.needs_experience:
+        raise ConfigError("--experience", f"{agent} plans from no past uses; only agents with +btp do")
+    past: Experience | None = None
+    judge = None if usefulness is None else load_usefulness(usefulness)
+    if entry.needs_experience and experience is not None and Path(experience).is_file():
+        past = Experience.load(experience)
+    elif entry.needs_experience:
+        wanted = ExperienceSettings() if experience is None else ExperienceSettings.parse(experience)
+        if judge is None:
+            past = Experience.from_jsonl(past_uses(arguments["scenario"], wanted, Local(default_jobs())))
+        else:  # its labels are its own, and cost more: fewer of them
+            few = wanted if experience is not None else wanted.model_copy(update={"uses": USES_WITH_A_CLASSIFIER})
+            past = collect_experience(arguments["scenario"], few.model_copy(update={"seed": seed}), usefulness=judge)
+    player = make_agent(agent, env_id, model=model, experience=past, usefulness=judge)
     return player, make(env_id, disable_env_checker=True, **arguments)
 
 

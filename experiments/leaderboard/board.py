@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -22,16 +22,14 @@ from ...simulators.errors import ConfigError, DataError
 from ...simulators.scenario import parse_scenario
 from ..execution.engine import Engine, Local
 from ..files import change_together, finish_change, remove_drafts, sole_writer, write_atomically
-from ..metrics import summarise, with_budget_areas
+from ..metrics import summarise, with_budget_areas, with_fault_robustness
 from ..results import EpisodeResult
 from ..rollout import CHUNK, RolloutContext, play_many
 from .conditions import condition_key, rank_rows
-from .run_config import FORMAT, RowConfig, RunConfig, entry_of
+from .run_config import FORMAT, RowConfig, RunConfig, TrackConfig, entry_of
 from .run_log import EPISODES, EpisodeOutput, Key, RunLog
 from .tracks import track_of
 
-EXPERIENCE_EPISODES = 400
-EXPERIENCE = "experience.jsonl"
 SUBMISSIONS = "submissions"
 """Where a run keeps those that were added to it."""
 ROWS = "rows.json"
@@ -88,12 +86,13 @@ def run(
     check_owner(config.to_json(), folder)
     with sole_writer(folder):
         finish_change(folder)
-        for name in ("run.json", "experience.jsonl", EPISODES):
+        for name in ("run.json", EPISODES):
             remove_drafts(folder / name)
         write_atomically(folder / "run.json", config.to_json())
-        experience = _experience(config, folder)
-        results = _finish_episodes(config, folder, experience, engine or Local(jobs), progress)
-        document = publish(folder, summarise_run(config, results))
+        place = engine or Local(jobs)
+        experience = experience_text(config, place)
+        results = _finish_episodes(config, folder, experience, place, progress)
+        document = publish(folder, summarise_run(config, results, experience))
     return Leaderboard(folder, document)
 
 
@@ -180,8 +179,14 @@ def pages_of(document: Mapping[str, Any]) -> dict[str, str]:
     return pages(document)
 
 
-def summarise_run(config: RunConfig, results: Iterable[EpisodeResult]) -> dict[str, Any]:
-    """The content of `leaderboard.json`: one row per track, agent and condition, best first within a condition."""
+def summarise_run(config: RunConfig, results: Iterable[EpisodeResult], experience: str | None = None) -> dict[str, Any]:
+    """The content of `leaderboard.json`: one row per track, agent and condition, best first within a condition.
+
+    Args:
+        config: configuration of the run.
+        results: episodes of all rows.
+        experience: what `experience_text` returns; the tracks whose agents plan from it say how much it is.
+    """
     groups: dict[tuple[str, str, str], list[EpisodeResult]] = {}
     for result in results:
         key = track_of(result.env), result.agent, condition_key(result.budget, result.settings)
@@ -190,9 +195,13 @@ def summarise_run(config: RunConfig, results: Iterable[EpisodeResult]) -> dict[s
     for each in config.rows():
         own = groups.get((each.track.name, each.agent, each.condition.key))
         if own:
-            rows.append(summarise_row(config, each, own))
+            row, calm = summarise_row(config, each, own), each.condition.calm
+            reference = None if calm is None else groups.get((each.track.name, each.agent, calm.key))
+            if reference is not None:
+                row = with_fault_robustness(row, own, reference, seed=config.seed, seeds=each.track.seeds)
+            rows.append(row)
     rows = with_budget_areas(rows)
-    tracks = [track.document() for track in config.tracks]
+    tracks = [{**track.document(), **_experience_document(config, track, experience)} for track in config.tracks]
     first = tracks[0]
     document = {
         "format": FORMAT,
@@ -236,43 +245,47 @@ def check_owner(manifest: str, folder: Path) -> None:
         )
 
 
-def experience_text(config: RunConfig) -> str | None:
-    """What planning agents learn on the train split before anyone is ranked; None where no agent plans from experience."""
-    return _collect_experience(config.model_dump_json())
+def experience_text(config: RunConfig, engine: Engine | None = None, data: str | None = None) -> str | None:
+    """Past uses of tools that planning agents learn from, as JSON lines; None where no agent plans from experience.
 
-
-@lru_cache(maxsize=2)
-def _collect_experience(document: str) -> str | None:
-    config = RunConfig.model_validate_json(document)
-    track = next((row.track for row in config.rows() if entry_of(row.agent, row.track.name).needs_experience), None)
+    Args:
+        config: configuration of the run.
+        engine: engine that collects them, where they are neither shipped nor in the cache.
+        data: folder that the world is read from, where it lies elsewhere now.
+    """
+    track = next((track for track in config.tracks if _plans_from_experience(track)), None)
     if track is None:
         return None
-    from ..training.data.experience import collect_experience
+    from ..training.data.experience import past_uses
 
-    scenario = parse_scenario(track.scenario, "run.json")
-    count = min(EXPERIENCE_EPISODES, 4 * len(scenario.build().tasks.numbers("train")))
-    return collect_experience(scenario, episodes=count, seed=config.seed).to_jsonl()
+    source = track.scenario.get("source")
+    document = dict(track.scenario)
+    if data is not None and isinstance(source, dict) and source.get("data"):
+        document["source"] = {**source, "data": data}
+    return past_uses(parse_scenario(document, "run.json"), config.experience, engine)
 
 
-def _experience(config: RunConfig, folder: Path) -> Path | None:
-    path = folder / EXPERIENCE
-    if path.exists():
-        return path
-    text = experience_text(config)
-    if text is None:
-        return None
-    write_atomically(path, text)
-    return path
+def _plans_from_experience(track: TrackConfig) -> bool:
+    return any(entry_of(agent, track.name).needs_experience for agent in track.agents)
+
+
+def _experience_document(config: RunConfig, track: TrackConfig, experience: str | None) -> dict[str, Any]:
+    if experience is None or not _plans_from_experience(track):
+        return {}
+    from ..training.data.experience import ExperienceSettings, describe_experience
+
+    chosen = config.experience or ExperienceSettings()
+    figures = describe_experience(experience)
+    return {"experience": {"explorer": chosen.explorer, "remembered": chosen.remembered, **figures}}
 
 
 def _finish_episodes(
-    config: RunConfig, folder: Path, experience: Path | None, engine: Engine, progress: Progress | None
+    config: RunConfig, folder: Path, experience: str | None, engine: Engine, progress: Progress | None
 ) -> list[EpisodeResult]:
     with RunLog(folder, config) as log:
         if progress is not None:
             progress(len(log.found), config.episodes)
-        # workers on other machines do not see the folder, so they are sent what is in it
-        entries = Entries(config, None if experience is None else experience.read_text(encoding="utf-8"))
+        entries = Entries(config, experience)
         for played in engine.stream(play_item, entries, _work_items(config, log.found)):
             log.add(played)
             if progress is not None:
@@ -303,12 +316,16 @@ class Entries:
 
     def __init__(self, config: RunConfig, experience: str | None) -> None:
         self.config, self._text = config, experience
-        self._experience = None if experience is None else Experience.from_jsonl(experience)
         # a row's agent and environment are kept from one range of its episodes to the next
         self.context = lru_cache(maxsize=4)(self._open)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Entries, (self.config, self._text)
+
+    @cached_property
+    def _experience(self) -> Experience | None:
+        """Read when the first agent that plans from it plays."""
+        return None if self._text is None else Experience.from_jsonl(self._text)
 
     def _open(self, track: str, name: str, condition: int) -> RolloutContext:
         config = self.config
@@ -318,8 +335,8 @@ class Entries:
             name,
             place.env if place.env in entry.env_ids else entry.env_id,
             model=config.model,
-            experience=self._experience,
-            search=SearchSettings(**config.search) if config.search else None,
+            experience=self._experience if entry.needs_experience else None,
+            search=SearchSettings.chosen(config.search, name.partition("+")[0]),
             btp=BtpSettings(**config.btp) if config.btp else None,
         )
         return RolloutContext(place.make_env(agent.env_id, place.conditions[condition]), agent)

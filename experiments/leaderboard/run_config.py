@@ -17,6 +17,7 @@ from ...agents.custom import is_custom
 from ...agents.models.named import priced_for, read_model_name
 from ...agents.models.prices import load_prices
 from ...agents.registry import AgentEntry, agent_names, find_agent, read_agent_name
+from ...agents.zoo.cards import is_zoo, zoo_names
 from ...envs.base import base_env
 from ...envs.registration import class_of, make
 from ...simulators.errors import ConfigError, DataError, UnknownName
@@ -24,6 +25,7 @@ from ...simulators.ledger import Budget
 from ...simulators.scenario import Scenario, load_scenario
 from ...simulators.version import __version__
 from ..metrics import GRADINGS
+from ..training.data.experience import ExperienceSettings
 from .conditions import PASS_RATE, Condition, ordered
 from .suites import Suite, SuiteWorld
 from .suites import suite as suite_named
@@ -75,15 +77,17 @@ class TrackConfig(BaseModel):
         """
         if track_of(env_id) != self.name:
             raise ConfigError("--agents", f"{env_id} is no environment of the track {self.name}; {self.env} is")
+        kind = class_of(env_id)
+        scenario, varied = kind.vary_world(self.scenario, condition.settings)
         settings = {
             **self.settings.get(ALL_VIEWS, {}),
             **self.settings.get(env_id, {}),
-            **condition.settings,
+            **varied,
             "split": self.split,
             "budget": dict(condition.budget),
         }
-        env = make(env_id, disable_env_checker=True, **class_of(env_id).world_arguments(self.scenario, settings, data))
-        base_env(env).check_world(self.scenario)
+        env = make(env_id, disable_env_checker=True, **kind.world_arguments(scenario, settings, data))
+        base_env(env).check_world(scenario)
         return env
 
     @property
@@ -133,8 +137,10 @@ class RunConfig(BaseModel):
         tracks: what is played, each track with its own world.
         grading, seed: as `costgym leaderboard` takes them.
         model: behind agents that need one.
-        search, btp: fields of `SearchSettings` and `BtpSettings` that differ from the agents' own.
+        search: fields of `SearchSettings` that differ from the agents' own; those under a strategy's name are for it alone.
+        btp: fields of `BtpSettings` that differ from the default.
         weights: hashes of the weights of trained agents; other weights make another run.
+        experience: how the past uses were collected that agents with BTP plan from; None where none do.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -148,6 +154,7 @@ class RunConfig(BaseModel):
     search: dict[str, Any] = {}
     btp: dict[str, Any] = {}
     weights: dict[str, str] = {}
+    experience: ExperienceSettings | None = Field(default=None, exclude_if=lambda value: value is None)
 
     def to_json(self) -> str:
         """The content of `run.json`."""
@@ -199,6 +206,7 @@ def make_run_config(
     prices: str | Path | None = None,
     profile: str | Path | None = None,
     vary: Mapping[str, Sequence[Any]] | None = None,
+    experience: ExperienceSettings | None = None,
 ) -> RunConfig:
     """The configuration of a run, checked before anything runs.
 
@@ -216,6 +224,7 @@ def make_run_config(
         search, btp: fields of `SearchSettings` and `BtpSettings` that differ from the agents' own.
         profile: what the OpenCATP tools cost.
         vary: settings that vary within the run, with their values, such as ``{"alpha": [0.3, 0.5]}``.
+        experience: how past uses are collected for agents with BTP; None for the default.
 
     Raises:
         UnknownName: a suite, scenario, agent, split or grading is unknown; the message has the nearest ones.
@@ -237,6 +246,7 @@ def make_run_config(
     tracks.sort(key=lambda track: place[track.name])
     if len({track.name for track in tracks}) < len(tracks):
         raise ConfigError("--suite", f"{suite} plays a track twice")
+    plans = any(entry_of(agent, track.name).needs_experience for track in tracks for agent in track.agents)
     return RunConfig(
         suite=suite,
         tracks=tuple(tracks),
@@ -246,6 +256,7 @@ def make_run_config(
         search=dict(search or {}),
         btp=dict(btp or {}),
         weights=weights_of(agent for track in tracks for agent in track.agents),
+        experience=(experience or ExperienceSettings()) if plans else None,
     )
 
 
@@ -287,6 +298,12 @@ def entry_of(name: str, track: str) -> AgentEntry:
         except UnknownName:
             continue
     return find_agent(name, views[0])
+
+
+def playable(names: Sequence[str]) -> tuple[str, ...]:
+    """The agents of a suite; those of the zoo only where they ship and what they play with is installed."""
+    installed = all(find_agent(name).playable for name in zoo_names())
+    return tuple(name for name in names if not is_zoo(name) or (installed and name in zoo_names()))
 
 
 @dataclass(frozen=True, slots=True)
@@ -333,7 +350,7 @@ def _worlds(suite: Suite, agents: Sequence[str] | None, asked: _Asked) -> list[t
         fitting = [world for world in suite.worlds if not asked.refused_by(world)]
         if not fitting:
             _refuse(suite, suite.worlds[0], asked)
-        return [(world, world.agents) for world in (fitting[:1] if asked.about_a_world else fitting)]
+        return [(world, playable(world.agents)) for world in (fitting[:1] if asked.about_a_world else fitting)]
     if not agents:
         raise ConfigError("--agents", "expected at least one agent")
     if len(set(agents)) < len(agents):
@@ -404,7 +421,8 @@ def _tracks_of(suite: Suite, world: SuiteWorld, agents: Sequence[str], asked: _A
         conditions = []
         document: dict[str, Any] | None = None
         for limit, varied in product(limits, _varied(suite, world, asked.vary if fits else {})):
-            arguments = {**settings.get(ALL_VIEWS, {}), **settings.get(env_id, {}), **varied}
+            of_env = kind.vary_world({}, varied)[1]
+            arguments = {**settings.get(ALL_VIEWS, {}), **settings.get(env_id, {}), **of_env}
             env = base_env(make(env_id, split=asked.split, disable_env_checker=True, **made, **arguments))
             document = env.world_document()
             count = asked.episodes or world.episodes or env.instances

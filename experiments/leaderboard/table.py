@@ -77,7 +77,7 @@ def print_track(leaderboard: Mapping[str, Any], console: Console, *, intervals: 
             console.print(table)
     if not apart:
         console.print(table if rows else "no rows yet")
-    for note in _notes(rows, columns):
+    for note in _notes(leaderboard, rows, columns):
         console.print(Text(note, style="dim"))
 
 
@@ -140,7 +140,7 @@ def _title(leaderboard: Mapping[str, Any], rows: list[Row], grading: str) -> Tex
     return Text("costgym leaderboard", style="bold").append("  " + plain(" · ".join(p for p in parts if p)), style="dim")
 
 
-def _notes(rows: list[Row], columns: tuple[Column, ...]) -> list[str]:
+def _notes(leaderboard: Mapping[str, Any], rows: list[Row], columns: tuple[Column, ...]) -> list[str]:
     wanted = {
         "PBC": "PBC pass rate within the budget (ranks)",
         "PR": "PR pass rate",
@@ -155,6 +155,12 @@ def _notes(rows: list[Row], columns: tuple[Column, ...]) -> list[str]:
         notes.append("† a simulated language model: its figures say nothing of a real one")
     if any(is_reference(row) for row in rows):
         notes.append("oracle: knows the realised world; a bound, not ranked")
+    past = leaderboard.get("experience")
+    if isinstance(past, Mapping):
+        notes.append(
+            f"BTP plans from {past['uses']:,} past uses ({past['uses_per_tool']:.0f} a tool) in {past['queries']:,} train "
+            f"queries, explored by {past['explorer']}"
+        )
     broken = [plain(row.get("agent")) for row in rows if is_void(row)]
     if broken:
         notes.append(f"{', '.join(dict.fromkeys(broken))}: no episode could be played (infrastructure failures); not ranked")

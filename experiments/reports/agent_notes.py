@@ -46,6 +46,7 @@ def describe(row: Mapping[str, Any]) -> str:
 def papers_of(row: Mapping[str, Any]) -> list[tuple[str, str]]:
     """Title and address of the papers behind the parts of an agent's name."""
     parts = own_name(row).replace("@", "+").replace(":", "+").split("+")
+    parts = ["btp" if part.startswith("btp-no-") else part.removesuffix("-answers") for part in parts]
     parts = [part.removesuffix("-rule").removesuffix("-no-tags").removesuffix("-no-path") for part in parts]
     return [(PAPERS[part][0], f"https://arxiv.org/abs/{PAPERS[part][1]}") for part in dict.fromkeys(parts) if part in PAPERS]
 

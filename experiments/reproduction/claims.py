@@ -1,7 +1,7 @@
 """Check each published claim against our measurements.
 
-Every claim is taken from a paper and has an explicit margin. The simulated model is calibrated to the baselines only, so that
-no claim holds by construction.
+Every claim is taken from a paper and has an explicit margin. Claims that a rule or a rate of the simulation decides, whatever
+is played, are marked `by_construction`, with the reason, and counted nowhere. Nor are checks that no paper makes.
 """
 
 from __future__ import annotations
@@ -23,8 +23,21 @@ PASSES = {
 RESAMPLES = 2000
 
 
-def _effect(claim: str, measured: str, follows: bool, grading: str = "", source: str = "") -> Row:
-    return {"claim": claim, "grading": grading, "measured": measured, "follows": follows, "source": source}
+UNPUBLISHED = "not in the paper"
+ENFORCED = "BTP's rules refuse every call that the budget does not cover"
+ATTENDS_COSTS = "the simulated model's rate `attend_costs` decides it"
+LISTED = "the simulated model errs by the number of listed tools, with documentation or without"
+
+
+def _effect(claim: str, measured: str, follows: bool, grading: str = "", source: str = "", by: str = "") -> Row:
+    """A checked claim; `by` is the reason for which it is true or false by construction."""
+    row: Row = {"claim": claim, "grading": grading, "measured": measured, "follows": follows, "source": source}
+    return {**row, "by_construction": bool(by), **({"reason": by} if by else {})}
+
+
+def counted(effects: Sequence[Row]) -> list[Row]:
+    """The effects that count: claims of the paper that playing decides."""
+    return [row for row in effects if not row["by_construction"] and row["source"] != UNPUBLISHED]
 
 
 def _points(results: Results, ours: str, base: str, metric: str, seed: int) -> tuple[str, float, tuple[float, float]]:
@@ -41,12 +54,14 @@ def btp_effects(results: Results, rows: Sequence[Row], curves: Sequence[Row], se
     """Check the claims of BTP's Section 3 at R = 20 and along both curves, under both gradings."""
     table = {row["agent"]: row for row in rows}
     bases = [name for name in table if "+" not in name]
-    found = []
+    found: list[Row] = []
     for base in bases:
         rate = table[f"{base}+btp"]["budget_failure_rate"]
         before = table[base]["budget_failure_rate"]
         claim = f"{base}: with BTP no query fails because of the budget"
-        found.append(_effect(claim, f"RFBC {100 * before:.1f} to {100 * rate:.1f} %", rate == 0.0, source="Table 3"))
+        found.append(
+            _effect(claim, f"RFBC {100 * before:.1f} to {100 * rate:.1f} %", rate == 0.0, source="Table 3", by=ENFORCED)
+        )
     for base in bases:
         old, new = table[base]["average_cost"], table[f"{base}+btp"]["average_cost"]
         least = 0.0 if base == "react" else 0.4
@@ -68,7 +83,8 @@ def btp_effects(results: Results, rows: Sequence[Row], curves: Sequence[Row], se
             found.append(_effect(claim, text, gain >= -3.0, grading, "Table 3"))
         for base in bases:
             text, gain, _ = _points(results, f"{base}+prompt", base, within, seed)
-            found.append(_effect(f"{base}: +Prompt changes PBC by under 3 points", text, abs(gain) < 3.0, grading, "Table 2"))
+            claim = f"{base}: +Prompt changes PBC by under 3 points"
+            found.append(_effect(claim, text, abs(gain) < 3.0, grading, "Table 2", by=ATTENDS_COSTS))
         found += _bends(curves, [f"{base}+btp" for base in bases], within, grading)
     return found
 
@@ -141,14 +157,16 @@ def ecoact_effects(scales: Mapping[str, Results], rows: Sequence[Row], seed: int
         for scale in names[1:]:
             text, _, (_, high) = _points(scales[scale], "react+ecoact-several", "react+ecoact", passes, seed)
             claim = f"react, {scale} tools: registering several at once loses PR"
-            found.append(_effect(claim, text, high < 0, grading, "Table 3"))
+            found.append(_effect(claim, text, high < 0, grading, "Table 3", by=LISTED))
             text, gain, _ = _points(scales[scale], "react+ecoact-described", "react+ecoact", passes, seed)
             claim = f"react, {scale} tools: telling descriptions leaves PR within 2 points"
-            found.append(_effect(claim, text, abs(gain) <= 2.0, grading, "Table 4"))
+            found.append(_effect(claim, text, abs(gain) <= 2.0, grading, "Table 4", by=LISTED))
     for scale in names[1:]:
         dearer = table[scale, "react+ecoact-described"]["average_cost"] / table[scale, "react+ecoact"]["average_cost"] - 1
         claim = f"react, {scale} tools: telling descriptions costs 30 % more or above"
-        found.append(_effect(claim, f"{100 * dearer:+.1f} %", dearer >= 0.3, source="Table 4"))
+        measured = f"{100 * dearer:+.1f} %"
+        by = "the lengths of names and descriptions in the catalog decide it"
+        found.append(_effect(claim, measured, dearer >= 0.3, source="Table 4", by=by))
     return found
 
 
@@ -175,7 +193,7 @@ def toolplanner_effects(rows: Sequence[Row]) -> list[Row]:
     for grading, (passes, _) in PASSES.items():
         for level in levels:
             gain = table[level, "toolplanner"][passes] - table[level, "dfsdt"][passes]
-            found.append(_effect(f"{level}: no fewer facts found", _points_of(gain), gain >= 0, grading, "not in the paper"))
+            found.append(_effect(f"{level}: no fewer facts found", _points_of(gain), gain >= 0, grading, UNPUBLISHED))
     for level in dict.fromkeys(row["level"] for row in rows if "tag_f1" in row):
         best = max(row["tag_f1"] for row in rows if row["level"] == level and row["agent"].startswith("retriever"))
         ours = table[level, "tag extraction"]["tag_f1"]

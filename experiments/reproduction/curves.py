@@ -1,9 +1,9 @@
-"""BTP as a function of the budget R and of the threshold tau: rows of the paper's two figures, and a plot of them.
+"""BTP as a function of the budget R, of the threshold tau and of past uses: rows of three figures, and a plot of them.
 
 Agents without BTP do not observe the budget and are not stopped by it, so their episodes at R = 20 also give the results at
 every other R. Agents with BTP play new episodes at every point.
 
-Source: BTP (arXiv 2402.15960), Sections 3.4 and 3.5, Figures 2 and 3.
+Source: BTP (arXiv 2402.15960), Sections 3.4 and 3.5, Figures 2 and 3. The curve over past uses is ours.
 """
 
 from __future__ import annotations
@@ -11,23 +11,30 @@ from __future__ import annotations
 import multiprocessing
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 from ...agents.base import TEXT
 from ...agents.btp.plan import BtpSettings
 from ...agents.registry import make_agent
+from ...agents.strategies import SearchSettings
 from ...envs.registration import make
 from ...simulators.ledger import Budget
 from ...simulators.scenario import Scenario
+from ..files import write_atomically
 from ..leaderboard.suites import STEP_LIMIT
 from ..metrics import summarise
 from ..reports.charts import Panel, Series, panels
 from ..results import EpisodeResult
 from ..rollout import play_many
+from ..training.data.experience import first_uses
+from .protocols import Protocol
 
 BUDGETS = (5.0, 10.0, 15.0, 20.0, 30.0, 40.0)
 THRESHOLDS = (0.0, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.4, 0.5)
+USES = (0.0, 1.0, 3.0, 10.0, 20.0)
+"""Past uses a tool, besides those of the protocol."""
 BUDGET, THRESHOLD = 20.0, 0.15
 """Budget and threshold that are fixed while the other one varies."""
 FIGURES = (
@@ -39,51 +46,93 @@ FIGURES = (
     "budget_failure_rate",
 )
 Row = dict[str, Any]
-Point = tuple[str, str, float, str]
-"""Agent, curve, position on the curve, and path of the experience."""
 
 
-def curve_rows(
+@dataclass(frozen=True, slots=True)
+class Point:
+    """A point of a curve.
+
+    Attributes:
+        agent: name of the agent.
+        curve: "R", "tau" or "uses".
+        at: position on the curve.
+        experience: file of past uses that it plans from.
+    """
+
+    agent: str
+    curve: str
+    at: float
+    experience: str
+
+
+Played = dict[Point, list[EpisodeResult]]
+
+
+def play_curves(
     scenario: Scenario,
+    protocol: Protocol,
     results: Mapping[str, Sequence[EpisodeResult]],
-    experience: str,
+    experience: Path,
     episodes: int,
     seed: int,
     jobs: int = 1,
     progress: Callable[[int, int], None] | None = None,
     budgets: Sequence[float] = BUDGETS,
     thresholds: Sequence[float] = THRESHOLDS,
-) -> list[Row]:
-    """Compute one row per agent and point: `curve` ("R" or "tau"), `at`, and the metrics with their intervals.
+    uses: Sequence[float] = USES,
+) -> Played:
+    """Play every point that follows from no other; return the episodes of all.
 
     Args:
-        scenario: scenario with the judge grading.
-        results: episodes of all agents at R = 20.
-        experience: file of past tool uses, for BTP.
+        scenario: scenario of the protocol.
+        protocol: limits of the search and settings of BTP.
+        results: episodes at R = 20 of the plain agents and of those with BTP.
+        experience: file of past tool uses, for BTP; the first of them are written beside it.
         episodes: number of episodes per point.
         seed: seed of the worlds; must be the seed of `results`.
-        jobs: number of processes; the rows do not depend on it.
+        jobs: number of processes; the episodes do not depend on it.
         progress: called with the number of finished points and the number of all points that are played.
-        budgets, thresholds: points of the two curves.
+        budgets, thresholds, uses: points of the three curves.
     """
     bases = [name for name in results if "+" not in name]
-    found: dict[Point, list[EpisodeResult]] = {}
+    whole = str(experience)
+    most = 0.0 if protocol.experience is None else protocol.experience.uses
+    tools = len(scenario.build().catalog)
+    cut = {most: whole}
+    for at in uses:
+        if at < most:
+            path = experience.with_name(f"{experience.stem}-{at:g}{experience.suffix}")
+            write_atomically(path, first_uses(experience.read_text(encoding="utf-8"), at * tools))
+            cut[at] = str(path)
+    found: Played = {}
     for agent in bases:
         for budget in budgets:
-            found[agent, "R", budget, experience] = [_within(result, budget) for result in results[agent]]
-    points: list[Point] = [(f"{base}+btp", "R", budget, experience) for base in bases for budget in budgets if budget != BUDGET]
-    points += [(f"{base}+btp", "tau", at, experience) for base in bases for at in thresholds if at != THRESHOLD]
-    for base in bases:
-        agent = f"{base}+btp"
-        found[agent, "R", BUDGET, experience] = found[agent, "tau", THRESHOLD, experience] = list(results[agent])
-    for number, (point, played) in enumerate(_play(points, scenario, episodes, seed, jobs), 1):
+            found[Point(agent, "R", budget, whole)] = [_within(result, budget) for result in results[agent]]
+        for at in cut:
+            found[Point(agent, "uses", at, whole)] = list(results[agent])
+    points: list[Point] = []
+    for agent in (f"{base}+btp" for base in bases):
+        here = list(results[agent])
+        found[Point(agent, "R", BUDGET, whole)] = found[Point(agent, "tau", THRESHOLD, whole)] = here
+        found[Point(agent, "uses", most, whole)] = here
+        points += [Point(agent, "R", budget, whole) for budget in budgets if budget != BUDGET]
+        points += [Point(agent, "tau", at, whole) for at in thresholds if at != THRESHOLD]
+        points += [Point(agent, "uses", at, path) for at, path in cut.items() if at != most]
+    for number, (point, played) in enumerate(_play(points, scenario, protocol, episodes, seed, jobs), 1):
         found[point] = played
         if progress is not None:
             progress(number, len(points))
-    wanted = {"R": budgets, "tau": thresholds}
-    order = {name: place for place, name in enumerate(results)}
-    keys = [key for key in found if key[2] in wanted[key[1]]]
-    return [_row(key, found[key], seed) for key in sorted(keys, key=lambda key: (key[1], order[key[0]], key[2]))]
+    wanted = {"R": set(budgets), "tau": set(thresholds), "uses": set(cut)}
+    return {point: played for point, played in found.items() if point.at in wanted[point.curve]}
+
+
+def curve_rows(played: Mapping[Point, Sequence[EpisodeResult]], seed: int) -> list[Row]:
+    """Return one row per agent and point: `curve` ("R", "tau" or "uses"), `at`, and the metrics with their intervals."""
+    order = {name: place for place, name in enumerate(dict.fromkeys(point.agent for point in played))}
+    return [
+        _row(point, played[point], seed)
+        for point in sorted(played, key=lambda point: (point.curve, order[point.agent], point.at))
+    ]
 
 
 def _within(result: EpisodeResult, budget: float) -> EpisodeResult:
@@ -95,31 +144,33 @@ def _row(point: Point, results: Sequence[EpisodeResult], seed: int) -> Row:
     ends = {name: row["ci95"][name] for name in FIGURES if name in row["ci95"]}
     figures = {name: row[name] for name in FIGURES}
     return {
-        "curve": point[1], "at": point[2], "agent": point[0], "model": row["model"], "budget": row["budget"],
+        "curve": point.curve, "at": point.at, "agent": point.agent, "model": row["model"], "budget": row["budget"],
         "episodes": row["episodes"], "grading": "judge", **figures, "ci95": ends,
     }  # fmt: skip
 
 
 def _play(
-    points: Sequence[Point], scenario: Scenario, episodes: int, seed: int, jobs: int
+    points: Sequence[Point], scenario: Scenario, protocol: Protocol, episodes: int, seed: int, jobs: int
 ) -> Iterator[tuple[Point, list[EpisodeResult]]]:
     document = scenario.model_dump_json()
     if jobs == 1 or episodes * len(points) < 1000:
         for point in points:
-            yield point, [EpisodeResult.from_json(line) for line in _episodes(document, point, episodes, seed)]
+            yield point, [EpisodeResult.from_json(line) for line in _episodes(document, protocol, point, episodes, seed)]
         return
     with ProcessPoolExecutor(min(jobs, len(points)), mp_context=multiprocessing.get_context("spawn")) as pool:
-        futures = [pool.submit(_episodes, document, point, episodes, seed) for point in points]
+        futures = [pool.submit(_episodes, document, protocol, point, episodes, seed) for point in points]
         for point, future in zip(points, futures, strict=True):
             yield point, [EpisodeResult.from_json(line) for line in future.result()]
 
 
-def _episodes(document: str, point: Point, episodes: int, seed: int) -> list[str]:
+def _episodes(document: str, protocol: Protocol, point: Point, episodes: int, seed: int) -> list[str]:
     """Play the episodes of a point and return them as JSON text, which is cheap to send between processes."""
-    agent_name, curve, at, experience = point
-    budget = Budget(price=at if curve == "R" else BUDGET)
-    settings = BtpSettings(threshold=at) if curve == "tau" else None
-    agent = make_agent(agent_name, experience=experience, btp=settings)
+    budget = Budget(price=point.at if point.curve == "R" else BUDGET)
+    settings = BtpSettings(**protocol.btp)
+    if point.curve == "tau":
+        settings = replace(settings, threshold=point.at)
+    search = SearchSettings.chosen(protocol.search, point.agent.partition("+")[0])
+    agent = make_agent(point.agent, experience=point.experience, btp=settings, search=search)
     env = make(
         TEXT, scenario=Scenario.model_validate_json(document), split="test", budget=budget.as_dict(), enforcement="record",
         grading="judge", max_steps=STEP_LIMIT, disable_env_checker=True,
@@ -131,13 +182,17 @@ def _episodes(document: str, point: Point, episodes: int, seed: int) -> list[str
 
 
 def curves_svg(rows: Sequence[Row]) -> str:
-    """Plot PBC and average cost over R and over tau as an SVG with four panels; solid lines with BTP, dashed lines without."""
+    """Plot PBC and average cost over R, tau and past uses a tool as an SVG; solid lines with BTP, dashed lines without."""
     bases = list(dict.fromkeys(str(row["agent"]).partition("+")[0] for row in rows))
     grid = []
-    figures = (("judged_pass_rate_under_budget", "PBC, judge, %", 100.0), ("average_cost", "average cost", 1.0))
+    figures = (
+        ("judged_pass_rate_under_budget", "PBC, judge, %", 100.0),
+        ("pass_rate_under_budget", "PBC, strict, %", 100.0),
+        ("average_cost", "average cost", 1.0),
+    )
     for metric, title, scale in figures:
         line = []
-        for curve, label in (("R", "budget R"), ("tau", "threshold τ")):
+        for curve, label in (("R", "budget R"), ("tau", "threshold τ"), ("uses", "past uses a tool")):
             shown = [row for row in rows if row["curve"] == curve]
             if metric == "average_cost":
                 shown = [row for row in shown if row["agent"].endswith("+btp")]

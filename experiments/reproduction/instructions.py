@@ -10,7 +10,7 @@ Source: ToolPlanner (arXiv 2409.14826), Section 5.2.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,55 +18,26 @@ import numpy as np
 
 from ...agents.base import TEXT
 from ...agents.llm.agent import LlmAgent
-from ...agents.models.base import ACT, Function, LanguageModel, Message, Reply
+from ...agents.models.base import LanguageModel
 from ...agents.registry import make_agent, make_model
+from ...agents.strategies import SearchSettings
 from ...agents.toolplanner.agent import ToolPlanner
 from ...agents.toolplanner.feedback import REQUIRES, match, names, passed
 from ...agents.toolplanner.tags import Retriever, Tags, gold_tools, tag_score
-from ...agents.world_side import ported
 from ...envs.chat import MarketplaceChatEnv
 from ...simulators.tasks import LEVELS
 from ...simulators.world import Episode, World
+from ..chains import ChainWatcher
 from ..metrics import summarise
 from ..results import EpisodeResult
 from ..rollout import play, result_of
 from ..statistics import intervals
 
-AGENTS = ("dfsdt", "toolplanner", "toolplanner-no-tags", "toolplanner-no-path")
+AGENTS = ("dfsdt", "toolplanner", "toolplanner-answers", "toolplanner-no-tags", "toolplanner-no-path")
 REFERENCE = "dfsdt"
 RETRIEVED = (1, 3, 5)
 STEPS = 400
 Row = dict[str, Any]
-
-
-class ChainWatcher:
-    """A wrapper of a language model that records the calls on the chain that ends with the model's last reply."""
-
-    on_world_side = True  # it hears of every episode
-
-    def __init__(self, model: LanguageModel) -> None:
-        self._model, self._ports = ported(model)
-        self.chain: tuple[str, ...] = ()
-
-    @property
-    def name(self) -> str:
-        return self._model.name
-
-    def reset(self, seed: int) -> None:
-        """Nothing to do: `begin` tells of an episode."""
-
-    def begin(self, world: Any, seed: int) -> None:
-        """A new episode, told to the model that is listened to."""
-        self.chain = ()
-        for port in self._ports:
-            port.begin(world, seed)
-        self._model.reset(seed)
-
-    def complete(self, messages: Sequence[Message], functions: Sequence[Function], purpose: str = ACT) -> Reply:
-        answer = self._model.complete(messages, functions, purpose)
-        if purpose == ACT:
-            self.chain = tuple(str(call.name) for message in (*messages, answer.message) for call in message.calls)
-        return answer
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +57,10 @@ class Followed:
     tags: Tags | None
 
 
+Kept = dict[tuple[Any, ...], list[Followed]]
+"""Episodes that several tables share, by agent, level, luck and limits."""
+
+
 def follow(
     agent_name: str,
     level: str,
@@ -94,6 +69,7 @@ def follow(
     scenario: Any = "marketplace",
     model: str = "simulated",
     luck: int = 0,
+    search: Mapping[str, Any] | None = None,
 ) -> list[Followed]:
     """Play the test tasks at one instruction level, without a budget.
 
@@ -105,12 +81,13 @@ def follow(
         scenario: scenario to play.
         model: name of the agent's language model.
         luck: seed of the agent; another value gives another run of the agent in the same worlds.
+        search: limits of the search, as `SearchSettings.chosen` reads them.
     """
     env = MarketplaceChatEnv(
         scenario=scenario, split="test", level=level, budget={}, enforcement="record", grading="judge", max_steps=STEPS
     )
     watcher = ChainWatcher(_model_behind(agent_name, model))
-    agent = make_agent(agent_name, model=watcher)
+    agent = make_agent(agent_name, model=watcher, search=SearchSettings.chosen(search or {}, agent_name.partition("+")[0]))
     assert isinstance(agent, LlmAgent)
     catalog = env.world.catalog
     known = {tool.name: tool for tool in catalog}
@@ -163,6 +140,8 @@ def instruction_rows(
     levels: Sequence[str] = LEVELS,
     scenario: Any = "marketplace",
     progress: Callable[[str], None] | None = None,
+    search: Mapping[str, Any] | None = None,
+    kept: Kept | None = None,
 ) -> list[Row]:
     """Return a leaderboard row per agent and level with `match_rate`, `meaningful_rate`, `win_rate` and their intervals.
 
@@ -171,11 +150,11 @@ def instruction_rows(
     """
     rows = []
     for level in levels:
-        reference = follow(REFERENCE, level, episodes, seed, scenario, luck=1)
+        reference = _kept(kept, REFERENCE, level, episodes, seed, scenario, 1, search)
         for name in agents:
             if progress is not None:
                 progress(f"{name}, {level}")
-            found = follow(name, level, episodes, seed, scenario)
+            found = _kept(kept, name, level, episodes, seed, scenario, 0, search)
             flags = {
                 "match_rate": [float(f.matched) for f in found],
                 "meaningful_rate": [float(f.meaningful) for f in found],
@@ -197,7 +176,33 @@ def with_intervals(row: Row, flags: dict[str, list[float]], seed: int) -> Row:
     return {**means, "ci95": {**row.get("ci95", {}), **ends}}
 
 
-def tag_rows(episodes: int = 400, seed: int = 0, levels: Sequence[str] = LEVELS, scenario: Any = "marketplace") -> list[Row]:
+def _kept(
+    kept: Kept | None,
+    agent: str,
+    level: str,
+    episodes: int,
+    seed: int,
+    scenario: Any,
+    luck: int = 0,
+    search: Mapping[str, Any] | None = None,
+) -> list[Followed]:
+    """Play, unless these episodes are kept from an earlier table: limits of another strategy's search change nothing."""
+    own = SearchSettings.chosen(search or {}, agent)
+    key = (agent, level, luck, own if agent == REFERENCE else None)
+    if kept is None:
+        return follow(agent, level, episodes, seed, scenario, luck=luck, search=search)
+    if key not in kept:
+        kept[key] = follow(agent, level, episodes, seed, scenario, luck=luck, search=search)
+    return kept[key]
+
+
+def tag_rows(
+    episodes: int = 400,
+    seed: int = 0,
+    levels: Sequence[str] = LEVELS,
+    scenario: Any = "marketplace",
+    kept: Kept | None = None,
+) -> list[Row]:
     """Measure precision, recall and F1 of tag extraction and of a retriever over the whole catalog, by level.
 
     F1 has intervals. Each level is scored at the granularity of its instructions; `statement`, which names no tools, at the
@@ -214,7 +219,7 @@ def tag_rows(episodes: int = 400, seed: int = 0, levels: Sequence[str] = LEVELS,
         retriever = Retriever(list(world.catalog))
         ranked = [retriever.top(task.instructions.get(level, task.query), max(RETRIEVED)) for task in tasks]
         lists = {f"retriever@{count}": [names(tools[:count], granularity) for tools in ranked] for count in RETRIEVED}
-        followed = follow("toolplanner-no-path", level, episodes, seed, scenario)
+        followed = _kept(kept, "toolplanner-no-path", level, episodes, seed, scenario)
         lists["tag extraction"] = [names(f.tags.mappings(), granularity) if f.tags else frozenset() for f in followed]
         for name, said in lists.items():
             score = tag_score(zip(said, gold, strict=True))

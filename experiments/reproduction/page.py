@@ -11,13 +11,15 @@ from pathlib import Path
 from ...simulators.version import __version__
 from ..files import write_atomically
 from .curves import curves_svg
-from .reproduce import NOTES, Row, effect_lines, tables, verdict
+from .protocols import PUBLISHED
+from .reproduce import Row
+from .tables import EFFECT_HEADINGS, effect_lines, notes, tables, verdict
 
 TITLES = {"btp": "BTP", "ecoact": "EcoAct", "deer": "DEER", "toolplanner": "ToolPlanner"}
 
 
 def write_page(name: str, found: Mapping[str, Sequence[Row]], folder: str | Path, command: str) -> Path:
-    """Write `NAME.md`, and `NAME.svg` if the reproduction has curves.
+    """Write `NAME.md`, and for each protocol with curves an SVG.
 
     Args:
         name: name of the paper.
@@ -30,16 +32,18 @@ def write_page(name: str, found: Mapping[str, Sequence[Row]], folder: str | Path
     """
     place = Path(folder)
     place.mkdir(parents=True, exist_ok=True)
-    picture = ""
-    if found.get("curves"):
-        write_atomically(place / f"{name}.svg", curves_svg(found["curves"]))
-        picture = f"{name}.svg"
+    pictures = []
+    for protocol in dict.fromkeys(str(row["protocol"]) for row in found.get("curves", ())):
+        rows = [row for row in found["curves"] if row["protocol"] == protocol]
+        file = f"{name}.svg" if protocol == PUBLISHED else f"{name}-{protocol}.svg"
+        write_atomically(place / file, curves_svg(rows))
+        pictures.append((protocol, file))
     path = place / f"{name}.md"
-    write_atomically(path, page(name, found, command, picture))
+    write_atomically(path, page(name, found, command, pictures))
     return path
 
 
-def page(name: str, found: Mapping[str, Sequence[Row]], command: str, picture: str = "") -> str:
+def page(name: str, found: Mapping[str, Sequence[Row]], command: str, pictures: Sequence[tuple[str, str]] = ()) -> str:
     """Return the Markdown text of the page."""
     machine = f"{platform.machine()}, {os.cpu_count()} processors, Python {platform.python_version()}"
     parts = [
@@ -47,18 +51,23 @@ def page(name: str, found: Mapping[str, Sequence[Row]], command: str, picture: s
         f"`{command}`, costgym {__version__}, {datetime.date.today().isoformat()}, {machine}.\n",
         "Our rows are measured with a **simulated language model** (or deciders without a model). They show which effects "
         "follow in this world, not how good a real model is. Intervals are 95 %, by bootstrap over episodes. "
-        + NOTES[name]
+        + notes(name, found)
         + "\n",
     ]
     if found.get("effects"):
         parts.append(f"## Which effects follow\n\n{verdict(found['effects'])}\n")
-        parts.append(_table(["claim", "grading", "measured", "follows"], effect_lines(found["effects"])))
+        parts.append(_table(EFFECT_HEADINGS, effect_lines(found["effects"])))
     for title, headings, lines in tables(name, found):
         side = title.rpartition(" ")[2]
-        heading = {"paper": "The paper", "ours": "Ours", "curves": "Over the budget R and the threshold τ"}[side]
+        heading = {
+            "paper": "The paper",
+            "ours": "Ours",
+            "differences": "BTP less its plain form",
+            "curves": "Over the budget R, the threshold τ and past uses",
+        }[side]
         parts.append(f"## {heading}\n")
-        if side == "curves" and picture:
-            parts.append(f"![PBC and average cost over R and over τ]({picture})\n")
+        if side == "curves":
+            parts += [f"![PBC and cost over R, τ and past uses, {protocol} protocol]({file})\n" for protocol, file in pictures]
         parts.append(_table(headings, lines))
         sources = dict.fromkeys(row["source"] for row in found[side] if "source" in row)
         if sources:

@@ -10,6 +10,7 @@ import math
 import re
 import zlib
 from collections.abc import Iterable, Sequence
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,16 +19,21 @@ _WORD = re.compile(r"[^\W_]+")
 Vectors = NDArray[np.float64]
 
 
+@lru_cache(maxsize=4096)
+def _word(token: str) -> str:
+    return token[:-1] if len(token) > 3 and token.endswith("s") else token
+
+
 def content_words(text: str) -> list[str]:
     """The words of a text in order, in lower case, with plurals cut to their stem. Underscores separate words."""
-    return [word[:-1] if len(word) > 3 and word.endswith("s") else word for word in _WORD.findall(text.casefold())]
+    return [_word(token) for token in _WORD.findall(text.casefold())]
 
 
 class TextEmbedding:
     """Hashed words, weighed by inverse document frequency (tf-idf with the hashing trick).
 
     Args:
-        corpus: Texts that tell how common each word is; without any, all words weigh the same.
+        corpus: Texts, or their `content_words`, that tell how common each word is; without any, all words weigh the same.
         size: Length of a vector. Two words share a place with a chance of 1 / size.
 
     >>> embed = TextEmbedding(["the price of a book", "the weather in a city"])
@@ -36,12 +42,12 @@ class TextEmbedding:
     True
     """
 
-    def __init__(self, corpus: Iterable[str] = (), size: int = 512) -> None:
+    def __init__(self, corpus: Iterable[str | Sequence[str]] = (), size: int = 512) -> None:
         seen: dict[str, int] = {}
         documents = 0
         for text in corpus:
             documents += 1
-            for word in dict.fromkeys(content_words(text)):
+            for word in dict.fromkeys(content_words(text) if isinstance(text, str) else text):
                 seen[word] = seen.get(word, 0) + 1
         self.size = size
         self._weights = {word: math.log((1 + documents) / (1 + count)) + 1.0 for word, count in seen.items()}
@@ -58,6 +64,23 @@ class TextEmbedding:
         lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
         np.divide(vectors, lengths, out=vectors, where=lengths > 0)
         return vectors
+
+    def sparse(self, texts: Iterable[Sequence[str]]) -> tuple[NDArray[np.intp], NDArray[np.intp], Vectors]:
+        """Embed texts, given by their `content_words`: rows, columns and values of the entries that are not zero, by row."""
+        rows: list[int] = []
+        columns: list[int] = []
+        values: list[float] = []
+        for number, words in enumerate(texts):
+            row: dict[int, float] = {}
+            for word in words:
+                place, weight = self._place(word)
+                row[place] = row.get(place, 0.0) + weight
+            length = math.sqrt(sum([value * value for value in row.values()]))
+            if length > 0.0:
+                rows += [number] * len(row)
+                columns += row
+                values += [value / length for value in row.values()]
+        return np.array(rows, np.intp), np.array(columns, np.intp), np.array(values, np.float64)
 
     def _place(self, word: str) -> tuple[int, float]:
         found = self._places.get(word)

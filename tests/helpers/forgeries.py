@@ -135,7 +135,10 @@ FORGERIES: dict[str, tuple[Callable[[Path], None], str]] = {
     ),
     "a space in a record": (_text(TRAJECTORIES, lambda text: text.replace('","model":', '", "model":', 1)), "other characters"),
     "another page": (_text("index.html", lambda text: text.replace("greedy", "gpt-9")), "is not the page"),
-    "other experience": (_text("experience.jsonl", _lines(lambda lines: lines[:-1])), "train split"),
+    "other experience": (
+        _document(lambda document: document["tracks"][0]["experience"].update(uses=99)),
+        "leaderboard.json, tracks",
+    ),
     "a file that belongs to no row": (
         lambda board: (board / "trajectories" / "text" / "gpt-9.price=10.jsonl").write_text("x"),  # type: ignore[dict-item,return-value]
         "belongs to no row",

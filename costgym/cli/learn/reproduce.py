@@ -34,8 +34,8 @@ def reproduce(
     from ...experiments.execution.engine import default_jobs
     from ...experiments.files import write_atomically
     from ...experiments.reproduction.page import write_page
-    from ...experiments.reproduction.reproduce import print_reproduction
     from ...experiments.reproduction.reproduce import reproduce as rerun
+    from ...experiments.reproduction.tables import print_reproduction
 
     with Progress(f"reproducing {name}", quiet) as progress:
         found = rerun(name, seed, episodes, jobs or default_jobs(), None if data is None else str(data), out, progress.update)

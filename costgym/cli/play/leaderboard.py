@@ -14,6 +14,7 @@ from ..options import (
     Cache,
     Data,
     EngineName,
+    ExperienceText,
     Grading,
     JsonFile,
     Model,
@@ -45,6 +46,7 @@ def leaderboard(
     model: Model = "simulated",
     prices: Prices = None,
     cache: Cache = None,
+    experience: ExperienceText = None,
     jobs: Annotated[
         int | None, typer.Option("--jobs", help="Processes; all processors by default. Results do not depend on it.")
     ] = None,
@@ -58,6 +60,9 @@ def leaderboard(
     ] = None,
     add: Annotated[
         Path | None, typer.Option("--add", metavar="DIR", help="Add a submission to the run in --out, if replay agrees.")
+    ] = None,
+    rerun: Annotated[
+        Path | None, typer.Option("--rerun", metavar="DIR", help="With --add: what `costgym rerun` found of the submission.")
     ] = None,
     store: StoreUrl = None,
     json_file: JsonFile = None,
@@ -75,21 +80,25 @@ def leaderboard(
     if suite == "list":
         print_list([{"suite": each.name, "what": each.description} for each in SUITES.values()], json_file)
         return
+    if rerun is not None and add is None:
+        raise ConfigError("--rerun", "expected --add with the submission that was run again")
     if store is not None:
         check_store(store)
     if add is not None:
         from ...experiments.leaderboard.submissions.submission import add as add_submission
 
         with workers(engine, jobs, ray_address, default=None) as place:
-            rows = add_submission(out, add, None if data is None else str(data), engine=place)
+            rows = add_submission(out, add, None if data is None else str(data), engine=place, rerun=rerun)
         save_run(store, out)
-        typer.echo(f"{len(rows)} rows added, verified by replay")
+        again = sum(row["verified"] == "rerun" for row in rows)
+        typer.echo(f"{len(rows)} rows added, verified by replay" + (f", {again} of them by a rerun" if rerun else ""))
         return
     from ...experiments.leaderboard.board import Leaderboard, run
     from ...experiments.leaderboard.run_config import make_run_config
     from ...experiments.leaderboard.submissions.shipped import add_shipped
     from ...experiments.leaderboard.submissions.submission import ended
     from ...experiments.leaderboard.table import print_table
+    from ...experiments.training.data.experience import ExperienceSettings
 
     keep_replies(cache, model)
     config = make_run_config(
@@ -106,6 +115,7 @@ def leaderboard(
         prices=prices,
         profile=profile,
         vary=None if alpha is None else {"alpha": _numbers("--alpha", alpha)},
+        experience=None if experience is None else ExperienceSettings.parse(experience),
     )
     with workers(engine, jobs, ray_address, model, None) as place, Progress("playing", quiet) as progress:
         board = run(config, out, progress=progress.update, engine=place)

@@ -69,6 +69,10 @@ def run(
     usefulness: Annotated[
         Path | None, typer.Option("--usefulness", metavar="DIR", help="+btp: classifier of results, a run of `train btp`.")
     ] = None,
+    experience: Annotated[
+        str | None,
+        typer.Option("--experience", metavar="EXPLORER:USES|FILE", help="+btp: past uses a tool, or a file of them."),
+    ] = None,
     jobs: Jobs = None,
     engine: EngineName = "local",
     ray_address: RayAddress = None,
@@ -86,7 +90,7 @@ def run(
     options = WorldOptions(
         scenario, data, budget, split, grading, enforcement, tasks=tasks, alpha=alpha, profile=profile, prices=prices
     )
-    player, world = make_player(agent, env, options, seed, model, cache, usefulness)
+    player, world = make_player(agent, env, options, seed, model, cache, usefulness, experience)
     with workers(engine, jobs, ray_address, model) as place, Progress(f"playing {agent}", quiet) as progress:
         results = rollout(world, player, episodes, seed, lambda done: progress.update(done, episodes), place)
     void = sum(result.void for result in results)

@@ -69,7 +69,7 @@ def main() -> None:
             name,
             env_id,
             experience=None if experience is None else Experience.from_jsonl(experience),
-            search=SearchSettings(**search) if search else None,
+            search=SearchSettings.chosen(search, name.partition("+")[0]),
             btp=BtpSettings(**btp) if btp else None,
         )
         for number, port in enumerate(agent.ports):

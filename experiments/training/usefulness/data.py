@@ -40,7 +40,7 @@ def collect_labelled(scenario: Scenario, split: str, episodes: int, seed: int = 
         seed: seed of the world and of the agent.
         agent: the agent that plays; by default ReAct on the simulated model.
     """
-    played = play_split(scenario, split, episodes, seed, ("usefulness", split), agent)
+    played = play_split(scenario, split, range(episodes), seed, ("usefulness", split), agent)
     return [example for env in played for example in labelled_calls(env)]
 
 

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import json
 
+import pytest
+
 from costgym.agents import prompts
 from costgym.agents.access import EcoAct
 from costgym.agents.btp.access import Btp
 from costgym.agents.btp.experience import Experience, PastQuery
 from costgym.agents.llm.agent import LlmAgent
-from costgym.agents.models.base import TOOL, FunctionCall, Message
+from costgym.agents.models.base import MESSAGE_TOKENS, TOOL, FunctionCall, Message, context_tokens
 from costgym.agents.models.scripted import Scripted
 from costgym.agents.strategies import Dfsdt, ReAct
-from tests.helpers.playing import calls, chat, play
+from tests.helpers.playing import SMALL, calls, chat, play
 from tests.helpers.worlds import small_world, tool
 
 RIGHT = {"city": "c0"}
@@ -107,3 +109,19 @@ def test_with_btp_only_planned_tools_are_named():
     player, _ = run(register("forecast"), register("map"), ("map", RIGHT), "s", access=[Btp(experience), EcoAct()], env=env)
     assert prompts.NAMES + "map" in player._model.heard[0][1][0].content.splitlines()
     assert calls(env) == [("map", "ok")]
+
+
+def test_money_is_context_and_registered_documentation_and_output_of_every_step():
+    """EcoAct's cost, by hand: alpha times what each request holds, registered tools included, and beta times each reply."""
+    env = chat(scenario={**SMALL, "tokens": {"input": 5e5, "output": 15e5}, "failures": "reliable"})
+    names = [card.name for card in env.world.catalog if card.name in env.world.tasks[0].candidates][:2]
+    player = LlmAgent(Scripted([register(names[0]), register(names[1]), ("finish", {"answer": "x"})]), ReAct(), [EcoAct()])
+    play(env, player)
+    expected, before = 0.0, 0
+    for number, (_, messages, functions) in enumerate(player._model.heard):
+        context = context_tokens(messages, functions)
+        assert context > before and len(functions) == 2 + number
+        line = Message("assistant", "", (FunctionCall(*player._model._lines[number]),))
+        expected += 0.5 * context + 1.5 * (line.tokens - MESSAGE_TOKENS)
+        before = context
+    assert env.episode.ledger.price == pytest.approx(expected)

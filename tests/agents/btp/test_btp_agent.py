@@ -8,11 +8,13 @@ import pytest
 
 from costgym.agents.btp.access import Btp
 from costgym.agents.btp.experience import Experience, PastQuery
-from costgym.agents.btp.plan import BtpSettings
+from costgym.agents.btp.plan import BtpSettings, plan_tool_usage
 from costgym.agents.llm.agent import LlmAgent
 from costgym.agents.models.base import SUMMARISE, FunctionCall, Message
 from costgym.agents.models.scripted import Scripted
+from costgym.agents.registry import make_agent, needs_experience
 from costgym.agents.strategies import Dfsdt, ReAct
+from costgym.simulators.errors import UnknownName
 from tests.helpers.playing import calls, chat, play
 from tests.helpers.worlds import BROKEN, small_world, tool
 
@@ -135,3 +137,39 @@ def test_unknown_tools_go_to_the_world_and_leave_the_plan_alone():
     player = agent(("ghost", {}), "s", experience=past(map=[1]))
     play(env, player)
     assert calls(env) == [("", "unknown_tool")] and player._access[0].left == {"map": 1}
+
+
+def test_the_summary_alone_plans_nothing_and_writes_the_answer_anew():
+    env = chat(small_world(tool("map"), tool("plan")))
+    player = make_agent("react+summary", model=Scripted([("map", RIGHT), ("finish", {"answer": "x"}), "the summary: fact-0"]))
+    play(env, player)
+    assert env.episode.log[-1][1] == "the summary: fact-0" and len(calls(env)) == 1
+
+
+@pytest.mark.parametrize(
+    "name,changed",
+    [
+        ("btp", {}),
+        ("btp-no-summary", {"summarise": False}),
+        ("btp-no-blacklist", {"blacklist": False}),
+        ("btp-no-caps", {"caps": False}),
+    ],
+)
+def test_each_part_of_btp_can_be_left_out_by_name(name, changed):
+    player = make_agent(f"react+{name}", experience=past(map=[1]), btp=BtpSettings(threshold=0.3))
+    (access,) = player._access
+    assert access.settings == BtpSettings(threshold=0.3, **changed) and needs_experience(f"dfsdt+{name}")
+
+
+def test_only_one_form_of_btp_at_a_time():
+    with pytest.raises(UnknownName):
+        make_agent("react+btp+btp-no-caps")
+
+
+def test_without_caps_the_best_tool_for_its_price_takes_the_whole_budget():
+    settings = BtpSettings(caps=False)
+    experience = past(map=[1, 1], chat=[0, 1])
+    estimates = [experience.estimate(QUERY, name, settings) for name in ("map", "chat")]
+    caps = [cap for _, cap in estimates]
+    assert plan_tool_usage([2.0, 2.0], [value for value, _ in estimates], caps, 11.0) == [5, 0]
+    assert experience.estimate(QUERY, "map", BtpSettings(caps=False, threshold=0.99))[1] == 0

@@ -198,3 +198,33 @@ def test_any_reply_to_any_question_is_survived() -> None:
         play(env, LlmAgent(Mad(), ToolPlanner()), 0, seed=number)
         assert env.episode.over
     assert json.loads('{"plan": []}') == {"plan": []}
+
+
+def test_tags_and_path_are_written_under_the_request_line_by_line() -> None:
+    env = chat(scenario={**SMALL, "failures": "reliable"}, level="hybrid", split="test")
+    env.reset(options={"task": env.numbers[0]})
+    first, second = (env.world.catalog.get(name) for name in env.task.candidates[:2])
+    tags = write_tags(tags_of([first, second]))
+    plan = json.dumps({"plan": [second.name, first.name]})
+    play(env, LlmAgent(model := Scripted([tags, plan, ("finish", {"answer": "x"})]), ToolPlanner()), env.numbers[0])
+    (asked, planned, acted) = [messages[1:] for _, messages, _ in model.heard]
+    query = asked[0].content
+    assert asked[1].content.splitlines()[1:] == tag_lines([env.world.catalog.get(n) for n in env.task.candidates]).splitlines()
+    below = f"{query}\n{tags_of([first, second]).lines()}"
+    assert planned[0].content == below
+    assert [message.content for message in acted] == [f"{below}\nSolution path: {second.name}, {first.name}"]
+    assert [f.name for f in model.heard[2][2]] == [n for n in env.task.candidates if n in (first.name, second.name)] + [
+        "finish"
+    ]
+
+
+def test_a_planner_that_answers_says_what_it_found_instead_of_giving_up() -> None:
+    env = chat(scenario={**SMALL, "failures": "reliable"}, split="test")
+    lines = [GIVE_UP] * 6 + ["what I found"]
+    settings = PlannerSettings(tags=False, path=False, answer=True)
+    model = Scripted(lines[:2] + lines[-1:])
+    play(env, LlmAgent(model, planner := ToolPlanner(settings)), env.numbers[0])
+    assert planner.name == "toolplanner-no-tags-no-path-answers"
+    assert env.episode.log[-1][:2] == ("finish", "what I found")
+    play(env, LlmAgent(Scripted(lines), ToolPlanner(PlannerSettings(tags=False, path=False))), env.numbers[0])
+    assert env.episode.log[-1][2] is True

@@ -18,8 +18,8 @@ from costgym.simulators.errors import ConfigError, EpisodeOver, UnknownName
 pytest.importorskip("numba", reason="needs the extra `train`")
 
 from costgym.envs.vector.marketplace import MarketplaceVectorEnv
+from costgym.experiments.selftest.lockstep import difference, run_views
 from costgym.simulators.batch.rng import most_threads
-from tests.helpers.lockstep import difference, run_views
 
 SCENARIOS = ("marketplace", "storm", "faas", "marketplace-reliable")
 ENFORCEMENTS = ("refuse", "terminate", "record")

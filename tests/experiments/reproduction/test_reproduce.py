@@ -10,13 +10,17 @@ import pytest
 from rich.console import Console
 
 from costgym import ConfigError, UnknownName
-from costgym.experiments.reproduction.claims import _bends
-from costgym.experiments.reproduction.curves import BUDGETS, FIGURES, THRESHOLDS, _episodes
+from costgym.agents.btp.plan import BtpSettings
+from costgym.agents.strategies import SearchSettings
+from costgym.experiments.reproduction.claims import UNPUBLISHED, _bends, counted
+from costgym.experiments.reproduction.curves import BUDGETS, FIGURES, THRESHOLDS, USES, Point, _episodes
 from costgym.experiments.reproduction.decisions import ACCURACIES
 from costgym.experiments.reproduction.instructions import follow, instruction_rows, tag_rows, wins
 from costgym.experiments.reproduction.page import write_page
+from costgym.experiments.reproduction.protocols import PROTOCOLS, protocols
 from costgym.experiments.reproduction.published import PUBLISHED, published
-from costgym.experiments.reproduction.reproduce import CANDIDATES, enlarged, print_reproduction, reproduce, verdict
+from costgym.experiments.reproduction.reproduce import enlarged, reproduce
+from costgym.experiments.reproduction.tables import print_reproduction, tables, verdict
 from costgym.experiments.results import EpisodeResult
 from costgym.simulators.scenario import load_scenario
 from tests.helpers.shared_data import shared
@@ -55,27 +59,32 @@ def test_deer_on_recorded_samples() -> None:
 @pytest.mark.slow
 def test_ecoact_saves_most_where_tools_are_many() -> None:
     rows = reproduce("ecoact", episodes=40)["ours"]
-    change = {row["group"]: row["cost_change"] for row in rows if row["agent"] == "react+ecoact"}
-    assert list(change) == list(CANDIDATES)
+    change = {
+        row["group"]: row["cost_change"] for row in rows if row["agent"] == "react+ecoact" and row["protocol"] == "published"
+    }
+    assert list(change) == list(protocols("ecoact")[0].candidates)
     assert change["more than 20"] < -0.3 < change["11 to 20"] < change["up to 10"]
 
 
 @pytest.mark.slow
 def test_btp_never_overspends_and_costs_less() -> None:
     found = reproduce("btp", episodes=40, seed=3)
-    rows = {row["agent"]: row for row in found["ours"]}
-    assert list(rows) == [row["agent"] for row in found["paper"]]
-    for base in ("react", "dfsdt", "tot-dfs"):
-        assert rows[f"{base}+btp"]["budget_failure_rate"] == 0.0 < rows[base]["budget_failure_rate"]
-        assert rows[f"{base}+btp"]["average_cost"] < rows[base]["average_cost"]
-    assert rows["react"]["budget"] == {"price": 20.0} and "pass_rate" in rows["react"]["ci95"]
+    for protocol in protocols("btp"):
+        rows = {row["agent"]: row for row in found["ours"] if row["protocol"] == protocol.name}
+        assert [name for name in rows if name in {row["agent"] for row in found["paper"]}] == [
+            row["agent"] for row in found["paper"]
+        ]
+        for base in ("react", "dfsdt", "tot-dfs"):
+            assert rows[f"{base}+btp"]["budget_failure_rate"] == 0.0 < rows[base]["budget_failure_rate"]
+            assert rows[f"{base}+btp"]["average_cost"] < rows[base]["average_cost"]
+        assert rows["react"]["budget"] == {"price": 20.0} and "pass_rate" in rows["react"]["ci95"]
 
 
 def test_a_run_that_is_kept_is_continued(tmp_path) -> None:
     first = reproduce("ecoact", episodes=4, out=tmp_path)
     steps: list[tuple[int, int]] = []
     assert reproduce("ecoact", episodes=4, out=tmp_path, progress=lambda done, total: steps.append((done, total))) == first
-    assert steps == [(24, 24)] * 3
+    assert steps == [(24, 24)] * 6
 
 
 @pytest.fixture(scope="module")
@@ -86,29 +95,61 @@ def btp(tmp_path_factory) -> tuple[dict, object]:
 
 def test_the_curves_hold_every_point_and_meet_the_table_at_the_papers_setting(btp) -> None:
     found, _ = btp
-    curves = {(row["agent"], row["curve"], row["at"]): row for row in found["curves"]}
     bases = ("react", "dfsdt", "tot-dfs")
-    assert sum(key[1] == "R" for key in curves) == 6 * len(BUDGETS) and sum(key[1] == "tau" for key in curves) == 3 * len(
-        THRESHOLDS
-    )
-    table = {row["agent"]: row for row in found["ours"]}
-    for base in bases:
-        for agent, curve, at in ((base, "R", 20.0), (f"{base}+btp", "R", 20.0), (f"{base}+btp", "tau", 0.15)):
-            point = curves[agent, curve, at]
-            assert all(point[name] == table[agent][name] for name in FIGURES)
-        passes = [curves[base, "R", at]["judged_pass_rate_under_budget"] for at in BUDGETS]
-        assert passes == sorted(passes)
-        assert len({curves[base, "R", at]["average_cost"] for at in BUDGETS}) == 1
-        assert all(curves[f"{base}+btp", "R", at]["budget_failure_rate"] == 0.0 for at in BUDGETS)
+    for protocol in protocols("btp"):
+        curves = {(row["agent"], row["curve"], row["at"]): row for row in found["curves"] if row["protocol"] == protocol.name}
+        counts = {curve: sum(key[1] == curve for key in curves) for curve in ("R", "tau", "uses")}
+        assert counts == {"R": 6 * len(BUDGETS), "tau": 3 * len(THRESHOLDS), "uses": 6 * (len(USES) + 1)}
+        table = {row["agent"]: row for row in found["ours"] if row["protocol"] == protocol.name}
+        for base in bases:
+            same = [(base, "R", 20.0), *((f"{base}+btp", *at) for at in (("R", 20.0), ("tau", 0.15), ("uses", 40.0)))]
+            for agent, curve, at in same:
+                point = curves[agent, curve, at]
+                assert all(point[name] == table[agent][name] for name in FIGURES)
+            passes = [curves[base, "R", at]["judged_pass_rate_under_budget"] for at in BUDGETS]
+            assert passes == sorted(passes)
+            assert len({curves[base, "R", at]["average_cost"] for at in BUDGETS}) == 1
+            assert all(curves[f"{base}+btp", "R", at]["budget_failure_rate"] == 0.0 for at in BUDGETS)
+
+
+def test_btp_is_compared_with_its_plain_form_at_three_budgets_pair_by_pair(btp) -> None:
+    found, _ = btp
+    table = {(row["protocol"], row["agent"]): row for row in found["ours"]}
+    assert len(found["differences"]) == 2 * 3 * 3
+    for row in found["differences"]:
+        ours, base = row["agent"].split(" less ")
+        for metric, (low, high) in row["ci95"].items():
+            assert low <= row[metric] <= high
+            if row["R"] == 20.0:
+                there = table[row["protocol"], ours][metric] - table[row["protocol"], base][metric]
+                assert row[metric] == pytest.approx(there, abs=1e-6)
+    assert all(row["uses_per_tool"] == pytest.approx(40, abs=0.1) for row in found["experience"])
+
+
+def test_a_protocol_holds_the_papers_settings() -> None:
+    published, board = protocols("btp")
+    assert published.candidates == {"": 5} and board.scenario(load_scenario("marketplace")) == load_scenario("marketplace")
+    assert BtpSettings(**published.btp) == BtpSettings.published()
+    assert SearchSettings.chosen(published.search, "tot-dfs") == SearchSettings.btp(tree_of_thoughts=True)
+    assert SearchSettings.chosen(published.search, "dfsdt") == SearchSettings.toolbench()
+    assert SearchSettings.chosen(board.search, "react") is None
+    assert SearchSettings.chosen(protocols("ecoact")[0].search, "react") == SearchSettings.ecoact()
+    assert max(high for _, high in protocols("ecoact")[0].candidates.values()) == 64
+    assert SearchSettings.chosen(protocols("toolplanner")[0].search, "dfsdt") == SearchSettings(depth=4, queries=30)
+    assert all(made[0].name == "published" for made in PROTOCOLS.values())
+    with pytest.raises(UnknownName, match="ecoact"):
+        protocols("eco")
 
 
 def test_a_point_played_anew_says_what_the_leaderboard_said(btp) -> None:
     _, folder = btp
-    scenario = enlarged(load_scenario("marketplace"), 6)
-    point = ("dfsdt+btp", "R", 20.0, str(folder / "btp" / "experience.jsonl"))
-    again = [EpisodeResult.from_json(line) for line in _episodes(scenario.model_dump_json(), point, 6, 2)]
-    kept = [EpisodeResult.from_json(line) for line in (folder / "btp" / "episodes.jsonl").read_text().splitlines()]
-    assert again == [result for result in kept if result.agent == "dfsdt+btp"]
+    for protocol in protocols("btp"):
+        place = folder / protocol.name
+        document = protocol.scenario(enlarged(load_scenario("marketplace"), 6)).model_dump_json()
+        point = Point("dfsdt+btp", "R", 20.0, str(place / "experience.jsonl"))
+        again = [EpisodeResult.from_json(line) for line in _episodes(document, protocol, point, 6, 2)]
+        kept = [EpisodeResult.from_json(line) for line in (place / "btp" / "episodes.jsonl").read_text().splitlines()]
+        assert again == [result for result in kept if result.agent == "dfsdt+btp"]
 
 
 def test_every_effect_is_said_to_follow_or_not_and_the_page_says_it_too(btp, tmp_path) -> None:
@@ -118,12 +159,38 @@ def test_every_effect_is_said_to_follow_or_not_and_the_page_says_it_too(btp, tmp
     assert all(isinstance(row["follows"], bool) and row["measured"] for row in effects)
     path = write_page("btp", found, tmp_path, "costgym reproduce btp")
     text = path.read_text()
-    assert text.count("DOES NOT FOLLOW") == sum(not row["follows"] for row in effects) > 0
-    assert verdict(effects) in text and "simulated" in text and "btp.svg" in text
-    ElementTree.fromstring((tmp_path / "btp.svg").read_text())
+    failing = [row for row in effects if not row["by_construction"] and not row["follows"]]
+    assert text.count("DOES NOT FOLLOW") == len(failing)
+    assert text.count("by construction |") == sum(row["by_construction"] for row in effects) > 0
+    assert verdict(effects) in text and "simulated" in text and "40 a tool" in text
+    for file in ("btp.svg", "btp-board.svg"):
+        assert file in text
+        ElementTree.fromstring((tmp_path / file).read_text())
     console = Console(file=io.StringIO(), width=200)
     print_reproduction("btp", found, console)
-    assert "DOES NOT FOLLOW" in console.file.getvalue()  # type: ignore[attr-defined]
+    shown = console.file.getvalue()  # type: ignore[attr-defined]
+    assert "published" in shown and "by construction" in shown
+    assert {title for title, _, _ in tables("btp", found)} == {
+        f"btp: {side}" for side in ("paper", "ours", "differences", "curves")
+    }
+
+
+def test_effects_by_construction_say_why_and_are_counted_nowhere(btp) -> None:
+    effects = btp[0]["effects"]
+    built = [row for row in effects if row["by_construction"]]
+    assert all(row["reason"] for row in built)
+    assert {row["claim"] for row in built} == {
+        text
+        for base in ("react", "dfsdt", "tot-dfs")
+        for text in (f"{base}: with BTP no query fails because of the budget", f"{base}: +Prompt changes PBC by under 3 points")
+    }
+    assert len(counted(effects)) == len(effects) - len(built)
+    rows = [
+        {"claim": "a", "follows": True, "by_construction": True, "source": "Table 1"},
+        {"claim": "b", "follows": False, "by_construction": False, "source": UNPUBLISHED},
+        {"claim": "c", "follows": False, "by_construction": False, "source": "Table 1"},
+    ]
+    assert verdict(rows).startswith("0 of 1 effects follow; 1 do not")
 
 
 def test_an_effect_that_is_not_there_is_not_seen() -> None:
@@ -143,9 +210,13 @@ def test_enough_tasks_are_made_for_every_episode_to_have_its_own() -> None:
 
 def test_ecoacts_chains_may_be_twice_as_long(tmp_path) -> None:
     rows = reproduce("ecoact", episodes=3, out=tmp_path)["ours"]
-    assert json.loads((tmp_path / "ecoact-0" / "run.json").read_text())["search"] == {"depth": 24}
+    assert json.loads((tmp_path / "board" / "ecoact-0" / "run.json").read_text())["search"] == {"depth": 24}
+    published = json.loads((tmp_path / "published" / "ecoact-0" / "run.json").read_text())["search"]
+    assert (published["depth"], published["unit"]) == (24, "nodes")
     shares = {
-        row["agent"]: row["registered_share"] for row in rows if row["group"] == "more than 20" and "registered_share" in row
+        row["agent"]: row["registered_share"]
+        for row in rows
+        if (row["protocol"], row["group"]) == ("board", "more than 20") and "registered_share" in row
     }
     assert 0 < shares["react+ecoact"] < shares["react+ecoact-several"] < 1
 

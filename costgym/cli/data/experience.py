@@ -1,0 +1,51 @@
+"""`costgym experience`: collect the past uses that BTP plans from."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from ..options import Data, ExperienceText, Jobs, Quiet, ScenarioName
+from ..output import Progress
+
+
+def experience(
+    out: Annotated[Path, typer.Option("--out", metavar="FILE", help="JSON lines; packed if the name ends in .xz.")],
+    scenario: ScenarioName = None,
+    data: Data = None,
+    experience: ExperienceText = None,
+    fresh: Annotated[bool, typer.Option("--fresh", help="Collect anew instead of reading the package's or the cache.")] = False,
+    jobs: Jobs = None,
+    quiet: Quiet = False,
+) -> None:
+    """Play train tasks and write which tools were used for which query, and whether that helped: what BTP plans from.
+
+    Example: `costgym experience --experience dfsdt:5 --out past.jsonl`
+    """
+    from ...experiments.execution.engine import Local, default_jobs
+    from ...experiments.training.data.experience import (
+        ExperienceSettings,
+        collect_experience,
+        describe_experience,
+        past_uses,
+        write_experience,
+    )
+    from ...simulators.scenario import load_scenario
+
+    world = load_scenario(scenario or "marketplace", data)
+    settings = ExperienceSettings() if experience is None else ExperienceSettings.parse(experience)
+    place = Local(jobs or default_jobs())
+    with Progress("exploring", quiet) as progress:
+        if fresh:
+            text = collect_experience(world, settings, place, progress=progress.update).to_jsonl()
+        else:
+            text = past_uses(world, settings, place, progress.update)
+    write_experience(out, text)
+    if not quiet:
+        found = describe_experience(text)
+        typer.echo(
+            f"{found['uses']:,} uses in {found['queries']:,} queries, {found['uses_per_tool']:.1f} for each of "
+            f"{found['tools']:,} tools; digest {found['digest']}"
+        )

@@ -1,0 +1,181 @@
+"""Show a reproduction as tables of text: the paper's rows beside ours under each protocol, and which effects follow."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from rich import box
+from rich.console import Console
+from rich.table import Table
+
+from ..leaderboard.metric_columns import figure, interval, is_simulated, plain, written
+from .claims import counted
+from .protocols import PROTOCOLS
+from .reproduce import NOTES, Row
+
+_SHARES = "rate"
+_FIGURES: dict[str, tuple[tuple[str, str, str], ...]] = {
+    "btp": (
+        ("judged_pass_rate_under_budget", "PBC %", _SHARES),
+        ("average_cost", "AC", "number"),
+        ("judged_pass_rate", "PR %", _SHARES),
+        ("budget_failure_rate", "RFBC %", _SHARES),
+        ("pass_rate_under_budget", "PBC strict %", _SHARES),
+        ("pass_rate", "PR strict %", _SHARES),
+    ),
+    "ecoact": (
+        ("judged_pass_rate", "PR %", _SHARES),
+        ("average_cost", "cost, ¢", "number"),
+        ("cost_change", "change %", _SHARES),
+        ("average_tokens", "tokens", "count"),
+        ("registered_share", "registered %", _SHARES),
+        ("pass_rate", "PR strict %", _SHARES),
+    ),
+    "deer": tuple(
+        (key, f"{title} %", _SHARES)
+        for key, title in zip(
+            ("p_no_search", "p_search", "p_ds", "p_no_call", "p_call", "p_dc"),
+            ("NoSearch", "Search", "DS", "NoCall", "Call", "DC"),
+            strict=True,
+        )
+    ),
+    "toolplanner": (
+        ("match_rate", "Match %", _SHARES),
+        ("meaningful_rate", "Pass %", _SHARES),
+        ("win_rate", "Win %", _SHARES),
+        ("judged_pass_rate", "facts, judged %", _SHARES),
+        ("pass_rate", "facts, strict %", _SHARES),
+        ("tag_precision", "tags P %", _SHARES),
+        ("tag_recall", "R %", _SHARES),
+        ("tag_f1", "F1 %", _SHARES),
+    ),
+}
+"""Columns of each paper's table: metric, heading, and kind as in `columns`."""
+
+
+_CURVES = (
+    ("judged_pass_rate_under_budget", "PBC %", _SHARES),
+    ("pass_rate_under_budget", "PBC strict %", _SHARES),
+    ("average_cost", "AC", "number"),
+)
+_DIFFERENCES = (
+    ("judged_pass_rate_under_budget", "PBC, points", _SHARES),
+    ("pass_rate_under_budget", "PBC strict, points", _SHARES),
+    ("judged_pass_rate", "PR, points", _SHARES),
+    ("pass_rate", "PR strict, points", _SHARES),
+    ("average_cost", "AC", "number"),
+    ("budget_failure_rate", "RFBC, points", _SHARES),
+)
+_GROUPS = ("protocol", "group", "split", "level", "curve", "at", "R")
+
+
+def tables(name: str, found: Mapping[str, Sequence[Row]]) -> list[tuple[str, list[str], list[list[str]]]]:
+    """Format the result of `reproduce` as tables of text: title, headings, rows. Effects are not included.
+
+    Args:
+        name: name of the paper.
+        found: result of `reproduce`.
+    """
+    made = []
+    for side in ("paper", "ours", "differences", "curves"):
+        rows = found.get(side, [])
+        columns = {"curves": _CURVES, "differences": _DIFFERENCES}.get(side, _FIGURES[name])
+        shown = [column for column in columns if any(figure(row, column[0]) is not None for row in rows)]
+        keys = [key for key in _GROUPS if any(key in row for row in rows)]
+        headings = [*keys, "agent", *[title for _, title, _ in shown]]
+        lines = [
+            [*[_group(row, key) for key in keys], plain(row["agent"]), *[_cell(row, metric, kind) for metric, _, kind in shown]]
+            for row in rows
+        ]
+        if rows:
+            made.append((f"{name}: {side}", headings, lines))
+    return made
+
+
+def effect_lines(effects: Sequence[Row]) -> list[list[str]]:
+    """Format effects as rows of text: protocol, claim, grading, measured value, and whether the claim holds."""
+    return [
+        [plain(row.get("protocol", "")), plain(row["claim"]), row["grading"] or "–", plain(row["measured"]), _said(row)]
+        for row in effects
+    ]
+
+
+def _said(row: Row) -> str:
+    if row["by_construction"]:
+        return "by construction"
+    return "yes" if row["follows"] else "DOES NOT FOLLOW"
+
+
+EFFECT_HEADINGS = ("protocol", "claim", "grading", "measured", "follows")
+
+
+def print_reproduction(name: str, found: Mapping[str, Sequence[Row]], console: Console) -> None:
+    """Print the paper's table, our table with 95 % intervals, and whether each effect follows.
+
+    Args:
+        name: name of the paper.
+        found: result of `reproduce`.
+        console: console to print on.
+    """
+    for title, headings, lines in tables(name, found):
+        table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
+        names = headings.index("agent")
+        for place, heading in enumerate(headings):
+            table.add_column(heading, no_wrap=True, justify="left" if place <= names else "right")
+        for line in lines:
+            table.add_row(*line)
+        console.print(table)
+        rows = found[title.rpartition(" ")[2]]
+        for source in dict.fromkeys(row["source"] for row in rows if "source" in row):
+            console.print(f"source: {source}", style="dim", highlight=False)
+        if any(is_simulated(row) for row in rows):
+            console.print("ours: simulated model; compare effects, not absolute values", style="dim", highlight=False)
+        console.print()
+    if found.get("effects"):
+        table = Table(title=f"{name}: effects", title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
+        for heading in EFFECT_HEADINGS:
+            table.add_column(heading)
+        for line in effect_lines(found["effects"]):
+            table.add_row(*line)
+        console.print(table)
+        console.print(verdict(found["effects"]), highlight=False)
+    console.print(notes(name, found), style="dim", highlight=False)
+
+
+def verdict(effects: Sequence[Row]) -> str:
+    """Return sentences with the number of effects that follow under each protocol, those by construction left out."""
+    said = []
+    for protocol in dict.fromkeys(str(row.get("protocol", "")) for row in effects):
+        own = [row for row in effects if str(row.get("protocol", "")) == protocol]
+        claims = counted(own)
+        following = sum(row["follows"] for row in claims)
+        under = f"Under the {protocol} protocol " if protocol else ""
+        built = sum(row["by_construction"] for row in own)
+        beyond = len(own) - built - len(claims)
+        left_out = [f"{built} are so by construction"] * (built > 0) + [f"{beyond} are no claims of the paper"] * (beyond > 0)
+        rest = f" ({' and '.join(left_out)}, and not counted)" if left_out else ""
+        said.append(f"{under}{following} of {len(claims)} effects follow; {len(claims) - following} do not{rest}.")
+    return " ".join(said)
+
+
+def notes(name: str, found: Mapping[str, Sequence[Row]]) -> str:
+    """Return what is particular to a reproduction: its protocols, its past uses, and how its figures are counted."""
+    said = [f"{protocol.name.capitalize()} protocol: {protocol.summary}." for protocol in PROTOCOLS.get(name, ())]
+    for row in found.get("experience", ())[:1]:
+        said.append(
+            f"BTP plans from {row['uses']:,} past uses in {row['queries']:,} train queries, {row['uses_per_tool']:.0f} a tool."
+        )
+    return " ".join([*said, NOTES[name]])
+
+
+def _group(row: Row, key: str) -> str:
+    value = row.get(key, "")
+    return f"{value:g}" if isinstance(value, float) else plain(value)
+
+
+def _cell(row: Row, metric: str, kind: str) -> str:
+    text = written(figure(row, metric), kind)
+    ends = interval(row, metric)
+    if ends is None:
+        return text
+    return f"{text} [{written(ends[0], kind)}, {written(ends[1], kind)}]"
