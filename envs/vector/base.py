@@ -75,7 +75,7 @@ class NativeVectorEnv(gym.vector.VectorEnv[Observation, Any, Any]):
             `DISABLED`: the caller resets it with ``options={"reset_mask": mask}``.
         copy: return new arrays at every step. Without it, a step overwrites the observations of the step before, which is
             faster.
-        threads: number of threads that play a step. The results do not depend on it. It pays from a few hundred environments.
+        threads: number of threads that play a step. The results do not depend on it.
         settings: keyword arguments of the scalar environment.
 
     Attributes:
