@@ -1,6 +1,7 @@
 """Step the native vector environment beside Gymnasium's SyncVectorEnv over the scalar one, and compare every byte.
 
     python benchmarks/equality.py --steps 1000000 --json benchmarks/results/equality.json
+    python benchmarks/equality.py --threads 2 --steps 1000000
     python benchmarks/equality.py --form concurrent --steps 1000000 --json benchmarks/results/equality_concurrent.json
     python benchmarks/equality.py --scenarios silent --steps 1000000 --json benchmarks/results/equality_silent.json
     python benchmarks/equality.py --env decision --steps 1000000 --json benchmarks/results/equality_decision.json
@@ -78,6 +79,7 @@ def main() -> None:
     parser.add_argument("--steps", type=int, default=1_000_000)
     parser.add_argument("--envs", type=int, default=16)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--threads", type=int, default=1, help="of the native environment")
     parser.add_argument("--scenarios", help="names, with commas between them; by default all that are compared")
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
@@ -89,6 +91,7 @@ def main() -> None:
     for number, (scenario, mode, enforcement, budget) in enumerate(cases):
         settings = {
             **VIEWS[options.env], **FORMS[options.form], "scenario": scenario, "enforcement": enforcement, "budget": budget,
+            "threads": options.threads,
             "grading": ("strict", "judge")[number % 2], "cost": ("price", "seconds", "calls", "tokens")[number % 4],
         }  # fmt: skip
         met.update(run_views(options.envs, rounds, options.seed + number, mode, **settings))
@@ -100,6 +103,7 @@ def main() -> None:
         "steps": rounds * options.envs * len(cases),
         "cases": len(cases),
         "envs": options.envs,
+        "threads": options.threads,
         "seed": options.seed,
         "differences": 0,
         "ends": {key: met[key] for key in ("terminated", "truncated", "success")},

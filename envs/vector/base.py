@@ -8,7 +8,7 @@ code (`_begin`, `_play`) and returns arrays (`_fresh`, `_observations`, `_figure
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, ClassVar, Protocol
 
 import gymnasium as gym
@@ -18,7 +18,7 @@ from gymnasium.vector import AutoresetMode
 from gymnasium.vector.utils import batch_space
 from numpy.typing import NDArray
 
-from ...simulators.batch.rng import stream_words
+from ...simulators.batch.rng import in_threads, most_threads, stream_words
 from ...simulators.errors import ConfigError, EpisodeOver
 from ..base import BaseEnv, with_step_limit
 
@@ -75,6 +75,7 @@ class NativeVectorEnv(gym.vector.VectorEnv[Observation, Any, Any]):
             `DISABLED`: the caller resets it with ``options={"reset_mask": mask}``.
         copy: return new arrays at every step. Without it, a step overwrites the observations of the step before, which is
             faster.
+        threads: number of threads that play a step. The results do not depend on it.
         settings: keyword arguments of the scalar environment.
 
     Attributes:
@@ -97,9 +98,10 @@ class NativeVectorEnv(gym.vector.VectorEnv[Observation, Any, Any]):
         *,
         autoreset_mode: str | AutoresetMode = AutoresetMode.NEXT_STEP,
         copy: bool = True,
+        threads: int = 1,
         **settings: Any,
     ) -> None:
-        self.autoreset_mode = _checked_mode(num_envs, autoreset_mode)
+        self.autoreset_mode, self.threads = _checked_mode(num_envs, autoreset_mode), _checked_threads(threads)
         self.scalar = scalar = self._make_scalar(settings)
         self.num_envs, self.copy = num_envs, copy
         self.metadata = {**self.metadata, "autoreset_mode": self.autoreset_mode}
@@ -124,6 +126,13 @@ class NativeVectorEnv(gym.vector.VectorEnv[Observation, Any, Any]):
     @spec.setter
     def spec(self, value: EnvSpec | None) -> None:
         self._spec = with_step_limit(value, self.step_limit)
+
+    def _run(self, one: Callable[..., None], parts: Callable[..., None], *arguments: Any) -> None:
+        """Call the kernel that plays a part, for the whole batch, or the one that plays all parts on their threads."""
+        if self.threads == 1:
+            one(*arguments, 0)
+        else:
+            in_threads(self.threads, parts, *arguments)
 
     # -- what a subclass provides ------------------------------------------------------------------------------------------
 
@@ -291,6 +300,13 @@ class NativeVectorEnv(gym.vector.VectorEnv[Observation, Any, Any]):
         if self._mask is None:
             raise EpisodeOver("no episode has begun; call reset() first")
         return self._mask.copy()
+
+
+def _checked_threads(threads: int) -> int:
+    most = most_threads()
+    if isinstance(threads, bool) or not isinstance(threads, int) or not 1 <= threads <= most:
+        raise ConfigError("threads", f"expected a whole number from 1 to {most}, the threads of this machine, got {threads!r}")
+    return threads
 
 
 def _checked_mode(num_envs: int, autoreset_mode: str | AutoresetMode) -> AutoresetMode:

@@ -126,7 +126,10 @@ class DecisionVectorEnv(NativeVectorEnv):
         anew = self._ended if next_step else np.zeros(self.num_envs, np.bool_)
         rows, seeds = self._draw(anew)
         batch = self.batch
-        kernels.step_all(batch.tables, batch.rules, batch.state, self._view, out, actions, rows, seeds, anew)
+        self._run(
+            kernels.step_part, kernels.step_parts, batch.tables, batch.rules, batch.state, self._view, out, actions, rows,
+            seeds, anew, self.threads,
+        )  # fmt: skip
 
     # -- results -----------------------------------------------------------------------------------------------------------
 

@@ -40,8 +40,9 @@ class MarketplaceVectorEnv(NativeVectorEnv):
         self._by_row = len(scalar.numbers) > EAGER
         numbers = [] if self._by_row else list(scalar.numbers)
         self.batch = Batch(
-            scalar.world, numbers, num_envs, scalar.budget, scalar.enforcement, scalar.max_tools, scalar.max_steps
-        )
+            scalar.world, numbers, num_envs, scalar.budget, scalar.enforcement, scalar.max_tools, scalar.max_steps,
+            at_once=None if scalar.concurrent else 1,
+        )  # fmt: skip
         self._numbers = np.array(scalar.numbers, np.int64)
         self._row_of = {number: row for row, number in enumerate(numbers)}
         self._view = self._empty_view()
@@ -165,11 +166,12 @@ class MarketplaceVectorEnv(NativeVectorEnv):
     def _play(self, out: kernels.Out, actions: NDArray[Any], next_step: bool) -> None:
         batch = self.batch
         rows, seeds = self._draw(self._ended if next_step else np.zeros(self.num_envs, np.bool_))
-        records, idle, _ = kernels.step_all(
-            batch.tables, batch.rules, batch.state, self._view, out, self._streams, actions, next_step, self.copy, rows, seeds,
-            self._by_row,
+        room = np.zeros((self.threads, 2), np.int64)
+        self._run(
+            kernels.step_part, kernels.step_parts, batch.tables, batch.rules, batch.state, self._view, out, self._streams,
+            actions, next_step, self.copy, rows, seeds, self._by_row, room,
         )  # fmt: skip
-        batch.make_room(records, idle)
+        batch.make_room(*room.max(axis=0).tolist())
 
     # -- what is handed out ------------------------------------------------------------------------------------------------
 

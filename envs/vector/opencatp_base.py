@@ -166,8 +166,8 @@ class OpenCATPVectorBase(NativeVectorEnv):
     """Base of the native OpenCATP environments.
 
     Args:
-        num_envs, autoreset_mode, copy, settings: see `NativeVectorEnv`. `render_mode` is not among the settings. A custom score
-            table (`scores`) is asked once for each outcome, and the answer is kept.
+        num_envs, autoreset_mode, copy, settings: see `NativeVectorEnv`; `threads` is 1. `render_mode` is not among the
+            settings. A custom score table (`scores`) is asked once for each outcome, and the answer is kept.
     """
 
     state: Any
@@ -183,6 +183,10 @@ class OpenCATPVectorBase(NativeVectorEnv):
         return super()._make_scalar(settings)
 
     def _build(self) -> None:
+        if self.threads != 1:
+            raise ConfigError(
+                "threads", f"OpenCATP is played on one thread, because its episodes share scores; got {self.threads}"
+            )
         scalar: OpenCATPBase[Any, Any] = self.scalar
         self.scorer = PlanScorer(scalar.evaluator)
         self.scorer.reserve(self.num_envs)

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from ...envs.registration import make
 from ...simulators.errors import MissingExtra
+from .episodes import measure_agents, measure_lengths, measure_threads
 from .opencatp import measure_opencatp, print_opencatp
 
 ENV_ID, DECISION_ID, CARTPOLE = "costgym/Marketplace-v0", "costgym/DecisionAware-v0", "CartPole-v1"
@@ -91,6 +92,8 @@ def measure(steps: int, seed: int) -> dict[str, Any]:
         "steps": steps,
         "seed": seed,
         "rows": [_row(entry, entries) for entry in entries],
+        "rollouts": measure_lengths(seed),
+        "agents": measure_agents(seed),
     }
     if native:
         scalar, batch = (
@@ -104,6 +107,7 @@ def measure(steps: int, seed: int) -> dict[str, Any]:
         report["decision_memory"] = _memory(DECISION_ID, generator, seed)
         report["by_envs"] = _costs([_vector(ENV_ID, envs, "native", generator, seed) for envs in FLAT], steps)
         report["opencatp"] = measure_opencatp(seed, min(steps, 20_000))
+        report["threads"] = measure_threads(seed) if (os.cpu_count() or 1) > 1 else None
         report["by_tools"] = _costs([_wide(tools, generator, seed) for tools in TOOLS], steps, tools=TOOLS)
     return report
 
@@ -233,10 +237,23 @@ def print_bench(report: dict[str, Any], console: Any) -> None:
     for row in report["rows"]:
         figures = (f"{row['steps_per_second']:,}", f"{row['ratio_to_cartpole']:.2f}", f"{row['resets_per_second']:,}")
         main.add_row(row["env"], row["kind"], f"{row['envs']:,}", *figures)
+    for row in report["rollouts"]:
+        kind = f"scalar, {row['form']}, episodes of {row['steps_per_episode']} steps"
+        main.add_row(row["env"], kind, "1", f"{row['steps_per_second']:,}", f"{row['ratio_to_cartpole']:.2f}", "")
     console.print(main)
+    agents = table("language agent", "episodes/s")
+    for row in report["agents"]:
+        agents.add_row(row["agent"], f"{row['episodes_per_second']:,}")
+    console.print(agents)
     if "memory" not in report:
         console.print('The native batch needs Numba: pip install "costgym[train]"')
         return
+    if report["threads"] is not None:
+        on = report["threads"]
+        console.print(
+            f"Native at {on['envs']:,}, wall clock: {on['steps_per_second_on_one']:,} steps/s on one thread, "
+            f"{on['ratio_to_one']} × that on {on['threads']}."
+        )
     console.print(f"Native at 1,024: {report['native_1024_to_scalar']} × the scalar environment.")
     for name, memory in ((ENV_ID, report["memory"]), (DECISION_ID, report["decision_memory"])):
         console.print(

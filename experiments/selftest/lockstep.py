@@ -181,6 +181,7 @@ def run_views(
     scalar_env: Callable[..., Any] = MarketplaceEnv,
     native_env: Callable[..., Any] = MarketplaceVectorEnv,
     choose: Callable[..., Any] = some_actions,
+    threads: int = 1,
     **settings: Any,
 ) -> Counter[str]:
     """Step the native vector environment beside `SyncVectorEnv` over the scalar one.
@@ -190,6 +191,7 @@ def run_views(
         tick: called after every step.
         scalar_env, native_env: what makes either.
         choose: picks the actions from a generator, the observation and the mask.
+        threads: of the native one.
         settings: of both.
 
     Returns:
@@ -199,7 +201,7 @@ def run_views(
         Difference: they differ; says where.
     """
     scalar = SyncVectorEnv([lambda: scalar_env(**settings)] * count, autoreset_mode=mode)
-    native = native_env(count, autoreset_mode=mode, **settings)
+    native = native_env(count, autoreset_mode=mode, threads=threads, **settings)
     generator = np.random.default_rng(seed)
     expected, got = scalar.reset(seed=seed), native.reset(seed=seed)
     found = difference(dict(enumerate_all(expected)), dict(enumerate_all(got)))

@@ -17,7 +17,7 @@ from ..calls import CONNECTION_REFUSED_S, QUANTILES
 from ..status import Status
 from .failures import in_burst, pick
 from .memory import clear_row
-from .rng import compiled, inlined, uniforms
+from .rng import inlined, internal, uniforms
 from .tables import INVISIBLE
 
 NOTHING = -(1 << 30)
@@ -40,7 +40,7 @@ _CODE = 64
 """`wait` returns slot * 64 + status for a completion, and -1 - its index for an event."""
 
 
-@compiled
+@internal
 def begin(tables: Any, rules: Any, state: Any, i: int, row: int, seed: Any) -> None:
     """Start the task in a row of the tables on a fresh clock."""
     clear_row(state.episodes, i)
@@ -59,7 +59,7 @@ def _event_at(tables: Any, e: Any) -> float:
     return tables.event_at[e.task, e.epoch] if e.epoch < tables.event_count[e.task] else np.inf
 
 
-@compiled
+@internal
 def _step(tables: Any, rules: Any, state: Any, i: int) -> None:
     """Process the next event. Scheduled events were there before any call, so they come first at the same time."""
     e = state.episodes[i]
@@ -72,7 +72,7 @@ def _step(tables: Any, rules: Any, state: Any, i: int) -> None:
         _complete(tables, rules, state, i)
 
 
-@compiled
+@internal
 def _reach(tables: Any, rules: Any, state: Any, i: int, at: float) -> None:
     e = state.episodes[i]
     while not e.over and min(e.next_at, _event_at(tables, e)) <= at:
@@ -81,7 +81,7 @@ def _reach(tables: Any, rules: Any, state: Any, i: int, at: float) -> None:
         e.now = e.now + (at - e.now)  # in the order in which the clock adds
 
 
-@compiled
+@internal
 def advance(tables: Any, rules: Any, state: Any, i: int, seconds: float) -> None:
     """Let time pass."""
     e = state.episodes[i]
@@ -191,7 +191,7 @@ def _gpu_fits(tables: Any, rules: Any, state: Any, i: int, slot: int, before: in
     return e.gpu_used + size <= rules.gpu_capacity_mb or e.gpu_used == 0.0
 
 
-@compiled
+@internal
 def _start_waiting(tables: Any, rules: Any, state: Any, i: int) -> None:
     """Start the calls that can run now, in the order of submission."""
     e = state.episodes[i]
@@ -297,7 +297,7 @@ def _take_idle(state: Any, i: int, slot: int, now: float, keep_alive_s: float) -
     return False
 
 
-@compiled
+@internal
 def _complete(tables: Any, rules: Any, state: Any, i: int) -> None:
     """End the next call."""
     e = state.episodes[i]
@@ -461,7 +461,7 @@ def _exceeded(rules: Any, e: Any, seconds: float) -> int:
     return 0
 
 
-@compiled
+@internal
 def _end(tables: Any, rules: Any, state: Any, i: int, exceeded: int) -> None:
     e = state.episodes[i]
     e.over = True

@@ -92,6 +92,7 @@ class Batch:
         budget, enforcement: See `World.episode`; they hold for all episodes.
         columns: Number of candidates that can be called; None for all.
         most: Most calls that an episode submits, where that is known; it bounds the memory.
+        at_once: Most calls that are in flight at once or not reported yet, where that is known.
 
     Raises:
         MissingExtra: Numba is not installed.
@@ -107,6 +108,7 @@ class Batch:
         enforcement: Enforcement = "terminate",
         columns: int | None = None,
         most: int | None = None,
+        at_once: int | None = None,
     ) -> None:
         self.world, self.count, self.most = world, count, most
         self.numbers = list(numbers)
@@ -118,15 +120,16 @@ class Batch:
         if width > np.iinfo(np.int16).max or int(slots["rate_limit"].max(initial=0)) > np.iinfo(np.int16).max:
             raise ConfigError("batch", f"expected at most {np.iinfo(np.int16).max} candidates and calls a window")
         self._cold = bool((slots["cold_start_s"] > 0).any())
+        room = _FIRST_ROOM if at_once is None else at_once
         self.state = State(
             episodes=np.zeros(count, EPISODE),
             slots=np.zeros((count, width), SLOT_STATE),
-            calls=np.zeros((count, _FIRST_ROOM), CALL),
-            money=np.zeros((count, _FIRST_ROOM, 2) if self.rules.faas else (1, 1, 2)),
+            calls=np.zeros((count, room), CALL),
+            money=np.zeros((count, room, 2) if self.rules.faas else (1, 1, 2)),
             windows=np.zeros((count, max(1, int(slots["rate_limit"].sum(axis=1).max(initial=0))))),
             idle_at=np.zeros((count, _FIRST_ROOM if self._cold else 1)),
             idle_slot=np.zeros((count, _FIRST_ROOM if self._cold else 1), np.int16),
-            news=np.zeros((count, _FIRST_ROOM + self.tables.event_at.shape[1]), np.int32),
+            news=np.zeros((count, room + self.tables.event_at.shape[1]), np.int32),
         )
 
     def row(self, number: int) -> int:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from ....simulators.batch import kernels as world
 from ....simulators.batch.memory import clear_row, copy_row
-from ....simulators.batch.rng import compiled, inlined
+from ....simulators.batch.rng import compiled, inlined, prange, threaded
 from ..info import report
 
 _ANSWER, _SEARCH, _FIRST_CALL = 0, 1, 2
@@ -82,15 +82,29 @@ def reset_where(
 
 
 @compiled
-def step_all(tables: Any, rules: Any, state: Any, view: Any, out: Any, actions: Any, rows: Any, seeds: Any, anew: Any) -> None:
-    """Play one step of every episode; those of `anew` begin with the tasks in `rows` and `seeds` instead."""
-    for i in range(actions.size):
+def step_part(
+    tables: Any,
+    rules: Any,
+    state: Any,
+    view: Any,
+    out: Any,
+    actions: Any,
+    rows: Any,
+    seeds: Any,
+    anew: Any,
+    parts: int,
+    part: int,
+) -> None:
+    """Play one step of the episodes of a part; those of `anew` begin with the tasks in `rows` and `seeds` instead.
+
+    Args:
+        parts, part: number of equal parts, and the part's own number.
+    """
+    for i in range(part * actions.size // parts, (part + 1) * actions.size // parts):
+        e = state.episodes[i]
         if anew[i]:
             world.begin(tables, rules, state, i, rows[i], seeds[i])
-            _show(tables, rules, state, view, out, i)
-            out.rewards[i], out.terminated[i], out.truncated[i] = 0.0, False, False
         else:
-            e = state.episodes[i]
             e.steps += 1
             action = np.int64(actions[i])
             if _open(tables, rules, state, i, action):
@@ -99,10 +113,20 @@ def step_all(tables: Any, rules: Any, state: Any, view: Any, out: Any, actions: 
                 world.refuse(tables, rules, state, i)
                 e.status = world.UNKNOWN_TOOL
             e.news = 0  # nobody waits for them
-            spent, success = _show(tables, rules, state, view, out, i)
-            reward = -view.loss * spent
-            out.rewards[i] = reward + view.alpha if success else reward
-            out.terminated[i], out.truncated[i] = e.over, not e.over and e.steps >= view.max_steps
+        spent, success = _show(tables, rules, state, view, out, i)
+        reward = -view.loss * spent
+        out.rewards[i] = 0.0 if anew[i] else reward + view.alpha if success else reward
+        out.terminated[i] = e.over and not anew[i]
+        out.truncated[i] = not e.over and e.steps >= view.max_steps and not anew[i]
+
+
+@threaded
+def step_parts(
+    tables: Any, rules: Any, state: Any, view: Any, out: Any, actions: Any, rows: Any, seeds: Any, anew: Any, parts: int
+) -> None:
+    """Play one step of every episode, each part on a thread of its own."""
+    for part in prange(parts):
+        step_part(tables, rules, state, view, out, actions, rows, seeds, anew, parts, np.int64(part))
 
 
 @inlined

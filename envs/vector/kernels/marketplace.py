@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from ....simulators.batch import kernels as world
 from ....simulators.batch.memory import clear_row, copy_row, prefetch
-from ....simulators.batch.rng import compiled, inlined, next_draw
+from ....simulators.batch.rng import compiled, inlined, internal, next_draw, prange, threaded
 from ....simulators.batch.state import CALL, EPISODE, SLOT_STATE
 from ....simulators.batch.tables import PRICE_CHANGE, SLOT
 from ....simulators.status import LOOKS_OK, Status
@@ -126,18 +126,18 @@ def reset_where(
     """
     records, idle = 0, 0
     for i in range(where.size):
+        touched = ALL
         if where[i]:
             touched = _begin(tables, rules, state, view, out, streams, i, tasks[i], seeds[i], seeded[i], drawn)
-            _show(tables, rules, state, view, out, i, touched)
             e = state.episodes[i]
             records, idle = max(records, e.in_flight + e.news), max(idle, e.cold + e.idle)
-        elif show_all:
-            _show(tables, rules, state, view, out, i, ALL)
+        if where[i] or show_all:
+            _show(tables, rules, state, view, out, i, touched)
     return records, idle
 
 
 @compiled
-def step_all(
+def step_part(
     tables: Any,
     rules: Any,
     state: Any,
@@ -150,36 +150,60 @@ def step_all(
     tasks: Any,
     seeds: Any,
     drawn: bool,
-) -> Any:
-    """Play one step of every episode; with `autoreset`, ended episodes begin anew instead.
+    room: Any,
+    part: int,
+) -> None:
+    """Play one step of the episodes of a part; with `autoreset`, ended episodes begin anew instead.
 
     Args:
         actions: (N,) integers.
         fresh: `out.tools` holds nothing yet, so every row is written.
         tasks, seeds, drawn: as in `reset_where`, of the episodes that begin anew.
-
-    Returns:
-        The largest numbers of calls and of instances, for `Batch.make_room`, and how many episodes have ended.
+        room: (P, 2) receives, in the row of the part, the largest numbers of calls and of instances, for `Batch.make_room`.
+        part: number of the part among P equal ones.
     """
-    records, idle, ended = 0, 0, 0
-    for i in range(actions.size):
+    records, idle, parts = 0, 0, room.shape[0]
+    for i in range(part * actions.size // parts, (part + 1) * actions.size // parts):
         _look_ahead(tables, state, view, actions, i)
         e = state.episodes[i]
-        if autoreset and e.ended:
+        anew = autoreset and e.ended
+        if anew:
             touched = _begin(tables, rules, state, view, out, streams, i, tasks[i], seeds[i], drawn, drawn)
-            _show(tables, rules, state, view, out, i, touched)
-            out.rewards[i], out.terminated[i], out.truncated[i] = 0.0, False, False
         else:
             touched = _act(tables, rules, state, view, out, i, np.int64(actions[i]))
-            spent, success = _show(tables, rules, state, view, out, i, ALL if fresh else touched)
-            reward = -view.loss * spent
-            out.rewards[i] = reward + view.alpha if success else reward
-            out.terminated[i], out.truncated[i] = e.over, not e.over and e.steps >= view.max_steps
-            e.ended = e.over or out.truncated[i]
-            if e.ended:
-                ended += 1
+            if fresh:
+                touched = ALL
+        spent, success = _show(tables, rules, state, view, out, i, touched)
+        reward = -view.loss * spent
+        out.rewards[i] = 0.0 if anew else reward + view.alpha if success else reward
+        out.terminated[i] = e.over and not anew
+        out.truncated[i] = not e.over and e.steps >= view.max_steps and not anew
+        e.ended = out.terminated[i] or out.truncated[i]
         records, idle = max(records, e.in_flight + e.news), max(idle, e.cold + e.idle)
-    return records, idle, ended
+    room[part, 0], room[part, 1] = records, idle
+
+
+@threaded
+def step_parts(
+    tables: Any,
+    rules: Any,
+    state: Any,
+    view: Any,
+    out: Any,
+    streams: Any,
+    actions: Any,
+    autoreset: bool,
+    fresh: bool,
+    tasks: Any,
+    seeds: Any,
+    drawn: bool,
+    room: Any,
+) -> None:
+    """Play one step of every episode, each part on a thread of its own."""
+    for part in prange(room.shape[0]):
+        step_part(
+            tables, rules, state, view, out, streams, actions, autoreset, fresh, tasks, seeds, drawn, room, np.int64(part)
+        )
 
 
 @inlined
@@ -200,7 +224,7 @@ def _look_ahead(tables: Any, state: Any, view: Any, actions: Any, i: int) -> Non
         prefetch(state.calls, near, np.int64(e.records) * _CALL_BYTES)
 
 
-@inlined
+@internal
 def _begin(
     tables: Any,
     rules: Any,

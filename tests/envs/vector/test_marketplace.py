@@ -19,6 +19,7 @@ pytest.importorskip("numba", reason="needs the extra `train`")
 
 from costgym.envs.vector.marketplace import MarketplaceVectorEnv
 from costgym.experiments.selftest.lockstep import difference, run_views
+from costgym.simulators.batch.rng import most_threads
 
 SCENARIOS = ("marketplace", "storm", "faas", "marketplace-reliable")
 ENFORCEMENTS = ("refuse", "terminate", "record")
@@ -168,3 +169,38 @@ def test_several_scenarios_are_no_native_batch() -> None:
     native = env()
     with pytest.raises(ConfigError, match="one scenario"):
         native.reset(options={"scenario": "storm"})
+
+
+@pytest.mark.skipif(most_threads() < 2, reason="needs two threads")
+@pytest.mark.parametrize("form", FORMS, ids=["default", "concurrent"])
+def test_the_number_of_threads_changes_nothing(form: dict[str, Any]) -> None:
+    for count in (1, 2, 7):
+        run_views(count, 40, 3, AutoresetMode.NEXT_STEP, **small(failures="storm"), max_steps=12, threads=2, **form)
+
+
+@pytest.mark.parametrize("threads", [0, most_threads() + 1, True, 1.5])
+def test_a_number_of_threads_that_the_machine_does_not_have_is_refused(threads: Any) -> None:
+    with pytest.raises(ConfigError, match=f"threads: expected a whole number from 1 to {most_threads()}"):
+        env(threads=threads)
+
+
+def test_arrays_are_handed_out_again_only_when_nobody_holds_them_or_a_view_of_them() -> None:
+    vector = env(4)
+    first, _ = vector.reset(seed=1)
+    view, told = first["tools"][1:3], first["tools"].copy()
+    del first
+    seen = [vector.step(np.zeros(4, np.int64))[0]["needs"] for _ in range(6)]
+    assert len({array.ctypes.data for array in seen}) == 6
+    for _ in range(6):
+        vector.step(np.zeros(4, np.int64))
+    assert np.array_equal(view, told[1:3])
+    places = set()
+    for _ in range(8):
+        places.add(vector.step(np.zeros(4, np.int64))[0]["tools"].ctypes.data)
+    assert len(places) <= 3
+
+
+def test_a_step_that_is_a_call_and_its_answer_keeps_room_for_one_call() -> None:
+    one, many = env(64), env(64, concurrent=True)
+    assert one.batch.state.calls.shape[1] == 1
+    assert one.nbytes < 0.8 * many.nbytes
