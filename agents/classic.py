@@ -47,6 +47,12 @@ class RandomAgent(Agent):
         allowed = np.flatnonzero(info["action_mask"])
         return int(allowed[self._generator.integers(len(allowed))])
 
+    def probabilities(self, observation: Any, info: dict[str, Any]) -> NDArray[np.float64]:
+        """The probability of each action, (actions,)."""
+        chances: NDArray[np.float64] = info["action_mask"].astype(np.float64)
+        chances /= chances.sum()
+        return chances
+
 
 class OrderedAgent(Agent):
     """Meets one need after the other, calling the tools that serve it in a fixed order of preference, one at a time.

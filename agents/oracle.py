@@ -53,16 +53,23 @@ class OracleAgent(Agent):
 
 
 class ExpectedOptimumAgent(Agent):
-    """Knows the reliabilities of the tools, not the episode's luck: what perfect experience would be worth."""
+    """Knows the reliabilities of the tools, not the episode's luck: what perfect experience would be worth.
+
+    Args:
+        multiplier: what a unit of price costs it beyond its share of the Quality of Plan, as a Lagrange multiplier does.
+    """
 
     name = "oracle-informed"
     env_id = NUMERIC
     privileged = True
 
+    def __init__(self, multiplier: float = 0.0) -> None:
+        self.multiplier = multiplier
+
     def reset(self, seat: WorldSeat, observation: Any, info: dict[str, Any], seed: int) -> None:
         self._view = numeric_env(seat, self.name)
         self._episode = self._view._playing()
-        self._policy: ExpectedOptimumPolicy = expected_optimum_policy(self._view.world, self._episode.number)
+        self._policy: ExpectedOptimumPolicy = expected_optimum_policy(self._view.world, self._episode.number, self.multiplier)
         self._seen = 0
         self._shut = [False] * len(self._episode.candidates)
 

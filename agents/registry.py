@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -38,6 +39,7 @@ from .oracle import ExpectedOptimumAgent, OracleAgent
 from .strategies import CotAtN, Dfsdt, PlanThenAct, ReAct, SearchSettings, TotDfs
 from .toolplanner.agent import PlannerSettings, ToolPlanner
 from .toolplanner.simulated import SimulatedToolPlanner
+from .zoo.cards import is_zoo, read_card, zoo_folder, zoo_names
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +69,7 @@ class AgentEntry:
         make: Makes it.
         needs_experience: It plans from past uses of tools: `make_agent` needs `experience`.
         privileged: It reads what no competitor can know, such as the luck of the episode: a bound, never ranked.
+        modules: Modules of the extra `train` that it plays with.
     """
 
     name: str
@@ -75,6 +78,12 @@ class AgentEntry:
     make: Maker = field(repr=False, compare=False)
     needs_experience: bool = False
     privileged: bool = False
+    modules: tuple[str, ...] = ()
+
+    @property
+    def playable(self) -> bool:
+        """What it plays with is installed."""
+        return all(find_spec(module) is not None for module in self.modules)
 
     @property
     def env_id(self) -> str:
@@ -162,11 +171,11 @@ def _trained_deer(request: AgentRequest) -> Agent:
 def _trained_planner(request: AgentRequest) -> Planner:
     from .catp.planner import CatpPlanner
 
-    return CatpPlanner(_folder(request))
+    return CatpPlanner(_folder(request), request.name)
 
 
-def _folder(request: AgentRequest) -> str:
-    return request.name.partition(":")[2]
+def _folder(request: AgentRequest) -> Path:
+    return run_folder(request.name)
 
 
 # -- the table -------------------------------------------------------------------------------------------------------------
@@ -210,13 +219,21 @@ _AGENTS = (
     _planner("hugginggpt", "the same after finding the steps", _prompted),
     _planner("hydra", "the same, choosing among several plans by what they cost", _prompted),
 )
+_LANGUAGE_MODEL = ("torch", "transformers", "safetensors")
 _TRAINED = {
-    "sb3": AgentEntry("sb3:RUN", "trained by `costgym train ppo` or `dqn`", (NUMERIC,), _trained_policy),
-    "deer": AgentEntry("deer:RUN", "trained by `costgym train deer`", (DECISION,), _trained_deer),
-    "toolplanner": AgentEntry("toolplanner:RUN", "trained by `costgym train toolplanner`", (TEXT,), _trained_toolplanner),
-    "catp": _planner("catp:RUN", "trained by `costgym train catp`", _trained_planner),
-    "ift": _planner("ift:RUN", "trained by `costgym train ift`", _trained_planner),
-    "rltf": _planner("rltf:RUN", "trained by `costgym train rltf`", _trained_planner),
+    "sb3": AgentEntry(
+        "sb3:RUN", "trained by `costgym train ppo` or `dqn`", (NUMERIC,), _trained_policy, modules=("torch", "safetensors")
+    ),
+    "deer": AgentEntry("deer:RUN", "trained by `costgym train deer`", (DECISION,), _trained_deer, modules=_LANGUAGE_MODEL),
+    "toolplanner": AgentEntry(
+        "toolplanner:RUN", "trained by `costgym train toolplanner`", (TEXT,), _trained_toolplanner, modules=_LANGUAGE_MODEL
+    ),
+    **{
+        method: replace(
+            _planner(f"{method}:RUN", f"trained by `costgym train {method}`", _trained_planner), modules=_LANGUAGE_MODEL
+        )
+        for method in ("catp", "ift", "rltf")
+    },
 }
 # Accesses that filter tools stand before those that present them.
 _ACCESS = {
@@ -279,11 +296,21 @@ def find_agent(name: str, env_id: str | None = None) -> AgentEntry:
             raise ConfigError("agent", f"{name} plays in {made.env_id}, not in {env_id}")
         return AgentEntry(name, "a user's own", (made.env_id,), lambda request: custom_agent(request.name))
     trained = _trained(name)
-    known = [replace(trained, name=name)] if trained is not None else [entry for entry in _AGENTS if entry.name == base]
+    known = [trained] if trained is not None else [entry for entry in _AGENTS if entry.name == base]
     for entry in known:
         if env_id is None or env_id in entry.env_ids:
             return _with_access(entry, suffixes) if suffixes else entry
     raise _unknown(name, env_id)
+
+
+def run_folder(name: str) -> Path:
+    """The folder of a trained agent: what follows the colon of its name, or the folder of an agent that ships.
+
+    Raises:
+        UnknownName: No such agent ships.
+        DataError: The files of one that ships are not those that its card names.
+    """
+    return zoo_folder(name) if is_zoo(name) else Path(name.partition(":")[2])
 
 
 def needs_experience(name: str) -> bool:
@@ -296,14 +323,15 @@ def _plans(suffixes: Sequence[str]) -> bool:
 
 
 def agents(env_id: str | None = None) -> list[AgentEntry]:
-    """The agents of an environment, or of all: the table with the usual compositions, without training runs."""
+    """The agents of an environment, or of all: the table with the usual compositions, and the trained ones that ship."""
     found = []
     for entry in _AGENTS:
         if env_id is None or env_id in entry.env_ids:
             found.append(entry)
             if TEXT in entry.env_ids:
                 found += [_with_access(entry, suffixes) for suffixes in _USUAL_COMBINATIONS]
-    return found
+    shipped = [_trained(name) for name in zoo_names()]
+    return found + [entry for entry in shipped if entry is not None and (env_id is None or env_id in entry.env_ids)]
 
 
 def agent_names(env_id: str | None = None) -> list[str]:
@@ -325,8 +353,8 @@ def make_agent(
 
     Args:
         name: One of `agent_names()`; any strategy with tool accesses added by "+"; ``sb3:RUN``, ``deer:RUN``,
-            ``toolplanner:RUN``, ``catp:RUN``, ``ift:RUN`` or ``rltf:RUN``, trained in that folder; or ``FILE.py:CLASS``,
-            a user's own.
+            ``toolplanner:RUN``, ``catp:RUN``, ``ift:RUN`` or ``rltf:RUN``, trained in that folder; ``zoo:ppo`` and the
+            like, trained ones that ship; or ``FILE.py:CLASS``, a user's own.
         env_id: The environment that it shall play in. Needed where a name stands for two agents ("greedy", "random" and the
             oracles also plan for OpenCATP); by default the tool world's.
         model: A language model, or its name: "simulated", "openai:MODEL" for a server that speaks OpenAI's protocol,
@@ -382,8 +410,14 @@ def _unknown(name: str, env_id: str | None) -> UnknownName:
 
 
 def _trained(name: str) -> AgentEntry | None:
+    """The entry of a trained agent, by its folder or of the zoo; None for any other name."""
+    if is_zoo(name):
+        if name not in zoo_names():
+            return None
+        card = read_card(name)
+        return replace(_TRAINED[card.kind], name=name, summary=card.summary)
     kind, colon, folder = name.partition(":")
-    return _TRAINED.get(kind) if colon and folder else None
+    return replace(_TRAINED[kind], name=name) if colon and folder and kind in _TRAINED else None
 
 
 def _with_access(entry: AgentEntry, suffixes: tuple[str, ...]) -> AgentEntry:

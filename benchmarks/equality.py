@@ -2,6 +2,7 @@
 
     python benchmarks/equality.py --steps 1000000 --json benchmarks/results/equality.json
     python benchmarks/equality.py --form concurrent --steps 1000000 --json benchmarks/results/equality_concurrent.json
+    python benchmarks/equality.py --scenarios silent --steps 1000000 --json benchmarks/results/equality_silent.json
     python benchmarks/equality.py --env decision --steps 1000000 --json benchmarks/results/equality_decision.json
 
 Steps are shared between scenarios, autoreset modes, enforcement modes and budgets. Compared after every step: observations,
@@ -27,7 +28,7 @@ from costgym.simulators.status import Status
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 from benchmarks.report import write_report
-from tests.helpers.lockstep import run_views, some_decisions
+from costgym.experiments.selftest.lockstep import run_views, some_decisions
 
 FORMS: dict[str, dict[str, Any]] = {
     "default": {"max_steps": 10},
@@ -77,9 +78,11 @@ def main() -> None:
     parser.add_argument("--steps", type=int, default=1_000_000)
     parser.add_argument("--envs", type=int, default=16)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--scenarios", help="names, with commas between them; by default all that are compared")
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
-    cases = list(itertools.product(SCENARIOS[options.env], AutoresetMode, ENFORCEMENTS, BUDGETS[options.env]))
+    scenarios = options.scenarios.split(",") if options.scenarios else SCENARIOS[options.env]
+    cases = list(itertools.product(scenarios, AutoresetMode, ENFORCEMENTS, BUDGETS[options.env]))
     rounds = -(-options.steps // (len(cases) * options.envs))
     met: Counter[str] = Counter()
     begin = time.perf_counter()

@@ -21,6 +21,7 @@ extensions = [
     "sphinx_copybutton",
     "command_line",
     "environments",
+    "ranges",
 ]
 exclude_patterns = ["extensions"]
 nitpicky = True

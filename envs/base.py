@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from copy import copy, deepcopy
+from math import inf
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Self, TypeVar
 
 import gymnasium as gym
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from ..simulators.oracle.optimum import Optimum
     from .rendering.chart import Chart
     from .rendering.story import Told
+    from .seats import Seat
 
 ObsType = TypeVar("ObsType")
 ActType = TypeVar("ActType")
@@ -98,6 +100,7 @@ class BaseEnv(gym.Env[ObsType, ActType], Generic[ObsType, ActType]):
         limits = budget.as_dict()
         self.budget = budget
         self._limits = tuple(float(limits[name]) if name in limits else None for name in RESOURCES)
+        self._ceilings = tuple(inf if limit is None else limit for limit in self._limits)
 
     def _check_options(self, options: Mapping[str, Any] | None) -> None:
         """Raise an error for reset options that this environment does not have."""
@@ -128,9 +131,8 @@ class BaseEnv(gym.Env[ObsType, ActType], Generic[ObsType, ActType]):
             spent: price, seconds, tokens and calls of the episode so far.
         """
         last, self._spent = self._spent, spent
-        price, seconds, tokens, calls = self._limits
+        price, seconds, tokens, calls = self._ceilings
         index = self._cost_index
-        inf = float("inf")
         return {
             "cost": spent[index] - last[index],
             "cost_price": spent[0] - last[0],
@@ -138,10 +140,10 @@ class BaseEnv(gym.Env[ObsType, ActType], Generic[ObsType, ActType]):
             "cost_tokens": spent[2] - last[2],
             "cost_calls": spent[3] - last[3],
             "cost_sum": spent[index],
-            "budget_remaining_price": inf if price is None else price - spent[0],
-            "budget_remaining_seconds": inf if seconds is None else seconds - spent[1],
-            "budget_remaining_tokens": inf if tokens is None else tokens - spent[2],
-            "budget_remaining_calls": inf if calls is None else calls - spent[3],
+            "budget_remaining_price": price - spent[0],
+            "budget_remaining_seconds": seconds - spent[1],
+            "budget_remaining_tokens": tokens - spent[2],
+            "budget_remaining_calls": calls - spent[3],
         }
 
     # -- the world ---------------------------------------------------------------------------------------------------------
@@ -185,6 +187,11 @@ class BaseEnv(gym.Env[ObsType, ActType], Generic[ObsType, ActType]):
         """
         raise NotImplementedError
 
+    @classmethod
+    def vary_world(cls, document: Mapping[str, Any], settings: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+        """A world's document under settings that vary within a run, and those of them that are arguments of the environment."""
+        return dict(document), dict(settings)
+
     def check_world(self, document: Mapping[str, Any]) -> None:
         """Check that this environment read the same data as the one that made a record.
 
@@ -214,6 +221,31 @@ class BaseEnv(gym.Env[ObsType, ActType], Generic[ObsType, ActType]):
     def opening(self) -> dict[str, Any]:
         """What a client learns once, when an episode begins, besides the observation; as JSON."""
         return {}
+
+    def seat(self, env_id: str, examples: int = 0) -> Seat:
+        """What an agent may know in the episode that has begun, besides observations and `info`.
+
+        Args:
+            env_id: the id under which the environment was made.
+            examples: past decisions that the agent wants, where one decides whether a query needs a tool.
+
+        Raises:
+            ConfigError: no agent can be seated here.
+        """
+        raise ConfigError("env", f"no agent has a seat in {type(self).__name__}")
+
+    def seat_parts(self, env_id: str) -> dict[str, Any]:
+        """What every seat holds."""
+        return {
+            "env_id": env_id,
+            "observation_space": self.observation_space,
+            "action_space": self.action_space,
+            "budget": self.budget.as_dict(),
+        }
+
+    def told(self, info: dict[str, Any]) -> dict[str, Any]:
+        """What an agent is told of an `info`."""
+        return info
 
     def account(self) -> EpisodeView:
         """A view of the present episode: task, calls, ledger, clock and grade.

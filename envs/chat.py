@@ -7,10 +7,12 @@ from typing import Any
 
 from ..simulators.marketplace.schema import check_arguments
 from ..simulators.scenario import Scenario
+from ..simulators.silent import unsupported
 from ..simulators.status import Status
 from ..simulators.tools import Tool
 from ..simulators.world import Call, Episode, Usage, WorldEvent
 from .actions import MAX_CALLS, Action, ToolCall, count_tokens, read_action, spoken
+from .seats import TextSeat, cards_of, without_verdicts
 from .spaces import UnicodeText
 from .tool_world import ToolEnv
 
@@ -145,6 +147,18 @@ class MarketplaceChatEnv(ToolEnv[str, str]):
         """The candidates' function schemas, in the format of OpenAI's API."""
         return [tool.documentation() for tool in self.candidates]
 
+    def seat(self, env_id: str, examples: int = 0) -> TextSeat:
+        return TextSeat(
+            **self.seat_parts(env_id),
+            max_price=self.world.max_price,
+            query=self.query,
+            tools=tuple(cards_of(self.world.catalog, self.candidates)),
+            token_pricing=self.world.tokens,
+        )
+
+    def told(self, info: dict[str, Any]) -> dict[str, Any]:
+        return {**without_verdicts(info), "quotes": self.quotes()}
+
     def quotes(self) -> dict[str, float]:
         """The present price of a call of each candidate."""
         episode = self._playing()
@@ -234,6 +248,18 @@ class MarketplaceChatEnv(ToolEnv[str, str]):
         if event.kind == "preference_change":
             return f"the user changes their mind: {episode.needs[event.need].wish}"
         return f"{names}: {'not available at present' if event.kind == 'ban' else 'available again'}"
+
+    def figures(self) -> dict[str, Any]:
+        """In a world with silent faults, whether the answer states a value that nothing the agent read holds."""
+        found, episode = super().figures(), self.episode
+        if episode is None or not self.world.failures.silent:
+            return found
+        last = episode.log[-1] if episode.log else ("",)
+        wrong = False
+        if last[0] == "finish" and last[1] and not last[2]:
+            read = [self.query, *(self._cut(episode.content(call)) for call in episode.calls if call.finished_s >= 0)]
+            wrong = bool(unsupported(last[1], read, [need.fact for need in episode.needs]))
+        return {**found, "unsupported_answer": wrong}
 
     def action_text(self, action: str) -> str:
         return spoken(action)

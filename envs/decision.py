@@ -26,6 +26,7 @@ from ..simulators.tools import Tool
 from ..simulators.world import Candidate, Episode, Usage, World
 from .actions import count_tokens
 from .marketplace import HIGHEST
+from .seats import DecisionSeat, cards_of, past_decisions
 from .tool_world import ToolEnv
 
 ANSWER, SEARCH, FIRST_CALL = 0, 1, 2
@@ -247,6 +248,18 @@ class DecisionAwareEnv(ToolEnv[Observation, "int | np.integer[Any]"]):
     def query(self) -> str:
         """The user's query."""
         return self.task.query
+
+    def seat(self, env_id: str, examples: int = 0) -> DecisionSeat:
+        return DecisionSeat(
+            **self.seat_parts(env_id),
+            max_price=self.world.max_price,
+            query=self.query,
+            none_action=self.none_action,
+            examples=past_decisions(self.world, examples),
+        )
+
+    def told(self, info: dict[str, Any]) -> dict[str, Any]:
+        return {**info, "documents": cards_of(self.world.catalog, self.candidates)}
 
     @property
     def candidates(self) -> list[Tool]:

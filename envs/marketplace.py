@@ -6,7 +6,7 @@ from collections import OrderedDict
 from collections.abc import Mapping
 from math import inf, log1p
 from struct import Struct
-from typing import Any, NamedTuple
+from typing import Any
 
 import gymnasium as gym
 import numpy as np
@@ -17,6 +17,8 @@ from ..simulators.ledger import Budget
 from ..simulators.scenario import Scenario
 from ..simulators.status import LOOKS_OK, Status
 from ..simulators.world import Call, Candidate, Enforcement, Episode, WorldEvent
+from .seats import NumericSeat, prices_of
+from .templates import Phase, PhaseKey, Template
 from .tool_world import ToolEnv
 
 MAX_NEEDS = 6
@@ -40,29 +42,12 @@ HIGHEST = 10.0
 _PRICE = TOOL_FEATURES.index("price")
 _CALLS, _IN_FLIGHT, _OK, _FAILED, _BANNED = range(11, 16)
 _NO_NEED, _UNSEEN_NEED = MAX_NEEDS + 1, MAX_NEEDS
+_LOOKS_OK, _CANCELLED = LOOKS_OK - {Status.EMPTY}, Status.CANCELLED
 _write_resources = Struct(f"{len(RESOURCE_FEATURES)}f").pack_into
+_write_begin, _write_end = Struct("2f").pack_into, Struct("3f").pack_into  # faster than assignments one by one
+_ROW_BYTES, _CALLS_BYTES, _IN_FLIGHT_BYTES = 4 * len(TOOL_FEATURES), 4 * _CALLS, 4 * _IN_FLIGHT
 
 Observation = dict[str, NDArray[np.float32]]
-
-
-class Template(NamedTuple):
-    """What a task looks like at the start.
-
-    Attributes:
-        tools: (max_tools, 16) `observation["tools"]`.
-        needs: (6, 3) `observation["needs"]`.
-        mask: (actions,) what is allowed before prices, bans and needs are looked at.
-        slots: the candidate of each row, by its index in the task.
-        rows: the row of each candidate.
-        need_of: (max_tools,) the need that a row serves; 6 for one that the observation does not show, 7 for none.
-    """
-
-    tools: NDArray[np.float32]
-    needs: NDArray[np.float32]
-    mask: NDArray[np.bool_]
-    slots: tuple[int, ...]
-    rows: tuple[int, ...]
-    need_of: NDArray[np.int64]
 
 
 class MarketplaceEnv(ToolEnv[Observation, "int | np.integer[Any]"]):
@@ -235,14 +220,14 @@ class MarketplaceEnv(ToolEnv[Observation, "int | np.integer[Any]"]):
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Observation, dict[str, Any]]:
         episode = self._begin(seed, options)
-        template = self.template(episode.number)
-        self._tools, self._needs, self._mask = template.tools.copy(), template.needs.copy(), template.mask.copy()
-        self._slots, self._rows, self._need_of = template.slots, template.rows, template.need_of
-        self._useful = self._useful_rows()
+        self._template = template = self.template(episode.number)
+        self._tools = template.tools.copy()
+        self._slots, self._rows = template.slots, template.rows
         self._resources = np.empty(len(RESOURCE_FEATURES), np.float32)
         self._callable = len(self._slots)
         self._received = [0] * self._callable
-        self._known = list(episode.known)
+        self._known = episode.known[:]
+        self._needs, self._mask = template.phases.get(None) or self._phase(episode, None)
         self._last_status = Status.OK
         if not self.concurrent:
             self._settle(episode)
@@ -270,7 +255,10 @@ class MarketplaceEnv(ToolEnv[Observation, "int | np.integer[Any]"]):
             mask[self.finish_action] = True
             order = tuple(slot.index for slot in slots)
             rows = tuple(order.index(slot) for slot in range(len(order)))
-            found = self._templates[number] = Template(tools, needs, mask, order, rows, need_of)
+            quotes = tuple(slot.quote for slot in slots)
+            dearest = max(quotes, default=0.0)
+            found = Template(tools, needs, mask, order, rows, need_of, quotes, dearest, phases={}, cheapest={})
+            self._templates[number] = found
             if len(self._templates) > KEPT_TEMPLATES:
                 self._templates.popitem(last=False)
         return found
@@ -280,14 +268,22 @@ class MarketplaceEnv(ToolEnv[Observation, "int | np.integer[Any]"]):
         latency = log1p(slot.advertised_latency_s)
         return [1.0, slot.quote * self._scale, latency, slot.advertised_success, slot.popularity / 10.0, *serves, 0, 0, 0, 0, 0]
 
-    def _useful_rows(self) -> NDArray[np.bool_]:
-        """Which rows can bring a fact that is missing and can be had now: (max_tools,)."""
-        needs = self._needs
-        wanting = np.zeros(MAX_NEEDS + 2, np.bool_)
-        wanting[:MAX_NEEDS] = (needs[:, 0] > 0) & (needs[:, 1] == 0) & (needs[:, 2] > 0)
-        wanting[_UNSEEN_NEED] = True
-        useful: NDArray[np.bool_] = wanting[self._need_of]
-        return useful
+    def _phase(self, episode: Episode, key: PhaseKey | None) -> Phase:
+        """The phase that the known facts make, computed once for a task."""
+        template = self._template
+        phase = template.phases.get(key)
+        if phase is None:
+            needs, mask = template.needs.copy(), template.mask.copy()
+            for index, need in enumerate(episode.needs[:MAX_NEEDS]):
+                needs[index, 1] = episode.known[index]
+                needs[index, 2] = all(episode.known[before] for before in need.after)
+            if self.mask == "useful":  # calls that can bring a fact which is missing and can be had now
+                wanting = np.zeros(MAX_NEEDS + 2, np.bool_)
+                wanting[:MAX_NEEDS] = (needs[:, 0] > 0) & (needs[:, 1] == 0) & (needs[:, 2] > 0)
+                wanting[_UNSEEN_NEED] = True
+                mask[: self.max_tools] &= wanting[template.need_of]
+            phase = template.phases[key] = Phase(needs, mask)
+        return phase
 
     def candidate(self, row: int) -> Candidate:
         """The candidate that a row of `tools`, or a call's action, stands for."""
@@ -302,6 +298,15 @@ class MarketplaceEnv(ToolEnv[Observation, "int | np.integer[Any]"]):
         """Prices in the scenario's currency, from the rows of an observation: (..., tools, 16) to (..., tools)."""
         return prices_of(tools, self.world.max_price)
 
+    def seat(self, env_id: str, examples: int = 0) -> NumericSeat:
+        return NumericSeat(
+            **self.seat_parts(env_id),
+            max_price=self.world.max_price,
+            max_tools=self.max_tools,
+            wait_action=self.wait_action,
+            finish_action=self.finish_action,
+        )
+
     def step(self, action: int | np.integer[Any]) -> tuple[Observation, float, bool, bool, dict[str, Any]]:
         episode = self.episode or self._playing()
         over = episode.over
@@ -314,22 +319,27 @@ class MarketplaceEnv(ToolEnv[Observation, "int | np.integer[Any]"]):
         elif action == self.wait_action:
             self._receive(episode, episode.wait())
         elif 0 <= action < self._callable:
-            slot = self._slots[action]
-            call = episode.submit(slot)
-            tools = self._tools
-            if call.finished_s >= 0:
-                self._last_status = call.status
-                tools[action, _OK], tools[action, _FAILED] = 0.0, 1.0
-            else:
-                count = episode.counts[slot]
-                tools[action, _CALLS] = 0.25 * count
-                tools[action, _IN_FLIGHT] = count - self._received[slot]
+            self._call(episode, action)
         else:
             self._last_status = episode.submit(-1, None, Status.UNKNOWN_TOOL).status
         if not self.concurrent:
             self._settle(episode)
         reward, over, truncated = self._outcome(episode)
         return self._observe(episode), reward, over, truncated, self._full_info(episode)
+
+    def _call(self, episode: Episode, row: int) -> None:
+        slot = self._slots[row]
+        alone = not self.concurrent and episode.undisturbed
+        call = episode.submit_and_wait(slot) if alone else episode.submit(slot)
+        if call.k:
+            count = episode.counts[slot]
+            place = row * _ROW_BYTES + _CALLS_BYTES
+            _write_begin(self._tools.data, place, 0.25 * count, count - self._received[slot])
+            if alone and call.status is not _CANCELLED:
+                self._receive(episode, call)
+        else:
+            self._last_status = call.status
+            self._tools[row, _OK], self._tools[row, _FAILED] = 0.0, 1.0
 
     def _settle(self, episode: Episode) -> None:
         """Wait until nothing is on its way and every event so far was seen."""
@@ -342,19 +352,15 @@ class MarketplaceEnv(ToolEnv[Observation, "int | np.integer[Any]"]):
         if isinstance(news, WorldEvent):
             self._take_notice(episode, news)
         else:
-            slot, status, tools = news.slot, news.status, self._tools
-            row = self._rows[slot]
+            slot, status, received = news.slot, news.status, self._received
             self._last_status = status
-            self._received[slot] += 1
-            tools[row, _IN_FLIGHT] = episode.counts[slot] - self._received[slot]
-            looks_ok = status in LOOKS_OK and status is not Status.EMPTY
-            tools[row, _OK], tools[row, _FAILED] = (1.0, 0.0) if looks_ok else (0.0, 1.0)
+            received[slot] = count = received[slot] + 1
+            ok, failed = (1.0, 0.0) if status in _LOOKS_OK else (0.0, 1.0)
+            place = self._rows[slot] * _ROW_BYTES + _IN_FLIGHT_BYTES
+            _write_end(self._tools.data, place, episode.counts[slot] - count, ok, failed)
         if episode.known != self._known:
-            self._known = list(episode.known)
-            for index, need in enumerate(episode.needs[:MAX_NEEDS]):
-                self._needs[index, 1] = episode.known[index]
-                self._needs[index, 2] = all(episode.known[before] for before in need.after)
-            self._useful = self._useful_rows()
+            self._known = episode.known[:]
+            self._needs, self._mask = self._phase(episode, (tuple(self._known), tuple(episode._versions)))
 
     def _take_notice(self, episode: Episode, notice: WorldEvent) -> None:
         for slot in notice.slots:
@@ -404,17 +410,19 @@ class MarketplaceEnv(ToolEnv[Observation, "int | np.integer[Any]"]):
         return self._possible(self._playing())
 
     def _possible(self, episode: Episode) -> NDArray[np.bool_]:
-        mask = self._mask.copy()
-        if self.wait_action is not None and (episode.in_flight or episode._done):
-            mask[self.wait_action] = True
-        if self.mask == "useful":
-            mask[: self.max_tools] &= self._useful
-        if episode.banned:
-            mask[[self._rows[slot] for slot in episode.banned if slot < self.max_tools]] = False
-        if episode.enforcement == "refuse":
+        if episode.enforcement != "refuse":
+            mask = self._mask.copy()
+        elif episode.factors is None:
+            mask = self._mask & self._template.covered(episode)
+        else:
+            mask = self._mask.copy()
             for row, slot in enumerate(self._slots):
                 if mask[row]:
                     mask[row] = episode.affordable(slot)
+        if episode.banned:
+            mask[[self._rows[slot] for slot in episode.banned if slot < self.max_tools]] = False
+        if self.wait_action is not None and (episode.in_flight or episode._done):
+            mask[self.wait_action] = True
         return mask
 
     def world_settings(self) -> dict[str, Any]:
@@ -427,11 +435,6 @@ class MarketplaceEnv(ToolEnv[Observation, "int | np.integer[Any]"]):
         # records without a form were made when there was only one
         form = {} if "mask" in settings else {"concurrent": True}
         return super().world_arguments(document, {**form, **settings}, data)
-
-
-def prices_of(tools: NDArray[np.float32], max_price: float) -> NDArray[np.float64]:
-    """Prices in the currency of `max_price`, from the rows of an observation: (..., tools, 16) to (..., tools)."""
-    return tools[..., _PRICE].astype(np.float64) * (max_price / 10.0)
 
 
 def _boxes(max_tools: int, max_steps: int, concurrent: bool) -> dict[str, gym.spaces.Box]:

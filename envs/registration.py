@@ -66,16 +66,6 @@ def describe(env_id: str) -> str:
     return document.splitlines()[0].split(": ", 1)[-1]
 
 
-def views_of(env_id: str) -> list[str]:
-    """The ids of the environments that play the same worlds as this one, which comes first.
-
-    Raises:
-        UnknownName: the id is unknown.
-    """
-    kind = class_of(env_id).world_kind
-    return [env_id, *(other for other in _known() if other != env_id and class_of(other).world_kind == kind)]
-
-
 def class_of(env_id: str) -> type[BaseEnv[Any, Any]]:
     """The class of an environment.
 

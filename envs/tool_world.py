@@ -14,6 +14,7 @@ import numpy as np
 from ..simulators.draws import stable_integer
 from ..simulators.errors import ConfigError, UnknownName
 from ..simulators.ledger import Budget
+from ..simulators.marketplace.stress import Stress
 from ..simulators.quality import quality_of_plan
 from ..simulators.scenario import UNSEEN, Scenario, load_scenario, parse_scenario
 from ..simulators.tasks import Task
@@ -166,10 +167,13 @@ class ToolEnv(BaseEnv[ObsType, ActType], Generic[ObsType, ActType]):
             self._unseeded = seed  # nothing is drawn, so seeding the generator waits until something is
             draw, episode_seed = 0, seed
         else:
-            self._catch_up()
-            super().reset(seed=seed)
+            if self._unseeded is not None:
+                self._catch_up()
+            if seed is not None:
+                super().reset(seed=seed)
+            generator = self._np_random or super().np_random
             # what integers(1 << 62) draws, in a tenth of its time
-            draw = int(super().np_random.bit_generator.random_raw()) >> 2
+            draw = generator.bit_generator.random_raw() >> 2
             episode_seed = draw if seed is None else seed
         if len(self.scenarios) > 1 or options:
             self._enter_drawn(episode_seed, (options or {}).get("scenario"))
@@ -315,6 +319,15 @@ class ToolEnv(BaseEnv[ObsType, ActType], Generic[ObsType, ActType]):
         elif data is not None:
             arguments["scenario"] = {**document, "source": {**document["source"], "data": data}}
         return arguments
+
+    @classmethod
+    def vary_world(cls, document: Mapping[str, Any], settings: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+        stress = {name: factor for name, factor in settings.items() if name in Stress.model_fields}
+        rest = {name: value for name, value in settings.items() if name not in stress}
+        if not stress:
+            return dict(document), rest
+        whole = Stress.model_validate({**(document.get("stress") or {}), **stress})
+        return {**document, "stress": whole.model_dump(mode="json")}, rest
 
     def account(self) -> Episode:
         return self._playing()

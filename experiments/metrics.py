@@ -53,7 +53,12 @@ _PER_ATTEMPT: dict[str, Callable[[EpisodeResult], float]] = {
 }
 METRICS = (*_PER_EPISODE, *_PER_ATTEMPT, *_PER_SUCCESS)
 """The figures of a row that are measured, and so have an interval."""
-_WORLD_FIGURES = {"score": "score", "plan_validity": "plan_valid", "average_seconds_one_by_one": "seconds_one_by_one"}
+_WORLD_FIGURES = {
+    "score": "score",
+    "plan_validity": "plan_valid",
+    "average_seconds_one_by_one": "seconds_one_by_one",
+    "unsupported_answers": "unsupported_answer",
+}
 """Figures of a row that only some worlds have, and the figure of an episode (`EpisodeResult.figures`) that each averages."""
 _LEVEL = "size_level"
 
@@ -205,6 +210,51 @@ def _area(points: Sequence[tuple[float, float]]) -> float | None:
         return None
     parts = [(b[0] - a[0]) * (a[1] + b[1]) / 2.0 for a, b in itertools.pairwise(points)]
     return _tidy(math.fsum(parts) / width)
+
+
+def with_fault_robustness(
+    row: Mapping[str, Any],
+    faulty: Sequence[EpisodeResult],
+    calm: Sequence[EpisodeResult],
+    *,
+    seed: int = 0,
+    seeds: int = 1,
+    resamples: int = RESAMPLES,
+) -> dict[str, Any]:
+    """A row with `fault_robustness`: success with faults over success without, of one agent on the same tasks and seeds.
+
+    Both are pass rates within the budget. An episode that is void in either world is left out of both; a figure without any
+    success in the world without faults is None. Its interval is the wider of the paired bootstrap's and Wilson's for a share
+    of the successes without faults.
+
+    Args:
+        row: of the agent in the world with faults.
+        faulty, calm: its episodes there, and in the same world without faults.
+        seed, seeds, resamples: as in `summarise`.
+    """
+    left, right = _by_episode(faulty), _by_episode(calm)
+    common = [i for i in sorted(left.keys() & right.keys()) if not left[i].void and not right[i].void]
+    grades: dict[str, Callable[[EpisodeResult], float]] = {
+        "fault_robustness": lambda r: r.strict and r.within_budget,
+        "judged_fault_robustness": lambda r: r.judged and r.within_budget,
+    }
+    with_faults, without = (
+        np.array([[float(passes(side[i])) for passes in grades.values()] for i in common]) for side in (left, right)
+    )
+    found, ends = dict[str, float | None](), dict[str, list[float | None]]()
+    if common:
+        lows, highs = intervals(with_faults, without, common, seed, resamples, group=seeds)
+        for place, name in enumerate(grades):
+            above, below = with_faults[:, place], without[:, place]
+            found[name] = kept = _tidy(_ratio(above, below))
+            if kept is None:
+                continue
+            low, high = float(lows[place]), float(highs[place])
+            if kept <= 1.0:  # a share of the successes without faults: few of them must not look certain
+                surely, at_most = wilson(kept, independent_trials(_grouped(above, seeds), _grouped(below, seeds)))
+                low, high = min(low, surely), max(high, at_most)
+            ends[name] = [_tidy(low), _tidy(high)]
+    return {**row, **found, "ci95": {**row["ci95"], **ends}}
 
 
 @dataclass(frozen=True, slots=True)

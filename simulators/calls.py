@@ -1,10 +1,11 @@
-"""Calls in time: the data of a call, the clock that it runs on, and the text that an agent reads of it."""
+"""Calls in time: the data of a call, the clock that it runs on, what an episode admits, and the text that an agent reads."""
 
 from __future__ import annotations
 
 import json
 from array import array
-from collections.abc import Callable, Mapping
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from heapq import heappush
@@ -17,7 +18,8 @@ import simpy
 from simpy.events import NORMAL
 
 from .draws import CONTENT
-from .status import Status
+from .silent import spoilt
+from .status import SILENT, Status
 
 if TYPE_CHECKING:
     from .episode import Episode
@@ -73,6 +75,7 @@ class Candidate:
         fee: Flat part of its price, in the scenario's currency.
         quote: What the catalog says a call costs.
         rate_per_s: Price of a second of running, where duration is billed.
+        slip, persistence: The tool's own, or the world's.
         spread, factors: Standard deviation of the logarithm of its duration, and the duration's quantiles over the median.
     """
 
@@ -98,6 +101,8 @@ class Candidate:
     advertised_success: float
     advertised_latency_s: float
     popularity: float
+    slip: float
+    persistence: float
 
 
 @dataclass(slots=True)
@@ -159,6 +164,84 @@ class TimedCallback:
         heappush(clock._queue, (clock._now + delay, NORMAL, next(clock._eid), self))
 
 
+# -- what an episode admits ----------------------------------------------------------------------------------------------
+
+
+def refusal_at_gateway(episode: Episode, spec: Candidate, call: Call) -> Status | None:
+    """The status with which a call is refused now, or None; a call that is let through counts in its rate limit's window."""
+    slot, now = spec.index, episode.clock._now
+    if slot in episode.banned:
+        return Status.BANNED
+    if spec.quota and episode.counts[slot] >= spec.quota:
+        return Status.QUOTA_EXCEEDED
+    if episode.enforcement == "refuse" and not episode.affordable(slot):
+        return Status.OVER_BUDGET
+    if spec.rate_limit:
+        window = episode._windows[slot]
+        if window is None:
+            window = episode._windows[slot] = deque()
+        while window and window[0] <= now - spec.window_s:
+            window.popleft()
+        if len(window) >= spec.rate_limit:
+            call.retry_after_s = window[0] + spec.window_s - now
+            return Status.RATE_LIMITED
+        window.append(now)
+    return None
+
+
+def gpu_fits(episode: Episode, spec: Candidate) -> bool:
+    """Whether there is GPU memory for a call now."""
+    capacity = episode.world.gpu_capacity_mb
+    if capacity is None or not spec.gpu_mb:
+        return True
+    # first come, first served: nobody overtakes a call that waits for memory (rather than for a slot of its tool)
+    for waiting in episode._queue:
+        other = episode.candidates[waiting.slot]
+        if other.gpu_mb and not (other.concurrency and episode._busy[other.index] >= other.concurrency):
+            return False
+    return episode._gpu_used + spec.gpu_mb <= capacity or episode._gpu_used == 0.0
+
+
+def cut_off(episode: Episode) -> None:
+    """Cancel and charge the calls that are in flight when the episode ends."""
+    if not episode.in_flight:
+        return
+    now, charge, bill_cold_start = episode.clock._now, episode.ledger.charge, episode.world.bill_cold_start
+    for call in episode.calls:
+        if call.finished_s >= 0 or not call.k:
+            continue
+        call.finished_s, call.status, call.need = now, Status.CANCELLED, -1
+        if call.started_s < 0:
+            call.price = 0.0
+            continue
+        spec = episode.candidates[call.slot]
+        begin = call.started_s if bill_cold_start else call.ready_s
+        call.price = call.factor * (spec.fee + spec.rate_per_s * max(0.0, now - begin))
+        charge(now, call.tool, call.price, 0, 1)
+    episode.in_flight = 0
+    episode._reserved = 0.0
+
+
+def replay(episode: Episode, log: Sequence[tuple[Any, ...]]) -> None:
+    """Play the actions of a recorded log."""
+    for entry in log:
+        match entry:
+            case ("submit", slot, arguments, refusal, reason):
+                episode.submit(slot, arguments, refusal, reason)
+            case ("wait",):
+                episode.wait()
+            case ("settle", index):
+                episode.settle(episode.calls[index])
+            case ("notices",):
+                episode.notices()
+            case ("advance", seconds):
+                episode.advance(seconds)
+            case ("think", usage):
+                episode.think(usage)
+            case ("finish", answer, gave_up):
+                episode.finish(answer, gave_up)
+
+
 # -- what an agent reads -----------------------------------------------------------------------------------------------
 
 _TEXTS = {
@@ -194,11 +277,13 @@ def error_text(call: Call) -> str:
 def content(episode: Episode, call: Call) -> str:
     """The text that the agent reads of a call that has ended: the tool's answer, or an error in words."""
     tool = episode.world.catalog[episode.candidates[call.slot].number] if call.slot >= 0 else None
-    if call.status is Status.OK:
+    if call.status is Status.OK or call.status in SILENT:
         if call.answer is None and tool is not None:
             need = episode.candidates[call.slot].need
             arguments = call.arguments or (episode.needs[need].arguments if need >= 0 else None) or {}
             call.answer = episode.world.answers.answer(tool, arguments, episode.task)
+        if call.answer and call.status in SILENT:
+            return spoilt(call.answer, call.status, episode.task, episode._draws.at(call.k, call.slot)[CONTENT])
         return call.answer or "{}"
     if call.status is Status.IRRELEVANT and tool is not None:
         luck = episode._draws.at(call.k, call.slot)[CONTENT]

@@ -10,7 +10,12 @@ What is drawn once per world (a tool's reliability, its price) comes from `stabl
 
 from __future__ import annotations
 
+import ctypes
 import hashlib
+import threading
+from array import array
+from functools import lru_cache
+from typing import Any
 
 import numpy as np
 
@@ -21,13 +26,21 @@ PURPOSES = 4
 _WORD = (1 << 64) - 1
 
 
-class DrawSource:
-    """A reusable generator that jumps to any place of any episode's table."""
+class DrawSource(threading.local):
+    """A reusable generator that jumps to any place of any episode's table.
+
+    A jump and the draw after it are two steps, so each thread has a generator of its own: threads may play episodes of one
+    world, each with the luck that it has alone.
+    """
 
     def __init__(self) -> None:
         self._bits = np.random.Philox(key=0)
-        self._generator = np.random.Generator(self._bits)
+        self._random = np.random.Generator(self._bits).random
         self._state = self._bits.state
+        self._registers = _Registers(self._bits) if _registers_are_known() else None
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return DrawSource, ()  # the generator's place means nothing: every draw begins with a jump
 
     def rows(self, seed: int, task: int, slots: int, first: int, count: int) -> list[list[list[float]]]:
         """Rows ``first .. first + count - 1`` of an episode's table, shape (count, slots, PURPOSES), in [0, 1)."""
@@ -35,17 +48,69 @@ class DrawSource:
         table: list[list[list[float]]] = flat.reshape(count, slots, PURPOSES).tolist()
         return table
 
-    def flat(self, seed: int, task: int, slots: int, first: int, count: int) -> list[float]:
-        """The rows of `rows` one after the other, as one flat list."""
-        state = self._state
-        inner = state["state"]
-        inner["key"][0], inner["key"][1] = seed & _WORD, task & _WORD
-        inner["counter"][:] = 0
-        inner["counter"][0] = first * slots  # one Philox block of four words per (k, slot)
-        state["buffer_pos"] = PURPOSES
-        self._bits.state = state
-        values: list[float] = self._generator.random(count * slots * PURPOSES).tolist()
-        return values
+    def flat(self, seed: int, task: int, slots: int, first: int, count: int) -> array[float]:
+        """The rows of `rows` one after the other, as one flat array."""
+        # one Philox block of four words per (k, slot)
+        if self._registers is not None:
+            self._registers.jump(seed & _WORD, task & _WORD, first * slots)
+        else:
+            _jump(self._bits, self._state, seed & _WORD, task & _WORD, first * slots)
+        return array("d", self._random(count * slots * PURPOSES).tobytes())
+
+
+def _jump(bits: np.random.Philox, state: Any, seed: int, task: int, block: int) -> None:
+    inner = state["state"]
+    inner["key"][0], inner["key"][1] = seed, task
+    inner["counter"][:] = 0
+    inner["counter"][0] = block
+    state["buffer_pos"] = PURPOSES
+    bits.state = state
+
+
+class _Registers:
+    """The key, the counter and the buffer's place of NumPy's Philox, in its own memory: an eighth of the time of `_jump`.
+
+    How they lie there is not part of NumPy's interface, so `_registers_are_known` tries it first.
+    """
+
+    def __init__(self, bits: np.random.Philox) -> None:
+        self._bits = bits  # the memory is the generator's
+        address = bits.ctypes.state_address
+        counter, key = (ctypes.c_void_p * 2).from_address(address)
+        self._counter = (ctypes.c_uint64 * 4).from_address(counter or 0)
+        self._key = (ctypes.c_uint64 * 2).from_address(key or 0)
+        self._place = ctypes.c_int.from_address(address + 2 * ctypes.sizeof(ctypes.c_void_p))
+
+    def jump(self, seed: int, task: int, block: int) -> None:
+        key, counter = self._key, self._counter
+        key[0], key[1] = seed, task
+        counter[0] = block
+        counter[1] = counter[2] = counter[3] = 0
+        self._place.value = PURPOSES
+
+
+@lru_cache(maxsize=1)
+def _registers_are_known() -> bool:
+    """Whether this version of NumPy keeps Philox's registers where `_Registers` looks for them.
+
+    Nothing is written before every value that is read there has been recognised.
+    """
+    bits = np.random.Philox(key=[3, 5], counter=[7, 11, 13, 17])
+    address = bits.ctypes.state_address
+    near = range(address, address + 256)
+    pointers = (ctypes.c_void_p * 2).from_address(address)
+    if any((pointer or 0) not in near for pointer in pointers):
+        return False
+    found = _Registers(bits)
+    if [*found._counter] != [7, 11, 13, 17] or [*found._key] != [3, 5] or found._place.value != PURPOSES:
+        return False
+    plain = np.random.Philox(key=0)
+    for place in ((1, 2, 3), (_WORD, 0, 34), (9, _WORD, 0)):
+        _jump(plain, plain.state, *place)
+        found.jump(*place)
+        if plain.random_raw(9).tolist() != bits.random_raw(9).tolist():
+            return False
+    return True
 
 
 class Draws:
@@ -58,16 +123,17 @@ class Draws:
         tools: Number of tools in the episode; slot `tools` is the world's own.
 
     Attributes:
-        values: The uniforms drawn so far, as one flat list.
+        values: The uniforms drawn so far, one after the other.
     """
 
-    __slots__ = ("_chunk", "_source", "seed", "slots", "task", "values")
+    __slots__ = ("_ahead", "_chunk", "_source", "seed", "slots", "task", "values")
 
     def __init__(self, source: DrawSource, seed: int, task: int, tools: int) -> None:
         self._source, self.seed, self.task = source, seed, task
         self.slots = tools + 1
-        self._chunk = max(2, 64 // self.slots)
+        self._chunk = max(2, 40 // self.slots)
         self.values = source.flat(seed, task, self.slots, 0, self._chunk)
+        self._ahead = 0, array("d")
 
     def at(self, k: int, slot: int) -> list[float]:
         """The uniforms of the k-th call in a slot, one per purpose."""
@@ -76,7 +142,16 @@ class Draws:
         while place >= len(values):
             known = len(values) // (self.slots * PURPOSES)
             values += self._source.flat(self.seed, self.task, self.slots, known, self._chunk)
-        return values[place : place + PURPOSES]
+        return values[place : place + PURPOSES].tolist()
+
+    def beyond(self, k: int, slot: int) -> list[float]:
+        """The same for rows that may lie far ahead and are not asked for again: they are not kept."""
+        first, values = self._ahead
+        place = ((k - first) * self.slots + slot) * PURPOSES
+        if not 0 <= place < len(values):
+            values = self._source.flat(self.seed, self.task, self.slots, k, self._chunk)
+            self._ahead, place = (k, values), slot * PURPOSES
+        return values[place : place + PURPOSES].tolist()
 
 
 def stable_generator(seed: int, *names: object) -> np.random.Generator:

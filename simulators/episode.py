@@ -6,7 +6,21 @@ from collections import deque
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from .calls import CONNECTION_REFUSED_S, QUANTILES, Call, Candidate, Clock, TimedCallback, Usage, WorldEvent, content
+from .calls import (
+    CONNECTION_REFUSED_S,
+    QUANTILES,
+    Call,
+    Candidate,
+    Clock,
+    TimedCallback,
+    Usage,
+    WorldEvent,
+    content,
+    cut_off,
+    gpu_fits,
+    refusal_at_gateway,
+    replay,
+)
 from .draws import CONTENT, DURATION, KIND, OUTCOME, PURPOSES, Draws
 from .errors import EpisodeOver
 from .failures import BurstTimes, Chain, start_chain
@@ -18,7 +32,7 @@ if TYPE_CHECKING:
     from .world import World
 
 # an enum's members are looked up through its class on every use; these are used on every call
-_OK, _TIMEOUT, _CONNECTION_ERROR = Status.OK, Status.TIMEOUT, Status.CONNECTION_ERROR
+_OK, _TIMEOUT, _CONNECTION_ERROR, _OVER_BUDGET = Status.OK, Status.TIMEOUT, Status.CONNECTION_ERROR, Status.OVER_BUDGET
 
 
 class Episode:
@@ -105,6 +119,9 @@ class Episode:
             if not self.over:
                 self._end("seconds")
             return
+        if not clock._queue and seconds >= 0.0:
+            clock._now += seconds
+            return
         timeout = clock.timeout(seconds)
         while not timeout.processed and not self.over:
             clock.step()
@@ -132,39 +149,73 @@ class Episode:
         Returns:
             The call. Its `finished_s` is set if it was refused at once.
         """
+        call = self._admit(slot, arguments, refusal, reason)
+        if call.k:
+            spec = self.candidates[slot]
+            self.in_flight += 1
+            self._reserved += call.quote
+            if (spec.concurrency and self._busy[slot] >= spec.concurrency) or (
+                self.world.gpu_capacity_mb is not None and not gpu_fits(self, spec)
+            ):
+                self._queue.append(call)
+            else:
+                self._start(call, spec)
+        return call
+
+    def submit_and_wait(self, slot: int) -> Call:
+        """Do what `submit` and, unless the call is refused, `wait` do one after the other.
+
+        What nobody can see meanwhile is left out: the call's place in the queues and among the events. So nothing else may be
+        in flight, and no event may be to come (`undisturbed`).
+        """
+        call = self._admit(slot, None, None, "")
+        if not call.k:
+            return call
+        self.log.append(("wait",))
+        spec, clock, deadline = self.candidates[slot], self.clock, self._deadline
+        end = clock._now + self._run(call, spec)
+        if deadline is not None and end > deadline:
+            self.in_flight = 1
+            self._reach(deadline)
+            self._end("seconds")
+        else:
+            clock._now = call.finished_s = end
+            self._settle_account(call, spec)
+        return call
+
+    @property
+    def undisturbed(self) -> bool:
+        """Whether nothing is in flight and no event is to come."""
+        return not self.clock._queue and not self._done and not self.in_flight
+
+    def _admit(self, slot: int, arguments: Mapping[str, Any] | None, refusal: Status | None, reason: str) -> Call:
+        """Check a call at the gateway and note it. Its `k` is 0 if it is refused, which ends it."""
         if self.over:
             self._alive()
         self.log.append(("submit", slot, arguments, refusal, reason))
         self.ledger.attempts += 1
-        clock = self.clock
-        now = clock._now
+        now = self.clock._now
         if refusal is None and not 0 <= slot < len(self.candidates):
             slot, refusal = -1, Status.UNKNOWN_TOOL
         if refusal is None:
             spec = self.candidates[slot]
             call = Call(slot, 0, now, arguments, spec.name)
-            if spec.rate_limit or spec.quota or self.banned or self.enforcement == "refuse":
-                refusal = self._gateway(spec, call, now)
+            if spec.rate_limit or spec.quota or self.banned:
+                refusal = refusal_at_gateway(self, spec, call)
+            elif self.enforcement == "refuse" and not self.affordable(slot):
+                refusal = _OVER_BUDGET
         else:
             call = Call(slot, 0, now, arguments, self.candidates[slot].name if slot >= 0 else "", reason=reason)
         self.calls.append(call)
         if refusal is not None:
             call.status = refusal
             self._advance(self.world.gateway_s)
-            call.finished_s = clock._now
+            call.finished_s = self.clock._now
             return call
         self.counts[slot] = call.k = self.counts[slot] + 1
         if spec.need >= 0:
             call.version = self._versions[spec.need]
-        self.in_flight += 1
-        call.quote = quote = spec.quote if self.factors is None else spec.quote * self.factors[slot]
-        self._reserved += quote
-        if (spec.concurrency and self._busy[slot] >= spec.concurrency) or (
-            self.world.gpu_capacity_mb is not None and not self._gpu_fits(spec)
-        ):
-            self._queue.append(call)
-        else:
-            self._start(call, spec)
+        call.quote = spec.quote if self.factors is None else spec.quote * self.factors[slot]
         return call
 
     def quote(self, slot: int) -> float:
@@ -172,48 +223,22 @@ class Episode:
         quote = self.candidates[slot].quote
         return quote if self.factors is None else quote * self.factors[slot]
 
-    def _gateway(self, spec: Candidate, call: Call, now: float) -> Status | None:
-        if spec.index in self.banned:
-            return Status.BANNED
-        if spec.quota and self.counts[spec.index] >= spec.quota:
-            return Status.QUOTA_EXCEEDED
-        if self.enforcement == "refuse" and not self.affordable(spec.index):
-            return Status.OVER_BUDGET
-        if spec.rate_limit:
-            window = self._windows[spec.index]
-            if window is None:
-                window = self._windows[spec.index] = deque()
-            while window and window[0] <= now - spec.window_s:
-                window.popleft()
-            if len(window) >= spec.rate_limit:
-                call.retry_after_s = window[0] + spec.window_s - now
-                return Status.RATE_LIMITED
-            window.append(now)
-        return None
-
     def affordable(self, slot: int) -> bool:
         """Whether the budget covers a call at its quoted price, beside the calls that are already running."""
         budget, ledger = self.budget, self.ledger
-        if budget.price is not None and ledger.price + self._reserved + self.quote(slot) > budget.price:
+        quote = self.candidates[slot].quote if self.factors is None else self.quote(slot)
+        if budget.price is not None and ledger.price + self._reserved + quote > budget.price:
             return False
         return budget.calls is None or ledger.calls + self.in_flight + 1 <= budget.calls
 
-    def _gpu_fits(self, spec: Candidate) -> bool:
-        capacity = self.world.gpu_capacity_mb
-        if capacity is None or not spec.gpu_mb:
-            return True
-        # first come, first served: nobody overtakes a call that waits for memory (rather than for a slot of its tool)
-        for waiting in self._queue:
-            other = self.candidates[waiting.slot]
-            if other.gpu_mb and not (other.concurrency and self._busy[other.index] >= other.concurrency):
-                return False
-        return self._gpu_used + spec.gpu_mb <= capacity or self._gpu_used == 0.0
-
     def _start(self, call: Call, spec: Candidate) -> None:
-        clock, slot = self.clock, spec.index
-        now = clock._now
-        self._busy[slot] += 1
+        self._busy[spec.index] += 1
         self._gpu_used += spec.gpu_mb
+        TimedCallback(self.clock, self._run(call, spec), self._complete, call)
+
+    def _run(self, call: Call, spec: Candidate) -> float:
+        """Determine what becomes of a call that starts now; returns the seconds until it ends."""
+        slot, now = spec.index, self.clock._now
         call.started_s = now
         delay = 0.0
         if spec.cold_start_s:
@@ -230,7 +255,7 @@ class Episode:
         call.ready_s = now + delay
         draws = self._draws
         place = (call.k * draws.slots + slot) * PURPOSES
-        row = draws.values[place : place + PURPOSES] or draws.at(call.k, slot)
+        row: Sequence[float] = draws.values[place : place + PURPOSES] or draws.at(call.k, slot)
         duration = spec.latency_s * spec.factors[int(row[DURATION] * QUANTILES)]
         status = self._outcome(call, spec, row)
         if status is _CONNECTION_ERROR:
@@ -248,14 +273,14 @@ class Episode:
             call.price = call.factor * (spec.fee + spec.rate_per_s * billed)
         else:
             call.price = call.factor * spec.fee
-        TimedCallback(clock, delay + duration, self._complete, call)
+        return delay + duration
 
-    def _outcome(self, call: Call, spec: Candidate, row: list[float]) -> Status:
+    def _outcome(self, call: Call, spec: Candidate, row: Sequence[float]) -> Status:
         chain = self._chains[spec.index]
         if chain is None:
             world = self.world
             chain = self._chains[spec.index] = start_chain(
-                self._draws, spec.index, spec.reliability, world.failures, world.kinds
+                self._draws, spec.index, spec.reliability, world.failures, world.kinds, spec.slip, spec.persistence
             )
         works = chain.extend(row[OUTCOME]) if len(chain.outcomes) == call.k - 1 else chain.ok(call.k)
         if self.bursts is not None and self.bursts.cover(call.ready_s):
@@ -288,21 +313,28 @@ class Episode:
         if spec.gpu_mb:
             running = any(busy and other.gpu_mb for busy, other in zip(self._busy, self.candidates, strict=True))
             self._gpu_used = self._gpu_used - spec.gpu_mb if running else 0.0
+        self.in_flight -= 1
+        self._reserved = self._reserved - call.quote if self.in_flight else 0.0
+        self._done.append(call)
+        self._settle_account(call, spec)
+        if self._queue and not self.over:
+            self._start_waiting()
+
+    def _settle_account(self, call: Call, spec: Candidate) -> None:
+        """Note the fact, the charge and the idle instance of a call that ends now, and end the episode if a limit is passed."""
+        slot, now, ledger = spec.index, call.finished_s, self.ledger
         idle = self._idle[slot]
         if idle is not None:
             idle.append(now)
-        self.in_flight -= 1
-        self._reserved = self._reserved - call.quote if self.in_flight else 0.0
         if call.need >= 0 and call.version == self._versions[call.need]:
             self.known[call.need] = True
         if call.status is _OK:
             self.successes[slot] += 1
-        self.ledger.charge(now, call.tool, call.price, 0, 1)
-        self._done.append(call)
-        if self.enforcement != "record" and self.ledger.exceeded(self.budget, 0.0):
-            self._end(self.ledger.exceeded(self.budget, 0.0))
-        elif self._queue:
-            self._start_waiting()
+        ledger.charge(now, call.tool, call.price, 0, 1)
+        if self.enforcement != "record":
+            exceeded = self.budget.exceeded(ledger.price, 0.0, ledger.tokens, ledger.calls)
+            if exceeded:
+                self._end(exceeded)
 
     def _start_waiting(self) -> None:
         waiting, self._queue = self._queue, deque()
@@ -311,7 +343,7 @@ class Episode:
             blocked = spec.concurrency and (
                 self._busy[call.slot] >= spec.concurrency or any(other.slot == call.slot for other in self._queue)
             )
-            if blocked or not self._gpu_fits(spec):
+            if blocked or not gpu_fits(self, spec):
                 self._queue.append(call)
             else:
                 self._start(call, spec)
@@ -427,29 +459,11 @@ class Episode:
 
     def _end(self, exceeded: str | None) -> None:
         self.over = True
-        self._cancel()
+        cut_off(self)
         self.clock._queue.clear()  # nothing happens any more; and the events' callbacks hold on to the episode
         self.exceeded = exceeded or self.ledger.exceeded(self.budget, self.clock._now)
         if self.grade is None:
             self.grade = Grade(0.0, False, False)
-
-    def _cancel(self) -> None:
-        if not self.in_flight:
-            return
-        now, slots, charge, cancelled = self.clock._now, self.candidates, self.ledger.charge, Status.CANCELLED
-        for call in self.calls:
-            if call.finished_s >= 0 or not call.k:
-                continue
-            call.finished_s, call.status, call.need = now, cancelled, -1
-            if call.started_s < 0:
-                call.price = 0.0
-                continue
-            spec = slots[call.slot]
-            begin = call.started_s if self.world.bill_cold_start else call.ready_s
-            call.price = call.factor * (spec.fee + spec.rate_per_s * max(0.0, now - begin))
-            charge(now, call.tool, call.price, 0, 1)
-        self.in_flight = 0
-        self._reserved = 0.0
 
     def _alive(self) -> None:
         if self.over:
@@ -480,19 +494,4 @@ class Episode:
 
     def replay(self, log: Sequence[tuple[Any, ...]]) -> None:
         """Play the actions of a recorded log."""
-        for entry in list(log):
-            match entry:
-                case ("submit", slot, arguments, refusal, reason):
-                    self.submit(slot, arguments, refusal, reason)
-                case ("wait",):
-                    self.wait()
-                case ("settle", index):
-                    self.settle(self.calls[index])
-                case ("notices",):
-                    self.notices()
-                case ("advance", seconds):
-                    self.advance(seconds)
-                case ("think", usage):
-                    self.think(usage)
-                case ("finish", answer, gave_up):
-                    self.finish(answer, gave_up)
+        replay(self, list(log))

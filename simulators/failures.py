@@ -10,17 +10,19 @@ Sources: ToolBench ``data_example`` trees (300 calls), RapidAPI's own telemetry 
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
-from math import log
+from math import inf, log
 from typing import Annotated
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field, field_validator, model_validator
 
+from .bounds import StrictModel, out_of_bounds, within
 from .draws import CONTENT, DURATION, KIND, OUTCOME, PURPOSES, Draws, stable_generator
-from .status import Status
+from .status import SILENT, Status
 
 ALIVE, DEGRADED, DEAD = range(3)
 
@@ -36,7 +38,10 @@ KINDS: dict[str, float] = {
 """Shares of the tools' own failures. Agents' errors (bad arguments, invented names) and rate limits follow from the world's
 rules and are not listed. Source: counts over the samples named above, renormalised."""
 
-_STATUS = {name: Status[name.upper()] for name in KINDS}
+SILENT_KINDS = tuple(status.label for status in SILENT)
+"""Ways to fail inside an answer. No preset has them; a scenario gives them a weight among its `kinds`."""
+
+_STATUS = {name: Status[name.upper()] for name in (*KINDS, *SILENT_KINDS)}
 LATENCY_MU, LATENCY_SIGMA = 6.717, 1.530
 """The average latencies of tools, in milliseconds, are LogNormal(mu, sigma) (RapidAPI telemetry, n = 3,157)."""
 TAIL_FACTOR = 3.0
@@ -46,7 +51,7 @@ lognormal's: 2.4 % of the tools lie above 30 s, where the lognormal has 0.9 %.""
 Share = Annotated[float, Field(ge=0, le=1)]
 
 
-class Bursts(BaseModel):
+class Bursts(StrictModel):
     """Global outages, during which every call that starts fails.
 
     Attributes:
@@ -54,12 +59,11 @@ class Bursts(BaseModel):
         lasts_s: Mean length of an outage, simulated seconds.
     """
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
-    every_s: float = Field(gt=0)
-    lasts_s: float = Field(gt=0)
+    every_s: float = within("failures.bursts.every_s")
+    lasts_s: float = within("failures.bursts.lasts_s")
 
 
-class FailureModel(BaseModel):
+class FailureModel(StrictModel):
     """How often and in which ways tools fail.
 
     Attributes:
@@ -69,14 +73,13 @@ class FailureModel(BaseModel):
         slip: Chance that an alive tool fails, and that a dead one answers.
         persistence: How far a call's chance is pulled towards the outcome of the call before it, 0 to 1.
         sticky: Chance that a tool fails again in its usual way.
-        kinds: Weights of the ways to fail.
+        kinds: Weights of the ways to fail, of `KINDS` and `SILENT_KINDS`.
         advertised_spread: Noise of the advertised success around the truth; at the default the two correlate by about 0.89.
         advertised_floor: Success that a dead tool still advertises; the catalog overstates.
         bursts: Global outages, or None.
         rate_limited_share, quota_share: Share of tools that have a rate limit, and that have a quota.
     """
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
     usable: Share = 0.444
     dead_share: Share = 0.129
     perfect_share: Share = 0.469
@@ -85,11 +88,43 @@ class FailureModel(BaseModel):
     persistence: Share = 0.3
     sticky: Share = 0.9
     kinds: Mapping[str, float] = Field(default_factory=lambda: dict(KINDS))
-    advertised_spread: float = Field(default=0.1, ge=0)
+    advertised_spread: float = within("failures.advertised_spread", default=0.1)
     advertised_floor: Share = 0.6
     bursts: Bursts | None = None
     rate_limited_share: Share = 0.15
     quota_share: Share = 0.05
+
+    @field_validator("beta")
+    @classmethod
+    def _parameters(cls, beta: tuple[float, float]) -> tuple[float, float]:
+        for value in beta:
+            if problem := out_of_bounds("failures.beta", value):
+                raise ValueError(problem)
+        return beta
+
+    @field_validator("kinds")
+    @classmethod
+    def _weights(cls, kinds: Mapping[str, float]) -> Mapping[str, float]:
+        for name, weight in kinds.items():
+            if name not in _STATUS:
+                raise ValueError(f"unknown way to fail {name!r:.60}; known: {', '.join(_STATUS)}")
+            if problem := out_of_bounds("failures.kinds", weight):
+                raise ValueError(f"{name}: {problem}")
+        if not any(weight > 0 for weight in kinds.values()):
+            raise ValueError("expected a positive weight for at least one way to fail, got none")
+        return kinds
+
+    @model_validator(mode="after")
+    def _shares(self) -> FailureModel:
+        if self.dead_share + self.perfect_share > 1 + 1e-9:
+            total = self.dead_share + self.perfect_share
+            raise ValueError(f"dead_share and perfect_share: expected a sum of at most 1, got {total:g}")
+        return self
+
+    @property
+    def silent(self) -> bool:
+        """Whether some failures look like answers and spoil what is in them."""
+        return any(self.kinds.get(name, 0.0) > 0 for name in SILENT_KINDS)
 
 
 PRESETS: dict[str, FailureModel] = {
@@ -138,7 +173,7 @@ def draw_reliability(model: FailureModel, seed: int, name: str, advertised: floa
     mean = model.perfect_share + (1 - model.dead_share - model.perfect_share) * model.beta[0] / sum(model.beta)
     if advertised is not None:
         # telemetry overstates what callers meet (78 % against 44 %): a tool survives drift with the ratio of the two
-        survives = generator.random() < min(1.0, model.usable / mean)
+        survives = generator.random() < (min(1.0, model.usable / mean) if mean else 0.0)
         reliability = advertised if survives else advertised * model.slip
         success = advertised
     else:
@@ -228,10 +263,10 @@ def pick(kinds: tuple[tuple[float, Status], ...], luck: float) -> Status:
 
 
 def cumulative_kinds(kinds: Mapping[str, float]) -> tuple[tuple[float, Status], ...]:
-    """Cumulative weights of the ways to fail, ascending to 1, in the order of `KINDS`."""
+    """Cumulative weights of the ways to fail, ascending to 1, in the order of `KINDS` and `SILENT_KINDS`."""
     total = sum(kinds.values())
     edges, running = [], 0.0
-    for name in KINDS:
+    for name in _STATUS:
         if kinds.get(name, 0.0) > 0:
             running += kinds[name] / total
             edges.append((running, _STATUS[name]))
@@ -239,13 +274,29 @@ def cumulative_kinds(kinds: Mapping[str, float]) -> tuple[tuple[float, Status], 
 
 
 def start_chain(
-    draws: Draws, slot: int, reliability: float, model: FailureModel, kinds: tuple[tuple[float, Status], ...]
+    draws: Draws,
+    slot: int,
+    reliability: float,
+    model: FailureModel,
+    kinds: tuple[tuple[float, Status], ...],
+    slip: float | None = None,
+    persistence: float | None = None,
 ) -> Chain:
-    """The chain of a tool for an episode: its latent state and its usual failure come from row 0 of the draws."""
-    luck, slip = draws.values[slot * PURPOSES + OUTCOME], model.slip  # row 0 is always there
+    """The chain of a tool for an episode: its latent state and its usual failure come from row 0 of the draws.
+
+    Args:
+        draws, slot: Where the uniforms come from.
+        reliability: The tool's own.
+        model: The world's.
+        kinds: Cumulative weights of the ways to fail.
+        slip, persistence: The tool's own; by default the model's.
+    """
+    luck = draws.values[slot * PURPOSES + OUTCOME]  # row 0 is always there
+    slip = model.slip if slip is None else slip
+    pull = model.persistence if persistence is None else persistence
     alive, degraded = state_chances(reliability, slip)
     state = ALIVE if luck < alive else DEGRADED if luck < alive + degraded else DEAD
-    return Chain(draws, slot, (1.0 - slip, 0.5, slip), model.persistence, model.sticky, kinds, state)
+    return Chain(draws, slot, (1.0 - slip, 0.5, slip), pull, model.sticky, kinds, state)
 
 
 @dataclass(slots=True)
@@ -267,7 +318,8 @@ class BurstTimes:
         """Whether a call that starts at this time falls into an outage."""
         spans, model = self.spans, self.model
         while not spans or spans[-1][1] <= at_s:
-            row = self.draws.at(len(spans), self.slot)
+            row = self.draws.beyond(len(spans), self.slot)
             begin = (spans[-1][1] if spans else 0.0) - model.every_s * log(1.0 - row[DURATION])
             spans.append((begin, begin - model.lasts_s * log(1.0 - row[CONTENT])))
-        return any(begin <= at_s < end for begin, end in spans)
+        begin, end = spans[bisect_right(spans, (at_s, inf)) - 1]
+        return begin <= at_s < end

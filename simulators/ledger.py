@@ -6,11 +6,11 @@ are not the sum of the calls' durations.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields
 from typing import Literal, NamedTuple
 
+from .bounds import out_of_bounds
 from .errors import ConfigError
 
 RESOURCES = ("price", "seconds", "tokens", "calls")
@@ -28,7 +28,7 @@ class Budget:
         calls: Executed tool calls.
 
     Raises:
-        ConfigError: A limit is zero, negative, infinite or not a number.
+        ConfigError: A limit is not a positive number, or outside its range in `bounds`.
     """
 
     price: float | None = None
@@ -38,8 +38,8 @@ class Budget:
 
     def __post_init__(self) -> None:
         for name, limit in self.items():
-            if isinstance(limit, bool) or not isinstance(limit, int | float) or not math.isfinite(limit) or limit <= 0:
-                raise ConfigError(f"budget {name}", f"expected a positive finite number, got {limit!r}")
+            if problem := out_of_bounds("budget", limit):
+                raise ConfigError(f"budget {name}", problem)
 
     def items(self) -> Iterator[tuple[str, float]]:
         """The limited resources and their limits, in the order of `RESOURCES`."""

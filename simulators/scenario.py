@@ -15,12 +15,14 @@ from typing import Annotated, Any, Literal
 import yaml
 from pydantic import Field, ValidationError, field_validator
 
+from .bounds import BOUNDS, MAX_FACTOR, StrictModel, first_problem, out_of_bounds, unreadable, within
 from .draws import stable_integer
 from .errors import ConfigError, DataError, UnknownName
 from .failures import PRESETS, FailureModel
 from .ledger import RESOURCES, Budget
-from .marketplace.custom import CustomSource, StrictModel
+from .marketplace.custom import CustomSource
 from .marketplace.market import Marketplace
+from .marketplace.stress import Stress
 from .pricing import FaasPricing, TokenPricing
 from .tasks import Judge, Task
 from .world import Candidate, Enforcement, World, WorldEvent
@@ -28,9 +30,8 @@ from .world import Candidate, Enforcement, World, WorldEvent
 UNSEEN = "unseen"
 """The split whose tools no other split has."""
 _PRESET_FOLDER = Path(__file__).parent / "presets"
-Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
-NotNegative = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 Share = Annotated[float, Field(ge=0, le=1)]
+Candidates = Annotated[int, within("source.candidates")]
 
 
 def _is_none(value: object) -> bool:
@@ -50,12 +51,12 @@ class MarketplaceSource(StrictModel):
     """
 
     kind: Literal["marketplace"] = "marketplace"
-    tools: int = Field(default=1432, ge=2)
-    providers: int = Field(default=240, ge=1)
+    tools: int = within("source.tools", default=1432)
+    providers: int = within("source.providers", default=240)
     categories: int = Field(default=36, ge=1, le=36)
-    train: int = Field(default=400, ge=1)
-    test: int = Field(default=400, ge=1)
-    candidates: int | tuple[int, int] = 16
+    train: int = within("source.tasks", default=400)
+    test: int = within("source.tasks", default=400)
+    candidates: Candidates | tuple[Candidates, Candidates] = 16
     needs: int | tuple[int, int] | None = Field(default=None, exclude_if=_is_none)
     chain_share: Share | None = Field(default=None, exclude_if=_is_none)
 
@@ -140,7 +141,7 @@ class AnyToolSource(FolderSource):
     kind: Literal["anytool"] = "anytool"
     tools: str | None = None
     unsolvable: str | None = None
-    candidates: int = Field(default=16, ge=1)
+    candidates: Candidates = 16
 
     def market(self, seed: int, failures: FailureModel) -> Marketplace:
         """The tools, tasks and answers of this source."""
@@ -173,9 +174,9 @@ FOLDERS = {
 class TokenPrices(StrictModel):
     """Prices of a model's tokens, in the scenario's currency per million tokens."""
 
-    input: NotNegative
-    output: NotNegative
-    cached: NotNegative | None = None
+    input: float = within("tokens")
+    output: float = within("tokens")
+    cached: Annotated[float, within("tokens")] | None = None
 
 
 class Event(StrictModel):
@@ -191,13 +192,13 @@ class Event(StrictModel):
         need: The need that changes, counted from the end among those that can change.
     """
 
-    at_s: NotNegative
+    at_s: float = within("events.at_s")
     kind: Literal["price_change", "ban", "unban", "preference_change"]
     tools: tuple[str, ...] | None = None
     category: str | None = None
     share: Share = 1.0
-    factor: Positive = 1.0
-    need: int = Field(default=0, ge=0)
+    factor: float = within("events.factor", default=1.0)
+    need: int = within("events.need", default=0)
 
 
 class Scenario(StrictModel):
@@ -220,11 +221,12 @@ class Scenario(StrictModel):
         gpu_capacity_mb: GPU memory that all tools share, MB; None for any amount.
         events: Scheduled events.
         alpha, max_price: Weight of performance, and the price that counts as a full loss, in the Quality of Plan.
+        stress: Factors on failures, limits and latencies; None for the world as it is.
     """
 
     name: str = Field(min_length=1)
     description: str = ""
-    seed: int = Field(default=0, ge=0)
+    seed: int = within("seed", default=0)
     source: MarketplaceSource | ToolBenchSource | MGToolBenchSource | AnyToolSource | ToolDeerSource | CustomSource = Field(
         default_factory=MarketplaceSource, discriminator="kind"
     )
@@ -237,13 +239,14 @@ class Scenario(StrictModel):
     judge: Judge = Field(default_factory=Judge)
     budget: dict[str, float] = Field(default_factory=lambda: {"price": 20.0})
     enforcement: Enforcement = "terminate"
-    gateway_s: Positive = 0.05
-    ttft_s: NotNegative = 0.5
-    tokens_per_s: Positive = 60.0
-    gpu_capacity_mb: Positive | None = None
-    events: tuple[Event, ...] = ()
+    gateway_s: float = within("gateway_s", default=0.05)
+    ttft_s: float = within("ttft_s", default=0.5)
+    tokens_per_s: float = within("tokens_per_s", default=60.0)
+    gpu_capacity_mb: Annotated[float, within("gpu_capacity_mb")] | None = None
+    events: tuple[Event, ...] = Field(default=(), max_length=int(BOUNDS["events"].high))
     alpha: float = Field(default=0.5, gt=0, lt=1)
-    max_price: Positive = 100.0
+    max_price: float = within("max_price", default=100.0)
+    stress: Stress | None = Field(default=None, exclude_if=_is_none)
 
     @field_validator("failures", mode="before")
     @classmethod
@@ -260,8 +263,18 @@ class Scenario(StrictModel):
         for name, limit in value.items():
             if name not in RESOURCES:
                 raise ValueError(f"unknown resource {name!r}; known: {', '.join(RESOURCES)}")
-            if not math.isfinite(limit) or limit <= 0:
-                raise ValueError(f"{name}: expected a positive finite number, got {limit!r}")
+            if problem := out_of_bounds("budget", limit):
+                raise ValueError(f"{name}: {problem}")
+        return value
+
+    @field_validator("events")
+    @classmethod
+    def _factors(cls, value: tuple[Event, ...]) -> tuple[Event, ...]:
+        for sign in (1, -1):
+            together = sum(max(0.0, sign * math.log(event.factor)) for event in value if event.kind == "price_change")
+            if together > math.log(MAX_FACTOR):
+                problem = f"expected price changes that multiply or divide a price by {MAX_FACTOR:g} at most in all"
+                raise ValueError(f"{problem}, got {math.exp(min(700.0, together)):.3g}")
         return value
 
     @property
@@ -316,6 +329,9 @@ def _build(document: str) -> World:
     if isinstance(source, FolderSource) and source.data is None:
         wanted = f"source.data: expected a {FOLDERS[source.kind]} folder; pass --data FOLDER"
         raise ConfigError(f"scenario {scenario.name}", wanted)
+    if scenario.stress is not None:
+        world = scenario.model_copy(update={"stress": None}).build()
+        return scenario.stress.applied(world, scenario.seed)
     if isinstance(source, ToolDeerSource):
         from .decision.recorded import recorded_world
 
@@ -406,13 +422,18 @@ def load_scenario(name_or_file: str | Path, data: str | Path | None = None) -> S
         document = yaml.safe_load(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise DataError(path, f"cannot be read: {error.strerror}") from error
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
+    except (yaml.YAMLError, ValueError, RecursionError) as error:  # a date or a number that is none; lists without end
         mark = getattr(error, "problem_mark", None)
         raise DataError(path, "is no YAML", f"line {mark.line + 1}" if mark else "") from error
     if not isinstance(document, dict):
         raise DataError(path, f"expected a mapping of settings, got {type(document).__name__}")
+    if problem := unreadable(document):
+        raise DataError(path, problem)
     document.setdefault("name", path.stem)
-    document = extended(document, path)
+    try:
+        document = extended(document, path)
+    except RecursionError:
+        raise DataError(path, "extends itself through other scenarios", "extends") from None
     if data is not None:
         source = document.get("source")
         if not isinstance(source, dict) or source.get("kind") not in FOLDERS:
@@ -461,9 +482,5 @@ def parse_scenario(document: dict[str, Any], place: object = "scenario") -> Scen
     try:
         return Scenario.model_validate(extended(document))
     except ValidationError as error:
-        first = error.errors()[0]
-        where = ".".join(str(part) for part in first["loc"])
-        problem = first["msg"].removeprefix("Value error, ")
-        if first["type"] == "extra_forbidden":
-            problem = "unknown key; check its spelling"
-        raise DataError(place, f"{problem} (got {first['input']!r:.80})", where) from None
+        where, problem = first_problem(error)
+        raise DataError(place, problem, where) from None

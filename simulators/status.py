@@ -42,6 +42,10 @@ class Status(IntEnum):
     EMPTY = 38
     IRRELEVANT = 39
     CANCELLED = 40
+    # the tool's, and silent: it looks like an answer
+    PARTIAL = 41
+    CORRUPT = 42
+    DRIFTED = 43
     # the infrastructure's: the episode is void
     INFRASTRUCTURE = 60
 
@@ -67,8 +71,11 @@ class Status(IntEnum):
 _EXECUTED = frozenset(
     status
     for status in Status
-    if status is Status.OK or status in (Status.WRONG_ARGUMENTS, Status.NO_DATA) or 32 <= status <= 40
+    if status is Status.OK or status in (Status.WRONG_ARGUMENTS, Status.NO_DATA) or 32 <= status <= 43
 )
 
-LOOKS_OK = frozenset({Status.OK, Status.EMPTY, Status.IRRELEVANT, Status.NO_DATA})
+SILENT = (Status.PARTIAL, Status.CORRUPT, Status.DRIFTED)
+"""Faults inside an answer: it is cut off, a value in it is wrong, or its fields have changed."""
+
+LOOKS_OK = frozenset({Status.OK, Status.EMPTY, Status.IRRELEVANT, Status.NO_DATA, *SILENT})
 """Statuses that correspond to HTTP 200: the agent sees content and no error."""

@@ -13,6 +13,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+from .bounds import out_of_bounds
+from .errors import ConfigError
 from .tools import Catalog, Tool
 
 LEVELS = ("statement", "category", "tool", "api", "hybrid")
@@ -195,6 +197,11 @@ class Judge:
     none: float = 0.08
     curve: float = 1.0
     unsolvable: float = 1.0
+
+    def __post_init__(self) -> None:
+        for name in ("all_facts", "none", "curve", "unsolvable"):
+            if problem := out_of_bounds(f"judge.{name}", getattr(self, name)):
+                raise ConfigError(f"judge.{name}", problem)
 
     def chance(self, share: float, solvable: bool = True) -> float:
         """Chance that an answer with this share of the facts passes. It never falls as the share rises."""

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any
 
+from .bounds import out_of_bounds
 from .errors import DataError, InvalidProfile, UnknownName
 
+_YOUNGER = ("slip", "persistence")
+"""Fields of a profile that recorded worlds do not have."""
 
-@dataclass(frozen=True, slots=True)
+
+@dataclass(frozen=True, slots=True, repr=False)
 class ToolProfile:
     """What a call of a tool costs and how it may fail.
 
@@ -28,6 +31,7 @@ class ToolProfile:
         quota: Calls admitted per episode; 0 for any number.
         timeout_s: Duration at which a call ends as a timeout, seconds.
         reliability: True share of calls that succeed, 0 to 1; agents do not see it.
+        slip, persistence: The tool's own values of `FailureModel`'s; None for the world's.
         advertised_success: Share of successful calls that the catalog claims, 0 to 1.
         advertised_latency_s: Duration that the catalog claims, seconds.
         popularity: Popularity that marketplaces show, 0 to 10.
@@ -51,18 +55,25 @@ class ToolProfile:
     advertised_success: float = 1.0
     advertised_latency_s: float = 1.0
     popularity: float = 5.0
+    slip: float | None = None
+    persistence: float | None = None
 
     def __post_init__(self) -> None:
         for spec in fields(self):
             value = getattr(self, spec.name)
+            if value is None and spec.name in _YOUNGER:
+                continue
             for number in value if isinstance(value, tuple) else (value,):
-                if not isinstance(number, int | float) or not math.isfinite(number) or number < 0:
-                    raise InvalidProfile(f"{spec.name}: expected a finite number of at least 0, got {number!r}")
+                if problem := out_of_bounds(f"profile.{spec.name}", number):
+                    raise InvalidProfile(f"{spec.name}: {problem}")
         if not self.latency_s:
             raise InvalidProfile("latency_s: expected at least one size level, got none")
-        for name in ("reliability", "advertised_success"):
-            if getattr(self, name) > 1:
-                raise InvalidProfile(f"{name}: expected a share between 0 and 1, got {getattr(self, name)!r}")
+
+    def __repr__(self) -> str:
+        """Show all fields but younger ones that are not set, so that the digests of recorded worlds stay."""
+        values = {spec.name: getattr(self, spec.name) for spec in fields(self)}
+        shown = (f"{name}={value!r}" for name, value in values.items() if value is not None or name not in _YOUNGER)
+        return f"ToolProfile({', '.join(shown)})"
 
     def latency_at(self, level: int) -> float:
         """Median duration at a size level, seconds; levels beyond the measured ones take the last."""

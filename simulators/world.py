@@ -14,7 +14,8 @@ The event-driven and the batched simulator both follow these rules:
 6.  Duration. The tool's median at the task's size level times a lognormal factor, read from a table of 4,096 quantiles at
     the call's own uniform. A refused connection is quick; a duration over `timeout_s` ends then, as a timeout.
 7.  Outcome. The tool's latent chain, bursts and bans decide between ok and a failure. Right arguments give the fact, wrong
-    ones run, are billed, and answer with an error or with nothing.
+    ones run, are billed, and answer with an error or with nothing. A silent fault (partial, corrupt, drifted) looks like an
+    answer, without the fact in its words.
 8.  Price is fixed when the call starts and charged when it ends: flat per executed call, or by duration times memory.
     Failures are billed (unless `bill_failures` is off); refusals are not. Calls cut off by the end of the episode: flat in
     full, FaaS for the elapsed part.
@@ -140,6 +141,8 @@ class World:
                     advertised_success=profile.advertised_success,
                     advertised_latency_s=profile.advertised_latency_s,
                     popularity=profile.popularity,
+                    slip=self.failures.slip if profile.slip is None else profile.slip,
+                    persistence=self.failures.persistence if profile.persistence is None else profile.persistence,
                 )
             )
         return tuple(slots)

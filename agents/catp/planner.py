@@ -30,6 +30,7 @@ class CatpPlanner:
 
     Args:
         run: folder of the training run, or a folder with several (then name one).
+        name: as results show it; the method and the folder by default.
         sample: draw plans by the policy's probabilities instead of taking the most likely choices.
         device: ``cpu``, ``cuda`` or ``auto``.
 
@@ -38,7 +39,7 @@ class CatpPlanner:
         MissingExtra: torch or transformers is not installed.
     """
 
-    def __init__(self, run: str | Path, sample: bool = False, device: str = "auto") -> None:
+    def __init__(self, run: str | Path, name: str | None = None, sample: bool = False, device: str = "auto") -> None:
         folder = Path(run)
         config = read_config(folder, CatpConfig)
         settings, self.target_return = config.settings, config.target_return
@@ -47,7 +48,7 @@ class CatpPlanner:
         from ..checkpoints import load_weights, newest
         from ..networks import trained_weights
 
-        self.name, self.model = f"{settings.method}:{run}", settings.model
+        self.name, self.model = name or f"{settings.method}:{run}", settings.model
         checkpoint = newest(folder)
         self._policy = ready_policy(settings, device)
         load_weights(checkpoint, trained_weights(self._policy))

@@ -2,19 +2,24 @@
 
     openai:gpt-4o-mini-2024-07-18,temperature=0.7
     local:runs/model,adapter=runs/adapter,max_tokens=256
+    models.yaml:thinker
 
-A name holds all that tells two models apart but a server's URL and its key, which come from the environment alone. With
-``COSTGYM_CACHE`` set to a folder, replies are kept there and asked for once.
+The last is an entry of a model file, `models: {thinker: {model: openai:NAME, SETTING: VALUE, ...}}`, and stands for the name
+with these settings written out; runs record that. A name holds all that tells two models apart but a server's URL and its key,
+which come from the environment alone. With ``COSTGYM_CACHE`` set to a folder, replies are kept there and asked for once.
 """
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from ...simulators.errors import ConfigError, UnknownName
+import yaml
+
+from ...simulators.errors import ConfigError, DataError, UnknownName
 from ...simulators.scenario import Scenario
 from .base import LanguageModel
 from .cached import Cached
@@ -22,14 +27,36 @@ from .openai import KEY_VARIABLE, URL_VARIABLE, on_this_machine, server_url
 from .prices import DEFAULT_TABLE, load_prices
 
 CACHE_VARIABLE = "COSTGYM_CACHE"
+_FILE_ENDINGS = (".yaml", ".yml")
+
+
+def _number_or_none(text: str) -> float | None:
+    return None if text in ("none", "null") else float(text)
+
+
+def _mapping(text: str) -> dict[str, Any]:
+    found = json.loads(text)
+    if not isinstance(found, dict):
+        raise ValueError(text)
+    return found
+
+
+def _truth(text: str) -> bool:
+    return {"true": True, "false": False}[text]
+
+
 _SETTINGS: Mapping[str, Mapping[str, Callable[[str], Any]]] = {
     "openai": {
-        "temperature": float,
+        "temperature": _number_or_none,
         "max_tokens": int,
         "max_completion_tokens": int,
         "timeout_s": float,
         "tries": int,
         "concurrency": int,
+        "reasoning_effort": str,
+        "extra_body": _mapping,
+        "headers": _mapping,
+        "send_seed": _truth,
     },
     "local": {"adapter": str, "device": str, "temperature": float, "max_tokens": int},
 }
@@ -59,8 +86,9 @@ def read_model_name(name: str) -> ModelName | None:
     >>> read_model_name("openai:tiny,temperature=0.5")
     ModelName(kind='openai', model='tiny', settings={'temperature': 0.5})
     """
+    name = full_name(name)
     kind, _, rest = name.partition(":")
-    model, *written = rest.split(",")
+    model, *written = _parts(rest)
     if kind not in _SETTINGS or not model:
         return None
     settings: dict[str, Any] = {}
@@ -71,9 +99,57 @@ def read_model_name(name: str) -> ModelName | None:
             raise UnknownName(f"setting of {kind}:{model}", key, _SETTINGS[kind])
         try:
             settings[key] = read(value)
-        except ValueError:
-            raise ConfigError(f"--model {kind}:{model}", f"{key}: expected a number, got {value!r}") from None
+        except (ValueError, KeyError):
+            expected = "a JSON object" if read is _mapping else "true or false" if read is _truth else "a number"
+            raise ConfigError(f"--model {kind}:{model}", f"{key}: expected {expected}, got {value!r}") from None
     return ModelName(kind, model, settings)
+
+
+def full_name(name: str) -> str:
+    """A model's name with the settings of its model file written out; names without a file stay as they are.
+
+    Raises:
+        DataError: The file cannot be read, or its entry makes no sense.
+        UnknownName: The file has no such entry.
+    """
+    file, colon, entry = name.rpartition(":")
+    if not colon or not file.endswith(_FILE_ENDINGS):
+        return name
+    try:
+        document = yaml.safe_load(Path(file).read_text(encoding="utf-8"))
+    except OSError as error:
+        raise DataError(file, f"cannot be read: {error.strerror}") from error
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raise DataError(file, "is no YAML") from error
+    models = document.get("models") if isinstance(document, dict) else None
+    if not isinstance(models, dict):
+        raise DataError(file, "expected `models:` with an entry for each name")
+    if entry not in models:
+        raise UnknownName(f"model in {file}", entry, models)
+    settings = dict(models[entry]) if isinstance(models[entry], dict) else {}
+    model = settings.pop("model", None)
+    if not isinstance(model, str) or model.partition(":")[0] not in _SETTINGS:
+        raise DataError(file, f"expected `model: openai:NAME` or `local:FOLDER`, got {model!r:.60}", f"models.{entry}")
+    written = (
+        "none" if value is None else value if isinstance(value, str) else json.dumps(value) for value in settings.values()
+    )
+    return ",".join([model, *(f"{key}={value}" for key, value in zip(settings, written, strict=True))])
+
+
+def _parts(text: str) -> list[str]:
+    """The parts between commas; those inside a JSON object do not count."""
+    parts, depth, quoted, before = [""], 0, False, ""
+    for letter in text:
+        if letter == '"' and before != "\\" and depth:
+            quoted = not quoted
+        elif letter in "{}" and not quoted:
+            depth += 1 if letter == "{" else -1
+        if letter == "," and depth <= 0:
+            parts.append("")
+        else:
+            parts[-1] += letter
+        before = letter
+    return parts
 
 
 def make_real_model(name: ModelName) -> LanguageModel:

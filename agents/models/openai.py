@@ -15,7 +15,7 @@ import os
 import re
 import threading
 import urllib.parse
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ...envs.actions import MAX_TOKENS_REPORTED
@@ -27,6 +27,8 @@ DEFAULT_URL = "https://api.openai.com/v1"
 KEY_VARIABLE, URL_VARIABLE = "OPENAI_API_KEY", "OPENAI_BASE_URL"
 MAX_WORDS = 300  # characters of a server's refusal that are repeated
 _NAME = re.compile(r"[^a-zA-Z0-9_-]")
+_SECRET_HEADERS = ("authorization", "api-key", "x-api-key", "cookie", "proxy-authorization")
+_OWN_FIELDS = ("model", "messages", "tools", "stream", "n")
 _LOCAL = ("localhost", "127.0.0.1", "::1")
 _BUSY = (408, 409, 429)  # statuses that the SDK tries again, beside those from 500 on
 _TOO_LONG_CODES = ("context_length_exceeded", "exceed_context_size_error")
@@ -55,7 +57,7 @@ class OpenAIModel:
         model: The model's name on the server.
         url: The server's base, up to and with ``/v1``; by default from ``OPENAI_BASE_URL``, else OpenAI's own.
         key_variable: Environment variable that holds the key; a server on this machine needs none.
-        temperature: Sampling temperature.
+        temperature: Sampling temperature; None sends none, for models that take no other than their own.
         max_tokens: Longest reply, in tokens.
         max_completion_tokens: The same under the name that some models take in place of `max_tokens`, such as OpenAI's
             reasoning models.
@@ -63,6 +65,10 @@ class OpenAIModel:
         tries: Requests in all where the server is busy, broken or out of reach. A wait that the server asks for is kept, up to
             two minutes; a server that asks for more is not asked again.
         concurrency: Requests in flight at once in this process.
+        reasoning_effort: How long a reasoning model thinks, such as "low"; None leaves it to the server.
+        extra_body: Further fields of every request, for settings that only some servers have.
+        headers: Further headers of every request. Keys are not among them: they come from the environment.
+        send_seed: Requests carry the episode's seed.
 
     Raises:
         ConfigError: The URL is none, or a key is missing or would travel unencrypted.
@@ -74,12 +80,16 @@ class OpenAIModel:
         model: str,
         url: str | None = None,
         key_variable: str = KEY_VARIABLE,
-        temperature: float = 0.0,
+        temperature: float | None = 0.0,
         max_tokens: int = 1024,
         max_completion_tokens: int | None = None,
         timeout_s: float = 60.0,
         tries: int = 5,
         concurrency: int = 8,
+        reasoning_effort: str | None = None,
+        extra_body: Mapping[str, Any] | None = None,
+        headers: Mapping[str, str] | None = None,
+        send_seed: bool = True,
     ) -> None:
         self._sdk = require("openai", "llm")
         self.name = model
@@ -97,7 +107,14 @@ class OpenAIModel:
             raise ConfigError("model server", f"a key must not travel unencrypted; use https for {parts.hostname}")
         if tries < 1 or timeout_s <= 0 or concurrency < 1:
             raise ConfigError("model server", "expected tries, timeout_s and concurrency above 0")
+        for name in headers or {}:
+            if name.lower() in _SECRET_HEADERS:
+                raise ConfigError("model server", f"no header {name!r}: set the environment variable {key_variable} to the key")
+        for name in extra_body or {}:
+            if name in _OWN_FIELDS:
+                raise ConfigError("model server", f"extra_body: {name!r} is written by the agent")
         self.temperature, self.max_tokens, self.max_completion_tokens = temperature, max_tokens, max_completion_tokens
+        self.reasoning_effort, self.extra_body, self.send_seed = reasoning_effort, dict(extra_body or {}), send_seed
         self._tries = tries
         self._slots = threading.BoundedSemaphore(concurrency)
         self._client = self._sdk.OpenAI(
@@ -106,9 +123,10 @@ class OpenAIModel:
             max_retries=tries - 1,
             http_client=self._sdk.DefaultHttpxClient(timeout=timeout_s, follow_redirects=False),
         )
-        self._headers = {} if self._key else {"Authorization": self._sdk.omit}
+        self._headers = {**(headers or {}), **({} if self._key else {"Authorization": self._sdk.omit})}
         self._made_with = (
-            model, self.url, key_variable, temperature, max_tokens, max_completion_tokens, timeout_s, tries, concurrency
+            model, self.url, key_variable, temperature, max_tokens, max_completion_tokens, timeout_s, tries, concurrency,
+            reasoning_effort, extra_body, headers, send_seed,
         )  # fmt: skip
         self._seed = 0
 
@@ -129,9 +147,14 @@ class OpenAIModel:
         request: dict[str, Any] = {
             "model": self.name,
             "messages": chat_messages(messages),
-            "temperature": self.temperature,
-            "seed": self._seed,
+            "extra_body": self.extra_body or None,
         }
+        if self.temperature is not None:
+            request["temperature"] = self.temperature
+        if self.send_seed:
+            request["seed"] = self._seed
+        if self.reasoning_effort is not None:
+            request["reasoning_effort"] = self.reasoning_effort
         if self.max_completion_tokens is None:
             request["max_tokens"] = self.max_tokens
         else:

@@ -255,8 +255,8 @@ def written_call(call: FunctionCall, reader: Reader) -> str:
     return f" {call.name}" if tool is None else written_tool(tool)
 
 
-def load_planner(run: str | Path, device: str = "auto", temperature: float = 0.0) -> LearntPlanner:
-    """The language model of a run.
+def load_planner(run: str | Path, device: str = "auto", temperature: float = 0.0, name: str | None = None) -> LearntPlanner:
+    """The language model of a run, under its agent's name.
 
     Raises:
         DataError: there is no run, it has no checkpoint, or it is of another kind, version or environment.
@@ -273,7 +273,7 @@ def load_planner(run: str | Path, device: str = "auto", temperature: float = 0.0
     model = PlannerModel(settings, load_tokenizer(settings, folder), device)
     load_weights(checkpoint, model.weights())
     model.network.eval()
-    return LearntPlanner(model, f"{LEARNT}{run}", temperature)
+    return LearntPlanner(model, name or f"{LEARNT}{run}", temperature)
 
 
 def learnt_agent(run: str | Path, name: str | None = None, model: LanguageModel | None = None) -> LlmAgent:
@@ -288,4 +288,5 @@ def learnt_agent(run: str | Path, name: str | None = None, model: LanguageModel 
         DataError, MissingExtra: see `load_planner`.
     """
     settings = read_config(run, PlannerConfig).settings
-    return LlmAgent(model or load_planner(run), ToolPlanner(settings.planner()), name=name or f"{LEARNT}{run}")
+    name = name or f"{LEARNT}{run}"
+    return LlmAgent(model or load_planner(run, name=name), ToolPlanner(settings.planner()), name=name)

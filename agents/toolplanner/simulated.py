@@ -76,17 +76,17 @@ class SimulatedToolPlanner(Simulated):
 
 def named(tools: Iterable[Tool], text: str) -> list[Tool]:
     """The tools that a text names best: by API and provider, else by either of them."""
-    known = list(tools)
-    providers = [tool for tool in known if _stands_in(tool.provider, text)]
-    apis = [tool for tool in known if _stands_in(tool.title or tool.name, text)]
+    known, plain = list(tools), plain_name(text)
+    providers = [tool for tool in known if _stands_in(tool.provider, text, plain)]
+    apis = [tool for tool in known if _stands_in(tool.title or tool.name, text, plain)]
     both = [tool for tool in apis if tool in providers]
     return both or apis or providers
 
 
-def _stands_in(name: str, text: str) -> bool:
+def _stands_in(name: str, text: str, plain: str) -> bool:
     """The name is there as written; spaces and underscores may stand for each other where it is not."""
-    if not name.strip():
-        return False
+    if not name.strip() or (name not in text and plain_name(name) not in plain):
+        return False  # most names are not, and to look for one as a word takes a pattern of its own
     if name.isalpha() and name.islower():
         # an ordinary word names an API only where one is called for: "followers" is in many a wish
         text = " ".join(re.findall(rf"with {name} of|[^.?!]*\b(?:call|using|APIs?)\b[^.?!]*", text))

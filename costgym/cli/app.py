@@ -15,6 +15,7 @@ from .data.datasets import datasets
 from .data.experience import experience
 from .data.export import export
 from .data.verify import verify
+from .learn.baselines import baselines
 from .learn.reproduce import reproduce
 from .learn.train import app as train
 from .output import PlainCommand
@@ -32,6 +33,7 @@ from .tools.build_tools import build_tools
 from .tools.envs import envs
 from .tools.profile import profile
 from .tools.scenarios import scenarios
+from .tools.selftest import selftest
 
 
 class Verbs(TyperGroup):
@@ -55,14 +57,15 @@ app = typer.Typer(name="costgym", cls=Verbs, no_args_is_help=True, rich_markup_m
 
 PANELS = {
     "Play": (leaderboard, run, show),
-    "Data": (collect, verify, export, experience, datasets, calibrate),
-    "Learn": (reproduce,),
+    "Data": (collect, verify, export, experience, calibrate),
+    "Learn": (baselines, reproduce),
     "Share": (site, serve, rerun),
-    "Tools": (envs, agents, scenarios, bench, profile, build_tools, build_table),
+    "Tools": (envs, agents, scenarios, selftest, bench, profile, build_tools, build_table),
 }
 for panel, verbs in PANELS.items():
     for verb in verbs:
         app.command(cls=PlainCommand, rich_help_panel=panel)(verb)
+app.add_typer(datasets, name="datasets", rich_help_panel="Data")
 app.add_typer(train, name="train", rich_help_panel="Learn")
 app.add_typer(submit, name="submit", rich_help_panel="Share")
 

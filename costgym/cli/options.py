@@ -18,8 +18,24 @@ Split = Annotated[str, typer.Option("--split", help="train or test.")]
 BudgetText = Annotated[
     str | None, typer.Option("--budgets", "--budget", metavar="LIMITS", help="price=10,20,40 or price=20;seconds=60")
 ]
+
+
+def _full_name(name: str) -> str:
+    """The name of a model as runs record it, with the settings of a model file written out."""
+    if name.rpartition(":")[0].endswith((".yaml", ".yml")):
+        from ..agents.models.named import full_name
+
+        return full_name(name)
+    return name
+
+
 Model = Annotated[
-    str, typer.Option("--model", help="Language model of agents: simulated, openai:NAME, local:FOLDER[,adapter=DIR].")
+    str,
+    typer.Option(
+        "--model",
+        callback=_full_name,
+        help="Language model of agents: simulated, openai:NAME, local:FOLDER[,adapter=DIR], or FILE.yaml:NAME of a model file.",
+    ),
 ]
 Prices = Annotated[
     Path | None, typer.Option("--prices", metavar="FILE", help="Prices of a real model's tokens: a dated YAML table.")

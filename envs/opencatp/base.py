@@ -28,6 +28,7 @@ from ...simulators.opencatp.scoring.evaluation import (
     shipped_outcomes,
     split_samples,
 )
+from ...simulators.opencatp.scoring.known import known_evaluator
 from ...simulators.opencatp.scoring.table import OutcomeTable
 from ...simulators.opencatp.tasks import OpenCATPTask, tasks
 from ...simulators.opencatp.tasks import task as find_task
@@ -37,6 +38,7 @@ from ...simulators.pricing import FaasPricing
 from ...simulators.quality import MAX_PRICE_USD, check_alpha
 from ...simulators.tasks import Grade
 from ..base import ActType, BaseEnv, Instance, ObsType, no_episode
+from ..seats import PlanSeat
 
 if TYPE_CHECKING:
     from ...simulators.oracle.optimum import Optimum
@@ -306,6 +308,10 @@ class OpenCATPBase(BaseEnv[ObsType, ActType], Generic[ObsType, ActType]):
             found = table.digest if isinstance(table, OutcomeTable) else "scores from elsewhere"
             wanted = f"expected the outcome table {document['outcomes']}, got {found}; name the file by --data"
             raise DataError(self.outcomes or "the shipped outcome table", wanted)
+
+    def seat(self, env_id: str, examples: int = 0) -> PlanSeat:
+        about: dict[str, Any] = {"max_price": self.max_price, "task": self.task, "level": self.size_level}
+        return PlanSeat(**self.seat_parts(env_id), **about, evaluator=known_evaluator(self.evaluator))
 
     def plan(self) -> Plan | None:
         """The plan so far, or None."""

@@ -7,6 +7,7 @@ code (`_begin`, `_play`) and returns arrays (`_fresh`, `_observations`, `_figure
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from typing import Any, ClassVar, Protocol
 
@@ -26,6 +27,26 @@ Arrays = NDArray[np.float64]
 Mask = NDArray[np.bool_]
 
 _WORD = (1 << 64) - 1
+MOST_KEPT = 3  # arrays of one shape: those of this step and of the step before, and one more
+_UNHELD = 3  # references to an array that only the pool holds: its list, a variable, and an argument
+
+
+class ArrayPool:
+    """Arrays for observations. One that nobody holds any more is handed out again, which saves the system's new pages."""
+
+    def __init__(self) -> None:
+        self._kept: dict[tuple[int, ...], list[NDArray[np.float32]]] = {}
+
+    def empty(self, *shape: int) -> NDArray[np.float32]:
+        """An array of any content; nobody else holds it, nor a view of it."""
+        kept = self._kept.setdefault(shape, [])
+        for array in kept:
+            if sys.getrefcount(array) == _UNHELD:
+                return array
+        array = np.empty(shape, np.float32)
+        if len(kept) < MOST_KEPT:
+            kept.append(array)
+        return array
 
 
 class StepArrays(Protocol):
@@ -92,6 +113,7 @@ class NativeVectorEnv(gym.vector.VectorEnv[Observation, Any, Any]):
         self._ended = np.zeros(num_envs, np.bool_)
         self._begun = np.zeros(num_envs, np.bool_)
         self._mask: Mask | None = None
+        self._pool = ArrayPool()
         self._build()
 
     @property

@@ -181,9 +181,9 @@ class MarketplaceVectorEnv(NativeVectorEnv):
             tools, needs, resources = self._observed
         else:
             tools, needs, resources = (
-                np.empty((count, width, len(TOOL_FEATURES)), np.float32),
-                np.empty((count, MAX_NEEDS, len(NEED_FEATURES)), np.float32),
-                np.empty((count, len(RESOURCE_FEATURES)), np.float32),
+                self._pool.empty(count, width, len(TOOL_FEATURES)),
+                self._pool.empty(count, MAX_NEEDS, len(NEED_FEATURES)),
+                self._pool.empty(count, len(RESOURCE_FEATURES)),
             )
         out = kernels.Out(
             tools=tools,

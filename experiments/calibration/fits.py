@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any
 
@@ -24,6 +24,13 @@ FAILS = frozenset(Status[name.upper()] for name in KINDS)
 ALTERNATIVES = ("gamma", "weibull_min", "expon", "invgauss")
 """Distributions for comparison, which the world does not have."""
 SHORTEST_S = 1e-6
+MAX_SLIP = 0.45
+OWN_FIT_GAIN = 9.21
+"""Twice the log-likelihood that a tool's own slip and persistence must gain: the 99 % point of a chi-squared of two degrees."""
+MAX_SLOW = 0.01
+"""Greatest share of timeouts by duration of a tool whose outcomes are fitted on their own."""
+LEAST_WORKING = 8
+"""Calls that worked from which on they alone show a tool's speed; failures often come sooner or later than answers."""
 ROUNDS = 30
 """Greatest number of rounds of fitting a tail and assigning timeouts by it."""
 WINDOWS_S = (1.0, 10.0, 60.0, 600.0, 3600.0)
@@ -88,8 +95,12 @@ def fit_latency(calls: Sequence[LoggedCall]) -> LatencyFit | None:
 
 
 def durations(calls: Sequence[LoggedCall]) -> FloatArray:
-    """Durations that show a tool's own speed, seconds: executed, warm, neither cut off nor refused at the door.  # (n,)"""
-    own = WORKS | FAILS - {Status.TIMEOUT, Status.CONNECTION_ERROR}
+    """Durations that show a tool's own speed, seconds: executed, warm, neither cut off nor refused at the door.  # (n,)
+
+    Where enough calls worked, only theirs count.
+    """
+    working = sum(call.status in WORKS and not call.cold and call.latency_s is not None for call in calls)
+    own = WORKS if working >= LEAST_WORKING else WORKS | FAILS - {Status.TIMEOUT, Status.CONNECTION_ERROR}
     found = [call.latency_s for call in calls if call.status in own and not call.cold and call.latency_s is not None]
     return np.maximum(np.array(found, dtype=np.float64), SHORTEST_S)
 
@@ -224,11 +235,12 @@ def fit_price(calls: Sequence[LoggedCall]) -> PriceFit | None:
 
 @dataclass(frozen=True, slots=True)
 class FailureFit:
-    """The parameters that all tools of a world share, and each one's reliability.
+    """The parameters that all tools of a world share, and each tool's own.
 
     Attributes:
         slip, persistence, sticky, kinds: of `FailureModel`.
         reliability: by tool.
+        own: slip and persistence by tool, where they are not those that all share.
     """
 
     slip: float
@@ -236,20 +248,34 @@ class FailureFit:
     sticky: float
     kinds: dict[str, float]
     reliability: dict[str, float]
+    own: dict[str, tuple[float, float]] = field(default_factory=dict)
+
+    def of(self, tool: str) -> tuple[float, float]:
+        """Slip and persistence of a tool."""
+        return self.own.get(tool, (self.slip, self.persistence))
 
 
 def chains(calls: Sequence[LoggedCall], gap_s: float) -> Iterator[list[Status]]:
-    """One tool's outcomes, cut into episodes: by the log's own, else wherever nothing was called for `gap_s`."""
-    by_episode: dict[tuple[str | None, int], list[Status]] = defaultdict(list)
+    """One tool's outcomes by episode; see `episodes_of`."""
+    for episode in episodes_of(calls, gap_s):
+        found: list[Status] = [call.status for call in episode if call.status is not Status.RATE_LIMITED]
+        if found:
+            yield found
+
+
+def episodes_of(calls: Sequence[LoggedCall], gap_s: float) -> list[list[LoggedCall]]:
+    """One tool's calls that ran or were refused for their rate, by episode: the log's own, else wherever nothing was called
+    for `gap_s`."""
+    found: dict[tuple[str | None, int], list[LoggedCall]] = defaultdict(list)
     part, last = 0, None
     for call in calls:
-        if call.status not in WORKS and call.status not in FAILS:
-            continue  # refused at the door, cancelled, or a platform's outage: says nothing of the tool
+        if call.status not in WORKS and call.status not in FAILS and call.status is not Status.RATE_LIMITED:
+            continue  # the agent's error, cancelled, or a platform's outage: says nothing of the tool
         if call.episode is None and last is not None and call.started_s - last > gap_s:
             part += 1
         last = call.started_s + (call.latency_s or 0.0)
-        by_episode[(call.episode, part if call.episode is None else 0)].append(call.status)
-    yield from by_episode.values()
+        found[(call.episode, part if call.episode is None else 0)].append(call)
+    return list(found.values())
 
 
 Counts = tuple[int, int, int, int, int, int]
@@ -267,7 +293,9 @@ def fit_failures(tools: dict[str, list[list[Status]]], slow: dict[str, float]) -
     """The world's failure model, by maximum likelihood.
 
     On average a tool of reliability r works in slip + (1 - 2 slip) r of its calls, whatever its persistence; so each tool's
-    reliability follows from its success rate, and slip and persistence from how outcomes follow each other.
+    reliability follows from its success rate, and slip and persistence from how outcomes follow each other. A slip larger than
+    the share of a tool's failures, or of its successes, would keep it from its rate, so such a tool has a smaller one of its
+    own. A tool also has its own slip and persistence where they explain its outcomes better (likelihood ratio, 1 %).
 
     Args:
         tools: outcomes by tool and episode.
@@ -279,22 +307,39 @@ def fit_failures(tools: dict[str, list[list[Status]]], slow: dict[str, float]) -
     if all(rate == 1.0 for rate in rates.values()):
         return FailureFit(0.0, 0.0, 1.0, {"server_error": 1.0}, dict.fromkeys(rates, 1.0))
 
-    def cost(point: FloatArray) -> float:
-        slip, persistence = float(point[0]), float(point[1])
-        total = 0.0
-        for name, found in counted.items():
-            chances = _state_weights(reliability_of(rates[name], slip), slip)
-            total -= sum(times * _chain_log_likelihood(counts, chances, slip, persistence) for counts, times in found.items())
-        return total
+    def cost(name: str, slip: float, persistence: float) -> float:
+        slip = min(slip, most[name])
+        weights = _state_weights(reliability_of(rates[name], slip), slip)
+        return -sum(n * _chain_log_likelihood(counts, weights, slip, persistence) for counts, n in counted[name].items())
 
-    bounds = [(1e-4, 0.45), (0.0, 0.95)]
-    starts = [(0.02, 0.1), (0.15, 0.5)]
-    found = [optimize.minimize(cost, start, bounds=bounds, method="Nelder-Mead") for start in starts]
-    best = min(found, key=lambda each: float(each.fun))
-    slip, persistence = map(float, best.x)
+    def best(names: Sequence[str], bound: float) -> tuple[float, float, float]:
+        """Least cost of some tools with a common slip and persistence, and these."""
+        starts = [(0.1 * bound, 0.1), (0.4 * bound, 0.5), (0.9 * bound, 0.1)]
+        bounds = [(1e-4 * bound, bound), (0.0, 0.95)]
+        found = [
+            optimize.minimize(
+                lambda point: sum(cost(name, float(point[0]), float(point[1])) for name in names),
+                start,
+                bounds=bounds,
+                method="Nelder-Mead",
+            )
+            for start in starts
+        ]
+        least = min(found, key=lambda each: float(each.fun))
+        return float(least.fun), float(least.x[0]), float(least.x[1])
+
+    most = {name: min(MAX_SLIP, rate, 1.0 - rate) for name, rate in rates.items()}
+    _, slip, persistence = best(list(rates), MAX_SLIP)
+    own = {name: (limit, persistence) for name, limit in most.items() if limit < slip}
+    for name, limit in most.items():
+        if limit > 0 and slow.get(name, 0.0) < MAX_SLOW:  # timeouts by duration would pass for slips
+            least, *point = best([name], limit)
+            if 2.0 * (cost(name, slip, persistence) - least) > OWN_FIT_GAIN:
+                own[name] = (point[0], point[1])
     kinds = _kinds(tools, slow)
     sticky = _sticky(tools, kinds, optimize)
-    return FailureFit(slip, persistence, sticky, kinds, {name: reliability_of(rate, slip) for name, rate in rates.items()})
+    reliability = {name: reliability_of(rate, own.get(name, (slip,))[0]) for name, rate in rates.items()}
+    return FailureFit(slip, persistence, sticky, kinds, reliability, own)
 
 
 def success_rate(chains_of_tool: Sequence[Sequence[Status]], slow: float = 0.0) -> float:
@@ -361,12 +406,15 @@ def _sticky(tools: dict[str, list[list[Status]]], kinds: dict[str, float], optim
     return float(optimize.minimize_scalar(cost, bounds=(1e-6, 1 - 1e-6), method="bounded").x)
 
 
-def outcome_log_likelihood(found: Sequence[Sequence[Status]], rate: float, fit: FailureFit) -> tuple[float, float]:
+def outcome_log_likelihood(
+    found: Sequence[Sequence[Status]], rate: float, slip: float, persistence: float
+) -> tuple[float, float]:
     """Log-likelihood a call of unseen outcomes: under the fitted chain, and under independent failures of the same rate."""
-    weights = _state_weights(reliability_of(rate, fit.slip), fit.slip)
+    slip = min(slip, max(1e-6, min(rate, 1.0 - rate)))
+    weights = _state_weights(reliability_of(rate, slip), slip)
     chance = min(1 - 1e-3, max(1e-3, rate))
     calls = sum(map(len, found))
-    chained = sum(_chain_log_likelihood(_counts(chain), weights, fit.slip, fit.persistence) for chain in found)
+    chained = sum(_chain_log_likelihood(_counts(chain), weights, slip, persistence) for chain in found)
     alone = sum(math.log(chance if status in WORKS else 1 - chance) for chain in found for status in chain)
     return chained / max(1, calls), alone / max(1, calls)
 

@@ -13,7 +13,8 @@
 | `episode` | optional: what it was called for (a run, a user's session); a tool's state lasts that long |
 | `capability`, `category`, `provider` | optional: tools of one capability can replace each other |
 
-Other fields are ignored. A folder with StableToolBench's or ToolBench's answer trees is read too; those have statuses only.
+Other fields are ignored. Logs of other programs are recognised (`formats`), expressions say where another shape has its fields
+(`expressions`), and a folder with StableToolBench's or ToolBench's answer trees is read too; those have statuses only.
 """
 
 from __future__ import annotations
@@ -30,6 +31,8 @@ from typing import Any
 
 from ...simulators.errors import DataError
 from ...simulators.status import Status
+from .expressions import Expression, parse_fields
+from .formats import converted, is_lambda_text, lambda_lines, read_documents, recognise
 
 LABELS = {status.label: status for status in Status} | {"success": Status.OK, "error": Status.SERVER_ERROR}
 HTTP = {
@@ -90,35 +93,53 @@ class LoggedCall:
     about: tuple[tuple[str, str], ...] = ()
 
 
-def read_log(path: Path) -> list[LoggedCall]:
+def read_log(path: Path, fields: Mapping[str, str] | None = None) -> list[LoggedCall]:
     """Read the calls of a log or of a folder of answer trees, in the order in which they began.
+
+    Args:
+        path: the file or folder.
+        fields: expressions by field, for logs of another shape; they come before what the record says itself.
 
     Raises:
         DataError: the file is missing, has no calls, or has an invalid line; the message names the line.
+        ConfigError: an expression cannot be read.
     """
+    expressions = parse_fields(fields or {})
     if path.is_dir():
         calls = list(_trees(path))
         if not calls:
             raise DataError(path, "holds no answer trees with calls; expected StableToolBench's answer/**/*.json")
         return calls
     try:
-        with path.open(encoding="utf-8") as store:
-            calls = [_parse(line, path, number) for number, line in enumerate(store, 1) if line.strip()]
+        text = path.read_text(encoding="utf-8")
     except OSError as error:
         raise DataError(path, f"cannot be read: {error.strerror}") from error
     except UnicodeDecodeError as error:
         raise DataError(path, f"is no UTF-8 text ({error.reason})") from error
+    records = lambda_lines(text) if is_lambda_text(text) else read_documents(path, text) if text.strip() else []
+    name = recognise(records)
+    if name is not None and not expressions:
+        calls = [_parse(record, path, place) for place, record in converted(name, records, path) if record is not None]
+        if not calls:
+            raise DataError(path, f"is a log of {name} and has no call of a tool")
+    else:
+        calls = [_parse(_mapped(record, expressions), path, place) for place, record in records]
     if not calls:
         raise DataError(path, "is empty; expected one JSON object a line: tool, started, latency_s, status, price")
     return sorted(calls, key=lambda call: call.started_s)
 
 
-def _parse(line: str, path: Path, number: int) -> LoggedCall:
-    place = f"line {number}"
-    try:
-        record = json.loads(line)
-    except (ValueError, RecursionError) as error:
-        raise DataError(path, f"is no JSON ({error})", place) from None
+def _mapped(record: Any, expressions: Mapping[str, Expression]) -> Any:
+    """A record with the fields that expressions give; True and False are statuses too."""
+    if not expressions or not isinstance(record, dict):
+        return record
+    found = {name: expression(record) for name, expression in expressions.items()}
+    if isinstance(found.get("status"), bool):
+        found["status"] = "ok" if found["status"] else "error"
+    return {**record, **found}
+
+
+def _parse(record: Any, path: Path, place: str) -> LoggedCall:
     if not isinstance(record, dict):
         raise DataError(path, f"expected a JSON object, got {type(record).__name__}", place)
     for name in ("tool", "started", "latency_s", "status"):
@@ -170,6 +191,8 @@ def _time(value: Any, path: Path, place: str) -> float:
 
 
 def _status(value: Any, path: Path, place: str) -> Status:
+    if isinstance(value, dict) and "failure" in value:
+        return _kind(str(value["failure"]))
     if isinstance(value, str) and value.strip().lower() in LABELS:
         return LABELS[value.strip().lower()]
     if isinstance(value, str) and value.strip().isdecimal():

@@ -22,7 +22,7 @@ from ...simulators.errors import ConfigError, DataError
 from ...simulators.scenario import parse_scenario
 from ..execution.engine import Engine, Local
 from ..files import change_together, finish_change, remove_drafts, sole_writer, write_atomically
-from ..metrics import summarise, with_budget_areas
+from ..metrics import summarise, with_budget_areas, with_fault_robustness
 from ..results import EpisodeResult
 from ..rollout import CHUNK, RolloutContext, play_many
 from .conditions import condition_key, rank_rows
@@ -195,7 +195,11 @@ def summarise_run(config: RunConfig, results: Iterable[EpisodeResult], experienc
     for each in config.rows():
         own = groups.get((each.track.name, each.agent, each.condition.key))
         if own:
-            rows.append(summarise_row(config, each, own))
+            row, calm = summarise_row(config, each, own), each.condition.calm
+            reference = None if calm is None else groups.get((each.track.name, each.agent, calm.key))
+            if reference is not None:
+                row = with_fault_robustness(row, own, reference, seed=config.seed, seeds=each.track.seeds)
+            rows.append(row)
     rows = with_budget_areas(rows)
     tracks = [{**track.document(), **_experience_document(config, track, experience)} for track in config.tracks]
     first = tracks[0]

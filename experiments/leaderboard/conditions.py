@@ -14,7 +14,15 @@ from ...simulators.ledger import RESOURCES
 from ..metrics import GRADINGS
 
 PASS_RATE = "pass_rate_under_budget"
-_SETTING_LABELS = {"tasks": "{} tasks", "alpha": "score weighs {:g}"}
+_SETTING_LABELS = {
+    "tasks": "{} tasks",
+    "alpha": "score weighs {:g}",
+    "failures": "failures × {:g}",
+    "rate_limits": "rate limits × {:g}",
+    "latency": "latency × {:g}",
+}
+CALM = {"failures": 0.0, "rate_limits": 0.0, "latency": 1.0}
+"""The stress of a world without faults, where it varies; see `simulators.marketplace.stress`."""
 
 
 class Condition(BaseModel):
@@ -35,6 +43,12 @@ class Condition(BaseModel):
     def key(self) -> str:
         """Names the condition within its track."""
         return condition_key(self.budget, self.settings)
+
+    @property
+    def calm(self) -> Condition | None:
+        """The same condition in a world without faults; None where it is that itself, or where no stress varies."""
+        settings = {name: CALM.get(name, value) for name, value in self.settings.items()}
+        return None if settings == self.settings else self.model_copy(update={"settings": settings})
 
     def document(self) -> dict[str, Any]:
         """Budget and settings, as `leaderboard.json` lists its conditions."""
@@ -95,6 +109,16 @@ def condition_places(document: Mapping[str, Any]) -> dict[str, int]:
         key = condition.get("budget") or {}, condition.get("settings") or {}, condition.get("track", "")
         places.setdefault(condition_key(*key), len(places))
     return places
+
+
+def shown_first(groups: Sequence[Sequence[Mapping[str, Any]]]) -> int:
+    """The place of the condition that tells most: where stress varies the world as it is, otherwise the one in the middle.
+
+    Args:
+        groups: the rows of each condition, in the order of the leaderboard.
+    """
+    as_it_is = [place for place, group in enumerate(groups) if all(group[0].get(name) == 1.0 for name in CALM)]
+    return as_it_is[0] if as_it_is else len(groups) // 2
 
 
 def ranking_metric(document: Mapping[str, Any], grading: str | None = None, track: str | None = None) -> str:

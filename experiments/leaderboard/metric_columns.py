@@ -69,6 +69,15 @@ COLUMNS = (
         True,
     ),
     Column(
+        "fault_robustness",
+        "Fault robustness",
+        "Robust",
+        "Success with these faults over success without any, of the same agent on the same tasks with the same luck.",
+        "rate",
+        True,
+        "judged_fault_robustness",
+    ),
+    Column(
         "pass_rate",
         "Pass rate",
         "PR",
@@ -117,6 +126,14 @@ COLUMNS = (
         "Tool errors",
         "Tool err.",
         "Share of attempted calls that failed through the tool's fault, not the agent's.",
+        "rate",
+        False,
+    ),
+    Column(
+        "unsupported_answers",
+        "Unsupported",
+        "Unsup.",
+        "Share of episodes whose answer states a value that neither the query nor any observation holds.",
         "rate",
         False,
     ),
@@ -182,7 +199,9 @@ def columns_of(document: Mapping[str, Any]) -> tuple[Column, ...]:
     rows = document.get("rows") or []
     silent = {
         "pass_hat_k": all(len(row.get("pass_hat_k") or ()) < 2 for row in rows),
+        "unsupported_answers": all(figure(row, "unsupported_answers") is None for row in rows),
         "cost_per_success": all(figure(row, "cost_per_success") is None for row in rows),
+        "fault_robustness": all(figure(row, "fault_robustness") is None for row in rows),
         "tool_cost": not any(figure(row, "token_cost") for row in rows),
         "token_cost": not any(figure(row, "token_cost") for row in rows),
     }

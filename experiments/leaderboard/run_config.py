@@ -17,6 +17,7 @@ from ...agents.custom import is_custom
 from ...agents.models.named import priced_for, read_model_name
 from ...agents.models.prices import load_prices
 from ...agents.registry import AgentEntry, agent_names, find_agent, read_agent_name
+from ...agents.zoo.cards import is_zoo, zoo_names
 from ...envs.base import base_env
 from ...envs.registration import class_of, make
 from ...simulators.errors import ConfigError, DataError, UnknownName
@@ -76,15 +77,17 @@ class TrackConfig(BaseModel):
         """
         if track_of(env_id) != self.name:
             raise ConfigError("--agents", f"{env_id} is no environment of the track {self.name}; {self.env} is")
+        kind = class_of(env_id)
+        scenario, varied = kind.vary_world(self.scenario, condition.settings)
         settings = {
             **self.settings.get(ALL_VIEWS, {}),
             **self.settings.get(env_id, {}),
-            **condition.settings,
+            **varied,
             "split": self.split,
             "budget": dict(condition.budget),
         }
-        env = make(env_id, disable_env_checker=True, **class_of(env_id).world_arguments(self.scenario, settings, data))
-        base_env(env).check_world(self.scenario)
+        env = make(env_id, disable_env_checker=True, **kind.world_arguments(scenario, settings, data))
+        base_env(env).check_world(scenario)
         return env
 
     @property
@@ -297,6 +300,12 @@ def entry_of(name: str, track: str) -> AgentEntry:
     return find_agent(name, views[0])
 
 
+def playable(names: Sequence[str]) -> tuple[str, ...]:
+    """The agents of a suite; those of the zoo only where they ship and what they play with is installed."""
+    installed = all(find_agent(name).playable for name in zoo_names())
+    return tuple(name for name in names if not is_zoo(name) or (installed and name in zoo_names()))
+
+
 @dataclass(frozen=True, slots=True)
 class _Asked:
     """The arguments of `make_run_config` that replace a world's own."""
@@ -341,7 +350,7 @@ def _worlds(suite: Suite, agents: Sequence[str] | None, asked: _Asked) -> list[t
         fitting = [world for world in suite.worlds if not asked.refused_by(world)]
         if not fitting:
             _refuse(suite, suite.worlds[0], asked)
-        return [(world, world.agents) for world in (fitting[:1] if asked.about_a_world else fitting)]
+        return [(world, playable(world.agents)) for world in (fitting[:1] if asked.about_a_world else fitting)]
     if not agents:
         raise ConfigError("--agents", "expected at least one agent")
     if len(set(agents)) < len(agents):
@@ -412,7 +421,8 @@ def _tracks_of(suite: Suite, world: SuiteWorld, agents: Sequence[str], asked: _A
         conditions = []
         document: dict[str, Any] | None = None
         for limit, varied in product(limits, _varied(suite, world, asked.vary if fits else {})):
-            arguments = {**settings.get(ALL_VIEWS, {}), **settings.get(env_id, {}), **varied}
+            of_env = kind.vary_world({}, varied)[1]
+            arguments = {**settings.get(ALL_VIEWS, {}), **settings.get(env_id, {}), **of_env}
             env = base_env(make(env_id, split=asked.split, disable_env_checker=True, **made, **arguments))
             document = env.world_document()
             count = asked.episodes or world.episodes or env.instances

@@ -30,7 +30,8 @@ class SuiteWorld:
 
     Attributes:
         env: the view in which agents' names are looked up first.
-        agents: names, as `costgym agents` lists them; each plays in the track that its view belongs to.
+        agents: names, as `costgym agents` lists them; each plays in the track that its view belongs to. Without names of a
+            user's, agents of the zoo are left out where what they play with is not installed; see `submissions.shipped`.
         tracks: the tracks that the world's views belong to, in the order in which agents are looked up.
         budgets: in the text form of `--budgets`; empty for none.
         episodes: per agent and condition; None for every instance that the world has.
@@ -81,6 +82,8 @@ _ALL = (
                     "random",
                     "cheapest",
                     "greedy",
+                    "zoo:ppo",
+                    "zoo:lagrangian",
                     "oracle-informed",
                     "oracle",
                 ),
@@ -92,7 +95,7 @@ _ALL = (
                 settings=_ENFORCED,
             ),
             SuiteWorld(
-                ("zero-shot", "few-shot", "hugginggpt", "hydra", "oracle-informed", "oracle"),
+                ("zero-shot", "few-shot", "hugginggpt", "hydra", "zoo:catp", "oracle-informed", "oracle"),
                 episodes=120,
                 env=PLAN_CHAT,
                 tracks=("plans",),
@@ -101,13 +104,38 @@ _ALL = (
                 ranked_by="quality_of_plan",
             ),
             SuiteWorld(
-                ("deer", "deer-rule"),
+                ("deer", "deer-rule", "zoo:deer"),
                 "price=20",
                 400,
                 scenario="decision",
                 env=DECISION,
                 tracks=("decisions",),
                 settings={"*": {"enforcement": "refuse", "max_steps": STEP_LIMIT}},
+            ),
+        ),
+    ),
+    Suite(
+        "robustness",
+        "the default's agents on a grid of failures, rate limits and latencies: what faults cost (fault_robustness)",
+        (
+            SuiteWorld(
+                (
+                    *(
+                        f"{strategy}{access}"
+                        for strategy in ("react", "dfsdt", "plan-act")
+                        for access in ("", "+btp", "+ecoact")
+                    ),
+                    "random",
+                    "cheapest",
+                    "greedy",
+                    "oracle-informed",
+                ),
+                "price=30;seconds=60",
+                60,
+                scenario="marketplace",
+                prices="gpt-4o-2024-05-13",
+                settings=_ENFORCED,
+                vary={"failures": (0.0, 1.0, 3.0), "rate_limits": (0.0, 1.0, 20.0), "latency": (1.0, 4.0)},
             ),
         ),
     ),

@@ -6,7 +6,7 @@ its own, with its own world, conditions and ranking.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -83,12 +83,6 @@ def track_documents(document: Mapping[str, Any]) -> list[dict[str, Any]]:
         }
         for track in named
     ]
-
-
-def track_titles(names: Iterable[str]) -> list[str]:
-    """The titles of tracks, in the order in which pages show them."""
-    wanted = set(names)
-    return [track.title for track in _ALL if track.name in wanted]
 
 
 def in_order(names: Sequence[str]) -> list[str]:

@@ -7,9 +7,10 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from ...agents.checkpoints import FOLDER, checkpoints
+from ...agents.registry import run_folder
 
-LEARNT = ("sb3:", "catp:", "ift:", "rltf:", "deer:", "btp:", "toolplanner:")
-"""Prefixes of the names of trained agents, before the folder of the training run."""
+LEARNT = ("sb3:", "catp:", "ift:", "rltf:", "deer:", "btp:", "toolplanner:", "zoo:")
+"""Prefixes of the names of trained agents, before the folder of the training run or the name of one that ships."""
 _WEIGH = ("config.json", "checkpoint.json", "adapter_config.json", "tokenizer.json")
 """Files, besides the weights, that determine how weights are used."""
 
@@ -22,9 +23,9 @@ def weights_of(agents: Iterable[str]) -> dict[str, str]:
     """
     found = {}
     for agent in agents:
-        kind, colon, folder = agent.partition(":")
-        if f"{kind}{colon}" in LEARNT:
-            files = _weight_files(Path(folder))
+        if agent.startswith(LEARNT):
+            folder = run_folder(agent)
+            files = _weight_files(folder)
             if any(path.suffix == ".safetensors" for path in files):
                 state = hashlib.blake2b(digest_size=16)
                 for path in files:

@@ -131,14 +131,20 @@ def scatter(series: Sequence[Series], name: str, x_label: str, y_label: str, log
 
 
 def curve(
-    steps: Sequence[float], values: Sequence[float], mean: Sequence[float], span: tuple[float, float], name: str
+    steps: Sequence[float],
+    values: Sequence[float],
+    mean: Sequence[float],
+    span: tuple[float, float],
+    name: str,
+    limit: float | None = None,
 ) -> Markup:
-    """A learning curve: every value faint, their running mean strong.
+    """A learning curve: every value faint, their running mean strong, and a limit as a broken line.
 
     Args:
         steps, values, mean: the points.
         span: of the y axis; values beyond it lie on its edge.
         name: what the chart shows.
+        limit: what the values must keep under; None for nothing.
     """
     low, high = span
     with _chart("step", "", 3.9, 2.2) as (figure, axes):
@@ -147,8 +153,61 @@ def curve(
         else:
             axes.plot(steps, [min(max(value, low), high) for value in values], color=_COLOURS[0], lw=0.8, alpha=0.3)
             axes.plot(steps, mean, color=_COLOURS[0], lw=1.5)
+        if limit is not None:
+            axes.axhline(limit, color=_COLOURS[1], lw=1.1, ls="--")
+            place: dict[str, Any] = {
+                "xy": (1, limit),
+                "xycoords": ("axes fraction", "data"),
+                "xytext": (0, 2),
+                "textcoords": "offset points",
+            }
+            axes.annotate(f"limit {limit:g}", **place, ha="right", va="bottom", color=_COLOURS[1])
         axes.set_ylim(low, high)
         axes.xaxis.set_major_formatter(lambda value, _: _thousands(value))
+    return _svg(figure, name)
+
+
+class Estimate(NamedTuple):
+    """A share with its interval, and another beside it, all from 0 to 1."""
+
+    name: str
+    value: float
+    low: float
+    high: float
+    other: float
+
+
+def distributions(curves: Sequence[Sequence[float]], name: str, x_label: str) -> Markup:
+    """The shares of values up to x, on a logarithmic axis: the first curve is wide, the others lie over it, dashed.
+
+    Args:
+        curves: values, ascending and above 0.
+        name: what the chart shows.
+        x_label: of the axis.
+    """
+    with _chart(x_label, "share of calls", 3.9, 2.2) as (figure, axes):
+        for index, values in enumerate(curves):
+            shares = [(number + 1) / len(values) for number in range(len(values))]
+            style = {"lw": 3.2, "alpha": 0.45} if index == 0 else {"lw": 1.3, "ls": (0, (4, 2))}
+            axes.step(values, shares, where="post", color=_COLOURS[index], **style)
+        axes.set_xscale("log")
+        axes.xaxis.set_major_formatter(lambda value, _: f"{value:g}")
+        axes.xaxis.set_minor_formatter(lambda value, _: f"{value:g}" if f"{value:e}"[0] in "25" else "")
+        axes.set_ylim(0, 1.02)
+    return _svg(figure, name)
+
+
+def estimates(rows: Sequence[Estimate], name: str) -> Markup:
+    """Shares with their intervals in the first colour, one a line, and others over them in the second."""
+    with _chart("", "", 3.9, 0.6 + 0.36 * len(rows)) as (figure, axes):
+        for place, row in enumerate(rows):
+            axes.plot([row.low, row.high], [place, place], color=_COLOURS[0], lw=6, alpha=0.35, solid_capstyle="butt")
+            axes.plot([row.value], [place], marker="|", ms=12, mew=2, color=_COLOURS[0])
+            axes.plot([row.other], [place], marker="D", ms=4.5, color=_COLOURS[1], zorder=3)
+        axes.set_yticks(range(len(rows)), [row.name for row in rows])
+        axes.set_ylim(len(rows) - 0.4, -0.6)
+        axes.set_xlim(-0.02, 1.02)
+        axes.xaxis.set_major_formatter(lambda value, _: f"{value:.0%}")
     return _svg(figure, name)
 
 

@@ -7,9 +7,10 @@ from collections.abc import Mapping, Sequence
 from statistics import fmean
 from typing import Any
 
-from ..leaderboard.conditions import condition_label, rank_rows, ranking_metric, row_key
+from ..leaderboard.conditions import condition_label, rank_rows, ranking_metric, row_key, shown_first
 from ..leaderboard.metric_columns import Row, columns_of, figure, interval, is_ranked, plain, written
 from ..metrics import GRADINGS
+from .robustness import robustness_sentence
 
 MAX_NAMES = 3
 """Agents that a sentence names; the others are counted."""
@@ -26,8 +27,8 @@ def finding(track: Mapping[str, Any], condition: str | None = None) -> str:
     if not groups:
         return "No episode has been played yet."
     keys = [row_key(group[0], track) for group in groups]
-    group = groups[keys.index(condition)] if condition in keys else groups[len(groups) // 2]
-    return _best_of(group, track, len(groups) > 1) + _elsewhere(groups, group, track)
+    group = groups[keys.index(condition)] if condition in keys else groups[shown_first(groups)]
+    return _best_of(group, track, len(groups) > 1) + _elsewhere(groups, group, track) + robustness_sentence(group[0], track)
 
 
 def ranked_groups(track: Mapping[str, Any]) -> list[list[Row]]:
@@ -92,10 +93,12 @@ def _elsewhere(groups: Sequence[Sequence[Row]], shown: Sequence[Row], track: Map
 
 def _under(label: str) -> str:
     """A condition's label with its preposition."""
-    return f"{'On' if 'tasks' in label else 'At'} {label}"
+    return f"{'On' if 'tasks' in label else 'Under' if '×' in label else 'At'} {label}"
 
 
 def _listed(labels: Sequence[str]) -> str:
+    if len(labels) > MAX_NAMES + 1 or (len(labels) > 1 and "×" in labels[0]):
+        return f"under {len(labels)} other conditions"
     each = [label if label.startswith("over") else _under(label) for label in labels]
     each = [label[0].lower() + label[1:] for label in each]
     return " and ".join([", ".join(each[:-1]), each[-1]]) if len(each) > 1 else each[0]

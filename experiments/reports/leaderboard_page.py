@@ -23,6 +23,8 @@ from ..leaderboard.conditions import (
     rank_rows,
     ranking_metric,
     row_key,
+    settings_of,
+    shown_first,
 )
 from ..leaderboard.metric_columns import (
     Column,
@@ -45,6 +47,7 @@ from .findings import finding, gains
 from .html import asset, embedded, render
 from .learning_curves import curves_section
 from .opencatp_figures import plan_figures
+from .robustness import robustness_section
 
 _GRADING_TITLES = {"strict": "Strict", "judge": "Lenient judge"}
 _UNITS = {"rate": ", %"}
@@ -54,6 +57,7 @@ _HEADINGS = {
     "plans": "Planners of priced tools",
     "decisions": "Deciding whether to use a tool",
 }
+_UNTRACKED_HEADINGS = ("Planners of priced tools", "Tool-using agents under a budget")
 _NOISY = frozenset({PASS_RATE, "quality_of_plan"})
 _LINES = ("greedy", "oracle-informed", "oracle")
 COLOURS = 12
@@ -69,7 +73,9 @@ _EXPLAINED = (
 _CHECKED = (
     "Replayed: every figure of the row follows from recorded actions that were played again here. It does not say that the "
     "agent chose them without knowing the outcome. Rerun: the agent itself was run again, on seeds that nobody knew before, in "
-    "a process of its own that is handed observations only."
+    "a process of its own that is handed observations only, and did as well as it claimed, by a test at 1 %. The secret behind "
+    "those seeds and its hash are kept with the entry; so are the actions of the rerun, which were replayed here too. That it "
+    "was this agent which took them is the word of whoever keeps the leaderboard."
 )
 NOTHING = Markup("")
 
@@ -136,7 +142,9 @@ def page_of(leaderboard: Mapping[str, Any], context: PageContext | None = None, 
     gradings = GRADINGS if any(column.judged for column in columns) else (grading,)
     ranks = {name: _ranks(rows, leaderboard, name) for name in GRADINGS}
     peers = {id(row): group for group in groups for row in group}
-    drawn = ranking_metric(leaderboard, "strict") == PASS_RATE
+    budgets_alone = all(not settings_of(row, leaderboard) for row in rows)
+    drawn = ranking_metric(leaderboard, "strict") == PASS_RATE and budgets_alone
+    varied = "Budget" if budgets_alone else "Played under"
     sections = context.sections + plan_figures(leaderboard) + curves_section(rows)
     return render(
         "page.html",
@@ -145,7 +153,9 @@ def page_of(leaderboard: Mapping[str, Any], context: PageContext | None = None, 
         js=Markup(asset("page.js")),
         title=f"costgym leaderboard: {leaderboard.get('suite', '')}, seed {leaderboard.get('seed', '')}",
         grading=grading,
-        heading=_HEADINGS.get(here, "Tool-using agents under a budget" if drawn else "Planners of priced tools"),
+        heading=_HEADINGS.get(
+            here, "Tool-using agents under a budget" if columns[0].kind == "rate" else "Planners of priced tools"
+        ),
         tracks=[
             {
                 "href": files[str(view["track"])],
@@ -159,9 +169,9 @@ def page_of(leaderboard: Mapping[str, Any], context: PageContext | None = None, 
         track=here,
         sees=TRACKS[here].sees if here in TRACKS else "",
         finding=finding(leaderboard) if rows else "",
-        lede=_lede(rows, groups, scenario),
+        lede=_lede(rows, groups, scenario, leaderboard),
         facts=_facts(leaderboard, rows, scenario),
-        condition_title="Budget" if drawn else "Played under",
+        condition_title=varied,
         condition_choices=_condition_choices(groups, leaderboard),
         grading_choices=[
             {"value": name, "label": _GRADING_TITLES[name], "checked": name == grading}
@@ -169,7 +179,7 @@ def page_of(leaderboard: Mapping[str, Any], context: PageContext | None = None, 
             if len(gradings) > 1
         ],
         ranking_note=_ranking_note(rows, columns[0]),
-        heads=_heads(columns, scenario, "Budget" if drawn else "Played under"),
+        heads=_heads(columns, scenario, varied),
         rows=[
             _row(row, leaderboard, columns, peers[id(row)], ranks, gradings, context.agent_page, context.describe)
             for row in rows
@@ -178,6 +188,7 @@ def page_of(leaderboard: Mapping[str, Any], context: PageContext | None = None, 
         drawn=drawn,
         simulated_mark=" † simulated language model." if any(is_simulated(row) for row in rows) else "",
         sections=sections,
+        robustness=robustness_section(leaderboard),
         gains=_gains(leaderboard),
         explained=_EXPLAINED if len(gradings) > 1 else (),
         checked=_CHECKED if any(row.get("verified") for row in rows) else "",
@@ -213,14 +224,14 @@ def _ranks(rows: Sequence[Row], leaderboard: Mapping[str, Any], grading: str) ->
     return found
 
 
-def _lede(rows: Sequence[Row], groups: Sequence[Sequence[Row]], scenario: Mapping[str, Any]) -> str:
+def _lede(rows: Sequence[Row], groups: Sequence[Sequence[Row]], scenario: Mapping[str, Any], leaderboard: Row) -> str:
     if not rows:
         return "No episode has been played yet."
     agents = {(row.get("agent"), row.get("model")) for row in rows}
     counts = sorted({int(row.get("episodes") or 0) for row in rows})
     asked = f"{counts[0]:,}" if len(counts) == 1 else f"{counts[0]:,} to {counts[-1]:,}"
     sentences = [plain(scenario["description"]).rstrip(". ") + "."] if scenario.get("description") else []
-    played = "budget" if all("alpha" not in row for row in rows) else "condition"
+    played = "budget" if all(not settings_of(row, leaderboard) for row in rows) else "condition"
     sentences.append(
         f"{len(agents)} agent{'s' * (len(agents) != 1)} meet the same worlds under {len(groups)} "
         f"{played}{'s' * (len(groups) != 1)}, {asked} episodes each."
@@ -244,8 +255,8 @@ def _facts(leaderboard: Mapping[str, Any], rows: Sequence[Row], scenario: Mappin
 
 
 def _condition_choices(groups: Sequence[Sequence[Row]], leaderboard: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """One a condition, and all; the one in the middle is shown first, being the most telling."""
-    chosen = (len(groups) - 1) // 2 if len(groups) % 2 else len(groups) // 2
+    """One a condition, and all; the most telling is shown first."""
+    chosen = shown_first(groups)
     each: list[dict[str, Any]] = [
         {"value": index, "label": condition_label(group[0], leaderboard), "checked": index == chosen}
         for index, group in enumerate(groups)
@@ -273,6 +284,12 @@ def _notes(rows: Sequence[Row]) -> list[str]:
         )
     rung = {(plain(row.get("agent")), plain(each)): None for row in rows for each in row.get("alarms") or ()}
     notes += [f"Alarm, {agent}: {said}." for agent, said in rung]
+    again = {plain(row.get("agent")): None for row in rows if (row.get("rerun") or {}).get("unpublished") is False}
+    if again:
+        notes.append(
+            f"Run again on the public samples, since those of plans ship with the package: {', '.join(again)}. They count as "
+            "replayed; an outcome table that nobody else has makes it a rerun."
+        )
     broken = list(dict.fromkeys(plain(row.get("agent")) for row in rows if is_void(row)))
     if broken:
         notes.append(f"Not ranked, since the infrastructure broke all of their episodes: {', '.join(broken)}.")

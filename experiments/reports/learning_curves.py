@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 
 from markupsafe import Markup
 
+from ...agents.registry import run_folder
 from ...agents.settings import CONFIG
 from ...simulators.errors import DataError, MissingExtra, require
 from ..files import write_atomically
@@ -117,9 +118,11 @@ def has_curve(run: str | Path) -> bool:
 
 
 def agents_run(agent: str) -> Path | None:
-    """The run folder behind an agent's name (``sb3:runs/x``), if it is there and has a learning curve."""
-    _, colon, folder = agent.partition(":")
-    return Path(folder) if colon and folder and has_curve(folder) else None
+    """The run folder behind an agent's name (``sb3:runs/x``, ``zoo:ppo``), if it is there and has a learning curve."""
+    if ":" not in agent or agent.endswith(":"):
+        return None
+    folder = run_folder(agent)
+    return folder if has_curve(folder) else None
 
 
 def curves_of_agent(row: Mapping[str, Any]) -> Markup:
@@ -224,15 +227,16 @@ def _figure(each: Series) -> dict[str, Any]:
     steps, values = _thinned(each.steps, each.values)
     mean = _smooth(values)
     said = f"{title} over steps: {_short(mean[0])} at first, {_short(mean[-1])} at the end"
-    return {"title": title, "last": _short(mean[-1]), "chart": curve_chart(steps, values, mean, _range(values, mean), said)}
+    scale = _range(values, mean if each.limit is None else [*mean, each.limit])
+    return {"title": title, "last": _short(mean[-1]), "chart": curve_chart(steps, values, mean, scale, said, each.limit)}
 
 
-def _range(values: Sequence[float], mean: Sequence[float]) -> tuple[float, float]:
-    """The scale: all of the mean, and the values but for the outermost fiftieth, which are drawn at its edge."""
+def _range(values: Sequence[float], whole: Sequence[float]) -> tuple[float, float]:
+    """The scale: all of `whole`, and the values but for the outermost fiftieth, which are drawn at its edge."""
     kept = sorted(values)
     cut = len(kept) // 50
-    low = min(*mean, kept[cut], kept[cut])
-    high = max(*mean, kept[-1 - cut], kept[-1 - cut])
+    low = min(*whole, kept[cut], kept[cut])
+    high = max(*whole, kept[-1 - cut], kept[-1 - cut])
     if 0.0 <= low < 0.35 * high:
         low = 0.0
     pad = (high - low or abs(high) or 1.0) * 0.05

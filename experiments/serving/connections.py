@@ -94,7 +94,7 @@ class Gate:
         app: the wrapped ASGI application.
         limits: largest size and longest duration of a request.
         hosts: host names of the server; None allows any. The check prevents DNS rebinding, by which a page in a browser could
-            reach a server on this machine under a name of its own.
+            reach a server on this machine under a name of its own. A page of another site is never answered.
     """
 
     def __init__(self, app: ASGIApp, limits: Limits, hosts: frozenset[str] | None) -> None:
@@ -132,15 +132,15 @@ class Gate:
         await self._app(scope, replayed(body, receive), send)
 
     def _welcome(self, headers: dict[bytes, str]) -> bool:
-        if self._hosts is None:
-            return True
-        host = urlsplit(f"//{headers.get(b'host', '')}")
         origin = headers.get(b"origin")
         try:
-            named = [host.hostname] if origin is None else [host.hostname, urlsplit(origin).hostname]
+            host = urlsplit(f"//{headers.get(b'host', '')}").hostname
+            page = host if origin is None else urlsplit(origin).hostname
         except ValueError:
             return False
-        return all(name in self._hosts for name in named)
+        if self._hosts is None:
+            return page == host  # no page of another site
+        return host in self._hosts and page in self._hosts
 
 
 def replayed(body: bytes, receive: Receive) -> Receive:

@@ -19,6 +19,7 @@ class Limits:
         openings: new sessions per second.
         read_s: time that a client has to send a request, seconds.
         write_s: time that a client has to read an answer, seconds.
+        client_sessions: greatest number of open sessions of one client address; 0 for no limit of its own.
     """
 
     sessions: int = 256
@@ -28,10 +29,13 @@ class Limits:
     openings: float = 200.0
     read_s: float = 10.0
     write_s: float = 10.0
+    client_sessions: int = 0
 
     def __post_init__(self) -> None:
         for field in fields(self):
             value = getattr(self, field.name)
+            if field.name == "client_sessions" and type(value) is int and value == 0:
+                continue
             if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < float("inf"):
                 raise ConfigError(f"limit {field.name}", f"expected a positive finite number, got {value!r}")
 

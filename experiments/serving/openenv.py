@@ -14,12 +14,13 @@ import logging
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from starlette.requests import Request
+from starlette.requests import HTTPConnection, Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import BaseRoute, Route, WebSocketRoute
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from ...envs.base import base_env
+from ...simulators.bounds import unreadable
 from ...simulators.errors import CostGymError
 from ...simulators.version import __version__
 from .limits import Refused
@@ -49,6 +50,7 @@ class OpenEnv:
     def routes(self) -> list[BaseRoute]:
         """All of them."""
         return [
+            Route("/", answering(self.about)),
             Route("/health", answering(self.health)),
             Route("/schema", answering(self.schema)),
             Route("/metadata", answering(self.metadata)),
@@ -66,6 +68,20 @@ class OpenEnv:
         ]
 
     # -- about the environment -------------------------------------------------------------------------------------------
+
+    async def about(self, request: Request, body: dict[str, Any]) -> Any:
+        return {
+            "service": "costgym",
+            "version": __version__,
+            "environment": self.env_id,
+            "description": self.description,
+            "protocols": {
+                "OpenEnv over WebSocket": "/ws",
+                "OpenEnv over HTTP": ["POST /reset", "POST /step", "GET /state", "POST /close"],
+                **({"MCP": ["/mcp", "/mcp/NAME"]} if base_env(self.sessions.example).calls_by_name else {}),
+            },
+            "more": {"actions and observations": "/schema", "open sessions": "/health", "name and version": "/metadata"},
+        }
 
     async def health(self, request: Request, body: dict[str, Any]) -> Any:
         return {"status": "healthy", "sessions": len(self.sessions), "most_sessions": self.sessions.limits.sessions}
@@ -90,10 +106,13 @@ class OpenEnv:
         named = body.get("session_id", request.query_params.get("session_id"))
         if named is not None:
             return self.sessions.get(named).reset(body)
-        session = self.sessions.open()
+        session = self.sessions.open(client=client_of(request))
         try:
-            return session.reset(body)
-        except Refused:
+            answer = session.reset(body)
+            if await request.is_disconnected():
+                raise Refused("the client is gone", "SESSION_ERROR", 408)
+            return answer
+        except BaseException:
             self.sessions.close(session)  # nobody was told its name
             raise
 
@@ -106,7 +125,7 @@ class OpenEnv:
         return session.step(action if isinstance(action, dict) else body)
 
     async def state(self, request: Request, body: dict[str, Any]) -> Any:
-        return self._named(request, body).state()
+        return self.sessions.last_state(request.query_params.get("session_id"))
 
     async def close(self, request: Request, body: dict[str, Any]) -> Any:
         session = self._named(request, body)
@@ -170,7 +189,7 @@ class OpenEnv:
         await websocket.accept()
         named = websocket.query_params.get("session_id")
         try:
-            session = self.sessions.open() if named is None else self.sessions.get(named)
+            session = self.sessions.open(client=client_of(websocket)) if named is None else self.sessions.get(named)
             if session.hang_up is not None:
                 raise Refused("the session is held by another WebSocket", "SESSION_ERROR", 409)
         except Refused as error:
@@ -201,7 +220,7 @@ class OpenEnv:
         try:
             self.sessions.use(session)
             try:
-                message = json.loads(text) if text is not None else None
+                message = read_json(text) if text is not None else None
             except (ValueError, RecursionError) as error:
                 raise Refused(f"expected JSON text ({str(error)[:120]})", "INVALID_JSON") from None
             if not isinstance(message, dict):
@@ -224,6 +243,30 @@ class OpenEnv:
             return _error(Refused("the server failed; the error is in its log", "EXECUTION_ERROR", 500))
 
 
+def read_json(text: str | bytes) -> Any:
+    """Read JSON that can also be written: no half characters, no numbers without end, no bottomless lists.
+
+    Raises:
+        ValueError, RecursionError: it is none.
+    """
+    value = json.loads(text)
+    if problem := unreadable(value):
+        raise ValueError(problem)
+    return value
+
+
+def client_of(connection: HTTPConnection) -> str:
+    """The address of a client."""
+    return connection.client.host if connection.client is not None else ""
+
+
+class PlainResponse(JSONResponse):
+    """JSON in ASCII, which every text survives."""
+
+    def render(self, content: Any) -> bytes:
+        return json.dumps(content, separators=(",", ":")).encode("ascii")
+
+
 def _error(error: Refused) -> str:
     return json.dumps({"type": "error", "data": {"message": str(error), "code": error.code}})
 
@@ -233,10 +276,10 @@ def answering(handler: Handler) -> Callable[[Request], Awaitable[Response]]:
 
     async def endpoint(request: Request) -> Response:
         try:
-            return JSONResponse(await handler(request, await _body(request)))
+            return PlainResponse(await handler(request, await _body(request)))
         except Refused as error:
             headers = {"Retry-After": f"{max(1, round(error.retry_after_s))}"} if error.retry_after_s else None
-            return JSONResponse({"detail": str(error), "code": error.code}, error.status, headers)
+            return PlainResponse({"detail": str(error), "code": error.code}, error.status, headers)
 
     return endpoint
 
@@ -248,7 +291,7 @@ async def _body(request: Request) -> dict[str, Any]:
     if not text:
         return {}
     try:
-        body = json.loads(text)
+        body = read_json(text)
     except (ValueError, RecursionError) as error:
         raise Refused(f"expected JSON ({str(error)[:120]})", "INVALID_JSON", 400) from None
     if not isinstance(body, dict):

@@ -22,6 +22,7 @@ from ...envs.base import base_env
 from .connections import Gate, protocols
 from .limits import Limits
 from .openenv import OpenEnv
+from .recorder import Recorder
 from .sessions import Sessions
 
 LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
@@ -41,6 +42,7 @@ class Service:
         seed: seed of the first session that gives none.
         hosts: host names of the server; None allows any.
         clock: a monotonic clock, seconds.
+        recorder: where episodes that end are recorded; None for nowhere.
 
     Attributes:
         app: the ASGI application.
@@ -56,9 +58,10 @@ class Service:
         seed: int = 0,
         hosts: frozenset[str] | None = LOOPBACK,
         clock: Callable[[], float] = time.monotonic,
+        recorder: Recorder | None = None,
     ) -> None:
         self.limits = limits or Limits()
-        self.sessions = Sessions(make, self.limits, seed, clock)
+        self.sessions = Sessions(make, self.limits, seed, clock, recorder)
         self.speaks_mcp = base_env(self.sessions.example).calls_by_name
         routes: list[BaseRoute] = []
         self._mcp: Any = None

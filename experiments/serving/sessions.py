@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import itertools
 import secrets
+from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from typing import Any
 
@@ -16,6 +17,7 @@ import gymnasium as gym
 from ...envs.base import base_env
 from ...simulators.errors import CostGymError
 from .limits import Bucket, Limits, Refused
+from .recorder import Recorder, Tape
 from .wire import encode_info, encode_observation, read_action
 
 LARGEST_SEED = 2**62
@@ -29,11 +31,23 @@ class Session:
         env: its environment.
         steps: in the current episode.
         used_at: when it was last used, on the clock of `Sessions`.
+        client: the address that opened it; empty where there is none.
         hang_up: closes the connection that holds it, if one does.
     """
 
-    def __init__(self, name: str, env: gym.Env[Any, Any], seed: int, bucket: Bucket, now: float) -> None:
-        self.name, self.env, self.steps, self.used_at = name, env, 0, now
+    def __init__(
+        self,
+        name: str,
+        env: gym.Env[Any, Any],
+        seed: int,
+        bucket: Bucket,
+        now: float,
+        client: str = "",
+        recorder: Recorder | None = None,
+    ) -> None:
+        self.name, self.env, self.steps, self.used_at, self.client = name, env, 0, now, client
+        self._recorder = recorder
+        self._tape: Tape | None = None
         self.hang_up: Callable[[], Awaitable[None]] | None = None
         self.asked: dict[str, Any] = {}
         self._next_seed: int | None = seed
@@ -71,6 +85,7 @@ class Session:
         self._next_seed = None
         self.steps, self._begun, self._done = 0, True, False
         self._episode_id = episode_id or secrets.token_hex(8)
+        self._tape = None if self._recorder is None else Tape(observation)
         answer = self._answer(observation, None, False, False, info)
         answer["observation"] |= base_env(self.env).opening()
         return answer
@@ -104,6 +119,11 @@ class Session:
             raise Refused(str(error), "EXECUTION_ERROR", 409) from error
         self.steps += 1
         self._done = terminated or truncated
+        if self._tape is not None and self._recorder is not None:
+            self._tape.step(action, float(reward), observation)
+            if self._done:
+                self._recorder.add(self.env, self._tape, truncated)
+                self._tape = None
         return self._answer(observation, float(reward), terminated, truncated, info)
 
     def begin(self) -> None:
@@ -134,7 +154,7 @@ class Session:
         }
 
     def state(self) -> dict[str, Any]:
-        """The state of the session, sufficient to replay its episode elsewhere."""
+        """The state of the session: how far its episode is. The seed, which an agent must not know, is not in it."""
         world = self.env.unwrapped
         episode = getattr(world, "episode", None) if self._begun else None
         state: dict[str, Any] = {
@@ -146,7 +166,7 @@ class Session:
             **self._info,
         }
         if episode is not None:
-            state |= {"task": episode.task.id, "number": episode.number, "seed": episode.seed}
+            state |= {"task": episode.task.id, "number": episode.number}
         return state
 
 
@@ -172,12 +192,22 @@ class Sessions:
         limits: what clients may take.
         seed: the n-th session that names none begins with the seed `seed + n`.
         clock: seconds that never run back.
+        recorder: where episodes that end are recorded; None for nowhere.
     """
 
-    def __init__(self, make: Callable[[], gym.Env[Any, Any]], limits: Limits, seed: int, clock: Callable[[], float]) -> None:
-        self.limits, self._make, self._seed, self._clock = limits, make, seed, clock
+    def __init__(
+        self,
+        make: Callable[[], gym.Env[Any, Any]],
+        limits: Limits,
+        seed: int,
+        clock: Callable[[], float],
+        recorder: Recorder | None = None,
+    ) -> None:
+        self.limits, self._make, self._seed, self._clock, self._recorder = limits, make, seed, clock, recorder
         self.example = make()  # pays for building the world once, and tells the spaces
         self._open: dict[str, Session] = {}
+        self._clients: Counter[str] = Counter()
+        self._ended: dict[str, tuple[float, dict[str, Any]]] = {}  # when a session was closed, and its last state
         self._opened = itertools.count()
         self._bucket = Bucket(limits.openings, clock())
 
@@ -187,9 +217,12 @@ class Sessions:
     def __iter__(self) -> Iterator[Session]:
         return iter(list(self._open.values()))
 
-    def open(self, name: str | None = None, seed: int | None = None) -> Session:
-        """Open a session; raises Refused if there are too many."""
+    def open(self, name: str | None = None, seed: int | None = None, client: str = "") -> Session:
+        """Open a session; raises Refused if there are too many, of all clients or of this address."""
         now = self._clock()
+        most = self.limits.client_sessions
+        if client and most and self._clients[client] >= most:
+            raise Refused(f"all {most} sessions of this address are taken; close one", "CAPACITY_REACHED", 429, 1.0)
         if len(self._open) >= self.limits.sessions:
             raise Refused(f"all {self.limits.sessions} sessions are taken; come back later", "CAPACITY_REACHED", 503, 1.0)
         wait = self._bucket.take(now)
@@ -198,8 +231,10 @@ class Sessions:
         number = next(self._opened)
         name = name or secrets.token_hex(16)
         bucket = Bucket(self.limits.rate, now)
-        session = Session(name, self._make(), self._seed + number if seed is None else seed, bucket, now)
+        first = self._seed + number if seed is None else seed
+        session = Session(name, self._make(), first, bucket, now, client, self._recorder)
         self._open[name] = session
+        self._clients[client] += 1
         return session
 
     def find(self, name: object) -> Session | None:
@@ -217,14 +252,33 @@ class Sessions:
     def close(self, session: Session) -> None:
         """Close a session and its environment."""
         if self._open.pop(session.name, None) is not None:
+            self._clients[session.client] -= 1
+            if not self._clients[session.client]:
+                del self._clients[session.client]
+            self._ended.pop(session.name, None)
+            self._ended[session.name] = self._clock(), session.state()
+            if len(self._ended) > 4 * self.limits.sessions:
+                del self._ended[next(iter(self._ended))]
             session.env.close()
+
+    def last_state(self, name: object) -> dict[str, Any]:
+        """The state of a session, or of one that was closed within the idle time; raises Refused for others."""
+        if isinstance(name, str) and name not in self._open and name in self._ended:
+            at, state = self._ended[name]
+            if self._clock() - at <= self.limits.idle_s:
+                return state
+            del self._ended[name]
+        return self.get(name).state()
 
     async def reap(self) -> int:
         """Close the sessions that have been idle for too long; return their number."""
         now = self._clock()
         idle = [session for session in self._open.values() if now - session.used_at > self.limits.idle_s]
+        for name in [name for name, (at, _) in self._ended.items() if now - at > self.limits.idle_s]:
+            del self._ended[name]
         for session in idle:
             self.close(session)
+            self._ended.pop(session.name, None)  # its time is over
             if session.hang_up is not None:
                 await session.hang_up()
         return len(idle)

@@ -22,11 +22,14 @@ from starlette.responses import JSONResponse
 from starlette.types import Message, Receive, Scope, Send
 
 from ...envs.actions import RESERVED
+from ...simulators.bounds import unreadable
 from ...simulators.status import LOOKS_OK
 from ...simulators.version import __version__
 from .connections import replayed
 from .limits import Limits, Refused
+from .openenv import PlainResponse, client_of, read_json
 from .sessions import LARGEST_SEED, Session, Sessions
+from .wire import seen_status
 
 if TYPE_CHECKING:
     from ...envs.chat import MarketplaceChatEnv
@@ -83,6 +86,8 @@ class Tools:
         return types.ListToolsResult(tools=describe(_chat(self._session(context))))
 
     async def _call(self, context: Any, params: types.CallToolRequestParams) -> types.CallToolResult:
+        if problem := unreadable([params.name, params.arguments]):
+            raise MCPError(types.INVALID_PARAMS, problem)
         return call(self._session(context), params.name, params.arguments or {})
 
     async def _prompts(self, context: Any, params: Any) -> types.ListPromptsResult:
@@ -96,28 +101,30 @@ class Tools:
 
     # -- OpenEnv's way of MCP --------------------------------------------------------------------------------------------
 
-    def openenv(self, body: bytes) -> dict[str, Any] | None:
+    def openenv(self, body: bytes, client: str = "") -> dict[str, Any] | None:
         """The answer to a request of OpenEnv's tool clients, which speak of sessions in the parameters; None for others.
 
         Source: OpenEnv 0.10, MCP client.
         """
         try:
-            request = json.loads(body)
+            request = read_json(body)
             method, params = request["method"], request.get("params") or {}
             ours = method.startswith("openenv/session/") or (method in ("tools/list", "tools/call") and "session_id" in params)
         except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
             return None  # the SDK says what is wrong with it
-        if not ours:
+        if not ours or not isinstance(request.get("id"), int | str | None):
             return None
         answer: dict[str, Any] = {"jsonrpc": "2.0", "id": request.get("id")}
         try:
-            return {**answer, "result": self._openenv(method, params)}
+            if not isinstance(params, dict):
+                raise Refused(f"params: expected an object, got {type(params).__name__}")
+            return {**answer, "result": self._openenv(method, params, client)}
         except Refused as error:
             return {**answer, "error": {"code": types.INVALID_PARAMS, "message": str(error)}}
 
-    def _openenv(self, method: str, params: Mapping[str, Any]) -> dict[str, Any]:
+    def _openenv(self, method: str, params: Mapping[str, Any], client: str) -> dict[str, Any]:
         if method == "openenv/session/create":
-            return {"session_id": self.sessions.open().name}
+            return {"session_id": self.sessions.open(client=client).name}
         session = self.sessions.get(params.get("session_id"))
         if method == "openenv/session/close":
             self.sessions.close(session)
@@ -138,15 +145,15 @@ class Tools:
         session = self.sessions.find(name)
         try:
             if session is None:
-                session = self.sessions.open(name)
+                session = self.sessions.open(name, client="" if request is None else client_of(request))
                 try:
                     session.reset(wish)
-                except Refused:
+                except BaseException:
                     self.sessions.close(session)
                     raise
                 session.asked = wish
             elif wish and wish != session.asked:
-                raise Refused(f"the session {name!r:.80} was opened with {session.asked}, not with {wish}; choose another name")
+                raise Refused(f"the session {name!r:.80} was opened with another seed or task; choose another name")
             self.sessions.use(session)
         except Refused as error:
             raise MCPError(types.INVALID_PARAMS, str(error)) from error
@@ -220,7 +227,7 @@ def call(session: Session, name: str, arguments: Mapping[str, Any]) -> types.Cal
     calls = episode.calls[before:]
     failed = False
     if calls:
-        figures["status"] = calls[-1].status.label
+        figures["status"] = seen_status(calls[-1].status.label)
         failed = calls[-1].status not in LOOKS_OK
         if not text:
             text = episode.content(calls[-1])
@@ -233,8 +240,8 @@ def call(session: Session, name: str, arguments: Mapping[str, Any]) -> types.Cal
 def _result(session: Session, text: str, figures: Mapping[str, Any], failed: bool = False) -> types.CallToolResult:
     standing = {**figures, **_standing(session)}
     shown = "; ".join(f"{key} {value:.6g}" if isinstance(value, float) else f"{key} {value}" for key, value in _flat(standing))
-    parts: list[types.ContentBlock] = [types.TextContent(text=text), types.TextContent(text=shown)]
-    return types.CallToolResult(content=parts, structured_content=standing, is_error=failed)
+    block = types.TextContent(text=f"{text}\n\n[{shown}]")  # one, since some clients read no more than the first
+    return types.CallToolResult(content=[block], structured_content=standing, is_error=failed)
 
 
 def _flat(standing: Mapping[str, Any]) -> list[tuple[str, Any]]:
@@ -251,7 +258,6 @@ def _standing(session: Session) -> dict[str, Any]:
         **left,
         "episode_over": not session.playing,
         "task": episode.task.id,
-        "seed": episode.seed,
     }
 
 
@@ -280,9 +286,9 @@ class McpEndpoint:
             return
         if unnamed and scope["method"] == "POST" and SESSION_HEADER not in headers:
             body = await Request(scope, receive).body()
-            answer = self._tools.openenv(body)
+            answer = self._tools.openenv(body, client_of(Request(scope)))
             if answer is not None:
-                await JSONResponse(answer)(scope, receive, send)
+                await PlainResponse(answer)(scope, receive, send)
                 return
             receive = replayed(body, receive)
         ended = headers.get(SESSION_HEADER) if scope["method"] == "DELETE" else None

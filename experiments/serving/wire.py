@@ -10,6 +10,7 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 
+from ...simulators.status import LOOKS_OK, Status
 from .limits import Refused
 
 CALL_KEYS = ("name", "calls")
@@ -54,8 +55,27 @@ def encode_observation(observation: Any) -> dict[str, Any]:
 
 
 def encode_info(info: Mapping[str, Any]) -> dict[str, Any]:
-    """An environment's `info`; what is infinite (no limit) becomes null."""
-    return {name: plain(value) for name, value in info.items()}
+    """An environment's `info` as far as an agent may know it; what is infinite (no limit) becomes null.
+
+    How a call ended is told as the agent sees it: an answer that is empty or about something else is an answer.
+    """
+    found = {name: plain(value) for name, value in info.items()}
+    if isinstance(found.get("status"), int) and found["status"] in _HIDDEN:
+        found["status"] = int(Status.OK)
+    if "statuses" in found:
+        found["statuses"] = ",".join(map(seen_status, found["statuses"].split(",")))
+    if "results" in found:
+        found["results"] = [{**result, "status": seen_status(result["status"])} for result in found["results"]]
+    return found
+
+
+_HIDDEN = frozenset(map(int, LOOKS_OK))
+_HIDDEN_LABELS = frozenset(status.label for status in LOOKS_OK)
+
+
+def seen_status(label: str) -> str:
+    """The status of a call as its caller sees it, by its label."""
+    return Status.OK.label if label in _HIDDEN_LABELS else label
 
 
 def plain(value: Any) -> Any:

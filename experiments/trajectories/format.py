@@ -22,7 +22,7 @@ from ...simulators.errors import CostGymError, DataError
 from ...simulators.version import __version__
 from ..files import iter_lines
 
-FORMAT = "costgym.trajectories/1"
+FORMAT = "costgym.trajectories/2"
 
 
 @dataclass(frozen=True, slots=True)

@@ -236,9 +236,9 @@ def _start(tables: Any, rules: Any, state: Any, i: int, index: int) -> None:
         u_state, u_usual, _, _ = uniforms(e.seed, number, slot)
         s.chain = _ALIVE if u_state < spec.alive_edge else _DEGRADED if u_state < spec.degraded_edge else _DEAD
         s.usual = pick(tables, u_usual)
-    chance = 1.0 - rules.slip if s.chain == _ALIVE else 0.5 if s.chain == _DEGRADED else rules.slip
+    chance = 1.0 - spec.slip if s.chain == _ALIVE else 0.5 if s.chain == _DEGRADED else spec.slip
     if k > 1:
-        pull = rules.persistence
+        pull = spec.persistence
         chance = chance + pull * (1.0 - chance) if s.last_ok else chance - pull * chance
     s.last_ok = u_outcome < chance
 

@@ -28,7 +28,7 @@ MAX_NEEDS, MAX_EVENTS = 64, 30_000
 
 _FLOATS = (
     "latency_s", "spread", "timeout_s", "fee", "rate_per_s", "cold_start_s", "keep_alive_s", "window_s", "gpu_mb",
-    "alive_edge", "degraded_edge",
+    "slip", "persistence", "alive_edge", "degraded_edge",
 )  # fmt: skip
 _WHOLE = ("window_at", "rate_limit", "concurrency", "quota", "need")
 SLOT = np.dtype([(name, np.float64) for name in _FLOATS] + [(name, np.int32) for name in _WHOLE], align=True)
@@ -88,8 +88,6 @@ class Rules(NamedTuple):
     bill_cold_start: bool
     gateway_s: float
     gpu_capacity_mb: float
-    slip: float
-    persistence: float
     sticky: float
     burst_every_s: float
     burst_lasts_s: float
@@ -114,8 +112,6 @@ def make_rules(world: World, budget: Budget, enforcement: Enforcement) -> Rules:
         bill_cold_start=world.bill_cold_start,
         gateway_s=float(world.gateway_s),
         gpu_capacity_mb=-1.0 if world.gpu_capacity_mb is None else float(world.gpu_capacity_mb),
-        slip=float(world.failures.slip),
-        persistence=float(world.failures.persistence),
         sticky=float(world.failures.sticky),
         burst_every_s=0.0 if bursts is None else float(bursts.every_s),
         burst_lasts_s=0.0 if bursts is None else float(bursts.lasts_s),
@@ -164,7 +160,7 @@ def make_tables(world: World, numbers: Sequence[int], columns: int | None = None
         normal=np.array(NORMAL_QUANTILES, np.float64),
     )
     for row, (task, slots, found) in enumerate(zip(tasks, candidates, notices, strict=True)):
-        _fill_slots(tables, row, slots[:width], world.failures.slip)
+        _fill_slots(tables, row, slots[:width])
         _fill_events(tables, row, task, slots[:width], found)
         count = len(task.needs)
         for known in range(count + 1):
@@ -196,10 +192,10 @@ def put_rows(array: NDArray[Any], used: int, block: NDArray[Any]) -> NDArray[Any
     return array
 
 
-def _fill_slots(tables: Tables, row: int, slots: Sequence[Candidate], slip: float) -> None:
+def _fill_slots(tables: Tables, row: int, slots: Sequence[Candidate]) -> None:
     window_at = 0
     for slot in slots:
-        alive, degraded = state_chances(slot.reliability, slip)
+        alive, degraded = state_chances(slot.reliability, slot.slip)
         record = tables.slots[row, slot.index]
         for name in _FLOATS[:-2]:
             record[name] = getattr(slot, name)

@@ -12,8 +12,9 @@ from collections.abc import Mapping
 from dataclasses import fields
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field, StringConstraints
 
+from ..bounds import StrictModel
 from ..errors import DataError, InvalidProfile, UnknownName
 from ..tasks import Need, Task, TaskSet, arguments_match, normalise
 from ..tools import Catalog, Tool, ToolProfile
@@ -21,14 +22,9 @@ from .market import Marketplace
 
 _PLACE = re.compile(r"\{(\d+)\}")
 _TYPES = ("string", "integer", "number", "boolean")
-Scalar = str | int | float | bool
+Finite = Annotated[float, Field(allow_inf_nan=False)]
+Scalar = str | int | Finite | bool
 Name = Annotated[str, Field(min_length=1)]
-
-
-class StrictModel(BaseModel):
-    """A frozen model that refuses unknown keys."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
 
 class CustomTool(StrictModel):
@@ -49,7 +45,7 @@ class CustomTool(StrictModel):
     category: Name = "Tools"
     provider: Name = "Own"
     parameters: dict[str, Literal["string", "integer", "number", "boolean"]] = Field(default_factory=dict)
-    profile: dict[str, float | int | tuple[float, ...]] = Field(default_factory=dict)
+    profile: dict[str, Finite | int | tuple[Finite, ...]] = Field(default_factory=dict)
 
 
 class CustomNeed(StrictModel):
@@ -63,7 +59,7 @@ class CustomNeed(StrictModel):
     """
 
     capability: Name
-    fact: Annotated[str, Field(min_length=1)]
+    fact: Annotated[str, StringConstraints(pattern=r"\S")]
     arguments: dict[str, Scalar] = Field(default_factory=dict)
     wish: str = ""
 
@@ -146,6 +142,8 @@ def _tool(tool: CustomTool, place: str) -> Tool:
 def _task(task: CustomTask, number: int, catalog: Catalog) -> Task:
     place = f"source.tasks.{number}"
     names = task.tools if task.tools is not None else tuple(tool.name for tool in catalog)
+    if len(set(names)) < len(names):
+        raise DataError("scenario", f"expected each tool once, got {list(names)!r:.200}", f"{place}.tools")
     offered = [catalog.get(name) for name in names]
     needs: list[Need] = []
     for index, need in enumerate(task.needs):

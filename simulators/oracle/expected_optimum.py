@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ..calls import Candidate
-from ..failures import FailureModel, state_chances
+from ..failures import state_chances
 from ..world import World
 
 
@@ -20,11 +20,11 @@ class Belief:
 
     __slots__ = ("_chances", "_persistence", "last", "states")
 
-    def __init__(self, reliability: float, model: FailureModel) -> None:
-        alive, degraded = state_chances(reliability, model.slip)
+    def __init__(self, reliability: float, slip: float, persistence: float) -> None:
+        alive, degraded = state_chances(reliability, slip)
         self.states = [alive, degraded, max(0.0, 1.0 - alive - degraded)]
-        self._chances = (1.0 - model.slip, 0.5, model.slip)
-        self._persistence = model.persistence
+        self._chances = (1.0 - slip, 0.5, slip)
+        self._persistence = persistence
         self.last: bool | None = None
 
     def _next(self, state: int) -> float:
@@ -56,13 +56,14 @@ class ExpectedOptimumPolicy:
     Args:
         world: The world whose reliabilities and failure model are known.
         number: The task.
+        multiplier: What a unit of price costs beyond its share of the Quality of Plan, as under a constraint on the mean price.
     """
 
-    def __init__(self, world: World, number: int) -> None:
+    def __init__(self, world: World, number: int, multiplier: float = 0.0) -> None:
         self._slots = world.candidates(number)
         self._after = [need.after for need in world.tasks[number].needs]
-        self._loss = (1.0 - world.alpha) / (world.max_price * world.alpha)
-        self.beliefs = [Belief(slot.reliability, world.failures) for slot in self._slots]
+        self._loss = (1.0 - world.alpha) / (world.max_price * world.alpha) + multiplier / world.alpha
+        self.beliefs = [Belief(slot.reliability, slot.slip, slot.persistence) for slot in self._slots]
 
     def learn(self, slot: int, worked: bool) -> None:
         """Take a call's outcome into account."""
@@ -103,6 +104,6 @@ class ExpectedOptimumPolicy:
         return price <= left and chance > 0 and price * self._loss <= chance
 
 
-def expected_optimum_policy(world: World, number: int) -> ExpectedOptimumPolicy:
-    """The policy for an episode of this task, which knows the world's reliabilities."""
-    return ExpectedOptimumPolicy(world, number)
+def expected_optimum_policy(world: World, number: int, multiplier: float = 0.0) -> ExpectedOptimumPolicy:
+    """The policy for an episode of this task, which knows the world's reliabilities; see `ExpectedOptimumPolicy`."""
+    return ExpectedOptimumPolicy(world, number, multiplier)

@@ -162,7 +162,13 @@ class _Solver:
         world = self.world
         if chain is None:
             chain = self.chains[spec.index] = start_chain(
-                self.scratch._draws, spec.index, spec.reliability, world.failures, world.kinds
+                self.scratch._draws,
+                spec.index,
+                spec.reliability,
+                world.failures,
+                world.kinds,
+                spec.slip,
+                spec.persistence,
             )
         works = chain.ok(k)
         duration = spec.latency_s * spec.factors[int(self.scratch._draws.at(k, spec.index)[DURATION] * QUANTILES)]

@@ -165,9 +165,9 @@ def test_bench_compares_with_cartpole(tmp_path: Path) -> None:
 
 
 VERBS = (
-    "leaderboard", "run", "show", "collect", "verify", "export", "experience", "datasets", "calibrate", "reproduce", "train",
-    "train ppo", "rerun", "site", "serve", "submit", "submit pack", "submit validate", "envs", "agents", "scenarios", "bench", "profile",
-    "build-tools", "build-table",
+    "leaderboard", "run", "show", "collect", "verify", "export", "experience", "datasets", "datasets list",
+    "datasets names", "datasets build", "calibrate", "baselines", "reproduce", "train", "train ppo", "rerun", "site", "serve", "submit",
+    "submit pack", "submit validate", "envs", "agents", "scenarios", "bench", "profile", "build-tools", "build-table",
 )  # fmt: skip
 
 
@@ -180,10 +180,25 @@ def test_every_verb_is_tried() -> None:
 def test_a_verb_says_how_it_is_used(verb: str) -> None:
     shown = " ".join(costgym(*verb.split(), "--help").stdout.split())
     assert f"costgym {verb} [OPTIONS]" in shown
-    assert verb in ("submit", "train") or f"Example: `costgym {verb}" in shown
+    assert verb in ("submit", "train", "datasets") or f"Example: `costgym {verb}" in shown
 
 
 @pytest.mark.parametrize("verb", VERBS)
 def test_help_is_whole_on_a_narrow_terminal(verb: str) -> None:
     shown = CliRunner().invoke(app, [*verb.split(), "--help"], env={"COLUMNS": "80"}).output
     assert "…" not in shown and max(map(len, shown.splitlines())) <= 80
+
+
+def test_named_datasets_are_listed_and_built(tmp_path: Path) -> None:
+    pytest.importorskip("minari")
+    costgym("datasets", "names", "--json", tmp_path / "names.json")
+    assert {"costgym/marketplace/expert-v0"} <= {row["dataset"] for row in json.loads((tmp_path / "names.json").read_text())}
+    arguments = ("build", "costgym/marketplace/random-v0", "--root", tmp_path / "here", "--episodes", 5, "--quiet")
+    costgym("datasets", *arguments, "--json", tmp_path / "built.json")
+    (row,) = json.loads((tmp_path / "built.json").read_text())
+    assert (row["dataset"], row["episodes"]) == ("costgym/marketplace/random-v0", "5")
+    costgym("datasets", tmp_path / "here", "--check", "--json", tmp_path / "listed.json")
+    (row,) = json.loads((tmp_path / "listed.json").read_text())
+    assert (row["kind"], row["holds"]) == ("minari", "yes")
+    again = invoke("datasets", *map(str, arguments))
+    assert again.exit_code == 2 and "`minari delete" in again.stderr

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from costgym.experiments.metrics import pass_hat_k, summarise, with_budget_areas
+from costgym.experiments.metrics import pass_hat_k, summarise, with_budget_areas, with_fault_robustness
 from costgym.experiments.reports.findings import finding, gains
 from costgym.experiments.reports.site.tables import p_text
 from costgym.experiments.results import EpisodeResult
@@ -99,3 +99,25 @@ def test_a_p_value_at_the_floor_of_its_test_is_a_bound() -> None:
     assert p_text(0.007, 0.007) == "p ≤ 0.007"
     assert p_text(0.05, 0.007) == "p = 0.050"
     assert p_text(0.0001) == "p < 0.001"
+
+
+def test_fault_robustness_is_success_with_faults_over_success_without():
+    calm = [result(i, i < 8) for i in range(10)]
+    faulty = [result(i, i < 4 or i == 9) for i in range(10)]
+    row = with_fault_robustness(summarise(faulty), faulty, calm)
+    assert row["fault_robustness"] == row["judged_fault_robustness"] == pytest.approx(5 / 8)
+    low, high = row["ci95"]["fault_robustness"]
+    assert low < 5 / 8 < high
+
+
+def test_one_success_kept_of_one_is_far_from_certain():
+    calm, faulty = [result(i, i == 0) for i in range(10)], [result(i, i == 0) for i in range(10)]
+    row = with_fault_robustness(summarise(faulty), faulty, calm)
+    assert row["fault_robustness"] == 1.0 and row["ci95"]["fault_robustness"][0] < 0.3
+
+
+def test_without_a_success_there_is_nothing_to_keep_and_void_episodes_count_on_neither_side():
+    nothing = [result(i, False) for i in range(4)]
+    assert with_fault_robustness(summarise(nothing), nothing, nothing)["fault_robustness"] is None
+    calm, faulty = [result(i, True) for i in range(4)], [result(i, i > 1, void=i == 0) for i in range(4)]
+    assert with_fault_robustness(summarise(faulty), faulty, calm)["fault_robustness"] == pytest.approx(2 / 3)

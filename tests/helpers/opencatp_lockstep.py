@@ -13,7 +13,7 @@ from costgym.envs.opencatp.calls import CALLS, OpenCATPCallsEnv
 from costgym.envs.opencatp.plans import OpenCATPEnv
 from costgym.envs.vector.opencatp_calls import OpenCATPCallsVectorEnv
 from costgym.envs.vector.opencatp_plans import OpenCATPVectorEnv
-from tests.helpers.lockstep import difference, enumerate_all
+from costgym.experiments.selftest.lockstep import difference, enumerate_all
 
 VIEWS: dict[str, tuple[Any, Any]] = {
     "costgym/OpenCATP-v0": (OpenCATPEnv, OpenCATPVectorEnv),

@@ -61,6 +61,9 @@ def leaderboard(
     add: Annotated[
         Path | None, typer.Option("--add", metavar="DIR", help="Add a submission to the run in --out, if replay agrees.")
     ] = None,
+    rerun: Annotated[
+        Path | None, typer.Option("--rerun", metavar="DIR", help="With --add: what `costgym rerun` found of the submission.")
+    ] = None,
     store: StoreUrl = None,
     json_file: JsonFile = None,
     quiet: Quiet = False,
@@ -77,15 +80,18 @@ def leaderboard(
     if suite == "list":
         print_list([{"suite": each.name, "what": each.description} for each in SUITES.values()], json_file)
         return
+    if rerun is not None and add is None:
+        raise ConfigError("--rerun", "expected --add with the submission that was run again")
     if store is not None:
         check_store(store)
     if add is not None:
         from ...experiments.leaderboard.submissions.submission import add as add_submission
 
         with workers(engine, jobs, ray_address, default=None) as place:
-            rows = add_submission(out, add, None if data is None else str(data), engine=place)
+            rows = add_submission(out, add, None if data is None else str(data), engine=place, rerun=rerun)
         save_run(store, out)
-        typer.echo(f"{len(rows)} rows added, verified by replay")
+        again = sum(row["verified"] == "rerun" for row in rows)
+        typer.echo(f"{len(rows)} rows added, verified by replay" + (f", {again} of them by a rerun" if rerun else ""))
         return
     from ...experiments.leaderboard.board import Leaderboard, run
     from ...experiments.leaderboard.run_config import make_run_config

@@ -16,13 +16,19 @@ from ..output import Progress
 
 def rerun(
     submission: Annotated[Path | None, typer.Argument(help="The submission's folder.")] = None,
-    secret_seed: Annotated[Path | None, typer.Option("--secret-seed", metavar="FILE", help="The secret.")] = None,
+    secret_seed: Annotated[
+        Path | None, typer.Option("--secret-seed", metavar="FILE", help="The secret; - reads it from standard input.")
+    ] = None,
     new_secret: Annotated[
         Path | None, typer.Option("--new-secret", metavar="FILE", help="Draw a secret, print the hash to publish, and stop.")
     ] = None,
     commitment: Annotated[str | None, typer.Option("--commitment", metavar="HASH", help="The hash that was published.")] = None,
     code: Annotated[Path | None, typer.Option("--code", metavar="DIR", help="Where agents of one's own lie.")] = None,
     episodes: Annotated[int | None, typer.Option("--episodes", min=1, help="Of every row; by default all.")] = None,
+    data: Annotated[
+        Path | None,
+        typer.Option("--data", metavar="FILE", help="Plans: an outcome table of `build-table` that nobody else has."),
+    ] = None,
     out: Annotated[Path, typer.Option("--out", metavar="DIR", help="Folder of the rerun; it is verified like any run.")] = Path(
         "rerun"
     ),
@@ -31,12 +37,13 @@ def rerun(
 ) -> None:
     """Run a submission's agents again, each in a process without a network and without the world, on seeds nobody knew.
 
-    Files are not hidden from that process: rerun code that you do not trust in a container or on a machine of its own.
+    Nothing that tells the seed is written before the last of those processes has ended, and the secret's file is hidden from
+    them where the system can. Other files are not: rerun code that you do not trust on a machine of its own.
 
     Example: `costgym rerun theirs --secret-seed secret.txt --commitment 9f86d081...`
     """
     from ...experiments.files import write_atomically
-    from ...experiments.leaderboard.reruns.process_agent import isolates_network
+    from ...experiments.leaderboard.reruns.process_agent import hides_files, isolates_network
     from ...experiments.leaderboard.reruns.rerun import new_secret as draw
     from ...experiments.leaderboard.reruns.rerun import rerun as run_again
 
@@ -47,15 +54,14 @@ def rerun(
         raise ConfigError("--secret-seed", "expected a submission and a secret; --new-secret FILE draws one")
     if not isolates_network():
         typer.echo("warning: this system gives no process a network of its own; the agents can reach yours", err=True)
+    if str(secret_seed) != "-" and not hides_files():
+        typer.echo("warning: this system hides no file from a process; hand the secret over by --secret-seed -", err=True)
     with Progress("running again", quiet) as progress:
-        rows = run_again(submission, secret_seed, out, commitment, code, episodes, progress.update)
+        rows = run_again(submission, secret_seed, out, commitment, code, episodes, progress.update, data)
     for row in rows:
         said = "agrees" if row.agrees else "FALLS"
-        limits = ", ".join(f"{name} {limit:g}" for name, limit in row.budget.items())
-        typer.echo(
-            f"{said:7} {row.track} {row.agent} ({limits}): claimed {100 * row.claimed:.1f} %, again {100 * row.rerun:.1f} %, "
-            f"p = {row.p_value:.3g}"
-        )
+        limits = ", ".join(f"{name} {value}" for name, value in {**row.settings, **row.budget}.items())
+        typer.echo(f"{said:7} {row.track} {row.agent} ({limits}): {row.said()}")
     if json_file is not None:
         document = [{**asdict(row), "agrees": row.agrees} for row in rows]
         write_atomically(json_file, json.dumps(document, indent=1) + "\n")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -33,6 +35,13 @@ def serve(
     timeout: Annotated[
         float, typer.Option("--timeout", metavar="SECONDS", help="Time for a client to send a request or read an answer.")
     ] = 10.0,
+    client_sessions: Annotated[
+        int, typer.Option("--client-sessions", min=0, help="Greatest number of open sessions of one client address; 0 for any.")
+    ] = 0,
+    record: Annotated[
+        Path | None, typer.Option("--record", metavar="DIR", help="Record the episodes that end as trajectories.")
+    ] = None,
+    record_as: Annotated[str, typer.Option("--record-as", metavar="NAME", help="Name of the agent in the records.")] = "client",
     stdio: Annotated[bool, typer.Option("--stdio", help="Serve one episode as MCP over standard input and output.")] = False,
 ) -> None:
     """Serve sessions over OpenEnv's HTTP and WebSocket messages and over MCP.
@@ -44,34 +53,40 @@ def serve(
     from ...envs.registration import describe, make
     from ...experiments.serving.limits import Limits
 
-    limits = Limits(sessions, idle, max_request, rate, read_s=timeout, write_s=timeout)
+    limits = Limits(sessions, idle, max_request, rate, read_s=timeout, write_s=timeout, client_sessions=client_sessions)
     options = WorldOptions(scenario, data, budget, split, grading, enforcement, max_steps, tasks, alpha, profile)
     arguments = options.arguments(env)
 
     def make_env() -> Any:
         return make(env, disable_env_checker=True, **arguments)
 
-    if stdio:
-        _serve_stdio(make_env, limits, seed)
-        return
-    from ...experiments.serving.server import LOOPBACK, Service
-    from ...experiments.serving.server import serve as run
+    with ExitStack() as held:
+        recorder = None
+        if record is not None:
+            from ...experiments.serving.recorder import Recorder
 
-    hosts = LOOPBACK if host in LOOPBACK else None
-    service = Service(make_env, env, describe(env), limits, seed, hosts)
+            recorder = held.enter_context(Recorder(record, make_env(), env, record_as))
+        if stdio:
+            _serve_stdio(make_env, limits, seed, recorder)
+            return
+        from ...experiments.serving.server import LOOPBACK, Service
+        from ...experiments.serving.server import serve as run
 
-    def ready(address: str) -> None:
-        typer.echo(f"serving {env} at {address}", err=True)
-        typer.echo(f"  OpenEnv  {address.replace('http', 'ws', 1)}/ws, or POST {address}/reset", err=True)
-        if service.speaks_mcp:
-            typer.echo(f"  MCP      {address}/mcp, or {address}/mcp/NAME?seed=7&index=3", err=True)
-        if hosts is None:
-            typer.echo("  anybody who reaches this address can play; there is no password", err=True)
+        hosts = LOOPBACK if host in LOOPBACK else None
+        service = Service(make_env, env, describe(env), limits, seed, hosts, recorder=recorder)
 
-    run(service, host, port, ready)
+        def ready(address: str) -> None:
+            typer.echo(f"serving {env} at {address}", err=True)
+            typer.echo(f"  OpenEnv  {address.replace('http', 'ws', 1)}/ws, or POST {address}/reset", err=True)
+            if service.speaks_mcp:
+                typer.echo(f"  MCP      {address}/mcp, or {address}/mcp/NAME?seed=7&index=3", err=True)
+            if hosts is None:
+                typer.echo("  anybody who reaches this address can play; there is no password", err=True)
+
+        run(service, host, port, ready)
 
 
-def _serve_stdio(make_env: Any, limits: Any, seed: int) -> None:
+def _serve_stdio(make_env: Any, limits: Any, seed: int, recorder: Any) -> None:
     import asyncio
     import time
 
@@ -79,7 +94,7 @@ def _serve_stdio(make_env: Any, limits: Any, seed: int) -> None:
     from ...experiments.serving.sessions import Sessions
     from ...experiments.serving.tools import Tools, serve_stdio
 
-    sessions = Sessions(make_env, limits, seed, time.monotonic)
+    sessions = Sessions(make_env, limits, seed, time.monotonic, recorder)
     if not base_env(sessions.example).calls_by_name:
         raise ConfigError("--stdio", "MCP is text; choose --env costgym/MarketplaceChat-v0")
     asyncio.run(serve_stdio(Tools(sessions)))

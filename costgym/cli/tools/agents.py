@@ -36,6 +36,7 @@ def agents(json_file: JsonFile = None) -> None:
         screen.print(table)
         screen.print()
     typer.echo("Trained ones by the folder of their run: sb3:RUN, catp:RUN, ift:RUN, rltf:RUN, deer:RUN, toolplanner:RUN.")
+    typer.echo("Trained ones that ship, by name: zoo:ppo and so on (extra `train`); docs/zoo has their cards.")
     typer.echo("One of your own by its file and class: FILE.py:CLASS.")
     if json_file is not None:
         write_atomically(json_file, json.dumps(rows, indent=1, ensure_ascii=False) + "\n")

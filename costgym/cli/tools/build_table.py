@@ -16,6 +16,7 @@ def build_table(
         Path | None, typer.Option("--weights", metavar="DIR", help="Weights of `build-tools`; the shipped ones by default.")
     ] = None,
     samples: Annotated[int, typer.Option("--samples", min=2, help="Scenes per degradation.")] = 100,
+    seed: Annotated[int | None, typer.Option("--seed", min=0, help="Of the scenes; the shipped ones by default.")] = None,
     quiet: Quiet = False,
 ) -> None:
     """Execute every chain of tools on every degraded scene and store the scores.
@@ -23,8 +24,10 @@ def build_table(
     Example: `costgym build-table --weights weights --out table.npz`
     """
     from ...simulators.opencatp.backends.tiny import TinyBackend
+    from ...simulators.opencatp.scenes.scene import TABLE_SEED
     from ...simulators.opencatp.scoring.table_build import build_table as execute
 
     backend = TinyBackend() if weights is None else TinyBackend(weights)
-    path = execute(out, backend, samples=samples, progress=None if quiet else typer.echo)
+    chosen = TABLE_SEED if seed is None else seed
+    path = execute(out, backend, chosen, samples, progress=None if quiet else typer.echo)
     typer.echo(str(path))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import io
 import json
 import os
@@ -11,6 +12,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import IO, Any
@@ -22,6 +24,7 @@ from ....agents.registry import make_agent
 from ....agents.toolplanner.simulated import SimulatedToolPlanner
 from ....agents.world_side import ModelPort, Port, behind
 from ....simulators.errors import DataError
+from ....simulators.opencatp.scoring.evaluation import Evaluator
 from .wire import Patience, receive, send
 
 LONG = 100
@@ -29,6 +32,17 @@ MAX_EXAMPLES = 10_000
 REPLY_S = 120.0
 """Seconds in which an agent must have sent each of its answers whole."""
 _WITHOUT_NETWORK = ("unshare", "--user", "--map-root-user", "--net")
+_ALONE = (*_WITHOUT_NETWORK, "--mount", "--pid", "--fork", "--kill-child", "--mount-proc", "sh", "-c")
+_HIDE = """for file in "$@"; do
+  [ "$file" = -- ] && break
+  mount --bind /dev/null "$file" || exit 1
+done
+while [ "$1" != -- ]; do shift; done
+shift
+exec unshare --user --map-root-user --mount -- "$@"
+"""
+"""Puts an empty file over each file before `--`, which whoever runs behind it cannot take away, and sees no other process."""
+_SET_DUMPABLE = 4  # prctl(2)
 _KEPT = ("PATH", "LANG", "LC_ALL", "PYTHONPATH", "OMP_NUM_THREADS", "VIRTUAL_ENV")
 """Variables that the agent's process may see: no keys, no addresses."""
 
@@ -41,6 +55,36 @@ def isolates_network() -> bool:
     return subprocess.run([*_WITHOUT_NETWORK, "true"], capture_output=True, check=False).returncode == 0
 
 
+@lru_cache(maxsize=1)
+def hides_files() -> bool:
+    """Whether this system lets files and processes be hidden from a process."""
+    if not isolates_network():
+        return False
+    with tempfile.NamedTemporaryFile() as file:
+        Path(file.name).write_text("seen")
+        command = _confined(("sh", "-c", f"test ! -s '{file.name}'"), (Path(file.name),))
+        return subprocess.run(command, capture_output=True, check=False).returncode == 0
+
+
+def _confined(command: Sequence[str], hidden: Sequence[Path]) -> list[str]:
+    """A command in a network, a process table and a mount table of its own, from which files are hidden."""
+    return [*_ALONE, _HIDE, "sh", *(str(path.resolve()) for path in hidden), "--", *command]
+
+
+@contextlib.contextmanager
+def unreadable_memory() -> Iterator[None]:
+    """Meanwhile no other process of the same user can read this one's memory (Linux; elsewhere nothing happens)."""
+    prctl = getattr(ctypes.CDLL(None), "prctl", None) if sys.platform == "linux" else None
+    if prctl is None:
+        yield
+        return
+    prctl(_SET_DUMPABLE, 0)
+    try:
+        yield
+    finally:
+        prctl(_SET_DUMPABLE, 1)
+
+
 class ProcessAgent(Agent):
     """Plays as the agent of that name does, which lives in another process. Close it after use.
 
@@ -50,6 +94,7 @@ class ProcessAgent(Agent):
         code: the folder that it runs in, for files of one's own.
         experience: past uses that BTP plans from, as JSON lines.
         search, btp: fields of `SearchSettings` and `BtpSettings`.
+        hidden: files that the process must not read, where the system can hide them (`hides_files`).
 
     Raises:
         DataError: the agent cannot be made; says why.
@@ -63,6 +108,7 @@ class ProcessAgent(Agent):
         experience: str | None = None,
         search: dict[str, Any] | None = None,
         btp: dict[str, Any] | None = None,
+        hidden: Sequence[Path] = (),
     ) -> None:
         self.env_id = env_id
         self.ports = self._models_of(name, env_id)
@@ -70,13 +116,16 @@ class ProcessAgent(Agent):
         self._sent: dict[int, Any] = {}
         self._folder = tempfile.TemporaryDirectory(prefix="costgym-agent-")
         command = [sys.executable, "-m", "costgym.experiments.leaderboard.reruns.agent_process"]
-        prefix = _WITHOUT_NETWORK if isolates_network() else ()
+        if hides_files():
+            command = _confined(command, hidden)
+        elif isolates_network():
+            command = [*_WITHOUT_NETWORK, *command]
         environment = {key: os.environ[key] for key in _KEPT if key in os.environ} | {"HOME": self._folder.name}
         environment["PYTHONPATH"] = os.pathsep.join(
             [str(Path(__file__).resolve().parents[4]), *filter(None, [os.environ.get("PYTHONPATH")])]
         )
         self._process = subprocess.Popen(
-            [*prefix, *command],
+            command,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
@@ -183,14 +232,14 @@ class ProcessAgent(Agent):
 
 
 class _OnceEach(pickle.Pickler):
-    """Pickles for the pipe; a long tuple, such as past decisions, is sent once and named from then on."""
+    """Pickles for the pipe; a long tuple, such as past decisions, or a table of known scores is sent once and named then."""
 
     def __init__(self, frame: IO[bytes], sent: dict[int, Any], pipe: IO[bytes]) -> None:
         super().__init__(frame)
         self._sent, self._pipe = sent, pipe
 
     def persistent_id(self, value: Any) -> int | None:
-        if type(value) is not tuple or len(value) < LONG:
+        if not isinstance(value, Evaluator) and (type(value) is not tuple or len(value) < LONG):
             return None
         if id(value) not in self._sent:
             self._sent[id(value)] = value  # kept, so that no other object takes its number

@@ -64,8 +64,7 @@ class Submission(BaseModel):
         """Who submits, where to ask and by which manifest, as the leaderboard says it; what was left empty is left out."""
         optional = {name: getattr(self, name) for name in ("description", "organisation", "date", "code", "commit", "cost")}
         known = {name: value for name, value in optional.items() if value}
-        digest = hashlib.blake2b(manifest_text(self).encode(), digest_size=16).hexdigest()
-        return {"name": self.name, "contact": self.contact, "url": self.url, **known, "manifest": digest}
+        return {"name": self.name, "contact": self.contact, "url": self.url, **known, "manifest": manifest_digest(self)}
 
 
 def schema() -> dict[str, Any]:
@@ -99,6 +98,11 @@ def read_manifest(folder: Path) -> tuple[Submission | None, list[str]]:
 def manifest_text(manifest: Submission) -> str:
     """`manifest.json` as it is written."""
     return json.dumps(manifest.model_dump(mode="json"), indent=1, ensure_ascii=False) + "\n"
+
+
+def manifest_digest(manifest: Submission) -> str:
+    """The hash that names a manifest."""
+    return hashlib.blake2b(manifest_text(manifest).encode(), digest_size=16).hexdigest()
 
 
 def check_files(manifest: Submission) -> list[str]:

@@ -1,15 +1,17 @@
-"""Recorded entries that come with the package: agents that need more than this machine may have, such as torch.
+"""Recorded entries that come with the package: agents that need more than this machine may have, such as torch or minutes.
 
-An entry is a folder in `recorded/` beside this module, as `costgym submit pack` writes it. Where a run plays the same worlds
-under the same conditions, it is replayed here and its rows are shown as those of a submission. Where the agent itself can be
-played, name it with `--agents` instead.
+An entry is a folder in `recorded/` beside this module, as `costgym submit pack` writes it; `benchmarks/zoo.py record` makes
+them. Where a run plays the same worlds under the same conditions, and none of an entry's agents itself, its episodes are
+replayed here, and their rows are shown as those of a submission, with the entry's name behind the agent's.
 """
 
 from __future__ import annotations
 
+import warnings
 from importlib.resources import files
 from pathlib import Path
 
+from ....simulators.errors import DataError
 from ...execution.engine import Engine
 from ..run_config import RunConfig
 from .manifest import read_manifest
@@ -19,7 +21,7 @@ RECORDED = Path(str(files(__package__ or "costgym.experiments.leaderboard.submis
 
 
 def shipped_entries(config: RunConfig, folder: Path = RECORDED) -> list[Path]:
-    """The recorded entries that were played as a run is.
+    """The recorded entries that were played as a run is, of agents that the run did not play itself.
 
     Args:
         config: of the run.
@@ -28,7 +30,9 @@ def shipped_entries(config: RunConfig, folder: Path = RECORDED) -> list[Path]:
     found = []
     for entry in sorted(folder.iterdir()) if folder.is_dir() else []:
         manifest, problems = read_manifest(entry) if (entry / "manifest.json").is_file() else (None, [])
-        if manifest is not None and not problems and not differences(config, manifest.run):
+        if manifest is None or problems or differences(config, manifest.run):
+            continue
+        if not {file.agent for file in manifest.files} & set(config.agents):
             found.append(entry)
     return found
 
@@ -36,10 +40,20 @@ def shipped_entries(config: RunConfig, folder: Path = RECORDED) -> list[Path]:
 def add_shipped(board: Path, config: RunConfig, engine: Engine | None = None, folder: Path = RECORDED) -> list[str]:
     """Replay the recorded entries that fit a run that has ended, and show them with it; returns the agents' names.
 
+    An entry that replay refuses, since the world has changed after it was recorded, is left out with a warning.
+
     Args:
         board: the run's folder.
         config: of the run.
         engine: where episodes are replayed; by default here.
         folder: where entries lie.
     """
-    return [str(row["agent"]) for entry in shipped_entries(config, folder) for row in add(board, entry, None, None, engine)]
+    found = []
+    for entry in shipped_entries(config, folder):
+        try:
+            found += [str(row["agent"]) for row in add(board, entry, None, None, engine)]
+        except DataError as error:
+            warnings.warn(
+                f"the recorded entry {entry.name!r} is not shown, for it is not what replay finds: {error}", stacklevel=2
+            )
+    return found

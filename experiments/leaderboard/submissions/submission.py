@@ -18,11 +18,12 @@ from ....simulators.errors import ConfigError, DataError, UnknownName
 from ...execution.engine import Engine
 from ...files import finish_change, finished_folder, sole_writer
 from ..board import Addition, publish
+from ..reruns.comparison import OUTCOMES, RECORD, RERUN
 from ..run_config import RunConfig, read_run_config
-from ..run_log import EPISODES, trajectory_path
+from ..run_log import EPISODES, FOLDER, trajectory_path
 from .manifest import FORMAT, MANIFEST, Submission, manifest_text, read_manifest, schema, texts_of
 from .replay import digest_of, world_of
-from .validation import SubmissionVerdict, is_privileged, rows_on_board, validate, validate_run
+from .validation import SubmissionVerdict, check_rerun, is_privileged, rows_on_board, validate, validate_run
 
 __all__ = ["Submission", "SubmissionVerdict", "add", "pack", "schema", "validate", "validate_run"]
 
@@ -99,13 +100,14 @@ def add(
     data: str | None = None,
     progress: Callable[[int, int], None] | None = None,
     engine: Engine | None = None,
+    rerun: str | Path | None = None,
 ) -> list[dict[str, Any]]:
     """Verify a submission by replay and add its entries to a leaderboard run.
 
     Its rows carry `"verified": "replayed"` and `"submission"` (who, and where to ask); their figures are those that replay
     derived, in the leaderboard's own world. The submission is kept below the run's folder, so that anyone can check it again,
     and a later `run` shows it too. A submission of the same name is replaced. Files, table and page change together or not
-    at all.
+    at all. With a rerun, rows whose agents agreed carry `"verified": "rerun"`, and what was found is kept beside them.
 
     Args:
         leaderboard: folder of a run that has ended.
@@ -113,6 +115,7 @@ def add(
         data: folder that the leaderboard's world is read from, where it lies elsewhere now; never the submitter's.
         progress: called with the numbers of replayed and of all episodes.
         engine: where episodes are replayed; by default here. The rows do not depend on it.
+        rerun: folder that `costgym rerun` wrote for this submission.
 
     Returns:
         The added rows.
@@ -135,12 +138,20 @@ def add(
     if not verdict.verified:
         more = f" (and {len(verdict.problems) - 3} more)" if len(verdict.problems) > 3 else ""
         raise DataError(source, "; ".join(verdict.problems[:3]) + more)
-    rows = rows_on_board(manifest, verdict)
+    reran, wrong = ([], []) if rerun is None else check_rerun(Path(rerun), verdict, config, data, engine)
+    if wrong:
+        raise DataError(rerun or source, "; ".join(wrong[:3]))
+    rows = rows_on_board(manifest, verdict, reran)
     results = (replace(result, agent=f"{result.agent} ({manifest.name})") for result in verdict.results)
 
     def fill(place: Path) -> None:
         _copy(source, manifest, place)
         (place / EPISODES).write_text("".join(f"{result.to_json()}\n" for result in results), encoding="utf-8")
+        if rerun is not None:
+            shutil.copytree(Path(rerun) / FOLDER, place / RERUN / FOLDER)
+            for name in (RECORD, OUTCOMES):
+                if (Path(rerun) / name).exists():
+                    shutil.copyfile(Path(rerun) / name, place / RERUN / name)
 
     with sole_writer(board):
         publish(board, ended(board), Addition(manifest.name, rows, fill))

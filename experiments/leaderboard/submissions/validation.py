@@ -8,7 +8,7 @@ lies there to the last character: what is extra, missing, reordered or edited is
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -35,6 +35,18 @@ from ..board import (
     with_submissions,
 )
 from ..conditions import condition_key, row_key
+from ..reruns.comparison import (
+    OUTCOMES,
+    PLANS,
+    RECORD,
+    RERUN,
+    RerunRow,
+    compare,
+    read_record,
+    rerun_config,
+    seed_of_text,
+    with_reruns,
+)
 from ..run_config import ALL_VIEWS, RowConfig, RunConfig, read_run_config
 from ..run_log import EPISODES, FOLDER, trajectory_path
 from ..suites import SUITES
@@ -183,13 +195,58 @@ def validate_run(
     return SubmissionVerdict(place, None, len(results), tuple(problems), tuple(document["rows"]), tuple(results))
 
 
-def rows_on_board(manifest: Submission, verdict: SubmissionVerdict) -> list[dict[str, Any]]:
-    """The rows of a submission as the leaderboard shows them: whose they are, that replay agrees, and what alarms ring."""
+def rows_on_board(manifest: Submission, verdict: SubmissionVerdict, reran: Sequence[RerunRow] = ()) -> list[dict[str, Any]]:
+    """The rows of a submission as the leaderboard shows them.
+
+    They say whose they are, that replay agrees, what a rerun of their agents found, and what alarms ring.
+    """
     about = {"verified": REPLAYED, "submission": manifest.about()}
-    return [
+    rows = [
         {**row, "agent": f"{row['agent']} ({manifest.name})", **about, **({"alarms": list(rung)} if rung else {})}
         for row, rung in zip(verdict.rows, verdict.alarms, strict=True)
     ]
+    conditions = {"conditions": [each for track in manifest.run.tracks for each in track.document()["conditions"]]}
+    return with_reruns(rows, reran, [(str(row["agent"]), row_key(row, conditions)) for row in verdict.rows])
+
+
+def check_rerun(
+    folder: Path, verdict: SubmissionVerdict, board: RunConfig, data: str | None = None, engine: Engine | None = None
+) -> tuple[list[RerunRow], list[str]]:
+    """Check a rerun of a submission by replay and compare the two.
+
+    Args:
+        folder: as `costgym rerun` wrote it: `rerun.json` and the trajectories.
+        verdict: of the submission, verified.
+        board: the leaderboard, in whose worlds episodes are replayed.
+        data: folder or file that those worlds are read from, where it lies elsewhere now.
+        engine: where episodes are replayed; by default here.
+
+    Returns:
+        The rows of the comparison, and what is wrong, in words.
+    """
+    manifest = verdict.manifest
+    assert manifest is not None
+    record = read_record(folder)
+    problems = record.problems(manifest)
+    if problems:
+        return [], problems
+    table = folder / OUTCOMES if record.outcomes is not None else None
+    config = rerun_config(manifest, seed_of_text(record.secret), record.episodes, table)
+    if table is not None and config.track(PLANS).scenario["outcomes"] != record.outcomes:
+        return [], [f"{OUTCOMES}: is not the outcome table {record.outcomes}"]
+    judged = _in_worlds_of(config, board, frozenset() if table is None else {PLANS})
+    rows = []
+    for row in judged.rows():
+        own = table is not None and row.track.name == PLANS
+        where = str(table) if own else None if row.track.data is None else data or row.track.data
+        rows.append(RecordedRow(trajectory_path(row), row, None, where))
+    results, problems, _ = _replay(folder, judged, rows, None, engine)
+    problems += _strangers(folder, {row.path for row in rows})
+    if not problems and _text(folder / RECORD) != record.to_json():
+        problems.append(f"{RECORD}: {NOT_AS_WRITTEN}")
+    if problems:
+        return [], problems
+    return compare(judged, verdict.results, results, table is not None), []
 
 
 def _replay(
@@ -221,9 +278,9 @@ def _as_on_board(row: RowConfig, board: RunConfig) -> RowConfig | None:
 # -- configurations --------------------------------------------------------------------------------------------------------
 
 
-def _in_worlds_of(run: RunConfig, board: RunConfig) -> RunConfig:
-    """A run's configuration with the worlds of a leaderboard, as far as it has those tracks."""
-    own = {track.name: track for track in board.tracks}
+def _in_worlds_of(run: RunConfig, board: RunConfig, but: Set[str] = frozenset()) -> RunConfig:
+    """A run's configuration with the worlds of a leaderboard, as far as it has those tracks; some tracks keep their own."""
+    own = {track.name: track for track in board.tracks if track.name not in but}
     tracks = [
         track.model_copy(update={"scenario": own[track.name].scenario, "settings": own[track.name].settings})
         if track.name in own
@@ -258,7 +315,8 @@ def _check_config(run: RunConfig, data: str | None) -> list[str]:
             if digest != track.digest:
                 return [f"digest: the world's is {digest}, the configuration says {track.digest}"]
             env = track.make_env(track.env, track.conditions[0], None if track.data is None else data)
-            if world_of(base_env(env).world_document()) != world_of(track.scenario):
+            wanted_world = class_of(track.env).vary_world(track.scenario, track.conditions[0].settings)[0]
+            if world_of(base_env(env).world_document()) != world_of(wanted_world):
                 return [f"scenario: {NOT_AS_WRITTEN}"]
         except (CostGymError, *BROKEN) as error:
             return [f"scenario: {error}"]
@@ -338,7 +396,9 @@ def _check_kept(
         problems.append(f"{MANIFEST}: names itself {verdict.manifest.name!r}")
     results = [replace(result, agent=f"{result.agent} ({kept.name})") for result in verdict.results]
     problems += _compare_lines(kept / EPISODES, [result.to_json() for result in results], EPISODES, results)
-    rows = rows_on_board(verdict.manifest, verdict)
+    reran, wrong = check_rerun(kept / RERUN, verdict, config, data, engine) if (kept / RERUN).is_dir() else ([], [])
+    problems += [f"{RERUN}: {problem}" for problem in wrong]
+    rows = rows_on_board(verdict.manifest, verdict, reran)
     if _text(kept / ROWS) != rows_text(rows):
         problems.append(f"{ROWS}: is not what replay derives")
     return rows, problems

@@ -32,6 +32,11 @@ class KnownScores:
     def __init__(self, source: ScoreSource) -> None:
         self._source, self.samples = source, len(split_samples(source.samples, "train"))
 
+    def __getstate__(self) -> dict[str, Any]:
+        """What is sent to another process: of a table nothing but what is known."""
+        head = getattr(self._source, "head", None)
+        return {"_source": self._source if head is None else head(self.samples), "samples": self.samples}
+
     def score(self, degradation: int, sample: int, chain: Any, output: str) -> float:
         """As of the table."""
         self._check(sample)

@@ -17,6 +17,7 @@ import itertools
 import json
 import zipfile
 from collections.abc import Sequence
+from copy import copy
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -115,6 +116,15 @@ class OutcomeTable:
         except (ValueError, OSError, zipfile.BadZipFile, EOFError) as error:
             raise DataError(path, f"not an .npz of plain arrays ({error}); build the table again") from error
         return cls(arrays, path)
+
+    def head(self, samples: int) -> OutcomeTable:
+        """The table of the first samples alone."""
+        part = copy(self)
+        part.__dict__.pop("digest", None)
+        part.samples, part._pairs = samples, {}
+        part.scores, part._reader = self.scores[:, :, :samples].copy(), self._reader[:, :, :samples].copy()
+        part._wanted = self._wanted[:, :samples].copy()
+        return part
 
     def score(self, degradation: int | str, sample: int, chain: Sequence[str], output: str) -> float:
         """What an output is worth after a chain of restorers.

@@ -15,10 +15,11 @@ import costgym
 from costgym.agents.llm.agent import LlmAgent
 from costgym.agents.models.base import ASSISTANT, TOOL, USER, FunctionCall, Message
 from costgym.agents.models.cached import Cached
+from costgym.agents.models.named import full_name, read_model_name
 from costgym.agents.models.openai import KEY_VARIABLE, URL_VARIABLE, OpenAIModel, chat_messages, read_reply
 from costgym.agents.models.prices import load_prices
 from costgym.agents.models.scripted import Scripted
-from costgym.agents.registry import make_agent
+from costgym.agents.registry import make_agent, make_model
 from costgym.agents.strategies import ReAct
 from costgym.experiments.execution.engine import Local
 from costgym.experiments.leaderboard.board import run
@@ -236,6 +237,55 @@ def test_a_model_may_take_its_length_under_another_name(server):
     ask(client(server, max_completion_tokens=9))
     lengths = [{name: r[name] for name in r if "tokens" in name} for r in server.requests]
     assert lengths == [{"max_tokens": 7}, {"max_completion_tokens": 9}]
+
+
+def test_a_model_file_says_what_a_request_holds(server, monkeypatch, tmp_path):
+    monkeypatch.setenv(URL_VARIABLE, server.url)
+    file = tmp_path / "models.yaml"
+    file.write_text("""models:
+  thinker:
+    model: openai:o9
+    temperature: null
+    max_completion_tokens: 4096
+    reasoning_effort: low
+    timeout_s: 600
+    send_seed: false
+    extra_body: {top_k: 20, provider: {order: [a, b]}}
+    headers: {X-Team: "research, two"}
+""")
+    server.answers = [said("done")]
+    ask(pickle.loads(pickle.dumps(make_model(f"{file}:thinker"))))
+    (request,) = server.requests
+    assert request.pop("messages") and request == {
+        "model": "o9", "max_completion_tokens": 4096, "reasoning_effort": "low", "top_k": 20, "provider": {"order": ["a", "b"]},
+    }  # fmt: skip
+    assert server.headers[0]["x-team"] == "research, two"
+    name = full_name(f"{file}:thinker")
+    assert name.startswith("openai:o9,temperature=none,max_completion_tokens=4096,reasoning_effort=low,")
+    assert read_model_name(name) == read_model_name(f"{file}:thinker") and full_name(name) == name
+
+
+@pytest.mark.parametrize(
+    ("entry", "error", "words"),
+    [
+        ("{model: gpt}", DataError, "models.a: expected `model: openai:NAME`"),
+        ("{model: 'openai:m', temprature: 1}", UnknownName, "temperature"),
+        ("{model: 'openai:m', headers: x}", ConfigError, "headers: expected a JSON object"),
+        ("{model: 'openai:m', send_seed: 1}", ConfigError, "send_seed: expected true or false"),
+        ("{model: 'openai:m', headers: {Authorization: Bearer x}}", ConfigError, "set the environment variable"),
+        ("{model: 'openai:m', extra_body: {messages: []}}", ConfigError, "'messages' is written by the agent"),
+    ],
+)
+def test_a_wrong_model_file_is_named(monkeypatch, tmp_path, entry, error, words):
+    monkeypatch.setenv(URL_VARIABLE, "http://127.0.0.1:9/v1")
+    file = tmp_path / "models.yaml"
+    file.write_text(f"models: {{a: {entry}}}")
+    with pytest.raises(error, match=words):
+        make_model(f"{file}:a")
+    with pytest.raises(UnknownName, match="unknown model in"):
+        make_model(f"{file}:b")
+    with pytest.raises(DataError, match="cannot be read"):
+        make_model(f"{tmp_path}/none.yaml:a")
 
 
 @pytest.mark.parametrize("url", ["ftp://host/v1", "host/v1", "https://", "https://user:key@host/v1"])

@@ -14,7 +14,7 @@ from costgym.envs.decision import SEARCH, DecisionAwareEnv
 pytest.importorskip("numba", reason="needs the extra `train`")
 
 from costgym.envs.vector.decision import DecisionVectorEnv
-from tests.helpers.lockstep import difference, run_views, some_decisions
+from costgym.experiments.selftest.lockstep import difference, run_views, some_decisions
 
 SAMPLES = {"counts": {"train": (20, 40, 60), "test": (5, 10, 15)}}
 STORM = {

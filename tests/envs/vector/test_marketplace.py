@@ -18,7 +18,7 @@ from costgym.simulators.errors import ConfigError, EpisodeOver, UnknownName
 pytest.importorskip("numba", reason="needs the extra `train`")
 
 from costgym.envs.vector.marketplace import MarketplaceVectorEnv
-from tests.helpers.lockstep import difference, run_views
+from costgym.experiments.selftest.lockstep import difference, run_views
 
 SCENARIOS = ("marketplace", "storm", "faas", "marketplace-reliable")
 ENFORCEMENTS = ("refuse", "terminate", "record")

@@ -22,9 +22,9 @@ from costgym.envs import tpl
 from costgym.envs.vector.kernels import opencatp_plans as kernels
 from costgym.envs.vector.opencatp_calls import OpenCATPCallsVectorEnv
 from costgym.envs.vector.opencatp_plans import OpenCATPVectorEnv
+from costgym.experiments.selftest.lockstep import difference
 from costgym.simulators.opencatp.profile import Profile, ToolCost
 from costgym.simulators.opencatp.tools import TOOLS
-from tests.helpers.lockstep import difference
 from tests.helpers.opencatp_lockstep import VIEWS, run_opencatp
 from tests.helpers.opencatp_scores import RuleScores
 

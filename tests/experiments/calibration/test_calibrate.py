@@ -13,8 +13,9 @@ pytest.importorskip("scipy", reason="the extra `train` is not installed")
 
 import costgym
 from costgym.cli.data.calibrate import calibrate as command
-from costgym.experiments.calibration.calibrate import calibrate, success_interval
+from costgym.experiments.calibration.calibrate import calibrate
 from costgym.experiments.calibration.fits import fit_latency, fit_price, fit_rate_limit, reliability_of
+from costgym.experiments.calibration.judge import figures
 from costgym.experiments.calibration.log import LoggedCall, read_log
 from costgym.simulators.ledger import Budget
 from costgym.simulators.scenario import load_scenario, parse_scenario
@@ -114,7 +115,7 @@ def test_the_failure_model_is_found_again(fitted: Any) -> None:
 
 def test_the_report_says_how_good_the_fit_is(fitted: Any) -> None:
     unseen = fitted.report["unseen"]
-    assert unseen["success_rates_as_predicted"] >= 0.75
+    assert unseen["figures_as_predicted"] >= 0.9 * unseen["figures"]
     assert unseen["outcome_log_likelihood"]["chain"] > unseen["outcome_log_likelihood"]["independent"] + 0.05
     for name in TOOLS:
         latency = unseen["tools"][name]["latency"]
@@ -148,7 +149,7 @@ def test_the_fitted_world_fails_as_the_known_one_did(fitted: Any, log: Path) -> 
         }
 
     before, after = rates([json.loads(line) for line in log.read_text().splitlines()]), rates(again)
-    assert after == pytest.approx(before, abs=0.05)
+    assert after == pytest.approx(before, abs=0.07)  # a run of 120 episodes has a standard error of 0.02
 
 
 def test_same_log_same_bytes(log: Path, fitted: Any, tmp_path: Path) -> None:
@@ -239,10 +240,13 @@ def test_reliability_undoes_the_slip() -> None:
 
 def test_calls_of_one_episode_widen_the_interval() -> None:
     ok, bad = Status.OK, Status.SERVER_ERROR
-    together = success_interval([[ok] * 10, [bad] * 10] * 5)
-    apart = success_interval([[ok, bad] * 5] * 10)
-    assert together[0] == apart[0] == 0.5
-    assert together[2] - together[1] > 1.5 * (apart[2] - apart[1])
+
+    def success(chains: list[list[Status]]) -> Any:
+        return figures([[LoggedCall("a", 0.0, 1.0, status) for status in chain] for chain in chains])["success"]
+
+    together, apart = success([[ok] * 10, [bad] * 10] * 5), success([[ok, bad] * 5] * 10)
+    assert together.value == apart.value == 0.5
+    assert together.high - together.low > 1.5 * (apart.high - apart.low)
 
 
 def test_names_become_callable_and_groups_are_kept(tmp_path: Path) -> None:
@@ -345,7 +349,7 @@ def test_one_call_alone_can_be_fitted_if_one_insists(tmp_path: Path) -> None:
 def test_the_command_writes_and_says_what_it_found(log: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     command(log, tmp_path / "out.yaml", json_file=tmp_path / "report.json")
     shown = capsys.readouterr().out
-    assert "shaky" in shown and "unseen calls: log-likelihood" in shown
+    assert "shaky" in shown and "figures within the log's 95 % intervals" in shown and "unseen calls" in shown
     assert yaml.safe_load((tmp_path / "out.yaml").read_text())["name"] == "out"
     with pytest.raises(costgym.ConfigError, match="ending in"):
         command(log, tmp_path / "out.txt")

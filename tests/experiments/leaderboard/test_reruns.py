@@ -2,21 +2,29 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
+import pickle
 import shutil
+import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+import costgym
 from costgym.experiments.leaderboard.board import run
-from costgym.experiments.leaderboard.reruns.process_agent import ProcessAgent
+from costgym.experiments.leaderboard.reruns import process_agent
+from costgym.experiments.leaderboard.reruns.process_agent import ProcessAgent, hides_files
 from costgym.experiments.leaderboard.reruns.rerun import commitment_of, new_secret, rerun, seed_of
 from costgym.experiments.leaderboard.reruns.wire import Patience, receive, send
 from costgym.experiments.leaderboard.run_config import make_run_config
 from costgym.experiments.leaderboard.submissions.submission import add, pack
 from costgym.experiments.verify import verify
 from costgym.simulators.errors import ConfigError, DataError
+from costgym.simulators.opencatp.scoring.known import known_evaluator
+from costgym.simulators.opencatp.scoring.table import TABLE
 
 MEMO = """
 import json
@@ -85,6 +93,109 @@ def test_an_honest_agent_agrees_and_one_that_learnt_the_seeds_by_heart_falls(
     assert [added[f"{name} (A)"] for name in names[1:]] == [[], [], []]
     assert "Alarm, memo.py:Memo (A)" in (board / "numbers.html").read_text()
     assert verify(board).verified
+    # what the rerun found flows into the board, and is derived again when the board is verified
+    rows = {row["agent"]: row for row in add(board, packed, rerun=tmp_path / "again")}
+    assert [rows[f"{name} (A)"]["verified"] for name in names] == ["replayed", "rerun", "rerun", "rerun"]
+    fallen = rows["memo.py:Memo (A)"]
+    assert "run again, it falls" in fallen["alarms"][-1] and fallen["rerun"]["agrees"] is False
+    assert fallen["rerun"]["trials"] == [60.0, 60.0] or suite == "quick"
+    assert "simulated model, rerun" in (board / "index.html").read_text()
+    assert verify(board).verified
+    record = board / "submissions/A/rerun/rerun.json"
+    text = record.read_text()
+    record.write_text(text.replace('"episodes": null', '"episodes": 59'))
+    assert any("rerun" in problem for problem in verify(board).problems)
+    record.write_text(text)
+
+
+PRY = """
+import os
+from pathlib import Path
+from costgym.agents import Agent
+
+
+class Pry(Agent):
+    def reset(self, seat, observation, info, seed):
+        self.finish, found = seat.finish_action, []
+        for place in Path(__file__).with_name("where.txt").read_text().splitlines():
+            for path in [Path(place), *Path(place).rglob("*")]:
+                if path.is_file() and path.name != ".lock":
+                    try:
+                        found.append(path.read_text())
+                    except (OSError, UnicodeDecodeError):
+                        pass
+        for name in ("mem", "maps", "environ"):
+            try:
+                Path(f"/proc/{os.environ.get('PARENT', os.getppid())}/{name}").open("rb").read(1)
+                found.append(name)
+            except OSError:
+                pass
+        Path(__file__).with_name("found.txt").write_text("".join(found))
+
+    def act(self, observation, info):
+        return self.finish
+"""
+
+
+@pytest.mark.parametrize("confined", [True, False])
+def test_an_agent_that_looks_for_the_seed_finds_nothing(
+    confined: bool, secret: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if confined and not hides_files():
+        pytest.skip("this system hides no file from a process")
+    code = tmp_path / "code"
+    code.mkdir()
+    monkeypatch.chdir(code)
+    (code / "pry.py").write_text(PRY)
+    places = [tmp_path / "again", *([secret] if confined else [])]
+    (code / "where.txt").write_text("\n".join(map(str, places)))
+    board = run(make_run_config("quick", agents=["pry.py:Pry"], budgets="price=20", episodes=2), tmp_path / "board").folder
+    packed = pack(board, tmp_path / "packed", "A", "a@example.org")
+    (code / "found.txt").unlink()
+    if not confined:
+        monkeypatch.setattr(process_agent, "hides_files", lambda: False)
+        monkeypatch.setattr(process_agent, "isolates_network", lambda: False)
+        monkeypatch.setattr(sys, "stdin", io.StringIO(secret.read_text()))
+    rerun(packed, secret if confined else Path("-"), tmp_path / "again", code=code)
+    found = (code / "found.txt").read_text()
+    assert str(seed_of(secret)) not in found and secret.read_text().strip() not in found
+    assert not found or (not confined and os.geteuid() == 0)  # root alone may look into other processes
+    assert str(seed_of(secret)) in (tmp_path / "again" / "run.json").read_text()
+
+
+def test_plans_are_run_again_and_say_that_their_samples_are_public(secret: Path, tmp_path: Path) -> None:
+    config = make_run_config("opencatp", agents=["few-shot", "random"], episodes=24)
+    packed = pack(run(config, tmp_path / "board").folder, tmp_path / "packed", "A", "a@example.org")
+    rows = rerun(packed, secret, tmp_path / "again")
+    assert len(rows) == 4 and all(row.agrees and not row.unpublished for row in rows)
+    added = add(tmp_path / "board", packed, rerun=tmp_path / "again")
+    assert {row["verified"] for row in added} == {"replayed"} and all(row["rerun"]["agrees"] for row in added)
+    assert "Run again on the public samples" in (tmp_path / "board" / "index.html").read_text()
+    assert verify(tmp_path / "board").verified
+
+
+def test_plans_are_run_again_on_scenes_that_nobody_knew(secret: Path, tmp_path: Path) -> None:
+    with np.load(TABLE, allow_pickle=False) as file:
+        arrays = {name: file[name] for name in file.files}
+    arrays["image"] = arrays["image"][:, ::-1]  # other samples in other places
+    np.savez(tmp_path / "own.npz", **arrays)
+    config = make_run_config("opencatp", agents=["few-shot"], episodes=24)
+    packed = pack(run(config, tmp_path / "board").folder, tmp_path / "packed", "A", "a@example.org")
+    rerun(packed, secret, tmp_path / "again", outcomes=tmp_path / "own.npz")
+    added = add(tmp_path / "board", packed, rerun=tmp_path / "again")
+    assert all(row["verified"] == ("rerun" if row["rerun"]["agrees"] else "replayed") for row in added)
+    assert "rerun" in {row["verified"] for row in added} and verify(tmp_path / "board").verified
+    shutil.copy(TABLE, tmp_path / "board/submissions/A/rerun/outcomes.npz")
+    assert any("outcomes.npz" in problem for problem in verify(tmp_path / "board").problems)
+
+
+def test_what_is_sent_of_an_outcome_table_is_its_train_split() -> None:
+    env = costgym.make("costgym/OpenCATPChat-v0", samples="each", split="test").unwrapped
+    env.reset(seed=0)
+    sent = pickle.loads(pickle.dumps(known_evaluator(env.evaluator)))
+    whole = env.evaluator.scores
+    assert sent.scores.samples == 60 and sent.scores._source.scores.shape[2] == 60 < whole.scores.shape[2]
+    assert np.array_equal(sent.scores._source.scores, whole.scores[:, :, :60])
 
 
 def test_a_process_that_fails_says_why(tmp_path: Path) -> None:

@@ -92,6 +92,20 @@ def test_the_strong_line_is_a_running_mean_up_to_its_ends(tmp_path: Path) -> Non
     assert "0.333 at the end" in curve_figures(run)  # of the last three: 0, 1, 0
 
 
+@pytest.mark.parametrize("limit", [7.0, 0.5, 300.0])
+def test_a_limit_is_a_line_within_the_chart(tmp_path: Path, limit: float) -> None:
+    run = put(tmp_path, [{"step": step, "cost": 12.0 - step, "limit": limit, "success": 0.5} for step in range(1, 6)])
+    page = str(curve_figures(run))
+    cost, success = (
+        page.split("</figure>")[:2] if page.index("Cost") < page.index("Pass rate") else page.split("</figure>")[1::-1]
+    )
+    assert "stroke-dasharray" in cost and f"limit {limit:g}</text>" in cost
+    assert "stroke-dasharray" not in success
+    heights = [float(y) for y in re.findall(r"M [\d.]+ ([\d.]+)[^M\"]*\"[^>]*stroke-dasharray", cost)]
+    (top, bottom) = (0.0, float(re.search(r'viewBox="0 0 [\d.]+ ([\d.]+)"', cost)[1]))  # type: ignore[index]
+    assert heights and all(top < height < bottom for height in heights)
+
+
 def test_an_earlier_stage_has_its_own_section(tmp_path: Path) -> None:
     put(tmp_path / "sft", [{"step": 1, "loss": 2.0}])
     put(tmp_path, [{"step": 1, "loss": 1.0, "ranking": 0.5}])

@@ -77,18 +77,18 @@ def addresses(site: Path, run: Run) -> list[tuple[str, str, str]]:
     ]
 
 
-def test_every_page_is_accessible_in_light_and_dark(driver: Any, site: Path, run: Run) -> None:
+@pytest.mark.parametrize("dark", [False, pytest.param(True, marks=pytest.mark.slow)], ids=["light", "dark"])
+def test_every_page_is_accessible(driver: Any, site: Path, run: Run, dark: bool) -> None:
     scores = []
-    for dark in (False, True):
-        window(driver, dark=dark)
-        for name, address, until in addresses(site, run):
-            visit(driver, site / name, address, until)
-            found = accessibility(driver)
-            scores.append((name, dark, round(found.score, 1)))
-            assert found.grave == [], (name, dark)
-            assert found.score >= 90, (name, dark, found.violated)
-            assert complaints(driver) == []
-            assert foreign_requests(driver) == []
+    window(driver, dark=dark)
+    for name, address, until in addresses(site, run):
+        visit(driver, site / name, address, until)
+        found = accessibility(driver)
+        scores.append((name, round(found.score, 1)))
+        assert found.grave == [], name
+        assert found.score >= 90, (name, found.violated)
+        assert complaints(driver) == []
+        assert foreign_requests(driver) == []
     print("axe, rules passed of rules applicable, %:", scores)
 
 

@@ -18,7 +18,9 @@ from tests.helpers.training import TRAINERS, StopAt, Trainer, files, one_thread
 torch = pytest.importorskip("torch", reason="the train extra is not installed")
 
 pytestmark = pytest.mark.filterwarnings("ignore:retrieval accuracy is only")
-STEPWISE = [name for name, trainer in TRAINERS.items() if trainer.resumes]
+NAMES = [pytest.param(name, marks=pytest.mark.slow if name == "toolplanner" else ()) for name in TRAINERS]
+"""ToolPlanner trains in three stages, each on collected episodes: a minute in all."""
+STEPWISE = [param for param in NAMES if TRAINERS[str(param.values[0])].resumes]
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -88,7 +90,7 @@ def compared(folder: Path) -> dict[str, object]:
     return found
 
 
-@pytest.mark.parametrize("name", TRAINERS)
+@pytest.mark.parametrize("name", NAMES)
 def test_a_finished_run_is_not_trained_again(trainer: Trainer, finished: Path) -> None:
     before, follower = files(finished), StopAt()
     again = trainer.train(finished, callback=follower)
@@ -105,7 +107,7 @@ def test_a_run_stopped_and_resumed_ends_in_the_same_bytes(trainer: Trainer, stop
     assert compared(stopped) == compared(finished)
 
 
-@pytest.mark.parametrize("name", ["ppo", "catp", "toolplanner"])
+@pytest.mark.parametrize("name", ["ppo", "catp", NAMES[list(TRAINERS).index("toolplanner")]])
 def test_a_killed_run_goes_on_from_its_last_whole_checkpoint(trainer: Trainer, finished: Path, tmp_path: Path) -> None:
     killed = tmp_path / "killed"
     with pytest.raises(KeyboardInterrupt):
@@ -120,7 +122,7 @@ def test_a_killed_run_goes_on_from_its_last_whole_checkpoint(trainer: Trainer, f
     assert compared(killed) == compared(finished)
 
 
-@pytest.mark.parametrize("name", TRAINERS)
+@pytest.mark.parametrize("name", NAMES)
 def test_a_folder_of_another_run_is_refused_and_told_apart_by_name(trainer: Trainer, finished: Path) -> None:
     before = files(finished)
     with pytest.raises(ConfigError, match=r"holds another run \(seed 0 there, 1 asked\)"):
@@ -128,7 +130,7 @@ def test_a_folder_of_another_run_is_refused_and_told_apart_by_name(trainer: Trai
     assert files(finished) == before
 
 
-@pytest.mark.parametrize("name", TRAINERS)
+@pytest.mark.parametrize("name", NAMES)
 def test_a_run_may_be_begun_anew(trainer: Trainer, finished: Path) -> None:
     (finished / "notes.txt").write_text("mine")
     trainer.train(finished, seed=1, resume=False, callback=StopAt(1))
@@ -136,7 +138,7 @@ def test_a_run_may_be_begun_anew(trainer: Trainer, finished: Path) -> None:
     assert (finished / "notes.txt").read_text() == "mine"
 
 
-@pytest.mark.parametrize("name", TRAINERS)
+@pytest.mark.parametrize("name", NAMES)
 def test_a_folder_with_something_else_in_it_is_not_touched(trainer: Trainer, tmp_path: Path) -> None:
     (tmp_path / "notes.txt").write_text("mine")
     with pytest.raises(ConfigError, match=r"files of no training run \(notes\.txt\)"):
@@ -146,7 +148,7 @@ def test_a_folder_with_something_else_in_it_is_not_touched(trainer: Trainer, tmp
     assert [path.name for path in tmp_path.iterdir()] == ["notes.txt"]
 
 
-@pytest.mark.parametrize("name", TRAINERS)
+@pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize(
     ("settings", "words"),
     [
@@ -160,7 +162,7 @@ def test_a_setting_that_makes_no_sense_is_named(trainer: Trainer, tmp_path: Path
     assert not (tmp_path / "run").exists()
 
 
-@pytest.mark.parametrize("name", TRAINERS)
+@pytest.mark.parametrize("name", NAMES)
 def test_a_missing_extra_says_what_to_install(trainer: Trainer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, trainer.needs[-1] if "numba" not in trainer.needs else "sb3_contrib", None)
     with pytest.raises(MissingExtra, match=r'pip install "costgym\[train\]"'):
@@ -187,7 +189,8 @@ def test_a_loss_that_is_no_number_stops_and_keeps_the_last_good_checkpoint(
     assert {name: content for name, content in files(stopped).items() if name.endswith(".safetensors")} == good
 
 
-@pytest.mark.parametrize("name", [name for name in STEPWISE if name != "ppo"])  # Stable-Baselines3 seeds the global generators
+# Stable-Baselines3 seeds the global generators
+@pytest.mark.parametrize("name", [param for param in STEPWISE if param.values != ("ppo",)])
 def test_training_leaves_global_chance_alone(trainer: Trainer, tmp_path: Path) -> None:
     torch.manual_seed(5)
     expected = torch.rand(3)

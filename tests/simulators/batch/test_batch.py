@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 pytest.importorskip("numba", reason="needs the extra `train`")
 
+from costgym.experiments.selftest.lockstep import FINISH, WAIT, play
 from costgym.simulators.batch.rng import next_draw, stream_words, uniforms
 from costgym.simulators.batch.state import Batch
 from costgym.simulators.calls import WorldEvent
@@ -19,10 +20,10 @@ from costgym.simulators.errors import EpisodeOver
 from costgym.simulators.failures import PRESETS, Bursts, FailureModel
 from costgym.simulators.ledger import Budget
 from costgym.simulators.pricing import FaasPricing
-from tests.helpers.lockstep import FINISH, WAIT, play
 from tests.helpers.worlds import BROKEN, small_world, tool
 
 STORM = FailureModel(usable=0.5, bursts=Bursts(every_s=4.0, lasts_s=2.0))
+QUIET = FailureModel(kinds={"timeout": 1.0, "partial": 2.0, "corrupt": 2.0, "drifted": 2.0}, sticky=0.3)
 
 
 # -- chance --------------------------------------------------------------------------------------------------------------------
@@ -101,6 +102,8 @@ TOOLS = st.builds(
     quota=st.sampled_from([0, 0, 2]),
     gpu_cons_mb=st.sampled_from([0.0, 0.0, 600.0, 1000.5]),
     reliability=st.sampled_from([0.0, 0.4, 0.9, 1.0]),
+    slip=st.sampled_from([None, None, 0.0, 0.3]),
+    persistence=st.sampled_from([None, None, 0.9]),
 )
 TIMES = st.sampled_from([0.0, 0.05, 0.5, 1.0, 2.5])
 NOTICES = st.one_of(
@@ -122,7 +125,7 @@ def worlds(draw: Any) -> Any:
         events=draw(st.lists(NOTICES, max_size=4)),
         copies=2,
         solvable=draw(st.booleans()),
-        failures=draw(st.sampled_from([PRESETS["reliable"], PRESETS["rapidapi-2023"], STORM])),
+        failures=draw(st.sampled_from([PRESETS["reliable"], PRESETS["rapidapi-2023"], STORM, QUIET])),
         faas=draw(st.sampled_from([None, FaasPricing.opencatp(), FaasPricing.aws()])),
         bill_failures=draw(st.booleans()),
         bill_cold_start=draw(st.booleans()),

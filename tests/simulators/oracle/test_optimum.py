@@ -248,21 +248,21 @@ def rollout(world: World, number: int, seed: int, budget: Budget, chance: random
 
 def test_a_belief_starts_at_the_reliability_and_follows_the_outcomes():
     model = FailureModel(slip=0.1, persistence=0.3)
-    belief = Belief(0.5, model)
+    belief = Belief(0.5, model.slip, model.persistence)
     assert belief.chance == pytest.approx(0.45 * 0.9 + 0.1 * 0.5 + 0.45 * 0.1)
     belief.learn(False)
     once = belief.chance
     belief.learn(False)
     assert belief.chance < once < 0.25
     assert sum(belief.states) == pytest.approx(1.0)
-    belief = Belief(0.5, model)
+    belief = Belief(0.5, model.slip, model.persistence)
     belief.learn(True)
     assert belief.chance > 0.8
 
 
 @given(st.floats(0.0, 1.0), st.lists(st.booleans(), max_size=8))
 def test_a_failure_never_raises_the_chance_of_the_next_call(reliability, outcomes):
-    belief = Belief(reliability, FailureModel())
+    belief = Belief(reliability, 0.08, 0.3)
     for worked in outcomes:
         belief.learn(worked)
     before = belief.chance

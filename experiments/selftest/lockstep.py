@@ -9,14 +9,19 @@ from typing import Any
 import numpy as np
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
 
-from costgym.envs.marketplace import MarketplaceEnv
-from costgym.envs.vector.marketplace import MarketplaceVectorEnv
-from costgym.simulators.batch import kernels
-from costgym.simulators.batch.state import Batch
-from costgym.simulators.calls import WorldEvent
-from costgym.simulators.episode import Episode
-from costgym.simulators.ledger import Budget
-from costgym.simulators.world import World
+from ...envs.marketplace import MarketplaceEnv
+from ...envs.vector.marketplace import MarketplaceVectorEnv
+from ...simulators.batch import kernels
+from ...simulators.batch.state import Batch
+from ...simulators.calls import WorldEvent
+from ...simulators.episode import Episode
+from ...simulators.ledger import Budget
+from ...simulators.world import World
+
+
+class Difference(AssertionError):
+    """The two simulators differ."""
+
 
 WAIT, FINISH = -2, -3
 """Actions of `play`, beside a candidate's index."""
@@ -31,7 +36,7 @@ def play(
         How often each status was met; "over budget" where an episode ended so.
 
     Raises:
-        AssertionError: the two differ; says at which action in what.
+        Difference: the two differ; says at which action in what.
     """
     count = len(seeds)
     rows = [i % len(world.tasks) for i in range(count)]
@@ -54,14 +59,15 @@ def play(
         for i in np.flatnonzero(alive).tolist():
             expected = _act(episodes[i], int(chosen[i]))
             if expected is not None:
-                if told[i] == kernels.NOTHING or told[i] >= 0 or expected in (-1, kernels.NOTHING):
-                    assert told[i] == expected, (number, i, "news", told[i], expected)
-                else:
-                    assert expected == "notice", (number, i, "news", told[i], expected)
+                plain = told[i] == kernels.NOTHING or told[i] >= 0 or expected in (-1, kernels.NOTHING)
+                if told[i] != expected if plain else expected != "notice":
+                    raise Difference(f"action {number}, episode {i}: the batch tells {told[i]}, the world {expected}")
             if told[i] >= 0 and chosen[i] != FINISH:
                 met[str(told[i] % 64)] += 1
             batched, exact = _seen(batch, i), _state(episodes[i])
-            assert batched == exact, (number, i, {k: (batched[k], exact[k]) for k in exact if batched[k] != exact[k]})
+            if batched != exact:
+                different = {name: (batched[name], exact[name]) for name in exact if batched[name] != exact[name]}
+                raise Difference(f"action {number}, episode {i}: (batch, world) {different}")
             if episodes[i].exceeded:
                 met[f"over {episodes[i].exceeded}"] += 1
     return met
@@ -190,21 +196,23 @@ def run_views(
         How often each status and each way to end was met.
 
     Raises:
-        AssertionError: they differ; says where.
+        Difference: they differ; says where.
     """
     scalar = SyncVectorEnv([lambda: scalar_env(**settings)] * count, autoreset_mode=mode)
     native = native_env(count, autoreset_mode=mode, **settings)
     generator = np.random.default_rng(seed)
     expected, got = scalar.reset(seed=seed), native.reset(seed=seed)
     found = difference(dict(enumerate_all(expected)), dict(enumerate_all(got)))
-    assert found is None, f"reset{found}"
+    if found is not None:
+        raise Difference(f"reset{found}")
     observation, mask = got[0], native.action_masks()
     met: Counter[str] = Counter()
     for step in range(steps):
         actions = choose(generator, observation, mask)
         results, answers = scalar.step(actions), native.step(actions)
         found = difference(dict(enumerate_all(results)), dict(enumerate_all(answers)))
-        assert found is None, f"step {step}{found}"
+        if found is not None:
+            raise Difference(f"step {step}{found}")
         observation, _, terminated, truncated, info = answers
         final = info.get("final_info", info)
         met.update(map(str, info["status"].tolist()))
@@ -215,10 +223,12 @@ def run_views(
         if mode is AutoresetMode.DISABLED and ended.any():
             expected, got = (env.reset(options={"reset_mask": ended.copy()}) for env in (scalar, native))
             found = difference(dict(enumerate_all(expected)), dict(enumerate_all(got)))
-            assert found is None, f"step {step}, reset{found}"
+            if found is not None:
+                raise Difference(f"step {step}, reset{found}")
             observation = got[0]
         mask = native.action_masks()
-        assert np.array_equal(mask, np.stack([env.unwrapped.action_masks() for env in scalar.envs])), f"step {step}: masks"
+        if not np.array_equal(mask, np.stack([env.unwrapped.action_masks() for env in scalar.envs])):  # type: ignore[attr-defined]
+            raise Difference(f"step {step}: masks")
         if tick is not None:
             tick()
     return met

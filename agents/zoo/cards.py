@@ -1,0 +1,86 @@
+"""Trained agents that ship: ``zoo:ppo`` plays the weights in the folder `ppo` beside this module.
+
+Such a folder is a training run without what only training needs. Its `card.json` says which command trained it, what it
+reached, and the digest of every file, which is checked before anything is loaded.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from functools import lru_cache
+from pathlib import Path
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from ...simulators.errors import DataError, UnknownName
+
+ZOO = "zoo:"
+FOLDER = Path(__file__).parent
+CARD = "card.json"
+Kind = Literal["sb3", "catp", "deer", "toolplanner"]
+
+
+class Card(BaseModel):
+    """What `card.json` says of a trained agent."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+    summary: str = Field(description="One line for lists.")
+    kind: Kind = Field(description="Which trained agent the folder is: it plays as `KIND:FOLDER`.")
+    command: str = Field(description="The command that trained it.")
+    seed: int = Field(description="Seed of the training run.")
+    date: str = Field(description="Day of the training run.")
+    version: str = Field(description="Version of costgym that trained it.")
+    processor_minutes: float = Field(description="What training took, in minutes of processor time.")
+    figures: dict[str, float] = Field(description="What it reached at the end of training, as the trainer reports it.")
+    files: dict[str, str] = Field(description="BLAKE2b digest (16 bytes, in hex) of every file that is played, by its path.")
+
+
+def zoo_names() -> list[str]:
+    """Names of the agents that ship: ``zoo:catp`` and so on."""
+    return [f"{ZOO}{path.parent.name}" for path in sorted(FOLDER.glob(f"*/{CARD}"))]
+
+
+def is_zoo(name: str) -> bool:
+    """The name is one of the zoo, whether it has such an agent or not."""
+    return name.startswith(ZOO)
+
+
+@lru_cache
+def read_card(name: str) -> Card:
+    """Read the card of an agent by its name.
+
+    Raises:
+        UnknownName: no such agent ships.
+        DataError: the card cannot be read.
+    """
+    if name not in zoo_names():
+        raise UnknownName("agent of the zoo", name, zoo_names())
+    path = FOLDER / name.removeprefix(ZOO) / CARD
+    try:
+        return Card.model_validate_json(path.read_text(encoding="utf-8"))
+    except (OSError, ValidationError) as error:
+        raise DataError(path, f"is no card of a trained agent ({error}); install costgym again") from error
+
+
+@lru_cache
+def zoo_folder(name: str) -> Path:
+    """Find the folder of an agent, after a check of every file against its card.
+
+    Raises:
+        UnknownName: no such agent ships.
+        DataError: a file is missing or differs from its digest.
+    """
+    card, folder = read_card(name), FOLDER / name.removeprefix(ZOO)
+    for file, wanted in card.files.items():
+        path = folder / file
+        if not path.is_file():
+            raise DataError(path, "is missing; install costgym again")
+        if digest(path) != wanted:
+            raise DataError(path, f"is not the file that {CARD} names (digest {digest(path)}, not {wanted}); install again")
+    return folder
+
+
+def digest(path: Path) -> str:
+    """BLAKE2b digest of a file, 16 bytes in hex."""
+    return hashlib.blake2b(path.read_bytes(), digest_size=16).hexdigest()

@@ -1,0 +1,124 @@
+"""Build the named datasets, check each, and write the table of `docs/datasets.md`.
+
+    OMP_NUM_THREADS=1 python benchmarks/datasets.py --root build/datasets
+
+writes `benchmarks/results/datasets.json` and `.md`. Datasets that are in the folder already are measured again, and keep their
+build time. Each dataset is loaded with `minari.load_dataset`, its evaluation environment must be the split `test`, and random
+actions and the expert must have the normalised scores 0 and 100 there, by the protocol of the reference scores.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import time
+from dataclasses import asdict
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import minari
+import numpy as np
+
+import costgym
+from costgym.experiments.files import write_atomically
+from costgym.experiments.trajectories.named.build import REFERENCE_EPISODES, Reference, build, folder_of, measure, references
+from costgym.experiments.trajectories.named.catalogue import FAMILIES, dataset_names, family_of, recipe_of
+from costgym.experiments.trajectories.named.summary import summarise
+
+RESULTS = Path(__file__).parent / "results"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("names", nargs="*", help="only these")
+    parser.add_argument("--root", type=Path, default=Path("build/datasets"))
+    given = parser.parse_args()
+    os.environ["MINARI_DATASETS_PATH"] = str(given.root.resolve())
+    kept_file = RESULTS / "datasets.json"
+    kept = json.loads(kept_file.read_text())["datasets"] if kept_file.exists() else []
+    rows: dict[str, dict[str, Any]] = {row["dataset"]: row for row in kept}
+    known = [*dataset_names(), *dataset_names(flat=True)]
+    for name in given.names or known:
+        seconds = rows.get(name, {}).get("build_s")
+        references(recipe_of(name).family.name)  # measured once, and not a part of the build
+        if not folder_of(name).exists():
+            began = time.process_time()
+            build(name)
+            seconds = round(time.process_time() - began, 1)
+        rows[name] = {**asdict(summarise(name)), "build_s": seconds, **check(name)}
+        print(json.dumps(rows[name]), flush=True)
+        worlds = [world(family.name) for family in FAMILIES if any(f"/{family.name}/" in found for found in rows)]
+        document = {
+            "command": "OMP_NUM_THREADS=1 python benchmarks/datasets.py",
+            "machine": f"{platform.machine()}, Python {platform.python_version()}, costgym {costgym.__version__}",
+            "worlds": worlds,
+            "datasets": [rows[found] for found in known if found in rows],
+        }
+        write_atomically(kept_file, json.dumps(document, indent=1) + "\n")
+        write_atomically(kept_file.with_suffix(".md"), tables(document))
+
+
+def check(name: str) -> dict[str, Any]:
+    """What the dataset's evaluation environment is, and what random actions and the expert score there."""
+    dataset = minari.load_dataset(name)
+    recipe = recipe_of(name)
+    train, test = (dataset.recover_environment(eval_env=each).unwrapped for each in (False, True))
+    played = {int(about["options"]["task"]) for about in dataset.storage.get_episode_metadata(range(dataset.total_episodes))}
+    assert test.split == "test" and not played & set(test.numbers) and played <= set(train.numbers)
+    scores = np.array([reached(recipe.family.name, kind).score for kind in ("random", "expert")])
+    random, expert = (100 * minari.get_normalized_score(dataset, scores)).tolist()
+    assert (round(random, 6), round(expert, 6)) == (0, 100)
+    return {"evaluation_split": test.split, "normalised_random": round(random, 6), "normalised_expert": round(expert, 6)}
+
+
+@cache
+def reached(world: str, kind: str) -> Reference:
+    """What the policy of a kind of dataset reaches in the recovered evaluation environment."""
+    env = minari.load_dataset(next(name for name in dataset_names() if f"/{world}/" in name and folder_of(name).exists()))
+    return measure(env.recover_environment(eval_env=True), recipe_of(f"costgym/{world}/{kind}-v0").parts[0].make())
+
+
+def world(name: str) -> dict[str, Any]:
+    """What random actions, the expert and the policies of `medium` and `replay` reach on the test tasks."""
+    policies = {kind: reached(name, kind)._asdict() for kind in ("random", "medium", "expert")}
+    return {"world": name, "cost_limit": family_of(name).cost_limit, **policies}
+
+
+def tables(document: dict[str, Any]) -> str:
+    """The tables of the page."""
+    lines = [
+        "| dataset | episodes | steps | mean return | normalised score | success | mean cost | MB | flat, MB | build, s |",
+        "| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |",
+    ]
+    rows = {row["dataset"]: row for row in document["datasets"]}
+    for name in dataset_names():
+        row, flat = rows.get(name), rows.get(name.replace("-v0", "-flat-v0"))
+        if row is None:
+            continue
+        cost = f"{row['mean_cost']:.2f}" if row["mean_cost"] >= 1 else f"{row['mean_cost']:.3f}"
+        lines.append(
+            f"| `{name.removeprefix('costgym/')}` | {row['episodes']:,} | {row['steps']:,} | {row['mean_return']:.3f} | "
+            f"{row['normalised_score']:.1f} | {row['success']:.3f} | {cost} | {row['size_mb']:.0f} | "
+            f"{'' if flat is None else format(flat['size_mb'], '.0f')} | {row['build_s']:.0f} |"
+        )
+    lines += [
+        "",
+        f"What policies reach on the test tasks, {REFERENCE_EPISODES:,} episodes each:",
+        "",
+        "| world | policy | return | success | mean cost |",
+        "| --- | --- | ---: | ---: | ---: |",
+    ]
+    for each in document["worlds"]:
+        for policy in ("random", "medium", "expert"):
+            found = each[policy]
+            cost = f"{found['cost']:.2f}" if found["cost"] >= 1 else f"{found['cost']:.3f}"
+            limit = "" if each["cost_limit"] is None else f" (limit {each['cost_limit']:g})"
+            lines.append(f"| `{each['world']}` | {policy} | {found['score']:.3f} | {found['success']:.3f} | {cost}{limit} |")
+    return "\n".join(lines) + "\n"
+
+
+if __name__ == "__main__":
+    main()

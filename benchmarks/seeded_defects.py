@@ -1,0 +1,76 @@
+"""Put defects into the world, the batch and the verifier, one at a time, and see how soon `costgym selftest` finds them.
+
+    python benchmarks/seeded_defects.py --minutes 1
+
+Each defect is a change of one line in a copy of the package. Prints a table: the defect, whether it was found, after how many
+seconds, and by which oracle.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+ROOT = Path(__file__).parent.parent
+EPISODE, BATCH = "simulators/episode.py", "simulators/batch/failures.py"
+DEFECTS: tuple[tuple[str, str, str, str], ...] = (
+    ("queued calls do not wait for their tool", EPISODE, "blocked = spec.concurrency and (", "blocked = False and ("),
+    ("warm instances never cool", EPISODE, "now - idle[-1] <= spec.keep_alive_s", "True"),
+    ("the rate window is too short", EPISODE, "window[0] <= now - spec.window_s", "window[0] <= now - 0.9 * spec.window_s"),
+    ("cut-off calls are billed in full", EPISODE, "max(0.0, now - begin)", "spec.latency_s"),
+    ("running calls are not reserved", EPISODE,
+     "ledger.price + self._reserved + self.quote(slot)", "ledger.price + self.quote(slot)"),
+    ("persistence pulls the wrong way", "simulators/failures.py",
+     "chance + pull * (1.0 - chance) if", "chance - pull * chance if"),
+    ("outages begin late", "simulators/failures.py", "return begin <= at_s < end", "return begin + 0.05 <= at_s < end"),
+    ("thinking forgets the first token", EPISODE, "world.ttft_s + usage.output_tokens", "usage.output_tokens"),
+    ("the batch's outages are 0.01 % longer", BATCH,
+     "e.burst_begin - rules.burst_lasts_s", "e.burst_begin - 1.0001 * rules.burst_lasts_s"),
+    ("verification accepts everything", "experiments/trajectories/verify.py", "    def check(self,",
+     "    def check(self, *_):\n        return '', None\n\n    def unused(self,"),
+)  # fmt: skip
+SEARCH = """
+import sys
+from costgym.experiments.selftest.run import run
+for finding in run(60 * float(sys.argv[1]), int(sys.argv[2]), most=1).findings:
+    print(f"{finding.oracle}: {finding.problem}")
+"""
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--minutes", type=float, default=1.0)
+    parser.add_argument("--seed", type=int, default=0)
+    given = parser.parse_args()
+    found = 0
+    for name, file, right, wrong in DEFECTS:
+        with tempfile.TemporaryDirectory() as folder:
+            copy = Path(folder) / "costgym"
+            # what Numba has compiled is kept, unless the defect is in it
+            left_out = shutil.ignore_patterns("__pycache__") if file == BATCH else None
+            shutil.copytree(ROOT / "costgym", copy, symlinks=False, ignore=left_out)
+            text = (copy / file).read_text(encoding="utf-8")
+            if right not in text:
+                raise SystemExit(f"{file} no longer holds {right!r}")
+            (copy / file).write_text(text.replace(right, wrong), encoding="utf-8")
+            command = [sys.executable, "-c", SEARCH, str(given.minutes), str(given.seed)]
+            environment = {**os.environ, "PYTHONPATH": folder}
+            begin = time.monotonic()
+            done = subprocess.run(command, capture_output=True, text=True, cwd=folder, env=environment, check=False)
+            seconds = time.monotonic() - begin
+        first = done.stdout.strip().split("\n")[0]
+        found += bool(first)
+        print(
+            f"{name:42s} {'found' if first else 'NOT FOUND':10s}{seconds:5.0f} s  {first[:90]}{done.stderr[-200:]}", flush=True
+        )
+    print(f"{found} of {len(DEFECTS)} found")
+
+
+if __name__ == "__main__":
+    main()

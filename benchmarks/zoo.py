@@ -1,0 +1,130 @@
+"""Train the agents that ship in `agents/zoo`, pack them with their cards, and record the default leaderboard's rows of them.
+
+    python benchmarks/zoo.py train --runs runs/zoo       # about 15 minutes of processor time; finished runs are kept
+    python benchmarks/zoo.py pack --runs runs/zoo
+    python benchmarks/zoo.py record --board runs/zoo-board
+
+The record is what machines without torch show. It holds for one version of costgym and of its worlds, so after a change of
+either, `record` is due again; the tests say so.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import resource
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+from costgym import __version__
+from costgym.agents.checkpoints import OPTIMIZER, newest
+from costgym.agents.zoo.cards import CARD, FOLDER, Card, digest
+
+AGENTS: dict[str, tuple[str, str, str]] = {
+    "ppo": ("sb3", "masked PPO in the default marketplace, trained within 30 credits", "ppo --steps 100000 --budget price=30"),
+    "lagrangian": (
+        "sb3",
+        "the same under a limit of 7 credits on the mean price, held by a Lagrange multiplier",
+        "ppo --steps 80000 --budget price=30 --cost-limit 7",
+    ),
+    "catp": ("catp", "CATP: cost-aware plans of OpenCATP's tools, by a small model of its own", "catp --steps 800"),
+    "deer": ("deer", "DEER: whether to search and what to call, by a small model of its own", "deer"),
+    "toolplanner": (
+        "toolplanner",
+        "ToolPlanner's supervised stage on a small model of its own, a fifth of the default steps",
+        "toolplanner --steps 1000",
+    ),
+}
+PARTS = {"toolplanner": "sft"}
+"""Folder in the run that is packed, where it is not the run itself."""
+ENTRIES = {
+    "recorded": (["zoo:toolplanner"], "Trained, and too slow to be played by default: recorded, and replayed here."),
+    "no torch": (
+        ["zoo:catp", "zoo:deer", "zoo:lagrangian", "zoo:ppo"],
+        "Trained; played where PyTorch and transformers are installed. Here they are not: recorded, and replayed here.",
+    ),
+}
+"""Entries of the default leaderboard: their name, which rows show, their agents, and what they are."""
+SECONDS = "processor_seconds"
+"""File beside a run: what training took."""
+
+
+def train(runs: Path) -> None:
+    for name, (_, _, arguments) in AGENTS.items():
+        out = runs / name
+        if (out / PARTS.get(name, "") / "metrics.json").is_file():
+            continue
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
+        subprocess.run([sys.executable, "-m", "costgym", "train", *arguments.split(), "--out", str(out)], check=True)
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        seconds = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+        (runs / f"{name}.{SECONDS}").write_text(f"{seconds:.1f}\n")
+
+
+def pack(runs: Path) -> None:
+    for name, (kind, summary, arguments) in AGENTS.items():
+        run, place = runs / name / PARTS.get(name, ""), FOLDER / name
+        if not (run / "metrics.json").is_file():
+            print(f"{name}: {run} is no finished run; train first", file=sys.stderr)
+            continue
+        shutil.rmtree(place, ignore_errors=True)
+        checkpoint = newest(run)
+        shutil.copytree(checkpoint, place / checkpoint.relative_to(run), ignore=shutil.ignore_patterns(OPTIMIZER))
+        if (run / "tokenizer").is_dir():
+            shutil.copytree(run / "tokenizer", place / "tokenizer")
+        for file in ("config.json", "curve.jsonl", "metrics.json"):
+            shutil.copy(run / file, place / file)
+        config = json.loads((run / "config.json").read_text())
+        card = Card(
+            summary=summary,
+            kind=kind,  # type: ignore[arg-type]
+            command=f"costgym train {arguments} --out runs/{name}" + (f"  # {PARTS[name]}/" if name in PARTS else ""),
+            seed=config["settings"]["seed"],
+            date=time.strftime("%Y-%m-%d"),
+            version=__version__,
+            processor_minutes=round(float((runs / f"{name}.{SECONDS}").read_text()) / 60, 1),
+            figures=numbers((run / "metrics.json").read_text()),
+            files={str(path.relative_to(place)): digest(path) for path in sorted(place.rglob("*")) if path.is_file()},
+        )
+        (place / CARD).write_text(card.model_dump_json(indent=1) + "\n")
+        size = sum(path.stat().st_size for path in place.rglob("*") if path.is_file())
+        print(f"{name}: {size / 2**20:.2f} MiB")
+
+
+def numbers(text: str) -> dict[str, float]:
+    found: dict[str, Any] = json.loads(text)
+    return {key: round(value, 4) for key, value in found.items() if isinstance(value, int | float)}
+
+
+def record(board: Path) -> None:
+    from costgym.experiments.execution.engine import Local
+    from costgym.experiments.leaderboard.board import run
+    from costgym.experiments.leaderboard.run_config import make_run_config
+    from costgym.experiments.leaderboard.submissions.shipped import RECORDED
+    from costgym.experiments.leaderboard.submissions.submission import pack as pack_submission
+
+    shutil.rmtree(RECORDED, ignore_errors=True)
+    RECORDED.mkdir()
+    for name, (agents, about) in ENTRIES.items():
+        done = run(make_run_config("quick", agents=agents), board / name, engine=Local(1))
+        pack_submission(done.folder, RECORDED / name, name, "costgym", description=about, date=time.strftime("%Y-%m-%d"))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("stage", choices=("train", "pack", "record"))
+    parser.add_argument("--runs", type=Path, default=Path("runs/zoo"))
+    parser.add_argument("--board", type=Path, default=Path("runs/zoo-board"))
+    given = parser.parse_args()
+    if given.stage == "record":
+        record(given.board)
+    else:
+        {"train": train, "pack": pack}[given.stage](given.runs)
+
+
+if __name__ == "__main__":
+    main()

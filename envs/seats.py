@@ -1,0 +1,173 @@
+"""Seats: all that an agent may know of an environment besides observations and `info`.
+
+Every environment makes the seat of its view (`BaseEnv.seat`) and says what an agent is told of each `info` (`BaseEnv.told`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+import gymnasium as gym
+import numpy as np
+from numpy.typing import NDArray
+
+from ..simulators.decision.examples import Example
+from ..simulators.decision.examples import examples as labelled
+from ..simulators.opencatp.scoring.known import Same
+from ..simulators.status import LOOKS_OK, Status
+from ..simulators.tools import Catalog, Tool, ToolCard
+
+if TYPE_CHECKING:
+    from ..simulators.opencatp.scoring.evaluation import Evaluator
+    from ..simulators.opencatp.tasks import OpenCATPTask
+    from ..simulators.pricing import TokenPricing
+    from ..simulators.world import World
+
+_LABELS_THAT_LOOK_OK = frozenset(status.label for status in LOOKS_OK)
+_PRICE = 1
+"""Column of the price in `observation["tools"]` (`marketplace.TOOL_FEATURES`)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Seat:
+    """What every agent may know.
+
+    Attributes:
+        env_id: the environment that it plays in.
+        observation_space, action_space: of the environment.
+        budget: limit of each limited resource.
+        max_price: the price that weighs as much as a full score.
+    """
+
+    env_id: str
+    observation_space: gym.Space[Any]
+    action_space: gym.Space[Any]
+    budget: Mapping[str, float] = field(default_factory=dict)
+    max_price: float = 1.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TextSeat(Seat):
+    """A seat in the text view. `info["quotes"]` has the present price of a call of each tool.
+
+    Attributes:
+        query: what the user asks.
+        tools: what is on offer.
+        token_pricing: what the model's tokens cost; None where they are free.
+    """
+
+    query: str
+    tools: tuple[ToolCard, ...]
+    token_pricing: TokenPricing | None = None
+
+    def documentation(self) -> list[dict[str, Any]]:
+        """The tools' function schemas, as chat models take them."""
+        return [tool.documentation() for tool in self.tools]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NumericSeat(Seat):
+    """A seat in the numeric view.
+
+    Attributes:
+        max_tools: rows of the observation's `tools`, which are the first actions.
+        wait_action: goes to the next end of a call; None where a step is a call and its answer.
+        finish_action: ends the episode.
+    """
+
+    max_tools: int
+    wait_action: int | None
+    finish_action: int
+
+    def prices(self, tools: NDArray[np.float32]) -> NDArray[np.float64]:
+        """Prices in the scenario's currency, from the rows of an observation: (..., tools, 16) to (..., tools)."""
+        return prices_of(tools, self.max_price)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DecisionSeat(Seat):
+    """A seat where one decides whether a query needs a tool. `info["documents"]` has the tools that a search brought.
+
+    Attributes:
+        query: what the user asks.
+        none_action: says that no tool fits.
+        examples: past decisions, so many as the agent's `wants_examples` says.
+    """
+
+    query: str
+    none_action: int
+    examples: tuple[Example, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlanSeat(Seat):
+    """A seat where one plans for OpenCATP.
+
+    Attributes:
+        task: what is asked for.
+        level: size level of the image, 0 to 3.
+        evaluator: prices of tools and plans, and past experience: scores of plans on the samples of the train split.
+    """
+
+    task: OpenCATPTask
+    level: int
+    evaluator: Evaluator
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorldSeat(Seat):
+    """The seat of a privileged agent: a bound that reads the world.
+
+    Attributes:
+        env: the environment under its wrappers.
+    """
+
+    env: Any
+
+
+def without_verdicts(info: dict[str, Any]) -> dict[str, Any]:
+    """`info` of the text view without what only the world knows: whether content that came without an error is right."""
+    statuses = info["statuses"]
+    if not statuses or all(label not in _LABELS_THAT_LOOK_OK or label == "ok" for label in statuses.split(",")):
+        return info
+    results = [
+        {**result, "status": Status.OK.label} if result["status"] in _LABELS_THAT_LOOK_OK else result
+        for result in info["results"]
+    ]
+    labels = [result["status"] for result in results]
+    return {**info, "results": results, "status": int(Status[labels[-1].upper()]), "statuses": ",".join(labels)}
+
+
+def cards_of(catalog: Catalog, tools: Sequence[Tool]) -> list[ToolCard]:
+    """Cards of some tools, each made once per catalog."""
+    cards = _cards(Same(catalog))
+    found = []
+    for tool in tools:
+        card = cards.get(tool.name)
+        if card is None:
+            card = cards[tool.name] = ToolCard.of(tool)
+        found.append(card)
+    return found
+
+
+@lru_cache(maxsize=8)
+def _cards(catalog: Same) -> dict[str, ToolCard]:
+    return {}
+
+
+def past_decisions(world: World, count: int) -> tuple[Example, ...]:
+    """So many labelled decisions of the first split, the same objects in every episode."""
+    return _past_decisions(Same(world), count) if count else ()
+
+
+@lru_cache(maxsize=4)
+def _past_decisions(world: Same, count: int) -> tuple[Example, ...]:
+    return tuple(labelled(world.value, world.value.tasks.splits[0], count))
+
+
+def prices_of(tools: NDArray[np.float32], max_price: float) -> NDArray[np.float64]:
+    """Prices in the currency of `max_price`, from the rows of an observation: (..., tools, 16) to (..., tools)."""
+    return tools[..., _PRICE].astype(np.float64) * (max_price / 10.0)

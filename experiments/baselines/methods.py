@@ -1,0 +1,63 @@
+"""The methods of the baseline table, and what one run of a method is."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, NamedTuple
+
+Kind = Literal["rule", "online", "constrained", "offline"]
+
+
+@dataclass(frozen=True, slots=True)
+class Method:
+    """A row of the table.
+
+    Attributes:
+        name: as `--methods` takes it.
+        kind: a rule learns nothing; online methods learn in the environment; constrained ones under a limit on the mean cost as
+            well; offline ones from recorded episodes alone.
+        what: one line.
+    """
+
+    name: str
+    kind: Kind
+    what: str
+
+
+_ALL = (
+    Method("random", "rule", "random actions under the mask"),
+    Method("cheapest", "rule", "for each missing fact the cheapest tool"),
+    Method("greedy", "rule", "for each missing fact the best advertised value for its price"),
+    Method("oracle-informed", "rule", "knows the tools' true reliability: the bound that returns are normalised by"),
+    Method("ppo", "online", "sb3-contrib's MaskablePPO, default settings but a discount of 1"),
+    Method(
+        "ppo-tools", "online", "`costgym train ppo`: MaskablePPO on the native batch, with a network that reads tools as a set"
+    ),
+    Method("dqn", "online", "Stable-Baselines3's DQN; the mask is part of the observation and binds nothing"),
+    Method("ppo-lagrangian", "constrained", "MaskablePPO; the price of costs follows by dual ascent"),
+    Method("pid-lagrangian", "constrained", "MaskablePPO; the price of costs is set by a PID controller"),
+    Method("bc", "offline", "behaviour cloning under the mask"),
+    Method("iql", "offline", "implicit Q-learning with discrete actions, under the mask"),
+)
+METHODS = {method.name: method for method in _ALL}
+
+
+class Unit(NamedTuple):
+    """One run of a method.
+
+    Attributes:
+        method: its name.
+        env: id of the environment.
+        level: the scenario; "" where the environment has none.
+        seed: of training; of the agent's own chance for a rule.
+    """
+
+    method: str
+    env: str
+    level: str
+    seed: int
+
+    @property
+    def file(self) -> str:
+        """Name of the file that holds the run's record."""
+        return f"{self.env.rpartition('/')[2]}.{self.level or 'default'}.{self.method}.{self.seed}.json"

@@ -1,0 +1,164 @@
+"""Run the baselines: every method, level and seed is a run of its own, on any engine, and kept in a file when it is over."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from pydantic import Field
+
+from ...agents.base import NUMERIC, Agent
+from ...agents.registry import make_agent
+from ...agents.settings import Amount, Count, Settings
+from ...envs.registration import class_of
+from ...simulators.errors import ConfigError, DataError, UnknownName
+from ...simulators.version import __version__
+from ..execution.engine import Engine, Local
+from ..files import write_atomically
+from ..training.run import require_modules
+from .measure import measure, open_env
+from .methods import METHODS, Unit
+
+RUNS = "runs"
+Record = dict[str, Any]
+
+
+class BaselineSettings(Settings):
+    """What all runs of a table have in common."""
+
+    minutes: Amount = Field(default=2.0, description="Processor time of an online run at most, without measurements.")
+    steps: Count = Field(default=98_304, description="Decisions of an online run at most.")
+    points: Count = Field(default=6, description="Measurements on the way.")
+    point_episodes: Count = Field(default=100, description="Test episodes of a measurement on the way.")
+    episodes: Count = Field(default=400, description="Test episodes at the end.")
+    cost_limit: float = Field(default=7.0, gt=0, description="On the mean price of an episode, for constrained methods.")
+    recorded: Count = Field(default=2_000, description="Recorded episodes that offline methods learn from.")
+    updates: Count = Field(default=3_000, description="Updates of an offline method.")
+
+
+def units(methods: Sequence[str], envs: Sequence[str], levels: Sequence[str], seeds: int) -> list[Unit]:
+    """List the runs of a table, cheap ones first.
+
+    Raises:
+        UnknownName: there is no such method.
+        ConfigError: an agent or a level is named twice, or there are no seeds.
+    """
+    for name in methods:
+        if name not in METHODS:
+            raise UnknownName("method", name, METHODS)
+    for option, names in (("--methods", methods), ("--envs", envs), ("--levels", levels)):
+        if not names or len(set(names)) < len(names):
+            raise ConfigError(option, "expected at least one name, and every name once")
+    if seeds < 1:
+        raise ConfigError("--seeds", f"expected at least 1, got {seeds}")
+    found = []
+    for env in envs:
+        for level in levels if "scenario" in class_of(env).WORLD_ARGUMENTS else ("",):
+            for name in methods:
+                # rules learn nothing; chance has them differ from seed to seed only where they draw
+                count = 1 if METHODS[name].kind == "rule" and name != "random" else seeds
+                found += [Unit(name, env, level, seed) for seed in range(count)]
+    return sorted(found, key=lambda unit: (METHODS[unit.method].kind != "rule", METHODS[unit.method].kind != "offline"))
+
+
+def run(
+    out: str | Path,
+    settings: BaselineSettings | None = None,
+    methods: Sequence[str] = tuple(METHODS),
+    envs: Sequence[str] = (NUMERIC,),
+    levels: Sequence[str] = ("marketplace",),
+    seeds: int = 5,
+    engine: Engine | None = None,
+    progress: Callable[[int, int], None] | None = None,
+) -> list[Record]:
+    """Run the baselines that a folder does not hold yet, and return the records of all.
+
+    Args:
+        out: folder; each run is a file in `OUT/runs`, so that a killed command goes on where it was.
+        settings: of all runs.
+        methods: names of `METHODS`.
+        envs: ids of environments.
+        levels: scenarios, for environments that take one.
+        seeds: training runs of every method.
+        engine: where runs are made; by default here.
+        progress: called with the numbers of finished and of all runs.
+
+    Raises:
+        UnknownName, ConfigError: a name or a number is wrong, or the folder holds runs with other settings.
+        MissingExtra: torch, Stable-Baselines3 or sb3-contrib is not installed.
+    """
+    chosen = settings or BaselineSettings()
+    wanted = units(methods, envs, levels, seeds)
+    if any(METHODS[unit.method].kind != "rule" for unit in wanted):
+        require_modules("torch", "stable_baselines3", "sb3_contrib")
+    for unit in wanted:
+        open_env(unit.env, unit.level, "test").close()
+    folder = Path(out) / RUNS
+    folder.mkdir(parents=True, exist_ok=True)
+    kept = {unit: read_record(folder / unit.file, chosen) for unit in wanted if (folder / unit.file).is_file()}
+    missing = [unit for unit in wanted if unit not in kept]
+    if progress is not None:
+        progress(len(kept), len(wanted))
+    for unit, record in zip(missing, (engine or Local()).stream(_play, chosen, missing), strict=True):
+        write_atomically(folder / unit.file, json.dumps(record, indent=1) + "\n")
+        kept[unit] = record
+        if progress is not None:
+            progress(len(kept), len(wanted))
+    return [kept[unit] for unit in wanted]
+
+
+def read_record(path: Path, settings: BaselineSettings) -> Record:
+    """Read the record of a run.
+
+    Raises:
+        DataError: it cannot be read.
+        ConfigError: it was made with other settings or by another version.
+    """
+    try:
+        record: Record = json.loads(path.read_text(encoding="utf-8"))
+        made_with = record["settings"], record["version"]
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise DataError(path, f"is no record of a baseline ({error}); delete it to run it again") from error
+    if made_with != (settings.model_dump(), __version__):
+        raise ConfigError("--out", f"{path} was made with other settings or by another version; choose another folder")
+    return record
+
+
+def _play(settings: BaselineSettings, unit: Unit) -> Iterator[Record]:
+    """Train and measure one method under one seed."""
+    test = open_env(unit.env, unit.level, "test")
+    curve: list[dict[str, float]] = []
+
+    def watch(steps: int, seconds: float, agent: Agent) -> None:
+        figures = measure(test, agent, settings.point_episodes)
+        curve.append({"steps": steps, "seconds": round(seconds, 2), **figures})
+
+    kind, steps, seconds, seed = METHODS[unit.method].kind, 0, 0.0, None
+    if kind == "rule":
+        agent, seed = make_agent(unit.method, unit.env), unit.seed if unit.method == "random" else None
+        watch(0, 0.0, agent)
+    elif kind == "offline":
+        from .offline import learn as learn_offline
+
+        steps, seconds, agent = learn_offline(unit, settings.recorded, settings.updates)
+    else:
+        from .online import learn as learn_online
+
+        every = max(1, settings.steps // settings.points)
+        limit_s = 60.0 * settings.minutes
+        steps, seconds, agent = learn_online(unit, settings.steps, limit_s, every, settings.cost_limit, watch)
+        if not curve or curve[-1]["steps"] < steps:
+            watch(steps, seconds, agent)
+    final = measure(test, agent, settings.episodes, seed)
+    test.close()
+    yield {
+        **unit._asdict(),
+        "version": __version__,
+        "settings": settings.model_dump(),
+        "steps": steps,
+        "seconds": round(seconds, 2),
+        "curve": curve,
+        "figures": final,
+    }

@@ -1,0 +1,1 @@
+"""Datasets with names: what each holds, how it is built, and what its scores are measured against."""

@@ -1,0 +1,191 @@
+"""The named datasets: their worlds, and which policies play how many episodes of each.
+
+A name has Minari's form ``costgym/WORLD/DATASET-v0``; ``costgym/WORLD/DATASET-flat-v0`` holds the same episodes with flat
+observations.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+from ....agents.base import NUMERIC, PLAN_CALLS, Agent
+from ....agents.oracle import ExpectedOptimumAgent
+from ....agents.registry import make_agent
+from ....agents.stages.policy import StageAgent, run_of
+from ....simulators.errors import UnknownName
+
+NAMESPACE = "costgym"
+VERSION = "v0"
+FLAT = "-flat"
+EPISODES = 2_400
+"""Episodes of each named dataset."""
+COST_LIMIT = 10.0
+"""Mean price of an episode that policies of the constrained world must keep, in credits."""
+EXPERT_MULTIPLIER = 0.045
+"""What a credit costs the expert of the constrained world beyond its price: with it the mean price keeps `COST_LIMIT`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Family:
+    """A world with its datasets.
+
+    Attributes:
+        name: name of the world in the datasets' ids.
+        env_id, arguments: the environment in which episodes are recorded; it is evaluated on the split `test`.
+        summary: one sentence about the world.
+        expert: makes the expert; its mean return on the test split is the normalised score 100.
+        expert_text: what the expert is.
+        medium: the stage of the world's training run that plays `medium`.
+        cost_limit: mean cost that policies must keep, or None where there is no constraint.
+    """
+
+    name: str
+    env_id: str
+    arguments: Mapping[str, Any]
+    summary: str
+    expert: Callable[[], Agent]
+    expert_text: str
+    medium: int
+    cost_limit: float | None = None
+
+    @property
+    def constrained(self) -> bool:
+        """Whether policies must keep a limit on the mean cost."""
+        return self.cost_limit is not None
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """Episodes of one policy.
+
+    Attributes:
+        make: makes the policy.
+        episodes: their number.
+    """
+
+    make: Callable[[], Agent]
+    episodes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Recipe:
+    """What a named dataset holds.
+
+    Attributes:
+        dataset_id: the name, with namespace and version.
+        family: its world.
+        kind: one of `KINDS`.
+        flat: whether observations are vectors.
+        summary: which policies played, in words.
+        parts: the policies.
+    """
+
+    dataset_id: str
+    family: Family
+    kind: str
+    flat: bool
+    summary: str
+    parts: tuple[Part, ...] = field(repr=False)
+
+
+def _random(env_id: str) -> Agent:
+    return make_agent("random", env_id)
+
+
+def _informed(env_id: str) -> Agent:
+    return make_agent("oracle-informed", env_id)
+
+
+FAMILIES = (
+    Family(
+        "marketplace",
+        NUMERIC,
+        {"split": "train", "budget": {"price": 20.0}},
+        "The default marketplace: buy the facts of a query from priced, failing tools with at most 20 credits.",
+        partial(_informed, NUMERIC),
+        "`oracle-informed`, which knows every tool's true reliability, not the luck of the episode; privileged, deterministic",
+        2,
+    ),
+    Family(
+        "marketplace-constrained",
+        NUMERIC,
+        {"split": "train", "budget": {}, "cost": "price"},
+        f"The marketplace as a constrained problem: no episode has a limit, the mean price of episodes must be at most "
+        f"{COST_LIMIT:g} credits.",
+        partial(ExpectedOptimumAgent, EXPERT_MULTIPLIER),
+        f"`oracle-informed` that charges itself {EXPERT_MULTIPLIER:g} for each credit, so that it keeps the limit; privileged, "
+        "deterministic",
+        2,
+        COST_LIMIT,
+    ),
+    Family(
+        "opencatp-calls",
+        PLAN_CALLS,
+        {"split": "train", "tasks": "all"},
+        "OpenCATP call by call: run vision tools on images and texts, priced by time and memory.",
+        partial(_informed, PLAN_CALLS),
+        "`oracle-informed`, the best fixed plan for each task and size level on the train samples; privileged, deterministic",
+        1,
+    ),
+)
+KINDS = ("random", "medium", "expert", "mixed", "replay")
+"""Kinds of datasets that every world has."""
+
+
+def family_of(name: str) -> Family:
+    """The world of this name.
+
+    Raises:
+        UnknownName: there is none; names the nearest.
+    """
+    for family in FAMILIES:
+        if family.name == name:
+            return family
+    raise UnknownName("world of named datasets", name, [family.name for family in FAMILIES])
+
+
+def dataset_names(flat: bool = False) -> list[str]:
+    """The ids of the named datasets, or of their flat variants."""
+    end = FLAT if flat else ""
+    return [f"{NAMESPACE}/{family.name}/{kind}{end}-{VERSION}" for family in FAMILIES for kind in KINDS]
+
+
+def recipe_of(dataset_id: str) -> Recipe:
+    """What the dataset of this name holds.
+
+    Raises:
+        UnknownName: there is no such dataset; names the nearest.
+    """
+    known = [*dataset_names(), *dataset_names(flat=True)]
+    if dataset_id not in known:
+        raise UnknownName("named dataset", dataset_id, known)
+    _, world, name = dataset_id.split("/")
+    name = name.removesuffix(f"-{VERSION}")
+    kind = name.removesuffix(FLAT)
+    family = family_of(world)
+    summary, parts = _parts(family, kind)
+    return Recipe(dataset_id, family, kind, name.endswith(FLAT), summary, parts)
+
+
+def _parts(family: Family, kind: str) -> tuple[str, tuple[Part, ...]]:
+    """The policies of a kind of dataset, in words and as parts."""
+    stages = [partial(StageAgent, family.name, stage) for stage in range(len(run_of(family.name)["steps"]))]
+    steps = [f"{count:,}" for count in run_of(family.name)["steps"]]
+    random, medium, expert = partial(_random, family.env_id), stages[family.medium], family.expert
+    after = f"the stochastic policy of a MaskablePPO run after {steps[family.medium]} decisions"
+    chosen: dict[str, tuple[str, tuple[Callable[[], Agent], ...]]] = {
+        "random": ("Actions drawn uniformly from those that the mask allows.", (random,)),
+        "medium": (f"{after[0].upper()}{after[1:]}.", (medium,)),
+        "expert": (f"The expert: {family.expert_text}.", (expert,)),
+        "mixed": (f"A third each of random actions, of {after}, and of the expert.", (random, medium, expert)),
+        "replay": (
+            f"Equal parts of the stochastic policies that one MaskablePPO run had after {', '.join(steps[:-1])} and "
+            f"{steps[-1]} decisions.",
+            tuple(stages),
+        ),
+    }
+    summary, makers = chosen[kind]
+    return summary, tuple(Part(make, EPISODES // len(makers)) for make in makers)

@@ -1,0 +1,175 @@
+"""The ranges that the numbers of a world may lie in, and the base of the models that hold them.
+
+Within these ranges, the event-driven and the batched simulator play every world alike. Beyond them, sums of prices overflow,
+clocks lose their resolution, or counters do not fit.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple, NoReturn
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic._internal._model_construction import ModelMetaclass
+
+from .errors import ConfigError
+
+DAY_S = 86_400.0
+MAX_DEPTH = 40
+"""Greatest depth of nested lists and mappings in a document."""
+
+
+class Range(NamedTuple):
+    """A closed range of numbers.
+
+    Attributes:
+        low, high: its ends.
+        unit: the unit, for the documentation.
+        whole: only whole numbers.
+    """
+
+    low: float
+    high: float
+    unit: str = ""
+    whole: bool = False
+
+    def __str__(self) -> str:
+        return f"{'a whole number' if self.whole else 'a number'} from {self.low:g} to {self.high:g}"
+
+
+_SHARE, _DAY, _LONG = Range(0, 1), Range(0, DAY_S, "s"), Range(0, 1e9, "s")
+_MB, _MONEY, _COUNT = Range(0, 1e6, "MB"), Range(0, 1e9, "currency"), Range(0, 1_000_000, "", True)
+BOUNDS: dict[str, Range] = {
+    "seed": Range(0, 2**63 - 1, "", True),
+    "gateway_s": Range(1e-6, DAY_S, "s"),
+    "ttft_s": _DAY,
+    "tokens_per_s": Range(1e-3, 1e9, "tokens/s"),
+    "gpu_capacity_mb": Range(1e-3, 1e9, "MB"),
+    "max_price": Range(1e-9, 1e12, "currency"),
+    "budget": Range(1e-9, 1e12),
+    "tokens": Range(0, 1e9, "currency per million tokens"),
+    "source.tools": Range(2, 100_000, "", True),
+    "source.providers": Range(1, 100_000, "", True),
+    "source.tasks": Range(1, 1_000_000, "", True),
+    "source.candidates": Range(1, 10_000, "", True),
+    "source.needs": Range(1, 6, "", True),
+    "events": Range(0, 1_000, "events", True),
+    "events.at_s": Range(0, 1e6, "s"),
+    "events.factor": Range(1e-3, 1e3),
+    "events.need": Range(0, 63, "", True),
+    "failures.beta": Range(1e-3, 1e3),
+    "failures.kinds": Range(0, 1e6),
+    "failures.advertised_spread": Range(0, 10),
+    "failures.bursts.every_s": Range(1, 1e9, "s"),
+    "failures.bursts.lasts_s": Range(1e-3, 1e9, "s"),
+    "judge.curve": Range(1e-3, 1e3),
+    "judge.all_facts": _SHARE,
+    "judge.none": _SHARE,
+    "judge.unsolvable": _SHARE,
+    "profile.fee": _MONEY,
+    "profile.latency_s": _DAY,
+    "profile.latency_spread": Range(0, 5),
+    "profile.cpu_cons_mb": _MB,
+    "profile.gpu_cons_mb": _MB,
+    "profile.cpu_inst_mb": _MB,
+    "profile.gpu_inst_mb": _MB,
+    "profile.cold_start_s": _DAY,
+    "profile.keep_alive_s": _LONG,
+    "profile.concurrency": _COUNT,
+    "profile.rate_limit": Range(0, 1_000, "calls", True),
+    "profile.window_s": _LONG,
+    "profile.quota": _COUNT,
+    "profile.timeout_s": Range(0, 1e6, "s"),
+    "profile.reliability": _SHARE,
+    "profile.slip": _SHARE,
+    "profile.persistence": _SHARE,
+    "profile.advertised_success": _SHARE,
+    "profile.advertised_latency_s": _LONG,
+    "profile.popularity": Range(0, 10),
+}
+"""The range of each number of a scenario, by its place."""
+MAX_FACTOR = 1e9
+"""The price changes of a scenario may together multiply a price by this at most, and divide it by as much."""
+
+
+def within(place: str, **settings: Any) -> Any:
+    """A field of a pydantic model with the range that `BOUNDS` has for its place, and further settings of the field."""
+    low, high, _, whole = BOUNDS[place]
+    if not whole:
+        settings["allow_inf_nan"] = False
+    return Field(ge=low, le=high, **settings)
+
+
+def out_of_bounds(place: str, value: Any) -> str | None:
+    """Say in words how a number misses the range of its place; None if it does not."""
+    bounds = BOUNDS[place]
+    fits = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+    if fits and bounds.low <= value <= bounds.high and (not bounds.whole or value == int(value)):
+        return None
+    if place == "budget" and not (fits and value > 0):
+        return f"expected a positive finite number, got {value!r:.60}"
+    return f"expected {bounds}, got {value!r:.60}"
+
+
+class _Constructor(ModelMetaclass):
+    """Turns pydantic's error into ours where a model is made in code; documents are validated by `parse_scenario`."""
+
+    def __call__(cls, *args: Any, **settings: Any) -> Any:
+        try:
+            return super().__call__(*args, **settings)
+        except ValidationError as error:
+            refuse(cls.__name__, error)
+
+
+class StrictModel(BaseModel, metaclass=_Constructor):
+    """A frozen model that refuses unknown keys, texts that no file can hold, and bottomless documents.
+
+    Raises:
+        ConfigError: A value is wrong; names its place.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _readable(cls, data: Any) -> Any:
+        problem = unreadable(data)
+        if problem:
+            raise ValueError(problem)
+        return data
+
+
+def unreadable(data: Any, depth: int = 0) -> str | None:
+    """Say in words why plain data cannot be written to a file; None if it can."""
+    if isinstance(data, str):
+        try:
+            data.encode()
+        except UnicodeEncodeError as error:
+            return f"expected text, got half a character (U+{ord(data[error.start]):04X}) in {data[:40]!r}; write the whole one"
+        return None
+    if isinstance(data, int) and data.bit_length() > 1_000:
+        return f"expected a number, got one of {data.bit_length()} bits"
+    if not isinstance(data, dict | list | tuple):
+        return None
+    if depth >= MAX_DEPTH:
+        return f"expected at most {MAX_DEPTH} levels of lists and mappings in each other"
+    parts = [*data, *data.values()] if isinstance(data, dict) else data
+    return next((problem for part in parts if (problem := unreadable(part, depth + 1))), None)
+
+
+def first_problem(error: ValidationError) -> tuple[str, str]:
+    """The place and the text of the first problem that pydantic found."""
+    first = error.errors(include_url=False)[0]
+    place = ".".join(str(part) for part in first["loc"])
+    problem = first["msg"].removeprefix("Value error, ")
+    if first["type"] == "extra_forbidden":
+        problem = "unknown key; check its spelling"
+    if first["type"] == "value_error":
+        return place, problem  # it says what came
+    return place, f"{problem} (got {first['input']!r:.80})"
+
+
+def refuse(what: str, error: ValidationError) -> NoReturn:
+    """Raise a ConfigError that says what pydantic found wrong first."""
+    place, problem = first_problem(error)
+    raise ConfigError(f"{what}.{place}" if place else what, problem) from None

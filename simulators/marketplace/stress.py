@@ -1,0 +1,77 @@
+"""Stress: factors on how often the tools of a world fail, how tight their limits are and how long they take.
+
+The catalogue, the tasks and what tools advertise stay as they are, and every draw of an episode keeps its place: an agent that
+plays under several levels of stress meets the same tasks with the same luck, and only the world's harshness differs.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from pydantic import Field
+
+from ..bounds import StrictModel
+from ..draws import DrawSource, stable_generator
+from ..failures import FailureModel
+from ..tools import Catalog, ToolProfile
+from ..world import World
+
+
+class Stress(StrictModel):
+    """Factors on a world's faults. At 1, the world is as its scenario says.
+
+    Attributes:
+        failures: On each tool's share of failing calls, and on how often outages begin; 0 for a world without failures.
+        rate_limits: On the share of tools with a rate limit; what a limit or a quota admits is divided by it. 0 for none.
+        latency: On the duration of calls and cold starts.
+    """
+
+    failures: float = Field(default=1.0, ge=0, le=100, allow_inf_nan=False)
+    rate_limits: float = Field(default=1.0, ge=0, le=100, allow_inf_nan=False)
+    latency: float = Field(default=1.0, gt=0, le=1000, allow_inf_nan=False)
+
+    def applied(self, world: World, seed: int) -> World:
+        """The same world under stress: its tools' profiles and its failure model differ.
+
+        Args:
+            world: As its scenario has it otherwise.
+            seed: The scenario's; it says which tools gain a rate limit.
+        """
+        model = world.failures
+        tools = [replace(tool, profile=self._profile(tool.name, tool.profile, model, seed)) for tool in world.catalog]
+        factor, bursts = self.failures, model.bursts
+        if bursts is not None:
+            bursts = bursts.model_copy(update={"every_s": bursts.every_s / factor}) if factor else None
+        slip = model.slip * min(1.0, factor)  # a larger slip would let dead tools answer
+        failures = model.model_copy(update={"slip": slip, "bursts": bursts})
+        own: dict[str, Any] = {"_slots": {}, "_notices": {}, "_source": DrawSource(), "_kinds": []}
+        return replace(world, catalog=Catalog(tools), failures=failures, **own)
+
+    def _profile(self, name: str, profile: ToolProfile, model: FailureModel, seed: int) -> ToolProfile:
+        limit = profile.rate_limit
+        if not limit and self.rate_limits > 1 and model.rate_limited_share < 1:
+            luck = stable_generator(seed, "stress", name).random(2)
+            gained = min(1.0, model.rate_limited_share * self.rate_limits) - model.rate_limited_share
+            if luck[0] < gained / (1.0 - model.rate_limited_share):
+                limit = 3 + int(luck[1] * 8)  # as generated tools have it
+        return replace(
+            profile,
+            reliability=self._reliability(profile.reliability, model.slip),
+            rate_limit=self._admitted(limit),
+            quota=self._admitted(profile.quota),
+            latency_s=tuple(seconds * self.latency for seconds in profile.latency_s),
+            cold_start_s=profile.cold_start_s * self.latency,
+        )
+
+    def _reliability(self, reliability: float, slip: float) -> float:
+        """The reliability at which `failures` times as many calls fail, those that fail by a slip among them."""
+        factor = self.failures
+        if factor <= 1.0 or slip >= 0.5:
+            return max(0.0, 1.0 - factor + factor * reliability)
+        failing = factor * ((1.0 - reliability) * (1.0 - slip) + reliability * slip)
+        return max(0.0, (1.0 - failing - slip) / (1.0 - 2.0 * slip))
+
+    def _admitted(self, limit: int) -> int:
+        """What a limit admits; 0 for any number."""
+        return max(1, round(limit / self.rate_limits)) if limit and self.rate_limits else 0

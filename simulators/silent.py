@@ -1,0 +1,159 @@
+"""Silent faults: answers that look right and are cut off, hold a wrong value, or have changed their fields.
+
+They work on any JSON text, so the world's own answers and those of real tools are spoilt alike. The same text and luck give
+the same bytes.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Collection, Iterator, Sequence
+from typing import Any
+
+from .status import Status
+from .tasks import Task, fact_in, normalise
+
+_DIGITS, _LETTERS = "0123456789", "abcdefghijklmnopqrstuvwxyz"
+_REST = "..."
+_VALUE = re.compile(r"(?:\w[\w-]*)?\d(?:[\w.,:/-]*\w)?")
+"""A number, a date or a code: what an answer states and cannot know without having read it."""
+
+
+def spoilt(text: str, status: Status, task: Task, luck: float) -> str:
+    """An answer with a silent fault; no fact that the task wants stands in it.
+
+    Args:
+        text: The right answer.
+        status: The fault, one of `status.SILENT`.
+        task: The task, for its facts.
+        luck: Uniform in [0, 1) that decides where the fault lies.
+    """
+    needs = [*task.needs, *(need.alternative for need in task.needs if need.alternative is not None)]
+    wanted = {need.fact for need in needs}
+    spoil = {Status.PARTIAL: cut_off, Status.CORRUPT: corrupted, Status.DRIFTED: drifted}[status]
+    found = spoil(text, luck, wanted)
+    return cut_off(found, luck, wanted) if _holds(found, wanted) else found
+
+
+def cut_off(text: str, luck: float, wanted: Collection[str] = ()) -> str:
+    """The beginning of a text, as where a connection breaks; shorter if a wanted fact would stand in it."""
+    end = int((0.2 + 0.7 * luck) * len(text))
+    while end and _holds(text[:end], wanted):
+        end = end * 3 // 4
+    return text[:end]
+
+
+def corrupted(text: str, luck: float, wanted: Collection[str] = ()) -> str:
+    """The text with other digits and letters in the values that hold a wanted fact, or in one value if none does.
+
+    A text that is no JSON counts as one value.
+    """
+    shift = 1 + int(luck * 8)
+
+    def wrong(value: Any) -> Any:
+        changed = _shifted(str(value), shift)
+        return _number(changed, value)
+
+    document = _document(text)
+    leaves = [value for _, value in _leaves(document)]
+    wrongful = [value for value in leaves if _holds(str(value), wanted)]
+    if not wrongful:
+        changeable = [value for value in leaves if _shifted(str(value), shift) != str(value)]
+        wrongful = changeable[int(luck * len(changeable)) :][:1]
+    return _text(_mapped(document, lambda value: wrong(value) if value in wrongful and value is not None else value))
+
+
+def drifted(text: str, luck: float, wanted: Collection[str] = ()) -> str:
+    """The text after a change of its schema: the fields are rows with short names, and a wanted value is taken apart."""
+    rows = []
+    for path, value in _leaves(_document(text)):
+        name = "".join(part[:3] for part in str(path or "value").replace(".", "_").split("_"))
+        rows.append({"f": name, "v": _parts(str(value)) if _holds(str(value), wanted) else value})
+    return _text({"schema": f"{2 + int(luck * 8)}.0", "rows": rows})
+
+
+def unsupported(answer: str, read: Sequence[str], facts: Collection[str] = ()) -> list[str]:
+    """The values in an answer that stand in nothing that was read, in their order.
+
+    Values are numbers of two digits or more, dates, codes, and the given facts. A value that was computed from others counts
+    as unsupported too.
+
+    Args:
+        answer: The final text.
+        read: The query and every observation.
+        facts: Texts that count as values wherever the answer has them, such as names.
+    """
+    spoken, sources = normalise(answer), [normalise(text) for text in read]
+    stated = [value for value in _VALUE.findall(spoken) if sum(letter.isdigit() for letter in value) > 1]
+    stated += [fact for fact in facts if fact_in(fact, spoken)]
+    found = [value for value in stated if not any(fact_in(form, text) for text in sources for form in _forms(value))]
+    return list(dict.fromkeys(map(normalise, found)))
+
+
+def _forms(value: str) -> tuple[str, ...]:
+    """A value as it stands, and a number without the commas between its thousands."""
+    plain = value.replace(",", "")
+    return (value, plain) if plain != value and plain.replace(".", "", 1).isdecimal() else (value,)
+
+
+def _holds(text: str, wanted: Collection[str]) -> bool:
+    normalised = normalise(text)
+    return any(fact_in(fact, normalised) for fact in wanted)
+
+
+def _parts(value: str) -> list[str]:
+    """A value in two pieces, neither of which holds it whole."""
+    middle = max(1, len(value) // 2)
+    return [value[:middle] + _REST, _REST + value[middle:]]
+
+
+def _shifted(value: str, shift: int) -> str:
+    """The value with every digit moved on; with every letter, where it has no digits."""
+    alphabet = _DIGITS if any(letter in _DIGITS for letter in value) else _LETTERS
+    moved = []
+    for letter in value:
+        place = alphabet.find(letter.lower())
+        other = alphabet[(place + shift) % len(alphabet)]
+        moved.append(letter if place < 0 else other.upper() if letter.isupper() else other)
+    return "".join(moved)
+
+
+def _number(text: str, like: Any) -> Any:
+    """A text as a number, where the value that it replaces is one."""
+    if isinstance(like, bool) or not isinstance(like, int | float):
+        return text
+    try:
+        return type(like)(text)
+    except ValueError:
+        return text
+
+
+def _document(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return text
+
+
+def _text(document: Any) -> str:
+    return document if isinstance(document, str) else json.dumps(document, ensure_ascii=False)
+
+
+def _leaves(document: Any, path: str = "") -> Iterator[tuple[str, Any]]:
+    if isinstance(document, dict):
+        for name, value in document.items():
+            yield from _leaves(value, f"{path}.{name}" if path else str(name))
+    elif isinstance(document, list):
+        for value in document:
+            yield from _leaves(value, path)
+    else:
+        yield path, document
+
+
+def _mapped(document: Any, change: Callable[[Any], Any]) -> Any:
+    if isinstance(document, dict):
+        return {name: _mapped(value, change) for name, value in document.items()}
+    if isinstance(document, list):
+        return [_mapped(value, change) for value in document]
+    return change(document)

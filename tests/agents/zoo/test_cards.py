@@ -1,0 +1,100 @@
+"""Trained agents that ship: every one is listed, whole, and what its card says."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import costgym
+from costgym.agents import agent_names, make_agent
+from costgym.agents.registry import find_agent, run_folder
+from costgym.agents.zoo import cards
+from costgym.agents.zoo.cards import FOLDER, read_card, zoo_folder, zoo_names
+from costgym.experiments.leaderboard.tracks import track_of
+from costgym.experiments.leaderboard.weights import weights_of
+from costgym.simulators.errors import DataError, MissingExtra, UnknownName
+
+TRACKS = {
+    "zoo:catp": "plans",
+    "zoo:deer": "decisions",
+    "zoo:lagrangian": "numbers",
+    "zoo:ppo": "numbers",
+    "zoo:toolplanner": "text",
+}
+
+
+def test_every_trained_system_ships() -> None:
+    assert {name: track_of(find_agent(name).env_id) for name in zoo_names()} == TRACKS
+    assert set(TRACKS) <= set(agent_names())
+
+
+@pytest.mark.parametrize("name", zoo_names())
+def test_the_card_is_that_of_the_run(name: str) -> None:
+    card, folder = read_card(name), zoo_folder(name)
+    config = json.loads((folder / "config.json").read_text())
+    assert card.seed == config["settings"]["seed"] and card.command.startswith(f"costgym train {config['trainer']} ")
+    assert card.figures and card.processor_minutes > 0
+    there = {path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()}
+    assert there == {*card.files, "card.json"}
+    assert weights_of([name])[name]
+
+
+def test_the_zoo_is_small() -> None:
+    assert sum(path.stat().st_size for path in FOLDER.rglob("*") if path.is_file()) < 15 * 2**20
+
+
+def test_no_file_of_the_zoo_names_the_machine_it_was_trained_on() -> None:
+    for path in FOLDER.rglob("*.json*"):
+        assert not any(word in path.read_text() for word in ("/tmp", "/home", "/work", "/root")), path
+
+
+def test_an_unknown_name_is_told_the_known_ones() -> None:
+    with pytest.raises(UnknownName, match="zoo:ppo"):
+        make_agent("zoo:pppo")
+
+
+@pytest.fixture
+def copied(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A copy of the zoo with one agent."""
+    shutil.copytree(FOLDER / "ppo", tmp_path / "ppo")
+    monkeypatch.setattr(cards, "FOLDER", tmp_path)
+    read_card.cache_clear()
+    zoo_folder.cache_clear()
+    yield tmp_path
+    read_card.cache_clear()
+    zoo_folder.cache_clear()
+
+
+def test_weights_that_differ_from_the_card_are_refused(copied: Path) -> None:
+    weights = next(copied.rglob("policy.safetensors"))
+    weights.write_bytes(weights.read_bytes()[:-1] + b"\x01")
+    with pytest.raises(DataError, match=r"policy\.safetensors.*digest"):
+        run_folder("zoo:ppo")
+
+
+def test_a_missing_file_is_named(copied: Path) -> None:
+    (copied / "ppo" / "config.json").unlink()
+    with pytest.raises(DataError, match=r"config\.json"):
+        run_folder("zoo:ppo")
+
+
+def test_without_torch_one_sentence_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "torch", None)
+    for name in zoo_names():
+        with pytest.raises(MissingExtra, match=r'pip install "costgym\[train\]"'):
+            make_agent(name)
+
+
+@pytest.mark.parametrize("name", zoo_names())
+def test_every_one_plays(name: str) -> None:
+    pytest.importorskip("torch")
+    pytest.importorskip("transformers")
+    env = costgym.make(find_agent(name).env_id, split="test")
+    results = costgym.rollout(env, make_agent(name), episodes=2, seed=0)
+    assert [result.agent for result in results] == [name] * 2
+    assert not any("/" in (result.model or "") for result in results)

@@ -1,0 +1,118 @@
+"""Baselines: what a table is made of, that a killed command goes on, and that the statistics are what they are called."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from costgym.experiments.baselines.methods import METHODS, Unit
+from costgym.experiments.baselines.report import interval, iqm, rows, sentence, table, write
+from costgym.experiments.baselines.run import BaselineSettings, run, units
+from costgym.simulators.errors import ConfigError, UnknownName
+
+ENV = "costgym/Marketplace-v0"
+SMALL = BaselineSettings(minutes=1.0, steps=600, points=2, point_episodes=3, episodes=6, recorded=12, updates=5)
+RULES = ("random", "greedy", "oracle-informed")
+
+
+def record(method: str, seed: int, success: float, cost: float = 5.0, value: float = 0.0) -> dict[str, object]:
+    figures = {"success": success, "return": value, "cost": cost, "calls": 3.0}
+    settings = BaselineSettings().model_dump()
+    return {
+        "method": method, "env": ENV, "level": "marketplace", "seed": seed, "steps": 10, "seconds": 1.0, "settings": settings,
+        "curve": [], "figures": figures,
+    }  # fmt: skip
+
+
+def test_the_interquartile_mean_leaves_out_a_quarter_on_each_side() -> None:
+    assert iqm([100.0, 2.0, 3.0, 4.0, -50.0]) == 3.0
+    assert iqm([1.0, 2.0, 3.0, 50.0]) == 2.5
+    assert iqm([7.0]) == 7.0
+
+
+def test_an_interval_holds_the_mean_and_a_single_seed_has_none() -> None:
+    low, high = interval([0.1, 0.2, 0.3, 0.4, 0.5], "x") or (1.0, 0.0)
+    assert 0.1 <= low < 0.3 < high <= 0.5
+    assert interval([0.1], "x") is None
+    assert interval([0.1, 0.2, 0.3], "x") == interval([0.1, 0.2, 0.3], "x")
+
+
+def test_rules_that_draw_nothing_run_once() -> None:
+    found = units(tuple(METHODS), [ENV], ["marketplace", "storm"], 3)
+    assert sum(unit.method == "greedy" for unit in found) == 2
+    assert sum(unit.method == "ppo" for unit in found) == 6
+    assert len({unit.file for unit in found}) == len(found)
+
+
+def test_wrong_names_and_numbers_are_refused() -> None:
+    with pytest.raises(UnknownName, match="nearest: ppo"):
+        units(["pppo"], [ENV], ["marketplace"], 1)
+    with pytest.raises(ConfigError, match="--levels"):
+        units(["greedy"], [ENV], ["storm", "storm"], 1)
+
+
+def test_returns_are_normalised_by_random_and_the_informed_optimum() -> None:
+    records = [record("random", 0, 0.3, value=0.1), record("oracle-informed", 0, 0.9, value=0.5)]
+    records += [record("ppo", seed, 0.8, value=0.4) for seed in range(3)]
+    by_name = {row["method"]: row for row in rows(records)}
+    assert [round(by_name[name]["normalised_return"], 9) for name in ("random", "ppo", "oracle-informed")] == [0, 75, 100]
+
+
+def test_a_sentence_says_no_more_than_the_intervals() -> None:
+    records = [record("greedy", 0, 0.7), *(record("ppo", seed, 0.8 + seed / 100) for seed in range(3))]
+    records += [record("bc", seed, 0.7 + seed / 100) for seed in range(3)]
+    records += [record("iql", seed, 0.71 + seed / 100) for seed in range(3)]
+    records += [record("ppo-lagrangian", seed, 0.6, cost=6.0 + seed) for seed in range(3)]
+    found = {row["method"]: row for row in rows(records)}
+    said = {name: sentence(row, found) for name, row in found.items()}
+    assert "11.0 points more" in said["ppo"] and "`greedy`" in said["ppo"]
+    assert "not told apart from `bc`" in said["iql"]
+    assert "fewer test tasks" in said["ppo-lagrangian"] and "in 2 of 3 runs" in said["ppo-lagrangian"]
+    assert said["greedy"] == ""
+
+
+def test_a_table_goes_on_where_it_was_and_refuses_other_settings(tmp_path: Path) -> None:
+    first = run(tmp_path, SMALL, RULES, seeds=2)
+    path = tmp_path / "runs" / Unit("greedy", ENV, "marketplace", 0).file
+    document = json.loads(path.read_text())
+    document["figures"]["success"] = 0.123
+    path.write_text(json.dumps(document))
+    (tmp_path / "runs" / Unit("random", ENV, "marketplace", 1).file).unlink()
+    again = run(tmp_path, SMALL, RULES, seeds=2)
+    assert [each["figures"]["success"] for each in again if each["method"] == "greedy"] == [0.123]
+    assert [each for each in again if each["method"] == "random"] == [each for each in first if each["method"] == "random"]
+    with pytest.raises(ConfigError, match="other settings"):
+        run(tmp_path, SMALL.model_copy(update={"episodes": 7}), RULES, seeds=2)
+    text = write(tmp_path, again, "costgym baselines", "2026-11-22", "here").read_text()
+    assert table(rows(again)) in text
+
+
+@pytest.mark.parametrize("method", ["bc", "iql", "dqn", "pid-lagrangian", "ppo-tools"])
+def test_a_method_learns_and_the_same_seed_gives_the_same_run(method: str, tmp_path: Path) -> None:
+    pytest.importorskip("sb3_contrib")
+    found = [run(tmp_path / name, SMALL, [method], seeds=1)[0] for name in "ab"]
+    for each in found:
+        each.pop("seconds")
+        for point in each["curve"]:
+            point.pop("seconds")
+    assert found[0] == found[1]
+    assert found[0]["steps"] > 0 and np.isfinite(found[0]["figures"]["return"])
+
+
+def test_the_price_of_costs_rises_while_the_limit_is_broken_and_falls_after() -> None:
+    pytest.importorskip("sb3_contrib")
+    from costgym.experiments.baselines.online import controller_of
+
+    dual, pid = controller_of("ppo-lagrangian", 7.0), controller_of("pid-lagrangian", 7.0)
+    assert dual is not None and pid is not None and controller_of("ppo", 7.0) is None
+    values = {each.damping: [] for each in (dual, pid)}
+    for cost in (12.0, 14.0, 3.0, 3.0):
+        for each in (dual, pid):
+            each.update(cost)
+            values[each.damping].append(each.value)
+    slow, quick = values[dual.damping], values[pid.damping]
+    assert 0 < slow[0] < slow[1] > slow[2] > slow[3]
+    assert quick[0] > slow[0] and quick[1] > quick[0] and quick[2] == 0.0

@@ -1,0 +1,92 @@
+"""The self-test: nothing is found in the world as it is, and what is wrong on purpose is found, kept small and played again."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+import yaml
+
+from costgym.experiments.selftest import oracles as asked
+from costgym.experiments.selftest.run import run
+from costgym.experiments.selftest.worlds import Writer
+from costgym.experiments.trajectories import verify
+from costgym.simulators.episode import Episode
+from costgym.simulators.errors import DataError
+from costgym.simulators.ledger import Ledger
+from costgym.simulators.scenario import load_scenario, parse_scenario
+from tests.helpers.command_line import invoke
+
+WITHOUT_BATCH = [name for name in asked.ORACLES if name not in ("batch", "views")]
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without the batch, which takes long to compile; `tests/simulators/batch` compares it."""
+    monkeypatch.setattr("costgym.experiments.selftest.run.oracles", lambda: WITHOUT_BATCH)
+
+
+def test_random_worlds_keep_every_rule() -> None:
+    report = run(60.0, seed=3, worlds=25)
+    assert [finding.problem for finding in report.findings] == []
+    assert report.tally.worlds == 25 and report.tally.episodes > 150 and report.refused == 0
+
+
+def test_random_worlds_reach_the_borders_and_all_settings() -> None:
+    documents = [Writer(Random(number)).scenario() for number in range(300)]
+    for document in documents:
+        parse_scenario(document)
+    profiles = [tool["profile"] for document in documents for tool in document["source"]["tools"]]
+    assert {"quota", "rate_limit", "concurrency", "gpu_cons_mb", "cold_start_s", "timeout_s"} <= set().union(*profiles)
+    assert max(profile["fee"] for profile in profiles) == 1e9
+    assert {document["enforcement"] for document in documents} == {"terminate", "refuse", "record"}
+
+
+def wrong_sum(ledger: Ledger, at_s: float, what: str, price: float, tokens: int = 0, calls: int = 0) -> None:
+    ledger.price += price * 1.0000001
+    ledger.tokens += tokens
+    ledger.calls += calls
+    ledger.charges.append((at_s, what, price, tokens, calls))  # type: ignore[arg-type]
+
+
+def always(*_: Any) -> bool:
+    return True
+
+
+def nothing_wrong(*_: Any) -> tuple[str, None]:
+    return "", None
+
+
+DEFECTS: dict[str, tuple[Any, str, Any]] = {
+    "a ledger that does not add up": (Ledger, "charge", wrong_sum),
+    "a budget that can be overdrawn": (Episode, "affordable", always),
+    "memory that is shared without end": (Episode, "_gpu_fits", always),
+    "a verification that looks at nothing": (verify.Checker, "check", nothing_wrong),
+}
+
+
+@pytest.mark.parametrize("name", DEFECTS)
+def test_a_defect_is_found_kept_small_and_played_first(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    place, attribute, defect = DEFECTS[name]
+    with monkeypatch.context() as broken:
+        broken.setattr(place, attribute, defect)
+        report = run(120.0, seed=0, found=tmp_path, most=1)
+        assert len(report.findings) == 1
+        (path,) = tmp_path.glob("*.yaml")
+        case = yaml.safe_load(path.read_text())
+        assert case["problem"] == report.findings[0].problem and len(case["scenario"]["source"]["tools"]) <= 6
+        assert run(0.0, seed=0, found=tmp_path).findings  # the next run plays it first
+    again = run(0.0, seed=0, found=tmp_path)
+    assert (again.findings, again.mended) == ([], [path.name])
+
+
+def test_a_scenario_of_ones_own_is_checked_and_a_broken_case_is_named(tmp_path: Path) -> None:
+    report = run(60.0, seed=0, scenario=load_scenario("storm"), worlds=3)
+    assert report.findings == [] and report.tally.worlds == 3
+    (tmp_path / "case.yaml").write_text("oracle: rules\n")
+    with pytest.raises(DataError, match=r"case\.yaml"):
+        run(0.0, seed=0, found=tmp_path)
+    done = invoke("selftest", "storm", "--minutes", "0.01", "--found", str(tmp_path / "none"))
+    assert done.exit_code == 0 and "0 findings" in done.stdout

@@ -1,0 +1,278 @@
+"""A grammar fuzzer for the server: right, nearly right and wrong messages over HTTP, WebSocket, OpenEnv and MCP.
+
+Every answer is searched for what an agent must not know, and must be no failure of the server. By hand:
+``python -m tests.helpers.attack 20000 0`` sends 20,000 messages from seed 0.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterable
+from random import Random
+from typing import Any
+
+import costgym
+from costgym.experiments.serving.limits import Limits
+from costgym.experiments.serving.recorder import Recorder
+from costgym.experiments.serving.server import LOOPBACK, Service
+
+ENV = "costgym/MarketplaceChat-v0"
+SECRET_SEED = 7_340_918_265_401
+"""The server's first seed; sessions count up from it."""
+WORLD = {
+    "name": "leaky",
+    "failures": {"usable": 0.3, "dead_share": 0.3, "perfect_share": 0.2, "sticky": 0.2, "kinds": {"empty": 1, "irrelevant": 1}},
+    "source": {"kind": "marketplace", "tools": 12, "providers": 4, "categories": 1, "train": 6, "test": 6, "candidates": 12},
+}  # fmt: skip
+_HIDDEN = re.compile(r'73409182\d{5}|irrelevant|no_data|\bstatus(es)?\W{1,6}(empty|18\b|38\b|39\b)|"empty"|[, "]empty,|,empty')
+
+
+def secret_in(text: str) -> str | None:
+    """What an answer tells that it must not: a seed, or how a call ended behind what it looks like."""
+    found = _HIDDEN.search(text)
+    return None if found is None else text[max(0, found.start() - 60) : found.end() + 60]
+
+
+def make_env() -> Any:
+    """An environment of the service."""
+    return costgym.make(ENV, scenario=WORLD, split="test", disable_env_checker=True)
+
+
+def make_service(recorder: Recorder | None = None, hosts: frozenset[str] | None = LOOPBACK, **limits: Any) -> Service:
+    """A service of a world whose tools fail in the ways that an agent cannot see."""
+    settings = {"sessions": 64, "openings": 1e6, "rate": 1e6, **limits}
+    return Service(make_env, ENV, "a world", Limits(**settings), SECRET_SEED, hosts, recorder=recorder)
+
+
+# -- the application without a network -------------------------------------------------------------------------------------
+
+
+def _scope(kind: str, path: str, headers: dict[str, str], **more: Any) -> dict[str, Any]:
+    place, _, query = path.partition("?")
+    given = {"host": "localhost", **headers}
+    return {
+        "type": kind, "path": place, "raw_path": place.encode("utf-8", "replace"), "query_string": query.encode(),
+        "headers": [(name.encode(), value.encode("latin-1", "replace")) for name, value in given.items()],
+        "root_path": "", "http_version": "1.1", "scheme": "http", "server": ("localhost", 80), "client": ("127.0.0.1", 1),
+        **more,
+    }  # fmt: skip
+
+
+async def http(service: Service, method: str, path: str, body: bytes = b"", **headers: str) -> tuple[int, str]:
+    """Status and text of the answer to a request."""
+    sent: list[Any] = []
+    parts = [{"type": "http.request", "body": body, "more_body": False}]
+
+    async def receive() -> Any:
+        return parts.pop() if parts else await asyncio.sleep(3600)
+
+    async def send(message: Any) -> None:
+        sent.append(message)
+
+    given = {"content-type": "application/json", "accept": "application/json, text/event-stream", **headers}
+    await asyncio.wait_for(service.app(_scope("http", path, given, method=method), receive, send), 20)
+    return sent[0]["status"], b"".join(message.get("body", b"") for message in sent[1:]).decode("utf-8", "replace")
+
+
+async def socket(service: Service, messages: Iterable[str | bytes], path: str = "/ws", **headers: str) -> list[str]:
+    """The answers to the messages of one WebSocket, which then hangs up."""
+    waiting: list[Any] = [{"type": "websocket.disconnect", "code": 1006}]
+    for message in reversed(list(messages)):
+        waiting.append({"type": "websocket.receive", "text" if isinstance(message, str) else "bytes": message})
+    waiting.append({"type": "websocket.connect"})
+    sent: list[str] = []
+
+    async def receive() -> Any:
+        return waiting.pop() if waiting else await asyncio.sleep(3600)
+
+    async def send(message: Any) -> None:
+        if message["type"] == "websocket.send":
+            sent.append(message["text"])
+
+    await asyncio.wait_for(service.app(_scope("websocket", path, headers, subprotocols=[]), receive, send), 20)
+    return sent
+
+
+# -- the grammar -----------------------------------------------------------------------------------------------------------
+
+_ATOMS: tuple[Any, ...] = (
+    None, True, False, 0, 1, -1, 3, 2**63, 10**400, 0.5, -1e308, float("nan"), float("inf"), "", "a", "\ud800", "\0", "x" * 300,
+    "task", "finish", "wait", "budget", "train", "test", "../..", "9" * 30, [], {}, [[]], {"": None}, "\U0001f600", "call_tool",
+)  # fmt: skip
+_KEYS = ("session_id", "seed", "task", "index", "split", "episode_id", "action", "name", "arguments", "calls", "usage", "data",
+         "type", "params", "method", "id", "jsonrpc", "start", "stop", "metadata", "tool_name", "\udfff", "")  # fmt: skip
+
+
+class Attacker:
+    """Makes messages and remembers what honest clients would know.
+
+    Args:
+        seed: keys all choices.
+    """
+
+    def __init__(self, seed: int) -> None:
+        self.random = Random(seed)
+        self.names: list[str] = ["x"]
+        self.tools: list[dict[str, Any]] = []
+
+    def value(self, depth: int = 0) -> Any:
+        random = self.random
+        if depth < 4 and random.random() < 0.25:
+            count = random.randrange(4)
+            if random.random() < 0.5:
+                return [self.value(depth + 1) for _ in range(count)]
+            return {random.choice(_KEYS): self.value(depth + 1) for _ in range(count)}
+        return random.choice((*_ATOMS, random.choice(self.names)))
+
+    def call(self) -> dict[str, Any]:
+        """A call of a tool on offer; its arguments fit the schema."""
+        random = self.random
+        if not self.tools or random.random() < 0.2:
+            name = random.choice(("wait", "finish", "nothing", "task"))
+            return {"name": name, "arguments": {"seconds": 1, "answer": "no"}}
+        tool = random.choice(self.tools)
+        schema = tool.get("parameters") or {}
+        right = {"string": "Oslo", "integer": 3, "number": 2.5, "boolean": True}
+        arguments = {name: right.get(schema["properties"][name].get("type"), "x") for name in schema.get("required", ())}
+        return {"name": tool["name"], "arguments": arguments}
+
+    def spoil(self, message: Any) -> Any:
+        """The message, in half of the cases with something else somewhere."""
+        random = self.random
+        if not isinstance(message, dict) or random.random() < 0.5:
+            return message
+        spoilt = dict(message)
+        key = random.choice([*spoilt, random.choice(_KEYS)])
+        if isinstance(spoilt.get(key), dict) and random.random() < 0.6:
+            spoilt[key] = self.spoil(spoilt[key])
+        elif random.random() < 0.2:
+            spoilt.pop(key, None)
+        else:
+            spoilt[key] = self.value()
+        return spoilt
+
+    def text(self, message: Any) -> bytes:
+        """Bytes of a message, sometimes cut, doubled or no JSON at all."""
+        raw = json.dumps(message).encode()
+        luck = self.random.random()
+        if luck < 0.03:
+            return raw[: self.random.randrange(len(raw) + 1)]
+        if luck < 0.05:
+            return raw + raw
+        return b"[" * 5_000 if luck < 0.055 else b"\xff\xfe" + raw if luck < 0.06 else raw
+
+    def rpc(self) -> dict[str, Any]:
+        random = self.random
+        session = {"session_id": random.choice(self.names)}
+        method, params = random.choice(
+            [
+                ("openenv/session/create", {}),
+                ("openenv/session/close", session),
+                ("tools/list", session),
+                ("tools/call", {**session, **self.call()}),
+                ("tools/call", self.call()),
+                (
+                    "initialize",
+                    {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "x", "version": "1"}},
+                ),
+                ("prompts/list", {}),
+                ("ping", {}),
+            ]
+        )
+        return {"jsonrpc": "2.0", "id": random.randrange(99), "method": method, "params": params}
+
+    def request(self) -> tuple[str, str, Any]:
+        """Method, path and body of an HTTP request."""
+        random = self.random
+        session = {"session_id": random.choice(self.names)}
+        name = random.choice(("a", "b", "c?seed=73", "x/y", "%ff", "a" * 99, "d?index=1&split=test", "e?split=%ed%a0%80"))
+        return random.choice(
+            [
+                ("POST", "/reset", {}),
+                ("POST", "/reset", {"seed": random.randrange(100), "index": 1}),
+                ("POST", "/reset", session),
+                ("POST", "/step", {**session, "action": self.call()}),
+                ("POST", "/step", {**session, "action": self.call()}),
+                ("POST", "/step", {**session, "action": json.dumps(self.call())}),
+                ("POST", "/close", session),
+                ("GET", f"/state?session_id={session['session_id']}", None),
+                ("GET", random.choice(("/", "/health", "/schema", "/metadata", "/list_environments", "/nothing", "/ws")), None),
+                ("GET", "/MarketplaceChat/splits", None),
+                ("POST", f"/MarketplaceChat/{random.choice(('tasks', 'num_tasks', 'task', 'task_range'))}",
+                 {"split": "test", "index": 1, "start": 0, "stop": 2}),
+                ("POST", "/mcp", self.rpc()),
+                ("POST", f"/mcp/{name}", self.rpc()),
+                (random.choice(("GET", "DELETE", "PUT")), random.choice(("/reset", "/mcp/a/b", "/state", "/close")), None),
+            ]
+        )  # fmt: skip
+
+    def messages(self) -> list[str | bytes]:
+        """Messages of one WebSocket."""
+        kinds = [{"type": "reset", "data": {}}, {"type": "state"}, {"type": "close"}, *(None,) * 6]
+        found: list[str | bytes] = [json.dumps({"type": "reset", "data": {}})]
+        for _ in range(self.random.randrange(1, 8)):
+            message = self.random.choice(kinds) or {"type": "step", "data": {"action": self.call()}}
+            raw = self.text(self.spoil(message))
+            found.append(raw if self.random.random() < 0.05 else raw.decode("utf-8", "replace"))
+        return found
+
+
+async def attack(service: Service, messages: int, seed: int) -> tuple[Counter[str], list[str]]:
+    """Send messages to a service.
+
+    Returns:
+        How often each answer came, and what was wrong with answers or with the service afterwards.
+    """
+    attacker, met, wrong = Attacker(seed), Counter[str](), list[str]()
+    probe = service.sessions.example.unwrapped
+    probe.reset(seed=0)  # type: ignore[attr-defined]
+    attacker.tools = [each["function"] for each in probe.documentation()]  # type: ignore[attr-defined]
+
+    def look(what: str, text: str) -> None:
+        secret = secret_in(text)
+        if secret:
+            wrong.append(f"{what}: tells {secret!r}")
+        if '"EXECUTION_ERROR"' in text and "failed" in text:
+            wrong.append(f"{what}: {text[:200]}")
+        if len(attacker.tools) < 60 and '"functions"' in text:
+            answer = json.loads(text)
+            observation = answer.get("data", answer).get("observation", {})
+            attacker.tools += [each["function"] for each in observation.get("functions", ())]
+
+    async with service._life(None):  # type: ignore[arg-type]
+        while met.total() < messages:
+            if attacker.random.random() < 0.3:
+                spoken = attacker.messages()
+                for answer in await socket(service, spoken):
+                    met[f"socket {json.loads(answer)['type']}"] += 1
+                    look(f"socket {spoken!r:.300}", answer)
+                continue
+            method, path, body = attacker.request()
+            raw = b"" if body is None else attacker.text(attacker.spoil(body))
+            status, text = await http(service, method, path, raw)
+            met[f"{path.split('?')[0].split('/')[1][:6]} {status}"] += 1
+            if status >= 500 and status not in (501, 503):
+                wrong.append(f"{method} {path} {raw[:200]!r}: {status} {text[:200]}")
+            look(f"{method} {path} {raw[:200]!r}", text)
+            if path.startswith("/reset") and status == 200 and len(attacker.names) < 40:
+                attacker.names.append(json.loads(text)["metadata"]["session_id"])
+            if len(service.sessions) >= service.limits.sessions - 2:
+                for session in service.sessions:
+                    service.sessions.close(session)
+        before = len(service.sessions)
+        await socket(service, ['{"type": "reset"}'])
+        if len(service.sessions) != before:
+            wrong.append("a session outlives its WebSocket")
+    return met, wrong
+
+
+if __name__ == "__main__":
+    begin = time.perf_counter()
+    found, faults = asyncio.run(attack(make_service(), int(sys.argv[1]), int(sys.argv[2])))
+    print(f"{found.total()} messages in {time.perf_counter() - begin:.0f} s, {len(faults)} faults")
+    print(*(f"{count:7d} {name}" for name, count in sorted(found.items())), *faults[:20], sep="\n")

@@ -1,0 +1,132 @@
+"""Scenarios at the borders: what lies outside is refused with a sentence, what lies inside is played."""
+
+from __future__ import annotations
+
+import math
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from costgym.simulators.bounds import BOUNDS
+from costgym.simulators.errors import ConfigError, CostGymError, DataError
+from costgym.simulators.failures import Bursts, FailureModel
+from costgym.simulators.ledger import Budget
+from costgym.simulators.scenario import Scenario, load_scenario, parse_scenario
+from costgym.simulators.tasks import Judge
+from costgym.simulators.tools import ToolProfile
+from tests.helpers.worlds import BROKEN, small_world, tool
+
+TOOL = {"name": "a", "capability": "c"}
+OWN = {"kind": "own", "tools": [TOOL], "tasks": [{"query": "q", "needs": [{"capability": "c", "fact": "f"}]}]}
+
+
+def own(**profile: Any) -> dict[str, Any]:
+    return {"name": "x", "source": {**OWN, "tools": [{**TOOL, "profile": profile}]}}
+
+
+REFUSED: dict[str, dict[str, Any]] = {
+    "no way to fail": {"failures": {"kinds": {}}},
+    "an unknown way to fail": {"failures": {"kinds": {"gremlins": 1.0}}},
+    "a negative weight": {"failures": {"kinds": {"timeout": -1.0, "empty": 2.0}}},
+    "a weight that is no number": {"failures": {"kinds": {"timeout": math.nan}}},
+    "weights of zero": {"failures": {"kinds": {"timeout": 0.0}}},
+    "outages without end": {"failures": {"bursts": {"every_s": 1e-7, "lasts_s": 1e-7}}},
+    "an endless outage": {"failures": {"bursts": {"every_s": 5, "lasts_s": math.inf}}},
+    "shares over one": {"failures": {"dead_share": 0.7, "perfect_share": 0.7}},
+    "a share that is no number": {"failures": {"usable": math.nan}},
+    "a beta of zero": {"failures": {"beta": [0.0, 1.0]}},
+    "an infinite noise": {"failures": {"advertised_spread": math.inf}},
+    "a huge spread": own(latency_spread=300),
+    "a quota over 32 bits": own(quota=3_000_000_000),
+    "more places than memory": own(concurrency=2**40),
+    "a fee that overflows": own(fee=1e308),
+    "an infinite fee": own(fee=math.inf),
+    "a window that takes 250 MiB": own(rate_limit=32_000),
+    "a judge's curve below zero": {"judge": {"curve": -1.0}},
+    "a judge that is no number": {"judge": {"none": math.nan}},
+    "an infinite time": {"events": [{"at_s": math.inf, "kind": "ban"}]},
+    "prices that explode": {"events": [{"at_s": 1, "kind": "price_change", "factor": 1000.0}] * 4},
+    "prices that vanish": {"events": [{"at_s": 1, "kind": "price_change", "factor": 0.001}] * 4},
+    "a thinking time that is no number": {"ttft_s": math.nan},
+    "a speed of nearly nothing": {"tokens_per_s": 1e-305},
+    "an infinite budget": {"budget": {"price": math.inf}},
+    "a tiny budget": {"budget": {"price": 5e-324}},
+    "half a character": {"description": "before \ud800 after"},
+    "half a character deep inside": {
+        "source": {**OWN, "tasks": [{"query": "q\udfff", "needs": [{"capability": "c", "fact": "f"}]}]}
+    },
+    "a fact of spaces": {"source": {**OWN, "tasks": [{"query": "q", "needs": [{"capability": "c", "fact": "  "}]}]}},
+    "a tool offered twice": {
+        "source": {**OWN, "tasks": [{"query": "q", "tools": ["a", "a"], "needs": [{"capability": "c", "fact": "f"}]}]}
+    },
+    "a number of a million digits": {"seed": 10**300_000},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_would_crash_or_split_the_worlds_is_refused_with_a_sentence(name: str) -> None:
+    with pytest.raises((DataError, ConfigError)) as refused:
+        parse_scenario({"name": "x", **REFUSED[name]}).build().tasks[0]
+    text = str(refused.value)
+    assert "pydantic" not in text and "errors.pydantic.dev" not in text and len(text) < 400
+    text.encode()
+
+
+@pytest.mark.parametrize("place", [place for place in BOUNDS if place.startswith("profile.")])
+def test_both_ends_of_a_profiles_range_are_taken_and_nothing_beyond(place: str) -> None:
+    name = place.removeprefix("profile.")
+    low, high, _, whole = BOUNDS[place]
+    for value in (low, high):
+        number = int(value) if whole else value
+        parse_scenario(own(**{name: [number] if name == "latency_s" else number})).build()
+    for value in (low - 1, high * 1.001 + 1, math.nan, math.inf):
+        with pytest.raises((DataError, ConfigError)):
+            parse_scenario(own(**{name: [value] if name == "latency_s" else value})).build()
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: FailureModel(usable=2.0),
+        lambda: Bursts(every_s=-1.0, lasts_s=1.0),
+        lambda: Scenario(name="x", budgett={}),  # type: ignore[call-arg]
+        lambda: Judge(curve=-1.0),
+        lambda: ToolProfile(fee=math.nan),
+        lambda: Budget(price=1e300),
+    ],
+)
+def test_pydantics_own_error_reaches_nobody(make: Any) -> None:
+    with pytest.raises(CostGymError) as told:
+        make()
+    assert "pydantic" not in str(told.value) and "\n" not in str(told.value)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "name: x\nseed: " + "9" * 5000,
+        "name: x\ndescription: 2024-99-99\n",
+        "a: &a {b: *a}\n",
+        "[" * 3000,
+        'name: "\\ud800"\n',
+        "extends: other.yaml\n",
+        "1: 2\n",
+    ],
+)
+def test_a_file_that_is_no_scenario_is_refused_with_its_name(tmp_path: Path, text: str) -> None:
+    (tmp_path / "bad.yaml").write_text(text)
+    (tmp_path / "other.yaml").write_text("extends: bad.yaml\n")
+    with pytest.raises(DataError, match=r"bad\.yaml|other\.yaml"):
+        load_scenario(tmp_path / "bad.yaml")
+
+
+def test_a_call_a_million_seconds_into_outages_of_a_second_is_soon_told() -> None:
+    failures = BROKEN.model_copy(update={"bursts": Bursts(every_s=1.0, lasts_s=1.0)})
+    episode = small_world(tool("a"), failures=failures).episode(0)
+    episode.advance(100_000.0)
+    episode.call(0)
+    spans = episode.bursts.spans if episode.bursts else []
+    assert 40_000 < len(spans) < 60_000 and all(a[1] <= b[0] for a, b in pairwise(spans))
+    assert len(episode._draws.values) < 1_000  # only the outages are kept

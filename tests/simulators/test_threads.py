@@ -1,0 +1,82 @@
+"""Threads that play episodes of one world side by side: each episode is the one played alone."""
+
+from __future__ import annotations
+
+import pickle
+import sys
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from threading import Barrier
+from typing import Any
+
+import numpy as np
+import pytest
+
+import costgym
+from costgym.simulators.scenario import load_scenario
+from costgym.simulators.world import World
+
+THREADS = 6
+
+
+@pytest.fixture(autouse=True)
+def threads_that_change_often() -> Iterator[None]:
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-5)
+    yield
+    sys.setswitchinterval(before)
+
+
+def in_threads(play: Callable[[int], Any], episodes: int) -> list[list[Any]]:
+    """All episodes in every thread."""
+    start = Barrier(THREADS)
+
+    def work(_: int) -> list[Any]:
+        start.wait(30)
+        return [play(number) for number in range(episodes)]
+
+    with ThreadPoolExecutor(THREADS) as pool:
+        return list(pool.map(work, range(THREADS)))
+
+
+def played(world: World, number: int) -> tuple[Any, ...]:
+    episode = world.episode(number % len(world.tasks), 1000 + number)
+    generator = np.random.default_rng(number)
+    for slot in generator.integers(len(episode.candidates), size=12).tolist():
+        episode.call(slot)
+        if episode.over:
+            break
+    else:
+        episode.finish()
+    return [(call.slot, call.status, call.finished_s, call.price) for call in episode.calls], episode.grade
+
+
+def test_six_threads_on_one_world_play_the_episodes_that_one_plays() -> None:
+    world = load_scenario("storm").build()
+    alone = [played(world, number) for number in range(100)]
+    assert in_threads(lambda number: played(world, number), 100) == [alone] * THREADS
+
+
+@pytest.mark.parametrize("env_id", ["costgym/Marketplace-v0", "costgym/MarketplaceChat-v0", "costgym/DecisionAware-v0"])
+def test_environments_in_threads_share_nothing_that_changes(env_id: str) -> None:
+    def steps(number: int) -> str:
+        env = costgym.make(env_id)
+        env.action_space.seed(number)
+        log: list[Any] = [env.reset(seed=number)]
+        for turn in range(12):
+            action = (
+                f'{{"name": "wait", "arguments": {{"seconds": {turn}}}}}' if "Chat" in env_id else env.action_space.sample()
+            )
+            log.append(env.step(action))
+            if log[-1][2] or log[-1][3]:
+                break
+        return repr(log)
+
+    alone = [steps(number) for number in range(8)]
+    assert in_threads(steps, 8) == [alone] * THREADS
+
+
+def test_a_world_can_be_pickled_and_the_copy_plays_the_same_episodes() -> None:
+    world = load_scenario("marketplace").build()
+    copy = pickle.loads(pickle.dumps(world))
+    assert played(copy, 3) == played(world, 3)
