@@ -6,6 +6,7 @@ import json
 import lzma
 
 import pytest
+from typer.testing import CliRunner
 
 from costgym.agents.btp.experience import Experience
 from costgym.agents.registry import make_agent
@@ -126,3 +127,20 @@ def test_what_cannot_explore_is_a_clear_error():
         ExperienceSettings.parse("dfsdt:many")
     with pytest.raises(ConfigError, match="greedy"):
         collect_experience(SCENARIO, ExperienceSettings(explorer="greedy", uses=1.0))
+
+
+def test_the_command_line_writes_experience_and_plays_from_it(tmp_path):
+    from costgym.cli.app import app
+
+    past = tmp_path / "past.jsonl"
+    done = CliRunner().invoke(app, ["experience", "--experience", "0.05", "--out", str(past), "--jobs", "1", "--quiet"])
+    assert done.exit_code == 0, done.output
+    text = past.read_text()
+    assert (
+        text == past_uses(load_scenario("marketplace"), ExperienceSettings(uses=0.05))
+        and describe_experience(text)["uses"] > 70
+    )
+    line = ["run", "--agent", "react+btp", "--episodes", "2", "--budget", "price=20", "--jobs", "1", "--quiet"]
+    assert CliRunner().invoke(app, [*line, "--experience", str(past)]).exit_code == 0
+    refused = CliRunner().invoke(app, ["run", "--agent", "react", "--episodes", "2", "--experience", "5", "--quiet"])
+    assert refused.exit_code == 2 and "+btp" in refused.output
