@@ -102,7 +102,7 @@ def tables(document: dict[str, Any]) -> str:
         lines.append(
             f"| `{name.removeprefix('costgym/')}` | {row['episodes']:,} | {row['steps']:,} | {row['mean_return']:.3f} | "
             f"{row['normalised_score']:.1f} | {row['success']:.3f} | {cost} | {row['size_mb']:.0f} | "
-            f"{'' if flat is None else format(flat['size_mb'], '.0f')} | {row['build_s']:.0f} |"
+            f"{'' if flat is None else format(flat['size_mb'], '.0f')} | {'' if row['build_s'] is None else format(row['build_s'], '.0f')} |"
         )
     lines += [
         "",
