@@ -99,10 +99,11 @@ def tables(document: dict[str, Any]) -> str:
         if row is None:
             continue
         cost = f"{row['mean_cost']:.2f}" if row["mean_cost"] >= 1 else f"{row['mean_cost']:.3f}"
+        took = "" if row["build_s"] is None else f"{row['build_s']:.0f}"
         lines.append(
             f"| `{name.removeprefix('costgym/')}` | {row['episodes']:,} | {row['steps']:,} | {row['mean_return']:.3f} | "
             f"{row['normalised_score']:.1f} | {row['success']:.3f} | {cost} | {row['size_mb']:.0f} | "
-            f"{'' if flat is None else format(flat['size_mb'], '.0f')} | {row['build_s']:.0f} |"
+            f"{'' if flat is None else format(flat['size_mb'], '.0f')} | {took} |"
         )
     lines += [
         "",
