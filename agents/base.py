@@ -1,4 +1,4 @@
-"""What every agent is: something that is told of a task, then asked for one action after another."""
+"""The agent's interface: an agent is told of a task, then asked for one action after another."""
 
 from __future__ import annotations
 

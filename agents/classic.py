@@ -97,7 +97,7 @@ class OrderedAgent(Agent):
         return self._finish
 
     def _scores(self, prices: NDArray[np.float64], success: NDArray[np.float64]) -> NDArray[np.float64]:
-        """How little each tool is preferred; the lowest is called, the first of equals."""
+        """Score each tool; the lowest is called, the first of equals."""
         raise NotImplementedError
 
 

@@ -60,7 +60,7 @@ Maker = Callable[[AgentRequest], Agent]
 
 @dataclass(frozen=True, slots=True)
 class AgentEntry:
-    """What is known of an agent before it is made.
+    """The description of an agent before it is made.
 
     Attributes:
         name: The name that `make_agent` takes.
@@ -82,7 +82,7 @@ class AgentEntry:
 
     @property
     def playable(self) -> bool:
-        """What it plays with is installed."""
+        """Return whether the extras that it plays with are installed."""
         return all(find_spec(module) is not None for module in self.modules)
 
     @property

@@ -23,7 +23,7 @@ from .settings import CONFIG, NetworkSettings, PolicyConfig, read_config
 
 
 class Sb3Config(PolicyConfig):
-    """What `config.json` says of a run of `costgym train ppo` or `dqn`."""
+    """The `config.json` of a run of `costgym train ppo` or `dqn`."""
 
     trainer: Literal["ppo", "dqn"]
     env: str = NUMERIC
@@ -36,7 +36,8 @@ class Sb3Config(PolicyConfig):
 
 
 def needed(tools: NDArray[np.float32], needs: NDArray[np.float32]) -> NDArray[np.bool_]:
-    """Which tools serve a need whose fact is missing and can be had now. Other calls only cost, so no good policy is lost.
+    """Mark the tools that serve a need whose fact is missing and can be had now. Other calls only cost, so no good
+    policy is lost.
 
     Args:
         tools: (..., T, 16) of an observation.

@@ -71,7 +71,8 @@ class NetworkSettings(Settings):
 
 
 class LanguageModelSettings(TrainerSettings):
-    """What trainers of language models share: sizes of a small model, adapters of a published one, and AdamW."""
+    """Settings that trainers of language models share: sizes of a small model, adapters of a published one, and
+    AdamW."""
 
     model: str | None = Field(
         default=None, description="llama or gpt2 for a small one, or a published causal model by id or folder."
@@ -119,7 +120,7 @@ def first_problem(error: ValidationError, known: Collection[str] = ()) -> tuple[
 
 
 class PolicyConfig(BaseModel):
-    """What `config.json` says of a training run: enough to rebuild its policy, and to tell the run from others.
+    """The `config.json` of a training run: enough to rebuild its policy, and to tell the run from others.
 
     Each kind of policy has a subclass that narrows the fields. Fields that are left to their defaults when a run is opened are
     worked out during the run; they do not tell it from others.
@@ -186,7 +187,8 @@ def read_config(run: str | Path, kind: type[Config]) -> Config:
 
 
 def differences(there: PolicyConfig, asked: PolicyConfig) -> list[str]:
-    """What distinguishes a run from the one that is asked for, each as ``name VALUE there, VALUE asked``."""
+    """List the settings in which a run differs from the one that is asked for, each as ``name VALUE there, VALUE
+    asked``."""
     mine, other = dict(_said(there, asked.model_fields_set)), dict(_said(asked, asked.model_fields_set))
     return [
         f"{name} {mine.get(name)!r} there, {other.get(name)!r} asked"

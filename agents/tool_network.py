@@ -86,7 +86,7 @@ class ToolNetwork(nn.Module):  # type: ignore[misc, unused-ignore]
         return logits, self.value(context).squeeze(-1)
 
     def describe(self) -> dict[str, Any]:
-        """What a checkpoint must agree with: the shape, and the meaning of every input."""
+        """Return what a checkpoint must agree with: the shape, and the meaning of every input."""
         return {
             **self.settings.model_dump(),
             "tools": list(TOOL_FEATURES),

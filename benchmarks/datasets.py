@@ -62,7 +62,7 @@ def main() -> None:
 
 
 def check(name: str) -> dict[str, Any]:
-    """What the dataset's evaluation environment is, and what random actions and the expert score there."""
+    """Check the dataset's evaluation environment, and score random actions and the expert there."""
     dataset = minari.load_dataset(name)
     recipe = recipe_of(name)
     train, test = (dataset.recover_environment(eval_env=each).unwrapped for each in (False, True))
@@ -76,13 +76,13 @@ def check(name: str) -> dict[str, Any]:
 
 @cache
 def reached(world: str, kind: str) -> Reference:
-    """What the policy of a kind of dataset reaches in the recovered evaluation environment."""
+    """Measure the policy of a kind of dataset in the recovered evaluation environment."""
     env = minari.load_dataset(next(name for name in dataset_names() if f"/{world}/" in name and folder_of(name).exists()))
     return measure(env.recover_environment(eval_env=True), recipe_of(f"costgym/{world}/{kind}-v0").parts[0].make())
 
 
 def world(name: str) -> dict[str, Any]:
-    """What random actions, the expert and the policies of `medium` and `replay` reach on the test tasks."""
+    """Measure random actions, the expert and the policies of `medium` and `replay` on the test tasks."""
     policies = {kind: reached(name, kind)._asdict() for kind in ("random", "medium", "expert")}
     return {"world": name, "cost_limit": family_of(name).cost_limit, **policies}
 

@@ -35,7 +35,7 @@ def _cpu_s(process: int) -> float:
 
 
 def measure(address: str, server: int, sessions: list[list[Exchange]], processes: int, pause_s: float) -> dict[str, Any]:
-    """One load: figures of its steps."""
+    """Measure one load: figures of its steps."""
     cpu_s = _cpu_s(server)
     parts = [sessions[i::processes] for i in range(processes)]
     with multiprocessing.get_context("fork").Pool(processes) as pool:

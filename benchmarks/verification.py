@@ -1,4 +1,4 @@
-"""How much quicker a record is verified than played.
+"""Measure how much quicker a record is verified than played.
 
     python benchmarks/verification.py [--episodes N] [--repeats N] [--agents A,B,...] [--json FILE]
 

@@ -18,7 +18,7 @@ MAX_CALLS = 16
 
 @dataclass(frozen=True, slots=True)
 class ToolCall:
-    """One tool call as the agent requested it. `problem` says why it cannot be read, if it cannot."""
+    """A tool call as the agent requested it. `problem` says why it cannot be read, if it cannot."""
 
     name: str
     arguments: Mapping[str, Any] = field(default_factory=dict)

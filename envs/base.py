@@ -38,7 +38,7 @@ NO_OPTIONS: Mapping[str, Any] = {}
 
 
 class Instance(NamedTuple):
-    """One episode of a run, before it is played: a task in a world.
+    """An episode of a run before it is played: a task in a world.
 
     Attributes:
         number: number of the task, for `options["task"]` of a reset.
@@ -115,7 +115,7 @@ class BaseEnv(gym.Env[ObsType, ActType], Generic[ObsType, ActType]):
 
     @property
     def spec(self) -> EnvSpec | None:
-        """How the environment was made; `max_episode_steps` is its step limit."""
+        """The specification from which the environment was made; `max_episode_steps` is its step limit."""
         return self._spec
 
     @spec.setter
@@ -219,11 +219,11 @@ class BaseEnv(gym.Env[ObsType, ActType], Generic[ObsType, ActType]):
     # -- the episode -------------------------------------------------------------------------------------------------------
 
     def opening(self) -> dict[str, Any]:
-        """What a client learns once, when an episode begins, besides the observation; as JSON."""
+        """Return, as JSON, what a client learns once besides the observation, when an episode begins."""
         return {}
 
     def seat(self, env_id: str, examples: int = 0) -> Seat:
-        """What an agent may know in the episode that has begun, besides observations and `info`.
+        """Return the knowledge that an agent may have in this episode besides observations and `info`.
 
         Args:
             env_id: the id under which the environment was made.
@@ -235,7 +235,7 @@ class BaseEnv(gym.Env[ObsType, ActType], Generic[ObsType, ActType]):
         raise ConfigError("env", f"no agent has a seat in {type(self).__name__}")
 
     def seat_parts(self, env_id: str) -> dict[str, Any]:
-        """What every seat holds."""
+        """Return the parts that every seat holds."""
         return {
             "env_id": env_id,
             "observation_space": self.observation_space,
@@ -244,7 +244,7 @@ class BaseEnv(gym.Env[ObsType, ActType], Generic[ObsType, ActType]):
         }
 
     def told(self, info: dict[str, Any]) -> dict[str, Any]:
-        """What an agent is told of an `info`."""
+        """Return the part of an `info` that an agent is told."""
         return info
 
     def account(self) -> EpisodeView:
@@ -261,7 +261,7 @@ class BaseEnv(gym.Env[ObsType, ActType], Generic[ObsType, ActType]):
 
     @property
     def succeeded(self) -> bool:
-        """Whether the episode is a success: its grade is a pass and no limit was passed."""
+        """Return whether the episode is a success: its grade is a pass and no limit was passed."""
         raise NotImplementedError
 
     def quality(self) -> float:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from ..simulators.failures.silent import unsupported
 from ..simulators.marketplace.schema import check_arguments
 from ..simulators.scenario import Scenario
-from ..simulators.silent import unsupported
 from ..simulators.status import Status
 from ..simulators.tools import Tool
 from ..simulators.world import Call, Episode, Usage, WorldEvent

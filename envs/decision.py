@@ -363,7 +363,7 @@ class DecisionAwareEnv(ToolEnv[Observation, "int | np.integer[Any]"]):
         return [self._usage(action, context) for action, context in contexts]
 
     def right(self, number: int) -> list[bool]:
-        """Whether each decision (answer, none fits, call candidate 0, 1, ...) yields all facts of a task."""
+        """Return whether each decision (answer, none fits, call candidate 0, 1, ...) yields all facts of a task."""
         names = [called(slot.name) for slot in self.world.candidates(number)[: self.k]]
         texts = [normalise(decision) for decision in (DIRECT, NONE_FITS, *names)]
         return [all(fact_in(need.fact, text) for need in self.world.tasks[number].needs) for text in texts]

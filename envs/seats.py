@@ -33,7 +33,7 @@ _PRICE = 1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Seat:
-    """What every agent may know.
+    """The knowledge that every agent may have.
 
     Attributes:
         env_id: the environment that it plays in.

@@ -13,14 +13,15 @@ PhaseKey = tuple[tuple[bool, ...], tuple[int, ...]]
 
 
 class Phase(NamedTuple):
-    """What depends on the known facts alone: `observation["needs"]`, and the mask before prices, bans and `wait`."""
+    """The arrays that follow from the known facts alone: `observation["needs"]`, and the mask before prices, bans and
+    `wait`."""
 
     needs: NDArray[np.float32]
     mask: NDArray[np.bool_]
 
 
 class Template(NamedTuple):
-    """What a task looks like at the start.
+    """The arrays of a task at its start.
 
     Attributes:
         tools: (max_tools, 16) `observation["tools"]`.

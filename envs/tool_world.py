@@ -236,7 +236,7 @@ class ToolEnv(BaseEnv[ObsType, ActType], Generic[ObsType, ActType]):
 
     @property
     def succeeded(self) -> bool:
-        """Whether the episode is a success: its grade is a pass and no limit was passed."""
+        """Return whether the episode is a success: its grade is a pass and no limit was passed."""
         episode = self._playing()
         if episode.grade is None or episode.exceeded is not None:
             return False

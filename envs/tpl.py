@@ -206,7 +206,7 @@ class TplState:
 
     @property
     def choosing_dependencies(self) -> bool:
-        """Whether the next choice names a dependency of the last tool, not the next tool."""
+        """Return whether the next choice names a dependency of the last tool, not the next tool."""
         return self._current >= 0
 
     def plan(self) -> Plan:
@@ -278,7 +278,7 @@ def _legal(kind: int, used: int, consumed: int, current: int, deps: int, last: i
 
 
 def _fits(kind: int, used: int, consumed: int, last: int, left: int) -> bool:
-    """Whether a plan whose dependencies are all named can be finished with `left` tokens."""
+    """Return whether a plan whose dependencies are all named can be finished with `left` tokens."""
     missing = _missing(kind, used, consumed, last)
     return missing is not None and _TOKENS_PER_TOOL * missing + 1 <= left
 

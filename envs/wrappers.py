@@ -27,7 +27,7 @@ def checked_multiplier(value: float) -> float:
 
 
 class DictLayout:
-    """Where the parts of a Dict of boxes stand in one float32 vector: in the order of the Dict's keys.
+    """The positions of a Dict's boxes in one float32 vector, in the order of the Dict's keys.
 
     Raises:
         ConfigError: the space is no Dict of boxes.

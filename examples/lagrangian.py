@@ -35,7 +35,7 @@ class ConstrainedArgs(Args):
 
 
 class Multiplier:
-    """What a unit of cost takes from the reward."""
+    """The price of a unit of cost, which is taken from the reward."""
 
     def __init__(self, args: ConstrainedArgs) -> None:
         self.target, self.rate, self.gain = args.limit * (1.0 - args.margin), args.rate, args.gain

@@ -53,7 +53,7 @@ class Node:
 
 
 def finish_greedily(node: Node, rule: Any) -> float:
-    """What greedy's rule still earns from a node."""
+    """Return what greedy's rule still earns from a node."""
     if node.over:
         return 0.0
     env, observation, info = node.env.fork(), node.observation, node.info

@@ -18,7 +18,7 @@ ACCURACIES = ("p_no_search", "p_search", "p_ds", "p_no_call", "p_call", "p_dc")
 
 
 class DecisionRecord(NamedTuple):
-    """What was decided about an example.
+    """The decisions about an example.
 
     Attributes:
         kind: of the example: NoSearch, NoCall or Call.

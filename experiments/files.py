@@ -202,7 +202,7 @@ def iter_lines(path: Path) -> Iterator[str]:
 
 
 def has_tail(path: Path) -> bool:
-    """Whether something stands after the last complete line of a file."""
+    """Return whether something stands after the last complete line of a file."""
     try:
         with path.open("rb") as store:
             return bool(store.seek(0, os.SEEK_END)) and (store.seek(-1, os.SEEK_END), store.read(1))[1] != b"\n"

@@ -73,7 +73,7 @@ def summarise(
     seeds: int = 1,
     resamples: int = RESAMPLES,
 ) -> dict[str, Any]:
-    """One row of the leaderboard: the figures of one agent in one env under one budget.
+    """Summarise one agent in one environment under one budget as a row of the leaderboard.
 
     The denominator is the number of episodes asked for, less the void ones, which `void_episodes` counts. An episode without
     a record counts as a failure that cost nothing. `pass_rate` ignores the budget; `pass_rate_under_budget` (PBC) counts a pass
@@ -146,7 +146,7 @@ def summarise(
 
 
 def _void_reasons(records: Sequence[EpisodeResult]) -> dict[str, dict[str, int]]:
-    """What the infrastructure said of void episodes, and how often; nothing where it said nothing."""
+    """Count what the infrastructure said of void episodes; empty where it said nothing."""
     counts = Counter(record.void_reason for record in records if record.void and record.void_reason)
     return {"void_reasons": dict(sorted(counts.items()))} if counts else {}
 
@@ -155,7 +155,7 @@ _PASS_HAT = {"pass_hat_k": "strict", "judged_pass_hat_k": "judge"}
 
 
 def token_cost(result: EpisodeResult) -> float:
-    """What the model's tokens cost in an episode, in the scenario's currency; 0 where they are free."""
+    """Return the cost of the model's tokens in an episode, in the scenario's currency; 0 where they are free."""
     return float(result.figures.get(TOKEN_COST, 0.0))
 
 

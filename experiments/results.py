@@ -115,14 +115,15 @@ class EpisodeResult:
 
     @property
     def within_budget(self) -> bool:
-        """Whether no limit was passed."""
+        """Return whether no limit was passed."""
         if self.exceeded is not None:
             return False
         limits = Budget.from_mapping(self.budget)
         return limits.exceeded(self.price, self.seconds, self.tokens, self.calls) is None
 
     def to_json(self) -> str:
-        """One line of JSON; equal records give equal bytes. What most worlds do not have is left out where it is empty."""
+        """Write one line of JSON; equal records give equal bytes. What most worlds do not have is left out where it is
+        empty."""
         record = {name: getattr(self, name) for name in self.__slots__}
         for name in _OPTIONAL:
             if not record[name]:

@@ -139,7 +139,7 @@ def result_of(
 
 
 def instance_of(world: BaseEnv[Any, Any], index: int, seed: int, seeds: int = 1) -> Instance:
-    """What a run plays at an index: the tasks in turn, each `seeds` times in a row under consecutive seeds."""
+    """Return what a run plays at an index: the tasks in turn, each `seeds` times in a row under consecutive seeds."""
     task, repeat = divmod(index, seeds)
     return world.instance(task, seed + repeat)
 

@@ -77,7 +77,7 @@ def wilson(share: float, count: float) -> tuple[float, float]:
 
 
 def independent_trials(passed: FloatArray, counted: FloatArray) -> float:
-    """How many independent trials the trials of some groups are worth.
+    """Estimate how many independent trials the trials of some groups are worth.
 
     Trials of one group (one task under several seeds) are alike, so they tell less than as many tasks would. The number of
     trials is divided by the ratio of the variance between groups to that of independent trials, which is 1 or more.
@@ -144,7 +144,7 @@ def swap_p_values(differences: FloatArray, episodes: Sequence[int], seed: int, p
 
 @lru_cache(maxsize=2)
 def _weights(episodes: tuple[int, ...], seed: int, resamples: int, group: int = 1) -> FloatArray:
-    """How often each episode is drawn in each resample, (resamples, n_episodes)."""
+    """Draw how often each episode is taken in each resample, (resamples, n_episodes)."""
     if group > 1:
         firsts = tuple(dict.fromkeys(episode // group for episode in episodes))
         place = {first: number for number, first in enumerate(firsts)}

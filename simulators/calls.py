@@ -18,7 +18,7 @@ import simpy
 from simpy.events import NORMAL
 
 from .draws import CONTENT
-from .silent import spoilt
+from .failures.silent import spoilt
 from .status import SILENT, Status
 
 if TYPE_CHECKING:
@@ -107,7 +107,7 @@ class Candidate:
 
 @dataclass(slots=True)
 class Call:
-    """One call, from its submission to its end. Times are simulated seconds; -1.0 stands for a time that has not come."""
+    """A call, from its submission to its end. Times are simulated seconds; -1.0 stands for a time that has not come."""
 
     slot: int
     k: int
@@ -190,7 +190,7 @@ def refusal_at_gateway(episode: Episode, spec: Candidate, call: Call) -> Status 
 
 
 def gpu_fits(episode: Episode, spec: Candidate) -> bool:
-    """Whether there is GPU memory for a call now."""
+    """Return whether there is GPU memory for a call now."""
     capacity = episode.world.gpu_capacity_mb
     if capacity is None or not spec.gpu_mb:
         return True

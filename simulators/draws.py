@@ -91,7 +91,7 @@ class _Registers:
 
 @lru_cache(maxsize=1)
 def _registers_are_known() -> bool:
-    """Whether this version of NumPy keeps Philox's registers where `_Registers` looks for them.
+    """Return whether this version of NumPy keeps Philox's registers where `_Registers` looks for them.
 
     Nothing is written before every value that is read there has been recognised.
     """

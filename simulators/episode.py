@@ -1,4 +1,4 @@
-"""One task played out on one simulated clock, by the rules that `world` states."""
+"""Play one task on one simulated clock, by the rules that `world` states."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _OK, _TIMEOUT, _CONNECTION_ERROR, _OVER_BUDGET = Status.OK, Status.TIMEOUT, Stat
 
 
 class Episode:
-    """One task played out on one simulated clock.
+    """A task played on one simulated clock.
 
     `submit` starts a call, `wait` goes to the next completion, `call` does both, `think` charges a model's tokens, `finish`
     grades an answer. State is plain data, so `fork` (a replay of the log) is exact.
@@ -185,7 +185,7 @@ class Episode:
 
     @property
     def undisturbed(self) -> bool:
-        """Whether nothing is in flight and no event is to come."""
+        """Return whether nothing is in flight and no event is to come."""
         return not self.clock._queue and not self._done and not self.in_flight
 
     def _admit(self, slot: int, arguments: Mapping[str, Any] | None, refusal: Status | None, reason: str) -> Call:
@@ -224,7 +224,7 @@ class Episode:
         return quote if self.factors is None else quote * self.factors[slot]
 
     def affordable(self, slot: int) -> bool:
-        """Whether the budget covers a call at its quoted price, beside the calls that are already running."""
+        """Return whether the budget covers a call at its quoted price, beside the calls that are already running."""
         budget, ledger = self.budget, self.ledger
         quote = self.candidates[slot].quote if self.factors is None else self.quote(slot)
         if budget.price is not None and ledger.price + self._reserved + quote > budget.price:
@@ -476,7 +476,7 @@ class Episode:
         return content(self, call)
 
     def remaining(self) -> dict[str, float]:
-        """What is left of each limited resource; negative once it is overspent."""
+        """Return what is left of each limited resource; negative once it is overspent."""
         ledger = self.ledger
         spent = {"price": ledger.price, "seconds": self.clock._now, "tokens": ledger.tokens, "calls": ledger.calls}
         return {name: limit - spent[name] for name, limit in self.budget.items()}

@@ -64,9 +64,9 @@ class EpisodeView(Protocol):
 
     @property
     def over(self) -> bool:
-        """Whether the episode has ended."""
+        """Return whether the episode has ended."""
         ...
 
     def remaining(self) -> dict[str, float]:
-        """What is left of each limited resource."""
+        """Return what is left of each limited resource."""
         ...

@@ -19,7 +19,7 @@ Enforcement = Literal["refuse", "terminate", "record"]
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """What an episode may spend; None means without limit.
+    """The limits on what an episode may spend; None means without limit.
 
     Attributes:
         price: Price of calls and tokens, in the scenario's currency.
@@ -99,7 +99,7 @@ class Budget:
 
 
 class Charge(NamedTuple):
-    """One entry of a ledger.
+    """An entry of a ledger.
 
     Attributes:
         at_s: Simulated time of the charge, seconds.

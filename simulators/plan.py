@@ -24,7 +24,7 @@ TASK_INPUT = "input_of_query"
 
 @dataclass(frozen=True, slots=True)
 class Signature:
-    """What a tool reads and what it makes: kinds of data such as ``image`` and ``text``."""
+    """The kinds of data that a tool reads and makes, such as ``image`` and ``text``."""
 
     takes: str
     gives: str
@@ -32,7 +32,7 @@ class Signature:
 
 @dataclass(frozen=True, slots=True)
 class PlanStep:
-    """One tool of a plan and what it depends on: earlier tools, or the task's input (``TASK_INPUT``)."""
+    """A tool of a plan and what it depends on: earlier tools, or the task's input (``TASK_INPUT``)."""
 
     tool: str
     deps: tuple[str, ...]

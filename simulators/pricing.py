@@ -1,4 +1,4 @@
-"""What a call costs.
+"""Price models of calls.
 
 There are two price lists: pay per use (function-as-a-service, by duration and memory) and by token. Each takes floats or arrays
 of one shape, and returns the same. A flat fee per call is the `fee` of a tool's profile.

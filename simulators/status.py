@@ -6,7 +6,7 @@ from enum import IntEnum
 
 
 class Origin(IntEnum):
-    """Whose error it was: nobody's, the agent's, the tool's or the infrastructure's. Reports keep them apart."""
+    """The party at fault in an error: nobody, the agent, the tool or the infrastructure. Reports keep them apart."""
 
     NONE = 0
     AGENT = 1
@@ -15,7 +15,7 @@ class Origin(IntEnum):
 
 
 class Status(IntEnum):
-    """How a call ended. The values are stable, because recorded trajectories and observation arrays hold them."""
+    """The way a call ended. The values are stable, because recorded trajectories and observation arrays hold them."""
 
     OK = 0
     # the agent's: refused at the gateway, never executed, never billed

@@ -23,7 +23,7 @@ LEVELS = ("statement", "category", "tool", "api", "hybrid")
 
 @dataclass(frozen=True, slots=True)
 class Need:
-    """One fact that the answer must hold.
+    """A fact that the answer must hold.
 
     Attributes:
         fact: The text that shows it, distinctive enough to be looked for in an answer.
@@ -100,7 +100,7 @@ class TaskSet(Sequence[Task]):
         return self._splits[split]
 
     def has(self, number: int) -> bool:
-        """Whether a task has this number."""
+        """Return whether a task has this number."""
         return 0 <= number < len(self)
 
     @property
@@ -139,7 +139,7 @@ def normalise(value: Any) -> str:
 
 
 def arguments_match(given: Mapping[str, Any], wanted: Mapping[str, Any] | None) -> bool:
-    """Whether every wanted value is among the given arguments. Further arguments do not matter."""
+    """Return whether every wanted value is among the given arguments. Further arguments do not matter."""
     if wanted is None:
         return True
     return all(name in given and normalise(given[name]) == normalise(value) for name, value in wanted.items())
@@ -149,7 +149,7 @@ _WORD = re.compile(r"\w")
 
 
 def fact_in(fact: str, normalised_answer: str) -> bool:
-    """Whether the fact stands in the answer as a whole word or number, not as a part of a longer one."""
+    """Return whether the fact stands in the answer as a whole word or number, not as a part of a longer one."""
     wanted = normalise(fact)
     start = normalised_answer.find(wanted)
     while start >= 0:

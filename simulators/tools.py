@@ -15,7 +15,7 @@ _YOUNGER = ("slip", "persistence")
 
 @dataclass(frozen=True, slots=True, repr=False)
 class ToolProfile:
-    """What a call of a tool costs and how it may fail.
+    """The costs and failure rates of a tool.
 
     Attributes:
         fee: Flat price of an executed call, in the scenario's currency (flat pricing).
@@ -82,7 +82,7 @@ class ToolProfile:
 
 @dataclass(frozen=True, slots=True)
 class Tool:
-    """One callable function (ToolBench calls it an API, and its provider a tool).
+    """A callable function (ToolBench calls it an API, and its provider a tool).
 
     Attributes:
         name: The function name that a model calls, unique in its catalog.
@@ -114,7 +114,7 @@ class Tool:
 
 @dataclass(frozen=True, slots=True)
 class ToolCard:
-    """What the documentation says of a tool.
+    """The documentation of a tool.
 
     Attributes:
         name, description, category, provider, title, parameters: as in `Tool`.

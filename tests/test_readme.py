@@ -25,7 +25,9 @@ SHORTER = (
 """What a reader waits minutes for, the tests do for seconds."""
 OPTIONAL = ("torchrl",)
 """Libraries that only recipes use; a page ends before a block of one that is not installed."""
-LONG = {"calibrate", "datasets", "learners", "models", "offline", "rank", "scale", "share", "train", "worlds"}
+LONG = {
+    "baselines", "calibrate", "datasets", "learners", "models", "offline", "rank", "scale", "share", "train", "worlds", "zoo",
+}  # fmt: skip
 """Pages of docs/ that train policies or play whole leaderboards; only under `make test-all`."""
 
 

@@ -76,7 +76,7 @@ class Btp(ToolAccess):
         return float(pricing.price(told + HISTORY_TOKENS, REPLY_TOKENS))
 
     def _remaining(self) -> float:
-        """What calls and the replies that make them may still cost; the final reply is taken care of."""
+        """Return what calls and the replies that make them may still cost, with the final reply set aside."""
         left = float(self._session.info.get("budget_remaining_price", float("inf"))) - self.reserve - self._reply
         return left - sum(quote for _, quote in self._admitted)
 

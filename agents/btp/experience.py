@@ -1,4 +1,4 @@
-"""What an agent remembers of past queries: which tools they used, and whether that helped."""
+"""An agent's memory of past queries: the tools they used, and whether each use helped."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from .plan import BtpSettings, expected_value, frequency_cap
 
 @dataclass(frozen=True, slots=True)
 class PastQuery:
-    """One query and the uses of tools in it.
+    """A past query and the uses of tools in it.
 
     Attributes:
         query: its text.
@@ -57,7 +57,7 @@ class ToolRecord:
 
 
 class _Index:
-    """What estimates are made from: the tools' records, and the queries' embeddings as sparse rows."""
+    """The data of the estimates: the tools' records, and the queries' embeddings as sparse rows."""
 
     def __init__(self, queries: Sequence[PastQuery]) -> None:
         texts = [content_words(past.query) for past in queries]
@@ -144,7 +144,7 @@ class Experience:
     # -- files -----------------------------------------------------------------------------------------------------------
 
     def to_jsonl(self) -> str:
-        """One line a query."""
+        """Write one line for each query."""
         return "".join(past.to_json() + "\n" for past in self.queries)
 
     @classmethod

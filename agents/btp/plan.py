@@ -96,7 +96,7 @@ def _weights(similarities: Numbers, settings: BtpSettings) -> np.ndarray:
 
 
 def expected_value(similarities: Numbers, helpful: Numbers, settings: BtpSettings | None = None) -> float:
-    """How helpful a use of a tool is likely to be.
+    """Return the expected helpfulness of a use of a tool.
 
     Args:
         similarities: Cosine of the query to the query of each past use, shape (uses,).
@@ -126,7 +126,7 @@ def frequency_cap(
     settings: BtpSettings | None = None,
     helpful: Numbers | None = None,
 ) -> int:
-    """How often a tool may be planned: about as often as similar queries used it.
+    """Return how often a tool may be planned: about as often as similar queries used it.
 
     Args:
         similarities: Cosine of the query to each past query that used the tool, shape (queries,).

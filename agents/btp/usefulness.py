@@ -1,4 +1,4 @@
-"""Whether a function's result helped, judged by its text alone."""
+"""Judge from its text alone whether a function's result helped."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ class Usefulness(Protocol):
     """Judges results; a trained classifier may stand in for the rules."""
 
     def helpful(self, query: str, name: str, arguments: Mapping[str, Any], text: str) -> bool:
-        """Whether a call's result helps with a query."""
+        """Return whether a call's result helps with a query."""
         ...
 
 
 class Observed(NamedTuple):
-    """What a trained judge reads of a call.
+    """The parts of a call that a trained judge reads.
 
     Attributes:
         text: The result.

@@ -56,7 +56,7 @@ def words_of(observed: Observed) -> list[str]:
 
 
 def numbers_of(observed: Observed) -> list[float]:
-    """How the parts fit together, one number for each of `NUMBERS`, about between 0 and 1.
+    """Measure how the parts fit together: one number for each of `NUMBERS`, about between 0 and 1.
 
     Arguments count as repeated where the result has a field of that name with that value, as contradicted where the value is
     another one.
@@ -121,7 +121,8 @@ class WordModel:
         return cls(tuple(kept), rarity, np.zeros(len(kept) + len(NUMBERS)))
 
     def features(self, observed: Sequence[Observed]) -> npt.NDArray[np.float32]:
-        """One row for each example, shape (examples, words + numbers): unit-length TF-IDF, and the numbers behind it."""
+        """Return one row for each example, shape (examples, words + numbers): unit-length TF-IDF, and the numbers
+        behind it."""
         places: dict[str, int] = self._places  # type: ignore[attr-defined]
         found = np.zeros((len(observed), len(self.vocabulary) + len(NUMBERS)), np.float32)
         for row, each in zip(found, observed, strict=True):
@@ -134,7 +135,7 @@ class WordModel:
         return found
 
     def probabilities(self, observed: Sequence[Observed]) -> npt.NDArray[np.float64]:
-        """How likely each result helps, shape (examples,)."""
+        """Return the probability that each result helps, shape (examples,)."""
         scores = self.features(observed).astype(np.float64) @ self.weights
         found: npt.NDArray[np.float64] = 1.0 / (1.0 + np.exp(-np.clip(scores, -500.0, 500.0)))
         return found
@@ -152,7 +153,7 @@ class LearntUsefulness:
         self.model, self.documents = model, dict(documents or {})
 
     def probability(self, query: str, name: str, arguments: Mapping[str, Any], text: str) -> float:
-        """How likely a call's result helps with a query."""
+        """Return the probability that a call's result helps with a query."""
         return float(self.model.probabilities([Observed(text, query, arguments, self.documents.get(name, name))])[0])
 
     def helpful(self, query: str, name: str, arguments: Mapping[str, Any], text: str) -> bool:

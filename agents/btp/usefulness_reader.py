@@ -18,7 +18,7 @@ FORMAT, MANIFEST = "costgym.usefulness-reader/1", "reader.json"
 
 
 def in_words(observed: Observed) -> str:
-    """What is read: the result, the query, the arguments and the documentation, in that order."""
+    """Join what the model reads: the result, the query, the arguments and the documentation, in that order."""
     arguments = json.dumps(dict(observed.arguments), ensure_ascii=False, default=str)
     return f"{observed.text}\nquery: {observed.query}\narguments: {arguments}\ntool: {observed.document}"
 
@@ -37,7 +37,7 @@ class LearntReader:
         self.documents = dict(documents)
 
     def probability(self, query: str, name: str, arguments: Mapping[str, Any], text: str) -> float:
-        """How likely a call's result helps with a query."""
+        """Return the probability that a call's result helps with a query."""
         torch = require("torch", "train")
         words = in_words(Observed(text, query, arguments, self.documents.get(name, name)))
         device = next(self._model.parameters()).device

@@ -23,7 +23,7 @@ from .sequences import Record, batch_of, begin, extend
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """What a policy wrote.
+    """The plan that a policy wrote, with its probabilities.
 
     Attributes:
         plan: The plan; None where it chose what the masks forbid (only without them).

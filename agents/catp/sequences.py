@@ -41,7 +41,8 @@ _BIT = np.array([1 << choice for choice in range(N_ACTIONS)], dtype=np.int64)
 
 
 def importance(level: int, levels: int = LEVELS) -> NDArray[np.float64]:
-    """How much the price at each size level counts for an input of one level, (levels,): 1 at that level, less with distance.
+    """Return how much the price at each size level counts for an input of one level, (levels,): 1 at that level, less
+    with distance.
 
     Source: CATP-LLM, Eq. 2: cos(pi (i - l) / 2k).
     """

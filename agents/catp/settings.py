@@ -1,4 +1,4 @@
-"""What a trained CATP policy is: its settings, and what `config.json` says of its run."""
+"""Settings of a trained CATP policy, and the `config.json` of its run."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ class CatpSettings(LanguageModelSettings):
 
 
 class CatpConfig(PolicyConfig):
-    """What `config.json` says of a run of `costgym train catp`, `ift` or `rltf`."""
+    """The `config.json` of a run of `costgym train catp`, `ift` or `rltf`."""
 
     trainer: Literal["catp", "ift", "rltf"]
     env: str = ENV_ID

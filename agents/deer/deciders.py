@@ -1,4 +1,4 @@
-"""Who decides: whether to search for a tool, and which candidate to call, if any."""
+"""Deciders: whether to search for a tool, and which candidate to call, if any."""
 
 from __future__ import annotations
 
@@ -167,7 +167,7 @@ def best_threshold(
 
 @dataclass(frozen=True, slots=True)
 class DecisionRates:
-    """How often a model decides rightly, by kind of sample.
+    """The rates at which a model decides rightly, by kind of sample.
 
     Attributes:
         no_search, search, no_call, call: Shares of right decisions.

@@ -83,7 +83,7 @@ def published_model(settings: DeerSettings) -> Any:
 
 
 def completion_loss(model: Any, input_ids: Any, attention_mask: Any, labels: Any) -> tuple[Any, Any]:
-    """How well a model knows the tokens to be learnt, each told all before it.
+    """Return the cross-entropy of the tokens to be learnt, each given all tokens before it.
 
     Scores are worked out only where something is learnt: a row has dozens of tokens and an answer of one or two.
 

@@ -81,7 +81,7 @@ def load_decider(folder: str | Path, name: str | None = None) -> LearntDecider:
 
 
 def writing_of(run: DeerConfig) -> Writing:
-    """How the decisions of a run are put into words."""
+    """Return the wording of decisions that a run was trained with."""
     return Writing(run.settings.small, frozenset(run.common))
 
 

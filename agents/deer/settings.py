@@ -1,4 +1,4 @@
-"""What a trained DEER policy is: its settings, and what `config.json` says of its run."""
+"""Settings of a trained DEER policy, and the `config.json` of its run."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class DeerSettings(LanguageModelSettings):
 
 
 class DeerConfig(PolicyConfig):
-    """What `config.json` says of a run of `costgym train deer`."""
+    """The `config.json` of a run of `costgym train deer`."""
 
     trainer: Literal["deer"] = "deer"
     env: str = DECISION

@@ -31,7 +31,7 @@ _WORD = re.compile(r"[^\W_]+")
 
 
 class Row(NamedTuple):
-    """What a model reads, and what it shall answer; only the answer is learnt."""
+    """A prompt and the answer that the model shall give; only the answer is learnt."""
 
     prompt: str
     completion: str
@@ -44,7 +44,7 @@ def place(index: int) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Writing:
-    """How decisions are put into words.
+    """A wording of decisions.
 
     Attributes:
         compact: Write for a small model.
@@ -56,23 +56,24 @@ class Writing:
 
     @property
     def search_choices(self) -> tuple[str, str]:
-        """What the first decision may be: to search, or to answer."""
+        """Return the choices of the first decision: to search, or to answer."""
         return (SEARCH, ANSWER) if self.compact else (" yes", " no")
 
     def search_prompt(self, query: str) -> str:
-        """What is read before the first decision."""
+        """Write the prompt of the first decision."""
         if self.compact:
             return f"{QUERY} {query} {DECIDE}"
         return f"Query: {query}\nIs a tool from outside needed to answer it?"
 
     def call_choices(self, candidates: Sequence[ToolText]) -> list[str]:
-        """What the second decision may be: that none fits, or a call of each candidate, in order."""
+        """Return the choices of the second decision: that none fits, or a call of each candidate, in order."""
         if self.compact:
             return [NONE, *(place(index) for index in range(len(candidates)))]
         return [" no tool fits", *(f" call {tool.name}" for tool in candidates)]
 
     def call_prompt(self, query: str, candidates: Sequence[ToolText]) -> str:
-        """What is read before the second decision. The tools come first: a causal model then reads the query knowing them."""
+        """Write the prompt of the second decision. The tools come first: a causal model then reads the query knowing
+        them."""
         if self.compact:
             return f"{self.index_prompt(candidates)} {query} {DECIDE}"
         told = "".join(f"- {tool.name}: {what_it_does(tool)}\n" for tool in candidates)

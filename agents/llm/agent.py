@@ -64,7 +64,7 @@ class LlmAgent(Agent):
             return encode_action("finish", {"answer": "", "give_up": True})
 
     def _documentation(self, seat: TextSeat) -> list[Function]:
-        """What is on offer as functions, each counted once."""
+        """Return the documents of the functions on offer, each once."""
         known, found = self._functions, []
         if len(known) > MAX_KNOWN:
             known.clear()

@@ -1,4 +1,4 @@
-"""One episode of a language-model agent: asking the model, making its calls, paying for both.
+"""The session of a language-model agent in one episode: it asks the model, makes its calls and pays for both.
 
 A strategy is a generator that yields environment actions and is sent what each brought. Everything it does goes through
 the session, so that every reply is paid for exactly once and no call passes by the tool access.
@@ -72,7 +72,7 @@ class LlmSession:
             part.reset(self)
 
     def quotes(self) -> dict[str, float]:
-        """What a call of each tool costs now."""
+        """Return the price of a call of each tool now."""
         found: dict[str, float] = self.info["quotes"]
         return found
 
@@ -101,7 +101,7 @@ class LlmSession:
             self.info = outcome.info
 
     def offered(self) -> list[Function]:
-        """What the model may call now."""
+        """Return the functions that the model may call now."""
         functions: Sequence[Function] = self.candidates
         for part in self.access:
             functions = part.functions(functions)

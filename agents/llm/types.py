@@ -1,4 +1,4 @@
-"""What the session, the strategies and the tool accesses share: outcomes, turns, and the two interfaces they meet at."""
+"""Types that session, strategies and tool accesses share: outcomes, turns, and the two interfaces they meet at."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class Outcome(NamedTuple):
-    """What an action brought: the observation and `info` of the environment's step."""
+    """The result of an action: the observation and `info` of the environment's step."""
 
     observation: str
     info: dict[str, Any]
@@ -44,7 +44,7 @@ class CallResult:
 
 @dataclass(frozen=True, slots=True)
 class SearchResult:
-    """How a search ended: with an answer, or with None, where the agent gives up."""
+    """The result of a search: an answer, or None where the agent gives up."""
 
     answer: str | None
 
@@ -114,11 +114,11 @@ class ToolAccess:
         """Begin a new episode."""
 
     def functions(self, offered: Sequence[Function]) -> Sequence[Function]:
-        """What the model is shown, of what the accesses before this one offer."""
+        """Return the functions that the model is shown, out of those that the accesses before this one offer."""
         return offered
 
     def system(self) -> str:
-        """What the model is told now, beside its instructions."""
+        """Return what the model is told now, beside its instructions."""
         return ""
 
     def refuse(self, call: FunctionCall) -> Refusal | None:

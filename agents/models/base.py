@@ -1,4 +1,4 @@
-"""What a language model is to an agent: messages and functions in, one message and its token count out.
+"""The language model's interface: messages and functions in, one message and its token count out.
 
 Token counts are worked out once per message and per function, so that a context is priced by adding numbers up.
 """
@@ -47,7 +47,7 @@ class FunctionCall(NamedTuple):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Message:
-    """One message of a conversation.
+    """A message of a conversation.
 
     Attributes:
         role: System, user, assistant or tool.
@@ -124,7 +124,7 @@ FINISH = Function(
 
 
 class Reply(NamedTuple):
-    """What a model said and what it took."""
+    """A model's message, its tokens and its time."""
 
     message: Message
     usage: Usage

@@ -23,7 +23,7 @@ DEFAULT_TABLE = Path(__file__).parent / "prices.yaml"
 
 
 class PriceTable(BaseModel):
-    """What models cost.
+    """Prices of models.
 
     Attributes:
         date: Day on which the prices were looked up.

@@ -1,4 +1,4 @@
-"""What the simulated model takes from its context: facts, failures, what it may call."""
+"""The simulated model's reading of its context: facts, failures, and what it may call."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class Context:
         return len(self.known)
 
     def ready(self, need: int) -> bool:
-        """What its arguments hang on is known."""
+        """Return whether the facts that its arguments need are known."""
         return all(before in self.known for before in self.needs[need].after)
 
 
@@ -104,7 +104,7 @@ class Reader:
         return found
 
     def read(self, messages: Sequence[Message], functions: Sequence[Function]) -> Context:
-        """What a context says."""
+        """Read a context."""
         found = self.facts_in_history(messages)
         changed = self._changed(messages)
         count = self._count

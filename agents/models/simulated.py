@@ -26,7 +26,7 @@ from .reading import Context, Reader, misread, plausible
 
 @dataclass(frozen=True, slots=True)
 class SimulatedRates:
-    """How often the simulated model errs. All are chances, 0 to 1.
+    """The error rates of the simulated model. All are chances, 0 to 1.
 
     Attributes:
         overlook: A wanted fact is never noticed in the query; drawn once per fact and episode.
@@ -169,7 +169,7 @@ class Simulated:
         return self._stop(context)
 
     def _choose(self, context: Context, names: list[str]) -> str:
-        """One of several tools that serve: what is at hand first, and the price rarely matters."""
+        """Choose one of several tools that serve: what is at hand first, and the price rarely matters."""
         if self._chance(self.rates.attend_costs) and context.costs:
             return min(names, key=lambda name: context.costs.get(name, 0.0))
         shown = [name for name in names if name in context.shown]

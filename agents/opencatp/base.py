@@ -1,4 +1,4 @@
-"""What a planner is: asked for a whole plan, which an agent then writes token by token."""
+"""The planner's interface: it is asked for a whole plan, which an agent then writes token by token."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ NO_USAGE = Usage(0, 0)
 
 @dataclass(frozen=True, slots=True)
 class Situation:
-    """What a planner is asked about.
+    """The question that a planner is asked.
 
     Attributes:
         task: The task.
@@ -74,7 +74,7 @@ class Planner(Protocol):
 
 
 def situation_at(seat: Seat, seed: int, complete: bool = False) -> Situation:
-    """What a planner is asked about at a seat; a bound is shown the sample and all scores.
+    """Return the question for a planner at a seat; a bound is shown the sample and all scores.
 
     Raises:
         ConfigError: The seat is in another environment.

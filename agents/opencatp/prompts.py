@@ -1,4 +1,4 @@
-"""What a language model is told about planning: the tools, what they cost at this size, the task, and how to write a plan."""
+"""Prompts about planning: the tools, what they cost at this size, the task, and how to write a plan."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ _READER_OF = {output: reader for reader, output in OUTPUT_OF_READER.items()}
 
 @dataclass(frozen=True, slots=True)
 class PlannerRates:
-    """How a planning model errs. All are shares of plans or of choices, 0 to 1.
+    """The error rates of a planning model. All are shares of plans or of choices, 0 to 1.
 
     Attributes:
         malformed: Writes something that is no plan.

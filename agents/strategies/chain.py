@@ -45,7 +45,7 @@ class CotAtN:
 
 
 def chain(session: LlmSession, settings: SearchSettings) -> Play[SearchResult]:
-    """One chain from the request to its end."""
+    """Follow one chain from the request to its end."""
     history: list[Message] = [session.request]
     depth = 0
     while depth < settings.depth and not session.exhausted():

@@ -17,7 +17,7 @@ STEP_TRIES = 2
 
 
 class PlanThenAct:
-    """One plan, then its steps in order, without planning anew.
+    """Plans once, then takes the plan's steps in order without planning anew.
 
     A short context is what it gains; that it cannot turn aside when a function fails is what it pays.
 

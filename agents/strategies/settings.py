@@ -1,4 +1,4 @@
-"""How far a search may go."""
+"""Limits of a search."""
 
 from __future__ import annotations
 

@@ -106,7 +106,7 @@ class _Search:
         return STOP if self._over() else 1
 
     def _child(self, history: list[Message], tried: list[str]) -> Play[Turn]:
-        """One more step from here, told of those before it."""
+        """Take one more step from here, with those before it in the context."""
         session = self.session
         asked = [*history, Message(USER, prompts.TRIED + " ".join(tried))] if tried else history
         said = yield from session.ask(asked)

@@ -158,7 +158,7 @@ def _round(turn: Turn) -> Round:
 
 
 def _shown(session: LlmSession, allowed: frozenset[str] | None) -> list[Function]:
-    """What the accesses offer, as far as it is tagged; all of it where nothing tagged is left."""
+    """Return the tagged functions of those on offer; all of them where nothing tagged is left."""
     offered = session.offered()
     shown = [function for function in offered if allowed is None or function.name in allowed]
     return [*shown, FINISH] if shown and allowed is not None else offered

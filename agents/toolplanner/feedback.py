@@ -63,7 +63,8 @@ def match(called: Iterable[Named], gold: Iterable[Named], level: str) -> bool:
 
 
 def names(items: Iterable[Named], granularity: str) -> frozenset[Any]:
-    """What items are called at a granularity of `REQUIRES`: category, tool (our provider), api, or api of a tool."""
+    """Return the names of items at a granularity of `REQUIRES`: category, tool (our provider), api, or api of a
+    tool."""
     return frozenset(_name(item, granularity) for item in items)
 
 

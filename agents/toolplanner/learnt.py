@@ -166,7 +166,7 @@ class LearntPlanner:
         return FunctionCall(tools[place].name, self._arguments(tools[place], messages, functions))
 
     def _planned(self, steps: Sequence[Step], options: Sequence[str]) -> int | None:
-        """Which option goes on with the plan; None: no option does.
+        """Return the option that follows the plan; None if no option does.
 
         The first of its tools that was not called; where all were and nothing was found, the one that was called least, once
         more; else the answer.
@@ -179,7 +179,7 @@ class LearntPlanner:
         return next((options.index(text) for text in [*wanted, ANSWER] if text in options), None)
 
     def _arguments(self, tool: Tool, messages: Sequence[Message], functions: Sequence[Function]) -> dict[str, Any]:
-        """What the query names, and what results have shown; what is still unknown is guessed."""
+        """Fill the arguments with what the query names and results have shown; what is still unknown is guessed."""
         need = self._reader.need_of(tool.name)
         if need < 0:
             return plausible(tool, None, 0.5)

@@ -1,4 +1,4 @@
-"""What a learnt ToolPlanner is: its settings, and what `config.json` says of its run."""
+"""Settings of a learnt ToolPlanner, and the `config.json` of its run."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class LearntSettings(LanguageModelSettings):
 
     @property
     def feedback(self) -> Feedback:
-        """What a solution is rewarded for."""
+        """Return the rewarded parts of a solution."""
         return Feedback(self.completion, self.following)
 
     def planner(self, **changed: Any) -> PlannerSettings:
@@ -72,7 +72,7 @@ class LearntSettings(LanguageModelSettings):
 
 
 class PlannerConfig(PolicyConfig):
-    """What `config.json` says of a stage of `costgym train toolplanner`."""
+    """The `config.json` of a stage of `costgym train toolplanner`."""
 
     trainer: Literal["toolplanner"] = "toolplanner"
     env: str = TEXT

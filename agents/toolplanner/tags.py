@@ -1,4 +1,4 @@
-"""What an instruction names: lists of categories, tools and APIs, extracted by a model or looked up by a retriever.
+"""Tags of an instruction: lists of categories, tools and APIs, extracted by a model or looked up by a retriever.
 
 ToolPlanner's words: a *tool* is our provider, an *API* is our tool.
 
@@ -151,7 +151,7 @@ def document_of(tool: Tool) -> str:
 
 
 class TagScore(NamedTuple):
-    """How well tag lists agree with what instructions name, over many tasks."""
+    """The agreement of tag lists with what instructions name, over many tasks."""
 
     precision: float
     recall: float

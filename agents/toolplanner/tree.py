@@ -25,7 +25,7 @@ EARLY = "Here is what I know so far."
 
 @dataclass(frozen=True, slots=True)
 class Feedback:
-    """What a solution is rewarded for. A part that is left out counts as good in every solution.
+    """The rewarded parts of a solution. A part that is left out counts as good in every solution.
 
     Attributes:
         completion: Whether it passes.
@@ -43,7 +43,7 @@ BOTH = Feedback()
 
 @dataclass(slots=True, eq=False)
 class Round:
-    """One round of a solution tree.
+    """A round of a solution tree.
 
     Attributes:
         tools: Names of the tools it calls.

@@ -55,17 +55,18 @@ def written_tool(tool: Tool) -> str:
 
 
 def result_line(fresh: bool, error: bool, left: int) -> str:
-    """What a call brought, as far as the model reads it: a wanted fact, an error or nothing wanted; and how much is missing."""
+    """Say what a call brought, as far as the model reads it: a wanted fact, an error or nothing wanted; and how much is
+    missing."""
     return f" {'found' if fresh else 'error' if error else 'nothing'}, {left} left"
 
 
 def request_pieces(request: str) -> list[Piece]:
-    """What comes first."""
+    """Return the first pieces of a context: the request."""
     return [Piece(REQUEST), Piece(" " + " ".join(request.split()))]
 
 
 def found_in(result: str) -> bool:
-    """Whether a result showed a wanted fact, as `result_line` says."""
+    """Return whether a result showed a wanted fact, as `result_line` says."""
     return result.startswith(" found")
 
 

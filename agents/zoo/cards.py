@@ -22,7 +22,7 @@ Kind = Literal["sb3", "catp", "deer", "toolplanner"]
 
 
 class Card(BaseModel):
-    """What `card.json` says of a trained agent."""
+    """The `card.json` of a trained agent."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
     summary: str = Field(description="One line for lists.")

@@ -101,7 +101,7 @@ def _table(args: argparse.Namespace, settings: dict[str, Any]) -> list[dict[str,
 
 
 def _means(rows: list[dict[str, Any]]) -> None:
-    """What each policy reaches over all seeds; `both` weighs the two kinds of tasks alike."""
+    """Return what each policy reaches over all seeds; `both` weighs the two kinds of tasks alike."""
     print("\nmean over seeds")
     for name in dict.fromkeys(row["policy"] for row in rows):
         own = [row for row in rows if row["policy"] == name]

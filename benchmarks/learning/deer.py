@@ -105,7 +105,7 @@ def _train(run: Path, sampling: str, seed: int, settings: dict[str, Any]) -> lis
 
 
 def rightness(run: Path) -> dict[str, np.ndarray[Any, Any]]:
-    """Whether a policy decides each call rightly, on seen and on unseen tools: 1 or 0 for each sample that needs a tool."""
+    """Judge each call decision of a policy, on seen and on unseen tools: 1 or 0 for each sample that needs a tool."""
     decider = load_decider(run)
     env = DecisionAwareEnv(scenario="decision", split="valid")
     found = {}
@@ -120,7 +120,8 @@ def _differences(a: dict[str, np.ndarray[Any, Any]], b: dict[str, np.ndarray[Any
 
 
 def lead(differences: dict[str, np.ndarray[Any, Any]]) -> dict[str, Any]:
-    """How much better the mean of P_DC on seen and on unseen tools is, with its interval; both sets are resampled."""
+    """Return how much better the mean of P_DC on seen and on unseen tools is, with its interval; both sets are
+    resampled."""
     luck = np.random.default_rng(0)
     drawn = [each[luck.integers(0, len(each), (RESAMPLES, len(each)))].mean(1) for each in differences.values()]
     low, high = np.percentile(np.mean(drawn, axis=0), (2.5, 97.5))

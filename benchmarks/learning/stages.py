@@ -86,7 +86,7 @@ class Learning(LagrangianReward):
     """The environment as the learner sees it."""
 
     def set_multiplier(self, value: float) -> None:
-        """What a unit of cost takes from the reward."""
+        """Set the price of a unit of cost in the reward."""
         self.multiplier = value
 
     def action_masks(self) -> Any:

@@ -84,7 +84,8 @@ def train(run: Path, args: argparse.Namespace, settings: dict[str, Any], first: 
 
 
 def measure(name: str, run: Path, args: argparse.Namespace) -> dict[str, Any]:
-    """One policy on the test tasks at every level; flags are (matched, passed, every fact, judged) of each episode."""
+    """Play one policy on the test tasks at every level; flags are (matched, passed, every fact, judged) of each
+    episode."""
     cpu = time.process_time()
     flags: dict[str, np.ndarray[Any, Any]] = {}
     calls = 0

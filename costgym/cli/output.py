@@ -1,4 +1,4 @@
-"""What commands print, and the engines that they work on."""
+"""Print what commands report, and choose the engines that they work on."""
 
 from __future__ import annotations
 

@@ -206,7 +206,7 @@ class OpenCATPBase(BaseEnv[ObsType, ActType], Generic[ObsType, ActType]):
         return self._exceeded
 
     def _check_budget(self, spent: tuple[float, float, int, int]) -> bool:
-        """Whether the given use of price, seconds, tokens and calls keeps all limits."""
+        """Return whether the given use of price, seconds, tokens and calls keeps all limits."""
         self._exceeded = self.budget.exceeded(*spent)
         return self._exceeded is None
 
@@ -341,7 +341,7 @@ class OpenCATPBase(BaseEnv[ObsType, ActType], Generic[ObsType, ActType]):
 
     @property
     def succeeded(self) -> bool:
-        """Whether the plan is valid, its score reaches `success_score` and no limit was passed."""
+        """Return whether the plan is valid, its score reaches `success_score` and no limit was passed."""
         return self._over and self._valid and self._exceeded is None and self._score >= self.success_score
 
     def _grade(self) -> Grade | None:

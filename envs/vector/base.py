@@ -1,4 +1,4 @@
-"""What native vector environments share: seeds, autoreset, `info` as Gymnasium's vector environments give it.
+"""The base of native vector environments: seeds, autoreset, and `info` as Gymnasium's vector environments give it.
 
 A subclass names the scalar environment (`scalar_type`), sets up its arrays (`_build`), begins and plays episodes in compiled
 code (`_begin`, `_play`) and returns arrays (`_fresh`, `_observations`, `_figures`). Everything else is here, and equals
@@ -120,7 +120,7 @@ class NativeVectorEnv(gym.vector.VectorEnv[Observation, Any, Any]):
 
     @property
     def spec(self) -> EnvSpec | None:
-        """How the environment was made; `max_episode_steps` is its step limit."""
+        """The specification from which the environment was made; `max_episode_steps` is its step limit."""
         return self._spec
 
     @spec.setter

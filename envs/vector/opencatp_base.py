@@ -126,7 +126,7 @@ def begin(tables: Any, rules: Any, episodes: Any, streams: Any, i: int, row: int
 
 @inlined
 def keeps_budget(rules: Any, e: Any) -> bool:
-    """Whether all limits are kept; sets `exceeded` if one is not."""
+    """Return whether all limits are kept; sets `exceeded` if one is not."""
     limits = rules.limits
     if e.price > limits[0] or e.seconds > limits[1] or e.tokens > limits[2] or e.calls > limits[3]:
         e.exceeded = True

@@ -18,7 +18,7 @@ Array = NDArray[Any]
 
 
 def step_costs(info: Info) -> NDArray[np.float64]:
-    """What the last step cost in each environment, (N,), those included that were reset in the same step."""
+    """Return the cost of the last step in each environment, (N,), those included that were reset in the same step."""
     cost = np.asarray(info["cost"], np.float64)
     if "final_info" not in info:
         return cost
@@ -104,7 +104,7 @@ class _Observations(VectorWrapper):
 
 
 class FlattenObservation(_Observations):
-    """One float32 vector for each environment, (N, length), instead of a Dict of boxes.
+    """Flattens a Dict of boxes into one float32 vector for each environment, (N, length).
 
     Raises:
         ConfigError: the observations are no Dict of boxes.

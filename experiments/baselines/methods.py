@@ -43,7 +43,7 @@ METHODS = {method.name: method for method in _ALL}
 
 
 class Unit(NamedTuple):
-    """One run of a method.
+    """A run of a method.
 
     Attributes:
         method: its name.

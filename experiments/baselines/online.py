@@ -39,7 +39,7 @@ Watch = Callable[[int, float, Agent], None]
 
 @dataclass
 class Controller:
-    """What a unit of cost takes from the reward: an integral of the overspending, a proportional and a derivative term.
+    """The price of a unit of cost: an integral of the overspending, a proportional and a derivative term.
 
     Attributes:
         law: limit, rate of the integral, and gain of the proportional term; a gain of 0 is dual ascent.

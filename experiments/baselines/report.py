@@ -51,7 +51,7 @@ def interval(values: Sequence[float], name: str) -> tuple[float, float] | None:
 
 
 def rows(records: Sequence[Record]) -> list[Row]:
-    """One row for each environment, level and method.
+    """Return one row for each environment, level and method.
 
     Normalised returns are 0 for `random` and 100 for `oracle-informed` at the same level; None where those were not run.
     """
@@ -91,7 +91,7 @@ def _summary(values: Sequence[float], name: str) -> tuple[float, tuple[float, fl
 
 
 def sentence(row: Row, beside: Mapping[str, Row]) -> str:
-    """What a row supports, beside the other rows of its environment and level.
+    """Write what a row supports, beside the other rows of its environment and level.
 
     Args:
         row: the row.

@@ -26,7 +26,7 @@ Record = dict[str, Any]
 
 
 class BaselineSettings(Settings):
-    """What all runs of a table have in common."""
+    """Settings that all runs of a table share."""
 
     minutes: Amount = Field(default=2.0, description="Processor time of an online run at most, without measurements.")
     steps: Count = Field(default=98_304, description="Decisions of an online run at most.")

@@ -41,7 +41,7 @@ SHORTEST_S = 0.05
 
 @dataclass
 class Entry:
-    """One line of the table: an environment and its measurements.
+    """A line of the table: an environment and its measurements.
 
     Attributes:
         name: the environment's id.

@@ -25,7 +25,7 @@ OFFERED = 16
 
 @dataclass(frozen=True, slots=True)
 class Fit:
-    """What was fitted to some calls, by tool; `slow` is the share of timeouts by duration alone."""
+    """Fitted parameters of some calls, by tool; `slow` is the share of timeouts by duration alone."""
 
     latency: dict[str, fits.LatencyFit | None]
     price: dict[str, fits.PriceFit | None]
@@ -110,7 +110,7 @@ def read_tasks(path: Path) -> list[Any]:
 
 
 def _never(calls: Sequence[LoggedCall]) -> bool:
-    """Whether no failure was executed, in which case the price of a failure is unknown."""
+    """Return whether no failure was executed, in which case the price of a failure is unknown."""
     return not any(call.status in fits.FAILS for call in calls)
 
 

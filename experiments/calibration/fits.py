@@ -140,7 +140,8 @@ def _cold(calls: Sequence[LoggedCall], median_s: float) -> tuple[float | None, f
 
 
 def judge_latency(train: FloatArray, test: FloatArray) -> dict[str, Any]:
-    """How well a lognormal fitted to some durations predicts others, beside families that the world does not have.
+    """Measure how well a lognormal fitted to some durations predicts others, beside families that the world does not
+    have.
 
     Returns:
         `ks` and `ks_p` (Kolmogorov-Smirnov on the unseen durations), `log_likelihood` a call for every family, `best`.
@@ -172,7 +173,7 @@ def judge_latency(train: FloatArray, test: FloatArray) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True)
 class PriceFit:
-    """What a call costs: a flat fee, or by duration, or by token.
+    """The price of a call: a flat fee, or by duration, or by token.
 
     Attributes:
         fee: mean price of an executed call.
@@ -256,7 +257,7 @@ class FailureFit:
 
 
 def chains(calls: Sequence[LoggedCall], gap_s: float) -> Iterator[list[Status]]:
-    """One tool's outcomes by episode; see `episodes_of`."""
+    """Cut one tool's outcomes into episodes: by the log's own, else wherever nothing was called for `gap_s`."""
     for episode in episodes_of(calls, gap_s):
         found: list[Status] = [call.status for call in episode if call.status is not Status.RATE_LIMITED]
         if found:
@@ -264,8 +265,8 @@ def chains(calls: Sequence[LoggedCall], gap_s: float) -> Iterator[list[Status]]:
 
 
 def episodes_of(calls: Sequence[LoggedCall], gap_s: float) -> list[list[LoggedCall]]:
-    """One tool's calls that ran or were refused for their rate, by episode: the log's own, else wherever nothing was called
-    for `gap_s`."""
+    """Split one tool's calls that ran or were refused for their rate into episodes: the log's own, else wherever
+    nothing was called for `gap_s`."""
     found: dict[tuple[str | None, int], list[LoggedCall]] = defaultdict(list)
     part, last = 0, None
     for call in calls:
@@ -361,7 +362,7 @@ def _state_weights(reliability: float, slip: float) -> tuple[float, float, float
 
 
 def _chain_log_likelihood(counts: Counts, weights: tuple[float, float, float], slip: float, persistence: float) -> float:
-    """Of a chain's outcomes; the tool's state in that episode is not seen and summed over."""
+    """Return the log-likelihood of a chain's outcomes, summed over the tool's hidden state in that episode."""
     total = []
     for weight, chance in zip(weights, (1.0 - slip, 0.5, slip), strict=True):
         if weight > 0:
@@ -443,7 +444,7 @@ def fit_rate_limit(calls: Sequence[LoggedCall]) -> tuple[int, float] | None:
 
 
 def _within(admitted: FloatArray, at: FloatArray, window_s: float) -> NDArray[np.int64]:
-    """How many calls were admitted in the window before each moment.  # as `at`"""
+    """Count the calls admitted in the window before each moment."""
     last = np.searchsorted(admitted, at, side="left")
     first = np.searchsorted(admitted, at - window_s, side="right")
     return np.asarray(np.maximum(0, last - first), dtype=np.int64)

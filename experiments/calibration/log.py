@@ -68,7 +68,7 @@ WORDS = (
 
 @dataclass(frozen=True, slots=True)
 class LoggedCall:
-    """One call of a log; a field is None if the log does not have it.
+    """A call of a log; a field is None if the log does not have it.
 
     Attributes:
         tool: its name.

@@ -122,7 +122,7 @@ class Ray:
 
 
 def _do_apart(pinned: Pinned, environment: Mapping[str, str], task: Any) -> tuple[str, list[Any]]:
-    """One task, on a worker of the cluster: the node's id and the task's items."""
+    """Do one task on a worker of the cluster: the node's id and the task's items."""
     import ray
 
     version, packed = pinned

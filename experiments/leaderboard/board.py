@@ -246,7 +246,8 @@ def check_owner(manifest: str, folder: Path) -> None:
 
 
 def experience_text(config: RunConfig, engine: Engine | None = None, data: str | None = None) -> str | None:
-    """Past uses of tools that planning agents learn from, as JSON lines; None where no agent plans from experience.
+    """Return what planning agents learn on the train split before anyone is ranked; None where no agent plans from
+    experience.
 
     Args:
         config: configuration of the run.
@@ -294,7 +295,7 @@ def _finish_episodes(
 
 
 def _work_items(config: RunConfig, found: Mapping[Key, EpisodeResult]) -> list[WorkItem]:
-    """What is still to be played, in runs of consecutive episodes."""
+    """List what is still to be played, in runs of consecutive episodes."""
     items = []
     for row in config.rows():
         missing = [index for index in range(row.condition.episodes) if (*row.key, index) not in found]

@@ -16,7 +16,7 @@ Row = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """One figure of a row.
+    """A figure of a row.
 
     Attributes:
         metric: its name in `leaderboard.json`.
@@ -248,12 +248,12 @@ def written(value: float | None, kind: str) -> str:
 
 
 def is_simulated(row: Row) -> bool:
-    """Whether the row's language model is simulated, so that its figures say nothing about a real model."""
+    """Return whether the row's language model is simulated, so that its figures say nothing about a real model."""
     return str(row.get("model") or "").lower().startswith("simulated")
 
 
 def is_reference(row: Row) -> bool:
-    """Whether the row is a bound instead of a competitor: its agent is one of ours that reads the world."""
+    """Return whether the row is a bound instead of a competitor: its agent is one of ours that reads the world."""
     return str(row.get("agent") or "") in _privileged()
 
 
@@ -263,7 +263,7 @@ def _privileged() -> frozenset[str]:
 
 
 def void_reasons(rows: Iterable[Row]) -> list[str]:
-    """What the infrastructure said of the rows' void episodes, the most frequent first."""
+    """Count what the infrastructure said of the rows' void episodes, the most frequent first."""
     counts: Counter[str] = Counter()
     for row in rows:
         counts.update({str(reason): int(count) for reason, count in (row.get("void_reasons") or {}).items()})

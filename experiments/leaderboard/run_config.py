@@ -37,7 +37,7 @@ ALL_VIEWS = "*"
 
 
 class TrackConfig(BaseModel):
-    """What is played in one track.
+    """The part of a run that one track plays.
 
     Attributes:
         name: of the track, see `tracks.TRACKS`.
@@ -111,7 +111,7 @@ class TrackConfig(BaseModel):
 
 
 class RowConfig(NamedTuple):
-    """What has a row of its own: an agent under a condition of a track.
+    """A row of its own: an agent under a condition of a track.
 
     Attributes:
         track, agent, condition: the three.
@@ -178,7 +178,7 @@ class RunConfig(BaseModel):
         return tuple(dict.fromkeys(agent for track in self.tracks for agent in track.agents))
 
     def rows(self) -> Iterator[RowConfig]:
-        """What has a row each, by track, agent and condition."""
+        """List the rows, by track, agent and condition."""
         for track in self.tracks:
             for agent in track.agents:
                 for number, condition in enumerate(track.conditions):
@@ -186,7 +186,7 @@ class RunConfig(BaseModel):
 
     @property
     def episodes(self) -> int:
-        """Of all rows together."""
+        """Count the episodes of all rows together."""
         return sum(row.condition.episodes for row in self.rows())
 
 
@@ -280,7 +280,7 @@ def read_run_config(folder: Path) -> RunConfig:
 
 
 def entry_of(name: str, track: str) -> AgentEntry:
-    """What is known of an agent in a track: it plays in one of its environments.
+    """Return the registry's entry of an agent in a track: the agent plays in one of its environments.
 
     Raises:
         UnknownName: there is no such agent in the track; names those that there are.

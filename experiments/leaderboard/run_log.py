@@ -125,7 +125,7 @@ class RunLog:
 
 
 def trajectory_path(row: RowConfig) -> str:
-    """Where the trajectories of a row lie within the run's folder."""
+    """Return the path of a row's trajectories within the run's folder."""
     return track_file(row.track.name, row.agent, row.condition.budget, row.condition.settings)
 
 

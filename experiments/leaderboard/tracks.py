@@ -15,7 +15,7 @@ from ...agents.base import DECISION, NUMERIC, PLAN_CALLS, PLAN_CHAT, PLANS, TEXT
 
 @dataclass(frozen=True, slots=True)
 class Track:
-    """What the rows of a track have in common.
+    """The properties that all rows of a track share.
 
     Attributes:
         name: in `leaderboard.json`.

@@ -1,1 +1,1 @@
-"""What people look at: pages, charts and episodes in words."""
+"""Pages, charts, and episodes in words."""

@@ -1,4 +1,4 @@
-"""What an agent of a row is: a line about it, and the paper that it is from."""
+"""Describe the agents of rows: a line about each, and the paper that it is from."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ PAPERS = {
 
 
 def describe(row: Mapping[str, Any]) -> str:
-    """One line that says what the agent of a row is; "" where nothing is known of it."""
+    """Describe the agent of a row in one line; "" where nothing is known of it."""
     submission = row.get("submission")
     if isinstance(submission, Mapping) and submission.get("description"):
         return str(submission["description"]).strip().splitlines()[0][:200]
@@ -44,7 +44,7 @@ def describe(row: Mapping[str, Any]) -> str:
 
 
 def papers_of(row: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """Title and address of the papers behind the parts of an agent's name."""
+    """Return title and address of the papers behind the parts of an agent's name."""
     parts = own_name(row).replace("@", "+").replace(":", "+").split("+")
     parts = ["btp" if part.startswith("btp-no-") else part.removesuffix("-answers") for part in parts]
     parts = [part.removesuffix("-rule").removesuffix("-no-tags").removesuffix("-no-path") for part in parts]
@@ -52,6 +52,6 @@ def papers_of(row: Mapping[str, Any]) -> list[tuple[str, str]]:
 
 
 def own_name(row: Mapping[str, Any]) -> str:
-    """The name of a row's agent without that of who handed it in."""
+    """Return an agent's name without the name of who handed it in."""
     name, submission = str(row.get("agent")), row.get("submission")
     return name.removesuffix(f" ({submission['name']})") if isinstance(submission, Mapping) else name

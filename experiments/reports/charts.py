@@ -63,7 +63,7 @@ _SVG = "{http://www.w3.org/2000/svg}"
 
 
 class Series(NamedTuple):
-    """A line or a mark of a chart.
+    """A line or a set of marks in a chart.
 
     Attributes:
         name: beside it.
@@ -80,7 +80,7 @@ class Series(NamedTuple):
 
 
 class Panel(NamedTuple):
-    """One of several charts in a picture; its lines begin at zero."""
+    """A chart of a picture that holds several; its lines begin at zero."""
 
     title: str
     x_label: str
@@ -95,7 +95,7 @@ def lines(
     ticks: Sequence[float] | None = None,
     bottom: float | None = None,
 ) -> Markup:
-    """A chart with a line a series, each named at its right end.
+    """Draw a line for each series, with its name at the right end.
 
     Args:
         series: what is drawn.
@@ -117,7 +117,7 @@ def lines(
 
 
 def scatter(series: Sequence[Series], name: str, x_label: str, y_label: str, log_x: bool = False) -> Markup:
-    """A chart with the points of each series, its name beside the first; the arguments are those of `lines`."""
+    """Draw the points of each series with its name beside the first; the arguments are those of `lines`."""
     with _chart(x_label, y_label) as (figure, axes):
         for each in series:
             axes.scatter(each.xs, each.ys, s=26, color=_COLOURS[each.colour % SERIES], marker=_marker(each.colour), zorder=3)
@@ -138,7 +138,7 @@ def curve(
     name: str,
     limit: float | None = None,
 ) -> Markup:
-    """A learning curve: every value faint, their running mean strong, and a limit as a broken line.
+    """Draw a learning curve: every value faint, their running mean strong.
 
     Args:
         steps, values, mean: the points.
@@ -212,7 +212,7 @@ def estimates(rows: Sequence[Estimate], name: str) -> Markup:
 
 
 def panels(grid: Sequence[Sequence[Panel]]) -> str:
-    """Line charts in rows and columns, as an SVG file of its own.
+    """Draw line charts in rows and columns, as an SVG file of its own.
 
     Args:
         grid: the charts, row by row.
@@ -272,13 +272,13 @@ def _thousands(value: float) -> str:
 
 
 def _short_name(name: str) -> str:
-    """A name that leaves room for the chart: of an agent that is named by its file or its run, the last part of the path."""
+    """Shorten a name so that it leaves room for the chart: a path keeps its last part."""
     last = name.rstrip("/").rpartition("/")[2]
     return last if len(last) <= LONGEST_NAME else f"{last[: LONGEST_NAME - 1]}…"
 
 
 def _name_at_the_end(figure: Figure, axes: Axes, series: Sequence[Series]) -> None:
-    """Names at the right edge, moved apart where they would overlap."""
+    """Write names at the right edge, moved apart where they would overlap."""
     low, high = axes.get_ylim()
     step = (high - low) * 1.25 * FONT_SIZE / (72 * HEIGHT * 0.72)
     wanted = sorted((max(each.ys[-1], low), each.name, each.colour) for each in series)
@@ -295,7 +295,7 @@ def _name_at_the_end(figure: Figure, axes: Axes, series: Sequence[Series]) -> No
 
 
 def _name_the_points(figure: Figure, axes: Axes, series: Sequence[Series]) -> None:
-    """A name beside each series' first point, at the first of eight places where it overlaps nothing."""
+    """Write a name beside each series' first point, at the first of eight places where it overlaps nothing."""
     figure.draw_without_rendering()
     renderer: Any = figure.canvas.get_renderer()  # type: ignore[attr-defined]
     frame = axes.get_window_extent(renderer)
@@ -322,7 +322,8 @@ def _name_the_points(figure: Figure, axes: Axes, series: Sequence[Series]) -> No
 
 
 def _svg(figure: Figure, name: str) -> Markup:
-    """The chart as an element of a page: no identifiers but those that are referred to, no fonts or colours of its own."""
+    """Turn a figure into an element of a page: no identifiers but those that are referred to, no fonts or colours of
+    its own."""
     import matplotlib as mpl
 
     store = io.StringIO()

@@ -28,7 +28,7 @@ MAX_SUGGESTIONS = 200
 
 @dataclass(frozen=True, slots=True)
 class EpisodeReport:
-    """An episode to be looked at.
+    """A recorded episode as text and chart.
 
     Attributes:
         name: what it is.
@@ -49,7 +49,7 @@ class EpisodeReport:
         return chart_drawing(self.chart, self.name, IMAGE_WIDTH)
 
     def html(self) -> str:
-        """Chart and text as a page that needs nothing else."""
+        """Return chart and text as a page that needs nothing else."""
         return chart_page(self.chart, self.name, self.text, IMAGE_WIDTH)
 
 
@@ -97,7 +97,8 @@ def report_recorded(path: Path, key: str | None = None, data: str | None = None)
 
 
 def _fits(name: str, stem: str, file: Path) -> bool:
-    """Whether a name is that of the file's agent, followed by values that the condition in the file's name holds."""
+    """Return whether a name is that of the file's agent, followed by values that the condition in the file's name
+    holds."""
     agent = _agent(file)
     if name != agent and not name.startswith(f"{agent}/"):
         return False
@@ -106,7 +107,7 @@ def _fits(name: str, stem: str, file: Path) -> bool:
 
 
 def _agent(file: Path) -> str:
-    """Who plays in a file."""
+    """Return the name of the agent that plays in a file."""
     lines = iter_lines(file)
     next(lines, None)
     first = next(lines, None)
@@ -114,7 +115,7 @@ def _agent(file: Path) -> str:
 
 
 def _find(files: list[Path], wanted: str, key: str) -> tuple[Path, int, Trajectory]:
-    """The first episode that goes by an index or a task's id; its file and line."""
+    """Find the first episode with an index or a task's id; its file and line."""
     seen: list[str] = []
     for file in files:
         for place, line in enumerate(iter_lines(file), 1):

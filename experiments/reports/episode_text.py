@@ -21,7 +21,7 @@ MARKS = {
 
 
 def episode_text(world: BaseEnv[Any, Any], steps: Sequence[Step], settings: str = "") -> str:
-    """An episode in words, ended or not.
+    """Tell an episode in words, ended or not.
 
     Args:
         world: the environment, standing where the last step left it.
@@ -35,7 +35,7 @@ def episode_text(world: BaseEnv[Any, Any], steps: Sequence[Step], settings: str 
 
 
 def calls_text(episode: EpisodeView) -> str:
-    """The calls in a table, each with those that ran at its side."""
+    """Tell the calls as a table, each with those that ran at its side."""
     if not episode.calls:
         return "Calls: none"
     names = [call.tool or "(unknown tool)" for call in episode.calls]
@@ -58,13 +58,13 @@ def calls_text(episode: EpisodeView) -> str:
 
 
 def _overlap(one: Call, other: Call) -> bool:
-    """Both ran (or queued) at one time."""
+    """Return whether both ran (or queued) at one time."""
     spans = [(call.submitted_s, call.finished_s if call.finished_s >= 0 else float("inf")) for call in (one, other)]
     return one.k > 0 and other.k > 0 and max(spans[0][0], spans[1][0]) < min(spans[0][1], spans[1][1])
 
 
 def timeline_text(chart: Chart) -> str:
-    """The chart in characters, to scale; a line for each lane, so calls side by side stand one above the other."""
+    """Draw the chart in characters, to scale; a line for each lane, so calls side by side stand one above the other."""
     if not chart.rows:
         return ""
     width = min(40, max(len(row.name) for row in chart.rows))
@@ -103,7 +103,7 @@ def _parts(bar: Bar) -> Iterator[tuple[str, float, float]]:
 
 
 def ledger_text(episode: EpisodeView) -> str:
-    """What was spent on what, in all, and what is left."""
+    """Tell what was spent on what, in all, and what is left."""
     totals: dict[str, list[float]] = {}
     for charge in episode.ledger:
         row = totals.setdefault(charge.what, [0, 0.0, 0])

@@ -1,4 +1,4 @@
-"""What a leaderboard found, in sentences made from its rows."""
+"""Write sentences from a leaderboard's rows that say what it found."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ MAX_NAMES = 3
 
 
 def finding(track: Mapping[str, Any], condition: str | None = None) -> str:
-    """Who is best in a track, how sure that is, and what a success costs.
+    """Write who is best in a track, how sure that is, and what a success costs.
 
     Args:
         track: a leaderboard, or a track as one (`tracks.track_documents`).
@@ -32,14 +32,15 @@ def finding(track: Mapping[str, Any], condition: str | None = None) -> str:
 
 
 def ranked_groups(track: Mapping[str, Any]) -> list[list[Row]]:
-    """The ranked rows of each condition, best first; conditions without any are left out."""
+    """Return the ranked rows of each condition, best first; conditions without any are left out."""
     grading = _grading(track)
     rows = [row for row in rank_rows(track.get("rows") or [], track, grading) if is_ranked(row, track)]
     return [list(group) for _, group in itertools.groupby(rows, key=lambda row: row_key(row, track))]
 
 
 def within_noise(group: Sequence[Row], metric: str) -> list[Row]:
-    """The rows that cannot be told from the first: its figure lies within their 95 % interval, or theirs within its own."""
+    """Return the rows that cannot be told from the first: its figure lies within their 95 % interval, or theirs within
+    its own."""
     best = figure(group[0], metric)
     ends = interval(group[0], metric)
     found = []
@@ -74,7 +75,7 @@ def _best_of(group: Sequence[Row], track: Mapping[str, Any], several: bool) -> s
 
 
 def _elsewhere(groups: Sequence[Sequence[Row]], shown: Sequence[Row], track: Mapping[str, Any]) -> str:
-    """Who leads under the other conditions."""
+    """Write who leads under the other conditions."""
     leaders: dict[str, list[str]] = {}
     for group in groups:
         if group is not shown:
@@ -92,7 +93,7 @@ def _elsewhere(groups: Sequence[Sequence[Row]], shown: Sequence[Row], track: Map
 
 
 def _under(label: str) -> str:
-    """A condition's label with its preposition."""
+    """Write a condition's label with its preposition."""
     return f"{'On' if 'tasks' in label else 'Under' if '×' in label else 'At'} {label}"
 
 
@@ -105,7 +106,8 @@ def _listed(labels: Sequence[str]) -> str:
 
 
 def gains(track: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """What each addition (`+btp`, `+ecoact`) brings to the strategies that are played with and without it, a row a condition.
+    """Compute what each addition (`+btp`, `+ecoact`) brings to the strategies played with and without it, a row for
+    each condition.
 
     Returns:
         Addition, condition, number of strategies, mean change of both pass rates in budget, in points, and the mean cost of a

@@ -14,12 +14,12 @@ from ..leaderboard.metric_columns import plain, written
 
 
 def asset(name: str) -> str:
-    """The text of a file beside the templates: a style or a script of ours."""
+    """Return the text of a file beside the templates: a style or a script of ours."""
     return (files(__package__) / "templates" / name).read_text(encoding="utf-8").strip()
 
 
 def render(template: str, **values: Any) -> str:
-    """A page or a part of one; every text is escaped unless it is `Markup`.
+    """Render a page or a part of one; every text is escaped unless it is `Markup`.
 
     Args:
         template: its file's name.
@@ -29,12 +29,12 @@ def render(template: str, **values: Any) -> str:
 
 
 def part(template: str, **values: Any) -> Markup:
-    """`render` of what stands inside another page."""
+    """Render a part of another page."""
     return Markup(render(template, **values).strip())
 
 
 def embedded(data: object) -> Markup:
-    """JSON that cannot end the script element it stands in, whatever a name holds."""
+    """Write JSON that cannot end the script element it stands in, whatever a name holds."""
     text = json.dumps(data, sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False)
     return Markup(text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026"))
 

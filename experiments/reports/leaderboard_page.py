@@ -84,7 +84,7 @@ NOTHING = Markup("")
 
 @dataclass(frozen=True, slots=True)
 class PageContext:
-    """What surrounds the page where it is part of a site.
+    """The site around a page.
 
     Attributes:
         policy: the page's content security policy.
@@ -105,19 +105,19 @@ class PageContext:
 
 
 def pages_of(leaderboard: Mapping[str, Any]) -> dict[str, str]:
-    """The pages of a leaderboard by the names of their files: `index.html` is that of its first track."""
+    """Render the pages of a leaderboard, by the names of their files: `index.html` is that of its first track."""
     names = track_files(leaderboard)
     return {file: page_of(leaderboard, track=track) for track, file in names.items()}
 
 
 def track_files(leaderboard: Mapping[str, Any]) -> dict[str, str]:
-    """The file of each track's page."""
+    """Return the file of each track's page."""
     tracks = [str(track.get("track", "")) for track in track_documents(leaderboard)]
     return {track: f"{track}.html" if number else "index.html" for number, track in enumerate(tracks)}
 
 
 def page_of(leaderboard: Mapping[str, Any], context: PageContext | None = None, track: str | None = None) -> str:
-    """The page of a leaderboard's track.
+    """Render the page of a leaderboard's track.
 
     Args:
         leaderboard: the content of `leaderboard.json`; rows in any order. A `scenario` with name, description and currency, and
@@ -206,17 +206,17 @@ def page_of(leaderboard: Mapping[str, Any], context: PageContext | None = None, 
 
 
 def _base(row: Row) -> str:
-    """What an agent is without its additions: they share a colour."""
+    """Return an agent's name without its additions; agents with the same base share a colour."""
     return str(row.get("agent")).split(" (")[0].split("+")[0]
 
 
 def _addition(row: Row) -> str:
-    """What is added to an agent, and who handed it in: they share a mark."""
+    """Return what is added to an agent, and who handed it in; these share a mark."""
     return str(row.get("agent")).removeprefix(_base(row))
 
 
 def _ranks(rows: Sequence[Row], leaderboard: Mapping[str, Any], grading: str) -> dict[int, tuple[int, str]]:
-    """Place in the whole order and rank within the condition, by the identity of the row."""
+    """Return place in the whole order and rank within the condition, by the identity of the row."""
     found: dict[int, tuple[int, str]] = {}
     place = itertools.count()
     for _, group in itertools.groupby(rank_rows(rows, leaderboard, grading), key=lambda row: row_key(row, leaderboard)):
@@ -257,7 +257,7 @@ def _facts(leaderboard: Mapping[str, Any], rows: Sequence[Row], scenario: Mappin
 
 
 def _condition_choices(groups: Sequence[Sequence[Row]], leaderboard: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """One a condition, and all; the most telling is shown first."""
+    """List the choices of a condition: each, and all. The one in the middle is shown first, being the most telling."""
     chosen = shown_first(groups)
     each: list[dict[str, Any]] = [
         {"value": index, "label": condition_label(group[0], leaderboard), "checked": index == chosen}
@@ -356,7 +356,7 @@ def _row(
 
 
 def _cell(row: Row, column: Column, peers: Sequence[Row], main: bool) -> list[dict[str, Any]]:
-    """The figures of a cell: one, or one a grading."""
+    """Write the figures of a cell: one, or one for each grading."""
     if column.judged is None:
         return [_figure(row, column, column.metric, peers, main, "")]
     metrics = {"strict": column.metric, "judge": column.judged}
@@ -379,7 +379,7 @@ def _figure(row: Row, column: Column, metric: str, peers: Sequence[Row], main: b
 
 
 def _is_best(row: Row, column: Column, metric: str, peers: Sequence[Row]) -> bool:
-    """The row has the best figure of its column, or one that cannot be told from it."""
+    """Return whether the row has the best figure of its column, or one that cannot be told from it."""
     found = best(peers, column, metric)
     value, ends = figure(row, metric), interval(row, metric)
     if found is None or value is None or not (found or column.metric == "regret"):
@@ -388,7 +388,7 @@ def _is_best(row: Row, column: Column, metric: str, peers: Sequence[Row]) -> boo
 
 
 def _references(whole: Mapping[str, Any], shown: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Rules and bounds of another track in the same world: lines to measure against, without a rank."""
+    """List rules and bounds of another track in the same world: lines to measure against, without a rank."""
     if shown.get("track") != "text":
         return []
     world = (shown.get("scenario") or {}).get("digest")
@@ -407,7 +407,7 @@ def _references(whole: Mapping[str, Any], shown: Mapping[str, Any]) -> list[dict
 
 
 def _gains(track: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """What the additions bring, as the page writes it."""
+    """Write what the additions bring."""
 
     def change(value: float) -> str:
         return f"{'+' if value > 0 else ''}{written(value, 'rate')}"
@@ -436,7 +436,7 @@ def _data(
     scenario: Mapping[str, Any],
     references: Sequence[Mapping[str, Any]],
 ) -> dict[str, Any]:
-    """What the script sorts by and draws from."""
+    """Return the data that the script sorts by and draws from."""
     bases = list(dict.fromkeys(_base(row) for row in rows if not is_reference(row)))
     kinds = list(dict.fromkeys(_addition(row) for row in rows if not is_reference(row)))
     keys = list(dict.fromkeys((row.get("agent"), row.get("model")) for row in rows))

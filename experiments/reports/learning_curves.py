@@ -65,7 +65,7 @@ _FACTS = ("trainer", "model", "seed", "stage", "scenario", "tasks", "version")
 
 
 class Series(NamedTuple):
-    """One figure over the steps.
+    """A figure over the training steps.
 
     Attributes:
         name: as the curve has it.
@@ -94,7 +94,7 @@ def series(lines: Sequence[Line]) -> list[Series]:
 
 
 def curve_figures(run: str | Path, only: Sequence[str] | None = None) -> Markup:
-    """A run's learning curves as HTML: a `<div class="curves">` with a `<figure>` each.
+    """Draw a run's learning curves as HTML: a `<div class="curves">` with a `<figure>` each.
 
     It needs the rules of `curves.css`, and the colours that the leaderboard's page has.
 
@@ -113,12 +113,12 @@ def curve_figures(run: str | Path, only: Sequence[str] | None = None) -> Markup:
 
 
 def has_curve(run: str | Path) -> bool:
-    """There is something to draw."""
+    """Return whether there is something to draw."""
     return (Path(run) / CURVE).is_file()
 
 
 def agents_run(agent: str) -> Path | None:
-    """The run folder behind an agent's name (``sb3:runs/x``, ``zoo:ppo``), if it is there and has a learning curve."""
+    """Return the run folder behind an agent's name (``sb3:runs/x``), if it is there and has a learning curve."""
     if ":" not in agent or agent.endswith(":"):
         return None
     folder = run_folder(agent)
@@ -126,7 +126,8 @@ def agents_run(agent: str) -> Path | None:
 
 
 def curves_of_agent(row: Mapping[str, Any]) -> Markup:
-    """How the agent of a leaderboard's row learnt: the telling figures of its training run, as `curve_figures` draws them.
+    """Draw how the agent of a leaderboard's row learnt: the telling figures of its training run, as `curve_figures`
+    draws them.
 
     Returns:
         Empty where the agent is not named by a run, the run is not there or has no curve that can be read, or the row was
@@ -142,7 +143,8 @@ def curves_of_agent(row: Mapping[str, Any]) -> Markup:
 
 
 def curves_section(rows: Iterable[Mapping[str, Any]]) -> Markup:
-    """The curves of all trained agents of a leaderboard as a section of its page, the style included; empty without any."""
+    """Draw the curves of all trained agents of a leaderboard as a section of its page, the style included; empty
+    without any."""
     agents = {row.get("agent"): row for row in rows}
     learnt = [(str(agent), figures) for agent, row in agents.items() if (figures := curves_of_agent(row))]
     return (
@@ -180,7 +182,8 @@ def write_curves(run: str | Path) -> Path:
 
 
 def write_events(run: str | Path) -> Path | None:
-    """The curve as a TensorBoard event file in the run's folder, written anew; None where tensorboard is not installed.
+    """Write the curve as a TensorBoard event file in the run's folder, anew; None where tensorboard is not installed. A
+    run that has event files of its trainer keeps those.
 
     A run that has event files of its trainer keeps those.
     """
@@ -204,7 +207,7 @@ def write_events(run: str | Path) -> Path | None:
 
 
 def publish(run: str | Path) -> Path | None:
-    """Page and event files of a finished run, its earlier stages included; None where there is no curve."""
+    """Write page and event files of a finished run, its earlier stages included; None where there is no curve."""
     folder = Path(run)
     there = [place for place in (*_earlier(folder), folder) if has_curve(place)]
     for place in there:
@@ -213,7 +216,7 @@ def publish(run: str | Path) -> Path | None:
 
 
 def _earlier(folder: Path) -> list[Path]:
-    """The earlier stages of a run: folders inside it that have a curve of their own."""
+    """List the earlier stages of a run: folders inside it that have a curve of their own."""
     return sorted(path.parent for path in folder.glob(f"[!.]*/{CURVE}"))
 
 
@@ -232,7 +235,7 @@ def _figure(each: Series) -> dict[str, Any]:
 
 
 def _range(values: Sequence[float], whole: Sequence[float]) -> tuple[float, float]:
-    """The scale: all of `whole`, and the values but for the outermost fiftieth, which are drawn at its edge."""
+    """Return the scale: all of the mean, and the values but for the outermost fiftieth, which are drawn at its edge."""
     kept = sorted(values)
     cut = len(kept) // 50
     low = min(*whole, kept[cut], kept[cut])
@@ -244,7 +247,7 @@ def _range(values: Sequence[float], whole: Sequence[float]) -> tuple[float, floa
 
 
 def _thinned(steps: Sequence[float], values: Sequence[float]) -> tuple[list[float], list[float]]:
-    """At most `MAX_POINTS` points, each the mean of its neighbours."""
+    """Reduce a curve to at most `MAX_POINTS` points, each the mean of its neighbours."""
     each = max(1, math.ceil(len(steps) / MAX_POINTS))
     starts = range(0, len(steps), each)
     return (
@@ -254,7 +257,7 @@ def _thinned(steps: Sequence[float], values: Sequence[float]) -> tuple[list[floa
 
 
 def _smooth(values: Sequence[float]) -> list[float]:
-    """Running mean over a twentieth of all points to either side, as far as there are any."""
+    """Return the running mean over a twentieth of all points to either side, as far as there are any."""
     reach = len(values) // 20
     found = []
     for place in range(len(values)):
@@ -264,7 +267,7 @@ def _smooth(values: Sequence[float]) -> list[float]:
 
 
 def _facts(run: Path) -> list[tuple[str, Any]]:
-    """What the run says of itself."""
+    """Return the run's own description."""
     try:
         document: Any = json.loads((run / CONFIG).read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError):

@@ -20,7 +20,7 @@ Row = Mapping[str, Any]
 
 
 def plan_figures(document: Mapping[str, Any]) -> Markup:
-    """The section of the page of a leaderboard whose rows are planners; empty for any other."""
+    """Draw the figures of a leaderboard whose rows are planners, as a section of its page; empty for any other."""
     rows = [row for row in document.get("rows") or () if "alpha" in row and row["agent"] not in _NOT_DRAWN]
     if not rows:
         return Markup("")
@@ -86,7 +86,7 @@ def _sweep(rows: Sequence[Row], alphas: Sequence[float], colours: Mapping[str, i
 
 
 def _floor(series: Sequence[Series]) -> float:
-    """The bottom of an axis that a few planners far below all others do not stretch."""
+    """Return the bottom of an axis that a few planners far below all others do not stretch."""
     values = sorted(value for each in series for value in each.ys)
     middle, top = values[len(values) // 2], values[-1]
     cut = middle - 1.5 * max(top - middle, 0.05)

@@ -1,4 +1,5 @@
-"""What faults cost: success over failure rate, rate limits and latency, for leaderboards whose world's stress varies."""
+"""Show what faults cost: success over failure rate, rate limits and latency, for leaderboards whose world's stress
+varies."""
 
 from __future__ import annotations
 
@@ -49,7 +50,8 @@ def robustness_section(track: Mapping[str, Any]) -> Markup:
 
 
 def robustness_sentence(leader: Row, track: Mapping[str, Any]) -> str:
-    """What an agent keeps of its successes under the hardest condition; "" where no stress varies or there is none to keep.
+    """Write what an agent keeps of its successes under the hardest condition; "" where no stress varies or there is
+    none to keep.
 
     Args:
         leader: a row of the agent.

@@ -24,7 +24,7 @@ PUBLISHED, BOARD = "published", "board"
 
 @dataclass(frozen=True, slots=True)
 class Protocol:
-    """How a paper's systems are played.
+    """The terms under which a paper's systems are played.
 
     Attributes:
         name: "published" or "board".

@@ -126,7 +126,7 @@ def _state(episode: Episode) -> dict[str, Any]:
 
 
 def difference(a: Any, b: Any, where: str = "") -> str | None:
-    """Where two results of a vector environment differ in keys, types or bytes; None if nowhere."""
+    """Find where two results of a vector environment differ in keys, types or bytes; None if nowhere."""
     if isinstance(a, dict):
         if set(a) != set(b):
             return f"{where}: keys {sorted(set(a) ^ set(b))}"

@@ -1,4 +1,4 @@
-"""What must hold of every world: each oracle plays it from a seed and says what is wrong."""
+"""Properties that hold in every world: each oracle plays a world from a seed and says what is wrong."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ STEPS = 24
 
 
 class Tally:
-    """What was played: worlds, episodes and actions."""
+    """Counts of what was played: worlds, episodes and actions."""
 
     def __init__(self) -> None:
         self.worlds = self.episodes = self.steps = 0
 
 
 def act(episode: Episode, random: Random, usages: list[tuple[float, float, int]]) -> None:
-    """One random action; thoughts that were charged in full are noted as seconds, price and output tokens."""
+    """Take one random action; thoughts that were charged in full are noted as seconds, price and output tokens."""
     slot = random.randrange(-1, len(episode.candidates))
     match random.randrange(13):
         case 0 | 1 | 2 | 3:

@@ -22,7 +22,8 @@ _WHOLE = 1e-9  # relative tolerance where sums may be taken in another order
 
 
 def close(a: float, b: float, scale: float = 0.0) -> bool:
-    """Whether two numbers are equal but for rounding; `scale` is the size of the numbers that they were computed from."""
+    """Return whether two numbers are equal but for rounding; `scale` is the size of the numbers that they were computed
+    from."""
     return abs(a - b) <= _WHOLE * max(1e-6, abs(a), abs(b), abs(scale))
 
 
@@ -41,7 +42,7 @@ class Luck:
         return self._rows[k][slot]
 
     def works(self, slot: int, count: int) -> list[bool]:
-        """Whether each of a tool's first calls finds it working."""
+        """Return whether each of a tool's first calls finds it working."""
         tool = self._episode.candidates[slot]
         alive, degraded = state_chances(tool.reliability, tool.slip)
         first = self.row(0, slot)[OUTCOME]
@@ -56,14 +57,14 @@ class Luck:
         return found
 
     def failure(self, slot: int, k: int) -> Status:
-        """How a call fails if it does."""
+        """Return how a call fails if it does."""
         world, luck = self._episode.world, self.row(k, slot)[KIND]
         sticky = world.failures.sticky
         usual = self.row(0, slot)[KIND]
         return pick(world.kinds, usual if luck < sticky else (luck - sticky) / (1 - sticky))
 
     def outage(self, at_s: float) -> bool:
-        """Whether the platform is down."""
+        """Return whether the platform is down."""
         model, spans = self._episode.world.failures.bursts, self._outages
         if model is None or at_s > 20_000 * model.every_s:
             return False  # too far to look in reasonable time; see `far`
@@ -74,7 +75,7 @@ class Luck:
         return any(begin <= at_s < end for begin, end in spans)
 
     def far(self, at_s: float) -> bool:
-        """Whether outages at a time are not looked at."""
+        """Return whether outages at a time are not looked at."""
         model = self._episode.world.failures.bursts
         return model is not None and at_s > 20_000 * model.every_s
 

@@ -55,7 +55,7 @@ class Finding:
 
 @dataclass(slots=True)
 class Report:
-    """What a run played and found."""
+    """The worlds that a run played, and its findings."""
 
     tally: Tally = field(default_factory=Tally)
     refused: int = 0

@@ -178,6 +178,6 @@ def serve(service: Service, host: str, port: int, ready: Callable[[str], None]) 
 
 
 def address_of(server: uvicorn.Server, host: str) -> str:
-    """Where a server that has started listens."""
+    """Return the address at which a started server listens."""
     port = server.servers[0].sockets[0].getsockname()[1]
     return f"http://{f'[{host}]' if ':' in host else host}:{port}"

@@ -24,7 +24,7 @@ LARGEST_SEED = 2**62
 
 
 class Session:
-    """One client's environment.
+    """A client's environment.
 
     Attributes:
         name: its handle.
@@ -133,7 +133,7 @@ class Session:
 
     @property
     def playing(self) -> bool:
-        """Whether an episode has begun and has not ended."""
+        """Return whether an episode has begun and has not ended."""
         return self._begun and not self._done
 
     def _answer(

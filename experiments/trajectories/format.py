@@ -164,7 +164,7 @@ def relocated(scenario: Mapping[str, Any], data: str | None) -> dict[str, Any]:
 
 
 def check_header(header: Header, data: str | None = None) -> list[str]:
-    """What is wrong with a header, in words.
+    """List what is wrong with a header, in words.
 
     Args:
         header: of a file.

@@ -191,7 +191,7 @@ class Checker:
         self._action = str if isinstance(self.env.action_space, gym.spaces.Text) else int
 
     def check(self, recorded: Trajectory, line: str) -> tuple[str, EpisodeView | None]:
-        """What is wrong with an episode, in words, or ""; and the episode as replay played it.
+        """Check an episode: what is wrong, in words, or ""; and the episode as replay played it.
 
         Args:
             recorded: the episode.

@@ -24,7 +24,8 @@ def pick(tables: Any, luck: float) -> int:
 
 @inlined
 def in_burst(tables: Any, rules: Any, state: Any, i: int, at: float) -> bool:
-    """Whether a call that starts at this time falls into an outage. Only the first outage that ends later is kept."""
+    """Return whether a call that starts at this time falls into an outage. Only the first outage that ends later is
+    kept."""
     e = state.episodes[i]
     if e.burst > 0 and at < e.burst_before:  # the time lies before the outage that is kept, so begin again
         e.burst = 0

@@ -168,7 +168,7 @@ def _gateway(tables: Any, rules: Any, state: Any, i: int, slot: int) -> int:
 
 @inlined
 def affordable(tables: Any, rules: Any, state: Any, i: int, slot: int) -> bool:
-    """Whether the budget covers a call at its quoted price, beside the calls that are already running."""
+    """Return whether the budget covers a call at its quoted price, beside the calls that are already running."""
     e = state.episodes[i]
     if e.price + e.reserved + tables.quote[e.task, e.epoch, slot] > rules.price_limit:
         return False
@@ -177,7 +177,7 @@ def affordable(tables: Any, rules: Any, state: Any, i: int, slot: int) -> bool:
 
 @inlined
 def _gpu_fits(tables: Any, rules: Any, state: Any, i: int, slot: int, before: int) -> bool:
-    """Whether there is GPU memory for a call, after the calls `before` it that wait for memory."""
+    """Return whether there is GPU memory for a call, after the calls `before` it that wait for memory."""
     e = state.episodes[i]
     size = tables.slots[e.task, slot].gpu_mb
     if rules.gpu_capacity_mb < 0.0 or size == 0.0:

@@ -134,7 +134,7 @@ def _multiply(typing_context: Any, a: Any, b: Any) -> Any:
 
 @compiled
 def philox(key_0: Any, key_1: Any, counter: Any) -> Any:
-    """One block of four words of Philox4x64-10, at a counter below 2**64."""
+    """Compute one block of four words of Philox4x64-10, at a counter below 2**64."""
     c0, c1, c2, c3 = np.uint64(counter), np.uint64(0), np.uint64(0), np.uint64(0)
     k0, k1 = np.uint64(key_0), np.uint64(key_1)
     for _ in range(10):

@@ -49,7 +49,7 @@ class CustomTool(StrictModel):
 
 
 class CustomNeed(StrictModel):
-    """One fact that an answer must hold.
+    """A fact that an answer must hold.
 
     Attributes:
         capability: Capability of the tools that give the fact.

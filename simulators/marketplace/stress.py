@@ -73,5 +73,5 @@ class Stress(StrictModel):
         return max(0.0, (1.0 - failing - slip) / (1.0 - 2.0 * slip))
 
     def _admitted(self, limit: int) -> int:
-        """What a limit admits; 0 for any number."""
+        """Return how many calls a limit admits under this stress; 0 for any number."""
         return max(1, round(limit / self.rate_limits)) if limit and self.rate_limits else 0

@@ -41,7 +41,7 @@ class Capability:
     field: str
 
     def takes(self, kind: str) -> bool:
-        """Whether one of the parameters is of this kind."""
+        """Return whether one of the parameters is of this kind."""
         return any(parameter.name == kind for parameter in self.parameters)
 
 

@@ -38,7 +38,7 @@ class PlanView:
     over: bool
 
     def remaining(self) -> dict[str, float]:
-        """What is left of each limited resource."""
+        """Return what is left of each limited resource."""
         used = dict(zip(RESOURCES, (self.ledger.price, self.now_s, self.ledger.tokens, self.ledger.calls), strict=True))
         return {name: limit - used[name] for name, limit in self.budget.items()}
 

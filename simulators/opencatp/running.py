@@ -22,7 +22,7 @@ from .tools import SIGNATURES, TOOLS
 
 @dataclass(slots=True)
 class PlanCall:
-    """One call.
+    """A call of a plan's tool.
 
     Attributes:
         tool: The tool's name.
@@ -113,7 +113,7 @@ class RunningPlan:
         return next((call for call in self.calls if call.tool == tool), None)
 
     def is_ready(self, artefact: str) -> bool:
-        """Whether the task's input or a tool's output is there."""
+        """Return whether the task's input or a tool's output is there."""
         call = self.call_of(artefact)
         return artefact == TASK_INPUT or (call is not None and call.end_s is not None)
 

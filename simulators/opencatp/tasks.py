@@ -45,13 +45,13 @@ class Output:
 
     @property
     def is_image(self) -> bool:
-        """Whether it is the image, rather than a text about it."""
+        """Return whether it is the image, rather than a text about it."""
         return self.kind == "image"
 
 
 @dataclass(frozen=True, slots=True)
 class OpenCATPTask:
-    """One task.
+    """A task of the OpenCATP world.
 
     Attributes:
         task_id: Number in the old numbering; the one used throughout.

@@ -58,7 +58,7 @@ class Optimum:
 
 @dataclass(frozen=True, slots=True)
 class Option:
-    """One way to meet a need: a number of calls of one tool, the last of which works."""
+    """A way to meet a need: a number of calls of one tool, the last of which works."""
 
     need: int
     slot: int
@@ -157,7 +157,7 @@ class _Solver:
     # -- what will happen --------------------------------------------------------------------------------------------------
 
     def foresee(self, spec: Candidate, k: int) -> tuple[bool, float]:
-        """Whether the k-th call of a tool will work if it is not refused, and the least that it can cost."""
+        """Return whether the k-th call of a tool will work if it is not refused, and the least that it can cost."""
         chain = self.chains.get(spec.index)
         world = self.world
         if chain is None:

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from costgym.simulators.failures import FailureModel
+from costgym.simulators.failures.silent import corrupted, cut_off, drifted, spoilt, unsupported
 from costgym.simulators.scenario import load_scenario
-from costgym.simulators.silent import corrupted, cut_off, drifted, spoilt, unsupported
 from costgym.simulators.status import LOOKS_OK, SILENT, Status
 from costgym.simulators.tasks import Need, Task, fact_in, normalise
 from tests.helpers.worlds import small_world, tool

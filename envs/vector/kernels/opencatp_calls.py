@@ -162,7 +162,7 @@ def _act(tables: Any, rules: Any, machine: Any, state: Any, i: int, action: int)
 
 @inlined
 def _callable(e: Any, ended: int, action: int) -> Any:
-    """Whether the tool was not called yet and its artefact exists."""
+    """Return whether the tool was not called yet and its artefact exists."""
     source = np.int64(CALL_SOURCE[action])
     return not (e.used >> CALL_TOOL[action]) & 1 and (source < 0 or (ended >> source) & 1)
 

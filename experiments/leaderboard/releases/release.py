@@ -113,7 +113,7 @@ def freeze(track: TrackConfig) -> FrozenTrack:
 
 
 def _scripted(world: World, number: int) -> str:
-    """What happens when every candidate of a task is called twice, the second time after the first has ended."""
+    """Play every candidate of a task twice, the second time after the first has ended."""
     episode = world.episode(number, seed=number)
     calls = [episode.call(slot.index) for _ in range(2) for slot in world.candidates(number)]
     return repr([(call.status.label, call.price, call.finished_s) for call in calls])

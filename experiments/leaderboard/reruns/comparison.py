@@ -7,7 +7,7 @@ import json
 import math
 import sys
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -24,7 +24,7 @@ from ..submissions.manifest import Submission, manifest_digest
 from ..tracks import track_of
 
 LEVEL = 0.01
-"""A row falls where a difference so large would come up by chance less often."""
+"""An honest submission has a row that falls less often than this, whatever its number of rows."""
 RERUN = "rerun"
 """What `verified` says of a row whose agent was run again on unpublished seeds and agreed; also the folder that says so."""
 RECORD = "rerun.json"
@@ -59,7 +59,7 @@ class Record(BaseModel):
         return json.dumps(self.model_dump(mode="json"), indent=1) + "\n"
 
     def problems(self, manifest: Submission) -> list[str]:
-        """How the record contradicts itself or the submission."""
+        """List how the record contradicts itself or the submission."""
         found = []
         if self.manifest != manifest_digest(manifest):
             found.append(f"{RECORD}: is of another submission")
@@ -109,7 +109,8 @@ class RerunRow:
         metric: the figure that is compared, the one that ranks the track.
         claimed, rerun: its values.
         trials: how many independent trials stand behind each.
-        p_value: of a difference at least so large in the claim's favour, if both were the same agent's by chance.
+        p_value: of a difference at least so large in the claim's favour, if both were the same agent's by chance; times the
+            number of rows compared (Bonferroni).
         unpublished: the rerun met worlds that nobody knew. Without a table of one's own, plans are run on the public samples.
     """
 
@@ -134,7 +135,7 @@ class RerunRow:
         return self.agent, condition_key(self.budget, self.settings, self.track)
 
     def document(self) -> dict[str, Any]:
-        """What a leaderboard's row says of its rerun."""
+        """Return the part of a leaderboard's row that tells of its rerun."""
         return {
             "metric": self.metric,
             "claimed": self.claimed,
@@ -209,7 +210,7 @@ def compare(
         unpublished = row.track.name != PLANS or own_table
         about = row.track.name, row.agent, dict(row.condition.budget), dict(row.condition.settings)
         found.append(RerunRow(*about, metric, *means, trials, p_value, unpublished))
-    return found
+    return [replace(row, p_value=min(1.0, row.p_value * len(found))) for row in found]
 
 
 def _by_row(results: Iterable[EpisodeResult]) -> dict[tuple[str, str], list[EpisodeResult]]:
@@ -221,7 +222,8 @@ def _by_row(results: Iterable[EpisodeResult]) -> dict[tuple[str, str], list[Epis
 
 
 def _values(results: Sequence[EpisodeResult], metric: str, seeds: int) -> np.ndarray[Any, Any]:
-    """What each episode brings, the episodes of one task in a row: (n_tasks, seeds). NaN where there is none, or a void one."""
+    """Return the value of each episode, the episodes of one task in a row: (n_tasks, seeds). NaN where there is none,
+    or a void one."""
     count = max(result.episode for result in results) + 1
     values = np.full(-(-count // seeds) * seeds, np.nan)
     for result in results:

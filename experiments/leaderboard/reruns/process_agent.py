@@ -49,7 +49,7 @@ _KEPT = ("PATH", "LANG", "LC_ALL", "PYTHONPATH", "OMP_NUM_THREADS", "VIRTUAL_ENV
 
 @lru_cache(maxsize=1)
 def isolates_network() -> bool:
-    """Whether this system lets a process be started in a network of its own, which has no way out."""
+    """Return whether this system lets a process be started in a network of its own, which has no way out."""
     if shutil.which(_WITHOUT_NETWORK[0]) is None:
         return False
     return subprocess.run([*_WITHOUT_NETWORK, "true"], capture_output=True, check=False).returncode == 0
@@ -57,7 +57,7 @@ def isolates_network() -> bool:
 
 @lru_cache(maxsize=1)
 def hides_files() -> bool:
-    """Whether this system lets files and processes be hidden from a process."""
+    """Return whether this system lets files and processes be hidden from a process."""
     if not isolates_network():
         return False
     with tempfile.NamedTemporaryFile() as file:
@@ -203,7 +203,7 @@ class ProcessAgent(Agent):
         return document
 
     def _answer(self, heard: dict[str, Any]) -> Any:
-        """What a model on this side says to a question of the agent."""
+        """Answer a question of the agent with the model on this side."""
         what, number, given = heard.get("ask"), heard.get("port"), heard.get("arguments")
         if not isinstance(number, int) or not 0 <= number < len(self.ports) or not isinstance(given, list):
             raise DataError("agent's process", f"expected an action, or a question to one of its models; got {heard!r:.200}")

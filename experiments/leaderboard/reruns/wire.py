@@ -16,7 +16,7 @@ MAX_FRAME_BYTES = 64 * 2**20
 
 
 class Readable(Protocol):
-    """What frames are read from."""
+    """A source of frames."""
 
     def read(self, count: int, /) -> bytes:
         """At most so many bytes; none at the end."""

@@ -24,7 +24,7 @@ MIN_CALLS = 50
 
 
 class Signs(NamedTuple):
-    """What one episode, or many, tell.
+    """The signs of foreknowledge in one episode, or in many.
 
     Attributes:
         better: episodes that came out better than the optimum.
@@ -91,7 +91,7 @@ def total(signs: Iterable[Signs]) -> Signs:
 
 
 def alarms(signs: Signs) -> list[str]:
-    """What rings, in sentences."""
+    """List the alarms that ring, in sentences."""
     found = []
     if signs.better:
         found.append(f"{signs.better} episodes came out better than the optimum of their world allows")

@@ -56,12 +56,13 @@ class Submission(BaseModel):
     rows: list[dict[str, Any]] = Field(description="Leaderboard rows claimed by the submitter, one per entry.")
 
     def row_of(self, file: TrajectoryFile) -> RowConfig:
-        """What an entry has to be: its agent under its condition of its track."""
+        """Return the row that an entry has to be: its agent under its condition of its track."""
         track = self.run.track(file.track)
         return RowConfig(track, file.agent, file.condition, track.conditions[file.condition])
 
     def about(self) -> dict[str, str]:
-        """Who submits, where to ask and by which manifest, as the leaderboard says it; what was left empty is left out."""
+        """Describe the submitter, the contact and the manifest, as the leaderboard shows them; what was left empty is
+        left out."""
         optional = {name: getattr(self, name) for name in ("description", "organisation", "date", "code", "commit", "cost")}
         known = {name: value for name, value in optional.items() if value}
         return {"name": self.name, "contact": self.contact, "url": self.url, **known, "manifest": manifest_digest(self)}
@@ -106,7 +107,7 @@ def manifest_digest(manifest: Submission) -> str:
 
 
 def check_files(manifest: Submission) -> list[str]:
-    """What is wrong with the list of files, in words."""
+    """List what is wrong with the list of files, in words."""
     run, seen = manifest.run, set[tuple[str, str, int]]()
     tracks = {track.name: track for track in run.tracks}
     if len(tracks) < len(run.tracks):

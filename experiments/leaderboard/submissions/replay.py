@@ -71,7 +71,8 @@ class Part(NamedTuple):
 
 
 class Found(NamedTuple):
-    """What replay says of a line: what it brings and shows of its agent, or what is wrong, after which the file may end."""
+    """The verdict of replay on a line: what it brings and shows of its agent, or what is wrong, after which the file
+    may end."""
 
     file: int
     result: EpisodeResult | None
@@ -219,7 +220,7 @@ def _check_lines(shared: None, part: Part) -> Iterator[Found]:
 
 
 def _check_world(file: RecordedRow, header: Header) -> list[str]:
-    """How a file's header differs from that of its row's own environment."""
+    """List how a file's header differs from that of its row's own environment."""
     wanted = _header_of(file.row.track.model_dump_json(), header.env, file.row.number, file.data)
     if header.digest != wanted.digest:
         return [f"header, digest: expected the run's scenario {wanted.digest}, got {header.digest}"]

@@ -64,7 +64,7 @@ Progress = Callable[[int, int], None]
 
 @dataclass(frozen=True, slots=True)
 class SubmissionVerdict:
-    """What replay says of a submission.
+    """The verdict of replay on a submission.
 
     Attributes:
         folder: of the submission.
@@ -291,7 +291,7 @@ def _in_worlds_of(run: RunConfig, board: RunConfig, but: Set[str] = frozenset())
 
 
 def _check_config(run: RunConfig, data: str | None) -> list[str]:
-    """How a configuration contradicts itself, this version, or the suite that it names.
+    """List how a configuration contradicts itself, this version, or the suite that it names.
 
     Args:
         run: the configuration.
@@ -359,7 +359,7 @@ def _strangers(place: Path, known: set[str]) -> list[str]:
 
 
 def _compare_lines(path: Path, wanted: Sequence[str], name: str, results: Sequence[EpisodeResult]) -> Iterator[str]:
-    """How a file of results differs from the lines that replay derives; the first difference."""
+    """Find the first difference between a file of results and the lines that replay derives."""
     if not path.is_file():
         yield f"{name}: is missing"
         return
@@ -416,7 +416,7 @@ def _check_pages(place: Path, config: RunConfig, document: Mapping[str, Any]) ->
 
 
 def _compare_documents(path: Path, wanted: Mapping[str, Any]) -> list[str]:
-    """How `leaderboard.json` differs from the document that replay derives."""
+    """List how `leaderboard.json` differs from the document that replay derives."""
     try:
         text = _text(path)
         found = decode_once(text)
@@ -436,7 +436,7 @@ def _compare_documents(path: Path, wanted: Mapping[str, Any]) -> list[str]:
 
 
 def _check_rows(manifest: Submission, rows: Sequence[Mapping[str, Any]]) -> list[str]:
-    """How the rows that a submission claims differ from those that replay derives."""
+    """List how the rows that a submission claims differ from those that replay derives."""
     conditions = [condition for track in manifest.run.tracks for condition in track.document()["conditions"]]
     derived = json.loads(json.dumps({"conditions": conditions, "rows": list(rows)}))
     problems = list(_compare_rows(derived, manifest.rows))

@@ -1,4 +1,5 @@
-"""A static site from results: ranking, sliders, significance, the papers' tables, agents, and every episode to look into.
+"""Build a static site from results: ranking, sliders, significance, the papers' tables, agents, and every episode to
+look into.
 
 The site is a folder that works from disk, asks nothing of the network and needs no server. The same results give the same
 bytes.
@@ -137,7 +138,7 @@ def _write_run(run: Run, folder: Path, prefix: str, several: bool, data: str | N
 
 
 def _passes(run: Run, group: Sequence[RunEntry]) -> bool:
-    """Whether what ranks the entries is a pass, which can be compared episode by episode; plans have none to speak of."""
+    """Return whether the entries are ranked by a pass, which can be compared episode by episode; plans have none."""
     return ranking_metric(run.document, "strict", group[0].row.get("track")) == PASS_RATE
 
 
@@ -178,7 +179,7 @@ def _write_details(
 
 
 def _by_condition(run: Run) -> list[list[RunEntry]]:
-    """Entries that were played under the same; within one, the best first, as the document has them."""
+    """Group entries by their condition; within one, the best first, as the document has them."""
     places = condition_places(run.document)
 
     def place(entry: RunEntry) -> int:
@@ -202,7 +203,7 @@ def _board(
     bar: Markup,
     assets: str,
 ) -> str:
-    """The page of a run's track: the leaderboard's own page with the site's sections in it."""
+    """Render the page of a run's track: the leaderboard's own page with the site's sections in it."""
     rows = [{**entry.row, "verified": (entry.row.get("verified") or entry.verified) or None} for entry in run.entries]
     document = {**run.document, "rows": rows}
     groups, compared = [group for group, _ in conditions], [pairs for _, pairs in conditions]
@@ -220,7 +221,7 @@ def _board(
 
 @contextmanager
 def _replacing(place: Path) -> Iterator[Path]:
-    """A draft that takes the place of the folder once the block has ended well."""
+    """Make a draft that takes the place of the folder once the block has ended well."""
     if place.exists():
         if not place.is_dir():
             raise ConfigError("--out", f"{place} is a file; choose a folder")

@@ -1,4 +1,5 @@
-"""What the site's scripts read: every episode in short, and the detail of each, replayed, in pieces loaded on demand.
+"""Write the data of the site's scripts: every episode in short, and the detail of each, replayed, in pieces loaded on
+demand.
 
 A page opened from disk may load scripts but not fetch files, so each piece is a script that hands JSON to `costgym.put`.
 Agents' texts go into it as JSON strings only.
@@ -37,7 +38,7 @@ def put(path: Path, key: str, value: object) -> None:
 
 
 def columns(results: Sequence[EpisodeResult], grading: str) -> dict[str, Any]:
-    """Every episode of an entry in short, a list a figure; episodes are in order of their index."""
+    """Return every episode of an entry in short, a list for each figure; episodes are in order of their index."""
     return {
         "episode": [r.episode for r in results],
         "task": [readable(r.task) for r in results],
@@ -59,7 +60,7 @@ def _short(value: float) -> float:
 
 
 def details(path: Path, data: str | None = None, most: int | None = None) -> Iterator[dict[str, Any]]:
-    """The episodes of a trajectory file in detail, replayed one by one.
+    """Yield the episodes of a trajectory file in detail, replayed one by one.
 
     Where replay is not possible (a world whose data is elsewhere, a file of another version) the record itself is shown,
     without messages. Where it does not agree with the record, the detail says so and shows the record.
@@ -96,7 +97,7 @@ def _env(header: Header, data: str | None) -> tuple[gym.Env[Any, Any] | None, st
 
 
 def _recorded(recorded: Trajectory, note: str) -> dict[str, Any]:
-    """What the file says, as it stands there."""
+    """Return an episode as the file has it."""
     return {
         **_about(recorded),
         "query": "",
@@ -167,7 +168,7 @@ def _replayed(env: gym.Env[Any, Any], recorded: Trajectory) -> dict[str, Any]:
 
 
 def _detail(world: BaseEnv[Any, Any]) -> dict[str, Any]:
-    """What a detail holds of an episode that replay agreed with, but for its steps."""
+    """Return the detail of an episode that replay agreed with, but for its steps."""
     episode, chart = world.account(), world.chart()
     return {
         "query": _cut(episode.task.query or ""),

@@ -28,33 +28,33 @@ OUTCOMES = ("passed", "failed", "over budget", "void")
 
 
 def title_of(run: Run) -> str:
-    """A run in a few words."""
+    """Name a run in a few words."""
     document = run.document
     scenario = document.get("scenario") or {}
     return f"{document.get('suite', '')}, {scenario.get('name', '')}, seed {document.get('seed', '')}"
 
 
 def slug(name: object, key: object = "") -> str:
-    """A name as part of a file's name: readable, and its own even where others read alike."""
+    """Turn a name into a part of a file's name: readable, and its own even where others read alike."""
     words = re.sub(r"[^a-z0-9]+", "-", str(name).lower()).strip("-")[:40]
     return f"{words or 'x'}-{hashlib.blake2b(repr((name, key)).encode('utf-8', 'surrogatepass'), digest_size=3).hexdigest()}"
 
 
 def agent_file(row: Mapping[str, Any]) -> str:
-    """The page of the agent of a row."""
+    """Return the file of the page of a row's agent."""
     key = (row.get("model"), row["track"]) if row.get("track") else row.get("model")
     return f"agent-{slug(row.get('agent'), key)}.html"
 
 
 def navigation(here: str, prefix: str, several: bool) -> Markup:
-    """The bar on top: where one is and where one can go."""
+    """Render the bar on top: where one is and where one can go."""
     links = [(f"{prefix}index.html", "All runs")] if several else []
     links += [("index.html", "Ranking"), ("episodes.html", "Episodes")]
     return part("site-bar.html", links=links, here=here)
 
 
 def _page(kind: str, title: str, bar: Markup, assets: str, body: Markup, scripts: Sequence[str] = (), styles: str = "") -> str:
-    """A document.
+    """Render a document.
 
     Args:
         kind: for its scripts.
@@ -79,7 +79,7 @@ def _page(kind: str, title: str, bar: Markup, assets: str, body: Markup, scripts
 
 
 def runs_page(listed: Sequence[tuple[str, Run]], assets: str) -> str:
-    """The list of runs, each with where its pages are."""
+    """Render the list of runs, each with where its pages are."""
     rows = []
     for folder, run in listed:
         main = columns_of(track_documents(run.document)[0])[0]
@@ -105,13 +105,13 @@ def runs_page(listed: Sequence[tuple[str, Run]], assets: str) -> str:
 
 
 def episodes_page(run: Run, bar: Markup, assets: str) -> str:
-    """The list of episodes; the script fills it."""
+    """Render the list of episodes; the script fills it."""
     scripts = ["data/run.js", f"{assets}/episodes.js"]
     return _page("episodes", f"Episodes: {title_of(run)}", bar, assets, part("site-episodes.html"), scripts)
 
 
 def episode_page(run: Run, bar: Markup, assets: str) -> str:
-    """The viewer; the script shows the episode that the address names."""
+    """Render the viewer; the script shows the episode that the address names."""
     scripts = ["data/run.js", f"{assets}/gantt.js", f"{assets}/episode.js"]
     return _page("episode", f"Episode: {title_of(run)}", bar, assets, part("site-episode.html"), scripts)
 
@@ -125,7 +125,7 @@ def agent_page(
     bar: Markup,
     assets: str,
 ) -> str:
-    """One agent under all conditions.
+    """Render the page of one agent under all conditions.
 
     Args:
         run: its run.
@@ -189,7 +189,7 @@ def _outcomes(run: Run, entry: RunEntry, results: Sequence[EpisodeResult]) -> di
 
 
 def _errors(group: Sequence[RunEntry], results: Mapping[str, Sequence[EpisodeResult]]) -> dict[str, Any] | None:
-    """What went wrong with its calls, most frequent first."""
+    """Count what went wrong with its calls, most frequent first."""
     counts: Counter[str] = Counter()
     attempts = 0
     for entry in group:
@@ -207,7 +207,7 @@ def _errors(group: Sequence[RunEntry], results: Mapping[str, Sequence[EpisodeRes
 
 
 def _rivals(run: Run, group: Sequence[RunEntry], compared: Mapping[tuple[str, str], Comparison]) -> list[dict[str, Any]]:
-    """How it stands against the others, a table a condition."""
+    """Compare it with the others, a table for each condition."""
     tables = []
     for entry in group:
         pairs = [pair for (mine, _), pair in compared.items() if mine == entry.id]
@@ -234,14 +234,14 @@ def _said(pair: Comparison) -> str:
 
 
 def _where(row: Mapping[str, Any], run: Run) -> str:
-    """What an entry was played under, its track first where there are several."""
+    """Write what an entry was played under, its track first where there are several."""
     label = condition_label(row, run.document)
     several = len(run.document.get("tracks") or ()) > 1
     return f"{TRACKS[row['track']].title}, {label}" if several and row.get("track") in TRACKS else label
 
 
 def meta(run: Run, pieces: Mapping[str, int], grading: str) -> dict[str, Any]:
-    """What the scripts know of a run: its entries, and how many episodes of each are there in detail."""
+    """Return what the scripts know of a run: its entries, and how many episodes of each are there in detail."""
     scenario = run.document.get("scenario") or {}
     main = columns_of(track_documents(run.document)[0])[0]
     return {

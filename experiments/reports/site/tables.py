@@ -1,4 +1,4 @@
-"""The site's further tables: who really differs from whom, and the columns of the paper that a suite follows."""
+"""Further tables of the site: pairwise comparisons, and the columns of the paper that a suite follows."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ Results = Mapping[str, Sequence[EpisodeResult]]
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """How far one entry is ahead of another under the same budget.
+    """The lead of one entry over another under the same budget.
 
     Attributes:
         a, b: the two.
@@ -61,7 +61,7 @@ class Comparison:
 
 
 def compare(group: Sequence[RunEntry], results: Results, grading: str, seed: int) -> dict[tuple[str, str], Comparison]:
-    """All pairs of a budget's entries, by the figure that ranks; Holm's step-down over the pairs.
+    """Compare all pairs of a budget's entries by the figure that ranks, with Holm's step-down over the pairs.
 
     Compared are the episodes that every entry has and that are void for none; an entry that met other worlds is left out.
 
@@ -103,7 +103,7 @@ def _passed(result: EpisodeResult, grading: str) -> bool:
 
 
 def _holm(p_values: Sequence[float]) -> list[float]:
-    """P-values adjusted for all of them, after Holm."""
+    """Adjust p-values for all of them, after Holm."""
     adjusted, highest = [1.0] * len(p_values), 0.0
     for rank, index in enumerate(sorted(range(len(p_values)), key=lambda index: p_values[index])):
         highest = max(highest, min(1.0, (len(p_values) - rank) * p_values[index]))
@@ -112,13 +112,13 @@ def _holm(p_values: Sequence[float]) -> list[float]:
 
 
 def points(value: float) -> str:
-    """A difference of rates in percentage points, with its sign."""
+    """Write a difference of rates in percentage points, with its sign."""
     shown = written(abs(value), "rate")
     return "0.0" if shown == "0.0" else f"{'+' if value > 0 else '−'}{shown}"
 
 
 def p_text(value: float, floor: float = 0.0) -> str:
-    """A p-value as a reader sees it.
+    """Write a p-value as a reader sees it.
 
     Args:
         value: of a test.
@@ -132,7 +132,7 @@ def p_text(value: float, floor: float = 0.0) -> str:
 def significance(
     run: Run, groups: Sequence[Sequence[RunEntry]], compared: Sequence[Mapping[tuple[str, str], Comparison]]
 ) -> Markup:
-    """One matrix a condition: by how many points the agent of the row is ahead of the agent of the column."""
+    """Draw a matrix for each condition: by how many points the agent of the row is ahead of the agent of the column."""
     matrices = []
     for index, (group, pairs) in enumerate(zip(groups, compared, strict=True)):
         shown = [entry for entry in group if any(entry.id in key for key in pairs)]
@@ -212,7 +212,8 @@ LAYOUTS = {
 
 
 def suite_tables(run: Run, groups: Sequence[Sequence[RunEntry]]) -> Markup:
-    """The run's figures in the columns of the paper that its suite follows; empty for a suite that follows none."""
+    """Render the run's figures in the columns of the paper that its suite follows; empty for a suite that follows
+    none."""
     layout = LAYOUTS.get(str(run.document.get("suite")))
     if layout is None or not groups or groups[0][0].row.get("track", "text") not in ("text", "decisions"):
         return Markup("")
@@ -256,14 +257,14 @@ def _suite_table(layout: _Layout, group: Sequence[RunEntry]) -> dict[str, Any]:
 
 
 def cell(row: Mapping[str, Any], metric: str, kind: str) -> dict[str, Any]:
-    """A figure with the ends of its interval, as a table shows it."""
+    """Write a figure with the ends of its interval."""
     ends = interval(row, metric)
     shown = None if ends is None else [written(end, kind) for end in ends]
     return {"value": written(figure(row, metric), kind), "ends": shown}
 
 
 def figures_table(run: Run, group: Sequence[RunEntry], caption: str) -> Markup:
-    """All figures of one agent, a column a condition."""
+    """Render all figures of one agent, a column for each condition."""
     rows = []
     track = group[0].row.get("track")
     views = track_documents(run.document)

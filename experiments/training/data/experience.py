@@ -41,7 +41,7 @@ PASSES = 4
 
 
 class ExperienceSettings(BaseModel):
-    """How past uses are collected.
+    """Settings of the collection of past uses.
 
     Attributes:
         explorer: agent that plays the train tasks. BTP's experience comes from depth-first tree searches.

@@ -58,7 +58,7 @@ class DeerLearner(Learner):
 
     @property
     def retrieval_learnt(self) -> bool:
-        """Whether `retrieval_accuracy` has reached the required value."""
+        """Return whether `retrieval_accuracy` has reached the required value."""
         return len(self._recent) == RECENT and self.retrieval_accuracy >= LEARNT
 
     @property

@@ -212,7 +212,7 @@ class Sb3Run:
 
     @property
     def prices(self) -> dict[str, float]:
-        """What the reward loses per unit of each constrained resource."""
+        """Return what the reward loses per unit of each constrained resource."""
         return {each.resource: value for each, value in zip(self.constraints, self.multipliers, strict=True)}
 
     def follow(self, costs: Mapping[str, float]) -> None:

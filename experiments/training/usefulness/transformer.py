@@ -58,7 +58,7 @@ class ReaderLearner(Learner):
 
     @property
     def small(self) -> bool:
-        """Whether the model is the small Longformer."""
+        """Return whether the model is the small Longformer."""
         return self.settings.model == SMALL
 
     def rate(self, step: int) -> float:

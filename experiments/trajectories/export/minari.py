@@ -49,7 +49,7 @@ LOG_PROBABILITIES = "log_probabilities"
 
 @dataclass(frozen=True, slots=True)
 class Contents:
-    """What a Minari dataset holds besides the recorded episodes.
+    """The parts of a Minari dataset besides the recorded episodes.
 
     Attributes:
         flat: whether observations are vectors, as `FlattenObservation` makes them, in the recovered environment too.

@@ -35,7 +35,7 @@ Progress = Callable[[str, int, int], None]
 
 
 class Reference(NamedTuple):
-    """What a policy reaches on the split `test`.
+    """The figures of a policy on the split `test`.
 
     Attributes:
         score: mean return, which is the Quality of Plan.
@@ -147,7 +147,7 @@ def _metadata(recipe: Recipe, seed: int, episodes: int) -> dict[str, Any]:
 
 @lru_cache(maxsize=8)
 def references(world: str) -> tuple[Reference, Reference]:
-    """What random actions and the expert reach on the split `test` of a world of the named datasets.
+    """Measure random actions and the expert on the split `test` of a world of the named datasets.
 
     The mean return of random actions is the normalised score 0, the expert's 100. Both play `REFERENCE_EPISODES` episodes.
 

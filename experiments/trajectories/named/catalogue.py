@@ -53,7 +53,7 @@ class Family:
 
     @property
     def constrained(self) -> bool:
-        """Whether policies must keep a limit on the mean cost."""
+        """Return whether policies must keep a limit on the mean cost."""
         return self.cost_limit is not None
 
 
@@ -72,7 +72,7 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class Recipe:
-    """What a named dataset holds.
+    """The contents of a named dataset.
 
     Attributes:
         dataset_id: the name, with namespace and version.
@@ -154,7 +154,7 @@ def dataset_names(flat: bool = False) -> list[str]:
 
 
 def recipe_of(dataset_id: str) -> Recipe:
-    """What the dataset of this name holds.
+    """Return the contents of the dataset of this name.
 
     Raises:
         UnknownName: there is no such dataset; names the nearest.

@@ -38,7 +38,7 @@ class Score:
 
 @dataclass(frozen=True, slots=True)
 class ApiDocument:
-    """What is known about an API.
+    """The documentation of an API.
 
     Attributes:
         key: Category, tool, API.

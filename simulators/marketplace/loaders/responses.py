@@ -49,7 +49,7 @@ Path = tuple[str | int, ...]
 
 
 def is_error_shape(response: Any) -> bool:
-    """Whether the response reports an error and nothing else, as a quarter of the published templates do."""
+    """Return whether the response reports an error and nothing else, as a quarter of the published templates do."""
     if not isinstance(response, dict) or not response:
         return True
     return all(

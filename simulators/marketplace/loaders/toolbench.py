@@ -49,7 +49,7 @@ class Layout:
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """One record of a query file: its text, the APIs on offer, and those that answer it."""
+    """A record of a query file: its text, the APIs on offer, and those that answer it."""
 
     id: str
     subset: str

@@ -1,4 +1,4 @@
-"""One interface to really executed tools, whatever runs behind it."""
+"""The interface to executed tools, the same for every back-end."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Images = NDArray[np.uint8]  # (n, height, width, 3)
 
 
 class Backend(Protocol):
-    """What executes tools: `tiny` (networks of our own, shipped) or `published` (the paper's models)."""
+    """Executes tools: `tiny` (networks of our own, shipped) or `published` (the paper's models)."""
 
     @property
     def name(self) -> str: ...

@@ -79,7 +79,7 @@ def _conv(inputs: int, outputs: int, stride: int = 1) -> nn.Sequential:
 
 
 class Trunk(nn.Module):  # type: ignore[misc]
-    """What the image readers see: features at a quarter and at an eighth of the image's size."""
+    """The features that all image readers share, at a quarter and at an eighth of the image's size."""
 
     WIDTHS = (64, 96)
 

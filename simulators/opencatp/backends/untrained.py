@@ -20,7 +20,7 @@ _LONGEST = {"machine_translation": 512, "text_summarization": 1024, "sentiment_a
 
 
 def untrained_loaders() -> dict[str, Callable[[], Loaded]]:
-    """How to make every tool's model, for `PublishedBackend(loaders=...)`.
+    """Return loaders of every tool's model with random weights, for `PublishedBackend(loaders=...)`.
 
     Raises:
         MissingExtra: Torch or transformers is not installed.

@@ -189,7 +189,7 @@ def _rows(tasks: Any) -> Any:
 
 
 def _each(name: str, values: Any, count: int) -> NDArray[np.int64]:
-    """One whole number per plan."""
+    """Return one whole number for each plan."""
     array = np.asarray(values)
     if array.size and not np.issubdtype(array.dtype, np.integer):
         raise ConfigError(name, f"expected whole numbers, got {array.dtype}")

@@ -1,4 +1,4 @@
-"""How scenes are painted: landscapes, patterned main objects and small things, anti-aliased by soft masks."""
+"""Paint scenes: landscapes, patterned main objects and small things, anti-aliased by soft masks."""
 
 from __future__ import annotations
 

@@ -67,13 +67,13 @@ def object_list(names: Sequence[str], german: bool = False) -> str:
 
 
 def summary(kind: str, texture: str, place: str, german: bool = False) -> str:
-    """What a scene is about in the fewest words."""
+    """Say in the fewest words what a scene is about."""
     core = f"ein {label(kind, texture, True)}" if german else f"a {label(kind, texture)}"
     return f"{core} {_PLACE[place][german]}"
 
 
 def caption(kind: str, texture: str, place: str, weather: str, things: Sequence[str], german: bool = False) -> str:
-    """One sentence that names everything in a scene."""
+    """Name everything in a scene in one sentence."""
     core = f"{summary(kind, texture, place, german)} {_WEATHER[weather][german]}"
     return f"{core} {_with(things, german)}" if things else core
 

@@ -32,7 +32,7 @@ class SceneObject:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Scene:
-    """One generated image and all that is true of it.
+    """A generated image and all that is true of it.
 
     Attributes:
         image: Clean RGB image, uint8, (SIZE, SIZE, 3).

@@ -1,1 +1,1 @@
-"""What plans are worth: similarity measures, the outcome table of executed tools, and Quality of Plan."""
+"""Score plans: similarity measures, the outcome table of executed tools, and Quality of Plan."""

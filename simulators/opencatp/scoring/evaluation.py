@@ -1,4 +1,4 @@
-"""What a plan is worth on a sample: its score from the outcome table, its price and time from the profile.
+"""Evaluate a plan on a sample: its score from the outcome table, its price and time from the profile.
 
 A plan answers with its sinks. A wanted image is the last image among them, in the order written; in a sequential task the
 wanted text is the last text, in a non-sequential one the last that goes back to the reader of that kind (the caption to
@@ -46,7 +46,7 @@ class ScoreSource(Protocol):
 
     @property
     def samples(self) -> int:
-        """How many samples there are, numbered from 0."""
+        """Return the number of samples; they are numbered from 0."""
         ...
 
     def score(self, degradation: int, sample: int, chain: Sequence[str], output: str) -> float:
@@ -59,7 +59,7 @@ class ScoreSource(Protocol):
 
 
 class PlanOutcome(NamedTuple):
-    """What a plan came to: task score, price (USD), time when branches run at once (seconds), Quality of Plan."""
+    """The outcome of a plan: task score, price (USD), time when branches run at once (seconds), Quality of Plan."""
 
     score: float
     price: float
@@ -87,7 +87,7 @@ class _Sink:
         self._after: dict[str, _Sink] = {}
 
     def after(self, tool: str) -> _Sink:
-        """What a tool makes of it."""
+        """Return the artefact that a tool makes of this one."""
         found = self._after.get(tool)
         if found is None:
             image = tool in IMAGE_TOOLS
@@ -164,7 +164,7 @@ class Evaluator:
         self._known: dict[Plan, _Known] = {}
 
     def evaluate(self, plan: Plan, task: OpenCATPTask, sample: int, level: int | None = None) -> PlanOutcome:
-        """What a plan comes to.
+        """Evaluate a plan on a sample.
 
         Args:
             level: Size level; None: the sample's own (:func:`sample_level`).
@@ -183,7 +183,7 @@ class Evaluator:
         return self._score((self._known.get(plan) or self._read(plan)).sinks, task, sample)
 
     def missing(self, plan: Plan, task: OpenCATPTask) -> tuple[Output, ...]:
-        """What is wanted and not among the plan's outputs."""
+        """Return the wanted outputs that the plan does not make."""
         sinks = (self._known.get(plan) or self._read(plan)).sinks
         return tuple(want for want in task.wants if _answer(want, sinks, task.kind == "sequential") is None)
 
@@ -256,7 +256,7 @@ def evaluate_plan(
     profile: str = "v100",
     scores: ScoreSource | None = None,
 ) -> PlanOutcome:
-    """What a plan comes to on a sample, from the shipped table; see :class:`Evaluator`.
+    """Evaluate a plan on a sample, from the shipped table; see :class:`Evaluator`.
 
     >>> from costgym.simulators.opencatp import task
     >>> plan = Plan.from_list(["image_denoising", ["input_of_query"], "image_captioning", ["image_denoising"]])

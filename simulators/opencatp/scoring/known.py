@@ -1,4 +1,4 @@
-"""What may be known of scores before a plan runs: those of the train split."""
+"""The scores that may be known before a plan runs: those of the train split."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class KnownScores:
         self._source, self.samples = source, len(split_samples(source.samples, "train"))
 
     def __getstate__(self) -> dict[str, Any]:
-        """What is sent to another process: of a table nothing but what is known."""
+        """Return what is sent to another process: of a table nothing but what is known."""
         head = getattr(self._source, "head", None)
         return {"_source": self._source if head is None else head(self.samples), "samples": self.samples}
 

@@ -1,4 +1,4 @@
-"""How like two images or two texts are: the scores of the OpenCATP world.
+"""Measure how alike two images or two texts are: the scores of the OpenCATP world.
 
 Images: the cosine of centred features, weighted over bands: fine and middle detail, the coarse picture, and colour. Each
 band is centred by the mean of generated scenes and the two smooth ones are whitened by their covariance (scenes share few

@@ -43,7 +43,7 @@ _CHAIN_NUMBER = {c: i for i, c in enumerate(CHAINS)}
 
 
 def chain_number(chain: Sequence[str]) -> int:
-    """Where a chain of restorers stands in `CHAINS`.
+    """Return the position of a chain of restorers in `CHAINS`.
 
     Raises:
         UnknownName: A tool in it is no restorer.
@@ -127,7 +127,7 @@ class OutcomeTable:
         return part
 
     def score(self, degradation: int | str, sample: int, chain: Sequence[str], output: str) -> float:
-        """What an output is worth after a chain of restorers.
+        """Return the score of an output after a chain of restorers.
 
         Args:
             degradation: D_0..D_14, by number or by the words of `degrade.NAMES`.

@@ -95,7 +95,7 @@ def degraded(clean: Images, d: int, seed: int) -> Images:
 
 
 def _outcomes(backend: Backend, clean: Images, features: similarity.Features, d: int, seed: int) -> dict[str, NDArray[Any]]:
-    """One degradation: image scores (samples, 65), reader texts (3, samples, 65) and the texts."""
+    """Compute one degradation: image scores (samples, 65), reader texts (3, samples, 65) and the texts."""
     states = _restored(backend, clean, d, seed)
     image = np.stack([(similarity.image_features(states[c]) * features).sum(1) for c in CHAINS], 1)
     return {"image": np.rint(np.clip(image, -1, 1) * SCALE).astype(np.int16), **_read(backend, states)}
@@ -148,7 +148,8 @@ def _merge(backend: Backend, parts: list[dict[str, NDArray[Any]]], world: list[s
 
 
 def _text_outcomes(backend: Backend, numbers: dict[str, int]) -> dict[str, dict[int, int]]:
-    """What each text tool makes of every text that a route without repeats can bring to it; adds the new texts to `numbers`."""
+    """Run each text tool on every text that a route without repeats can bring to it; adds the new texts to
+    `numbers`."""
     made: dict[str, dict[int, int]] = {t: {} for t in TEXT_TOOLS}
     first = list(numbers.values())
     reached: dict[tuple[str, ...], list[int]] = {(): first}

@@ -171,6 +171,7 @@ def test_several_scenarios_are_no_native_batch() -> None:
         native.reset(options={"scenario": "storm"})
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(most_threads() < 2, reason="needs two threads")
 @pytest.mark.parametrize("form", FORMS, ids=["default", "concurrent"])
 def test_the_number_of_threads_changes_nothing(form: dict[str, Any]) -> None:

@@ -1,7 +1,7 @@
 """Step the native OpenCATP batches beside Gymnasium's SyncVectorEnv over the single environments, and compare every byte.
 
-    python benchmarks/opencatp_equality.py --steps 1000000 --json benchmarks/results/equality_opencatp.json
-    python benchmarks/opencatp_equality.py --env calls --steps 1000000 --json benchmarks/results/equality_opencatp_calls.json
+    python benchmarks/opencatp/equality.py --steps 1000000 --json benchmarks/results/equality_opencatp.json
+    python benchmarks/opencatp/equality.py --env calls --steps 1000000 --json benchmarks/results/equality_opencatp_calls.json
 
 So many steps are shared between kinds of tasks, autoreset modes, budgets (plans) or machines
 (calls); splits, rewards, size levels, profiles and costs go round. Compared after every step: observations, rewards, ends,
@@ -30,7 +30,7 @@ from costgym.simulators.opencatp.scoring.evaluation import Evaluator
 from costgym.simulators.opencatp.tasks import all_tasks
 from costgym.simulators.opencatp.tools import TOOLS
 
-sys.path.insert(0, str(Path(__file__).parents[1]))
+sys.path.insert(0, str(Path(__file__).parents[2]))
 from benchmarks.report import write_report
 from tests.helpers.opencatp_lockstep import VIEWS, run_opencatp
 

@@ -1,6 +1,6 @@
 """Put defects into the world, the batch and the verifier, one at a time, and see how soon `costgym selftest` finds them.
 
-    python benchmarks/seeded_defects.py --minutes 1
+    python benchmarks/hostile/seeded_defects.py --minutes 1
 
 Each defect is a change of one line in a copy of the package. Prints a table: the defect, whether it was found, after how many
 seconds, and by which oracle.
@@ -17,7 +17,7 @@ import tempfile
 import time
 from pathlib import Path
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parents[2]
 CALLS, EPISODE, BATCH = "simulators/calls.py", "simulators/episode.py", "simulators/batch/failures.py"
 DEFECTS: tuple[tuple[str, str, str, str], ...] = (
     ("queued calls do not wait for their tool", EPISODE, "blocked = spec.concurrency and (", "blocked = False and ("),

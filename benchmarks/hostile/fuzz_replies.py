@@ -1,6 +1,6 @@
 """Play episodes with a language model that talks nonsense: no exception, no unpaid reply, no unpaid call.
 
-    python benchmarks/fuzz_replies.py --replies 100000 --json benchmarks/results/fuzz_replies.json
+    python benchmarks/hostile/fuzz_replies.py --replies 100000 --json benchmarks/results/fuzz_replies.json
 
 Replies come as messages, as chat servers' documents and as open models' text: broken JSON, wrong types, unknown tools, huge
 strings, unicode, nested calls. Agents of every kind play them in turn. The first episode that is not paid in full, or raises,
@@ -14,7 +14,7 @@ import sys
 import time
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parents[1]))
+sys.path.insert(0, str(Path(__file__).parents[2]))
 from benchmarks.report import write_report
 from tests.helpers.nonsense import AGENTS, Table
 

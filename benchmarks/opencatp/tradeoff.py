@@ -1,6 +1,6 @@
-"""What the OpenCATP world shows from its outcome table: the trade-off between score and price, oracles and planners.
+"""Measure the trade-off between score and price, oracles and planners from OpenCATP's outcome table.
 
-    python benchmarks/opencatp_tradeoff.py [--table FILE] [--profile NAME|FILE] [--out FOLDER] [--rollouts N] [--json FILE]
+    python benchmarks/opencatp/tradeoff.py [--table FILE] [--profile NAME|FILE] [--out FOLDER] [--rollouts N] [--json FILE]
 
 Prints, and with `--json` writes: what the informed optimum contains and leaves out by size level; how often one plan is best
 within a kind of task; all planners on the test split; what concurrency saves; what dropping super-resolution is worth on large
@@ -76,7 +76,8 @@ def kinds_of(task: OpenCATPTask) -> tuple[str, str]:
 
 
 def most_frequent(plans: dict[tuple[OpenCATPTask, int], Plan]) -> dict[str, Any]:
-    """How often the most frequent best plan is best, by kind of task; once as whole plans, once as restorers alone."""
+    """Return how often the most frequent best plan is best, by kind of task; once as whole plans, once as restorers
+    alone."""
     whole: dict[str, Counter[str]] = {}
     chains: dict[str, Counter[str]] = {}
     for (task, _), plan in plans.items():
@@ -154,7 +155,7 @@ def concurrency(values: PlanValues) -> dict[str, Any]:
 
 
 def walks(count: int) -> dict[str, int]:
-    """How many of so many masked random walks per kind end in a plan that its tools can run."""
+    """Count the masked random walks per kind that end in a plan that its tools can run."""
     valid = {}
     for kind in KINDS:
         draw = random.Random(f"walks {kind}")
@@ -174,7 +175,7 @@ def planners(profile: str, out: Path) -> list[dict[str, Any]]:
 
 
 def ordered(rows: list[dict[str, Any]]) -> dict[str, bool]:
-    """Whether clairvoyant >= informed >= every prompted planner, on mean quality, by kind of task."""
+    """Return whether clairvoyant >= informed >= every prompted planner, on mean quality, by kind of task."""
     found = {}
     for kind in ("sequential", "nonsequential"):
         mean = {row["agent"]: row["quality_of_plan"] for row in rows if row["tasks"] == kind}

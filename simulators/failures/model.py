@@ -1,4 +1,4 @@
-"""How tools fail: on two levels, as real marketplaces do.
+"""The failure model of tools, on two levels as in real marketplaces.
 
 A tool's *reliability* is a property of the world, drawn once per scenario, so past experience pays. In each *episode* the
 tool has a latent state (alive, degraded, dead) drawn from its reliability, and its calls follow that state: a call after a
@@ -20,9 +20,9 @@ from typing import Annotated
 import numpy as np
 from pydantic import Field, field_validator, model_validator
 
-from .bounds import StrictModel, out_of_bounds, within
-from .draws import CONTENT, DURATION, KIND, OUTCOME, PURPOSES, Draws, stable_generator
-from .status import SILENT, Status
+from ..bounds import StrictModel, out_of_bounds, within
+from ..draws import CONTENT, DURATION, KIND, OUTCOME, PURPOSES, Draws, stable_generator
+from ..status import SILENT, Status
 
 ALIVE, DEGRADED, DEAD = range(3)
 
@@ -64,7 +64,7 @@ class Bursts(StrictModel):
 
 
 class FailureModel(StrictModel):
-    """How often and in which ways tools fail.
+    """The rates and kinds of tool failures.
 
     Attributes:
         usable: Mean reliability of the tools, 0 to 1.
@@ -123,7 +123,7 @@ class FailureModel(StrictModel):
 
     @property
     def silent(self) -> bool:
-        """Whether some failures look like answers and spoil what is in them."""
+        """Return whether some failures look like answers and spoil what is in them."""
         return any(self.kinds.get(name, 0.0) > 0 for name in SILENT_KINDS)
 
 
@@ -226,14 +226,14 @@ class Chain:
         return self._usual
 
     def ok(self, k: int) -> bool:
-        """Whether the k-th call (from 1) finds the tool working."""
+        """Return whether the k-th call (from 1) finds the tool working."""
         outcomes = self.outcomes
         while len(outcomes) < k:
             self.extend(self.draws.at(len(outcomes) + 1, self.slot)[OUTCOME])
         return outcomes[k - 1]
 
     def extend(self, luck: float) -> bool:
-        """Whether the next call finds the tool working, by its own uniform."""
+        """Return whether the next call finds the tool working, by its own uniform."""
         outcomes = self.outcomes
         chance = self.chances[self.state]
         if outcomes:
@@ -244,11 +244,11 @@ class Chain:
         return works
 
     def failure(self, k: int) -> Status:
-        """How the k-th call fails if it does."""
+        """Return how the k-th call fails if it does."""
         return self.fail(self.draws.at(k, self.slot)[KIND])
 
     def fail(self, luck: float) -> Status:
-        """How a call fails, by its own uniform: mostly the tool's usual way."""
+        """Choose how a call fails, by its own uniform: mostly the tool's usual way."""
         if luck < self.sticky:
             return self.usual
         return pick(self.kinds, (luck - self.sticky) / (1.0 - self.sticky))
@@ -315,7 +315,7 @@ class BurstTimes:
     spans: list[tuple[float, float]] = field(default_factory=list)
 
     def cover(self, at_s: float) -> bool:
-        """Whether a call that starts at this time falls into an outage."""
+        """Return whether a call that starts at this time falls into an outage."""
         spans, model = self.spans, self.model
         while not spans or spans[-1][1] <= at_s:
             row = self.draws.beyond(len(spans), self.slot)

@@ -1,6 +1,6 @@
 """Tampered records are rejected, honest ones are not, and checking is quicker than playing.
 
-    python benchmarks/tampering.py [records] [agent] [--env ID] [--json FILE]
+    python benchmarks/hostile/tampering.py [records] [agent] [--env ID] [--json FILE]
 
 Plays a collection, then edits it one value at a time, each field in turn: half of the edits as they are, half with the seal
 made anew, as a forger who knows the code would. Every edit must be found, with its line and a reason, and no honest record

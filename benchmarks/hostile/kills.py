@@ -1,6 +1,6 @@
 """Runs that are killed at random moments end with the bytes of runs that were not.
 
-    python benchmarks/kills.py [kills] [--json FILE]
+    python benchmarks/hostile/kills.py [kills] [--json FILE]
 
 Collections and leaderboards (in one process and in two) are started, killed by SIGKILL after a random time, started again
 in the same folder, and so on until they end; then every file is compared with that of an undisturbed run. Times are drawn so
@@ -43,7 +43,7 @@ def files(folder: Path) -> dict[str, bytes]:
 
 
 def stage(folder: Path) -> str:
-    """How far a run had come when it was killed."""
+    """Return how far a run had come when it was killed."""
     sizes = sum(path.stat().st_size for path in folder.rglob("*.jsonl")) if folder.is_dir() else 0
     if sizes == 0:
         return "before the first episode"

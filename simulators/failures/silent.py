@@ -11,8 +11,8 @@ import re
 from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Any
 
-from .status import Status
-from .tasks import Task, fact_in, normalise
+from ..status import Status
+from ..tasks import Task, fact_in, normalise
 
 _DIGITS, _LETTERS = "0123456789", "abcdefghijklmnopqrstuvwxyz"
 _REST = "..."

@@ -1,6 +1,6 @@
-"""How fast plans are evaluated from the outcome table, and how fast the OpenCATP environments step.
+"""Measure how fast plans are evaluated from the outcome table, and how fast the OpenCATP environments step.
 
-    python benchmarks/opencatp_speed.py [--table FILE] [--plans N] [--steps N] [--json FILE]
+    python benchmarks/opencatp/speed.py [--table FILE] [--plans N] [--steps N] [--json FILE]
 
 Plans per second: every plan of the oracles' space, then random plans in the planning language, each evaluated for the first
 time and again. Steps per second: random actions within the mask, resets included, beside Gymnasium's CartPole. Rounds

@@ -1,6 +1,6 @@
-"""How often the alarms of submissions ring for honest entries, and whether every honest entry is verified.
+"""Count how often the alarms of submissions ring for honest entries, and whether every honest entry is verified.
 
-    python benchmarks/false_alarms.py [entries] [--json FILE]
+    python benchmarks/hostile/false_alarms.py [entries] [--json FILE]
 
 Runs of honest agents are played on one seed after another, packed and validated like anybody's; each row is an entry. Says how
 many were verified, how many alarms rang and the interval of that share.

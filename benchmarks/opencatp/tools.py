@@ -1,6 +1,6 @@
-"""What the executed vision tools of the OpenCATP world are worth: every figure the world rests on, measured.
+"""Measure the executed vision tools of the OpenCATP world: every figure the world rests on.
 
-    python benchmarks/opencatp_tools.py [--weights DIR] [--table FILE] [--scenes N]
+    python benchmarks/opencatp/tools.py [--weights DIR] [--table FILE] [--scenes N]
 
 Restoration in dB and colour difference, readers before and after the matching tool, the spread of image scores, the
 effect of the order of restoration, and, from the outcome table, what the informed optimum does about prices.
@@ -144,7 +144,7 @@ def best_plans(table: OutcomeTable) -> list[tuple[OpenCATPTask, int, float, str,
 
 
 def trade_off(path: Path | None) -> None:
-    """What the best fixed plans contain and leave out, by size level and by kind of task."""
+    """Report what the best fixed plans contain and leave out, by size level and by kind of task."""
     plans = best_plans(OutcomeTable.load(path))
     suggested = {k: degrade.REPAIRS[k] for k in degrade.KINDS}
 
