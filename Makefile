@@ -12,10 +12,10 @@ leaderboard: .venv/.core
 	.venv/bin/costgym leaderboard --suite quick --seed 0 --out $(OUT)
 
 test: .venv/.dev lint types
-	.venv/bin/python -m pytest -m "not slow" -n auto
+	.venv/bin/python -m pytest -m "not slow" -n auto --dist loadgroup
 
 test-all: .venv/.dev lint types
-	.venv/bin/python -m pytest -n auto
+	.venv/bin/python -m pytest -n auto --dist loadgroup
 
 lint: .venv/.dev
 	.venv/bin/ruff check .

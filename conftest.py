@@ -28,3 +28,19 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
     except MissingExtra:
         return True
     return None
+
+
+COMPILING = (
+    "tests/envs/vector/",
+    "tests/simulators/batch/",
+    "tests/cli/test_train.py",
+    "tests/experiments/training/test_sb3.py",
+)
+"""Tests that compile the native batches. They stay in one process, so that two do not compile the same at once."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Keep the tests that compile together, for `--dist loadgroup`."""
+    for item in items:
+        if item.nodeid.startswith(COMPILING):
+            item.add_marker(pytest.mark.xdist_group("compiling"))

@@ -175,6 +175,7 @@ def test_plans_are_run_again_and_say_that_their_samples_are_public(secret: Path,
     assert verify(tmp_path / "board").verified
 
 
+@pytest.mark.slow
 def test_plans_are_run_again_on_scenes_that_nobody_knew(secret: Path, tmp_path: Path) -> None:
     with np.load(TABLE, allow_pickle=False) as file:
         arrays = {name: file[name] for name in file.files}

@@ -39,6 +39,7 @@ def test_every_row_says_what_it_keeps_of_the_world_without_faults(board):
     assert all(row["fault_robustness"] < 1 for row in hardest)
 
 
+@pytest.mark.slow
 def test_the_run_is_verified_like_any_other_and_an_edited_figure_is_named(board, tmp_path):
     assert validate_run(board).problems == ()
     text = (board / "leaderboard.json").read_text()

@@ -32,6 +32,7 @@ def measured() -> Measurement:
     return measure("here", date="2026-11-20", **SMALL)
 
 
+@pytest.mark.slow
 def test_every_tool_is_measured_at_every_level(measured: Measurement) -> None:
     assert sorted(measured.points) == sorted((tool, level) for tool in TOOLS for level in range(4))
     assert measured.skipped == {}
@@ -41,6 +42,7 @@ def test_every_tool_is_measured_at_every_level(measured: Measurement) -> None:
     assert all(load.cold_start_s > 0.0 and load.gpu_cons_mb == 0.0 for load in measured.loading.values())
 
 
+@pytest.mark.slow
 def test_a_measured_profile_can_be_named_by_its_file(
     measured: Measurement, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -63,6 +65,7 @@ class _NoScores:
         return 0.0
 
 
+@pytest.mark.slow
 def test_what_would_not_fit_is_not_run_and_no_profile_is_made_without_it(
     measured: Measurement, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -84,6 +87,7 @@ def without(found: Measurement, skipped: dict[tuple[str, int], str]) -> Measurem
     return Measurement(found.name, found.hardware, found.date, found.source, found.loading, points, skipped)
 
 
+@pytest.mark.slow
 def test_levels_that_were_not_run_are_scaled_only_when_asked_and_the_profile_says_so(measured: Measurement) -> None:
     found = without(measured, {(tool, level): "not asked for" for tool in TOOLS for level in (1, 3)})
     with pytest.raises(InvalidProfile, match="image_denoising at level 1: not asked for"):
