@@ -272,13 +272,15 @@ def chart_drawing(chart: Chart, name: str, width: int = 960) -> str:
     )
 
 
-def chart_page(chart: Chart, name: str, text: str, width: int = 960) -> str:
-    """Write the SVG drawing and a text below it as a self-contained HTML page."""
+def chart_page(chart: Chart, name: str, text: str, width: int = 960, between: str = "") -> str:
+    """Write the SVG drawing and a text below it as a self-contained HTML page, with the HTML `between` between them."""
     return (
         f'<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><title>{escape(name)}</title>\n'
         "<style>body{margin:1rem;font-family:system-ui,sans-serif;background:#fff;color:#222}svg{max-width:100%;height:auto}"
-        "pre{overflow-x:auto;font-size:12px}</style></head>\n<body>\n"
-        f"{chart_drawing(chart, name, width)}<pre>{escape(text)}</pre>\n</body></html>\n"
+        "pre{overflow-x:auto;font-size:12px}.film{display:flex;flex-wrap:wrap;gap:1rem}figure{width:120px;margin:0;"
+        "font-size:13px;overflow-wrap:anywhere}figure img{display:block;image-rendering:pixelated}figcaption b{display:block}"
+        "figure p{min-height:90px;margin:0;padding:14px 8px;border:1px solid #ccc}</style></head>\n<body>\n"
+        f"{chart_drawing(chart, name, width)}{between}<pre>{escape(text)}</pre>\n</body></html>\n"
     )
 
 

@@ -11,6 +11,7 @@ import pytest
 
 from costgym.experiments.leaderboard.store.runs import Run, read_run
 from costgym.experiments.reports.site.build import build
+from costgym.simulators.opencatp.scenes.scene import SIZE
 from tests.helpers.boards import HOSTILE, imagined, played
 from tests.helpers.browser import accessibility, chromium, complaints, foreign_requests, visit, wait, window
 from tests.helpers.opencatp_runs import recorded_run
@@ -133,6 +134,7 @@ def test_the_viewer_shows_calls_side_by_side_with_statuses_prices_and_the_ledger
 
 
 def test_the_viewer_shows_plans_over_the_opencatp_tools(driver: Any, tmp_path: Path) -> None:
+    pytest.importorskip("torch", reason="costgym[vision] makes the images again")
     run = read_run(recorded_run(tmp_path / "run"))
     site = build([run], tmp_path / "site").parent
     for entry in run.entries:
@@ -144,6 +146,12 @@ def test_the_viewer_shows_plans_over_the_opencatp_tools(driver: Any, tmp_path: P
             assert texts(driver, "#query") == [episodes[at]["query"]]
             assert texts(driver, "#verdict")[0].endswith(episodes[at]["verdict"])
             assert len(texts(driver, "#messages .said")) == sum(bool(step[1]) for step in episodes[at]["steps"])
+            made = episodes[at]["made"]
+            shown = [*made["made"], *(artefact for answer in made["answers"] for artefact in answer[2:])]
+            assert driver.execute_script(
+                "return [...document.images].map((i) => [i.alt, i.complete && i.naturalWidth, i.width])"
+            ) == [[alt, SIZE, 120] for _, _, key, alt, _ in shown if key]
+            assert texts(driver, "#images figure > p") == [text or "–" for _, _, key, _, text in shown if not key]
             found = accessibility(driver)
             assert found.grave == [] and found.score >= 90
             assert complaints(driver) == []
