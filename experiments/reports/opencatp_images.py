@@ -199,7 +199,7 @@ class _Episode:
         elif images.networks is None:
             self._note = NO_TORCH
         elif before is not None:
-            return images.keep(self._name, key, run_images(images.networks, chain[-1], before[None])[0])
+            return images.keep(self._name, key, _run(images.networks, chain[-1], before))
         return ""
 
     def _answer(self, scene: Scene | None, plan: Plan | None, want: Output, given: Artefact | None) -> Answer:
@@ -219,6 +219,18 @@ def images_section(world: BaseEnv[Any, Any]) -> Markup:
     if found is None:
         return Markup("")
     return part("episode-images.html", images=images.encoded().get(found.scene, {}), **found._asdict())
+
+
+def _run(networks: TinyBackend, tool: str, image: Pixels) -> Pixels:
+    """Run a restorer on one image, on one thread: several would wait for each other longer than they work."""
+    torch = require("torch", "vision")
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        made: Pixels = run_images(networks, tool, image[None])[0]
+    finally:
+        torch.set_num_threads(threads)
+    return made
 
 
 def _png(image: Pixels) -> str:
