@@ -16,6 +16,7 @@ from .chart import COLOURS, Bar, Chart, Marker, Row, number, ticks
 INK, FAINT, GRID, PAPER, EVENT, LIMIT = "#222222", "#666666", "#E6E6E6", "#FFFFFF", "#0072B2", "#D55E00"
 MARGIN, LANE, BAR, GAP, TEXT = 16, 18, 13, 8, 12
 """Pixels: margin of the picture, height of a lane and of a bar in it, gap between rows, height of the text."""
+MAX_TITLE_LINES = 6
 _DASH = 4
 
 
@@ -65,6 +66,24 @@ def _fit(text: str, room: float, size: int = TEXT, tail: bool = True) -> str:
     return ""
 
 
+def _wrap(text: str, room: float, size: int, most: int) -> list[str]:
+    """Break a text into at most so many lines of the given width; the last is cut where there is more."""
+    words, lines = text.split(), [""]
+    while words:
+        longer = f"{lines[-1]} {words[0]}".strip()
+        if _wide(longer, size) <= room:
+            lines[-1] = longer
+            words.pop(0)
+        elif len(lines) == most:
+            return [*lines[:-1], _fit(" ".join([lines[-1], *words]), room, size, tail=False)]
+        elif lines[-1]:
+            lines.append("")
+        else:  # a word that is wider than a line
+            lines[-1] = _fit(words.pop(0), room, size, tail=False)
+            lines += [""] if words else []
+    return lines
+
+
 class _Layout:
     """The layout of a chart in pixels, shared by the image and the page."""
 
@@ -76,9 +95,10 @@ class _Layout:
         longest = max(map(_wide, names), default=0.0)
         self.left = MARGIN + min(longest, 0.32 * inner) + GAP
         self.right = float(width - MARGIN - 26)  # room for a price beside the last bar
-        self.title = _fit(chart.title, inner, TEXT + 3, tail=False)
+        self.title = _wrap(chart.title, inner, TEXT + 3, MAX_TITLE_LINES)
+        self.title_tops = [MARGIN - 4.0 + i * (TEXT + 7) for i in range(len(self.title))]
         self.lines = [_fit(chart.subtitle, inner), _fit(chart.verdict, inner)]
-        y = float(MARGIN + TEXT + 10)
+        y = self.title_tops[-1] + TEXT + 14
         self.line_tops = [y + i * (TEXT + 6) for i in range(2)]
         y = self.line_tops[-1] + TEXT + 14
         self.events, event_lanes = self._place_events()
@@ -172,7 +192,8 @@ def chart_picture(chart: Chart, width: int = 960, height: int | None = None) -> 
 
 def _paint(draw: ImageDraw.ImageDraw, layout: _Layout) -> None:
     chart = layout.chart
-    draw.text((MARGIN, MARGIN - 4), layout.title, INK, _font(TEXT + 3))
+    for line, top in zip(layout.title, layout.title_tops, strict=True):
+        draw.text((MARGIN, top), line, INK, _font(TEXT + 3))
     for line, top in zip(layout.lines, layout.line_tops, strict=True):
         draw.text((MARGIN, top), line, FAINT, _font(TEXT))
     for begin, end in chart.outages:
@@ -228,7 +249,8 @@ def _dashed(draw: ImageDraw.ImageDraw, x: float, top: float, bottom: float, colo
 def chart_drawing(chart: Chart, name: str, width: int = 960) -> str:
     """Draw a chart as SVG with the given accessible name; bars have tooltips."""
     layout = _Layout(chart, max(320, width))
-    parts = [_svg_text(MARGIN, MARGIN + TEXT, layout.title, INK, TEXT + 3)]
+    titles = zip(layout.title, layout.title_tops, strict=True)
+    parts = [_svg_text(MARGIN, y + TEXT + 4, line, INK, TEXT + 3) for line, y in titles]
     parts += [_svg_text(MARGIN, y + TEXT, line, FAINT) for line, y in zip(layout.lines, layout.line_tops, strict=True)]
     tall = layout.bottom - layout.top
     for begin, end in chart.outages:
@@ -272,13 +294,15 @@ def chart_drawing(chart: Chart, name: str, width: int = 960) -> str:
     )
 
 
-def chart_page(chart: Chart, name: str, text: str, width: int = 960) -> str:
-    """Write the SVG drawing and a text below it as a self-contained HTML page."""
+def chart_page(chart: Chart, name: str, text: str, width: int = 960, between: str = "") -> str:
+    """Write the SVG drawing and a text below it as a self-contained HTML page, with the HTML `between` between them."""
     return (
         f'<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><title>{escape(name)}</title>\n'
         "<style>body{margin:1rem;font-family:system-ui,sans-serif;background:#fff;color:#222}svg{max-width:100%;height:auto}"
-        "pre{overflow-x:auto;font-size:12px}</style></head>\n<body>\n"
-        f"{chart_drawing(chart, name, width)}<pre>{escape(text)}</pre>\n</body></html>\n"
+        "pre{overflow-x:auto;font-size:12px}.film{display:flex;flex-wrap:wrap;gap:1rem}figure{width:120px;margin:0;"
+        "font-size:13px;overflow-wrap:anywhere}figure img{display:block;image-rendering:pixelated}figcaption b{display:block}"
+        "figure p{min-height:90px;margin:0;padding:14px 8px;border:1px solid #ccc}</style></head>\n<body>\n"
+        f"{chart_drawing(chart, name, width)}{between}<pre>{escape(text)}</pre>\n</body></html>\n"
     )
 
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 from urllib.parse import unquote
 
 import gymnasium as gym
 import numpy as np
 from numpy.typing import NDArray
 
-from ...envs.base import base_env
+from ...envs.base import BaseEnv, base_env
 from ...envs.rendering.chart import Chart
 from ...envs.rendering.draw import chart_drawing, chart_page, chart_picture
 from ...simulators.errors import CostGymError, DataError, UnknownName
@@ -20,6 +21,7 @@ from ..trajectories.format import Header, Trajectory, check_header, parse_header
 from ..trajectories.record import digest
 from ..trajectories.replay import replay_recorded, trajectory_files
 from .episode_text import episode_text
+from .opencatp_images import images_section
 
 IMAGE_WIDTH = 1200  # pixels
 DIFFERS = "This record does not replay as it stands: what follows is the replay. See `costgym verify`."
@@ -34,11 +36,13 @@ class EpisodeReport:
         name: what it is.
         text: all of it in words.
         chart: its calls in time.
+        world: the environment that stands in the episode, for the images of an OpenCATP episode; None shows none.
     """
 
     name: str
     text: str
     chart: Chart
+    world: BaseEnv[Any, Any] | None = None
 
     def png(self) -> NDArray[np.uint8]:
         """RGB, shape (height, width, 3)."""
@@ -49,8 +53,9 @@ class EpisodeReport:
         return chart_drawing(self.chart, self.name, IMAGE_WIDTH)
 
     def html(self) -> str:
-        """Return chart and text as a page that needs nothing else."""
-        return chart_page(self.chart, self.name, self.text, IMAGE_WIDTH)
+        """Return chart, images and text as a page that needs nothing else."""
+        images = "" if self.world is None else images_section(self.world)
+        return chart_page(self.chart, self.name, self.text, IMAGE_WIDTH, images)
 
 
 def report_recorded(path: Path, key: str | None = None, data: str | None = None) -> EpisodeReport:
@@ -93,7 +98,7 @@ def report_recorded(path: Path, key: str | None = None, data: str | None = None)
     warning = "" if honest else f"\n{DIFFERS}\n"
     world = base_env(env)
     text = f"{title}\n{warning}\n{episode_text(world, played.steps, _settings(header))}"
-    return EpisodeReport(title, text, world.chart())
+    return EpisodeReport(title, text, world.chart(), world)
 
 
 def _fits(name: str, stem: str, file: Path) -> bool:

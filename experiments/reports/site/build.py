@@ -25,6 +25,7 @@ from ...metrics import GRADINGS
 from ...results import EpisodeResult
 from ..html import asset, part
 from ..leaderboard_page import PageContext, page_of, track_files
+from ..opencatp_images import SceneImages
 from .data import PIECE, columns, details, put
 from .pages import agent_file, agent_page, episode_page, episodes_page, meta, navigation, runs_page, slug, title_of
 from .tables import compare, significance, suite_tables
@@ -118,9 +119,14 @@ def _write_run(run: Run, folder: Path, prefix: str, several: bool, data: str | N
     for entry in run.entries:
         put(folder / "data" / f"{entry.id}.js", entry.id, columns(results.get(entry.id, []), grading))
     queries: dict[str, str] = {}
+    images = SceneImages()
     detailed = {
-        entry.id: _write_details(entry, run.folder, folder / "data", data, most, count, queries) for entry in run.entries
+        entry.id: _write_details(entry, run.folder, folder / "data", data, most, count, queries, images)
+        for entry in run.entries
     }
+    scenes = images.encoded()
+    for scene, encoded in scenes.items():
+        put(folder / "data" / f"{scene}.js", scene, encoded)
     put(folder / "data" / "run.js", "run", meta(run, {entry: shown for entry, (shown, _) in detailed.items()}, grading))
     put(folder / "data" / "queries.js", "queries", queries)
     groups = _by_condition(run)
@@ -131,7 +137,7 @@ def _write_run(run: Run, folder: Path, prefix: str, several: bool, data: str | N
         own = [(group, pairs) for group, pairs in zip(groups, compared, strict=True) if group[0].row.get("track", "") == track]
         write_atomically(folder / file, _board(run, track, own, bars["Ranking"], assets))
     write_atomically(folder / "episodes.html", episodes_page(run, bars["Episodes"], assets))
-    write_atomically(folder / "episode.html", episode_page(run, bars[""], assets))
+    write_atomically(folder / "episode.html", episode_page(run, bars[""], assets, images=bool(scenes)))
     pairs = {key: pair for group in compared for key, pair in group.items()}
     for group in _by_agent(run):
         write_atomically(folder / agent_file(group[0].row), agent_page(run, group, results, pairs, detailed, bars[""], assets))
@@ -157,15 +163,16 @@ def _write_details(
     most: int | None,
     count: _Count,
     queries: dict[str, str],
+    images: SceneImages,
 ) -> tuple[int, int]:
     """The detail of an entry's episodes, so many a file; returns how many there are, and with how many replay agreed.
 
-    What the tasks ask for is added to `queries`, by the track and the task.
+    What the tasks ask for is added to `queries`, by the track and the task, and what OpenCATP's tools made to `images`.
     """
     written = agreed = 0
     found: Iterator[dict[str, Any]] = iter(())
     if source is not None and entry.file:
-        found = details(source / entry.file, data, most)
+        found = details(source / entry.file, data, most, images)
     while piece := list(islice(found, PIECE)):
         name = f"{entry.id}-{written // PIECE}"
         put(folder / f"{name}.js", name, piece)

@@ -24,6 +24,7 @@ from ...trajectories.format import Header, Trajectory, check_header, read_trajec
 from ...trajectories.record import digest, final_of
 from ...trajectories.replay import readable, replay_steps
 from ...trajectories.verify import BROKEN
+from ..opencatp_images import SceneImages
 
 PIECE = 20
 """Episodes whose detail one file holds."""
@@ -59,7 +60,9 @@ def _short(value: float) -> float:
     return float(f"{value:.{_DIGITS}g}")
 
 
-def details(path: Path, data: str | None = None, most: int | None = None) -> Iterator[dict[str, Any]]:
+def details(
+    path: Path, data: str | None = None, most: int | None = None, images: SceneImages | None = None
+) -> Iterator[dict[str, Any]]:
     """Yield the episodes of a trajectory file in detail, replayed one by one.
 
     Where replay is not possible (a world whose data is elsewhere, a file of another version) the record itself is shown,
@@ -69,6 +72,7 @@ def details(path: Path, data: str | None = None, most: int | None = None) -> Ite
         path: the file.
         data: folder of a ToolBench scenario, where it lies elsewhere now.
         most: only so many, the first.
+        images: where the images of OpenCATP episodes are made and kept; None shows none.
 
     Raises:
         DataError: the file cannot be read.
@@ -78,7 +82,7 @@ def details(path: Path, data: str | None = None, most: int | None = None) -> Ite
     try:
         for recorded in islice(episodes, most):
             try:
-                yield _replayed(env, recorded) if env is not None else _recorded(recorded, problem)
+                yield _replayed(env, recorded, images) if env is not None else _recorded(recorded, problem)
             except (CostGymError, gym.error.Error, *BROKEN) as error:
                 yield _recorded(recorded, f"It cannot be replayed: {error}")
     finally:
@@ -138,7 +142,7 @@ def _about(recorded: Trajectory) -> dict[str, Any]:
     }
 
 
-def _replayed(env: gym.Env[Any, Any], recorded: Trajectory) -> dict[str, Any]:
+def _replayed(env: gym.Env[Any, Any], recorded: Trajectory, images: SceneImages | None) -> dict[str, Any]:
     world = base_env(env)
     steps: list[list[Any]] = []
     rewards, digests, truncated = [], [], False
@@ -164,7 +168,8 @@ def _replayed(env: gym.Env[Any, Any], recorded: Trajectory) -> dict[str, Any]:
     if not world.in_time and len(steps) > 2:  # the plan was written before anything ran: its tokens are one step
         written = " ".join(said for _, said, _, _ in steps[1:])
         steps = [steps[0], [0.0, _cut(written), "", list(range(len(episode.calls)))]]
-    return {**_about(recorded), **_detail(world), "steps": steps}
+    made = None if images is None else images.of(world)
+    return {**_about(recorded), **_detail(world), "steps": steps, **({} if made is None else {"made": made._asdict()})}
 
 
 def _detail(world: BaseEnv[Any, Any]) -> dict[str, Any]:

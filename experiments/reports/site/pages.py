@@ -53,7 +53,16 @@ def navigation(here: str, prefix: str, several: bool) -> Markup:
     return part("site-bar.html", links=links, here=here)
 
 
-def _page(kind: str, title: str, bar: Markup, assets: str, body: Markup, scripts: Sequence[str] = (), styles: str = "") -> str:
+def _page(
+    kind: str,
+    title: str,
+    bar: Markup,
+    assets: str,
+    body: Markup,
+    scripts: Sequence[str] = (),
+    styles: str = "",
+    policy: str = POLICY,
+) -> str:
     """Render a document.
 
     Args:
@@ -64,10 +73,11 @@ def _page(kind: str, title: str, bar: Markup, assets: str, body: Markup, scripts
         body: header and main.
         scripts: that it needs, besides the common one.
         styles: CSS that it needs, besides the common one.
+        policy: what it may load.
     """
     return render(
         "site.html",
-        policy=POLICY,
+        policy=policy,
         title=title,
         page=kind,
         bar=bar,
@@ -110,10 +120,11 @@ def episodes_page(run: Run, bar: Markup, assets: str) -> str:
     return _page("episodes", f"Episodes: {title_of(run)}", bar, assets, part("site-episodes.html"), scripts)
 
 
-def episode_page(run: Run, bar: Markup, assets: str) -> str:
-    """Render the viewer; the script shows the episode that the address names."""
+def episode_page(run: Run, bar: Markup, assets: str, images: bool = False) -> str:
+    """Render the viewer; the script shows the episode that the address names. It may show images only where a run has some."""
     scripts = ["data/run.js", f"{assets}/gantt.js", f"{assets}/episode.js"]
-    return _page("episode", f"Episode: {title_of(run)}", bar, assets, part("site-episode.html"), scripts)
+    policy = f"{POLICY}; img-src data:" if images else POLICY
+    return _page("episode", f"Episode: {title_of(run)}", bar, assets, part("site-episode.html"), scripts, policy=policy)
 
 
 def agent_page(

@@ -20,6 +20,7 @@
     if (!entry || !(at >= 0 && at < entry.detailed)) return entry ? failed("There is no detail of this episode on this site.") : failed("Choose one from the list of episodes.");
     const [piece, columns] = await Promise.all([costgym.load(`${entry.id}-${Math.floor(at / PIECE)}`), costgym.load(entry.id)]);
     const episode = piece[at % PIECE];
+    const scene = episode.made?.scene ? await costgym.load(episode.made.scene) : {};
     shown = { entry, episode };
     const outcome = columns.outcome[at];
     document.title = `Episode ${episode.episode}, ${entry.agent}, ${entry.label}`;
@@ -36,6 +37,7 @@
     calls(episode);
     charges(episode);
     messages(episode);
+    images(episode.made, scene);
     document.body.dataset.ready = `${entry.id}/${at}`;
     others(entry, at, columns);
   }
@@ -92,6 +94,20 @@
       return item.children.length > 1 ? item : null;
     }).filter(Boolean);
     byId("messages").replaceChildren(...(items.length ? items : [make("li", {}, "No message is on record.")]));
+  }
+  /* What was given, what each tool made of it, and what was wanted; small images of the scene beside the texts. */
+  function images(made, scene) {
+    byId("images").hidden = !made;
+    if (!made) return;
+    const artefact = ([title, about, key, alt, text]) => {
+      const data = scene[key];
+      const shown = data ? make("img", { src: `data:image/png;base64,${data}`, alt, width: "120", height: "120" }) : make("p", {}, text || (key || alt ? "not shown" : "–"));
+      return make("figure", {}, shown, make("figcaption", {}, title.includes("_") ? costgym.name(title) : make("b", {}, title), " ", make("span", {}, about.replaceAll("_", " "))));
+    };
+    byId("images-note").hidden = !made.note;
+    byId("images-note").textContent = made.note;
+    byId("film").replaceChildren(...made.made.map((each) => make("li", {}, artefact(each))));
+    byId("answers").replaceChildren(...made.answers.map(([title, score, given, truth]) => make("div", { role: "group", "aria-label": `Wanted: ${title}` }, make("h3", {}, title, make("small", {}, score === null ? "none was made, score 0" : `score ${score.toFixed(2)}`)), make("div", { class: "film" }, artefact(given), artefact(truth)))));
   }
   async function others(entry, at, columns) {
     const rivals = run.entries.filter((each) => each.label === entry.label && each.track === entry.track && each.id !== entry.id);

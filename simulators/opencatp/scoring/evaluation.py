@@ -184,8 +184,13 @@ class Evaluator:
 
     def missing(self, plan: Plan, task: OpenCATPTask) -> tuple[Output, ...]:
         """Return the wanted outputs that the plan does not make."""
+        return tuple(want for want, tool in self.answers(plan, task) if tool is None)
+
+    def answers(self, plan: Plan, task: OpenCATPTask) -> tuple[tuple[Output, str | None], ...]:
+        """Return each wanted output with the tool of the plan whose output answers it; None where the plan makes none."""
         sinks = (self._known.get(plan) or self._read(plan)).sinks
-        return tuple(want for want in task.wants if _answer(want, sinks, task.kind == "sequential") is None)
+        found = [(want, _answer(want, sinks, task.kind == "sequential")) for want in task.wants]
+        return tuple((want, None if sink is None else (sink.route or sink.chain)[-1]) for want, sink in found)
 
     def cost(self, plan: Plan, level: int) -> tuple[float, float]:
         """Price (USD) and time (seconds, branches at once) of a plan at a size level."""

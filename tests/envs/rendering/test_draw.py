@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import xml.etree.ElementTree as ElementTree
+from dataclasses import replace
 from itertools import pairwise
 
 import gymnasium as gym
@@ -14,7 +15,7 @@ from hypothesis import strategies as st
 
 import costgym
 from costgym.envs.rendering.chart import COLOURS, chart_of, number, ticks, verdict
-from costgym.envs.rendering.draw import _fit, _Layout, _wide, chart_page, chart_picture, episode_table
+from costgym.envs.rendering.draw import _fit, _Layout, _wide, _wrap, chart_page, chart_picture, episode_table
 from costgym.simulators.calls import WorldEvent
 from costgym.simulators.episode import Episode
 from costgym.simulators.failures import Bursts
@@ -144,6 +145,20 @@ def test_whatever_stands_in_names_and_queries_is_escaped():
     ElementTree.fromstring(re.search(r"<svg.*</svg>", page, re.DOTALL).group())
 
 
+def test_a_long_query_is_wrapped_whole_and_moves_everything_below_it_down():
+    query = "find the weather in the capital of each country that the traveller named, and the price of a train to it " * 3
+    short, long = (replace(chart_of(ended()), title=title) for title in ("find the facts", query))
+    layout = _Layout(long, 960)
+    assert len(layout.title) == 3 and " ".join(layout.title) == query.strip()
+    assert (
+        layout.top - _Layout(short, 960).top
+        == layout.height - _Layout(short, 960).height
+        == layout.title_tops[2] - layout.title_tops[0]
+    )
+    assert chart_picture(long).shape == (layout.height, 960, 3)
+    assert all(f">{line}</text>" in chart_page(long, "an episode", "") for line in layout.title)
+
+
 def test_names_that_are_very_long_or_no_latin_are_drawn():
     names = ("n" * 500, "天気予報", "a\tb\nc", "")
     episode = small_world(*(tool(name, i) for i, name in enumerate(names))).episode(0)
@@ -200,6 +215,15 @@ def test_ticks_are_round_few_and_on_the_axis(span, most):
     assert len(found) <= most + 1
     if len(found) > 1:
         assert re.match(r"^[125](\.0*)?e", f"{found[1]:.3e}")
+
+
+@given(st.text(max_size=300), st.integers(40, 400), st.integers(1, 4))
+def test_a_text_that_is_wrapped_fits_and_loses_nothing_while_there_is_room(text, room, most):
+    lines = _wrap(text, room, 12, most)
+    assert 1 <= len(lines) <= most
+    assert all(_wide(line, 12) <= room for line in lines)
+    if all(_wide(word, 12) <= room for word in text.split()) and len(lines) < most:
+        assert " ".join(lines) == " ".join(text.split())
 
 
 @given(st.text(max_size=80), st.integers(0, 400))

@@ -19,6 +19,7 @@ from costgym.experiments.reports.site.data import details
 from costgym.experiments.reports.site.pages import slug
 from costgym.experiments.reports.site.tables import RESAMPLES, compare
 from tests.helpers.boards import HOSTILE, imagined, played
+from tests.helpers.opencatp_runs import recorded_run
 from tests.helpers.site_data import data
 
 
@@ -75,6 +76,27 @@ def test_calls_of_one_agent_run_side_by_side(run: Run, site: Path) -> None:
     shown = data(site / "data" / f"{hasty.id}-0.js")
     overlaps = sum(a[3] < b[6] and b[3] < a[6] for each in shown for a in each["calls"] for b in each["calls"] if a is not b)
     assert overlaps > 0
+
+
+def test_only_the_viewer_of_a_run_with_images_may_show_images_and_only_those_it_holds(site: Path, tmp_path: Path) -> None:
+    shown = build([read_run(recorded_run(tmp_path / "run"))], tmp_path / "site").parent
+    build([read_run(tmp_path / "run")], tmp_path / "again")
+    assert content(shown) == content(tmp_path / "again")
+    policies = {
+        (folder, page.name): next(tag["content"] for _, tag in Tags(page.read_text()).found if tag.get("http-equiv"))
+        for folder in (site, shown)
+        for page in folder.glob("*.html")
+    }
+    assert [page for page, policy in policies.items() if "img-src" in str(policy)] == [(shown, "episode.html")]
+    assert str(policies[shown, "episode.html"]).endswith("; img-src data:")
+    needed: dict[str, set[str]] = {}
+    for entry in data(shown / "data" / "run.js")["entries"]:
+        for each in data(shown / "data" / f"{entry['id']}-0.js"):
+            made = each["made"]
+            keys = {key for _, _, key, _, _ in [*made["made"], *(one for answer in made["answers"] for one in answer[2:])]}
+            needed.setdefault(made["scene"], set()).update(keys - {""})
+    assert {path.stem: set(data(path)) for path in (shown / "data").glob("scene-*.js")} == needed
+    assert len(needed) > 1 and not list(site.glob("data/scene-*.js"))
 
 
 def test_an_edited_record_is_shown_as_one(run: Run, tmp_path: Path) -> None:

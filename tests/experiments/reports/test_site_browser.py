@@ -11,6 +11,7 @@ import pytest
 
 from costgym.experiments.leaderboard.store.runs import Run, read_run
 from costgym.experiments.reports.site.build import build
+from costgym.simulators.opencatp.scenes.scene import SIZE
 from tests.helpers.boards import HOSTILE, imagined, played
 from tests.helpers.browser import accessibility, chromium, complaints, foreign_requests, visit, wait, window
 from tests.helpers.opencatp_runs import recorded_run
@@ -133,6 +134,7 @@ def test_the_viewer_shows_calls_side_by_side_with_statuses_prices_and_the_ledger
 
 
 def test_the_viewer_shows_plans_over_the_opencatp_tools(driver: Any, tmp_path: Path) -> None:
+    pytest.importorskip("torch", reason="costgym[vision] makes the images again")
     run = read_run(recorded_run(tmp_path / "run"))
     site = build([run], tmp_path / "site").parent
     for entry in run.entries:
@@ -144,11 +146,50 @@ def test_the_viewer_shows_plans_over_the_opencatp_tools(driver: Any, tmp_path: P
             assert texts(driver, "#query") == [episodes[at]["query"]]
             assert texts(driver, "#verdict")[0].endswith(episodes[at]["verdict"])
             assert len(texts(driver, "#messages .said")) == sum(bool(step[1]) for step in episodes[at]["steps"])
+            made = episodes[at]["made"]
+            shown = [*made["made"], *(artefact for answer in made["answers"] for artefact in answer[2:])]
+            assert driver.execute_script(
+                "return [...document.images].map((i) => [i.alt, i.complete && i.naturalWidth, i.width])"
+            ) == [[alt, SIZE, 120] for _, _, key, alt, _ in shown if key]
+            assert texts(driver, "#images figure > p") == [text or "–" for _, _, key, _, text in shown if not key]
             found = accessibility(driver)
             assert found.grave == [] and found.score >= 90
             assert complaints(driver) == []
     visit(driver, site / "episodes.html", "", READY)
     assert texts(driver, "th[data-sort=share]") == ["Score, %"]
+
+
+def test_the_ranking_of_plans_sorts_by_every_column_and_has_the_theme_switch(driver: Any, tmp_path: Path) -> None:
+    from selenium.webdriver.common.by import By
+
+    run = recorded_run(tmp_path / "run")
+    for page in (run / "index.html", build([read_run(run)], tmp_path / "site")):
+        visit(driver, page, "", "!document.getElementById('theme').hidden")
+        headings = driver.execute_script(
+            "const heads = [...document.querySelectorAll('#board th[data-sort]')];"
+            "return heads.filter((head) => head.offsetParent).map((head) => head.dataset.sort)"
+        )
+        assert {"agent", "quality_of_plan", "score", "average_cost", "plan_validity", "regret"} <= set(headings)
+        for column in headings:
+            button = driver.find_element(By.CSS_SELECTOR, f"#board th[data-sort={column}] button")
+            orders = []
+            for _ in range(2):
+                button.click()
+                orders.append(driver.execute_script("return arguments[0].closest('th').getAttribute('aria-sort')", button))
+                cells = driver.execute_script(
+                    "const at = arguments[0].closest('th').cellIndex, rows = [...document.querySelectorAll('#board tbody tr')];"
+                    "return rows.map((row) => parseFloat(row.cells[at].innerText.replace('−', '-')))",
+                    button,
+                )
+                if column in ("quality_of_plan", "score", "average_cost"):
+                    assert cells == sorted(cells, reverse=orders[-1] == "descending") and len(set(cells)) > 1, (column, cells)
+            assert set(orders) == {"ascending", "descending"}, column
+        themes = []
+        for _ in range(3):
+            click(driver, "#theme")
+            themes.append((texts(driver, "#theme")[0], driver.execute_script("return document.documentElement.dataset.theme")))
+        assert themes == [("Theme: light", "light"), ("Theme: dark", "dark"), ("Theme: auto", None)]
+        assert complaints(driver) == []
 
 
 def test_episodes_follow_each_other_by_keyboard_and_a_bar_leads_to_its_call(driver: Any, site: Path, run: Run) -> None:
