@@ -112,15 +112,20 @@ class Spending:
             f"of {self._table.date.isoformat()}; the real model may write more or less"
         )
 
-    def unpriced(self) -> None:
-        """Say that there is no forecast, since the world's tokens are not at the table's prices.
+    def unpriced(self, tracks: Sequence[str] = ()) -> None:
+        """Say that there is no forecast, since a world's tokens are not at the table's prices.
+
+        Args:
+            tracks: Tracks of a leaderboard for which this holds.
 
         Raises:
             ConfigError: There is a limit, which could not be kept to.
         """
-        problem = f"the table of {self._table.date.isoformat()} does not price the tokens of {self._name} in this run"
+        where = f"the track{'s' if len(tracks) > 1 else ''} {', '.join(tracks)}" if tracks else "this run"
+        problem = f"the table of {self._table.date.isoformat()} does not price the tokens of {self._name} in {where}"
         if self.limit_usd is not None:
-            raise ConfigError("--spend-limit", f"{problem}, so nothing can be counted; pass its prices with --prices FILE")
+            advice = "name other agents, or pass the model's prices with --prices FILE"
+            raise ConfigError("--spend-limit", f"{problem}, so nothing can be counted; {advice}")
         self._announce(f"no forecast of the cost: {problem}")
 
     def stream(

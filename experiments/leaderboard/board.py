@@ -320,27 +320,29 @@ def _expect_spending(spending: Spending, config: RunConfig, experience: str | No
     """Forecast what the episodes that are left cost, and count those that were played.
 
     Raises:
-        ConfigError: there is a limit, but the run's tokens have no price of the table.
+        ConfigError: there is a limit, but tokens of the run have no price of the table.
     """
-    # a world without token prices of its own, such as OpenCATP's, has no agents that pay for tokens
-    worth = {
-        track.name: spending.usd_per_unit(track.scenario) if "tokens" in track.scenario else 0.0 for track in config.tracks
-    }
-    if not any(worth.values()) or None in worth.values():
-        spending.unpriced()
-        return
     simulated = Entries(config.model_copy(update={"model": "simulated"}), experience)
+    left_of_all, unpriced = 0, []
     for row in config.rows():
-        usd_per_unit = worth[row.track.name] or 0.0
         played = [found[key] for index in range(row.condition.episodes) if (key := (*row.key, index)) in found]
         left = row.condition.episodes - len(played)
+        usd_per_unit: float | None = 0.0
+        if simulated.context(*row.key).agent.model == "simulated":  # the run's model takes its place
+            usd_per_unit = spending.usd_per_unit(row.track.scenario)
+        if usd_per_unit is None:
+            unpriced.append(row.track.name)
+            usd_per_unit = 0.0
         indices = sample_episodes(row.condition.episodes) if left and usd_per_unit else []
         items = [WorkItem(*row.key, index, index + 1) for index in indices]
         sample = [output.result for item in items for output in play_item(simulated, item)]
         spending.expect(row.key, usd_per_unit, sample, left)
+        left_of_all += left if sample else 0
         for result in played:
             spending.add(row.key, result)
-    spending.announce(config.episodes - len(found))
+    if unpriced:
+        spending.unpriced(list(dict.fromkeys(unpriced)))
+    spending.announce(left_of_all)
 
 
 def _work_items(config: RunConfig, found: Mapping[Key, EpisodeResult], longest: int = CHUNK) -> list[WorkItem]:

@@ -116,12 +116,23 @@ def test_a_forecast_of_the_simulated_model_is_what_its_run_costs(prices, server,
     assert forecast.forecast_usd == pytest.approx(credits / 100, rel=1e-12)
 
 
+def test_agents_without_a_model_cost_nothing_and_unpriced_tracks_are_named(server, tmp_path):
+    model, said_before = "openai:gpt-4o-mini-2024-07-18", []
+    mixed = make_run_config("quick", agents=["react", "cheapest", "few-shot"], episodes=1, model=model)
+    with pytest.raises(ConfigError, match="in the track plans, so nothing can be counted"):
+        run(mixed, tmp_path / "mixed", spending=Spending(model, None, 1.0))
+    assert server.requests == []
+    priced = make_run_config("quick", agents=["react", "cheapest"], episodes=1, model=model)
+    run(priced, tmp_path / "priced", spending=Spending(model, None, 1.0, said_before.append))
+    assert len(said_before) == 1 and "for 3 episodes" in said_before[0]  # those of react, under three budgets
+
+
 def test_without_a_price_there_is_no_forecast_and_no_limit(server, tmp_path):
     said_before = []
     config = board(None, episodes=2)  # a model on this machine that no table lists is free
     run(config, tmp_path / "run", spending=Spending(MODEL, None, None, said_before.append))
     assert said_before[0].startswith("no forecast of the cost: the table of") and len(server.requests) == 2
-    with pytest.raises(ConfigError, match="pass its prices with --prices FILE"):
+    with pytest.raises(ConfigError, match="pass the model's prices with --prices FILE"):
         run(config, tmp_path / "other", spending=Spending(MODEL, None, 1.0))
     assert len(server.requests) == 2
 
