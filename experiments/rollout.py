@@ -17,6 +17,7 @@ from ..simulators.errors import InfrastructureError
 from ..simulators.status import Origin
 from .execution.engine import Engine, Local
 from .results import ORIGINS, TOKEN_COST, EpisodeResult
+from .spending import Spending, sample_episodes
 from .trajectories.format import Header, Trajectory, parse_header
 from .trajectories.record import record
 
@@ -191,6 +192,7 @@ def rollout(
     seed: int = 0,
     progress: Callable[[int], None] | None = None,
     engine: Engine | None = None,
+    spending: Spending | None = None,
 ) -> list[EpisodeResult]:
     """Play an agent in an environment and record every episode.
 
@@ -201,6 +203,7 @@ def rollout(
         seed: same seed, same results.
         progress: called with the number of finished episodes.
         engine: where episodes are played; by default here. The results do not depend on it.
+        spending: counts what a real model costs. At its limit, fewer episodes are played.
 
     >>> import costgym
     >>> from costgym.agents import make_agent
@@ -209,12 +212,39 @@ def rollout(
     >>> len(results)
     5
     """
-    results = []
-    for result in (engine or Local()).stream(_results, (RolloutContext(env, agent), seed), chunks(0, episodes)):
+    results: list[EpisodeResult] = []
+    place, shared = engine or Local(), (RolloutContext(env, agent), seed)
+    if spending is None or spending.limit_usd is None:
+        played = place.stream(_results, shared, chunks(0, episodes))
+    else:
+        singles = ((agent.name, range(index, index + 1)) for index in range(episodes))
+        played = spending.stream(place, _results, shared, singles, lambda result: result)
+    for result in played:
         results.append(result)
         if progress is not None:
             progress(len(results))
     return results
+
+
+def expect_spending(spending: Spending, env: gym.Env[Any, Any], simulated: Agent, episodes: int, seed: int = 0) -> None:
+    """Forecast what a roll-out costs, and say so.
+
+    Args:
+        spending: counts it.
+        env: the environment, in which the real model's tokens are priced.
+        simulated: the agent with the simulated model.
+        episodes, seed: of the roll-out.
+
+    Raises:
+        ConfigError: there is a limit, but the tokens have no price of the table.
+    """
+    usd_per_unit = spending.usd_per_unit(base_env(env).world_document())
+    if usd_per_unit is None:
+        spending.unpriced()
+        return
+    played = play_many(env, simulated, RolloutContext(env, simulated).env_id, sample_episodes(episodes), seed)
+    spending.expect(simulated.name, usd_per_unit, [result for result, _ in played], episodes)
+    spending.announce(episodes)
 
 
 def _results(shared: tuple[RolloutContext, int], indices: range) -> Iterator[EpisodeResult]:

@@ -78,6 +78,18 @@ class InfrastructureError(CostGymError):
     """A real back-end failed, such as a model server or a worker. The episode is void; it is never the agent's failure."""
 
 
+class SpendLimitReached(CostGymError):
+    """The next episode could cost more real money than a run may spend; what was played is kept."""
+
+    def __init__(self, spent_usd: float, limit_usd: float, next_usd: float, played: int, episodes: int) -> None:
+        self.spent_usd, self.limit_usd, self.next_usd = spent_usd, limit_usd, next_usd
+        self.played, self.episodes = played, episodes
+        super().__init__(
+            f"spend limit: ${spent_usd:.4f} of ${limit_usd:.4f} spent on {played} of {episodes} episodes, and the next may "
+            f"cost ${next_usd:.4f}. What was played is kept; the same command with a higher --spend-limit goes on"
+        )
+
+
 class TrainingFailed(CostGymError):
     """Training failed in a way that more steps do not repair; `kept` names the last good checkpoint, if there is one."""
 

@@ -1,4 +1,4 @@
-"""A language model behind a server that speaks OpenAI's chat completions: OpenAI itself, vLLM, transformers serve, Ollama.
+"""A language model behind a server that speaks OpenAI's chat completions: OpenAI, a LiteLLM proxy, vLLM, Ollama.
 
 The OpenAI SDK sends the requests, with its retries and time-outs. The key comes from an environment variable and is sent to
 the configured server alone: redirects are not followed, and over plain http a key goes to this machine only.
@@ -32,8 +32,10 @@ _OWN_FIELDS = ("model", "messages", "tools", "stream", "n")
 _LOCAL = ("localhost", "127.0.0.1", "::1")
 _BUSY = (408, 409, 429)  # statuses that the SDK tries again, beside those from 500 on
 _TOO_LONG_CODES = ("context_length_exceeded", "exceed_context_size_error")
+_SPENT_CODES = ("insufficient_quota", "budget_exceeded")  # of 429: no waiting brings the money back
 _TOO_LONG = re.compile(
-    r"context[ _](length|window|size)|maximum (prompt|input|sequence|model) length|prompt is too long|too many (input )?tokens"
+    r"context[ _]?(length|window|size|limit)|maximum (prompt|input|sequence|model) length|prompt is too long"
+    r"|too many (input )?tokens|input tokens? (count )?(\(\d+\) )?exceeds?"
     r"|must have less than \d+ tokens|tokens`? must be <= ?\d+",
     re.IGNORECASE,
 )
@@ -179,7 +181,8 @@ class OpenAIModel:
             if context_is_too_long(status, (error.code, error.type), text):
                 return None
             problem = f"HTTP {status}: {self._hide(text)}"
-            if status < 500 and status not in _BUSY:
+            spent = error.code in _SPENT_CODES or error.type in _SPENT_CODES
+            if spent or (status < 500 and status not in _BUSY):
                 raise ConfigError(f"model server {self.url}", problem) from None
             raise InfrastructureError(f"model server {self.url}: {problem} ({self._tries} tries)") from None
         except (sdk.OpenAIError, OSError) as error:

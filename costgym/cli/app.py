@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from ..simulators.errors import CostGymError
+from ..simulators.errors import CostGymError, SpendLimitReached
 from ..simulators.version import __version__
 from .data.calibrate import calibrate
 from .data.collect import collect
@@ -38,14 +38,17 @@ from .tools.selftest import selftest
 
 
 class Verbs(TyperGroup):
-    """All verbs: an error of costgym, or of the file system, is one line on standard error and exit status 2."""
+    """All verbs: an error of costgym, or of the file system, is one line on standard error and exit status 2.
+
+    A run that stopped at its spend limit has exit status 3.
+    """
 
     def invoke(self, ctx: Any) -> Any:
         try:
             return super().invoke(ctx)
         except CostGymError as error:
             typer.echo(f"error: {error}", err=True)
-            raise typer.Exit(2) from None
+            raise typer.Exit(3 if isinstance(error, SpendLimitReached) else 2) from None
         except BrokenPipeError:
             raise  # whoever read has had enough
         except UnicodeEncodeError as error:

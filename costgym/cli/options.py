@@ -48,6 +48,10 @@ Cache = Annotated[
     Path | None,
     typer.Option("--cache", metavar="DIR", help="Cache of a real model's replies, which are charged too."),
 ]
+SpendLimit = Annotated[
+    float | None,
+    typer.Option("--spend-limit", metavar="USD", help="Stop before a real model's tokens cost more, earlier runs included."),
+]
 StoreUrl = Annotated[
     str | None,
     typer.Option("--store", metavar="URL", help="SQL store of results: sqlite:///FILE, a file, or postgresql://HOST/DATABASE"),

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..simulators.errors import ConfigError
+
+if TYPE_CHECKING:
+    from ..experiments.spending import Spending
 
 USES_WITH_A_CLASSIFIER = 5.0
 """Past uses a tool where a trained classifier judges each."""
@@ -142,3 +146,18 @@ def keep_replies(cache: Path | None, model: str) -> None:
     if read_model_name(model) is None:
         raise ConfigError("--cache", f"{model} is no real model; there is nothing to keep")
     os.environ[CACHE_VARIABLE] = str(cache.resolve())
+
+
+def make_spending(model: str, prices: Path | None, limit_usd: float | None, announce: Callable[[str], None]) -> Spending | None:
+    """Count the dollars that a real model costs; None for a model that costs none and has no limit.
+
+    Raises:
+        ConfigError: the limit is not above 0, or is one for a model that is not real.
+        DataError: the price table cannot be read.
+    """
+    from ..agents.models.named import read_model_name
+    from ..experiments.spending import Spending
+
+    if limit_usd is None and read_model_name(model) is None:
+        return None
+    return Spending(model, prices, limit_usd, announce)

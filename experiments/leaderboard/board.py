@@ -25,6 +25,7 @@ from ..files import change_together, finish_change, remove_drafts, sole_writer, 
 from ..metrics import summarise, with_budget_areas, with_fault_robustness
 from ..results import EpisodeResult
 from ..rollout import CHUNK, RolloutContext, play_many
+from ..spending import Spending, sample_episodes
 from .conditions import condition_key, rank_rows
 from .run_config import FORMAT, RowConfig, RunConfig, TrackConfig, entry_of
 from .run_log import EPISODES, EpisodeOutput, Key, RunLog
@@ -61,7 +62,12 @@ class Leaderboard:
 
 
 def run(
-    config: RunConfig, out: str | Path, jobs: int = 1, progress: Progress | None = None, engine: Engine | None = None
+    config: RunConfig,
+    out: str | Path,
+    jobs: int = 1,
+    progress: Progress | None = None,
+    engine: Engine | None = None,
+    spending: Spending | None = None,
 ) -> Leaderboard:
     """Run a leaderboard, or continue one that was interrupted.
 
@@ -71,10 +77,12 @@ def run(
         jobs: number of processes; the result does not depend on it.
         progress: called with the numbers of finished and of all episodes.
         engine: engine that plays the episodes, instead of `jobs` processes; the result does not depend on it.
+        spending: counts what a real model costs, and stops at its limit.
 
     Raises:
-        ConfigError: the folder belongs to another run, or another process writes to it.
+        ConfigError: the folder belongs to another run, or another process writes to it; or a limit cannot be kept to.
         InfrastructureError: workers were lost repeatedly; run again to continue.
+        SpendLimitReached: the limit was reached; run again with a higher one to continue.
     """
     if isinstance(jobs, bool) or not isinstance(jobs, int) or jobs < 1:
         raise ConfigError("--jobs", f"expected a positive whole number, got {jobs!r}")
@@ -91,7 +99,7 @@ def run(
         write_atomically(folder / "run.json", config.to_json())
         place = engine or Local(jobs)
         experience = experience_text(config, place)
-        results = _finish_episodes(config, folder, experience, place, progress)
+        results = _finish_episodes(config, folder, experience, place, progress, spending)
         document = publish(folder, summarise_run(config, results, experience))
     return Leaderboard(folder, document)
 
@@ -281,27 +289,70 @@ def _experience_document(config: RunConfig, track: TrackConfig, experience: str 
 
 
 def _finish_episodes(
-    config: RunConfig, folder: Path, experience: str | None, engine: Engine, progress: Progress | None
+    config: RunConfig,
+    folder: Path,
+    experience: str | None,
+    engine: Engine,
+    progress: Progress | None,
+    spending: Spending | None,
 ) -> list[EpisodeResult]:
     with RunLog(folder, config) as log:
         if progress is not None:
             progress(len(log.found), config.episodes)
         entries = Entries(config, experience)
-        for played in engine.stream(play_item, entries, _work_items(config, log.found)):
+        if spending is not None:
+            _expect_spending(spending, config, experience, log.found)
+        if spending is None or spending.limit_usd is None:
+            outputs = engine.stream(play_item, entries, _work_items(config, log.found))
+        else:
+            singles = (((*item[:3],), item) for item in _work_items(config, log.found, 1))
+            outputs = spending.stream(engine, play_item, entries, singles, lambda output: output.result)
+        for played in outputs:
             log.add(played)
             if progress is not None:
                 progress(len(log.found), config.episodes)
+    if spending is not None:
+        spending.check(len(log.found), config.episodes)
     return log.finish()
 
 
-def _work_items(config: RunConfig, found: Mapping[Key, EpisodeResult]) -> list[WorkItem]:
+def _expect_spending(spending: Spending, config: RunConfig, experience: str | None, found: Mapping[Key, EpisodeResult]) -> None:
+    """Forecast what the episodes that are left cost, and count those that were played.
+
+    Raises:
+        ConfigError: there is a limit, but tokens of the run have no price of the table.
+    """
+    simulated = Entries(config.model_copy(update={"model": "simulated"}), experience)
+    left_of_all, unpriced = 0, []
+    for row in config.rows():
+        played = [found[key] for index in range(row.condition.episodes) if (key := (*row.key, index)) in found]
+        left = row.condition.episodes - len(played)
+        usd_per_unit: float | None = 0.0
+        if simulated.context(*row.key).agent.model == "simulated":  # the run's model takes its place
+            usd_per_unit = spending.usd_per_unit(row.track.scenario)
+        if usd_per_unit is None:
+            unpriced.append(row.track.name)
+            usd_per_unit = 0.0
+        indices = sample_episodes(row.condition.episodes) if left and usd_per_unit else []
+        items = [WorkItem(*row.key, index, index + 1) for index in indices]
+        sample = [output.result for item in items for output in play_item(simulated, item)]
+        spending.expect(row.key, usd_per_unit, sample, left)
+        left_of_all += left if sample else 0
+        for result in played:
+            spending.add(row.key, result)
+    if unpriced:
+        spending.unpriced(list(dict.fromkeys(unpriced)))
+    spending.announce(left_of_all)
+
+
+def _work_items(config: RunConfig, found: Mapping[Key, EpisodeResult], longest: int = CHUNK) -> list[WorkItem]:
     """List what is still to be played, in runs of consecutive episodes."""
     items = []
     for row in config.rows():
         missing = [index for index in range(row.condition.episodes) if (*row.key, index) not in found]
         start = 0
         for place in range(1, len(missing) + 1):
-            if place == len(missing) or missing[place] != missing[place - 1] + 1 or place - start == CHUNK:
+            if place == len(missing) or missing[place] != missing[place - 1] + 1 or place - start == longest:
                 items.append(WorkItem(*row.key, missing[start], missing[place - 1] + 1))
                 start = place
     return items

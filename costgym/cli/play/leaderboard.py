@@ -23,11 +23,12 @@ from ..options import (
     RayAddress,
     ScenarioName,
     Seed,
+    SpendLimit,
     Split,
     StoreUrl,
 )
 from ..output import Progress, check_store, console, names_in, print_list, save_run, workers
-from ..players import keep_replies
+from ..players import keep_replies, make_spending
 
 
 def leaderboard(
@@ -50,6 +51,7 @@ def leaderboard(
     model: Model = "simulated",
     prices: Prices = None,
     cache: Cache = None,
+    spend_limit: SpendLimit = None,
     experience: ExperienceText = None,
     jobs: Annotated[
         int | None, typer.Option("--jobs", help="Processes; all processors by default. Results do not depend on it.")
@@ -126,7 +128,8 @@ def leaderboard(
 
         load_release(release).check(config)
     with workers(engine, jobs, ray_address, model, None) as place, Progress("playing", quiet) as progress:
-        board = run(config, out, progress=progress.update, engine=place)
+        spending = make_spending(model, prices, spend_limit, progress.say)
+        board = run(config, out, progress=progress.update, engine=place, spending=spending)
         if agents is None and add_shipped(out, config, place):
             board = Leaderboard(out, ended(out))
     save_run(store, out)

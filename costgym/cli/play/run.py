@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from ...simulators.errors import ConfigError
 from ..options import (
     Alpha,
     BudgetText,
@@ -26,11 +28,12 @@ from ..options import (
     RayAddress,
     ScenarioName,
     Seed,
+    SpendLimit,
     Split,
     Tasks,
 )
 from ..output import Progress, workers
-from ..players import WorldOptions, make_player
+from ..players import WorldOptions, make_player, make_spending
 
 _SUMMARY = (
     "pass_rate",
@@ -66,6 +69,7 @@ def run(
     model: Model = "simulated",
     prices: Prices = None,
     cache: Cache = None,
+    spend_limit: SpendLimit = None,
     usefulness: Annotated[
         Path | None, typer.Option("--usefulness", metavar="DIR", help="+btp: classifier of results, a run of `train btp`.")
     ] = None,
@@ -85,14 +89,24 @@ def run(
     """
     from ...experiments.files import write_atomically
     from ...experiments.metrics import summarise
-    from ...experiments.rollout import rollout
+    from ...experiments.rollout import expect_spending, rollout
 
+    if spend_limit is not None and cache is None:
+        advice = "the replies that were paid for are kept there, and the same command with a higher limit goes on from them"
+        raise ConfigError("--spend-limit", f"expected --cache DIR too: {advice}")
     options = WorldOptions(
         scenario, data, budget, split, grading, enforcement, tasks=tasks, alpha=alpha, profile=profile, prices=prices
     )
     player, world = make_player(agent, env, options, seed, model, cache, usefulness, experience)
     with workers(engine, jobs, ray_address, model) as place, Progress(f"playing {agent}", quiet) as progress:
-        results = rollout(world, player, episodes, seed, lambda done: progress.update(done, episodes), place)
+        spending = make_spending(model, prices, spend_limit, progress.say) if player.model else None
+        if spending is not None:
+            free = replace(options, prices=None)
+            simulated, _ = make_player(agent, env, free, seed, "simulated", usefulness=usefulness, experience=experience)
+            expect_spending(spending, world, simulated, episodes, seed)
+        results = rollout(world, player, episodes, seed, lambda done: progress.update(done, episodes), place, spending)
+    if spending is not None and not results:
+        spending.check(0, episodes)
     void = sum(result.void for result in results)
     if void:
         what = "none of the" if void == len(results) else f"{void} of"
@@ -112,3 +126,5 @@ def run(
             value = row[name]
             if value is not None:
                 typer.echo(f"{name:32} {value:10.4f}" + (f"  [{interval[0]:.4f}, {interval[1]:.4f}]" if interval else ""))
+    if spending is not None:
+        spending.check(len(results), episodes)
