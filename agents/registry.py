@@ -70,6 +70,7 @@ class AgentEntry:
         needs_experience: It plans from past uses of tools: `make_agent` needs `experience`.
         privileged: It reads what no competitor can know, such as the luck of the episode: a bound, never ranked.
         modules: Modules of the extra `train` that it plays with.
+        simulated: Only the simulated model can be behind it.
     """
 
     name: str
@@ -79,6 +80,7 @@ class AgentEntry:
     needs_experience: bool = False
     privileged: bool = False
     modules: tuple[str, ...] = ()
+    simulated: bool = False
 
     @property
     def playable(self) -> bool:
@@ -187,7 +189,9 @@ _AGENTS = (
     _policy("greedy", "for each missing fact the tool with the best advertised value for its price", GreedyAgent),
     _policy("oracle", "the optimum: knows the tools' luck", OracleAgent, privileged=True),
     _policy("oracle-informed", "knows the tools' true reliability, not their luck", ExpectedOptimumAgent, privileged=True),
-    AgentEntry("deer", "decides whether to search and what to call, by a (simulated) model", (DECISION,), _simulated_deer),
+    AgentEntry(
+        "deer", "decides whether to search and what to call, by a simulated model", (DECISION,), _simulated_deer, simulated=True
+    ),
     _policy("deer-rule", "decides by the words that query and documentation share", RuleAgent, DECISION),
     _strategy("react", "reason and act, one chain", ReAct),
     _strategy("cot@5", "up to five independent chains", lambda settings: CotAtN(5, settings)),

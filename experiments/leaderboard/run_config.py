@@ -300,10 +300,17 @@ def entry_of(name: str, track: str) -> AgentEntry:
     return find_agent(name, views[0])
 
 
-def playable(names: Sequence[str]) -> tuple[str, ...]:
-    """The agents of a suite; those of the zoo only where they ship and what they play with is installed."""
+def playable(names: Sequence[str], model: str = "simulated") -> tuple[str, ...]:
+    """Return the agents of a suite that play here with this model.
+
+    Agents of the zoo play where they ship and what they play with is installed; some agents know the simulated model only.
+    """
     installed = all(find_agent(name).playable for name in zoo_names())
-    return tuple(name for name in names if not is_zoo(name) or (installed and name in zoo_names()))
+    return tuple(
+        name
+        for name in names
+        if (installed and name in zoo_names() if is_zoo(name) else model == "simulated" or not find_agent(name).simulated)
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -350,7 +357,7 @@ def _worlds(suite: Suite, agents: Sequence[str] | None, asked: _Asked) -> list[t
         fitting = [world for world in suite.worlds if not asked.refused_by(world)]
         if not fitting:
             _refuse(suite, suite.worlds[0], asked)
-        return [(world, playable(world.agents)) for world in (fitting[:1] if asked.about_a_world else fitting)]
+        return [(world, playable(world.agents, asked.model)) for world in (fitting[:1] if asked.about_a_world else fitting)]
     if not agents:
         raise ConfigError("--agents", "expected at least one agent")
     if len(set(agents)) < len(agents):
