@@ -4,7 +4,7 @@
 
 Replies come as messages, as chat servers' documents and as open models' text: broken JSON, wrong types, unknown tools, huge
 strings, unicode, nested calls. Agents of every kind play them in turn. The first episode that is not paid in full, or raises,
-ends the run with its number; `tests/nonsense.py` holds replies and checks.
+ends the run with its number; `tests/helpers/nonsense.py` holds replies and checks.
 """
 
 from __future__ import annotations

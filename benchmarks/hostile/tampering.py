@@ -13,6 +13,7 @@ from __future__ import annotations
 import argparse
 import copy
 import json
+import sys
 import tempfile
 import time
 from collections import Counter
@@ -32,17 +33,11 @@ from costgym.experiments.trajectories.record import record
 from costgym.experiments.trajectories.verify import Checker
 from costgym.experiments.verify import verify
 
+sys.path.insert(0, str(Path(__file__).parents[2]))
+from tests.helpers.records import places
+
 NOT_DERIVED = ("agent", "model", "episode", "seal")
 """Fields that the seal alone protects: a name says nothing about the world."""
-
-
-def places(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
-    """Paths to every leaf."""
-    if isinstance(value, dict) and value:
-        return [leaf for key in value for leaf in places(value[key], (*path, key))]
-    if isinstance(value, list) and value:
-        return [leaf for index in range(len(value)) for leaf in places(value[index], (*path, index))]
-    return [path]
 
 
 def edited(document: dict[str, Any], path: tuple[Any, ...], chance: np.random.Generator) -> dict[str, Any]:

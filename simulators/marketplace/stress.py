@@ -43,8 +43,7 @@ class Stress(StrictModel):
         factor, bursts = self.failures, model.bursts
         if bursts is not None:
             bursts = bursts.model_copy(update={"every_s": bursts.every_s / factor}) if factor else None
-        slip = model.slip * min(1.0, factor)  # a larger slip would let dead tools answer
-        failures = model.model_copy(update={"slip": slip, "bursts": bursts})
+        failures = model.model_copy(update={"slip": self._slip(model.slip), "bursts": bursts})
         own: dict[str, Any] = {"_slots": {}, "_notices": {}, "_source": DrawSource(), "_kinds": []}
         return replace(world, catalog=Catalog(tools), failures=failures, **own)
 
@@ -55,14 +54,20 @@ class Stress(StrictModel):
             gained = min(1.0, model.rate_limited_share * self.rate_limits) - model.rate_limited_share
             if luck[0] < gained / (1.0 - model.rate_limited_share):
                 limit = 3 + int(luck[1] * 8)  # as generated tools have it
+        slip = model.slip if profile.slip is None else profile.slip
         return replace(
             profile,
-            reliability=self._reliability(profile.reliability, model.slip),
+            reliability=self._reliability(profile.reliability, slip),
+            slip=None if profile.slip is None else self._slip(slip),
             rate_limit=self._admitted(limit),
             quota=self._admitted(profile.quota),
             latency_s=tuple(seconds * self.latency for seconds in profile.latency_s),
             cold_start_s=profile.cold_start_s * self.latency,
         )
+
+    def _slip(self, slip: float) -> float:
+        """Return the slip under this stress: at most as large, since a larger one would let dead tools answer."""
+        return slip * min(1.0, self.failures)
 
     def _reliability(self, reliability: float, slip: float) -> float:
         """The reliability at which `failures` times as many calls fail, those that fail by a slip among them."""

@@ -10,6 +10,7 @@ from costgym.simulators.errors import CostGymError
 from costgym.simulators.marketplace.stress import Stress
 from costgym.simulators.scenario import Scenario, parse_scenario
 from costgym.simulators.status import Status
+from costgym.simulators.tools import Catalog
 
 SMALL = Scenario.model_validate(
     {"name": "small", "source": {"kind": "marketplace", "tools": 120, "providers": 20, "categories": 8, "train": 6, "test": 6}}
@@ -45,6 +46,18 @@ def test_stress_changes_what_happens_and_nothing_that_is_advertised():
         names = ("reliability", "latency_s", "cold_start_s", "rate_limit", "quota")
         assert replace(other, profile=replace(theirs, **{name: getattr(ours, name) for name in names})) == tool
     assert harsh.failures == world.failures and stressed(failures=0).build().failures.slip == 0
+
+
+def test_a_slip_of_a_tools_own_is_stressed_like_the_worlds():
+    """A tool that has the world's slip as its own fails as often as one that takes it from the world."""
+    world = SMALL.build()
+    own = Catalog(replace(tool, profile=replace(tool.profile, slip=SLIP / 2)) for tool in world.catalog)
+    half = replace(world, catalog=own, failures=world.failures.model_copy(update={"slip": SLIP / 2}))
+    for factor in (0.0, 0.5, 3.0):
+        stress = Stress(failures=factor)
+        mixed, all_of_it = stress.applied(replace(world, catalog=own), 0), stress.applied(half, 0)
+        assert [tool.profile for tool in mixed.catalog] == [tool.profile for tool in all_of_it.catalog]
+        assert {tool.profile.slip for tool in mixed.catalog} == {all_of_it.failures.slip}
 
 
 def test_without_failures_every_call_works_and_harsher_worlds_share_their_luck():
