@@ -22,6 +22,7 @@ from ..simulators.ledger import RESOURCES, Budget
 
 if TYPE_CHECKING:
     from ..simulators.oracle.optimum import Optimum
+    from ..simulators.world import World
     from .rendering.chart import Chart
     from .rendering.story import Told
     from .seats import Seat
@@ -68,6 +69,8 @@ class BaseEnv(gym.Env[ObsType, ActType], Generic[ObsType, ActType]):
     budget: Budget
     grading: str = "strict"
     cost: str
+    world: World | None = None
+    """The world of tools and tasks that episodes are played in; None where the tools are OpenCATP's."""
     world_kind: str
     """Environments of one kind are views of the same worlds."""
     gradings: tuple[str, ...] = ()

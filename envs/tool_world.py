@@ -95,6 +95,7 @@ class ToolEnv(BaseEnv[ObsType, ActType], Generic[ObsType, ActType]):
     | `is_success` | bool | The episode has ended, its grade is a pass, and no limit was passed. |
     """
 
+    world: World
     WORLD_ARGUMENTS = frozenset({"scenario"})
     episode_state: tuple[str, ...] = ("episode",)
     world_kind = "tools"
@@ -137,7 +138,7 @@ class ToolEnv(BaseEnv[ObsType, ActType], Generic[ObsType, ActType]):
         """Let the next episodes be played in a scenario's world."""
         unseen = self.split == UNSEEN
         self.scenario = scenario
-        self.world: World = (scenario.unseen() if unseen else scenario).build()
+        self.world = (scenario.unseen() if unseen else scenario).build()
         self.numbers = self.world.tasks.numbers("test" if unseen else self.split)
         self.budget = scenario.limits() if self._given_budget is None else Budget.from_mapping(self._given_budget)
         self.enforcement: Enforcement = self._given_enforcement or scenario.enforcement

@@ -101,10 +101,9 @@ def freeze(track: TrackConfig) -> FrozenTrack:
     settings = {env: {k: v for k, v in own.items() if k not in FILE_PLACES} for env, own in track.settings.items()}
     conditions = [condition.model_dump(mode="json") for condition in track.conditions]
     terms = [track.name, track.env, track.split, track.seeds, track.ranked_by, settings, conditions]
-    env = base_env(track.make_env(track.env, track.conditions[0]))
     state = hashlib.blake2b(json.dumps(world_of(track.scenario), sort_keys=True).encode(), digest_size=16)
-    world = getattr(env, "world", None)
-    if isinstance(world, World):
+    world = base_env(track.make_env(track.env, track.conditions[0])).world
+    if world is not None:
         for part in (*(world.tasks[number] for number in world.tasks.numbers(track.split)), *world.catalog):
             state.update(repr(part).encode("utf-8", "backslashreplace"))
         for number in world.tasks.numbers(track.split)[:SCRIPTED_EPISODES]:

@@ -57,8 +57,7 @@ def signs_of(world: Any, episode: EpisodeView, actions: list[Any], result: Episo
         result: of the episode.
     """
     better = int(result.regret is not None and result.regret < -1e-6)
-    catalog = getattr(getattr(world, "world", None), "catalog", None)
-    if catalog is None:
+    if world.world is None:
         return Signs(better)
     worked = expected = variance = 0.0
     met: set[str] = set()
@@ -66,7 +65,7 @@ def signs_of(world: Any, episode: EpisodeView, actions: list[Any], result: Episo
         if not call.status.executed or call.status in _UNDECIDED or call.tool in met:
             continue
         met.add(call.tool)
-        reliability = catalog.get(call.tool).profile.reliability
+        reliability = world.world.catalog.get(call.tool).profile.reliability
         worked += call.status in _WORKED
         expected += reliability
         variance += reliability * (1.0 - reliability)
