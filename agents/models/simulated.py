@@ -17,11 +17,15 @@ from dataclasses import dataclass, fields
 from math import log2
 from typing import Any
 
+from ...envs.actions import SEARCH
 from ...simulators.draws import stable_generator
 from ...simulators.errors import ConfigError
 from .. import prompts
 from .base import ACT, FINISH, PLAN, SUMMARISE, VOTE, Function, FunctionCall, Message, Reply, reply
 from .reading import Context, Reader, misread, plausible
+
+MAX_FRUITLESS = 2
+"""Searches that brought nothing, after which it searches no more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +53,7 @@ class SimulatedRates:
         wrong_vote: Votes for the worse of two steps.
         notice: Sees from its documentation that a tool it registered does not serve.
         register_more: Registers each further tool that it could register at once.
+        search: Without a serving tool, searches the catalogue where it can.
     """
 
     overlook: float = 0.03
@@ -71,6 +76,7 @@ class SimulatedRates:
     wrong_vote: float = 0.15
     notice: float = 0.7
     register_more: float = 0.3
+    search: float = 0.9
 
     def __post_init__(self) -> None:
         for spec in fields(self):
@@ -82,7 +88,7 @@ class SimulatedRates:
     def perfect(cls) -> SimulatedRates:
         """A model that never errs."""
         never = {spec.name: 0.0 for spec in fields(cls)}
-        return cls(**{**never, "correct": 1.0, "notice": 1.0})
+        return cls(**{**never, "correct": 1.0, "notice": 1.0, "search": 1.0})
 
 
 class Simulated:
@@ -164,6 +170,10 @@ class Simulated:
                 return self._call(context, need, last)
             if fresh:
                 return self._call(context, need, self._choose(context, fresh))
+        if context.search is not None and context.fruitless < MAX_FRUITLESS and self._chance(rates.search):
+            asked = self._search(context, context.search, next((n for n in wanted if context.ready(n)), wanted[0]))
+            if asked is not None:
+                return asked
         if self._chance(rates.grope):
             return self._wrong(context, wanted[0])
         return self._stop(context)
@@ -201,7 +211,7 @@ class Simulated:
             arguments = self._reader.arguments(need, context)
             if arguments is None:
                 arguments = plausible(tool, None, self._uniform())
-            wrong = self._misreads.get((need, name), False)
+            wrong = self._misreads.get((need, name), self._misunderstood[need])
             if wrong and not self._misunderstood[need] and name in context.failed and self._chance(self.rates.correct):
                 self._misreads[need, name] = wrong = False
             if wrong:
@@ -213,6 +223,22 @@ class Simulated:
             return FunctionCall("tool_register", {"name": name})
         more = [other for other in context.names if other != name and self._chance(self.rates.register_more)]
         return FunctionCall("tool_register", {"names": [name, *more]})
+
+    def _search(self, context: Context, function: Function, need: int) -> tuple[str, FunctionCall] | None:
+        """Search by the wish, or open the category and then a provider of a tool that serves; None where all are known."""
+        wish = self._reader.wish(need)
+        thought = f"No function here serves this: {wish}. There may be others."
+        if "category" not in function.parameters["properties"]:
+            return thought, FunctionCall(SEARCH, {"query": wish})
+        known = {*context.shown, *context.names}
+        missing = [tool for tool in map(self._reader.catalogue().get, self._reader.serving(need)) if tool.name not in known]
+        if not missing:
+            return None
+        category = missing[0].category
+        if category not in context.listed:
+            return thought, FunctionCall(SEARCH, {"category": category})
+        provider = self._pick([tool.provider for tool in missing])
+        return thought, FunctionCall(SEARCH, {"category": category, "provider": provider, "query": wish})
 
     # -- the end ---------------------------------------------------------------------------------------------------------
 
