@@ -51,6 +51,7 @@ class MarketplaceSource(StrictModel):
         candidates: Number of tools on offer in a task; two numbers give a range; or how they are retrieved.
         needs: Number of facts that a task needs, 1 to 6; two numbers give a range. None: as in StableToolBench, mostly 2 or 3.
         chain_share: Share of the tasks in which one call's answer is another's argument; None for 0.35.
+        misnamed: Share of the tools whose name promises what their documentation denies; None for none.
     """
 
     kind: Literal["marketplace"] = "marketplace"
@@ -62,6 +63,7 @@ class MarketplaceSource(StrictModel):
     candidates: Candidates | tuple[Candidates, Candidates] | Retrieval = 16
     needs: int | tuple[int, int] | None = Field(default=None, exclude_if=_is_none)
     chain_share: Share | None = Field(default=None, exclude_if=_is_none)
+    misnamed: Share | None = Field(default=None, exclude_if=_is_none)
 
     def market(self, seed: int, failures: FailureModel) -> Marketplace:
         """The tools, tasks and answers of this source."""
@@ -77,6 +79,7 @@ class MarketplaceSource(StrictModel):
             failures=failures,
             needs=self.needs,
             chain_share=0.35 if self.chain_share is None else self.chain_share,
+            misnamed=self.misnamed or 0.0,
         )
 
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ...envs.actions import SEARCH
+from ...simulators.marketplace.catalogue import false_promise
 from ...simulators.tasks import Need, Task, fact_in, normalise
 from ...simulators.tools import Catalog, Tool
 from .. import prompts
@@ -24,6 +25,7 @@ class Context:
         shown: Tools whose documentation is there, in order.
         names: Tools that are only named there, and can be registered.
         several: Registering takes several names at once.
+        described: Names come with descriptions.
         costs: Prices of tools, where they are told.
         known: Wanted facts that a result shows, in the task's order.
         open: The others.
@@ -54,6 +56,7 @@ class Context:
     failures: int = 0
     after_result: bool = False
     registered: str = ""
+    described: bool = False
     search: Function | None = None
     listed: set[str] = field(default_factory=set)
     fruitless: int = 0
@@ -88,6 +91,7 @@ class Reader:
         self._need_of = {name: i for i, need in enumerate(task.needs) for name in need.tools}
         self._catalog = catalog
         self._tools = {name: catalog.get(name) for name in task.candidates}
+        self._misnamed = {name: promised for name, tool in self._tools.items() if (promised := false_promise(tool))}
         self._read: dict[Message, frozenset[int]] = {}
         self._systems: dict[str, tuple[dict[str, None], Mapping[str, float]]] = {}
         self._current: tuple[Need, ...] = task.needs
@@ -137,6 +141,7 @@ class Reader:
             changed=changed,
             needs=needs,
         )
+        context.described = bool(names) and f"\n{prompts.DESCRIPTIONS}\n" in messages[0].content
         context.search = next((f for f in functions if f.name == SEARCH), None)
         self._attempts(messages, context)
         return context
@@ -182,7 +187,9 @@ class Reader:
         known: object = name
         if known not in self._catalog:
             return False
-        self._tools[name] = self._catalog.get(name)
+        tool = self._tools[name] = self._catalog.get(name)
+        if promised := false_promise(tool):
+            self._misnamed[name] = promised
         return True
 
     def _shows(self, message: Message) -> frozenset[int]:
@@ -238,6 +245,15 @@ class Reader:
 
     def serving(self, need: int) -> tuple[str, ...]:
         return self._current[need].tools
+
+    def promising(self, need: int) -> list[str]:
+        """Tools that do not serve a need although their name says so."""
+        wanted = self._current[need].capability
+        return [name for name, promised in self._misnamed.items() if promised == wanted]
+
+    def misnamed(self, name: str) -> bool:
+        """Return whether the name of a tool promises what its documentation denies."""
+        return name in self._misnamed
 
     def wish(self, need: int) -> str:
         return self._current[need].wish or "what was asked for"

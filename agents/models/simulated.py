@@ -52,6 +52,8 @@ class SimulatedRates:
         attend_costs: Chooses the cheapest serving tool where prices are told, rather than any.
         wrong_vote: Votes for the worse of two steps.
         notice: Sees from its documentation that a tool it registered does not serve.
+        skim: Goes by the name of a tool that promises what its documentation denies, among all that are shown; drawn once per
+            fact and tool. Where it reads only names it always does.
         register_more: Registers each further tool that it could register at once.
         search: Without a serving tool, searches the catalogue where it can.
     """
@@ -75,6 +77,7 @@ class SimulatedRates:
     attend_costs: float = 0.03
     wrong_vote: float = 0.15
     notice: float = 0.7
+    skim: float = 0.5
     register_more: float = 0.3
     search: float = 0.9
 
@@ -119,6 +122,7 @@ class Simulated:
         self._reader = Reader(world.world.catalog, task)
         self._generator = stable_generator(seed, "simulated", task.number)
         self._uniforms = []
+        self._skimmed: dict[tuple[int, str], bool] = {}
         count = len(task.needs)
         lasting = stable_generator(seed, "simulated, lasting", task.number).random((count, 2 + len(task.candidates)))
         self._noticed = [float(row[0]) >= self.rates.overlook for row in lasting]
@@ -152,9 +156,11 @@ class Simulated:
         if self._chance(rates.invented):
             return "There should be a function for this.", FunctionCall(f"get_{self._reader.capability(wanted[0])}_info", "{}")
         if context.registered:
-            need = self._reader.need_of(context.registered)
+            name, need = context.registered, self._reader.need_of(context.registered)
             if (need in wanted and context.ready(need)) or not self._chance(rates.notice):
-                return self._call(context, need if need in wanted else wanted[0], context.registered)
+                promised = [n for n in wanted if name in self._reader.promising(n)]
+                return self._call(context, need if need in wanted else (promised or wanted)[0], name)
+            self._skimmed.update(dict.fromkeys(((n, name) for n in wanted), False))
         gone = [name for name in context.used if name not in context.shown and name not in context.names]
         if gone and self._chance(rates.forbidden):
             return self._call(context, wanted[0], gone[-1])
@@ -163,7 +169,7 @@ class Simulated:
                 continue
             if self._chance(self._wrong_rate(context)):
                 return self._wrong(context, need)
-            serving = [name for name in self._reader.serving(need) if name in context.shown or name in context.names]
+            serving = self._taken_for_serving(context, need)
             fresh = [name for name in serving if name not in context.failed]
             last = context.last_failed
             if last in serving and (last in context.shown) and self._chance(rates.stubborn):
@@ -177,6 +183,23 @@ class Simulated:
         if self._chance(rates.grope):
             return self._wrong(context, wanted[0])
         return self._stop(context)
+
+    def _taken_for_serving(self, context: Context, need: int) -> list[str]:
+        """The tools at hand that seem to serve: by their documentation, or by the name where that is all there is."""
+        reader = self._reader
+        known = [
+            name
+            for name in reader.serving(need)
+            if name in context.shown or (name in context.names and (context.described or not reader.misnamed(name)))
+        ]
+        for name in reader.promising(need):
+            if name in context.names and not context.described:
+                known.append(name)
+            elif name in context.shown or name in context.names:
+                if (need, name) not in self._skimmed:
+                    self._skimmed[need, name] = self._chance(self.rates.skim)
+                known += [name] * self._skimmed[need, name]
+        return known
 
     def _choose(self, context: Context, names: list[str]) -> str:
         """Choose one of several tools that serve: what is at hand first, and the price rarely matters."""
