@@ -24,6 +24,7 @@ from .llm.agent import LlmAgent
 from .llm.types import Strategy, ToolAccess
 from .models.base import LanguageModel
 from .models.named import make_real_model, read_model_name
+from .models.simulated import is_simulated, read_rates
 from .opencatp.base import PlanAgent, Planner, PlanSpeaker
 from .opencatp.calling import PlanCaller, RandomCaller
 from .opencatp.planners import PromptPlanner
@@ -142,13 +143,13 @@ def _model(request: AgentRequest) -> LanguageModel:
 
 
 def _prompted(request: AgentRequest) -> Planner:
-    if request.model == "simulated":
+    if is_simulated(request.model):
         return PromptPlanner(request.name, SimulatedPlanner())
     return PromptPlanner(request.name, _model(request))
 
 
 def _simulated_deer(request: AgentRequest) -> Agent:
-    if request.model != "simulated":
+    if not is_simulated(request.model):
         name = request.model if isinstance(request.model, str) else request.model.name
         raise UnknownName("model for deer", name, ["simulated"])
     return DeerAgent(SimulatedDecider())
@@ -365,8 +366,9 @@ def make_agent(
             like, trained ones that ship; or ``FILE.py:CLASS``, a user's own.
         env_id: The environment that it shall play in. Needed where a name stands for two agents ("greedy", "random" and the
             oracles also plan for OpenCATP); by default the tool world's.
-        model: A language model, or its name: "simulated", "openai:MODEL" for a server that speaks OpenAI's protocol,
-            "local:MODEL" for a folder or a hub name that transformers loads here; see `costgym.agents.models.named`.
+        model: A language model, or its name: "simulated", also with rates of its own ("simulated:notice=0.9"), "openai:MODEL"
+            for a server that speaks OpenAI's protocol, "local:MODEL" for a folder or a hub name that transformers loads here;
+            see `costgym.agents.models.named`.
         experience: Past uses for BTP, or the file that holds them.
         search: Limits of the search; None for the strategy's own.
         btp: Settings of BTP.
@@ -383,7 +385,7 @@ def make_agent(
 
 def model_names() -> list[str]:
     """Forms of the names that `make_model` takes."""
-    return ["simulated", "openai:MODEL", "local:MODEL"]
+    return ["simulated", "simulated:RATE=VALUE", "openai:MODEL", "local:MODEL"]
 
 
 def make_model(name: str) -> LanguageModel:
@@ -393,8 +395,8 @@ def make_model(name: str) -> LanguageModel:
         UnknownName: There is no such model, or no such setting of it.
         ConfigError: A setting makes no sense, or the model cannot be reached.
     """
-    if name == "simulated":
-        return SimulatedToolPlanner()
+    if is_simulated(name):
+        return SimulatedToolPlanner(read_rates(name))
     real = read_model_name(name)
     if real is None:
         raise UnknownName("model", name, model_names())

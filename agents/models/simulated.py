@@ -19,9 +19,9 @@ from typing import Any
 
 from ...envs.actions import SEARCH
 from ...simulators.draws import stable_generator
-from ...simulators.errors import ConfigError
+from ...simulators.errors import ConfigError, UnknownName
 from .. import prompts
-from .base import ACT, FINISH, PLAN, SUMMARISE, VOTE, Function, FunctionCall, Message, Reply, reply
+from .base import ACT, FINISH, PLAN, SUMMARISE, USER, VOTE, Function, FunctionCall, Message, Reply, reply
 from .reading import Context, Reader, misread, plausible
 
 MAX_FRUITLESS = 2
@@ -56,6 +56,7 @@ class SimulatedRates:
             fact and tool. Where it reads only names it always does.
         register_more: Registers each further tool that it could register at once.
         search: Without a serving tool, searches the catalogue where it can.
+        thought: Writes a thought beside a call, unless it is asked for another step than before, when it always does.
     """
 
     overlook: float = 0.03
@@ -80,6 +81,7 @@ class SimulatedRates:
     skim: float = 0.5
     register_more: float = 0.3
     search: float = 0.9
+    thought: float = 1.0
 
     def __post_init__(self) -> None:
         for spec in fields(self):
@@ -91,7 +93,35 @@ class SimulatedRates:
     def perfect(cls) -> SimulatedRates:
         """A model that never errs."""
         never = {spec.name: 0.0 for spec in fields(cls)}
-        return cls(**{**never, "correct": 1.0, "notice": 1.0, "search": 1.0})
+        return cls(**{**never, "correct": 1.0, "notice": 1.0, "search": 1.0, "thought": 1.0})
+
+
+SIMULATED = "simulated"
+
+
+def is_simulated(name: object) -> bool:
+    """Return whether a model's name is the simulated one's, with rates of its own or without."""
+    return isinstance(name, str) and name.partition(":")[0] == SIMULATED
+
+
+def read_rates(name: str) -> SimulatedRates:
+    """The rates in a simulated model's name: ``simulated``, or ``simulated:notice=0.9,skim=0.2``.
+
+    Raises:
+        UnknownName: There is no such rate.
+        ConfigError: A value is no chance.
+    """
+    known = {spec.name for spec in fields(SimulatedRates)}
+    rates: dict[str, float] = {}
+    for part in filter(None, name.partition(":")[2].split(",")):
+        key, _, value = part.partition("=")
+        if key not in known:
+            raise UnknownName("rate of the simulated model", key, known)
+        try:
+            rates[key] = float(value)
+        except ValueError:
+            raise ConfigError(f"simulated:{key}", f"expected a chance between 0 and 1, got {value!r}") from None
+    return SimulatedRates(**rates)
 
 
 class Simulated:
@@ -101,11 +131,16 @@ class Simulated:
         rates: Rates of its errors.
     """
 
-    name = "simulated"
+    name = SIMULATED
     on_world_side = True
 
     def __init__(self, rates: SimulatedRates | None = None) -> None:
         self.rates = rates or SimulatedRates()
+        usual = SimulatedRates()
+        own = {spec.name: getattr(self.rates, spec.name) for spec in fields(usual)}
+        differing = [f"{key}={value:g}" for key, value in own.items() if value != getattr(usual, key)]
+        if differing:
+            self.name = f"{SIMULATED}:{','.join(differing)}"
         self._uniforms: list[float] = []
 
     def reset(self, seed: int) -> None:
@@ -142,6 +177,9 @@ class Simulated:
         if purpose == PLAN:
             return reply(self._plan(context), (), messages, functions)
         thought, call = self._act(context)
+        again = messages[-1].role == USER and messages[-1].content.startswith(prompts.TRIED)
+        if self.rates.thought < 1.0 and not again and not self._chance(self.rates.thought):
+            thought = ""
         return reply(thought, (call,), messages, functions)
 
     # -- the next step ---------------------------------------------------------------------------------------------------

@@ -16,6 +16,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from ...agents.custom import is_custom
 from ...agents.models.named import priced_for, read_model_name
 from ...agents.models.prices import load_prices
+from ...agents.models.simulated import is_simulated
 from ...agents.registry import AgentEntry, agent_names, find_agent, read_agent_name
 from ...agents.zoo.cards import is_zoo, zoo_names
 from ...envs.base import base_env
@@ -309,7 +310,7 @@ def playable(names: Sequence[str], model: str = "simulated") -> tuple[str, ...]:
     return tuple(
         name
         for name in names
-        if (installed and name in zoo_names() if is_zoo(name) else model == "simulated" or not find_agent(name).simulated)
+        if (installed and name in zoo_names() if is_zoo(name) else is_simulated(model) or not find_agent(name).simulated)
     )
 
 

@@ -132,41 +132,52 @@ def _rises(values: Sequence[float], slack: float) -> bool:
 
 
 def ecoact_effects(scales: Mapping[str, Results], rows: Sequence[Row], seed: int = 0) -> list[Row]:
-    """Check the claims of EcoAct's Sections 3.2 to 3.4: cost and passes by number of candidate tools, and two ablations."""
+    """Check the claims of EcoAct's Sections 3.2 to 3.4: cost and passes by number of candidate tools, and two ablations.
+
+    Claims about agents that were not played are left out.
+    """
     table = {(row["group"], row["agent"]): row for row in rows}
     names = list(scales)
-    found = []
-    change = {scale: 100 * table[scale, "react+ecoact"]["cost_change"] for scale in names}
     first, last = names[0], names[-1]
-    claim = f"react, {first} tools: EcoAct costs about as much (within 15 %)"
-    found.append(_effect(claim, f"{change[first]:+.1f} %", abs(change[first]) <= 15.0, source="Figure 3"))
-    claim = f"react, {last} tools: EcoAct costs at least 45 % less"
-    found.append(_effect(claim, f"{change[last]:+.1f} %", change[last] <= -45.0, source="Figure 3"))
-    cheaper = 100 * table[last, "dfsdt+ecoact"]["cost_change"]
-    found.append(_effect(f"dfsdt, {last} tools: EcoAct costs less", f"{cheaper:+.1f} %", cheaper < 0, source="Table 2"))
-    share = table[last, "react+ecoact"].get("registered_share")
-    if share is not None:
-        claim = f"react, {last} tools: about 30 % of the tools are registered (20 to 40 %)"
-        found.append(_effect(claim, f"{100 * share:.1f} %", 0.2 <= share <= 0.4, source="Figure 4"))
+    bases = [base for base in ("react", "dfsdt") if (last, f"{base}+ecoact") in table]
+    found = []
+    if "react" in bases:
+        change = {scale: 100 * table[scale, "react+ecoact"]["cost_change"] for scale in names}
+        claim = f"react, {first} tools: EcoAct costs about as much (within 15 %)"
+        found.append(_effect(claim, f"{change[first]:+.1f} %", abs(change[first]) <= 15.0, source="Figure 3"))
+        claim = f"react, {last} tools: EcoAct costs at least 45 % less"
+        found.append(_effect(claim, f"{change[last]:+.1f} %", change[last] <= -45.0, source="Figure 3"))
+        shares = [table[scale, "react+ecoact"].get("registered_share") for scale in names]
+        known = [share for share in shares if share is not None]
+        if known:
+            mean = sum(known) / len(known)
+            claim = "react, all tasks: about 30 % of the tools are registered (20 to 40 %)"
+            each = ", ".join(f"{100 * share:.1f} %" for share in known)
+            found.append(_effect(claim, f"{100 * mean:.1f} % ({each})", 0.2 <= mean <= 0.4, source="Figure 4"))
+    if "dfsdt" in bases:
+        cheaper = 100 * table[last, "dfsdt+ecoact"]["cost_change"]
+        found.append(_effect(f"dfsdt, {last} tools: EcoAct costs less", f"{cheaper:+.1f} %", cheaper < 0, source="Table 2"))
+    ablations = [name for name in ("react+ecoact-several", "react+ecoact-described") if (last, name) in table]
     for grading, (passes, _) in PASSES.items():
-        for base in ("react", "dfsdt"):
+        for base in bases:
             for scale in names:
                 text, gain, _ = _points(scales[scale], f"{base}+ecoact", base, passes, seed)
                 claim = f"{base}, {scale} tools: EcoAct costs at most 2 points of PR"
                 found.append(_effect(claim, text, gain >= -2.0, grading, "Tables 1 and 2"))
         for scale in names[1:]:
-            text, _, (_, high) = _points(scales[scale], "react+ecoact-several", "react+ecoact", passes, seed)
-            claim = f"react, {scale} tools: registering several at once loses PR"
-            found.append(_effect(claim, text, high < 0, grading, "Table 3", by=LISTED))
-            text, gain, _ = _points(scales[scale], "react+ecoact-described", "react+ecoact", passes, seed)
-            claim = f"react, {scale} tools: telling descriptions leaves PR within 2 points"
-            found.append(_effect(claim, text, abs(gain) <= 2.0, grading, "Table 4", by=LISTED))
+            for name in ablations:
+                text, gain, (_, high) = _points(scales[scale], name, "react+ecoact", passes, seed)
+                several = name.endswith("several")
+                does = "registering several at once loses PR" if several else "telling descriptions leaves PR within 2 points"
+                follows, source = (high < 0, "Table 3") if several else (abs(gain) <= 2.0, "Table 4")
+                found.append(_effect(f"react, {scale} tools: {does}", text, follows, grading, source, by=LISTED))
     for scale in names[1:]:
-        dearer = table[scale, "react+ecoact-described"]["average_cost"] / table[scale, "react+ecoact"]["average_cost"] - 1
-        claim = f"react, {scale} tools: telling descriptions costs 30 % more or above"
-        measured = f"{100 * dearer:+.1f} %"
-        by = "the lengths of names and descriptions in the catalog decide it"
-        found.append(_effect(claim, measured, dearer >= 0.3, source="Table 4", by=by))
+        if "react+ecoact-described" in ablations:
+            described, plain = table[scale, "react+ecoact-described"], table[scale, "react+ecoact"]
+            dearer = described["average_cost"] / plain["average_cost"] - 1
+            claim = f"react, {scale} tools: telling descriptions costs 30 % more or above"
+            by = "the lengths of names and descriptions in the catalog decide it"
+            found.append(_effect(claim, f"{100 * dearer:+.1f} %", dearer >= 0.3, source="Table 4", by=by))
     return found
 
 

@@ -170,7 +170,7 @@ def _episodes(document: str, protocol: Protocol, point: Point, episodes: int, se
     if point.curve == "tau":
         settings = replace(settings, threshold=point.at)
     search = SearchSettings.chosen(protocol.search, point.agent.partition("+")[0])
-    agent = make_agent(point.agent, experience=point.experience, btp=settings, search=search)
+    agent = make_agent(point.agent, model=protocol.model, experience=point.experience, btp=settings, search=search)
     env = make(
         TEXT, scenario=Scenario.model_validate_json(document), split="test", budget=budget.as_dict(), enforcement="record",
         grading="judge", max_steps=STEP_LIMIT, disable_env_checker=True,

@@ -25,6 +25,8 @@ from ...agents.toolplanner.agent import ToolPlanner
 from ...agents.toolplanner.feedback import REQUIRES, match, names, passed
 from ...agents.toolplanner.tags import Retriever, Tags, gold_tools, tag_score
 from ...envs.chat import MarketplaceChatEnv
+from ...simulators.retrieval import Retrieval
+from ...simulators.scenario import Scenario, load_scenario
 from ...simulators.tasks import LEVELS
 from ...simulators.world import Episode, World
 from ..chains import ChainWatcher
@@ -84,7 +86,13 @@ def follow(
         search: limits of the search, as `SearchSettings.chosen` reads them.
     """
     env = MarketplaceChatEnv(
-        scenario=scenario, split="test", level=level, budget={}, enforcement="record", grading="judge", max_steps=STEPS
+        scenario=at_level(scenario, level),
+        split="test",
+        level=level,
+        budget={},
+        enforcement="record",
+        grading="judge",
+        max_steps=STEPS,
     )
     watcher = ChainWatcher(_model_behind(agent_name, model))
     agent = make_agent(agent_name, model=watcher, search=SearchSettings.chosen(search or {}, agent_name.partition("+")[0]))
@@ -107,6 +115,16 @@ def follow(
             )
         )
     return found
+
+
+def at_level(scenario: Any, level: str) -> Any:
+    """A scenario whose retriever, if it has one, is asked at an instruction level; others as they are."""
+    found = scenario if isinstance(scenario, Scenario) else load_scenario(scenario)
+    retrieval = getattr(found.source, "candidates", None)
+    if not isinstance(retrieval, Retrieval):
+        return scenario
+    asked = retrieval.model_copy(update={"level": level})
+    return found.model_copy(update={"source": found.source.model_copy(update={"candidates": asked})})
 
 
 def _model_behind(agent_name: str, model: str) -> LanguageModel:
@@ -142,6 +160,7 @@ def instruction_rows(
     progress: Callable[[str], None] | None = None,
     search: Mapping[str, Any] | None = None,
     kept: Kept | None = None,
+    model: str = "simulated",
 ) -> list[Row]:
     """Return a leaderboard row per agent and level with `match_rate`, `meaningful_rate`, `win_rate` and their intervals.
 
@@ -150,11 +169,11 @@ def instruction_rows(
     """
     rows = []
     for level in levels:
-        reference = _kept(kept, REFERENCE, level, episodes, seed, scenario, 1, search)
+        reference = _kept(kept, REFERENCE, level, episodes, seed, scenario, 1, search, model)
         for name in agents:
             if progress is not None:
                 progress(f"{name}, {level}")
-            found = _kept(kept, name, level, episodes, seed, scenario, 0, search)
+            found = _kept(kept, name, level, episodes, seed, scenario, 0, search, model)
             flags = {
                 "match_rate": [float(f.matched) for f in found],
                 "meaningful_rate": [float(f.meaningful) for f in found],
@@ -185,14 +204,15 @@ def _kept(
     scenario: Any,
     luck: int = 0,
     search: Mapping[str, Any] | None = None,
+    model: str = "simulated",
 ) -> list[Followed]:
     """Play, unless these episodes are kept from an earlier table: limits of another strategy's search change nothing."""
     own = SearchSettings.chosen(search or {}, agent)
     key = (agent, level, luck, own if agent == REFERENCE else None)
     if kept is None:
-        return follow(agent, level, episodes, seed, scenario, luck=luck, search=search)
+        return follow(agent, level, episodes, seed, scenario, model, luck, search)
     if key not in kept:
-        kept[key] = follow(agent, level, episodes, seed, scenario, luck=luck, search=search)
+        kept[key] = follow(agent, level, episodes, seed, scenario, model, luck, search)
     return kept[key]
 
 

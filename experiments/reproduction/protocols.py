@@ -16,7 +16,7 @@ from typing import Any
 from ...agents.btp.plan import BtpSettings
 from ...agents.strategies import SearchSettings
 from ...simulators.errors import UnknownName
-from ...simulators.scenario import MarketplaceSource, Scenario
+from ...simulators.scenario import MarketplaceSource, Scenario, parse_scenario
 from ..training.data.experience import ExperienceSettings
 
 PUBLISHED, BOARD = "published", "board"
@@ -34,6 +34,11 @@ class Protocol:
         btp: fields of `BtpSettings`.
         experience: what BTP plans from; None for a paper without past uses.
         grading: grading of the paper's own table.
+        source: further fields of the world's source, such as `needs`; `candidates` that are retrieved are as many as the group
+            has at most.
+        failures: how tools fail, by the name of a preset; "" for the world's own.
+        model: name of the simulated model, with rates of its own where the paper's setting gives them.
+        whose: where a variation of the published protocol comes from: "paper" or "ours".
     """
 
     name: str
@@ -43,19 +48,35 @@ class Protocol:
     btp: Mapping[str, Any] = field(default_factory=dict)
     experience: ExperienceSettings | None = None
     grading: str = "judge"
+    source: Mapping[str, Any] = field(default_factory=dict)
+    failures: str = ""
+    model: str = "simulated"
+    whose: str = ""
 
     def scenario(self, base: Scenario, group: str = "") -> Scenario:
         """The base world with as many candidates as a group of rows has."""
         wanted = self.candidates[group]
-        if wanted is None or not isinstance(base.source, MarketplaceSource):
+        changes = {**({} if wanted is None else {"candidates": wanted}), **self.source}
+        retrieved = changes.get("candidates")
+        if isinstance(retrieved, Mapping) and wanted is not None:
+            changes["candidates"] = {**retrieved, "k": wanted if isinstance(wanted, int) else wanted[1]}
+        if not isinstance(base.source, MarketplaceSource) or not (changes or self.failures):
             return base
-        return base.model_copy(update={"source": base.source.model_copy(update={"candidates": wanted})})
+        document = base.model_dump(mode="json")
+        document["source"].update(changes)
+        return parse_scenario({**document, **({"failures": self.failures} if self.failures else {})})
 
 
 def _searched(**strategies: SearchSettings) -> dict[str, Any]:
     return {name.replace("_", "-"): asdict(settings) for name, settings in strategies.items()}
 
 
+CHATGPT = "simulated:thought=0.13"
+"""Models with function calling seldom write a thought beside a call, and depths that count nodes depend on it.
+
+In ten published solution trees of ChatGPT (ToolBench, StableToolBench), 6 of 45 calls on the first path have a thought; in the
+nine of ToolBench, 65 of 67 calls that were asked for as another step than before.
+"""
 _EXPLORED = ExperienceSettings(candidates=16)
 """BTP's past uses come from training queries with candidates of their own, whatever the test queries offer."""
 
@@ -63,14 +84,15 @@ PROTOCOLS: dict[str, tuple[Protocol, ...]] = {
     "btp": (
         Protocol(
             PUBLISHED,
-            "5 candidates; depth counted in nodes (12 of them, ToT-DFS 8) with 200 replies (ToT-DFS 30); the published code's "
-            "smoothing and rounding; past uses on the answered paths of DFSDT",
+            "5 candidates; depth counted in nodes (12 of them, ToT-DFS 8), with thoughts as seldom as ChatGPT's; 200 replies "
+            "(ToT-DFS 30); the published code's smoothing and rounding; past uses on the answered paths of DFSDT",
             {"": 5},
             _searched(
                 react=SearchSettings.btp(), dfsdt=SearchSettings.btp(), tot_dfs=SearchSettings.btp(tree_of_thoughts=True)
             ),
             asdict(BtpSettings.published()),
             _EXPLORED,
+            model=CHATGPT,
         ),
         Protocol(
             BOARD,
@@ -81,9 +103,10 @@ PROTOCOLS: dict[str, tuple[Protocol, ...]] = {
     "ecoact": (
         Protocol(
             PUBLISHED,
-            "up to 64 candidates; chains of 24 nodes, one child after a registration",
+            "up to 64 candidates; chains of 24 nodes, with thoughts as seldom as ChatGPT's; one child after a registration",
             {"up to 10": (5, 10), "11 to 20": (11, 20), "more than 20": (21, 64)},
             asdict(SearchSettings.ecoact()),
+            model=CHATGPT,
         ),
         Protocol(
             BOARD,

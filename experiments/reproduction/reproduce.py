@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -138,15 +137,38 @@ def _played(name: str, seed: int, episodes: int, jobs: int, out: Path, progress:
     """Play all protocols of a paper; each row says which it is of."""
     found: dict[str, list[Row]] = {}
     kept: Kept = {}  # what does not depend on the protocol is played once
-    runs: dict[str, Callable[..., dict[str, list[Row]]]] = {
-        "btp": _btp, "ecoact": _ecoact, "toolplanner": partial(_toolplanner, kept),
-    }  # fmt: skip
-    play_protocol = runs[name]
     for protocol in protocols(name):
-        rows = play_protocol(protocol, seed, episodes, jobs, out / protocol.name, progress)
+        rows = play_protocol(name, protocol, seed, episodes, jobs, out / protocol.name, progress, kept)
         for side, own in rows.items():
             found.setdefault(side, []).extend({**row, "protocol": protocol.name} for row in own)
     return found
+
+
+def play_protocol(
+    name: str,
+    protocol: Protocol,
+    seed: int,
+    episodes: int,
+    jobs: int,
+    out: Path,
+    progress: Progress | None = None,
+    kept: Kept | None = None,
+    agents: Sequence[str] | None = None,
+) -> dict[str, list[Row]]:
+    """Play a paper's systems under one protocol, or a variation of it; return tables and checked claims as `reproduce` does.
+
+    Args:
+        name: "btp", "ecoact" or "toolplanner".
+        protocol: one of `protocols`, or one that differs in a setting.
+        seed, episodes, jobs, out, progress: as for `reproduce`.
+        kept: episodes that protocols of one world and model share.
+        agents: of EcoAct's systems, those to play, plain ones before those with EcoAct; None for all.
+    """
+    if name == "toolplanner":
+        return _toolplanner({} if kept is None else kept, protocol, seed, episodes)
+    if name == "btp":
+        return _btp(protocol, seed, episodes, jobs, out, progress)
+    return _ecoact(protocol, seed, episodes, jobs, out, progress, agents or ECOACT_AGENTS)
 
 
 def _btp(protocol: Protocol, seed: int, episodes: int, jobs: int, out: Path, progress: Progress | None) -> dict[str, list[Row]]:
@@ -185,14 +207,20 @@ def _differences(points: Mapping[Point, Sequence[EpisodeResult]], seed: int) -> 
 
 
 def _ecoact(
-    protocol: Protocol, seed: int, episodes: int, jobs: int, out: Path, progress: Progress | None
+    protocol: Protocol,
+    seed: int,
+    episodes: int,
+    jobs: int,
+    out: Path,
+    progress: Progress | None,
+    agents: Sequence[str],
 ) -> dict[str, list[Row]]:
     rows: list[Row] = []
     scales: dict[str, Results] = {}
     for number, scale in enumerate(protocol.candidates):
         scenario = enlarged(protocol.scenario(ecoact_scenario(), scale), episodes)
         place, budget = out / f"ecoact-{number}", f"price={1e9:.0f}"
-        found, scales[scale] = _run(scenario, ECOACT_AGENTS, budget, seed, episodes, jobs, place, progress, protocol)
+        found, scales[scale] = _run(scenario, agents, budget, seed, episodes, jobs, place, progress, protocol)
         plain_costs = {row["agent"]: row["average_cost"] for row in found}
         for row in found:
             base, _, access = row["agent"].partition("+")
@@ -209,11 +237,9 @@ def _ecoact(
     return {"ours": rows, "effects": ecoact_effects(scales, rows, seed)}
 
 
-def _toolplanner(
-    kept: Kept, protocol: Protocol, seed: int, episodes: int, jobs: int, out: Path, progress: Progress | None
-) -> dict[str, list[Row]]:
+def _toolplanner(kept: Kept, protocol: Protocol, seed: int, episodes: int) -> dict[str, list[Row]]:
     world = protocol.scenario(enlarged(load_scenario("marketplace"), episodes))
-    ours = instruction_rows(episodes, seed, scenario=world, search=protocol.search, kept=kept)
+    ours = instruction_rows(episodes, seed, scenario=world, search=protocol.search, kept=kept, model=protocol.model)
     if protocol.name == PUBLISHED:
         ours += tag_rows(episodes, seed, scenario=world, kept=kept)
     return {"ours": ours, "effects": toolplanner_effects(ours)}
@@ -226,22 +252,22 @@ def ecoact_scenario() -> Scenario:
 
 
 def registered_share(scenario: Scenario, agent_name: str, episodes: int, seed: int, protocol: Protocol) -> float:
-    """Measure the share of candidate tools that are registered at the end of an episode, on a leaderboard's episodes."""
+    """Measure the mean share of the candidate tools that is registered at the end, on a leaderboard's episodes."""
     env = make(
         TEXT, scenario=scenario, split="test", budget={}, enforcement="record", grading="judge",
         max_steps=STEP_LIMIT, disable_env_checker=True,
     )  # fmt: skip
-    agent = make_agent(agent_name, search=SearchSettings.chosen(protocol.search, agent_name.partition("+")[0]))
+    search = SearchSettings.chosen(protocol.search, agent_name.partition("+")[0])
+    agent = make_agent(agent_name, model=protocol.model, search=search)
     assert isinstance(agent, LlmAgent)
-    registered = offered = 0
+    shares = 0.0
     for index in range(episodes):
         number, world_seed, _ = base_env(env).instance(index, seed)
         play(env, agent, number, world_seed)
         assert agent.session is not None
         access = next(part for part in agent.session.access if isinstance(part, EcoAct))
-        registered += len(access.registered)
-        offered += len(agent.session.candidates)
-    return registered / offered
+        shares += len(access.registered) / len(agent.session.candidates)
+    return shares / episodes
 
 
 def _run(
@@ -267,6 +293,7 @@ def _run(
         search=protocol.search,
         btp=protocol.btp,
         experience=protocol.experience,
+        model=protocol.model,
     )
     document = run_leaderboard(config, out, jobs, progress).document
     order = {agent: place for place, agent in enumerate(agents)}

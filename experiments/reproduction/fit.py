@@ -1,0 +1,268 @@
+"""Fit the simulated model's error rates to the papers' plain baselines, and find which rates no baseline determines.
+
+Only agents that are no system under test are played, under BTP's published protocol. Each rate has a prior (the log-odds of
+its present value, with a standard deviation of `PRIOR_SD`); targets have tolerances. The fit is damped Gauss-Newton:
+the targets' sensitivities to each rate are measured on the same episodes. A rate whose uncertainty the targets do not reduce is
+not determined by them. Rates that only a system under test meets (`FREE`) are not fitted; `sweep` shows an effect over their
+range.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, fields, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...agents.base import TEXT
+from ...agents.models.simulated import SimulatedRates, read_rates
+from ...agents.registry import make_agent
+from ...agents.strategies import SearchSettings
+from ...agents.toolplanner.simulated import SimulatedToolPlanner
+from ...envs.registration import make
+from ...simulators.scenario import load_scenario
+from ..leaderboard.suites import STEP_LIMIT
+from ..results import EpisodeResult
+from ..rollout import play_many
+from .protocols import protocols
+
+Floats = NDArray[np.float64]
+BASELINES = ("react", "dfsdt", "tot-dfs")
+BUDGET = 20.0
+PRIOR_SD = 1.0
+"""Standard deviation of a rate's log-odds around its present value: a rate of 0.1 may well be 0.04 or 0.23."""
+STEP = 0.5
+"""Difference of log-odds by which sensitivities are measured."""
+DETERMINED = 0.5
+"""Share of a rate's prior variance that the targets must take away for the rate to count as determined."""
+FREE = {
+    "forbidden": "calls of tools that BTP has taken away",
+    "attend_costs": "prices that `+prompt` and BTP tell",
+    "notice": "documentation that EcoAct registers",
+    "register_more": "registrations of several tools at once, an ablation of EcoAct",
+    "skim": "misnamed tools, which only worlds with `misnamed` have",
+    "search": "searches of the catalogue, which only worlds with a retriever have",
+    "thought": "counted in ToolBench's trees, and part of a protocol",
+}
+"""Rates that are not fitted, and what meets them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """A published figure of a plain baseline.
+
+    Attributes:
+        agent: the baseline.
+        metric: "PR", "AC", "PBC" or "RFBC".
+        value: as published, in percent or credits.
+        tolerance: standard deviation that is granted, in the same unit.
+        source: table of the paper.
+    """
+
+    agent: str
+    metric: str
+    value: float
+    tolerance: float
+    source: str = "BTP, Table 1, R = 20"
+
+
+def _row(agent: str, pr: float, ac: float, pbc: float, rfbc: float) -> list[Target]:
+    values = {"PR": (pr, 2.0), "AC": (ac, 0.1 * ac), "PBC": (pbc, 2.0), "RFBC": (rfbc, 3.0)}
+    return [Target(agent, metric, *value) for metric, value in values.items()]
+
+
+TARGETS = tuple(
+    _row("react", 44.0, 15.4, 34.1, 26.4) + _row("dfsdt", 63.8, 78.3, 28.8, 60.3) + _row("tot-dfs", 61.6, 51.4, 10.2, 86.3)
+)
+
+Measure = Callable[[SimulatedRates], Floats]
+"""The targets' figures under some rates, in the order of the targets."""
+
+
+def fitted_rates() -> list[str]:
+    """Names of the rates that are fitted."""
+    return [spec.name for spec in fields(SimulatedRates) if spec.name not in FREE]
+
+
+def measure(episodes: int, seed: int = 0, targets: Sequence[Target] = TARGETS) -> Measure:
+    """Return what plays the baselines of the targets on so many test tasks and returns their figures."""
+    protocol = protocols("btp")[0]
+    scenario = protocol.scenario(load_scenario("marketplace"))
+    agents = list(dict.fromkeys(target.agent for target in targets))
+    thought = read_rates(protocol.model).thought
+
+    def figures(rates: SimulatedRates) -> Floats:
+        rates = replace(rates, thought=thought)
+        found: dict[tuple[str, str], float] = {}
+        for name in agents:
+            env = make(
+                TEXT, scenario=scenario, split="test", budget={}, enforcement="record", grading="judge", max_steps=STEP_LIMIT,
+                disable_env_checker=True,
+            )  # fmt: skip
+            agent = make_agent(name, model=SimulatedToolPlanner(rates), search=SearchSettings.chosen(protocol.search, name))
+            results = [result for result, _ in play_many(env, agent, TEXT, range(episodes), seed)]
+            found.update({(name, metric): value for metric, value in table_figures(results).items()})
+        return np.array([found[target.agent, target.metric] for target in targets])
+
+    return figures
+
+
+def table_figures(results: Sequence[EpisodeResult], budget: float = BUDGET) -> dict[str, float]:
+    """PR, AC, PBC and RFBC of a baseline, which neither sees the budget nor is stopped by it."""
+    count = len(results)
+    return {
+        "PR": 100.0 * sum(result.judged for result in results) / count,
+        "AC": sum(result.price for result in results) / count,
+        "PBC": 100.0 * sum(result.judged and result.price <= budget for result in results) / count,
+        "RFBC": 100.0 * sum(result.price > budget for result in results) / count,
+    }
+
+
+def fit(
+    play: Measure,
+    rates: SimulatedRates | None = None,
+    targets: Sequence[Target] = TARGETS,
+    names: Sequence[str] | None = None,
+    rounds: int = 2,
+    progress: Callable[[str], None] | None = None,
+) -> dict[str, Any]:
+    """Fit rates to targets.
+
+    Args:
+        play: measures the targets' figures; see `measure`.
+        rates: where to begin, and the prior; the present ones by default.
+        targets: published figures.
+        names: rates to fit; by default all that the baselines meet.
+        rounds: measurements of all sensitivities, each with one step.
+        progress: called with a line after every measurement.
+
+    Returns:
+        ``{"rates", "targets", "loss", "free"}``: rows of rates with `before`, `after`, `determined` (share of the prior
+        variance that the targets took away); rows of targets with the published `value`, `before`, `after` and `residual` in
+        tolerances; the sum of squared residuals before and after.
+    """
+    chosen = list(names or fitted_rates())
+    start = rates or SimulatedRates()
+    wanted = np.array([target.value for target in targets])
+    scale = np.array([target.tolerance for target in targets])
+    prior = np.array([_log_odds(getattr(start, name)) for name in chosen])
+    at = prior.copy()
+    say = progress or (lambda line: None)
+    first = best = play(start)
+    best_at, information = at.copy(), np.zeros((len(chosen), len(chosen)))
+    say(f"start: {_loss(best, wanted, scale):.1f}")
+    for number in range(rounds):
+        columns = []
+        for place, name in enumerate(chosen):
+            moved = at.copy()
+            moved[place] += STEP if at[place] < 0 else -STEP
+            columns.append((play(_rates(start, chosen, moved)) - best) / scale / (moved[place] - at[place]))
+            say(f"round {number + 1}, {name}")
+        slopes = np.array(columns).T  # (targets, rates)
+        information = slopes.T @ slopes
+        pull = slopes.T @ ((wanted - best) / scale) - (at - prior) / PRIOR_SD**2
+        step = np.linalg.solve(information + np.eye(len(chosen)) / PRIOR_SD**2, pull)
+        for damping in (1.0, 0.5, 0.25):
+            tried = at + damping * np.clip(step, -1.5, 1.5)
+            figures = play(_rates(start, chosen, tried))
+            say(f"round {number + 1}, step {damping:g}: {_loss(figures, wanted, scale):.1f}")
+            if _loss(figures, wanted, scale) < _loss(best, wanted, scale):
+                best, best_at = figures, tried
+                break
+        else:
+            break
+        at = best_at.copy()
+    covariance = np.linalg.inv(information + np.eye(len(chosen)) / PRIOR_SD**2)
+    after = _rates(start, chosen, best_at)
+    return {
+        "rates": [
+            {
+                "rate": name,
+                "before": getattr(start, name),
+                "after": getattr(after, name),
+                "determined": float(1.0 - covariance[place, place] / PRIOR_SD**2),
+            }
+            for place, name in enumerate(chosen)
+        ],
+        "targets": [
+            {
+                **asdict(target),
+                "before": float(first[n]),
+                "after": float(best[n]),
+                "residual": float((best - wanted)[n] / scale[n]),
+            }
+            for n, target in enumerate(targets)
+        ],
+        "loss": {"before": _loss(first, wanted, scale), "after": _loss(best, wanted, scale)},
+        "free": FREE,
+    }
+
+
+def sweep(
+    rate: str,
+    values: Sequence[float],
+    episodes: int,
+    seed: int = 0,
+    scenario: Mapping[str, Any] | None = None,
+    agents: Sequence[str] = ("react", "react+ecoact"),
+    search: SearchSettings | None = None,
+    experience: str | None = None,
+) -> list[dict[str, Any]]:
+    """Play two agents over the range of a rate that no target determines.
+
+    Args:
+        rate: name of the rate.
+        values: its values.
+        episodes: number of test tasks.
+        seed: seed of the worlds.
+        scenario: what differs from the default world.
+        agents: the plain one and the one under test.
+        search: limits of both.
+        experience: file of past uses, for BTP.
+
+    Returns:
+        Rows with `value` and, for the second agent less the first, `PR` and `PBC` in points, `cost` and `tokens` as relative
+        changes.
+    """
+    document = {"extends": "marketplace", "name": "sweep", **(scenario or {})}
+    rows = []
+    for value in values:
+        rates = replace(SimulatedRates(), **{rate: value})
+        sums = []
+        for name in agents:
+            env = make(
+                TEXT, scenario=document, split="test", budget={"price": BUDGET}, enforcement="record", grading="judge",
+                max_steps=STEP_LIMIT, disable_env_checker=True,
+            )  # fmt: skip
+            agent = make_agent(name, model=SimulatedToolPlanner(rates), search=search, experience=experience)
+            results = [result for result, _ in play_many(env, agent, TEXT, range(episodes), seed)]
+            sums.append({**table_figures(results), "tokens": sum(result.tokens for result in results) / episodes})
+        plain, ours = sums
+        rows.append(
+            {
+                "rate": rate,
+                "value": value,
+                "PR": ours["PR"] - plain["PR"],
+                "PBC": ours["PBC"] - plain["PBC"],
+                "cost": ours["AC"] / plain["AC"] - 1.0 if plain["AC"] else 0.0,
+                "tokens": ours["tokens"] / plain["tokens"] - 1.0 if plain["tokens"] else 0.0,
+            }
+        )
+    return rows
+
+
+def _loss(figures: Floats, wanted: Floats, scale: Floats) -> float:
+    return float((((figures - wanted) / scale) ** 2).sum())
+
+
+def _log_odds(rate: float) -> float:
+    inside = min(max(rate, 1e-3), 1.0 - 1e-3)
+    return math.log(inside / (1.0 - inside))
+
+
+def _rates(start: SimulatedRates, names: Sequence[str], log_odds: Floats) -> SimulatedRates:
+    values = {name: float(1.0 / (1.0 + math.exp(-odds))) for name, odds in zip(names, log_odds.tolist(), strict=True)}
+    return replace(start, **values)

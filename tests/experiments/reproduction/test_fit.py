@@ -1,0 +1,66 @@
+"""The fit of the simulated model's rates: it finds rates that it was not told, and says which it cannot know."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from costgym.agents.base import TEXT
+from costgym.agents.models.simulated import SimulatedRates
+from costgym.agents.registry import make_agent, make_model
+from costgym.agents.strategies import SearchSettings
+from costgym.envs.registration import make
+from costgym.experiments.reproduction.fit import FREE, TARGETS, Target, fit, fitted_rates, measure, sweep
+from costgym.experiments.rollout import play_many
+from costgym.simulators.errors import ConfigError, UnknownName
+
+
+def test_a_fit_finds_the_rates_behind_the_figures_and_leaves_the_others() -> None:
+    targets = [Target("react", "PR", 40.0, 2.0), Target("react", "AC", 9.0, 0.5)]
+
+    def play(rates: SimulatedRates) -> np.ndarray:
+        return np.array([100.0 * rates.overlook, 100.0 * rates.tire * rates.overlook])
+
+    found = fit(play, SimulatedRates(overlook=0.2, tire=0.2), targets, ["overlook", "tire", "forget"], rounds=8)
+    after = {row["rate"]: row for row in found["rates"]}
+    assert after["overlook"]["after"] == pytest.approx(0.4, abs=0.03)
+    assert after["overlook"]["after"] * after["tire"]["after"] == pytest.approx(0.09, abs=0.02)
+    assert after["overlook"]["determined"] > 0.9 and after["forget"]["determined"] == pytest.approx(0.0)
+    assert after["forget"]["after"] == pytest.approx(after["forget"]["before"])
+    assert found["loss"]["after"] < 0.05 * found["loss"]["before"]
+
+
+def test_figures_are_measured_on_plain_baselines_alone() -> None:
+    assert {target.agent for target in TARGETS} == {"react", "dfsdt", "tot-dfs"}
+    assert not FREE.keys() & set(fitted_rates())
+    play = measure(4, targets=TARGETS[:4])
+    usual = play(SimulatedRates())
+    assert usual.shape == (4,) and np.array_equal(usual, play(SimulatedRates()))
+    assert play(SimulatedRates(overlook=1.0))[1] < usual[1]  # who wants nothing calls nothing
+
+
+def test_a_sweep_shows_an_effect_over_a_rate() -> None:
+    rows = sweep("search", (0.0, 1.0), 6, scenario={"source": {"candidates": {"k": 2}}}, agents=("react", "react+search"))
+    assert rows[0]["PR"] == 0.0 and rows[1]["tokens"] > 0.0
+
+
+def test_a_simulated_model_may_be_named_with_its_rates() -> None:
+    model = make_model("simulated:notice=0.9,thought=0")
+    assert model.name == "simulated:notice=0.9,thought=0" and make_model("simulated").name == "simulated"
+    with pytest.raises(UnknownName, match="notice"):
+        make_model("simulated:notise=0.9")
+    for wrong in ("notice=much", "notice=2"):
+        with pytest.raises(ConfigError):
+            make_model(f"simulated:{wrong}")
+
+
+def test_thoughts_are_as_rare_as_asked_for_and_count_as_nodes() -> None:
+    scenario = {"extends": "marketplace", "name": "thoughts"}
+    spoken = []
+    for name in ("simulated:thought=0", "simulated"):
+        env = make(
+            "costgym/MarketplaceChat-v0", scenario=scenario, split="test", enforcement="record", disable_env_checker=True
+        )
+        agent = make_agent("react", model=name, search=SearchSettings(depth=8, unit="nodes"))
+        spoken.append([result.attempts for result, _ in play_many(env, agent, TEXT, range(20), 0)])
+    assert max(spoken[0]) == 4 and max(spoken[1]) == 3  # two and three nodes a call
