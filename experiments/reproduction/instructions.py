@@ -60,7 +60,7 @@ class Followed:
 
 
 Kept = dict[tuple[Any, ...], list[Followed]]
-"""Episodes that several tables share, by agent, level, luck and limits."""
+"""Episodes that several tables share, by agent, level, luck, limits, world and model."""
 
 
 def follow(
@@ -208,7 +208,8 @@ def _kept(
 ) -> list[Followed]:
     """Play, unless these episodes are kept from an earlier table: limits of another strategy's search change nothing."""
     own = SearchSettings.chosen(search or {}, agent)
-    key = (agent, level, luck, own if agent == REFERENCE else None)
+    world = scenario.digest if isinstance(scenario, Scenario) else str(scenario)
+    key = (agent, level, luck, own if agent == REFERENCE else None, world, model)
     if kept is None:
         return follow(agent, level, episodes, seed, scenario, model, luck, search)
     if key not in kept:

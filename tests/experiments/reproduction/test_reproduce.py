@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+from dataclasses import replace
 from xml.etree import ElementTree
 
 import pytest
@@ -11,6 +12,7 @@ from rich.console import Console
 
 from costgym import ConfigError, UnknownName
 from costgym.agents.btp.plan import BtpSettings
+from costgym.agents.models.simulated import read_rates
 from costgym.agents.strategies import SearchSettings
 from costgym.experiments.reproduction.claims import UNPUBLISHED, _bends, counted
 from costgym.experiments.reproduction.curves import BUDGETS, FIGURES, THRESHOLDS, USES, Point, _episodes
@@ -136,6 +138,11 @@ def test_a_protocol_holds_the_papers_settings() -> None:
     assert SearchSettings.chosen(protocols("ecoact")[0].search, "react") == SearchSettings.ecoact()
     assert max(high for _, high in protocols("ecoact")[0].candidates.values()) == 64
     assert SearchSettings.chosen(protocols("toolplanner")[0].search, "dfsdt") == SearchSettings(depth=4, queries=30)
+    found = protocols("toolplanner")[0].scenario(load_scenario("marketplace")).source.candidates
+    assert found.k == 5 and found.retriever == "bm25"
+    many = replace(protocols("ecoact")[0], source={"candidates": {"retriever": "bm25"}})
+    assert many.scenario(load_scenario("marketplace"), "more than 20").source.candidates.k == 64
+    assert read_rates(protocols("btp")[0].model).thought == 0.13 and protocols("btp")[1].model == "simulated"
     assert all(made[0].name == "published" for made in PROTOCOLS.values())
     with pytest.raises(UnknownName, match="ecoact"):
         protocols("eco")
