@@ -2,9 +2,9 @@
 
     python benchmarks/forks.py --forks 10000 --json benchmarks/results/forks.json
 
-The forks are shared between all environments and the cases of `tests/helpers/forks.py`. Each is taken after 0 to 4 random steps. Then
-fork and original take the same random actions past the end of their episodes; observations, rewards, ends and all of `info` are
-compared. The first difference ends the run with its place.
+The forks are shared between all environments, in the cases of `tests/helpers/forks.py`. Each is taken after 0 to 4 random
+steps. Then fork and original take the same random actions past the end of their episodes; observations, rewards, ends and all
+of `info` are compared. The first difference ends the run with its place.
 """
 
 from __future__ import annotations
