@@ -21,14 +21,14 @@ from ...agents.strategies import SearchSettings
 from ...simulators.errors import ConfigError, DataError
 from ...simulators.scenario import parse_scenario
 from ..execution.engine import Engine, Local
-from ..files import change_together, finish_change, remove_drafts, sole_writer, write_atomically
+from ..files import change_together, finish_change, sole_writer, write_atomically
 from ..metrics import summarise, with_budget_areas, with_fault_robustness
 from ..results import EpisodeResult
 from ..rollout import CHUNK, RolloutContext, play_many
 from ..spending import Spending, sample_episodes
 from .conditions import condition_key, rank_rows
 from .run_config import FORMAT, RowConfig, RunConfig, TrackConfig, entry_of
-from .run_log import EPISODES, EpisodeOutput, Key, RunLog
+from .run_log import EpisodeOutput, Key, RunLog
 from .tracks import track_of
 
 SUBMISSIONS = "submissions"
@@ -94,8 +94,6 @@ def run(
     check_owner(config.to_json(), folder)
     with sole_writer(folder):
         finish_change(folder)
-        for name in ("run.json", EPISODES):
-            remove_drafts(folder / name)
         write_atomically(folder / "run.json", config.to_json())
         place = engine or Local(jobs)
         experience = experience_text(config, place)
