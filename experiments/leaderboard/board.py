@@ -18,7 +18,7 @@ from ...agents.btp.experience import Experience
 from ...agents.btp.plan import BtpSettings
 from ...agents.registry import make_agent
 from ...agents.strategies import SearchSettings
-from ...simulators.errors import ConfigError, DataError
+from ...simulators.errors import ConfigError, DataError, UnknownName
 from ...simulators.scenario import parse_scenario
 from ..execution.engine import Engine, Local
 from ..files import change_together, finish_change, sole_writer, write_atomically
@@ -273,7 +273,14 @@ def experience_text(config: RunConfig, engine: Engine | None = None, data: str |
 
 
 def _plans_from_experience(track: TrackConfig) -> bool:
-    return any(entry_of(agent, track.name).needs_experience for agent in track.agents)
+    return any(_needs_experience(agent, track.name) for agent in track.agents)
+
+
+def _needs_experience(agent: str, track: str) -> bool:
+    try:
+        return entry_of(agent, track).needs_experience
+    except UnknownName:
+        return False  # it was played by a client of `costgym serve`
 
 
 def _experience_document(config: RunConfig, track: TrackConfig, experience: str | None) -> dict[str, Any]:
