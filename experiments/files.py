@@ -238,7 +238,8 @@ def finish_change(folder: Path) -> None:
     if not decided.is_dir():
         return
     try:
-        for part in sorted(decided.iterdir()):
+        # documents come last: who finds a new table finds its pages
+        for part in sorted(decided.iterdir(), key=lambda part: (part.suffix == ".json", part.name)):
             for each in sorted(part.iterdir()) if part.is_dir() else [part]:
                 place = folder / each.relative_to(decided)
                 place.parent.mkdir(exist_ok=True)
