@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import threading
 from typing import Annotated, Any
 
 import typer
@@ -44,6 +46,7 @@ class Verbs(TyperGroup):
     """
 
     def invoke(self, ctx: Any) -> Any:
+        before, threading.excepthook = threading.excepthook, _report_thread
         try:
             return super().invoke(ctx)
         except CostGymError as error:
@@ -57,9 +60,19 @@ class Verbs(TyperGroup):
             )
             raise typer.Exit(2) from None
         except OSError as error:
-            place = f"{error.filename}: " if error.filename else ""
+            place = f"{os.fsdecode(error.filename)}: " if isinstance(error.filename, str | bytes) else ""
             typer.echo(f"error: {place}{error.strerror or error}", err=True)
             raise typer.Exit(2) from None
+        finally:
+            threading.excepthook = before
+
+
+def _report_thread(failed: threading.ExceptHookArgs) -> None:
+    """A library's own thread that cannot write, such as TensorBoard's, is one line too."""
+    if not isinstance(failed.exc_value, OSError):
+        threading.__excepthook__(failed)
+        return
+    typer.echo(f"warning: {failed.exc_value}", err=True)
 
 
 app = typer.Typer(name="costgym", cls=Verbs, no_args_is_help=True, rich_markup_mode="markdown", pretty_exceptions_enable=False)
