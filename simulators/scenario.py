@@ -24,6 +24,7 @@ from .marketplace.custom import CustomSource
 from .marketplace.market import Marketplace
 from .marketplace.stress import Stress
 from .pricing import FaasPricing, TokenPricing
+from .retrieval import Retrieval, RetrievedTasks, Retriever
 from .tasks import Judge, Task
 from .world import Candidate, Enforcement, World, WorldEvent
 
@@ -31,6 +32,8 @@ UNSEEN = "unseen"
 """The split whose tools no other split has."""
 _PRESET_FOLDER = Path(__file__).parent / "presets"
 Share = Annotated[float, Field(ge=0, le=1)]
+LISTED = 16
+"""Tools that a task lists where a number is not given."""
 Candidates = Annotated[int, within("source.candidates")]
 
 
@@ -45,9 +48,10 @@ class MarketplaceSource(StrictModel):
     Attributes:
         tools, providers, categories: How many of each it has.
         train, test: Number of tasks in each split.
-        candidates: Number of tools on offer in a task; two numbers give a range.
+        candidates: Number of tools on offer in a task; two numbers give a range; or how they are retrieved.
         needs: Number of facts that a task needs, 1 to 6; two numbers give a range. None: as in StableToolBench, mostly 2 or 3.
         chain_share: Share of the tasks in which one call's answer is another's argument; None for 0.35.
+        misnamed: Share of the tools whose name promises what their documentation denies; None for none.
     """
 
     kind: Literal["marketplace"] = "marketplace"
@@ -56,9 +60,10 @@ class MarketplaceSource(StrictModel):
     categories: int = Field(default=36, ge=1, le=36)
     train: int = within("source.tasks", default=400)
     test: int = within("source.tasks", default=400)
-    candidates: Candidates | tuple[Candidates, Candidates] = 16
+    candidates: Candidates | tuple[Candidates, Candidates] | Retrieval = 16
     needs: int | tuple[int, int] | None = Field(default=None, exclude_if=_is_none)
     chain_share: Share | None = Field(default=None, exclude_if=_is_none)
+    misnamed: Share | None = Field(default=None, exclude_if=_is_none)
 
     def market(self, seed: int, failures: FailureModel) -> Marketplace:
         """The tools, tasks and answers of this source."""
@@ -70,10 +75,11 @@ class MarketplaceSource(StrictModel):
             providers=self.providers,
             categories=self.categories,
             tasks={"train": self.train, "test": self.test},
-            candidates=self.candidates,
+            candidates=LISTED if isinstance(self.candidates, Retrieval) else self.candidates,
             failures=failures,
             needs=self.needs,
             chain_share=0.35 if self.chain_share is None else self.chain_share,
+            misnamed=self.misnamed or 0.0,
         )
 
 
@@ -95,12 +101,14 @@ class ToolBenchSource(FolderSource):
         subsets: Names of query files, such as G1_instruction; None for all that are there.
         tools: Folder with tool documents, where it is not inside `data`.
         anytool_filter: AnyTool's list of unsolvable ids (a JSON file); its ids are left out.
+        candidates: How tools on offer are retrieved; None for the APIs that a query lists.
     """
 
     kind: Literal["toolbench"] = "toolbench"
     subsets: tuple[str, ...] | None = None
     tools: str | None = None
     anytool_filter: str | None = None
+    candidates: Retrieval | None = Field(default=None, exclude_if=_is_none)
 
     def market(self, seed: int, failures: FailureModel) -> Marketplace:
         """The tools, tasks and answers of this source."""
@@ -117,10 +125,12 @@ class MGToolBenchSource(FolderSource):
 
     Attributes:
         tools: Folder with tool documents, where there is one.
+        candidates: How tools on offer are retrieved; None for the APIs that a task lists.
     """
 
     kind: Literal["mgtoolbench"] = "mgtoolbench"
     tools: str | None = None
+    candidates: Retrieval | None = Field(default=None, exclude_if=_is_none)
 
     def market(self, seed: int, failures: FailureModel) -> Marketplace:
         """The tools, tasks and answers of this source."""
@@ -135,13 +145,13 @@ class AnyToolSource(FolderSource):
     Attributes:
         tools: Folder with tool documents, where it is not inside `data`; their APIs are candidates too.
         unsolvable: AnyTool's list of unsolvable ids (a JSON file); its ids are left out.
-        candidates: Tools on offer in a task, at least its own.
+        candidates: Tools on offer in a task, at least its own; or how they are retrieved.
     """
 
     kind: Literal["anytool"] = "anytool"
     tools: str | None = None
     unsolvable: str | None = None
-    candidates: Candidates = 16
+    candidates: Candidates | Retrieval = 16
 
     def market(self, seed: int, failures: FailureModel) -> Marketplace:
         """The tools, tasks and answers of this source."""
@@ -152,7 +162,7 @@ class AnyToolSource(FolderSource):
             seed=seed,
             tools=self.tools,
             unsolvable=self.unsolvable,
-            candidates=self.candidates,
+            candidates=LISTED if isinstance(self.candidates, Retrieval) else self.candidates,
             failures=failures,
         )
 
@@ -312,6 +322,8 @@ def _digest(document: str) -> str:
     if not isinstance(source, FolderSource):
         return hashlib.sha256(document.encode()).hexdigest()[:16]
     what = ToolBenchSource(subsets=source.subsets) if isinstance(source, ToolBenchSource) else type(source)()
+    if isinstance(retrieval := getattr(source, "candidates", None), Retrieval):
+        what = what.model_copy(update={"candidates": retrieval})
     state = hashlib.sha256(scenario.model_copy(update={"source": what}).model_dump_json().encode())
     if source.data is not None:
         world = scenario.build()
@@ -341,10 +353,12 @@ def _build(document: str) -> World:
         return recorded_world(rules.build(), scenario.seed, source.data or "")
     market = source.market(scenario.seed, scenario.failures)
     pricing = {"flat": None, "faas": FaasPricing.opencatp(), "faas-aws": FaasPricing.aws()}[scenario.pricing]
-    prices = scenario.tokens
+    prices, retrieval = scenario.tokens, getattr(source, "candidates", None)
+    retriever = Retriever(retrieval, market.catalog) if isinstance(retrieval, Retrieval) else None
     return World(
         catalog=market.catalog,
-        tasks=market.tasks,
+        tasks=market.tasks if retriever is None else RetrievedTasks(market.tasks, retriever),
+        retriever=retriever,
         answers=market.answers,
         failures=scenario.failures,
         judge=scenario.judge,

@@ -35,6 +35,7 @@ from .tools.build_tools import build_tools
 from .tools.envs import envs
 from .tools.prices import prices
 from .tools.profile import profile
+from .tools.retrieval import retrieval
 from .tools.scenarios import scenarios
 from .tools.selftest import selftest
 
@@ -82,7 +83,7 @@ PANELS = {
     "Data": (collect, verify, export, experience, calibrate),
     "Learn": (baselines, reproduce),
     "Share": (site, serve, rerun),
-    "Tools": (envs, agents, scenarios, selftest, bench, profile, build_tools, build_table),
+    "Tools": (envs, agents, scenarios, retrieval, selftest, bench, profile, build_tools, build_table),
 }
 for panel, verbs in PANELS.items():
     for verb in verbs:

@@ -167,8 +167,8 @@ def test_bench_compares_with_cartpole(tmp_path: Path) -> None:
 VERBS = (
     "leaderboard", "run", "show", "collect", "verify", "export", "experience", "datasets", "datasets list",
     "datasets names", "datasets build", "calibrate", "baselines", "reproduce", "train", "train ppo", "rerun", "site",
-    "serve", "submit", "submit pack", "submit validate", "envs", "agents", "scenarios", "selftest", "bench", "prices",
-    "prices import", "profile", "build-tools", "build-table",
+    "serve", "submit", "submit pack", "submit validate", "envs", "agents", "scenarios", "retrieval", "selftest", "bench",
+    "prices", "prices import", "profile", "build-tools", "build-table",
 )  # fmt: skip
 
 
