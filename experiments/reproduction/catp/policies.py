@@ -19,7 +19,7 @@ from ..protocols import BOARD, PUBLISHED
 
 ALPHA, ALPHAS = 0.5, (0.3, 0.5, 0.7)
 KINDS = ("sequential", "nonsequential")
-STEPS = 400
+STEPS = 300
 """Optimiser steps of a policy that learns from both kinds of tasks."""
 METHODS = ("ift", "rltf")
 ABLATIONS: Mapping[str, Mapping[str, Any]] = {
@@ -68,24 +68,17 @@ class Policy:
 
 def policies() -> tuple[Policy, ...]:
     """Return all policies of the reproduction; those that learn from the same plans are neighbours."""
-    paper = CatpSettings.paper()
-    found = [
-        Policy(agent, PUBLISHED, kind, alpha, {**paper, **change})
-        for kind in KINDS
-        for alpha, agents in _by_alpha({})
-        for agent, change in agents.items()
-    ]
-    found += [
-        Policy(agent, BOARD, "all", alpha, change)
-        for alpha, agents in _by_alpha({**CHANGES, **SIZES})
-        for agent, change in agents.items()
-    ]
-    return (*found, *(Policy(method, "") for method in METHODS))
-
-
-def _by_alpha(others: Mapping[str, Mapping[str, Any]]) -> Iterator[tuple[float, dict[str, Mapping[str, Any]]]]:
-    for alpha in ALPHAS:
-        yield alpha, {"catp": {}, **({**ABLATIONS, **others} if alpha == ALPHA else {})}
+    paper, other_alphas = CatpSettings.paper(), [alpha for alpha in ALPHAS if alpha != ALPHA]
+    whole: Mapping[str, Mapping[str, Any]] = {"catp": {}}
+    found = [Policy(agent, BOARD, "all", ALPHA, change) for agent, change in {**whole, **ABLATIONS}.items()]
+    found += [Policy(method, "") for method in METHODS]
+    found += [Policy(agent, BOARD, "all", ALPHA, change) for agent, change in {**CHANGES, **SIZES}.items()]
+    found += [Policy("catp", BOARD, "all", alpha) for alpha in other_alphas]
+    for kind in KINDS:
+        own = {**whole, **ABLATIONS}
+        found += [Policy(agent, PUBLISHED, kind, ALPHA, {**paper, **change}) for agent, change in own.items()]
+        found += [Policy("catp", PUBLISHED, kind, alpha, paper) for alpha in other_alphas]
+    return tuple(found)
 
 
 def train_policies(
