@@ -22,6 +22,7 @@ from .output import PlainCommand
 from .play.leaderboard import leaderboard
 from .play.run import run
 from .play.show import show
+from .share.proxy import proxy
 from .share.rerun import rerun
 from .share.serve import serve
 from .share.site import site
@@ -68,7 +69,7 @@ PANELS = {
     "Play": (leaderboard, run, show),
     "Data": (collect, verify, export, experience, calibrate),
     "Learn": (baselines, reproduce),
-    "Share": (site, serve, rerun),
+    "Share": (site, serve, proxy, rerun),
     "Tools": (envs, agents, scenarios, selftest, bench, profile, build_tools, build_table),
 }
 for panel, verbs in PANELS.items():

@@ -167,7 +167,7 @@ def test_bench_compares_with_cartpole(tmp_path: Path) -> None:
 VERBS = (
     "leaderboard", "run", "show", "collect", "verify", "export", "experience", "datasets", "datasets list",
     "datasets names", "datasets build", "calibrate", "baselines", "reproduce", "train", "train ppo", "rerun", "site",
-    "serve", "submit", "submit pack", "submit validate", "envs", "agents", "scenarios", "selftest", "bench", "prices",
+    "serve", "proxy", "submit", "submit pack", "submit validate", "envs", "agents", "scenarios", "selftest", "bench", "prices",
     "prices import", "profile", "build-tools", "build-table",
 )  # fmt: skip
 
