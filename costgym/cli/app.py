@@ -22,6 +22,7 @@ from .output import PlainCommand
 from .play.leaderboard import leaderboard
 from .play.run import run
 from .play.show import show
+from .share.chaos import chaos
 from .share.proxy import proxy
 from .share.rerun import rerun
 from .share.serve import serve
@@ -77,6 +78,7 @@ for panel, verbs in PANELS.items():
         app.command(cls=PlainCommand, rich_help_panel=panel)(verb)
 app.add_typer(datasets, name="datasets", rich_help_panel="Data")
 app.add_typer(train, name="train", rich_help_panel="Learn")
+app.add_typer(chaos, name="chaos", rich_help_panel="Share")
 app.add_typer(submit, name="submit", rich_help_panel="Share")
 app.add_typer(prices, name="prices", rich_help_panel="Tools")
 

@@ -7,11 +7,13 @@ world (`event`), and ends with `end`. A line with `success` says, at any time, w
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 from ...simulators.errors import ConfigError, DataError, UnknownName
 from ..files import has_tail, iter_lines, keep_lines
@@ -133,3 +135,8 @@ def give_verdict(path: Path, run: str, success: bool) -> None:
 def wall_time() -> str:
     """The time of day, ISO 8601."""
     return datetime.now(UTC).isoformat(timespec="milliseconds")
+
+
+def named_by_time() -> str:
+    """A name for a run: when it began, and in which process."""
+    return f"{datetime.now(UTC):%Y%m%dT%H%M%S}-{os.getpid()}-{uuid4().hex[:4]}"

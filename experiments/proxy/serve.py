@@ -8,7 +8,6 @@ import os
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -31,7 +30,7 @@ from ...simulators.tools import Tool
 from ..serving.server import LOOPBACK, Server, address_of
 from ..serving.tools import SESSION_HEADER, VERSION_HEADER, need_session
 from .bridge import Bridge
-from .call_log import CallLog
+from .call_log import CallLog, named_by_time
 from .session import Session, Settings
 from .world import world_around
 
@@ -126,11 +125,6 @@ class Proxy:
             tells=self.tells,
             over_http=over_http or self.address is not None,
         )
-
-
-def named_by_time() -> str:
-    """A name for a run: when it began, and in which process."""
-    return f"{datetime.now(UTC):%Y%m%dT%H%M%S}-{os.getpid()}-{uuid4().hex[:4]}"
 
 
 async def serve_stdio(proxy: Proxy) -> None:

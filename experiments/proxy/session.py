@@ -13,7 +13,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from ...simulators.calls import Call, ends_at
@@ -47,7 +47,7 @@ class Settings:
     """
 
     seed: int = 0
-    budget: Budget = Budget()
+    budget: Budget = field(default_factory=Budget)
     enforcement: Enforcement = "terminate"
     clock: ClockName = "calls"
     time_scale: float = 1.0
