@@ -16,9 +16,8 @@ from typing import Any
 from uuid import uuid4
 
 from ...simulators.errors import ConfigError, DataError, UnknownName
+from ..calibration.formats import CALL_LOG
 from ..files import has_tail, iter_lines, keep_lines
-
-FORMAT = "costgym.calls/1"
 
 
 class CallLog:
@@ -90,7 +89,7 @@ def read_runs(paths: Sequence[Path]) -> list[Run]:
             name = record.get("run")
             if not isinstance(name, str):
                 raise DataError(path, "the field 'run' is missing; expected a log of `costgym proxy`", f"line {number}")
-            if record.get("format") == FORMAT:
+            if record.get("format") == CALL_LOG:
                 runs[name] = Run(name, record)
                 found.append(runs[name])
             elif name not in runs:

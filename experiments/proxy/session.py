@@ -21,7 +21,8 @@ from ...simulators.errors import ConfigError
 from ...simulators.ledger import Budget, Enforcement
 from ...simulators.status import LOOKS_OK, SILENT, Status
 from ...simulators.world import World
-from .call_log import FORMAT, CallLog, wall_time
+from ..calibration.formats import CALL_LOG
+from .call_log import CallLog, wall_time
 from .world import RealAnswers
 
 ClockName = Literal["calls", "wall"]
@@ -150,7 +151,7 @@ class Session:
         self._begun = 0
         self._note(
             {
-                "format": FORMAT,
+                "format": CALL_LOG,
                 "at": wall_time(),
                 "seed": settings.seed,
                 "budget": settings.budget.as_dict(),

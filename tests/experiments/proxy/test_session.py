@@ -225,3 +225,24 @@ def test_a_log_of_something_else_is_refused(tmp_path: Path) -> None:
     path.write_text("")
     with pytest.raises(ConfigError):
         give_verdict(path, "one", True)
+
+
+def test_a_world_fitted_to_the_log_gives_the_proxy_its_luck_again(tmp_path: Path) -> None:
+    pytest.importorskip("scipy", reason="the extra `train` is not installed")
+    from costgym.experiments.calibration.calibrate import calibrate
+
+    path = tmp_path / "calls.jsonl"
+    world = world_around(TOOLS, load_scenario("silent"), prices={"alpha": 0.5})
+    for seed in range(30):
+        session = Session(world, settings(seed, budget=Budget()), CallLog(path, f"run {seed}"))
+        for number in range(12):
+            call(session, "alpha", number)
+        session.close("done")
+    found = calibrate(path, "fitted", None, 3600.0, None)
+    row = found.report["tools"]["alpha"]
+    assert (row["calls"], row["price"]["fee"]) == (360, 0.5)
+    found.write(tmp_path / "fitted.yaml", None)
+    again = world_around(TOOLS, load_scenario(tmp_path / "fitted.yaml"))
+    profile, fitted = world.catalog.get("alpha").profile, again.catalog.get("alpha").profile
+    assert fitted.latency_s[0] == pytest.approx(profile.latency_s[0], rel=0.15)
+    assert fitted.fee == 0.5
