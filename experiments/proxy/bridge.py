@@ -22,6 +22,7 @@ from ...simulators.errors import CostGymError
 from ...simulators.status import SILENT, Status
 from ...simulators.tools import Tool
 from ..calibration.log import failure_in_words
+from ..serving.wire import seen_status
 from .session import Real, Reply, Session, Ticket
 from .world import tool_of
 
@@ -221,7 +222,7 @@ class Bridge:
         figures: dict[str, Any] = {}
         if self._imposes:
             left = {f"costgym/left_{name}": value for name, value in reply.left.items()}
-            figures = {"costgym/price": reply.price, "costgym/status": reply.status.label, **left}
+            figures = {"costgym/price": reply.price, "costgym/status": seen_status(reply.status.label), **left}
         if reply.status in SILENT and isinstance(answer, types.JSONRPCResponse):
             result = _spoilt(answer.result, lambda text: session.spoilt(ticket, text), reply.status)
         elif reply.text is not None:

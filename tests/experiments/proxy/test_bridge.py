@@ -89,11 +89,20 @@ def test_prices_are_told_and_charged() -> None:
     play(proxy(None, prices={"add": 3.0}, budget=Budget(price=5), tells=True), script)
 
 
-def test_a_call_that_the_world_fails_does_not_reach_the_server() -> None:
-    tools = Tools()
-    replies = [reply for seed in range(4) for reply in play(proxy("storm", seed=seed), add_often, tools)]
-    answered = [status for status, _, _ in replies if status == "ok"]
-    assert 0 < len(tools.calls) == len(answered) < len(replies)
+def test_a_call_that_the_world_fails_does_not_reach_the_server(tmp_path: Path) -> None:
+    tools, log = Tools(), tmp_path / "calls.jsonl"
+    for seed in range(4):
+        play(proxy("storm", log, seed=seed), add_often, tools)
+    statuses = [each["status"] for run in read_runs([log]) for each in run.calls]
+    assert 0 < len(tools.calls) == statuses.count("ok") < len(statuses)
+
+
+def test_a_silent_fault_is_not_told(tmp_path: Path) -> None:
+    log = tmp_path / "calls.jsonl"
+    told = [each for seed in range(6) for each in play(proxy("silent", log, seed=seed), add_often)]
+    noted = [each["status"] for run in read_runs([log]) for each in run.calls]
+    assert {"partial", "corrupt", "drifted"} & set(noted)
+    assert not {"partial", "corrupt", "drifted", "empty", "irrelevant"} & {status for status, _, _ in told}
 
 
 def test_calls_that_overlap_are_each_answered() -> None:
