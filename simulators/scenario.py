@@ -351,7 +351,11 @@ def _build(document: str) -> World:
         market_of_its_own = MarketplaceSource(tools=60, providers=12, categories=4, train=4, test=4)
         rules = scenario.model_copy(update={"source": market_of_its_own, "events": ()})
         return recorded_world(rules.build(), scenario.seed, source.data or "")
-    market = source.market(scenario.seed, scenario.failures)
+    return world_of(scenario, source.market(scenario.seed, scenario.failures))
+
+
+def world_of(scenario: Scenario, market: Marketplace) -> World:
+    """The world of given tools, tasks and answers under a scenario's rules, prices, failures and events, without its stress."""
     pricing = {"flat": None, "faas": FaasPricing.opencatp(), "faas-aws": FaasPricing.aws()}[scenario.pricing]
     prices, retrieval = scenario.tokens, getattr(source, "candidates", None)
     retriever = Retriever(retrieval, market.catalog) if isinstance(retrieval, Retrieval) else None

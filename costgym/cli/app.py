@@ -24,6 +24,8 @@ from .output import PlainCommand
 from .play.leaderboard import leaderboard
 from .play.run import run
 from .play.show import show
+from .share.chaos import chaos
+from .share.proxy import proxy
 from .share.rerun import rerun
 from .share.serve import serve
 from .share.site import site
@@ -82,7 +84,7 @@ PANELS = {
     "Play": (leaderboard, run, show),
     "Data": (collect, verify, export, experience, calibrate),
     "Learn": (baselines, reproduce),
-    "Share": (site, serve, rerun),
+    "Share": (site, serve, proxy, rerun),
     "Tools": (envs, agents, scenarios, retrieval, selftest, bench, profile, build_tools, build_table),
 }
 for panel, verbs in PANELS.items():
@@ -90,6 +92,7 @@ for panel, verbs in PANELS.items():
         app.command(cls=PlainCommand, rich_help_panel=panel)(verb)
 app.add_typer(datasets, name="datasets", rich_help_panel="Data")
 app.add_typer(train, name="train", rich_help_panel="Learn")
+app.add_typer(chaos, name="chaos", rich_help_panel="Share")
 app.add_typer(submit, name="submit", rich_help_panel="Share")
 app.add_typer(prices, name="prices", rich_help_panel="Tools")
 
