@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from ...simulators.errors import ConfigError, require
-from ..options import Alpha, BudgetText, Data, Enforcement, Grading, PlanProfile, ScenarioName, Seed, Split, Tasks
+from ..options import Alpha, BudgetText, Data, Documents, Enforcement, Grading, PlanProfile, ScenarioName, Seed, Split, Tasks
 from ..players import WorldOptions
 
 
@@ -24,6 +24,7 @@ def serve(
     tasks: Tasks = None,
     alpha: Alpha = None,
     profile: PlanProfile = None,
+    documents: Documents = None,
     max_steps: Annotated[int | None, typer.Option("--max-steps", help="Steps after which an episode is truncated.")] = None,
     seed: Seed = 0,
     host: Annotated[str, typer.Option("--host", help="Address to listen on; local by default.")] = "127.0.0.1",
@@ -54,7 +55,9 @@ def serve(
     from ...experiments.serving.limits import Limits
 
     limits = Limits(sessions, idle, max_request, rate, read_s=timeout, write_s=timeout, client_sessions=client_sessions)
-    options = WorldOptions(scenario, data, budget, split, grading, enforcement, max_steps, tasks, alpha, profile)
+    options = WorldOptions(
+        scenario, data, budget, split, grading, enforcement, max_steps, tasks, alpha, profile, documents=documents
+    )
     arguments = options.arguments(env)
 
     def make_env() -> Any:
