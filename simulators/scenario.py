@@ -357,7 +357,7 @@ def _build(document: str) -> World:
 def world_of(scenario: Scenario, market: Marketplace) -> World:
     """The world of given tools, tasks and answers under a scenario's rules, prices, failures and events, without its stress."""
     pricing = {"flat": None, "faas": FaasPricing.opencatp(), "faas-aws": FaasPricing.aws()}[scenario.pricing]
-    prices, retrieval = scenario.tokens, getattr(source, "candidates", None)
+    prices, retrieval = scenario.tokens, getattr(scenario.source, "candidates", None)
     retriever = Retriever(retrieval, market.catalog) if isinstance(retrieval, Retrieval) else None
     return World(
         catalog=market.catalog,
