@@ -144,7 +144,8 @@ class MarketplaceChatEnv(ToolEnv[str, str]):
         self._short: list[ToolCard] | None = None
         if self.documents == "short":
             self._short = [self._card(candidate) for candidate in episode.candidates]
-            self._documents.pop(episode.number, None)  # prices are in them, and differ between episodes
+            # anew for each episode, since prices are in them
+            self._documents[episode.number] = count_tokens(json.dumps(self.documentation()))
         self._results: list[tuple[str, Status, str]] = []  # tool, status and text of each call of the last step
         self._news: list[str] = []
         text = self.query
@@ -260,9 +261,9 @@ class MarketplaceChatEnv(ToolEnv[str, str]):
         if call.name == SEARCH and call.status is None and self.world.retriever is not None:
             text, found = search_tools(self.world.retriever, episode, call.arguments, self._card)
             self._slot_of = {candidate.name: candidate.index for candidate in episode.candidates}
-            self._found += found
+            self._found = [*self._found, *found]
             if self._short is not None:
-                self._short += found
+                self._short = [*self._short, *found]
             return text
         slot = self._slot_of.get(call.name, -1)
         if call.status is not None:

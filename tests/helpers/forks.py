@@ -12,7 +12,7 @@ SETTINGS: dict[str, list[dict[str, Any]]] = {
     "costgym/Marketplace-v0": [{}, {"scenario": "storm", "concurrent": True}, {"scenario": "faas"}],
     "costgym/MarketplaceChat-v0": [
         {"scenario": "storm"},
-        {"scenario": {"extends": "storm", "source": {"candidates": {"retriever": "bm25", "k": 3}}}},
+        {"scenario": {"extends": "storm", "source": {"candidates": {"retriever": "bm25", "k": 3}}}, "documents": "short"},
     ],
     "costgym/OpenCATP-v0": [{}],
     "costgym/OpenCATPChat-v0": [{}],
