@@ -454,6 +454,6 @@ def _experience(value: Experience | str | Path | None) -> Experience:
     return _load(str(path), stamp)
 
 
-@lru_cache(maxsize=2)
+@lru_cache(maxsize=8)  # curves over experience go from one file to the next and back
 def _load(path: str, stamp: int) -> Experience:
     return Experience.load(path)

@@ -39,12 +39,13 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=2)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--sweep", action="store_true")
+    parser.add_argument("--only", choices=tuple(SWEPT), help="Sweep this rate alone.")
     parser.add_argument("--json", type=Path)
     args = parser.parse_args()
     document: dict[str, Any] = {"episodes": args.episodes, "seed": args.seed}
     if args.sweep:
         document["sweeps"] = []
-        for rate, settings in SWEPT.items():
+        for rate, settings in SWEPT.items() if args.only is None else [(args.only, SWEPT[args.only])]:
             rows = sweep(rate, VALUES, args.episodes, args.seed, **settings)
             document["sweeps"].append({"rate": rate, "agents": settings.get("agents", ("react", "react+ecoact")), "rows": rows})
             for row in rows:

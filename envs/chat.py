@@ -5,21 +5,23 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from ..simulators.errors import UnknownName
 from ..simulators.failures.silent import unsupported
 from ..simulators.marketplace.schema import check_arguments
 from ..simulators.scenario import Scenario
 from ..simulators.status import Status
 from ..simulators.tools import Tool, ToolCard
-from ..simulators.world import Call, Episode, Usage, WorldEvent
+from ..simulators.world import Call, Candidate, Episode, Usage, WorldEvent
 from .actions import MAX_CALLS, SEARCH, Action, ToolCall, count_tokens, read_action, spoken
 from .searching import search_tools
-from .seats import TextSeat, cards_of, without_verdicts
+from .seats import TextSeat, cards_of, shorten, without_verdicts
 from .spaces import UnicodeText
 from .tool_world import ToolEnv
 
 MAX_ACTION = 100_000  # characters
 MAX_NAME = 80  # characters of an unknown function's name that are repeated
 MAX_ESCAPE = 12  # characters that JSON makes of one
+DOCUMENTS = ("full", "short")
 
 
 class MarketplaceChatEnv(ToolEnv[str, str]):
@@ -106,6 +108,7 @@ class MarketplaceChatEnv(ToolEnv[str, str]):
     | --- | --- |
     | `max_observation` | The number of characters at which the text of a result is cut. |
     | `level` | The query's detail: `statement`, `category`, `tool`, `api` or `hybrid`; `None`: the task's own. |
+    | `documents` | `"full"`; or `"short"`, for small contexts: first sentence, price, required arguments and their types. |
 
     ## Version history
 
@@ -115,9 +118,18 @@ class MarketplaceChatEnv(ToolEnv[str, str]):
     calls_by_name = True
     can_search = True
 
-    def __init__(self, max_observation: int = 2048, level: str | None = None, max_steps: int = 400, **settings: Any) -> None:
+    def __init__(
+        self,
+        max_observation: int = 2048,
+        level: str | None = None,
+        documents: str = "full",
+        max_steps: int = 400,
+        **settings: Any,
+    ) -> None:
+        if documents not in DOCUMENTS:
+            raise UnknownName("form of the documents", documents, DOCUMENTS)
         super().__init__(max_steps=max_steps, **settings)
-        self.max_observation, self.level = max_observation, level
+        self.max_observation, self.level, self.documents = max_observation, level, documents
         self.observation_space = UnicodeText(20_000 + MAX_CALLS * MAX_ESCAPE * max_observation)
         self.action_space = UnicodeText(MAX_ACTION)
 
@@ -129,6 +141,11 @@ class MarketplaceChatEnv(ToolEnv[str, str]):
         episode = self._begin(seed, options)
         self._slot_of = {slot.name: slot.index for slot in episode.candidates}
         self._found: list[ToolCard] = []  # in the last step
+        self._short: list[ToolCard] | None = None
+        if self.documents == "short":
+            self._short = [self._card(candidate) for candidate in episode.candidates]
+            # anew for each episode, since prices are in them
+            self._documents[episode.number] = count_tokens(json.dumps(self.documentation()))
         self._results: list[tuple[str, Status, str]] = []  # tool, status and text of each call of the last step
         self._news: list[str] = []
         text = self.query
@@ -155,14 +172,19 @@ class MarketplaceChatEnv(ToolEnv[str, str]):
 
     def documentation(self) -> list[dict[str, Any]]:
         """The candidates' function schemas, in the format of OpenAI's API."""
-        return [tool.documentation() for tool in self.candidates]
+        return [tool.documentation() for tool in self._short or self.candidates]
+
+    def _card(self, candidate: Candidate) -> ToolCard:
+        """What the agent is told of a tool on offer; short documents hold the present price."""
+        card = cards_of(self.world.catalog, [self.world.catalog[candidate.number]])[0]
+        return card if self.documents == "full" else shorten(card, self.quotes()[card.name], self.scenario.currency)
 
     def seat(self, env_id: str, examples: int = 0) -> TextSeat:
         return TextSeat(
             **self.seat_parts(env_id),
             max_price=self.world.max_price,
             query=self.query,
-            tools=tuple(cards_of(self.world.catalog, self.candidates)),
+            tools=tuple(self._short or cards_of(self.world.catalog, self.candidates)),
             token_pricing=self.world.tokens,
             categories=() if self.world.retriever is None else self.world.retriever.categories,
         )
@@ -237,9 +259,11 @@ class MarketplaceChatEnv(ToolEnv[str, str]):
 
     def _submit(self, episode: Episode, call: ToolCall) -> Call | str:
         if call.name == SEARCH and call.status is None and self.world.retriever is not None:
-            text, found = search_tools(self.world.retriever, episode, call.arguments)
-            self._slot_of = {**self._slot_of, **{candidate.name: candidate.index for candidate in found}}
-            self._found += cards_of(self.world.catalog, [self.world.catalog[candidate.number] for candidate in found])
+            text, found = search_tools(self.world.retriever, episode, call.arguments, self._card)
+            self._slot_of = {candidate.name: candidate.index for candidate in episode.candidates}
+            self._found = [*self._found, *found]
+            if self._short is not None:
+                self._short = [*self._short, *found]
             return text
         slot = self._slot_of.get(call.name, -1)
         if call.status is not None:

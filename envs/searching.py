@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from ..simulators.retrieval import Retriever
+from ..simulators.tools import ToolCard
 from ..simulators.world import Candidate, Episode
 
 MAX_QUERY = 2_000
 """Characters of a search's query that are read."""
 
 
-def search_tools(retriever: Retriever, episode: Episode, arguments: Mapping[str, Any]) -> tuple[str, list[Candidate]]:
+def search_tools(
+    retriever: Retriever, episode: Episode, arguments: Mapping[str, Any], card: Callable[[Candidate], ToolCard]
+) -> tuple[str, list[ToolCard]]:
     """Search, which takes the retriever's time.
 
     With a query, or with a provider, tools are found; they are on offer from then on. Without either, names are listed: the
@@ -23,9 +26,10 @@ def search_tools(retriever: Retriever, episode: Episode, arguments: Mapping[str,
         retriever: The world's.
         episode: The episode, of a world with a retriever.
         arguments: ``query``, ``category`` and ``provider``, all optional.
+        card: what the agent is told of a tool on offer.
 
     Returns:
-        What the agent reads, and the tools that are new on offer.
+        What the agent reads, and the cards of the tools that are new on offer.
 
     Source: AnyTool (arXiv 2402.04253), Section 3.1, for the hierarchy.
     """
@@ -42,11 +46,10 @@ def search_tools(retriever: Retriever, episode: Episode, arguments: Mapping[str,
         return json.dumps({"category": category, "providers": listed}), []
     offered = frozenset(candidate.name for candidate in episode.candidates)
     numbers = retriever.search(query or provider, episode.task, offered, category, provider)
-    found = episode.offer(numbers)
+    found = [card(candidate) for candidate in episode.offer(numbers)]
     if not found:
         return _nothing("there is no further tool"), []
-    tools = [episode.world.catalog[candidate.number].documentation()["function"] for candidate in found]
-    return json.dumps({"found": tools}), found
+    return json.dumps({"found": [each.documentation()["function"] for each in found]}), found
 
 
 def _nothing(why: str) -> str:

@@ -202,6 +202,11 @@ def gpu_fits(episode: Episode, spec: Candidate) -> bool:
     return episode._gpu_used + spec.gpu_mb <= capacity or episode._gpu_used == 0.0
 
 
+def ends_at(episode: Episode, call: Call) -> float | None:
+    """The time at which a call that is in flight will end, simulated seconds; None while it waits for its turn."""
+    return next((at_s for at_s, _, _, event in episode.clock._queue if event.value is call), None)
+
+
 def cut_off(episode: Episode) -> None:
     """Cancel and charge the calls that are in flight when the episode ends."""
     if not episode.in_flight:
