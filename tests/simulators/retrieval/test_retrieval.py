@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,6 +13,7 @@ from costgym.simulators.errors import DataError
 from costgym.simulators.retrieval.ranking import Bm25, WordEmbedding
 from costgym.simulators.scenario import load_scenario, parse_scenario
 from costgym.simulators.tasks import Need, Task
+from tests.helpers.command_line import invoke
 
 SMALL = {"kind": "marketplace", "tools": 120, "providers": 24, "categories": 6, "train": 20, "test": 20}
 
@@ -132,3 +135,12 @@ def test_settings_are_checked_and_enter_the_digest() -> None:
         with pytest.raises(DataError):
             parse_scenario({"name": "d", "source": {**SMALL, "candidates": wrong}})
     assert "retriev" not in str(load_scenario("marketplace").model_dump(mode="json"))
+
+
+def test_the_command_prints_what_it_writes(tmp_path: Path) -> None:
+    file = tmp_path / "found.json"
+    asked = invoke("retrieval", "--retrievers", "oracle", "--tasks", "5", "--depths", "1,5", "--json", str(file))
+    assert asked.exit_code == 0 and "oracle" in asked.output
+    assert [row["k"] for row in json.loads(file.read_text())] == [1, 5]
+    for wrong in (("--retrievers", "guess"), ("--depths", "few"), ("--depths", "0"), ("--level", "none")):
+        assert invoke("retrieval", "--tasks", "1", *wrong).exit_code == 2
