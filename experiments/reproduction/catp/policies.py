@@ -70,14 +70,14 @@ def policies() -> tuple[Policy, ...]:
     """Return all policies of the reproduction; those that learn from the same plans are neighbours."""
     paper, other_alphas = CatpSettings.paper(), [alpha for alpha in ALPHAS if alpha != ALPHA]
     whole: Mapping[str, Mapping[str, Any]] = {"catp": {}}
-    found = [Policy(agent, BOARD, "all", ALPHA, change) for agent, change in {**whole, **ABLATIONS}.items()]
+    own = {**whole, **ABLATIONS}
+    found = [Policy(agent, BOARD, "all", ALPHA, change) for agent, change in own.items()]
     found += [Policy(method, "") for method in METHODS]
-    found += [Policy(agent, BOARD, "all", ALPHA, change) for agent, change in {**CHANGES, **SIZES}.items()]
     found += [Policy("catp", BOARD, "all", alpha) for alpha in other_alphas]
     for kind in KINDS:
-        own = {**whole, **ABLATIONS}
         found += [Policy(agent, PUBLISHED, kind, ALPHA, {**paper, **change}) for agent, change in own.items()]
         found += [Policy("catp", PUBLISHED, kind, alpha, paper) for alpha in other_alphas]
+    found += [Policy(agent, BOARD, "all", ALPHA, change) for agent, change in {**CHANGES, **SIZES}.items()]
     return tuple(found)
 
 
