@@ -46,6 +46,8 @@ def main() -> int:
     parser.add_argument("--only", default="", help="sections to run, with commas between; all by default")
     parser.add_argument("--json", type=Path, required=True, help="file of the report; profiles are written beside it")
     args = parser.parse_args()
+    here = Path(__file__).resolve().parent
+    sys.path[:] = [place for place in sys.path if Path(place).resolve() != here]  # `datasets.py` is a library's name too
     if args.device == "cpu":
         os.environ["CUDA_VISIBLE_DEVICES"] = ""  # trainers take a GPU where there is one
     import torch
@@ -178,8 +180,11 @@ def _train(name: str, out: Path, setting: Setting) -> Any:
     if name == "toolplanner":
         from costgym.experiments.training.toolplanner.train import train_toolplanner
 
-        own = {"tasks": 6, "worlds": 1, "levels": ("category",), "vocabulary": 400, "rank_tasks": 6, "rank_steps": 2}
-        return train_toolplanner(out, world, steps=short, device=setting.device, **own, **narrow)
+        # as many steps as a model this small needs for a first path that can be ranked
+        own = {"tasks": 6, "worlds": 1, "levels": ("statement", "category"), "vocabulary": 400, "batch_size": 3}
+        own |= {"hidden_size": 16, "heads": 2, "layers": 1, "learning_rate": 0.02, "beta": 1.0, "temperature": 1.0}
+        own |= {"rank_tasks": 6, "rank_steps": 2 * short, "rank_batch_size": 3}
+        return train_toolplanner(out, world, steps=40, device=setting.device, **own)
     if name == "btp-longformer":
         from costgym.experiments.training.usefulness.train import train_btp
 

@@ -136,12 +136,15 @@ def _text_score(text: str, wanted: str) -> float:
     return round(similarity.text_score(text, wanted) * SCALE) / SCALE
 
 
-def check_seed(seed: Any) -> int:
-    """The scenes' seed that an outcome table names.
+def check_seed(meta: Mapping[str, Any]) -> int:
+    """The scenes' seed that an outcome table names in its `meta`.
 
     Raises:
-        ConfigError: it names none, so its samples cannot be made again.
+        ConfigError: it names none, or other images or another scorer, so its samples cannot be made and scored again.
     """
+    seed = meta.get("seed")
+    if "images" in meta or "scorers" in meta:
+        raise ConfigError("backend", "live episodes play generated scenes with our own scorer; the outcome table has others")
     if isinstance(seed, bool) or not isinstance(seed, int):
         raise ConfigError("backend", "the outcome table does not say which scenes it is of; live episodes need one that does")
     return seed

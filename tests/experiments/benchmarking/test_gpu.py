@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import runpy
 import subprocess
 import sys
 from pathlib import Path
@@ -28,11 +29,13 @@ def test_every_section_runs_small_on_a_cpu(tmp_path: Path) -> None:
     assert "measured on a GPU" in report["kernels"]["marketplace"]["skipped"]
 
 
-def test_without_a_gpu_it_says_how_to_try_it(tmp_path: Path) -> None:
+def test_without_a_gpu_it_says_how_to_try_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     torch = pytest.importorskip("torch", reason="the train extra is not installed")
     if torch.cuda.is_available():
         pytest.skip("there is a GPU here")
-    done = subprocess.run(
-        [sys.executable, str(SCRIPT), "--json", str(tmp_path / "x.json")], cwd=ROOT, capture_output=True, text=True
-    )
-    assert done.returncode == 2 and "--device cpu --small" in done.stderr
+    monkeypatch.setattr(sys, "argv", [str(SCRIPT), "--json", str(tmp_path / "x.json")])
+    with pytest.raises(SystemExit):
+        runpy.run_path(str(SCRIPT))["main"]()
+    assert "--device cpu --small" in capsys.readouterr().err
