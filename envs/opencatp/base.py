@@ -412,6 +412,10 @@ class OpenCATPBase(BaseEnv[ObsType, ActType], Generic[ObsType, ActType]):
             return 0.0
         return plan.sequential_time({tool: self.profile.seconds(tool, self.size_level) for tool in plan.nodes})
 
+    def outcome_table(self) -> OutcomeTable | None:
+        scores = self.evaluator.scores
+        return scores if isinstance(scores, OutcomeTable) else None
+
     def optimum(self, budget: Budget | None = None) -> Optimum:
         """The best plan for the present sample, by its true scores. Where no plan need be given, none at all has quality 0."""
         from ...simulators.oracle.optimum import Optimum

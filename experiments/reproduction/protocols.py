@@ -16,7 +16,8 @@ from typing import Any
 from ...agents.btp.plan import BtpSettings
 from ...agents.strategies import SearchSettings
 from ...simulators.errors import UnknownName
-from ...simulators.scenario import MarketplaceSource, Scenario
+from ...simulators.marketplace.sources import MarketplaceSource
+from ...simulators.scenario import Scenario
 from ..training.data.experience import ExperienceSettings
 
 PUBLISHED, BOARD = "published", "board"
