@@ -54,7 +54,7 @@ class Policy:
     protocol: str
     tasks: str = "all"
     alpha: float = ALPHA
-    settings: Mapping[str, Any] = field(default_factory=dict)
+    settings: Mapping[str, Any] = field(default_factory=dict, hash=False)
 
     @property
     def folder(self) -> str:
