@@ -29,7 +29,8 @@ POLICIES = ("catp", "catp-no-context", "catp-no-feedback", "catp-no-mask", "catp
 
 def plan(agent: str, episode: int, task_id: int, quality: float, valid: bool = True, seconds: float = 1.0) -> EpisodeResult:
     return EpisodeResult(
-        agent=agent, model=None, env="costgym/OpenCATPChat-v0", task=f"sequential-{task_id}-sample-60", episode=episode, seed=0, budget={},
+        agent=agent, model=None, env="costgym/OpenCATPChat-v0", task=f"sequential-{task_id}-sample-60", episode=episode,
+        seed=0, budget={},
         strict=False, judged=False, share=0.0, price=0.1 if valid else 0.0, seconds=seconds, tokens=0, calls=1, attempts=1,
         errors={"agent": 0, "tool": 0, "infrastructure": 0}, errors_by_status={}, quality=quality,
         figures={"score": 0.6 if valid else 0.0, "plan_valid": float(valid)},
