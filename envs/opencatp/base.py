@@ -225,7 +225,7 @@ class OpenCATPBase(BaseEnv[ObsType, ActType], Generic[ObsType, ActType]):
         from ...simulators.opencatp.scoring.live import LiveTools, check_seed
 
         table = self.evaluator.scores
-        seed = check_seed(table.meta.get("seed") if isinstance(table, OutcomeTable) else None)
+        seed = check_seed(table.meta if isinstance(table, OutcomeTable) else {})
         chosen = make_backend(backend, weights, download, device) if isinstance(backend, str) else backend
         return LiveTools(chosen, seed, device)
 

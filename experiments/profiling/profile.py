@@ -125,7 +125,13 @@ class Measurement:
         path.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
 
     def _missing(self) -> str:
-        return "; ".join(f"{tool} at level {level}: {why}" for (tool, level), why in self.skipped.items())
+        by_reason: dict[tuple[int, str], list[str]] = {}
+        for (tool, level), why in self.skipped.items():
+            by_reason.setdefault((level, why), []).append(tool)
+        return "; ".join(
+            f"{'all tools' if len(tools) == len(TOOLS) else ', '.join(tools)} at level {level}: {why}"
+            for (level, why), tools in by_reason.items()
+        )
 
 
 _WAYS_OUT = "measure with tiles, with scale, with a higher memory limit or on a larger machine"
@@ -174,12 +180,16 @@ def measure(
     """
     _check(backend, levels, repeats, memory_limit_mb, weights, download)
     torch = require("torch", "vision")
+    from ...simulators.opencatp.backends.tiny import WEIGHTS as SHIPPED
+
     if processor_time and device.startswith("cuda"):
         raise ConfigError("--processor-time", "a GPU works beside the processor, so only the clock tells what it takes")
     if device.startswith("cuda") and not torch.cuda.is_available():
         raise InfrastructureError(f"device {device}: torch sees no GPU here; measure with device cpu")
     say = progress or (lambda _: None)
     kind = f"weights of {Path(weights).name}" if weights is not None else "untrained weights at full size"
+    if weights is not None and Path(weights).resolve() == SHIPPED.resolve():
+        kind = "the weights that ship"
     if weights is None and download:
         kind = "published weights"
     precision = "float16 autocast" if backend == "published" and device.startswith("cuda") else "float32"

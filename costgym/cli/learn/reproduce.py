@@ -23,7 +23,7 @@ def reproduce(
         ),
     ] = None,
     jobs: Annotated[int | None, typer.Option("--jobs", help="Processes; all processors by default.")] = None,
-    steps: Annotated[int | None, typer.Option("--steps", help="catp: optimiser steps of each policy; 300 by default.")] = None,
+    steps: Annotated[int | None, typer.Option("--steps", help="catp: optimiser steps of each policy; 800 by default.")] = None,
     seed: Seed = 0,
     json_file: JsonFile = None,
     quiet: Quiet = False,

@@ -19,7 +19,7 @@ from ..protocols import BOARD, PUBLISHED
 
 ALPHA, ALPHAS = 0.5, (0.3, 0.5, 0.7)
 KINDS = ("sequential", "nonsequential")
-STEPS = 300
+STEPS = 800
 """Optimiser steps of a policy that learns from both kinds of tasks."""
 METHODS = ("ift", "rltf")
 ABLATIONS: Mapping[str, Mapping[str, Any]] = {
@@ -54,7 +54,7 @@ class Policy:
     protocol: str
     tasks: str = "all"
     alpha: float = ALPHA
-    settings: Mapping[str, Any] = field(default_factory=dict)
+    settings: Mapping[str, Any] = field(default_factory=dict, hash=False)
 
     @property
     def folder(self) -> str:
@@ -70,14 +70,13 @@ def policies() -> tuple[Policy, ...]:
     """Return all policies of the reproduction; those that learn from the same plans are neighbours."""
     paper, other_alphas = CatpSettings.paper(), [alpha for alpha in ALPHAS if alpha != ALPHA]
     whole: Mapping[str, Mapping[str, Any]] = {"catp": {}}
-    found = [Policy(agent, BOARD, "all", ALPHA, change) for agent, change in {**whole, **ABLATIONS}.items()]
-    found += [Policy(method, "") for method in METHODS]
-    found += [Policy(agent, BOARD, "all", ALPHA, change) for agent, change in {**CHANGES, **SIZES}.items()]
+    own = {**whole, **ABLATIONS}
+    found = [Policy("catp", BOARD), *(Policy(method, "") for method in METHODS)]
     found += [Policy("catp", BOARD, "all", alpha) for alpha in other_alphas]
     for kind in KINDS:
-        own = {**whole, **ABLATIONS}
         found += [Policy(agent, PUBLISHED, kind, ALPHA, {**paper, **change}) for agent, change in own.items()]
         found += [Policy("catp", PUBLISHED, kind, alpha, paper) for alpha in other_alphas]
+    found += [Policy(agent, BOARD, settings=change) for agent, change in {**ABLATIONS, **CHANGES, **SIZES}.items()]
     return tuple(found)
 
 

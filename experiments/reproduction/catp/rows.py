@@ -106,7 +106,7 @@ def _weights(played: Sequence[EpisodeResult]) -> NDArray[np.float64]:
 
 
 def _group(result: EpisodeResult) -> str:
-    return group_of(task(int(result.task)))
+    return group_of(task(int(result.task.split("-")[1])))  # "sequential-24-sample-60"
 
 
 def _valid(result: EpisodeResult) -> bool:

@@ -16,6 +16,7 @@ from ...errors import ConfigError
 from ...plan import TASK_INPUT, Plan
 from ..backends.base import RESTORERS, Backend, Images, run_images, run_texts
 from ..backends.meter import Meter
+from ..plan_space import routes_to
 from ..scenes import degrade
 from ..scenes import scene as scenes
 from ..tasks import OpenCATPTask
@@ -84,15 +85,19 @@ class LiveTools:
         scene = scenes.make_scene(self.seed, sample)
         made: dict[str, Any] = {TASK_INPUT: degrade.degrade(scene.image, task.combination, self.seed, sample)}
         runs: dict[str, ToolRun] = {}
+        routes: dict[str, tuple[str, ...]] = {TASK_INPUT: ()}
         for step in plan.steps:
             runs[step.tool] = self._run(step.tool, made[step.deps[-1]])
             made[step.tool] = runs[step.tool].output
+            routes[step.tool] = () if step.tool in RESTORERS else (*routes[step.deps[-1]], step.tool)
         score = 0.0
         truths = dict(zip(WANTED, wanted_texts(scene), strict=True))
         for want, tool in evaluator.answers(plan, task):
             if tool is not None:
-                is_image = want.is_image
-                score += _image_score(made[tool], scene.image) if is_image else _text_score(made[tool], truths[want.name])
+                exact = _image_score(made[tool], scene.image) if want.is_image else _text_score(made[tool], truths[want.name])
+                # a table holds the scores of straight routes in single precision
+                straight = routes[tool] == routes_to(want, False)[0]
+                score += float(np.float32(round(exact * SCALE)) / np.float32(SCALE)) if straight else exact
         seconds = {tool: run.seconds for tool, run in runs.items()}
         return LiveOutcome(
             score / len(task.wants),
@@ -124,20 +129,22 @@ def _one(backend: Backend, tool: str, inputs: Images | list[str]) -> Any:
 
 def _image_score(image: Any, wanted: Any) -> float:
     features = similarity.image_features(image[None])[0], similarity.image_features(wanted[None])[0]
-    cosine = float((features[0] * features[1]).sum())
-    return float(np.float32(np.rint(np.clip(cosine, -1, 1) * SCALE)) / np.float32(SCALE))
+    return round(float(np.clip((features[0] * features[1]).sum(), -1, 1)) * SCALE) / SCALE
 
 
 def _text_score(text: str, wanted: str) -> float:
     return round(similarity.text_score(text, wanted) * SCALE) / SCALE
 
 
-def check_seed(seed: Any) -> int:
-    """The scenes' seed that an outcome table names.
+def check_seed(meta: Mapping[str, Any]) -> int:
+    """The scenes' seed that an outcome table names in its `meta`.
 
     Raises:
-        ConfigError: it names none, so its samples cannot be made again.
+        ConfigError: it names none, or other images or another scorer, so its samples cannot be made and scored again.
     """
+    seed = meta.get("seed")
+    if "images" in meta or "scorers" in meta:
+        raise ConfigError("backend", "live episodes play generated scenes with our own scorer; the outcome table has others")
     if isinstance(seed, bool) or not isinstance(seed, int):
         raise ConfigError("backend", "the outcome table does not say which scenes it is of; live episodes need one that does")
     return seed

@@ -44,11 +44,11 @@ def played(view: str, items: list[Any], task: int, sample: int, **settings: Any)
 def test_the_tiny_back_end_scores_what_the_table_says(view: str) -> None:
     for items, task, sample in ((SEQUENTIAL, 24, 3), (BRANCHES, 225, 70)):
         looked_up, live = (played(view, items, task, sample, **more) for more in ({}, {"backend": "tiny"}))
-        # sums of floats may differ in the last bit on another machine, and a pixel by one
-        assert live["score"] == pytest.approx(looked_up["score"], abs=0.01) and looked_up["score"] > 0
+        # sums of floats may differ in the last bit on another machine, and a score by one step of the table's rounding
+        assert live["score"] == pytest.approx(looked_up["score"], abs=1e-4) and looked_up["score"] > 0
         for name in ("price", "execution_time_s", "plan_valid"):
             assert live[name] == looked_up[name]
-        assert live["quality_of_plan"] == pytest.approx(looked_up["quality_of_plan"], abs=0.005)
+        assert live["quality_of_plan"] == pytest.approx(looked_up["quality_of_plan"], abs=1e-4)
         assert 0 < live["measured_seconds"] <= live["measured_seconds_one_by_one"] < 10
         assert "measured_seconds" not in looked_up
 

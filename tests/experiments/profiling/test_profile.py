@@ -17,6 +17,7 @@ from costgym.experiments.profiling.profile import Measurement, Point, measure
 from costgym.simulators.errors import ConfigError, InfrastructureError, InvalidProfile, UnknownName
 from costgym.simulators.opencatp import load_profile
 from costgym.simulators.opencatp.backends.meter import Meter, resident_mb
+from costgym.simulators.opencatp.profile import profile_names
 from costgym.simulators.opencatp.scoring.evaluation import Evaluator
 from costgym.simulators.opencatp.tools import TOOLS
 
@@ -90,7 +91,7 @@ def without(found: Measurement, skipped: dict[tuple[str, int], str]) -> Measurem
 @pytest.mark.slow
 def test_levels_that_were_not_run_are_scaled_only_when_asked_and_the_profile_says_so(measured: Measurement) -> None:
     found = without(measured, {(tool, level): "not asked for" for tool in TOOLS for level in (1, 3)})
-    with pytest.raises(InvalidProfile, match="image_denoising at level 1: not asked for"):
+    with pytest.raises(InvalidProfile, match="all tools at level 1: not asked for; all tools at level 3: not asked for"):
         found.profile()
     made = found.profile(scale=True)
     first, third = found.points["image_denoising", 0], found.points["image_denoising", 2]
@@ -100,7 +101,7 @@ def test_levels_that_were_not_run_are_scaled_only_when_asked_and_the_profile_say
     assert times[3] == round(third.time_ms * ((1921 * 2624) / (954 * 806)), 6)
     mood = found.points["sentiment_analysis", 0]
     assert made.tools["sentiment_analysis"].time_ms[1] == round(mood.time_ms * (2009 / 149), 6)
-    assert "scaled by the input's size from another level, not measured: image_classification at level 1" in made.source
+    assert "scaled by the input's size from another level, not measured: all tools at level 1" in made.source
     none = without(measured, {("image_denoising", level): "ran out of memory" for level in range(4)})
     with pytest.raises(InvalidProfile, match="image_denoising was measured at no level"):
         none.profile(scale=True)
@@ -216,3 +217,11 @@ def test_untrained_networks_have_the_published_size() -> None:
         "text_summarization": 406,
         "sentiment_analysis": 67,
     }
+
+
+def test_the_profiles_that_ship_are_whole_and_say_where_they_come_from() -> None:
+    assert {"v100", "cpu-tiny"} <= set(profile_names())
+    for name in profile_names():
+        made = load_profile(name)
+        assert set(made.tools) == set(TOOLS) and made.hardware and made.source and made.date
+        assert all(made.price(tool, level) > 0 for tool in TOOLS for level in range(4))

@@ -29,7 +29,8 @@ POLICIES = ("catp", "catp-no-context", "catp-no-feedback", "catp-no-mask", "catp
 
 def plan(agent: str, episode: int, task_id: int, quality: float, valid: bool = True, seconds: float = 1.0) -> EpisodeResult:
     return EpisodeResult(
-        agent=agent, model=None, env="costgym/OpenCATPChat-v0", task=str(task_id), episode=episode, seed=0, budget={},
+        agent=agent, model=None, env="costgym/OpenCATPChat-v0", task=f"sequential-{task_id}-sample-60", episode=episode,
+        seed=0, budget={},
         strict=False, judged=False, share=0.0, price=0.1 if valid else 0.0, seconds=seconds, tokens=0, calls=1, attempts=1,
         errors={"agent": 0, "tool": 0, "infrastructure": 0}, errors_by_status={}, quality=quality,
         figures={"score": 0.6 if valid else 0.0, "plan_valid": float(valid)},
@@ -71,7 +72,7 @@ def as_published() -> dict[str, float]:
 
 def test_every_policy_of_the_tables_is_trained_once() -> None:
     asked = policies()
-    assert len({policy.folder for policy in asked}) == len(asked) == 25
+    assert len({policy.folder for policy in asked}) == len(set(asked)) == len(asked) == 25
     paper = [policy for policy in asked if policy.protocol == PUBLISHED]
     assert {policy.tasks for policy in paper} == set(KINDS)
     assert all(CatpSettings.paper().items() <= policy.settings.items() for policy in paper)

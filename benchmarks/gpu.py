@@ -1,0 +1,371 @@
+"""Everything that needs a GPU, in at most ten minutes, as one JSON file.
+
+    python benchmarks/gpu.py --json benchmarks/results/gpu.json                      # on a machine with a GPU
+    python benchmarks/gpu.py --device cpu --small --json /tmp/cpu.json               # the same steps, small, without one
+
+Sections: `machine`; `trainers` (every trainer takes steps on the device, and its checkpoint plays); `backends` (both back-ends
+run every tool; the tiny one's scores are those of the shipped table); `profiles` (both, written beside the JSON, ready to ship
+as `simulators/opencatp/profile_NAME.json`); `throughput` (inputs per second of every tool, and CATP's training steps per
+second); `kernels` (the batch of environments on the device). What fails is reported in its place and makes the exit status 1;
+what does not fit into the time is skipped and says so.
+"""
+
+from __future__ import annotations
+
+import argparse
+import datetime
+import json
+import os
+import platform
+import sys
+import tempfile
+import time
+import traceback
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+MINUTES = 10.0
+TRAINERS = ("ppo", "dqn", "catp", "ift", "rltf", "deer", "toolplanner", "btp-longformer", "grpo")
+Check = Callable[[], Any]
+
+
+class Setting(NamedTuple):
+    """What all checks share: the device, whether sizes are small, and a folder for what they write."""
+
+    device: str
+    small: bool
+    folder: Path
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--device", default="cuda", choices=("cuda", "cpu"))
+    parser.add_argument("--small", action="store_true", help="few steps and small inputs, for a test of the script itself")
+    parser.add_argument("--minutes", type=float, default=MINUTES, help="no check is begun after this time")
+    parser.add_argument("--only", default="", help="sections to run, with commas between; all by default")
+    parser.add_argument("--json", type=Path, required=True, help="file of the report; profiles are written beside it")
+    args = parser.parse_args()
+    here = Path(__file__).resolve().parent
+    sys.path[:] = [place for place in sys.path if Path(place).resolve() != here]  # `datasets.py` is a library's name too
+    if args.device == "cpu":
+        os.environ["CUDA_VISIBLE_DEVICES"] = ""  # trainers take a GPU where there is one
+    import torch
+
+    if args.device == "cuda" and not torch.cuda.is_available():
+        parser.error("torch sees no GPU here; run with --device cpu --small to test the script")
+    args.json.parent.mkdir(parents=True, exist_ok=True)
+    began, report = time.monotonic(), {"machine": machine(args.device)}
+    chosen = [name for name in args.only.split(",") if name] or list(SECTIONS)
+    with tempfile.TemporaryDirectory() as folder:
+        setting = Setting(args.device, args.small, Path(folder))
+        for name in chosen:
+            report[name] = {}
+            for title, check in SECTIONS[name](setting).items():
+                over = time.monotonic() - began > 60 * args.minutes
+                report[name][title] = {"skipped": f"the {args.minutes:g} minutes were over"} if over else result_of(check)
+                print(f"{name}, {title}: {json.dumps(report[name][title])[:200]}", flush=True)
+        for profile in sorted(Path(folder).glob("profile_*.json")):
+            (args.json.parent / profile.name).write_text(profile.read_text())
+    report["machine"]["seconds"] = round(time.monotonic() - began, 1)
+    args.json.write_text(json.dumps(report, indent=1) + "\n")
+    failed = [f"{name}, {title}" for name in chosen for title, found in report[name].items() if "failed" in found]
+    print(f"failed: {'; '.join(failed)}" if failed else "nothing failed", flush=True)
+    return 1 if failed else 0
+
+
+def machine(device: str) -> dict[str, Any]:
+    import torch
+
+    from costgym import __version__
+
+    return {
+        "device": torch.cuda.get_device_name() if device == "cuda" else platform.processor() or platform.machine(),
+        "torch": torch.__version__,
+        "costgym": __version__,
+        "python": platform.python_version(),
+        "processors": os.cpu_count(),
+        "date": datetime.date.today().isoformat(),
+    }
+
+
+class Skipped(Exception):
+    """A check that has nothing to run on here; the text says why."""
+
+
+def result_of(check: Check) -> dict[str, Any]:
+    began = time.perf_counter()
+    try:
+        found = check()
+    except Skipped as reason:
+        return {"skipped": str(reason)}
+    except Exception as error:  # a check that fails must not hide those after it
+        last = traceback.format_exc().strip().splitlines()[-4:]
+        return {"failed": f"{type(error).__name__}: {error}"[:500], "at": last, "seconds": seconds_since(began)}
+    return {**found, "seconds": seconds_since(began)}
+
+
+def seconds_since(began: float) -> float:
+    return round(time.perf_counter() - began, 2)
+
+
+def synchronise(device: str) -> None:
+    if device == "cuda":
+        import torch
+
+        torch.cuda.synchronize()
+
+
+# -- trainers ------------------------------------------------------------------------------------------------------------------
+
+
+def trainers(setting: Setting) -> dict[str, Check]:
+    return {name: lambda name=name: trained(name, setting) for name in TRAINERS}  # type: ignore[misc]
+
+
+def trained(name: str, setting: Setting) -> dict[str, Any]:
+    """Train for a few steps; the loss is finite and the checkpoint is read again."""
+    import torch
+
+    from costgym.agents.checkpoints import newest
+
+    if setting.device == "cuda":
+        torch.cuda.reset_peak_memory_stats()
+    out = setting.folder / name
+    result = _train(name, out, setting)
+    found: dict[str, Any] = {"steps": result.steps, "finished": result.finished}
+    if setting.device == "cuda":
+        used = torch.cuda.max_memory_allocated() / 2**20
+        found["gpu_mb"] = round(used, 1)
+        if used <= 0.0:
+            raise AssertionError("no memory of the GPU was used: the trainer did not run on it")
+    if name not in ("grpo", "toolplanner", "btp-longformer"):
+        assert newest(out).is_dir()
+    if name in ("catp", "ift", "rltf"):
+        from costgym.agents.catp import CatpPlanner
+        from costgym.simulators.opencatp import task
+        from costgym.simulators.opencatp.scoring.evaluation import Evaluator
+
+        plans = CatpPlanner(out, device=setting.device).plans([(task(24), level) for level in range(4)], Evaluator())
+        found["plans"] = sum(plan is not None for plan in plans)
+        assert found["plans"] == 4
+    return found
+
+
+def _train(name: str, out: Path, setting: Setting) -> Any:
+    """Call a trainer with a size that takes seconds."""
+    from costgym.simulators.scenario import Scenario
+
+    short = 2 if setting.small else 20
+    narrow = {"hidden_size": 16, "heads": 2, "layers": 1} if setting.small else {}
+    source = {"kind": "marketplace", "tools": 240, "providers": 60, "categories": 10, "train": 40, "test": 40}
+    world = Scenario.model_validate({"name": "small", "source": source, "failures": "reliable"})
+    if name in ("ppo", "dqn"):
+        from costgym.experiments.training.sb3 import train as sb3
+
+        own: dict[str, Any] = {"n_envs": 8, "batch_size": 32}
+        own |= {"n_steps": 8, "n_epochs": 1} if name == "ppo" else {"buffer_size": 500, "learning_starts": 16}
+        return getattr(sb3, f"train_{name}")(out, world, steps=64 * short, **own)
+    if name in ("catp", "ift", "rltf"):
+        from costgym.experiments.training.catp import train as catp
+
+        own = {"tasks": "nonsequential", "composed": 0, "walks": 2, "supervised_steps": max(1, short // 2), **narrow}
+        return getattr(catp, f"train_{name}")(out, steps=short, device=setting.device, batch_size=16, **own)
+    if name == "deer":
+        from costgym.experiments.training.deer.train import train_deer
+
+        counts = {"train": (20, 30, 40), "valid": (4, 6, 8), "test": (4, 6, 8)}
+        own = {"counts": counts, "retrieval_steps": short, "batch_size": 8, **({"hidden_size": 16} if setting.small else {})}
+        return train_deer(out, steps=short, **own)
+    if name == "toolplanner":
+        from costgym.experiments.training.toolplanner.train import train_toolplanner
+
+        # as many steps as a model this small needs for a first path that can be ranked
+        own = {"tasks": 6, "worlds": 1, "levels": ("statement", "category"), "vocabulary": 400, "batch_size": 3}
+        own |= {"hidden_size": 16, "heads": 2, "layers": 1, "learning_rate": 0.02, "beta": 1.0, "temperature": 1.0}
+        own |= {"rank_tasks": 6, "rank_steps": 2 * short, "rank_batch_size": 3}
+        return train_toolplanner(out, world, steps=40, device=setting.device, **own)
+    if name == "btp-longformer":
+        from costgym.experiments.training.usefulness.train import train_btp
+
+        return train_btp(out, world, episodes=24, held_out=12, model="longformer", epochs=1)
+    from costgym.experiments.training.grpo.train import train_grpo
+    from costgym.experiments.training.grpo.world import GrpoWorld
+
+    own = {"num_generations": 2, "max_completion_length": 64, "hidden_size": 32, "layers": 1, "vocabulary": 512}
+    own |= {"warm_start_steps": short, "warm_start_batch_size": 2, "warm_start_variants": 2}
+    return train_grpo(out, GrpoWorld(world, tasks=1, rounds=4), steps=1 if setting.small else 3, **own)
+
+
+# -- back-ends -----------------------------------------------------------------------------------------------------------------
+
+
+def backends(setting: Setting) -> dict[str, Check]:
+    return {"tiny": lambda: tiny_scores(setting), "published": lambda: published_runs(setting)}
+
+
+def tiny_scores(setting: Setting) -> dict[str, Any]:
+    """Live episodes with the tiny back-end: scores as in the shipped table."""
+    import numpy as np
+
+    from costgym.simulators.opencatp import tasks
+    from costgym.simulators.opencatp.backends.tiny import TinyBackend
+    from costgym.simulators.opencatp.plan_space import plan_space
+    from costgym.simulators.opencatp.scoring.evaluation import Evaluator
+    from costgym.simulators.opencatp.scoring.live import LiveTools
+
+    evaluator, live = Evaluator(), LiveTools(TinyBackend(device=setting.device), device=setting.device)
+    chance, differences = np.random.default_rng(0), []
+    known = tasks("all", "test")
+    for _ in range(4 if setting.small else 60):
+        task = known[int(chance.integers(len(known)))]
+        space = plan_space(task.wants).plans
+        plan, sample = space[int(chance.integers(len(space)))], int(chance.integers(100))
+        score = live.run(plan, task, sample, evaluator).score
+        differences.append(abs(score - evaluator.score(plan, task, sample)))
+    # half precision is not used; sums of floats may differ in the last bit, and then a pixel by one, or a word
+    far = sum(difference > 0.01 for difference in differences)
+    assert far <= 0.05 * len(differences), f"{far} of {len(differences)} scores are not those of the table"
+    return {"plans": len(differences), "equal": sum(d < 1e-9 for d in differences), "largest_difference": max(differences)}
+
+
+def published_runs(setting: Setting) -> dict[str, Any]:
+    """Every published architecture, with random weights, runs on the device."""
+    import numpy as np
+
+    from costgym.simulators.opencatp.backends.base import ALL_TOOLS, RESTORERS, TEXT_TOOLS
+    from costgym.simulators.opencatp.backends.published import PublishedBackend
+    from costgym.simulators.opencatp.backends.untrained import untrained_loaders
+
+    # a large machine's memory is not needed: one model at a time
+    found, images = {}, np.zeros((1, 64, 64, 3), np.uint8)
+    light = ("image_classification", "sentiment_analysis", "image_colorization")
+    for tool in light if setting.small else ALL_TOOLS:
+        backend = PublishedBackend(device=setting.device, loaders=untrained_loaders(), batch_size=1)
+        out = backend.run(tool, ["a short text"] if tool in TEXT_TOOLS else images)
+        if tool in RESTORERS:
+            assert isinstance(out, np.ndarray) and out.shape[1] in (64, 128)
+        found[tool] = round(backend.load(tool).size_mb, 1)
+    return {"megabytes": found}
+
+
+# -- profiles and throughput ---------------------------------------------------------------------------------------------------
+
+
+def profiles(setting: Setting) -> dict[str, Check]:
+    return {backend: lambda backend=backend: profiled(backend, setting) for backend in ("tiny", "published")}  # type: ignore[misc]
+
+
+def profiled(backend: str, setting: Setting) -> dict[str, Any]:
+    """Measure a profile and write it; of the small published one only two tools' loading would fit, so it is skipped."""
+    from costgym.experiments.profiling.profile import measure, profile
+    from costgym.simulators.opencatp.levels import LEVELS
+
+    if setting.small:
+        if backend == "published":
+            raise Skipped("the published architectures are too large for a small run; leave --small out")
+        found = measure("small", backend, setting.device, (0,), 1, image_sizes=[(48, 40)] * LEVELS, text_lengths=[60] * LEVELS)
+        return {"tools": len(found.loading), "ms": {tool: round(p.time_ms, 3) for (tool, _), p in found.points.items()}}
+    name = f"{setting.device}-{backend}"
+    out = setting.folder / f"profile_{name}.json"
+    made = profile(
+        name, out, backend, setting.device, repeats=5, tiles=backend == "published", scale=True,
+        date=datetime.date.today().isoformat(), processor_time=setting.device == "cpu",
+    )  # fmt: skip
+    times = {tool: [round(ms, 2) for ms in cost.time_ms] for tool, cost in made.tools.items()}
+    return {"file": out.name, "hardware": made.hardware, "source": made.source, "ms": times}
+
+
+def throughput(setting: Setting) -> dict[str, Check]:
+    return {"tiny": lambda: inputs_per_second(setting), "catp": lambda: steps_per_second(setting)}
+
+
+def inputs_per_second(setting: Setting) -> dict[str, Any]:
+    """Inputs per second of each tiny tool, in batches of 128."""
+    import numpy as np
+
+    from costgym.simulators.opencatp.backends.base import ALL_TOOLS, TEXT_TOOLS
+    from costgym.simulators.opencatp.backends.tiny import TinyBackend
+    from costgym.simulators.opencatp.scenes import scene as scenes
+
+    count, repeats = (4, 1) if setting.small else (128, 5)
+    world = scenes.make_scenes(scenes.HELD_OUT_SEED, range(count))
+    images, texts = np.stack([each.image for each in world]), [each.report() for each in world]
+    backend, found = TinyBackend(device=setting.device), {}
+    for tool in ALL_TOOLS:
+        inputs: Any = texts if tool in TEXT_TOOLS else images
+        backend.run(tool, inputs)
+        synchronise(setting.device)
+        began = time.perf_counter()
+        for _ in range(repeats):
+            backend.run(tool, inputs)
+        synchronise(setting.device)
+        found[tool] = round(repeats * count / (time.perf_counter() - began), 1)
+    return {"inputs_per_second": found}
+
+
+def steps_per_second(setting: Setting) -> dict[str, Any]:
+    """Optimiser steps per second of CATP with its default policy, once plans are collected."""
+    from costgym.experiments.training.catp.train import train_catp
+    from costgym.experiments.training.run import Callback, TrainingStep
+
+    at: list[float] = []
+
+    class Clock(Callback):
+        def on_step(self, step: TrainingStep) -> None:
+            at.append(time.perf_counter())
+
+    steps, own = (3, {"hidden_size": 16}) if setting.small else (60, {})
+    data: dict[str, Any] = {"tasks": "nonsequential", "composed": 0, "walks": 2}
+    train_catp(setting.folder / "speed", steps=steps, device=setting.device, callback=Clock(), **data, **own)
+    return {"steps_per_second": round((steps - 2) / max(1e-9, at[-2] - at[0]), 2)}
+
+
+# -- kernels -------------------------------------------------------------------------------------------------------------------
+
+
+def kernels(setting: Setting) -> dict[str, Check]:
+    return {"marketplace": lambda: stepped(setting)}
+
+
+def stepped(setting: Setting) -> dict[str, Any]:
+    """Steps per second of the batch on the device, where `make_vec` takes one, and that its episodes are those of the CPU's."""
+    import numpy as np
+
+    import costgym
+
+    if setting.device != "cuda":
+        raise Skipped("a batch on the device is measured on a GPU; the batch on the CPU is `costgym bench`")
+    count, steps = 4096, 200
+    try:
+        env = costgym.make_vec("costgym/Marketplace-v0", num_envs=count, device="cuda")
+    except (TypeError, costgym.CostGymError) as error:
+        raise Skipped(f'make_vec(device="cuda") is not there: {error}') from None
+    host = costgym.make_vec("costgym/Marketplace-v0", num_envs=count)
+    chance = np.random.default_rng(0)
+    _, infos = env.reset(seed=0)
+    _, wanted = host.reset(seed=0)
+    for _ in range(8):
+        mask = np.asarray(wanted["action_mask"], np.float64)
+        actions = (mask * chance.random(mask.shape)).argmax(1)
+        _, rewards, ended, _, infos = env.step(actions)
+        _, expected, over, _, wanted = host.step(actions)
+        assert (np.asarray(rewards) == expected).all() and (np.asarray(ended) == over).all()
+    began = time.perf_counter()
+    for _ in range(steps):
+        _, _, _, _, infos = env.step(actions)
+    synchronise(setting.device)
+    del infos
+    return {"envs": count, "steps_per_second": round(count * steps / (time.perf_counter() - began))}
+
+
+SECTIONS: dict[str, Callable[[Setting], dict[str, Check]]] = {
+    "trainers": trainers,
+    "backends": backends,
+    "profiles": profiles,
+    "throughput": throughput,
+    "kernels": kernels,
+}
+
+if __name__ == "__main__":
+    sys.exit(main())
