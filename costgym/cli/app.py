@@ -24,6 +24,8 @@ from .output import PlainCommand
 from .play.leaderboard import leaderboard
 from .play.run import run
 from .play.show import show
+from .share.chaos import chaos
+from .share.proxy import proxy
 from .share.rerun import rerun
 from .share.serve import serve
 from .share.site import site
@@ -35,6 +37,7 @@ from .tools.build_tools import build_tools
 from .tools.envs import envs
 from .tools.prices import prices
 from .tools.profile import profile
+from .tools.retrieval import retrieval
 from .tools.scenarios import scenarios
 from .tools.selftest import selftest
 
@@ -86,14 +89,15 @@ PANELS = {
     "Play": (leaderboard, run, show),
     "Data": (collect, verify, export, experience, calibrate),
     "Learn": (baselines, reproduce),
-    "Share": (site, serve, rerun),
-    "Tools": (envs, agents, scenarios, selftest, bench, profile, build_tools, build_table),
+    "Share": (site, serve, proxy, rerun),
+    "Tools": (envs, agents, scenarios, retrieval, selftest, bench, profile, build_tools, build_table),
 }
 for panel, verbs in PANELS.items():
     for verb in verbs:
         app.command(cls=PlainCommand, rich_help_panel=panel)(verb)
 app.add_typer(datasets, name="datasets", rich_help_panel="Data")
 app.add_typer(train, name="train", rich_help_panel="Learn")
+app.add_typer(chaos, name="chaos", rich_help_panel="Share")
 app.add_typer(submit, name="submit", rich_help_panel="Share")
 app.add_typer(prices, name="prices", rich_help_panel="Tools")
 

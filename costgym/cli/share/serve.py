@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from ...simulators.errors import ConfigError, require
-from ..options import Alpha, BudgetText, Data, Enforcement, Grading, PlanProfile, ScenarioName, Seed, Split, Tasks
+from ..options import Alpha, BudgetText, Data, Documents, Enforcement, Grading, PlanProfile, ScenarioName, Seed, Split, Tasks
 from ..players import WorldOptions, one_budget
 
 
@@ -24,6 +24,7 @@ def serve(
     tasks: Tasks = None,
     alpha: Alpha = None,
     profile: PlanProfile = None,
+    documents: Documents = None,
     max_steps: Annotated[int | None, typer.Option("--max-steps", help="Steps after which an episode is truncated.")] = None,
     seed: Seed = 0,
     host: Annotated[str, typer.Option("--host", help="Address to listen on; local by default.")] = "127.0.0.1",
@@ -65,7 +66,7 @@ def serve(
         if board is not None:
             if record is None:
                 raise ConfigError("--board", "expected --record with the folder of the run that is recorded")
-            worlds = (scenario, data, grading, enforcement, tasks, alpha, profile, max_steps)
+            worlds = (scenario, data, grading, enforcement, tasks, alpha, profile, max_steps, documents)
             if any(given is not None for given in worlds):
                 raise ConfigError("--board", "the leaderboard says what the world is; give --env and --budget alone")
             from ...experiments.serving.entry import EntryRecorder, entry_config
@@ -76,7 +77,9 @@ def serve(
             held.enter_context(recorder)
             make_env = recorder.make_env
         else:
-            options = WorldOptions(scenario, data, budget, split, grading, enforcement, max_steps, tasks, alpha, profile)
+            options = WorldOptions(
+                scenario, data, budget, split, grading, enforcement, max_steps, tasks, alpha, profile, documents=documents
+            )
             arguments = options.arguments(env)
 
             def make_env() -> Any:
