@@ -130,7 +130,7 @@ def read_state(checkpoint: Path) -> dict[str, Any]:
     """
     try:
         state: Any = json.loads((checkpoint / STATE).read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, json.JSONDecodeError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise DataError(checkpoint / STATE, f"cannot be read as JSON: {error}") from error
     if not isinstance(state, dict) or not isinstance(state.get("step"), int):
         raise DataError(checkpoint / STATE, "expected a table with the number of steps")

@@ -95,6 +95,8 @@ def finished_folder(path: Path, replace: bool = False) -> Iterator[Path]:
 
 @contextmanager
 def _finished(path: Path, replace: bool) -> Iterator[Path]:
+    if not path.name:
+        raise ConfigError("--out", f"{str(path)!r} is no name for what is written; choose one")
     _put_back(path)
     if path.exists() and not replace:
         raise ConfigError("--out", f"{path} exists already; choose another name")

@@ -139,7 +139,7 @@ class EpisodeResult:
         """
         try:
             record = json.loads(line)
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise DataError("episode record", f"expected one line of JSON: {error}") from error
         known = {field.name for field in fields(cls)}
         if not isinstance(record, dict) or record.keys() | _OPTIONAL != known:

@@ -62,7 +62,7 @@ def load_reader(run: str | Path) -> LearntReader:
     place = Path(run) / MANIFEST
     try:
         document = json.loads(place.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise DataError(place, f"cannot be read as a classifier ({error}); train it again") from error
     if not isinstance(document, dict) or document.get("format") != FORMAT:
         raise DataError(place, f"expected format {FORMAT!r}", "format")

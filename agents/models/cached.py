@@ -82,5 +82,5 @@ def _read(text: str, path: Path) -> Reply:
         document = json.loads(text)
         calls = tuple(FunctionCall(str(name), arguments, str(number)) for name, arguments, number in document["calls"])
         return Reply(Message(ASSISTANT, str(document["content"]), calls), Usage(*map(int, document["usage"])))
-    except (ValueError, KeyError, TypeError) as error:
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise DataError(path, f"a kept reply cannot be read: {error}") from error

@@ -62,6 +62,11 @@ class Verbs(TyperGroup):
                 f"error: a text holds half a character (U+{ord(error.object[error.start]):04X}); write it whole", err=True
             )
             raise typer.Exit(2) from None
+        except ValueError as error:
+            if "null byte" not in str(error):
+                raise
+            typer.echo("error: the name of a file holds a null byte", err=True)
+            raise typer.Exit(2) from None
         except OSError as error:
             place = f"{os.fsdecode(error.filename)}: " if isinstance(error.filename, str | bytes) else ""
             typer.echo(f"error: {place}{error.strerror or error}", err=True)

@@ -299,10 +299,12 @@ def chart_page(chart: Chart, name: str, text: str, width: int = 960, between: st
     return (
         f'<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><title>{escape(name)}</title>\n'
         "<style>body{margin:1rem;font-family:system-ui,sans-serif;background:#fff;color:#222}svg{max-width:100%;height:auto}"
-        "pre{overflow-x:auto;font-size:12px}.film{display:flex;flex-wrap:wrap;gap:1rem}figure{width:120px;margin:0;"
+        "h1{font-size:1.25rem;overflow-wrap:anywhere}"
+        "pre{white-space:pre-wrap;overflow-wrap:anywhere;font-size:12px}.film{display:flex;flex-wrap:wrap;gap:1rem}figure{width:120px;margin:0;"
         "font-size:13px;overflow-wrap:anywhere}figure img{display:block;image-rendering:pixelated}figcaption b{display:block}"
         "figure p{min-height:90px;margin:0;padding:14px 8px;border:1px solid #ccc}</style></head>\n<body>\n"
-        f"{chart_drawing(chart, name, width)}{between}<pre>{escape(text)}</pre>\n</body></html>\n"
+        f"<main>\n<h1>{escape(name)}</h1>\n{chart_drawing(chart, name, width)}{between}<pre>{escape(text)}</pre>\n</main>\n"
+        "</body></html>\n"
     )
 
 

@@ -147,7 +147,7 @@ def read_rows(path: Path) -> list[dict[str, Any]]:
     """The rows of a submission in a run's folder; raises DataError where they cannot be read."""
     try:
         rows = json.loads(path.read_text(encoding="utf-8"))
-    except (ValueError, OSError) as error:
+    except (ValueError, OSError, RecursionError) as error:
         raise DataError(path, f"is no JSON ({error})") from error
     if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
         raise DataError(path, "expected a list of rows")
@@ -240,7 +240,7 @@ def check_owner(manifest: str, folder: Path) -> None:
         return
     try:
         found = json.loads(path.read_text(encoding="utf-8"))
-    except (ValueError, OSError) as error:
+    except (ValueError, OSError, RecursionError) as error:
         raise DataError(path, "is no configuration of a run; choose another folder") from error
     wanted = json.loads(manifest)
     if found != wanted:

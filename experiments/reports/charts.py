@@ -5,6 +5,7 @@ Nothing here uses pyplot or changes a global setting, and the same figures give 
 
 from __future__ import annotations
 
+import hashlib
 import io
 import re
 from collections.abc import Iterator, Sequence
@@ -335,12 +336,18 @@ def _svg(figure: Figure, name: str) -> Markup:
     referred = set(re.findall(r"url\(#([^)]+)\)", store.getvalue())) | {
         node.attrib[_XLINK][1:] for node in root.iter() if _XLINK in node.attrib
     }
+    own = "c" + hashlib.blake2b(f"{name}\n{store.getvalue()}".encode(), digest_size=4).hexdigest() + "-"
     for parent in list(root.iter()):
         for child in list(parent):
             if child.tag in (f"{_SVG}metadata", f"{_SVG}style"):
                 parent.remove(child)
         if parent.attrib.get("id") not in referred:
             parent.attrib.pop("id", None)
+        for key, value in parent.attrib.items():  # charts of one page have marks and frames of their own
+            if key == "id":
+                parent.attrib[key] = f"{own}{value}"
+            elif key == _XLINK or "url(#" in value:
+                parent.attrib[key] = value.replace("#", f"#{own}")
         style = parent.attrib.get("style")
         if style is not None:
             parent.attrib["style"] = re.sub(r"font: ([\d.]+px)[^;]*", r"font-size: \1", style)

@@ -43,7 +43,7 @@ class Curve:
             try:
                 if json.loads(line)["step"] > step:
                     return
-            except (ValueError, KeyError, TypeError):
+            except (ValueError, KeyError, TypeError, RecursionError):
                 return
             yield
 

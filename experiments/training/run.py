@@ -122,7 +122,7 @@ class TrainingRun:
         try:
             record: dict[str, float] = json.loads((self.folder / METRICS).read_text(encoding="utf-8"))
             steps = int(record.pop("steps"))
-        except (OSError, ValueError, KeyError, AttributeError):
+        except (OSError, ValueError, KeyError, AttributeError, RecursionError):
             return None
         return TrainingResult(self.folder, steps, record) if (self.folder / holds).exists() else None
 

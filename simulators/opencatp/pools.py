@@ -82,7 +82,7 @@ def load_pool(path: str | Path) -> tuple[PoolPlan, ...]:
         return tuple(_from_pickle(file))
     try:
         record = json.loads(file.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, json.JSONDecodeError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise DataError(file, f"cannot be read as JSON: {error}") from error
     plans = record.get("plans") if isinstance(record, dict) else None
     if not isinstance(plans, list):

@@ -234,7 +234,7 @@ def load_profile(name_or_path: str | Path) -> Profile:
     try:
         text = path.read_text(encoding="utf-8")
         record = json.loads(text) if path.suffix == ".json" else yaml.safe_load(text)
-    except (OSError, UnicodeDecodeError, json.JSONDecodeError, yaml.YAMLError) as error:
+    except (OSError, ValueError, RecursionError, yaml.YAMLError) as error:
         raise DataError(path, f"cannot be read as JSON or YAML: {error}") from error
     return read_profile(record, path)
 

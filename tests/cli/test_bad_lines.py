@@ -6,6 +6,7 @@ By hand: ``python -m tests.cli.test_bad_lines 500 0`` tries 500 of them, from se
 from __future__ import annotations
 
 import os
+import shutil
 import sys
 import tempfile
 from pathlib import Path
@@ -98,10 +99,53 @@ def test_no_line_ends_in_a_traceback(tmp_path: Path) -> None:
         ["agents", "--json", ""],
         ["site", "--store", "\ud800"],
         ["leaderboard", "--out", "new", "--suite", "quick", "--store", "/proc/self/mem"],
+        ["datasets", "list", "/dev/null"],
+        ["export", "bad.jsonl", "--format", "parquet", "--out", ""],
+        ["export", "bad.jsonl", "--format", "hf", "--out", "folder\0"],
+        ["collect", "--agent", "greedy", "--episodes", "1", "--out", "/proc/none"],
     ],
 )
 def test_a_place_that_is_none_is_an_error_in_words(line: list[str], tmp_path: Path) -> None:
     assert refuses(line, tmp_path) is None
+
+
+DAMAGES = {
+    "empty": "", "null": "null", "an object": "{}", "deep": "[" * 100_000,
+    "other rows": '{"rows": [{"agent": 3, "track": []}]}',
+    "other numbers": '{"rows": [], "seed": NaN, "scenario": 1e999}', "other texts": '{"rows": "\\ud800"}',
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def board(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    from costgym.experiments.leaderboard.board import run
+    from costgym.experiments.leaderboard.run_config import make_run_config
+    from costgym.experiments.leaderboard.submissions.submission import pack
+
+    place = tmp_path_factory.mktemp("board")
+    folder = run(make_run_config(agents=["greedy"], budgets="price=10", episodes=1), place / "board").folder
+    pack(folder, place / "packed", "ours", "us@example.org")
+    return place
+
+
+@pytest.mark.parametrize(
+    ("file", "damage"),
+    [("leaderboard.json", damage) for damage in ("empty", "other rows", "deep", "other numbers")]
+    + [("run.json", "deep"), ("episodes.jsonl", "null")]
+    + [pytest.param(name, damage, marks=pytest.mark.slow) for name in ("run.json", "episodes.jsonl") for damage in DAMAGES],
+)
+def test_a_damaged_file_of_a_run_is_named_by_every_command(file: str, damage: str, board: Path, tmp_path: Path) -> None:
+    shutil.copytree(board / "board", tmp_path / "board")
+    (tmp_path / "board" / file).write_text(DAMAGES[damage])
+    for line in (
+        ["verify", "board"],
+        ["site", "--run", "board", "--out", "site", "--quiet"],
+        ["leaderboard", "--out", "board", "--add", str(board / "packed"), "--jobs", "1"],
+        ["submit", "pack", "board", "--out", "packed", "--name", "n", "--contact", "a@b"],
+        ["serve", "--board", "board", "--record", "mine", "--budget", "price=7"],
+    ):
+        assert refuses(line, tmp_path) is None
+    assert not (tmp_path / "mine").exists()
 
 
 if __name__ == "__main__":

@@ -228,8 +228,36 @@ class Attacker:
         return found
 
 
-async def attack(service: Service, messages: int, seed: int) -> tuple[Counter[str], list[str]]:
+async def play_honestly(service: Service, took_s: list[float], stop: asyncio.Event) -> None:
+    """Play episodes as a client should, until told to stop; how long each answer took is added to `took_s`."""
+    while not stop.is_set():
+        name, path, body = "", "/reset", dict[str, Any]()
+        for turn in range(12):
+            begin = time.perf_counter()
+            status, text = await http(service, "POST", path, json.dumps(body).encode())
+            took_s.append(time.perf_counter() - begin)
+            if status != 200:
+                break  # the attack has taken all places, or this one: begin again
+            answer = json.loads(text)
+            name = answer["metadata"]["session_id"]
+            if answer["done"]:
+                break
+            path = "/step"
+            body = {"session_id": name, "action": {"name": "wait", "arguments": {"seconds": 1 + turn}}}
+        await http(service, "POST", "/close", json.dumps({"session_id": name}).encode())
+
+
+async def attack(
+    service: Service, messages: int, seed: int, honest: int = 0, took_s: list[float] | None = None
+) -> tuple[Counter[str], list[str]]:
     """Send messages to a service.
+
+    Args:
+        service: the service.
+        messages: how many answers to wait for.
+        seed: keys all messages.
+        honest: clients that play beside, as they should.
+        took_s: receives how long each of their answers took.
 
     Returns:
         How often each answer came, and what was wrong with answers or with the service afterwards.
@@ -251,6 +279,8 @@ async def attack(service: Service, messages: int, seed: int) -> tuple[Counter[st
             attacker.tools += [each["function"] for each in observation.get("functions", ())]
 
     async with service._life(None):  # type: ignore[arg-type]
+        stop, took = asyncio.Event(), [] if took_s is None else took_s
+        beside = [asyncio.create_task(play_honestly(service, took, stop)) for _ in range(honest)]
         while met.total() < messages:
             if attacker.random.random() < 0.3:
                 spoken = attacker.messages()
@@ -270,6 +300,10 @@ async def attack(service: Service, messages: int, seed: int) -> tuple[Counter[st
             if len(service.sessions) >= service.limits.sessions - 2:
                 for session in service.sessions:
                     service.sessions.close(session)
+        stop.set()
+        for failed in await asyncio.gather(*beside, return_exceptions=True):
+            if failed is not None:
+                wrong.append(f"an honest client failed: {failed!r}")
         before = len(service.sessions)
         await socket(service, ['{"type": "reset"}'])
         if len(service.sessions) != before:

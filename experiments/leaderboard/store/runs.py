@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ from typing import Any
 from ....simulators.errors import ConfigError, DataError
 from ...files import finish_change, iter_lines
 from ...results import EpisodeResult
+from ...trajectories.verify import BROKEN
 from ..conditions import condition_key, row_key, settings_of
 from ..metric_columns import plain
 from ..run_log import EPISODES, track_file
@@ -73,6 +75,16 @@ def _digest(document: Mapping[str, Any]) -> str:
     return hashlib.blake2b(json.dumps(document, sort_keys=True).encode(), digest_size=8).hexdigest()
 
 
+@contextmanager
+def as_written(folder: Path) -> Iterator[None]:
+    """Refuse a table whose parts are of other kinds than a run writes; raises DataError, which names it."""
+    try:
+        yield
+    except BROKEN as error:
+        problem = f"is not as a leaderboard run writes it ({type(error).__name__}: {error})"
+        raise DataError(folder / "leaderboard.json", problem) from error
+
+
 def read_run(folder: str | Path) -> Run:
     """Read a run from its folder.
 
@@ -83,7 +95,8 @@ def read_run(folder: str | Path) -> Run:
     place = Path(folder)
     finish_change(place)
     manifest, document = (_read(place, name) for name in ("run.json", "leaderboard.json"))
-    entries = tuple(entry_of(row, document, place) for row in document["rows"])
+    with as_written(place):
+        entries = tuple(entry_of(row, document, place) for row in document["rows"])
     if len({entry.id for entry in entries}) != len(entries):
         raise DataError(place / "leaderboard.json", "holds an entry twice")
     return Run(run_id(manifest), manifest, document, place, entries, lambda: _episodes(place, entries))
@@ -96,7 +109,7 @@ def _read(folder: Path, name: str) -> dict[str, Any]:
         raise ConfigError("--run", f"{folder} {ended} (there is no {name})")
     try:
         document = json.loads(path.read_text(encoding="utf-8"))
-    except (ValueError, OSError) as error:
+    except (ValueError, OSError, RecursionError) as error:
         raise DataError(path, f"is no JSON ({error})") from error
     if not isinstance(document, dict) or (name == "leaderboard.json" and not _has_rows(document)):
         raise DataError(path, "is not as a leaderboard run writes it")

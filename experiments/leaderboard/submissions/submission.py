@@ -21,6 +21,7 @@ from ..board import Addition, publish
 from ..reruns.comparison import OUTCOMES, RECORD, RERUN
 from ..run_config import RunConfig, read_run_config
 from ..run_log import EPISODES, FOLDER, trajectory_path
+from ..store.runs import as_written
 from .manifest import FORMAT, MANIFEST, Submission, manifest_text, read_manifest, schema, texts_of
 from .replay import digest_of, world_of
 from .validation import SubmissionVerdict, check_rerun, is_privileged, rows_on_board, validate, validate_run
@@ -89,7 +90,10 @@ def ended(run: Path) -> dict[str, Any]:
     except (ValueError, OSError, RecursionError) as error:
         raise DataError(path, f"is no JSON ({error})") from error
     rows = document.get("rows") if isinstance(document, dict) else None
-    if not isinstance(rows, list) or not all(isinstance(row, dict) and {"agent", "track"} <= row.keys() for row in rows):
+    named = isinstance(rows, list) and all(
+        isinstance(row, dict) and isinstance(row.get("agent"), str) and isinstance(row.get("track"), str) for row in rows
+    )
+    if not named:
         raise DataError(path, "is not as a leaderboard run writes it")
     return dict(document)
 
@@ -153,7 +157,7 @@ def add(
                 if (Path(rerun) / name).exists():
                     shutil.copyfile(Path(rerun) / name, place / RERUN / name)
 
-    with sole_writer(board):
+    with sole_writer(board), as_written(board):
         publish(board, ended(board), Addition(manifest.name, rows, fill))
     return rows
 

@@ -19,7 +19,7 @@ from markupsafe import Markup
 from ....simulators.errors import ConfigError
 from ...files import finished_folder, write_atomically
 from ...leaderboard.conditions import PASS_RATE, condition_places, ranking_metric, row_key
-from ...leaderboard.store.runs import Run, RunEntry
+from ...leaderboard.store.runs import Run, RunEntry, as_written
 from ...metrics import GRADINGS
 from ...results import EpisodeResult
 from ..html import asset, part
@@ -85,7 +85,8 @@ def build(
         for run in runs:
             folder = draft if len(runs) == 1 else draft / slug(title_of(run), run.id)
             folder.mkdir(exist_ok=True)
-            _write_run(run, folder, "" if len(runs) == 1 else "../", len(runs) > 1, data, most, count)
+            with as_written(run.folder or Path()):
+                _write_run(run, folder, "" if len(runs) == 1 else "../", len(runs) > 1, data, most, count)
             listed.append((folder.name, run))
         if len(runs) > 1:
             write_atomically(draft / "index.html", runs_page(listed, "assets"))
