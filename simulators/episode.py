@@ -423,7 +423,8 @@ class Episode:
         self._alive()
         self.log.append(("think", usage))
         world = self.world
-        self._advance(world.ttft_s + usage.output_tokens / world.tokens_per_s)
+        measured = usage.seconds if world.measured_thinking else None
+        self._advance(world.ttft_s + usage.output_tokens / world.tokens_per_s if measured is None else measured)
         if self.over:
             return
         price = 0.0
