@@ -17,6 +17,7 @@ from mcp.client.client import Client
 from mcp.client.session import ClientSession
 from mcp.client.stdio import StdioServerParameters, stdio_client
 from mcp.shared.exceptions import MCPError
+from mcp.shared.memory import create_client_server_memory_streams
 
 from costgym.experiments.proxy.call_log import read_runs
 from costgym.experiments.proxy.serve import Proxy
@@ -203,6 +204,34 @@ def test_over_http_each_session_is_a_run(tmp_path: Path) -> None:
         ("r-2", 9, "sums"),
         ("r-3", 0, None),
     ]
+
+
+def test_a_server_at_an_address_is_reached_and_its_loss_is_told(tmp_path: Path) -> None:
+    log = tmp_path / "calls.jsonl"
+    with listening("proxy", "--port", 0, "--", *SERVER, says="proxy at ") as (address, process):
+        between = Proxy((address,), settings=Settings(time_scale=0.0), log=log, prices={"add": 2.0})
+
+        async def run() -> None:
+            async with (
+                between.connect() as back,
+                create_client_server_memory_streams() as (streams, front),
+                anyio.create_task_group() as group,
+            ):
+                group.start_soon(between.bridge(front, back).run)
+                async with ClientSession(*streams) as client:
+                    assert (await client.initialize()).server_info.name == "abacus"
+                    reply = await client.call_tool("add", {"a": 1, "b": 1})
+                    assert (reply.structured_content, reply.meta["costgym/price"]) == ({"sum": 2}, 2.0)
+                    process.kill()
+                    process.wait(20)
+                    lost = await client.call_tool("add", {"a": 1, "b": 1})
+                    assert lost.is_error and "cannot be reached" in lost.content[0].text
+                await streams[1].aclose()
+                group.cancel_scope.cancel()
+
+        anyio.run(run)
+    (found,) = read_runs([log])
+    assert [each["status"] for each in found.calls] == ["ok", "connection_error"]
 
 
 def test_options_that_cannot_be_are_named() -> None:
