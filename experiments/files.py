@@ -22,6 +22,11 @@ def write_atomically(path: Path, content: str | bytes) -> None:
         raise DataError(path, "is no file that can be written; give it a name")
     draft = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
+        if path.is_char_device() or path.is_fifo():
+            # written to and not replaced: a file in its place would take /dev/null from the whole machine
+            with path.open("wb") as store:
+                store.write(content if isinstance(content, bytes) else content.encode())
+            return
         with draft.open("wb") as store:
             store.write(content if isinstance(content, bytes) else content.encode())
             store.flush()

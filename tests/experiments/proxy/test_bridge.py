@@ -19,9 +19,10 @@ from mcp.client.stdio import StdioServerParameters, stdio_client
 from mcp.shared.exceptions import MCPError
 from mcp.shared.memory import create_client_server_memory_streams
 
-from costgym.experiments.proxy.call_log import read_runs
+from costgym.experiments.proxy.call_log import CallLog, read_runs
 from costgym.experiments.proxy.serve import Proxy
 from costgym.experiments.proxy.session import Settings
+from costgym.simulators.errors import DataError
 from costgym.simulators.ledger import Budget
 from costgym.simulators.scenario import load_scenario
 from tests.helpers.command_line import invoke
@@ -152,12 +153,27 @@ def test_what_the_proxy_cannot_do_is_told_to_the_client() -> None:
     play(proxy(None, prices={"nope": 1.0}), script)
 
 
-def test_a_log_that_cannot_be_written_stops_the_calls(tmp_path: Path) -> None:
+def test_a_log_that_cannot_be_written_stops_the_calls(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def script(client: ClientSession) -> None:
+        assert not (await client.call_tool("add", {"a": 1, "b": 1})).is_error
+        monkeypatch.setattr(CallLog, "write", full)
+        for _ in range(2):
+            with pytest.raises(MCPError, match="cannot be written: No space left"):
+                await client.call_tool("add", {"a": 1, "b": 1})
+        monkeypatch.undo()
+
+    def full(log: CallLog, record: object) -> None:
+        raise DataError(log.path, "cannot be written: No space left on device")
+
+    play(proxy(None, tmp_path / "calls.jsonl"), script)
+    assert len(read_runs([tmp_path / "calls.jsonl"])[0].calls) == 1
+
+
+def test_a_log_in_a_place_that_is_none_is_told(tmp_path: Path) -> None:
     async def script(client: ClientSession) -> None:
         with pytest.raises(MCPError, match="cannot be written"):
             await client.call_tool("add", {"a": 1, "b": 1})
 
-    play(proxy(None, Path("/dev/full")), script)
     (tmp_path / "file").write_text("")
     play(proxy(None, tmp_path / "file" / "calls.jsonl"), script)
 
