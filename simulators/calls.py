@@ -247,6 +247,8 @@ def replay(episode: Episode, log: Sequence[tuple[Any, ...]]) -> None:
                 episode.settle(episode.calls[index])
             case ("notices",):
                 episode.notices()
+            case ("offer", numbers):
+                episode.offer(numbers)
             case ("advance", seconds):
                 episode.advance(seconds)
             case ("think", usage):
@@ -296,10 +298,10 @@ def content(episode: Episode, call: Call) -> str:
             arguments = call.arguments or (episode.needs[need].arguments if need >= 0 else None) or {}
             call.answer = episode.world.answers.answer(tool, arguments, episode.task)
         if call.answer and call.status in SILENT:
-            return spoilt(call.answer, call.status, episode.task, episode._draws.at(call.k, call.slot)[CONTENT])
+            return spoilt(call.answer, call.status, episode.task, episode.draws_of(call.slot).at(call.k, call.slot)[CONTENT])
         return call.answer or "{}"
     if call.status is Status.IRRELEVANT and tool is not None:
-        luck = episode._draws.at(call.k, call.slot)[CONTENT]
+        luck = episode.draws_of(call.slot).at(call.k, call.slot)[CONTENT]
         return episode.world.answers.irrelevant(tool, call.arguments or {}, episode.task, luck)
     if call.status in (Status.EMPTY, Status.NO_DATA):
         return "{}"

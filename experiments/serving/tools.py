@@ -57,6 +57,11 @@ OURS = {
     ),
 }
 """Name: what it does, its parameters, the required ones."""
+_NO_REQUEST = {
+    "jsonrpc": "2.0",
+    "id": None,
+    "error": {"code": types.INVALID_REQUEST, "message": "expected a request of JSON-RPC, with a method"},
+}
 PREFIX = "tool_"
 """Stands before the name of a candidate that is called like one of ours."""
 
@@ -108,6 +113,8 @@ class Tools:
         """
         try:
             request = read_json(body)
+            if isinstance(request, dict) and not request.keys() & {"method", "result", "error"}:
+                return _NO_REQUEST  # OpenEnv's tools look for MCP in this way
             method, params = request["method"], request.get("params") or {}
             ours = method.startswith("openenv/session/") or (method in ("tools/list", "tools/call") and "session_id" in params)
         except (ValueError, TypeError, KeyError, AttributeError, RecursionError):

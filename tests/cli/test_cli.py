@@ -168,8 +168,8 @@ VERBS = (
     "leaderboard", "run", "show", "collect", "verify", "export", "experience", "datasets", "datasets list",
     "datasets names", "datasets build", "calibrate", "baselines", "reproduce", "train", "train ppo", "rerun", "site",
     "serve", "proxy", "chaos", "chaos report", "chaos verdict", "submit", "submit pack", "submit validate", "envs",
-    "agents", "scenarios", "selftest", "bench", "prices",
-    "prices import", "profile", "build-tools", "build-table",
+    "agents", "scenarios", "retrieval", "selftest", "bench", "prices", "prices import", "profile", "build-tools",
+    "build-table",
 )  # fmt: skip
 
 
