@@ -16,6 +16,7 @@ SEARCH = "search_tools"
 RESERVED = (FINISH, WAIT, THINK)
 MAX_TOKENS_REPORTED = 10_000_000
 MAX_CALLS = 16
+MAX_SECONDS = 86_400.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +65,7 @@ def encode_action(
     """Write an action as JSON text."""
     action: dict[str, Any] = {"name": name, "arguments": dict(arguments or {})}
     if usage is not None:
-        action["usage"] = usage._asdict()
+        action["usage"] = usage.document()
     if refuse is not None:
         action["refuse"], action["reason"] = refuse.label, reason
     return json.dumps(action)
@@ -157,20 +158,24 @@ def _read_arguments(value: Any) -> dict[str, Any] | None:
     return value if isinstance(value, dict) else None
 
 
-_USAGE = Usage._fields
+_COUNTS = ("input_tokens", "output_tokens", "cached_tokens")
 
 
 def read_usage(value: Any) -> Usage | None:
+    """The token usage that an action reports, with the model's time if that is among it; None where it cannot be read."""
     if not isinstance(value, dict):
         return None
-    numbers = [value.get(name, 0) for name in _USAGE]
+    numbers = [value.get(name, 0) for name in _COUNTS]
     for number in numbers:
         if isinstance(number, bool) or not isinstance(number, int) or not 0 <= number <= MAX_TOKENS_REPORTED:
             return None
-    return Usage(numbers[0], numbers[1], min(numbers[2], numbers[0]))
+    seconds = value.get("seconds")
+    if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not 0 <= seconds <= MAX_SECONDS:
+        seconds = None
+    return Usage(numbers[0], numbers[1], min(numbers[2], numbers[0]), None if seconds is None else float(seconds))
 
 
 def _seconds(value: Any) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= 86_400:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= MAX_SECONDS:
         return 0.0
     return float(value)

@@ -47,6 +47,11 @@ def write_atomically(path: Path, content: str | bytes) -> None:
         raise DataError(path, "is no file that can be written; give it a name")
     draft = _draft_of(path)
     try:
+        if path.is_char_device() or path.is_fifo():
+            # written to and not replaced: a file in its place would take /dev/null from the whole machine
+            with path.open("wb") as store:
+                store.write(content if isinstance(content, bytes) else content.encode())
+            return
         remove_drafts(path)
         with draft.open("wb") as store:
             store.write(content if isinstance(content, bytes) else content.encode())

@@ -38,11 +38,19 @@ def latency_factors(spread: float) -> array[float]:
 
 
 class Usage(NamedTuple):
-    """Tokens of one model call; `cached_tokens` are among the input tokens."""
+    """Tokens of one model call; `cached_tokens` are among the input tokens.
+
+    `seconds` is how long a real model took, which counts where a world's thinking is measured; None where nobody measured.
+    """
 
     input_tokens: int
     output_tokens: int
     cached_tokens: int = 0
+    seconds: float | None = None
+
+    def document(self) -> dict[str, int | float]:
+        """The fields as actions write them."""
+        return {name: value for name, value in self._asdict().items() if value is not None}
 
 
 @dataclass(frozen=True, slots=True)

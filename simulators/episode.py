@@ -420,7 +420,7 @@ class Episode:
         self._alive()
         self.log.append(("think", usage))
         world = self.world
-        self._advance(world.ttft_s + usage.output_tokens / world.tokens_per_s)
+        self._advance(world.thinking_s(usage))
         if self.over:
             return
         price = 0.0

@@ -19,7 +19,8 @@ The event-driven and the batched simulator both follow these rules:
 8.  Price is fixed when the call starts and charged when it ends: flat per executed call, or by duration times memory.
     Failures are billed (unless `bill_failures` is off); refusals are not. Calls cut off by the end of the episode: flat in
     full, FaaS for the elapsed part.
-9.  Thinking takes `ttft_s + output tokens / tokens_per_s` and charges tokens and their price.
+9.  Thinking takes `ttft_s + output tokens / tokens_per_s`, or the seconds that were measured where the world takes those,
+    and charges tokens and their price.
 10. Waiting goes to the next completion or visible event.
 11. Budgets. `refuse` (strict): what cannot be afforded at its quoted price, beside what is already running, is refused.
     `terminate`: the episode ends the moment a limit is passed. `record`: nothing is enforced, as in BTP's protocol, which
@@ -65,6 +66,7 @@ class World:
         gateway_s: Time that a refusal takes, seconds.
         ttft_s, tokens_per_s: Time to the model's first token, seconds, and its speed after that.
         gpu_capacity_mb: GPU memory that all tools share, MB; None for any amount.
+        measured_thinking: Seconds that a real model reports count as its time in place of `ttft_s` and `tokens_per_s`.
         events: Makes the scheduled events of a task.
         max_price: The price that counts as a full loss in the Quality of Plan.
         alpha: Weight of performance in the Quality of Plan.
@@ -84,6 +86,7 @@ class World:
     ttft_s: float = 0.5
     tokens_per_s: float = 60.0
     gpu_capacity_mb: float | None = None
+    measured_thinking: bool = False
     events: Callable[[Task, Sequence[Candidate]], Sequence[WorldEvent]] | None = None
     max_price: float = 100.0
     alpha: float = 0.5
@@ -111,6 +114,12 @@ class World:
             events = () if self.events is None else self.events(self.tasks[number], self.candidates(number))
             found = self._notices[number] = tuple(events)
         return found
+
+    def thinking_s(self, usage: Usage) -> float:
+        """The time that a model takes for a reply, simulated seconds."""
+        if self.measured_thinking and usage.seconds is not None:
+            return usage.seconds
+        return self.ttft_s + usage.output_tokens / self.tokens_per_s
 
     def _look_up(self, task: Task) -> tuple[Candidate, ...]:
         needs = slots_by_need(task, self.catalog)

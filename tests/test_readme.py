@@ -9,6 +9,7 @@ from __future__ import annotations
 import importlib.util
 import os
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -25,8 +26,10 @@ SHORTER = (
 """What a reader waits minutes for, the tests do for seconds."""
 OPTIONAL = ("torchrl",)
 """Libraries that only recipes use; a page ends before a block of one that is not installed."""
+COMMANDS = ("mcp-server-time",)
+"""Programs of others; a page with one that is not installed is left out."""
 LONG = {
-    "baselines", "calibrate", "datasets", "learners", "models", "offline", "rank", "scale", "share", "train", "vision",
+    "baselines", "calibrate", "datasets", "learners", "loop", "models", "offline", "rank", "scale", "share", "train", "vision",
     "worlds", "zoo",
 }  # fmt: skip
 """Pages of docs/ that train policies or play whole leaderboards; only under `make test-all`."""
@@ -52,6 +55,9 @@ def test_every_block_of_a_page_runs(page: Path, tmp_path: Path) -> None:
         "OMP_NUM_THREADS": "1",
         "MINARI_DATASETS_PATH": str(tmp_path / "minari"),
     }
+    for program in COMMANDS:
+        if any(program in code for _, code in blocks(page)) and shutil.which(program) is None:
+            pytest.skip(f"{program} is not installed")
     for number, (language, code) in enumerate(blocks(page)):
         for library in OPTIONAL:
             if f"from {library}" in code and importlib.util.find_spec(library) is None:

@@ -283,14 +283,14 @@ def _write(documents: list[dict[str, Any]], usage: Usage) -> str:
     """Calls as an action; what JSON cannot hold, or is too long, is asked for and refused as malformed."""
     action: dict[str, Any] = documents[0] if len(documents) == 1 else {"calls": documents}
     try:
-        text = json.dumps({**action, "usage": usage._asdict()}, default=str)
+        text = json.dumps({**action, "usage": usage.document()}, default=str)
     except (ValueError, TypeError, RecursionError):
         text = ""
     if not text or len(text) > MAX_ACTION:
         why = {"refuse": Status.MALFORMED.label, "reason": "the call cannot be read or is too long"}
         broken = [{"name": str(d["name"])[:80] or "?", **why} for d in documents]
         action = broken[0] if len(broken) == 1 else {"calls": broken}
-        text = json.dumps({**action, "usage": usage._asdict()})
+        text = json.dumps({**action, "usage": usage.document()})
     return text
 
 

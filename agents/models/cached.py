@@ -74,13 +74,17 @@ class Cached:
 
 def _write(said: Reply) -> str:
     calls = [[call.name, call.arguments, call.id] for call in said.message.calls]
-    return json.dumps({"content": said.message.content, "calls": calls, "usage": list(said.usage)}, default=str)
+    return json.dumps({"content": said.message.content, "calls": calls, "usage": said.usage.document()}, default=str)
 
 
 def _read(text: str, path: Path) -> Reply:
     try:
         document = json.loads(text)
         calls = tuple(FunctionCall(str(name), arguments, str(number)) for name, arguments, number in document["calls"])
-        return Reply(Message(ASSISTANT, str(document["content"]), calls), Usage(*map(int, document["usage"])))
-    except (ValueError, KeyError, TypeError, RecursionError) as error:
+        usage = document["usage"]  # a list of counts in older files
+        if isinstance(usage, list):
+            usage = dict(zip(Usage._fields, usage, strict=False))
+        counts = {name: int(value) for name, value in usage.items() if name != "seconds"}
+        return Reply(Message(ASSISTANT, str(document["content"]), calls), Usage(**counts, seconds=usage.get("seconds")))
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise DataError(path, f"a kept reply cannot be read: {error}") from error

@@ -23,6 +23,7 @@ from ...simulators.errors import ConfigError, DataError, UnknownName
 from ...simulators.scenario import Scenario
 from .base import LanguageModel
 from .cached import Cached
+from .measured import Measured
 from .openai import KEY_VARIABLE, URL_VARIABLE, on_this_machine, server_url
 from .prices import DEFAULT_TABLE, load_prices
 
@@ -45,6 +46,12 @@ def _truth(text: str) -> bool:
     return {"true": True, "false": False}[text]
 
 
+def _thinking(text: str) -> str:
+    if text not in ("tokens", "measured"):
+        raise ValueError(text)
+    return text
+
+
 _SETTINGS: Mapping[str, Mapping[str, Callable[[str], Any]]] = {
     "openai": {
         "temperature": _number_or_none,
@@ -57,8 +64,9 @@ _SETTINGS: Mapping[str, Mapping[str, Callable[[str], Any]]] = {
         "extra_body": _mapping,
         "headers": _mapping,
         "send_seed": _truth,
+        "thinking": _thinking,
     },
-    "local": {"adapter": str, "device": str, "temperature": float, "max_tokens": int},
+    "local": {"adapter": str, "device": str, "temperature": float, "max_tokens": int, "thinking": _thinking},
 }
 
 
@@ -100,7 +108,8 @@ def read_model_name(name: str) -> ModelName | None:
         try:
             settings[key] = read(value)
         except (ValueError, KeyError):
-            expected = "a JSON object" if read is _mapping else "true or false" if read is _truth else "a number"
+            known: dict[Any, str] = {_mapping: "a JSON object", _truth: "true or false", _thinking: "tokens or measured"}
+            expected = known.get(read, "a number")
             raise ConfigError(f"--model {kind}:{model}", f"{key}: expected {expected}, got {value!r}") from None
     return ModelName(kind, model, settings)
 
@@ -160,14 +169,18 @@ def make_real_model(name: ModelName) -> LanguageModel:
         DataError: The cache's file is something else.
     """
     model: LanguageModel
+    settings = dict(name.settings)
+    thinking = settings.pop("thinking", "tokens")
     if name.kind == "openai":
         from .openai import OpenAIModel
 
-        model = OpenAIModel(name.model, **name.settings)
+        model = OpenAIModel(name.model, **settings)
     else:
         from .local import LocalModel
 
-        model = LocalModel(name.model, **name.settings)
+        model = LocalModel(name.model, **settings)
+    if thinking == "measured":
+        model = Measured(model)
     folder = os.environ.get(CACHE_VARIABLE)
     if not folder:
         return model
@@ -190,6 +203,8 @@ def variables_of(name: str) -> tuple[str, ...]:
 def priced_for(scenario: Scenario, model: str, table: str | Path | None = None) -> Scenario:
     """A scenario in which a real model's tokens cost what the price table says; checked before anything runs.
 
+    A model whose thinking is `measured` makes the scenario's measured too.
+
     Args:
         scenario: The scenario that it will play in.
         model: Its name, as `costgym.agents.make_agent` takes it; scenarios of other models stay as they are.
@@ -207,6 +222,8 @@ def priced_for(scenario: Scenario, model: str, table: str | Path | None = None) 
         if table is not None:
             raise ConfigError("--prices", f"{model} is no real model; the scenario's own token prices hold")
         return scenario
+    if name.settings.get("thinking") == "measured":
+        scenario = scenario.model_copy(update={"thinking": "measured"})
     if table is not None:
         return load_prices(table).price(scenario, name.model)
     if scenario.tokens is not None:

@@ -5,7 +5,7 @@
 for example `... proxy.py mcp-server-time get_current_time '{"timezone": "UTC"}' -- mcp-server-time`. Four parts:
 
 * overhead: calls by turns to the server itself and through the proxy, which imposes nothing and keeps a log;
-* faults: runs of 200 calls over HTTP under `storm`, all of them twice, beside 3,000 simulated episodes of the same world;
+* faults: runs of 250 calls over HTTP under `storm`, all of them twice, beside 1,000 simulated episodes of the same world;
 * a server that is killed (SIGKILL) while eight calls are always in flight;
 * a proxy that is killed likewise: every reply that the client got stands in the log.
 
@@ -43,7 +43,7 @@ from costgym.simulators.scenario import load_scenario
 from costgym.simulators.status import Status
 
 PROXY = (sys.executable, "-m", "costgym", "proxy")
-SCENARIO, CALLS_A_RUN, SIMULATED = "storm", 200, 3000
+SCENARIO, CALLS_A_RUN, SIMULATED = "storm", 250, 1000
 NO_LIMIT = "calls=1000000000"
 
 

@@ -77,7 +77,7 @@ class DecisionVectorEnv(NativeVectorEnv):
             for row, number in zip(right, unknown, strict=True):
                 flags = scalar.right(number)
                 row[: len(flags)] = flags
-            price = [[0.0 if tokens is None else float(tokens.price(*usage)) for usage in four] for four in usages]
+            price = [[0.0 if tokens is None else float(tokens.price(*usage[:3])) for usage in four] for four in usages]
             blocks: dict[str, Any] = {
                 "query": np.stack([scalar.template(number).query for number in unknown]),
                 "candidates": np.stack([scalar.template(number).candidates for number in unknown]),

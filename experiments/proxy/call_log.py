@@ -114,13 +114,14 @@ def _records(path: Path) -> Iterator[tuple[int, Mapping[str, Any]]]:
         yield number, record
 
 
-def give_verdict(path: Path, run: str, success: bool) -> None:
+def give_verdict(path: str | Path, run: str, success: bool) -> None:
     """Note in a log whether a run did what it was for. The last verdict counts.
 
     Raises:
         DataError: The log cannot be read or written.
         UnknownName: There is no such run.
     """
+    path = Path(path)
     names = [each.name for each in read_runs([path])]
     if not names:
         raise ConfigError("run", f"{path} holds no runs")

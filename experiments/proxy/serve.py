@@ -34,6 +34,8 @@ from .call_log import CallLog, named_by_time
 from .session import Session, Settings
 from .world import world_around
 
+GOODBYE_S = 5.0
+"""Real time that a server over HTTP has to end a session."""
 IDLE_S = 1800.0
 """Real time after which a client over HTTP that says nothing is gone."""
 
@@ -96,10 +98,8 @@ class Proxy:
             ConfigError: The command cannot be started.
         """
         if self.address is not None:
-            from mcp.client.streamable_http import streamable_http_client
-
-            async with streamable_http_client(self.address) as streams:
-                yield streams[0], streams[1]
+            async with _over_http(self.address) as streams:
+                yield streams
             return
         from mcp.client.stdio import StdioServerParameters, stdio_client
 
@@ -125,6 +125,42 @@ class Proxy:
             tells=self.tells,
             over_http=over_http or self.address is not None,
         )
+
+
+@asynccontextmanager
+async def _over_http(address: str) -> AsyncIterator[tuple[Any, Any]]:
+    """A connection to a server over HTTP; when it breaks, the stream to read from ends, and nothing else does."""
+    from mcp.client.streamable_http import streamable_http_client
+
+    coming, come = anyio.create_memory_object_stream[Any](0)
+    go, going = anyio.create_memory_object_stream[Any](0)
+    ended = anyio.Event()
+
+    async def pass_on(source: Any, target: Any) -> None:
+        async for item in source:
+            await target.send(item)
+
+    async def keep(*, task_status: Any) -> None:
+        try:
+            async with streamable_http_client(address) as (reader, writer), anyio.create_task_group() as group:
+                task_status.started()
+                group.start_soon(pass_on, reader, coming)
+                await pass_on(going, writer)
+                group.cancel_scope.cancel()
+        except Exception as error:
+            logging.getLogger(__name__).debug("the connection to %s broke", address, exc_info=error)
+        finally:
+            coming.close()
+            going.close()
+            ended.set()
+
+    async with anyio.create_task_group() as group, come, go:
+        await group.start(keep)
+        yield come, go
+        go.close()
+        with anyio.move_on_after(GOODBYE_S):
+            await ended.wait()
+        group.cancel_scope.cancel()
 
 
 async def serve_stdio(proxy: Proxy) -> None:

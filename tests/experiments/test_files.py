@@ -120,3 +120,12 @@ def test_half_a_character_is_refused_and_the_old_file_stays(tmp_path: Path) -> N
     with pytest.raises(DataError, match=r"U\+D800"):
         write_atomically(tmp_path / "a", "text \ud800")
     assert state(tmp_path) == {"a": "old"}
+
+
+def test_a_pipe_is_written_to_and_not_replaced(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)  # as /dev/null, which a file must not take the place of
+    write_atomically(pipe, "new")
+    assert (os.read(reader, 10), pipe.is_fifo(), [*tmp_path.iterdir()]) == (b"new", True, [pipe])
+    os.close(reader)

@@ -76,7 +76,7 @@ def test_a_batch_says_what_its_members_say_alone_and_sampling_repeats_itself(tin
 def test_a_context_that_is_too_long_brings_an_empty_reply(tiny):
     model = LocalModel(*tiny, max_tokens=8, device="cpu")
     found = model.complete([Message(USER, "x" * 5000)], ())
-    assert found.message.content == "" and tuple(found.usage) == (0, 0, 0)
+    assert found.message.content == "" and found.usage[:3] == (0, 0, 0)
 
 
 @pytest.mark.slow

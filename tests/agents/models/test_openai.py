@@ -164,7 +164,7 @@ OPENAI_SAYS = refusal("This model's maximum context length is 8192 tokens. Howev
 def test_a_context_that_is_too_long_brings_an_empty_reply(server, status, text):
     server.answers = [(status, text, {"Content-Type": "application/json"})]
     found = ask(client(server))
-    assert found.message.content == "" and tuple(found.usage) == (0, 0, 0)
+    assert found.message.content == "" and found.usage[:3] == (0, 0, 0)
     assert len(server.requests) == 1
 
 

@@ -17,10 +17,12 @@ from mcp.client.client import Client
 from mcp.client.session import ClientSession
 from mcp.client.stdio import StdioServerParameters, stdio_client
 from mcp.shared.exceptions import MCPError
+from mcp.shared.memory import create_client_server_memory_streams
 
-from costgym.experiments.proxy.call_log import read_runs
+from costgym.experiments.proxy.call_log import CallLog, read_runs
 from costgym.experiments.proxy.serve import Proxy
 from costgym.experiments.proxy.session import Settings
+from costgym.simulators.errors import DataError
 from costgym.simulators.ledger import Budget
 from costgym.simulators.scenario import load_scenario
 from tests.helpers.command_line import invoke
@@ -151,12 +153,27 @@ def test_what_the_proxy_cannot_do_is_told_to_the_client() -> None:
     play(proxy(None, prices={"nope": 1.0}), script)
 
 
-def test_a_log_that_cannot_be_written_stops_the_calls(tmp_path: Path) -> None:
+def test_a_log_that_cannot_be_written_stops_the_calls(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def script(client: ClientSession) -> None:
+        assert not (await client.call_tool("add", {"a": 1, "b": 1})).is_error
+        monkeypatch.setattr(CallLog, "write", full)
+        for _ in range(2):
+            with pytest.raises(MCPError, match="cannot be written: No space left"):
+                await client.call_tool("add", {"a": 1, "b": 1})
+        monkeypatch.undo()
+
+    def full(log: CallLog, record: object) -> None:
+        raise DataError(log.path, "cannot be written: No space left on device")
+
+    play(proxy(None, tmp_path / "calls.jsonl"), script)
+    assert len(read_runs([tmp_path / "calls.jsonl"])[0].calls) == 1
+
+
+def test_a_log_in_a_place_that_is_none_is_told(tmp_path: Path) -> None:
     async def script(client: ClientSession) -> None:
         with pytest.raises(MCPError, match="cannot be written"):
             await client.call_tool("add", {"a": 1, "b": 1})
 
-    play(proxy(None, Path("/dev/full")), script)
     (tmp_path / "file").write_text("")
     play(proxy(None, tmp_path / "file" / "calls.jsonl"), script)
 
@@ -203,6 +220,34 @@ def test_over_http_each_session_is_a_run(tmp_path: Path) -> None:
         ("r-2", 9, "sums"),
         ("r-3", 0, None),
     ]
+
+
+def test_a_server_at_an_address_is_reached_and_its_loss_is_told(tmp_path: Path) -> None:
+    log = tmp_path / "calls.jsonl"
+    with listening("proxy", "--port", 0, "--", *SERVER, says="proxy at ") as (address, process):
+        between = Proxy((address,), settings=Settings(time_scale=0.0), log=log, prices={"add": 2.0})
+
+        async def run() -> None:
+            async with (
+                between.connect() as back,
+                create_client_server_memory_streams() as (streams, front),
+                anyio.create_task_group() as group,
+            ):
+                group.start_soon(between.bridge(front, back).run)
+                async with ClientSession(*streams) as client:
+                    assert (await client.initialize()).server_info.name == "abacus"
+                    reply = await client.call_tool("add", {"a": 1, "b": 1})
+                    assert (reply.structured_content, reply.meta["costgym/price"]) == ({"sum": 2}, 2.0)
+                    process.kill()
+                    process.wait(20)
+                    lost = await client.call_tool("add", {"a": 1, "b": 1})
+                    assert lost.is_error and "cannot be reached" in lost.content[0].text
+                await streams[1].aclose()
+                group.cancel_scope.cancel()
+
+        anyio.run(run)
+    (found,) = read_runs([log])
+    assert [each["status"] for each in found.calls] == ["ok", "connection_error"]
 
 
 def test_options_that_cannot_be_are_named() -> None:
