@@ -59,11 +59,13 @@ class TextSeat(Seat):
         query: what the user asks.
         tools: what is on offer.
         token_pricing: what the model's tokens cost; None where they are free.
+        categories: categories of the catalogue that more tools can be searched in; () where all tools are on offer.
     """
 
     query: str
     tools: tuple[ToolCard, ...]
     token_pricing: TokenPricing | None = None
+    categories: tuple[str, ...] = ()
 
     def documentation(self) -> list[dict[str, Any]]:
         """The tools' function schemas, as chat models take them."""
