@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from ..agents.models.named import read_model_name
-from ..agents.models.prices import DEFAULT_TABLE, load_prices
+from ..agents.models.prices import load_prices, shipped_prices
 from ..simulators.errors import ConfigError, SpendLimitReached
 from ..simulators.scenario import TokenPrices
 from .execution.engine import Engine, Shared, Task, Work
@@ -62,7 +62,8 @@ class Spending:
             raise ConfigError("--spend-limit", f"expected US dollars above 0, got {limit_usd:g}")
         self.limit_usd, self.spent_usd, self.forecast_usd = limit_usd, 0.0, 0.0
         self.stopped_before: Hashable | None = None
-        self._name, self._table, self._announce = name.model, load_prices(prices or DEFAULT_TABLE), announce
+        self._name, self._announce = name.model, announce
+        self._table = shipped_prices(name.model) if prices is None else load_prices(prices)
         self._usd_per_unit: dict[Hashable, float] = {}
         self._dearest_usd: dict[Hashable, float] = {}
 

@@ -25,7 +25,7 @@ from .base import LanguageModel
 from .cached import Cached
 from .measured import Measured
 from .openai import KEY_VARIABLE, URL_VARIABLE, on_this_machine, server_url
-from .prices import DEFAULT_TABLE, load_prices
+from .prices import load_prices, shipped_prices
 
 CACHE_VARIABLE = "COSTGYM_CACHE"
 _FILE_ENDINGS = (".yaml", ".yml")
@@ -208,7 +208,7 @@ def priced_for(scenario: Scenario, model: str, table: str | Path | None = None) 
     Args:
         scenario: The scenario that it will play in.
         model: Its name, as `costgym.agents.make_agent` takes it; scenarios of other models stay as they are.
-        table: A price file, in which the model must be listed. None takes the one that comes with the package where the
+        table: A price file, in which the model must be listed. None takes those that come with the package where the
             scenario prices no tokens itself; a model on this machine is free there unless it is listed.
 
     Raises:
@@ -228,10 +228,11 @@ def priced_for(scenario: Scenario, model: str, table: str | Path | None = None) 
         return load_prices(table).price(scenario, name.model)
     if scenario.tokens is not None:
         return scenario
-    prices = load_prices(DEFAULT_TABLE)
+    prices = shipped_prices(name.model)
     if name.model in prices.models:
         return prices.price(scenario, name.model)
     if name.kind == "local" or on_this_machine(server_url()):
         return scenario
-    advice = "write it into a copy with today's date and pass that with --prices FILE"
-    raise ConfigError("--prices", f"{name.model} is not in the table of {prices.date.isoformat()}; {advice}")
+    advice = "write its prices into a table of your own and pass that with --prices FILE"
+    newest = prices.date.isoformat()
+    raise ConfigError("--prices", f"{name.model} is not in the package's tables, the newest of {newest}; {advice}")

@@ -20,6 +20,8 @@ from ...simulators.errors import ConfigError, DataError, UnknownName
 from ...simulators.scenario import Scenario, TokenPrices
 
 DEFAULT_TABLE = Path(__file__).parent / "prices.yaml"
+SHIPPED = (DEFAULT_TABLE, Path(__file__).parent / "prices_2026_11.yaml")
+"""Tables that come with the package. The first prices the default worlds and stays as it is; later ones have later models."""
 
 
 class PriceTable(BaseModel):
@@ -136,6 +138,12 @@ def write_prices(table: PriceTable, source: str) -> str:
     document = table.model_dump(mode="json", exclude_none=True)
     text = yaml.safe_dump(document, sort_keys=False, allow_unicode=True, default_flow_style=None, width=120)
     return f"# USD per million tokens, from {source}.\n{text}"
+
+
+def shipped_prices(model: str) -> PriceTable:
+    """The first of the package's tables that lists a model; the newest if none does."""
+    tables = [load_prices(path) for path in SHIPPED]
+    return next((table for table in tables if model in table.models), tables[-1])
 
 
 def load_prices(path: str | Path = DEFAULT_TABLE) -> PriceTable:

@@ -18,6 +18,7 @@ from .data.experience import experience
 from .data.export import export
 from .data.verify import verify
 from .learn.baselines import baselines
+from .learn.models import models
 from .learn.reproduce import reproduce
 from .learn.train import app as train
 from .output import PlainCommand
@@ -97,6 +98,7 @@ for panel, verbs in PANELS.items():
         app.command(cls=PlainCommand, rich_help_panel=panel)(verb)
 app.add_typer(datasets, name="datasets", rich_help_panel="Data")
 app.add_typer(train, name="train", rich_help_panel="Learn")
+app.add_typer(models, name="models", rich_help_panel="Learn")
 app.add_typer(chaos, name="chaos", rich_help_panel="Share")
 app.add_typer(submit, name="submit", rich_help_panel="Share")
 app.add_typer(prices, name="prices", rich_help_panel="Tools")

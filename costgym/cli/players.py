@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from ..simulators.errors import ConfigError
 
 if TYPE_CHECKING:
+    from ..agents.models.batched import Member
     from ..experiments.spending import Spending
 
 WORLD_CHOICES = ("grading", "enforcement", "max_steps", "tasks", "alpha", "profile", "documents")
@@ -76,6 +77,7 @@ def make_player(
     cache: Path | None = None,
     usefulness: Path | None = None,
     experience: str | None = None,
+    member: Member | None = None,
 ) -> tuple[Any, Any]:
     """Make an agent and the environment that it plays in.
 
@@ -88,6 +90,7 @@ def make_player(
         cache: folder that caches a real model's replies.
         usefulness: folder of a trained classifier that judges results for BTP.
         experience: what BTP plans from, as ``EXPLORER:USES``, or a file.
+        member: seat of a batch that asks `model` for the agent.
 
     Raises:
         UnknownName: no such agent, environment or scenario.
@@ -122,7 +125,7 @@ def make_player(
         else:  # its labels are its own, and cost more: fewer of them
             few = wanted if experience is not None else wanted.model_copy(update={"uses": USES_WITH_A_CLASSIFIER})
             past = collect_experience(arguments["scenario"], few.model_copy(update={"seed": seed}), usefulness=judge)
-    player = make_agent(agent, env_id, model=model, experience=past, usefulness=judge)
+    player = make_agent(agent, env_id, model=member or model, experience=past, usefulness=judge)
     return player, make(env_id, disable_env_checker=True, **arguments)
 
 
@@ -164,3 +167,17 @@ def make_spending(model: str, prices: Path | None, limit_usd: float | None, anno
     if limit_usd is None and read_model_name(model) is None:
         return None
     return Spending(model, prices, limit_usd, announce)
+
+
+def local_model(model: str) -> Any:
+    """The model of a `local:` name that replies to several episodes at once.
+
+    Raises:
+        ConfigError: it is no local model, or not a greedy one.
+    """
+    from ..agents.models.named import make_real_model, read_model_name
+
+    name = read_model_name(model)
+    if name is None or name.kind != "local" or name.settings.get("temperature", 0.0) > 0:
+        raise ConfigError("--batch", f"expected --model local:FOLDER with temperature 0, got {model!r}")
+    return make_real_model(name)

@@ -31,6 +31,7 @@ def called(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> dict[str, Any]:
     for place in (
         "sb3.train.train_ppo", "sb3.train.train_dqn", "catp.train.train_catp", "catp.train.train_ift", "catp.train.train_rltf",
         "deer.train.train_deer", "toolplanner.train.train_toolplanner", "grpo.train.train_grpo",
+        "sft.train.train_sft",
     ):  # fmt: skip
         pytest.importorskip("stable_baselines3", reason="the train extra is not installed")
         monkeypatch.setattr(f"costgym.experiments.training.{place}", note)
@@ -43,7 +44,7 @@ def test_help_shows_the_trainers_own_options_and_an_example(name: str) -> None:
     assert shown.exit_code == 0 and f"Example: `costgym train {name} " in " ".join(shown.output.split())
     assert "--out" in shown.output and "--seed" in shown.output and "--resume" in shown.output
     assert ("--n-steps" in shown.output) == (name == "ppo")
-    assert ("--minutes" in shown.output) == (name in ("ppo", "dqn"))
+    assert ("--minutes" in shown.output) == (name in ("ppo", "dqn", "sft"))
     assert ("--pool" in shown.output) == (name == "catp")
 
 
@@ -84,6 +85,8 @@ def test_an_option_of_another_trainer_is_refused(called: dict[str, Any], tmp_pat
         ("toolplanner --steps 1 --rank-steps 9", {"steps": 1, "tasks": 100, "rank_tasks": 50, "rank_steps": 9}),
         ("toolplanner --without completion,tags --start x/sft --levels tool,api",
          {"completion": False, "tags": False, "sft": Path("x/sft"), "levels": ("tool", "api")}),
+        ("sft --model m --split train-large --minutes 9 --no-bf16 --lora-rank 4",
+         {"model": "m", "split": "train-large", "minutes": 9.0, "bf16": False, "lora_rank": 4, "args": ("marketplace", 0)}),
         ("grpo --steps 3 --num-generations 4", {"steps": 3, "num_generations": 4}),
     ],
 )  # fmt: skip

@@ -39,3 +39,4 @@ class GrpoConfig(PolicyConfig):
     env: str = TEXT
     settings: GrpoSettings
     tasks: tuple[str, ...] = Field(description="Ids of the training tasks.")
+    documents: str = Field(default="full", description="Documents of the tools: full, or short.")

@@ -69,7 +69,8 @@ def train_grpo(
     require_modules("torch", "datasets", "peft", "trl", "transformers")
     check_steps("--steps", steps)
     chosen = GrpoSettings(**{"seed": seed, **settings})
-    config = GrpoConfig(settings=chosen, scenario=world.scenario, tasks=tuple(sorted(world.environment_factory)))
+    tasks = tuple(sorted(world.environment_factory))
+    config = GrpoConfig(settings=chosen, scenario=world.scenario, tasks=tasks, documents=world.documents)
     with open_run(out, config, resume=resume, callback=callback, files=(WARM_START, FINAL)) as run:
         done = run.done(FINAL)
         if done is not None and done.steps == steps:

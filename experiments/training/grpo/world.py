@@ -115,6 +115,7 @@ class GrpoWorld:
         budget: resource limits; None for the scenario's.
         seed: base seed from which the rows' seeds are drawn.
         max_steps: number of calls after which an episode is truncated.
+        documents: `full` or `short` documents of the tools; short ones are those of `costgym train sft`.
 
     Raises:
         ConfigError: a number is out of range, or the name of a tool or argument is not a valid Python name.
@@ -130,6 +131,7 @@ class GrpoWorld:
         budget: Mapping[str, float] | None = None,
         seed: int = 0,
         max_steps: int = 32,
+        documents: str = "full",
     ) -> None:
         for name, value in (("tasks", tasks), ("most_needs", most_needs), ("rounds", rounds)):
             if value is None and name != "rounds":
@@ -137,12 +139,13 @@ class GrpoWorld:
             if isinstance(value, bool) or not isinstance(value, int) or value < 1:
                 raise ConfigError(name, f"expected a positive whole number, got {value!r}")
         self.scenario = scenario if isinstance(scenario, Scenario) else load_scenario(scenario)
-        self.rounds, self.seed = rounds, seed
+        self.rounds, self.seed, self.documents = rounds, seed, documents
         self._settings: dict[str, Any] = {
             "scenario": self.scenario,
             "split": split,
             "budget": None if budget is None else dict(budget),
             "max_steps": max_steps,
+            "documents": documents,
         }
         env = MarketplaceChatEnv(**self._settings)
         self._classes: dict[str, type[TaskEnvironment]] = {}
@@ -154,7 +157,9 @@ class GrpoWorld:
         for number in numbers[:tasks]:
             env.reset(seed=0, options={"task": number})
             quotes = env.quotes()
-            methods = {tool.name: tool_method(tool, quotes[tool.name], currency) for tool in env.candidates}
+            tools = env.seat("").tools
+            told = quotes if documents == "full" else {}  # short documents hold the price
+            methods = {tool.name: tool_method(tool, told.get(tool.name), currency) for tool in tools}
             task = env.task.id
             space = {**methods, "_settings": self._settings, "__doc__": f"Task {task}."}
             self._classes[task] = type("Task_" + re.sub(r"\W", "_", task), (TaskEnvironment,), space)
@@ -209,8 +214,8 @@ def tools_of(environment: TaskEnvironment) -> list[Callable[..., str]]:
     return [getattr(environment, name) for name, _ in members if not name.startswith("_") and name != "reset"]
 
 
-def tool_method(tool: ToolText, quote: float, currency: str) -> Callable[..., str]:
-    """Convert a tool to a method whose signature, annotations and docstring give the tool's schema."""
+def tool_method(tool: ToolText, quote: float | None, currency: str) -> Callable[..., str]:
+    """Convert a tool to a method whose signature, annotations and docstring give the tool's schema, and the price if any."""
     properties: Mapping[str, Any] = tool.parameters.get("properties", {})
     required = tool.parameters.get("required", ())
     for name in (tool.name, *properties):
@@ -230,7 +235,9 @@ def tool_method(tool: ToolText, quote: float, currency: str) -> Callable[..., st
         annotations[name] = form
         parameters.append(inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=form))
         described.append(f"    {name}: {_line(schema.get('description')) or name}")
-    head = f"{_line(tool.description) or tool.name} One call costs {quote:g} {currency}."
+    head = _line(tool.description) or tool.name
+    if quote is not None:
+        head = f"{head} One call costs {quote:g} {currency}."
     call.__doc__ = "\n".join([head, "", "Args:", *described]) if described else head
     call.__name__ = call.__qualname__ = tool.name
     call.__annotations__ = {**annotations, "return": str}

@@ -9,9 +9,11 @@ from pathlib import Path
 import pytest
 
 import costgym
-from costgym.agents.models.prices import import_prices, load_prices
+from costgym.agents.models.named import priced_for
+from costgym.agents.models.prices import SHIPPED, import_prices, load_prices, shipped_prices
 from costgym.cli.tools.prices import import_table
-from costgym.simulators.errors import UnknownName
+from costgym.simulators.errors import ConfigError, UnknownName
+from costgym.simulators.scenario import TokenPrices, load_scenario
 
 DAY = datetime.date(2026, 11, 22)
 LITELLM = {
@@ -60,3 +62,21 @@ def test_what_cannot_be_imported_is_named_and_nothing_is_written(tmp_path: Path)
     with pytest.raises(costgym.DataError, match="cannot be read"):
         import_table(tmp_path / "none.json", "2026-11-22", out)
     assert not out.exists()
+
+
+def test_the_packages_tables_price_the_default_worlds_as_ever_and_todays_models_by_the_newest():
+    old, new = (load_prices(path) for path in SHIPPED)
+    assert (old.date.isoformat(), new.date.isoformat()) == ("2024-07-18", "2026-11-22")
+    assert old.per_dollar == new.per_dollar and len(new.models) == 77
+    assert all(0 < each.input <= each.output and (each.cached or 0) < each.input for each in new.models.values())
+    assert shipped_prices("gpt-4o-mini-2024-07-18") == old
+    assert shipped_prices("claude-haiku-4-5") == shipped_prices("nobody's") == new
+
+
+def test_a_model_of_today_is_priced_without_a_table_of_ones_own(monkeypatch):
+    monkeypatch.setenv("OPENAI_BASE_URL", "https://models.example/v1")
+    scenario = priced_for(load_scenario("marketplace-easy").model_copy(update={"tokens": None}), "openai:gpt-5-mini")
+    assert scenario.tokens == TokenPrices(input=25.0, output=200.0, cached=2.5)
+    assert "2026-11-22" in scenario.description
+    with pytest.raises(ConfigError, match=r"my-model is not in the package's tables, the newest of 2026-11-22"):
+        priced_for(scenario.model_copy(update={"tokens": None}), "openai:my-model")

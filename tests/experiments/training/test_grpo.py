@@ -12,6 +12,7 @@ import pytest
 from costgym.experiments.training.grpo.world import GrpoWorld, TaskEnvironment, ToolFailure, episode_return, tools_of
 from costgym.simulators.errors import BudgetExceeded, ConfigError, EpisodeOver
 from costgym.simulators.scenario import Scenario, parse_scenario
+from tests.helpers.tiny_model import save_tiny_model
 from tests.helpers.training import StopAt, files
 
 
@@ -54,6 +55,36 @@ def test_a_tool_documents_itself_with_its_price() -> None:
     defaults = {name: each.default for name, each in inspect.signature(method).parameters.items()}
     assert set(defaults) == set(tool.parameters["properties"])
     assert all((defaults[name] is inspect.Parameter.empty) == (name in required) for name in defaults)
+
+
+def test_short_documents_of_a_task_are_those_of_supervised_episodes() -> None:
+    utils = pytest.importorskip("transformers.utils", reason="needs transformers (the train extra)")
+    world = GrpoWorld(scenario(), tasks=1, documents="short")
+    environment = begin(world)
+    documents = {each["function"]["name"]: each["function"] for each in environment._env.documentation()}
+    for method in tools_of(environment):
+        if method.__name__ != "finish":
+            schema = utils.get_json_schema(method)["function"]
+            known = documents[method.__name__]
+            assert schema["description"] == known["description"]
+            assert schema["parameters"]["required"] == known["parameters"]["required"]
+
+
+def test_a_model_folder_with_the_fetched_models_template_is_trained(tmp_path: Path) -> None:
+    pytest.importorskip("trl", reason="needs trl (the train extra)")
+    import transformers
+
+    from costgym.agents.models.chat_template import CHAT_TEMPLATE, RESPONSE_TEMPLATE
+    from costgym.experiments.training.grpo.train import train_grpo
+
+    folder = save_tiny_model(tmp_path / "model")
+    tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
+    tokenizer.chat_template, tokenizer.response_template = CHAT_TEMPLATE, RESPONSE_TEMPLATE
+    tokenizer.save_pretrained(folder)
+    world = GrpoWorld(scenario(), tasks=1, rounds=1, documents="short")
+    options = {"num_generations": 2, "max_completion_length": 8, "warm_start_steps": 0, "lora_rank": 2}
+    done = train_grpo(tmp_path / "run", world, 0, steps=1, model=str(folder), **options)
+    assert done.steps == 1 and (tmp_path / "run" / "model" / "adapter_model.safetensors").is_file()
 
 
 def test_transformers_reads_every_schema() -> None:

@@ -20,6 +20,7 @@ TRAINERS = {
     "deer": "deer",
     "toolplanner": "toolplanner",
     "btp": "btp",
+    "sft": "sft",
     "grpo": "grpo",
 }
 """The module of each trainer's subcommand."""

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from ....experiments.training.grpo.settings import GrpoSettings
-from ...options import BudgetText, Quiet, ScenarioName, Seed
+from ...options import BudgetText, Documents, Quiet, ScenarioName, Seed
 from ...players import one_budget
 from .shared import Out, Resume, run_trainer, with_settings
 
@@ -19,6 +19,7 @@ def grpo(
     scenario: ScenarioName = None,
     steps: Annotated[int, typer.Option("--steps", help="Number of GRPO steps.")] = 20,
     budget: BudgetText = None,
+    documents: Documents = None,
     resume: Resume = True,
     seed: Seed = 0,
     quiet: Quiet = False,
@@ -33,7 +34,11 @@ def grpo(
     from ....experiments.training.grpo.world import GrpoWorld
 
     # a tiny model needs a tiny scenario
-    tiny = "model" not in settings and scenario is None
+    tiny = "model" not in settings and scenario is None and documents is None
     limits = None if budget is None else one_budget(budget)
-    world = GrpoWorld.tiny(seed=seed) if tiny else GrpoWorld(scenario or "marketplace", budget=limits)
+    world = (
+        GrpoWorld.tiny(seed=seed)
+        if tiny
+        else GrpoWorld(scenario or "marketplace", budget=limits, documents=documents or "full")
+    )
     run_trainer("grpo", quiet, train_grpo, out, world, seed, steps=steps, resume=resume, **settings)

@@ -1,0 +1,88 @@
+"""The learner of supervised fine-tuning: cross-entropy of what the assistant says."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager
+from typing import Any
+
+import torch
+from torch.nn.functional import cross_entropy
+
+from ....agents.networks import trained_weights
+from ..loop import Learner, Loss
+from .episodes import TokenRow
+from .settings import SftSettings
+
+
+class SftLearner(Learner):
+    """Trains a language model on rows, one batch a step.
+
+    Args:
+        model: a causal language model, with or without adapters.
+        settings: settings of the run.
+        rows: rows in training order, `batch_size` for each step.
+        held: rows of unseen tasks, for `check`.
+    """
+
+    def __init__(self, model: Any, settings: SftSettings, rows: Sequence[TokenRow], held: Sequence[TokenRow]) -> None:
+        self.model, self.settings, self.rows, self.held = model.train(), settings, rows, held
+        self.weights, self.seed = trained_weights(model), settings.seed
+        self.adamw, self.max_grad_norm = {"weight_decay": settings.weight_decay}, settings.max_grad_norm
+
+    @property
+    def steps(self) -> int:
+        return self.settings.steps
+
+    def rate(self, step: int) -> float:
+        settings = self.settings
+        rise = min(1.0, (step + 1) / max(1, settings.warmup_steps))
+        falling = settings.steps * settings.final_share
+        fall = min(1.0, (settings.steps - step) / falling) if falling else 1.0
+        return settings.learning_rate * rise * (0.1 + 0.9 * fall)
+
+    def loss(self, step: int) -> Loss:
+        size = self.settings.batch_size
+        batch = self.rows[step * size : (step + 1) * size]
+        tokens = sum(len(row.said) for row in batch)
+        total = torch.zeros((), device=self.model.device)
+        for row in batch:  # one at a time: nothing is padded, and a row fills the processor
+            logits, wanted = self._logits(row)
+            total = total + cross_entropy(logits.float(), wanted, reduction="sum") / tokens
+        return total, {"tokens": float(sum(len(row.ids) for row in batch))}
+
+    def _logits(self, row: TokenRow) -> tuple[Any, Any]:
+        """Logits of the tokens that are said, (said, vocabulary), and their ids, (said,)."""
+        ids = torch.tensor(row.ids, device=self.model.device)
+        said = torch.tensor(row.said, device=self.model.device)
+        with self._precision():
+            logits = self.model(input_ids=ids[None], logits_to_keep=said - 1, use_cache=False).logits[0]
+        return logits, ids[said]
+
+    def _precision(self) -> AbstractContextManager[Any]:
+        found: AbstractContextManager[Any] = torch.autocast(self.model.device.type, torch.bfloat16, enabled=self.settings.bf16)
+        return found
+
+    def check(self) -> dict[str, float]:
+        """Loss on unseen tasks, and the share of the assistant's turns of which each token is the likeliest."""
+        self.model.eval()
+        total, tokens, turns, right = 0.0, 0, 0, 0
+        with torch.inference_mode():
+            for row in self.held:
+                logits, wanted = self._logits(row)
+                total += float(cross_entropy(logits.float(), wanted, reduction="sum"))
+                tokens += len(row.said)
+                likeliest = (logits.argmax(-1) == wanted).tolist()
+                for start, stop in _turns(row.said):
+                    turns, right = turns + 1, right + all(likeliest[start:stop])
+        self.model.train()
+        return {"unseen_loss": total / tokens, "unseen_turns_right": right / turns}
+
+
+def _turns(said: Sequence[int]) -> Iterator[tuple[int, int]]:
+    """Split the positions that are said into turns, as ranges of their indices."""
+    start = 0
+    for place in range(1, len(said) + 1):
+        if place == len(said) or said[place] != said[place - 1] + 1:
+            yield start, place
+            start = place

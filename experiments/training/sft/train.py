@@ -1,0 +1,131 @@
+"""Fine-tune a causal language model on solved text episodes, in full or with LoRA adapters, on a CPU or a GPU.
+
+Logits are computed only where the assistant speaks, which spares most of the vocabulary's matrix. The trained model is
+`RUN/model`, which `--model local:RUN/model` loads and `costgym train grpo --model RUN/model` trains further.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from time import monotonic
+from typing import Any
+
+from ....agents.networks import adapters, load_published, with_adapters
+from ....simulators.draws import stable_generator
+from ....simulators.errors import ConfigError
+from ....simulators.scenario import Scenario, load_scenario
+from ..run import Callback, TrainingResult, TrainingRun, TrainingStep, open_run, require_modules
+from .episodes import TokenRow, gold_episodes, token_rows
+from .settings import SftConfig, SftSettings
+
+FINAL, ROWS = "model", ("learnt.jsonl", "unseen.jsonl")
+
+
+def train_sft(
+    out: str | Path,
+    scenario: str | Path | Scenario = "marketplace",
+    seed: int = 0,
+    *,
+    split: str = "train",
+    budget: Mapping[str, float] | None = None,
+    minutes: float | None = None,
+    resume: bool = True,
+    callback: Callback | None = None,
+    **settings: Any,
+) -> TrainingResult:
+    """Fine-tune a language model on solved episodes.
+
+    Args:
+        out: folder of the run; at the end `out / "model"` holds the model (or its adapters) and the tokenizer.
+        scenario: name, YAML file or `Scenario` of the world.
+        seed: seed of the episodes and of their order.
+        split: split of the tasks that are learnt from; the loss is measured on `test`.
+        budget: limits that the episodes keep; None for the scenario's.
+        minutes: minutes after which the run stops, to be continued by the same call.
+        resume: continue the run in the folder; if False, delete its files and start again.
+        callback: receives the run's steps and messages.
+        settings: fields of `SftSettings`; `model` is needed.
+
+    Returns:
+        Loss and share of right turns on unseen tasks.
+
+    Raises:
+        ConfigError: a setting is wrong, no episode fits, or the folder belongs to another run.
+        TrainingFailed: the loss is not finite; the last checkpoint is kept.
+        MissingExtra: torch, transformers or peft is not installed.
+    """
+    require_modules("torch", "transformers", *(("peft",) if settings.get("lora_rank") else ()))
+    chosen = SftSettings(**{"seed": seed, **settings})
+    if minutes is not None and not minutes > 0:
+        raise ConfigError("--minutes", f"expected a time above 0, got {minutes!r}")
+    world = scenario if isinstance(scenario, Scenario) else load_scenario(scenario)
+    limits = None if budget is None else dict(budget)
+    config = SftConfig(settings=chosen, scenario=world, budget=limits, split=split)
+    watched = callback if minutes is None else _Stopping(callback or Callback(), minutes)
+    with open_run(out, config, resume=resume, callback=watched, files=(FINAL, *ROWS)) as run:
+        done = run.done(FINAL)
+        return done if done is not None and done.steps == chosen.steps else _train(run, world, chosen, limits, split)
+
+
+class _Stopping(Callback):
+    """Passes everything on, and stops the run when its time is over."""
+
+    def __init__(self, inner: Callback, minutes: float) -> None:
+        self.inner, self.until = inner, monotonic() + 60 * minutes
+
+    def on_step(self, step: TrainingStep) -> bool | None:
+        return self.inner.on_step(step) is True or monotonic() > self.until
+
+    def on_message(self, text: str) -> None:
+        self.inner.on_message(text)
+
+
+def _train(
+    run: TrainingRun, world: Scenario, settings: SftSettings, budget: dict[str, float] | None, split: str
+) -> TrainingResult:
+    import torch
+    import transformers
+
+    from ..loop import optimise
+    from .learning import SftLearner
+
+    transformers.utils.logging.disable_progress_bar()
+    tokenizer = load_published(transformers.AutoTokenizer, settings.model)
+    if not getattr(tokenizer, "chat_template", None):
+        raise ConfigError("model", f"{settings.model!r} has no chat template; choose an instruction-tuned model")
+    model = load_published(transformers.AutoModelForCausalLM, settings.model, dtype=torch.float32)
+    if settings.lora_rank:
+        model = with_adapters(model, adapters(settings.lora_rank))
+    if torch.cuda.is_available():
+        model = model.to("cuda")
+    kinds = settings.steps * settings.batch_size
+
+    def rows(name: str, split: str, count: int) -> Sequence[TokenRow]:
+        found = gold_episodes(world, split, budget, settings.documents, settings.seed)
+        return token_rows(run.folder / name, tokenizer, found, count, settings.max_length)
+
+    learnt, held = rows(ROWS[0], split, kinds), rows(ROWS[1], "test", settings.held_out)
+    if not learnt or not held:
+        raise ConfigError("max_length", f"no solved episode has at most {settings.max_length} tokens; raise it or the budget")
+    said = sum(len(row.said) for row in learnt)
+    run.say(
+        f"{len(learnt)} episodes of {sum(len(row.ids) for row in learnt) // len(learnt)} tokens, {said // len(learnt)} said"
+    )
+    result = optimise(run, SftLearner(model, settings, _order(learnt, kinds, settings.seed), held), settings.save_every)
+    if result.finished:
+        kept = model.to(torch.bfloat16) if settings.bf16 and not settings.lora_rank else model
+        kept.save_pretrained(run.folder / FINAL)
+        tokenizer.save_pretrained(run.folder / FINAL)
+    return result
+
+
+def _order(rows: Sequence[TokenRow], count: int, seed: int) -> list[TokenRow]:
+    """Rows in training order, each as often as every other."""
+    order: list[TokenRow] = []
+    turn = 0
+    while len(order) < count:
+        found = range(len(rows)) if not turn else stable_generator(seed, "sft", "again", turn).permutation(len(rows))
+        order += [rows[int(place)] for place in found]
+        turn += 1
+    return order[:count]
