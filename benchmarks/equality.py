@@ -133,7 +133,7 @@ def added(before: dict[str, Any], now: dict[str, Any]) -> dict[str, Any]:
         raise SystemExit(f"expected other parts of the same comparison, found {before['parts']} and {now['parts']}")
     if set(before["parts"].values()) != set(now["parts"].values()):
         raise SystemExit(f"expected parts of one division, found {before['parts']} and {now['parts']}")
-    counts = {key: before[key] + now[key] for key in ("steps", "cases", "cpu_seconds")}
+    counts = {key: round(before[key] + now[key], 1) for key in ("steps", "cases", "cpu_seconds")}
     sums = {key: dict(Counter(before[key]) + Counter(now[key])) for key in ("ends", "last_statuses")}
     return {**now, **counts, **sums, "parts": {**before["parts"], **now["parts"]}}
 
