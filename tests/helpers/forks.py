@@ -10,7 +10,10 @@ from costgym.envs.actions import encode_action
 
 SETTINGS: dict[str, list[dict[str, Any]]] = {
     "costgym/Marketplace-v0": [{}, {"scenario": "storm", "concurrent": True}, {"scenario": "faas"}],
-    "costgym/MarketplaceChat-v0": [{"scenario": "storm"}],
+    "costgym/MarketplaceChat-v0": [
+        {"scenario": "storm"},
+        {"scenario": {"extends": "storm", "source": {"candidates": {"retriever": "bm25", "k": 3}}}, "documents": "short"},
+    ],
     "costgym/OpenCATP-v0": [{}],
     "costgym/OpenCATPChat-v0": [{}],
     "costgym/OpenCATPCalls-v0": [{}, {"concurrent": True, "slots": 2, "gpu_capacity_mb": 4000.0, "cold_starts": True}],
@@ -25,6 +28,8 @@ def choose(env: Any, info: dict[str, Any], luck: float) -> Any:
         return int(allowed[int(luck * len(allowed))])
     world = env.unwrapped
     if "Chat" in type(world).__name__ and hasattr(world, "candidates"):
+        if world.world.retriever is not None and luck < 0.3:
+            return encode_action("search_tools", {"query": world.query})
         tools = world.candidates
         tool = tools[int(luck * len(tools))]
         return encode_action(tool.name, dict.fromkeys(tool.parameters["required"], "x"))
