@@ -17,7 +17,6 @@ from stable_baselines3.common.vec_env import VecEnv, VecEnvWrapper
 from ...agents.base import NUMERIC, Agent
 from ...agents.checkpoints import checkpoints, read_state
 from ...agents.sb3 import Sb3Agent
-from ...envs.wrappers import DictLayout, FlattenObservation, MaskObservation
 from ...simulators.errors import ConfigError
 from ..training.run import Callback, TrainingStep
 from ..training.sb3.settings import Lagrangian, PpoSettings
@@ -182,13 +181,11 @@ def _ppo(unit: Unit) -> tuple[Any, Choose]:
 def _dqn(unit: Unit) -> tuple[Any, Choose]:
     from stable_baselines3 import DQN
 
-    layout = DictLayout(open_env(unit.env, unit.level, "train").observation_space)
-    env = make_vec_env(lambda: MaskObservation(FlattenObservation(open_env(unit.env, unit.level, "train"))), 1, unit.seed)
+    env = make_vec_env(lambda: open_env(unit.env, unit.level, "train"), DQN_ENVS, unit.seed)
     model = DQN("MultiInputPolicy", env, seed=unit.seed, device="cpu", **DQN_SETTINGS)
 
     def choose(observation: Any, info: dict[str, Any]) -> int:
-        seen = {"observations": layout.flat(observation), "action_mask": info["action_mask"].astype(np.int8)}
-        return int(model.predict(seen, deterministic=True)[0])
+        return int(model.predict(observation, deterministic=True)[0])
 
     return model, choose
 
