@@ -32,7 +32,7 @@ DQN_SETTINGS: dict[str, Any] = {
     "gamma": 0.9, "learning_rate": 5e-4, "buffer_size": 100_000, "batch_size": 128, "learning_starts": 1_000,
     "target_update_interval": 1_000, "exploration_fraction": 0.4, "train_freq": 1,
 }  # fmt: skip
-"""Chosen on tasks of the train split by `benchmarks/learning/standard.py choose`. A step of `DQN_ENVS` environments and an
+"""Compared on tasks of the train split by `benchmarks/learning/standard.py choose`. A step of `DQN_ENVS` environments and an
 update take turns, which is the library's default of an update for every four decisions."""
 Watch = Callable[[int, float, Agent], None]
 """Told of decisions so far, seconds of processor time so far, and the policy at that point."""
