@@ -8,13 +8,15 @@
 
 Steps are shared between scenarios, autoreset modes, enforcement modes and budgets. Compared after every step: observations,
 rewards, ends, masks and all of `info` (costs, statuses, clocks, what is left of each budget), dtypes included. The first
-difference ends the run with its place.
+difference ends the run with its place. `--part 1/6` runs a sixth of the cases, and adds
+its counts to those of other parts in `--json`.
 """
 
 from __future__ import annotations
 
 import argparse
 import itertools
+import json
 import sys
 import time
 from collections import Counter
@@ -81,14 +83,17 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--threads", type=int, default=1, help="of the native environment")
     parser.add_argument("--scenarios", help="names, with commas between them; by default all that are compared")
+    parser.add_argument("--part", default="1/1", help="K/N: every N-th case, from the K-th on")
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
+    part, parts = map(int, options.part.split("/"))
     scenarios = options.scenarios.split(",") if options.scenarios else SCENARIOS[options.env]
     cases = list(itertools.product(scenarios, AutoresetMode, ENFORCEMENTS, BUDGETS[options.env]))
     rounds = -(-options.steps // (len(cases) * options.envs))
     met: Counter[str] = Counter()
-    begin = time.perf_counter()
-    for number, (scenario, mode, enforcement, budget) in enumerate(cases):
+    begin = time.process_time()
+    for number in range(part - 1, len(cases), parts):
+        scenario, mode, enforcement, budget = cases[number]
         settings = {
             **VIEWS[options.env], **FORMS[options.form], "scenario": scenario, "enforcement": enforcement, "budget": budget,
             "threads": options.threads,
@@ -96,21 +101,41 @@ def main() -> None:
         }  # fmt: skip
         met.update(run_views(options.envs, rounds, options.seed + number, mode, **settings))
         print(f"{number + 1}/{len(cases)} {scenario} {mode.value} {enforcement} {budget}: equal", flush=True)
+    compared = len(range(part - 1, len(cases), parts))
     statuses = {Status(int(key)).label: count for key, count in sorted(met.items(), key=str) if key.isdigit()}
-    report = {
+    report: dict[str, Any] = {
         "env": options.env,
         "form": options.form,
-        "steps": rounds * options.envs * len(cases),
-        "cases": len(cases),
         "envs": options.envs,
         "threads": options.threads,
         "seed": options.seed,
         "differences": 0,
+        "parts": {str(part): parts},
+        "steps": rounds * options.envs * compared,
+        "cases": compared,
         "ends": {key: met[key] for key in ("terminated", "truncated", "success")},
         "last_statuses": statuses,
-        "seconds": round(time.perf_counter() - begin, 1),
+        "cpu_seconds": round(time.process_time() - begin, 1),
     }
+    if parts > 1 and options.json is not None and options.json.exists():
+        report = added(json.loads(options.json.read_text()), report)
     write_report(report, options.json, ("numpy", "numba", "gymnasium"))
+
+
+def added(before: dict[str, Any], now: dict[str, Any]) -> dict[str, Any]:
+    """The report of several parts of the same cases.
+
+    Raises:
+        SystemExit: the parts do not belong together, or one is there twice.
+    """
+    same = ("env", "form", "envs", "threads", "seed")
+    if [before[key] for key in same] != [now[key] for key in same] or set(before["parts"]) & set(now["parts"]):
+        raise SystemExit(f"expected other parts of the same comparison, found {before['parts']} and {now['parts']}")
+    if set(before["parts"].values()) != set(now["parts"].values()):
+        raise SystemExit(f"expected parts of one division, found {before['parts']} and {now['parts']}")
+    counts = {key: round(before[key] + now[key], 1) for key in ("steps", "cases", "cpu_seconds")}
+    sums = {key: dict(Counter(before[key]) + Counter(now[key])) for key in ("ends", "last_statuses")}
+    return {**now, **counts, **sums, "parts": {**before["parts"], **now["parts"]}}
 
 
 if __name__ == "__main__":

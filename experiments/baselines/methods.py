@@ -33,7 +33,7 @@ _ALL = (
     Method(
         "ppo-tools", "online", "`costgym train ppo`: MaskablePPO on the native batch, with a network that reads tools as a set"
     ),
-    Method("dqn", "online", "Stable-Baselines3's DQN; the mask is part of the observation and binds nothing"),
+    Method("dqn", "online", "Stable-Baselines3's DQN, which knows no masks"),
     Method("ppo-lagrangian", "constrained", "MaskablePPO; the price of costs follows by dual ascent"),
     Method("pid-lagrangian", "constrained", "MaskablePPO; the price of costs is set by a PID controller"),
     Method("bc", "offline", "behaviour cloning under the mask"),

@@ -17,7 +17,6 @@ from stable_baselines3.common.vec_env import VecEnv, VecEnvWrapper
 from ...agents.base import NUMERIC, Agent
 from ...agents.checkpoints import checkpoints, read_state
 from ...agents.sb3 import Sb3Agent
-from ...envs.wrappers import DictLayout, FlattenObservation, MaskObservation
 from ...simulators.errors import ConfigError
 from ..training.run import Callback, TrainingStep
 from ..training.sb3.settings import Lagrangian, PpoSettings
@@ -33,7 +32,7 @@ DQN_SETTINGS: dict[str, Any] = {
     "gamma": 0.9, "learning_rate": 5e-4, "buffer_size": 100_000, "batch_size": 128, "learning_starts": 1_000,
     "target_update_interval": 1_000, "exploration_fraction": 0.4, "train_freq": 1,
 }  # fmt: skip
-"""Chosen on tasks of the train split by `benchmarks/learning/standard.py choose`. A step of `DQN_ENVS` environments and an
+"""Compared on tasks of the train split by `benchmarks/learning/standard.py choose`. A step of `DQN_ENVS` environments and an
 update take turns, which is the library's default of an update for every four decisions."""
 Watch = Callable[[int, float, Agent], None]
 """Told of decisions so far, seconds of processor time so far, and the policy at that point."""
@@ -182,13 +181,11 @@ def _ppo(unit: Unit) -> tuple[Any, Choose]:
 def _dqn(unit: Unit) -> tuple[Any, Choose]:
     from stable_baselines3 import DQN
 
-    layout = DictLayout(open_env(unit.env, unit.level, "train").observation_space)
-    env = make_vec_env(lambda: MaskObservation(FlattenObservation(open_env(unit.env, unit.level, "train"))), 1, unit.seed)
+    env = make_vec_env(lambda: open_env(unit.env, unit.level, "train"), DQN_ENVS, unit.seed)
     model = DQN("MultiInputPolicy", env, seed=unit.seed, device="cpu", **DQN_SETTINGS)
 
     def choose(observation: Any, info: dict[str, Any]) -> int:
-        seen = {"observations": layout.flat(observation), "action_mask": info["action_mask"].astype(np.int8)}
-        return int(model.predict(seen, deterministic=True)[0])
+        return int(model.predict(observation, deterministic=True)[0])
 
     return model, choose
 
