@@ -32,7 +32,7 @@ class DecisionVectorEnv(NativeVectorEnv):
     def _build(self) -> None:
         scalar = self.scalar
         world = scalar.world
-        self.batch = Batch(world, [], self.num_envs, scalar.budget, scalar.enforcement, scalar.k, 1)
+        self.batch = Batch(world, [], self.num_envs, scalar.budget, scalar.enforcement, scalar.k, most=1, at_once=1)
         self._numbers = np.array(scalar.numbers, np.int64)
         self._row_of = np.full(len(world.tasks), -1, np.int64)
         width = len(CANDIDATE_FEATURES) + scalar.features

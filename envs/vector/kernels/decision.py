@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from ....simulators.batch import kernels as world
 from ....simulators.batch.memory import clear_row, copy_row
 from ....simulators.batch.rng import compiled, inlined, prange, threaded
-from ..info import report
+from ..info import NOTHING_SPENT, report, spent
 
 _ANSWER, _SEARCH, _FIRST_CALL = 0, 1, 2
 _CALL, _NONE_FITS = 2, 3
@@ -75,10 +75,12 @@ def reset_where(
 ) -> None:
     """Begin the episodes of `where` with the tasks in `rows` and `seeds`; with `show_all` also write the others."""
     for i in range(where.size):
+        before = spent(state.episodes[i])
         if where[i]:
             world.begin(tables, rules, state, i, rows[i], seeds[i])
+            before = NOTHING_SPENT
         if where[i] or show_all:
-            _show(tables, rules, state, view, out, i)
+            _show(tables, rules, state, view, out, i, before)
 
 
 @compiled
@@ -102,8 +104,10 @@ def step_part(
     """
     for i in range(part * actions.size // parts, (part + 1) * actions.size // parts):
         e = state.episodes[i]
+        before = spent(e)
         if anew[i]:
             world.begin(tables, rules, state, i, rows[i], seeds[i])
+            before = NOTHING_SPENT
         else:
             e.steps += 1
             action = np.int64(actions[i])
@@ -113,8 +117,8 @@ def step_part(
                 world.refuse(tables, rules, state, i)
                 e.status = world.UNKNOWN_TOOL
             e.news = 0  # nobody waits for them
-        spent, success = _show(tables, rules, state, view, out, i)
-        reward = -view.loss * spent
+        cost, success = _show(tables, rules, state, view, out, i, before)
+        reward = -view.loss * cost
         out.rewards[i] = 0.0 if anew[i] else reward + view.alpha if success else reward
         out.terminated[i] = e.over and not anew[i]
         out.truncated[i] = not e.over and e.steps >= view.max_steps and not anew[i]
@@ -168,8 +172,8 @@ def _decide(tables: Any, rules: Any, state: Any, view: Any, i: int, action: int)
 
 
 @inlined
-def _show(tables: Any, rules: Any, state: Any, view: Any, out: Any, i: int) -> Any:
-    """Write the observation and figures of an episode; return what was spent since the last report, and success."""
+def _show(tables: Any, rules: Any, state: Any, view: Any, out: Any, i: int, before: Any) -> Any:
+    """Write the observation and figures of an episode; return what this step has cost, and success."""
     e, width = state.episodes[i], state.slots.shape[1]
     copy_row(out.query, i, view.query, np.int64(e.task))
     clear_row(out.mask, i)
@@ -187,4 +191,4 @@ def _show(tables: Any, rules: Any, state: Any, view: Any, out: Any, i: int) -> A
         out.shown[i, _ANSWER] = out.shown[i, _SEARCH] = 1.0
     out.stage[i, 0], out.stage[i, 1] = (0.0, 1.0) if e.told else (1.0, 0.0)
     out.searched[i] = e.told
-    return report(rules, view, out, e, i)
+    return report(rules, view, out, e, i, before)
