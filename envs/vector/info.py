@@ -61,6 +61,20 @@ def report(rules: Any, view: Any, out: Any, e: Any, i: int, before: Any) -> Any:
     return cost, success
 
 
+def duplicate(array: Any) -> Any:
+    """A copy of a NumPy array or of a PyTorch tensor."""
+    return array.copy() if isinstance(array, np.ndarray) else array.clone()
+
+
+def what_is_left(limit: float | None, used: Any) -> Any:
+    """What is left of a limit, infinite where there is none, as an array of N; `used` is an array or a PyTorch tensor."""
+    if isinstance(used, np.ndarray):
+        return np.full(len(used), np.inf) if limit is None else limit - used
+    if limit is None:
+        return used.new_full(used.shape, np.inf, dtype=used.double().dtype)
+    return limit - (used if isinstance(limit, int) else used.double())
+
+
 def figures_info(out: Any, cost: str) -> dict[str, NDArray[Any]]:
     """The keys of the scalar environment's `info`, as arrays of N.
 
@@ -71,8 +85,9 @@ def figures_info(out: Any, cost: str) -> dict[str, NDArray[Any]]:
     info: dict[str, NDArray[Any]] = dict(zip(FIGURES, out.figures, strict=True))
     info.update(zip(COUNTS, out.counts, strict=True))
     info["is_success"] = out.success
-    info["action_mask"] = out.mask.copy()
-    info["cost"] = info[f"cost_{cost}"].copy()
+    info["action_mask"] = duplicate(out.mask)
+    info["cost"] = duplicate(info[f"cost_{cost}"])
     if RESOURCES.index(cost) >= 2:  # tokens and calls are whole numbers
-        info["cost_sum"] = info["cost_sum"].astype(np.int64)
+        total = info["cost_sum"]
+        info["cost_sum"] = total.astype(np.int64) if isinstance(total, np.ndarray) else total.long()
     return info

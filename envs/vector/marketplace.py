@@ -17,7 +17,7 @@ from ...simulators.batch.tables import put_rows
 from ...simulators.errors import ConfigError
 from ...simulators.ledger import RESOURCES
 from ..marketplace import MAX_NEEDS, NEED_FEATURES, RESOURCE_FEATURES, TOOL_FEATURES, MarketplaceEnv
-from .base import Mask, NativeVectorEnv, Observation
+from .base import Beginning, Mask, NativeVectorEnv, Observation, Parts, Turn
 from .info import COUNTS, FIGURES, figures_info
 from .kernels import marketplace as kernels
 
@@ -37,7 +37,7 @@ class MarketplaceVectorEnv(NativeVectorEnv):
             what = 'the native batch plays one scenario; several take vectorization_mode="sync"'
             raise ConfigError("scenario", f"{what}, got {len(scalar.scenarios)}")
         # the tables of a small split are made at the start and drawn from by the kernels; those of a large one when drawn
-        self._by_row = len(scalar.numbers) > EAGER
+        self._by_row = len(scalar.numbers) > EAGER and not self.all_tables
         numbers = [] if self._by_row else list(scalar.numbers)
         self.batch = Batch(
             scalar.world, numbers, num_envs, scalar.budget, scalar.enforcement, scalar.max_tools, scalar.max_steps,
@@ -171,6 +171,26 @@ class MarketplaceVectorEnv(NativeVectorEnv):
             actions, next_step, self.copy, rows, seeds, self._by_row, room,
         )  # fmt: skip
         batch.make_room(int(room.max()))
+
+    # -- on another device -------------------------------------------------------------------------------------------------
+
+    def _parts(self) -> Parts:
+        self.batch.make_full_room()
+        return Parts((self.batch.tables, self.batch.rules, self._view), self.batch.state, self._streams)
+
+    def _reset_call(self, parts: Parts, out: kernels.Out, begin: Beginning) -> tuple[Any, ...]:
+        tables, rules, view = parts.shared
+        return (
+            kernels.reset_row, tables, rules, parts.state, view, out, parts.streams, begin.rows, begin.seeds, begin.given,
+            begin.where, begin.show_all, False,
+        )  # fmt: skip
+
+    def _step_call(self, parts: Parts, out: kernels.Out, turn: Turn) -> tuple[Any, ...]:
+        tables, rules, view = parts.shared
+        return (
+            kernels.step_row, tables, rules, parts.state, view, out, parts.streams, turn.actions, turn.autoreset, turn.fresh,
+            turn.rows, turn.seeds, False,
+        )  # fmt: skip
 
     # -- what is handed out ------------------------------------------------------------------------------------------------
 

@@ -4,12 +4,11 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import numpy as np
 
-from .rng import inlined, uniforms
+from .rng import inlined, log, uniforms
 
 
 @inlined
@@ -36,7 +35,7 @@ def in_burst(tables: Any, rules: Any, state: Any, i: int, at: float) -> bool:
         _, _, u_gap, u_length = uniforms(e.seed, tables.number[e.task], kept.count * (slots + 1) + slots)
         if kept.count > 0:
             kept.before = kept.end
-        kept.begin = kept.end - rules.burst_every_s * math.log(1.0 - u_gap)
-        kept.end = kept.begin - rules.burst_lasts_s * math.log(1.0 - u_length)
+        kept.begin = kept.end - rules.burst_every_s * log(1.0 - u_gap)
+        kept.end = kept.begin - rules.burst_lasts_s * log(1.0 - u_length)
         kept.count += 1
     return kept.begin <= at

@@ -295,7 +295,8 @@ def _start(tables: Any, rules: Any, state: Any, i: int, index: int) -> None:
 def _take_idle(state: Any, i: int, slot: int, now: float, keep_alive_s: float) -> bool:
     """Take the most recently used idle instance, if it is still warm. If it is not, no instance is."""
     e, times, numbers = state.episodes[i], state.times, state.numbers
-    count, last = np.int64(e.idle), state.times.shape[1] - 1
+    count: Any = np.int64(e.idle)
+    last = state.times.shape[1] - 1
     for place in range(count - 1, -1, -1):
         if numbers[i, last - place] == slot:
             warm = now - times[i, last - place] <= keep_alive_s

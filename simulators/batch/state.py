@@ -32,8 +32,8 @@ EPISODE = np.dtype(
 )
 """One episode. `records` counts the calls in flight, `waiting` those of them that wait for a slot or for memory, `next` is
 the place of the one that ends first (-1 for none), `news` counts the completions and events that no `wait` has returned
-yet. A view keeps `steps`, `status`, `log_now`, `ended`, `told`, `priced`, and fields that begin with ``seen_``. At the start all
-fields are zero but `seed`, `task` and `next`."""
+yet. A view keeps `steps`, `status`, `log_now`, `ended`, `told`, `priced`, and fields that begin with ``seen_``. At the start
+all fields are zero but `seed`, `task` and `next`."""
 
 
 class Records(NamedTuple):
@@ -68,7 +68,7 @@ def _records(count: Any, order: Any, number: Any, news: Any) -> Records:
 
 SMALL = _records(np.uint8, np.int16, np.uint8, np.int16)
 LARGE = _records(np.int32, np.int32, np.int16, np.int32)
-BURST = np.dtype([(name, np.float64) for name in ("begin", "end", "before")] + [("count", np.int64)])
+BURST = np.dtype([(name, np.float64) for name in ("begin", "end", "before")] + [("count", np.int64)], align=True)
 """The outage that an episode looked at last, as `failures.in_burst` keeps it."""
 
 _FIRST_ROOM = 16
@@ -222,6 +222,17 @@ class Batch:
                 "batch", f"expected at most {_MOST_PLACES * 2 // 3} calls in flight and idle instances, got {used}"
             )
         self.state = self._with_room(wide, wide)
+
+    def make_full_room(self) -> None:
+        """Widen the arrays to what an episode can use, where the number of its calls is known.
+
+        Raises:
+            ConfigError: It is not known, or larger than can be counted.
+        """
+        if self.most is None or self.most >= _MOST_PLACES:
+            raise ConfigError("batch", f"expected a number of calls below {_MOST_PLACES}, got {self.most}")
+        if self.at_once is None:
+            self.state = self._with_room(self.most + 1, self.most + 1)
 
     def _with_room(self, room: int, places: int) -> State:
         """The state with room for a number of calls in flight, and of these with idle instances."""

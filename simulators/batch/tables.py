@@ -120,14 +120,14 @@ def make_rules(world: World, budget: Budget, enforcement: Enforcement) -> Rules:
     )
 
 
-def make_tables(world: World, numbers: Sequence[int], columns: int | None = None, known: Tables | None = None) -> Tables:
+def make_tables(world: World, numbers: Sequence[int], columns: int | None = None, beside: Tables | None = None) -> Tables:
     """Make the tables of some tasks of a world, in the order of `numbers`.
 
     Args:
         world: The world that the tasks are played in.
         numbers: Numbers of the tasks.
         columns: Number of candidates that can be called; None for the most that any task has.
-        known: Tables of other tasks, to which these will be added.
+        beside: Tables of other tasks, to which these will be added.
 
     Raises:
         ConfigError: A task has more needs or events than fit.
@@ -143,7 +143,7 @@ def make_tables(world: World, numbers: Sequence[int], columns: int | None = None
         raise ConfigError(
             "batch", f"expected at most {MAX_NEEDS} needs and {MAX_EVENTS} events a task, got {needs} and {events}"
         )
-    met = [] if known is None else known.spreads.tolist()
+    met = [] if beside is None else beside.spreads.tolist()
     spreads = list(dict.fromkeys([*met, *(slot.spread for slots in candidates for slot in slots)]))
     tables = Tables(
         number=np.array(numbers, np.int64),
@@ -176,7 +176,7 @@ def make_tables(world: World, numbers: Sequence[int], columns: int | None = None
 
 
 def add_rows(tables: Tables, used: int, more: Tables) -> Tables:
-    """Tables with the rows of `more`, which was made with these tables known, after the first `used` rows."""
+    """Tables with the rows of `more`, which was made beside these tables, after the first `used` rows."""
     shared = ("kind_edge", "kind_status", "spreads", "factors")  # what `more` has of them holds all of `tables`
     blocks: list[tuple[str, Any, Any]] = list(zip(Tables._fields, tables, more, strict=True))
     grown: list[Any] = [block if name in shared else put_rows(array, used, block) for name, array, block in blocks]

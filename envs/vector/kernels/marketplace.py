@@ -4,7 +4,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -12,7 +11,7 @@ from numpy.typing import NDArray
 
 from ....simulators.batch import kernels as world
 from ....simulators.batch.memory import copy_row, prefetch
-from ....simulators.batch.rng import compiled, inlined, internal, next_draw, prange, threaded
+from ....simulators.batch.rng import compiled, inlined, internal, log, next_draw, prange, threaded
 from ....simulators.batch.state import EPISODE
 from ....simulators.batch.tables import PRICE_CHANGE, SLOT
 from ....simulators.status import LOOKS_OK, Status
@@ -115,26 +114,46 @@ def reset_where(
     show_all: bool,
     drawn: bool,
 ) -> Any:
-    """Begin the episodes of `where`.
+    """Begin the episodes of `where`; returns the largest number of places that one uses, for `Batch.make_room`."""
+    used = 0
+    for i in range(where.size):
+        used = max(used, reset_row(tables, rules, state, view, out, streams, tasks, seeds, seeded, where, show_all, drawn, i))
+    return used
+
+
+@inlined
+def reset_row(
+    tables: Any,
+    rules: Any,
+    state: Any,
+    view: Any,
+    out: Any,
+    streams: Any,
+    tasks: Any,
+    seeds: Any,
+    seeded: Any,
+    where: Any,
+    show_all: bool,
+    drawn: bool,
+    i: int,
+) -> Any:
+    """Begin episode i where `where` says so; returns the number of places that it uses.
 
     Args:
         streams: (N, 4) each environment's generator, which draws the task and the seed.
         tasks: (N,) a row of the tables, or -1 to draw one.
         seeds, seeded: (N,) the episode's seed, and whether it is given.
-        show_all: also write the state of the other episodes.
+        show_all: also write the state of an episode that goes on.
         drawn: tasks and seeds were already drawn from the streams.
     """
-    used = 0
-    for i in range(where.size):
-        e = state.episodes[i]
-        touched, before = ALL, spent(e)
-        if where[i]:
-            touched = _begin(tables, rules, state, view, out, streams, i, tasks[i], seeds[i], seeded[i], drawn)
-            before = NOTHING_SPENT
-            used = max(used, world.places_used(e))
-        if where[i] or show_all:
-            _show(tables, rules, state, view, out, i, touched, before)
-    return used
+    e = state.episodes[i]
+    touched, before = ALL, spent(e)
+    if where[i]:
+        touched = _begin(tables, rules, state, view, out, streams, i, tasks[i], seeds[i], seeded[i], drawn)
+        before = NOTHING_SPENT
+    if where[i] or show_all:
+        _show(tables, rules, state, view, out, i, touched, before)
+    return world.places_used(e)
 
 
 @compiled
@@ -154,36 +173,60 @@ def step_part(
     room: Any,
     part: int,
 ) -> None:
-    """Play one step of the episodes of a part; with `autoreset`, ended episodes begin anew instead.
+    """Play one step of the episodes of a part.
 
     Args:
-        actions: (N,) integers.
-        fresh: `out.tools` holds nothing yet, so every row is written.
-        tasks, seeds, drawn: as in `reset_where`, of the episodes that begin anew.
         room: (P,) receives, at the place of the part, the largest number of places that an episode uses, for `Batch.make_room`.
         part: number of the part among P equal ones.
     """
     used, parts = 0, room.size
     for i in range(part * actions.size // parts, (part + 1) * actions.size // parts):
         _look_ahead(tables, state, view, actions, i)
-        e = state.episodes[i]
-        anew = autoreset and e.ended
-        before = spent(e)
-        if anew:
-            touched = _begin(tables, rules, state, view, out, streams, i, tasks[i], seeds[i], drawn, drawn)
-            before = NOTHING_SPENT
-        else:
-            touched = _act(tables, rules, state, view, out, i, np.int64(actions[i]))
-            if fresh:
-                touched = ALL
-        cost, success = _show(tables, rules, state, view, out, i, touched, before)
-        reward = -view.loss * cost
-        out.rewards[i] = 0.0 if anew else reward + view.alpha if success else reward
-        out.terminated[i] = e.over and not anew
-        out.truncated[i] = not e.over and e.steps >= view.max_steps and not anew
-        e.ended = out.terminated[i] or out.truncated[i]
-        used = max(used, world.places_used(e))
+        used = max(used, step_row(tables, rules, state, view, out, streams, actions, autoreset, fresh, tasks, seeds, drawn, i))
     room[part] = used
+
+
+@inlined
+def step_row(
+    tables: Any,
+    rules: Any,
+    state: Any,
+    view: Any,
+    out: Any,
+    streams: Any,
+    actions: Any,
+    autoreset: bool,
+    fresh: bool,
+    tasks: Any,
+    seeds: Any,
+    drawn: bool,
+    i: int,
+) -> Any:
+    """Play one step of episode i; returns the number of places that it uses.
+
+    Args:
+        actions: (N,) integers.
+        autoreset: an episode that has ended begins anew instead.
+        fresh: `out.tools` holds nothing yet, so every row is written.
+        tasks, seeds, drawn: as in `reset_row`, of the episodes that begin anew.
+    """
+    e = state.episodes[i]
+    anew = autoreset and e.ended
+    before = spent(e)
+    if anew:
+        touched = _begin(tables, rules, state, view, out, streams, i, tasks[i], seeds[i], drawn, drawn)
+        before = NOTHING_SPENT
+    else:
+        touched = _act(tables, rules, state, view, out, i, np.int64(actions[i]))
+        if fresh:
+            touched = ALL
+    cost, success = _show(tables, rules, state, view, out, i, touched, before)
+    reward = -view.loss * cost
+    out.rewards[i] = 0.0 if anew else reward + view.alpha if success else reward
+    out.terminated[i] = e.over and not anew
+    out.truncated[i] = not e.over and e.steps >= view.max_steps and not anew
+    e.ended = out.terminated[i] or out.truncated[i]
+    return world.places_used(e)
 
 
 @threaded
@@ -371,7 +414,7 @@ def _show(tables: Any, rules: Any, state: Any, view: Any, out: Any, i: int, touc
             out.needs[i, need, 2] = (np.uint64(e.seen_ready) >> bit) & _ONE
 
     if e.now != before[1]:
-        e.log_now = np.float32(min(math.log1p(e.now), view.highest))
+        e.log_now = np.float32(min(log(1.0 + e.now), view.highest))
     resources = out.resources
     resources[i, 0] = e.log_now
     resources[i, 1] = e.records * 0.25
