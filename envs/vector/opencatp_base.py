@@ -8,7 +8,7 @@ The functions are compiled; `OpenCATPVectorBase` is the Python class around them
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -173,7 +173,7 @@ class OpenCATPVectorBase(NativeVectorEnv):
             settings. A custom score table (`scores`) is asked once for each outcome, and the answer is kept.
     """
 
-    kernels: ClassVar[Any]
+    kernels: Any
     """The module of the environment's kernels."""
     state: Any
     scalar: Any
