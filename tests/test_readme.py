@@ -26,7 +26,8 @@ SHORTER = (
 OPTIONAL = ("torchrl",)
 """Libraries that only recipes use; a page ends before a block of one that is not installed."""
 LONG = {
-    "baselines", "calibrate", "datasets", "learners", "models", "offline", "rank", "scale", "share", "speed", "train", "worlds", "zoo",
+    "baselines", "calibrate", "datasets", "learners", "models", "offline", "rank", "scale", "share", "speed", "train", "worlds",
+    "zoo",
 }  # fmt: skip
 """Pages of docs/ that train policies or play whole leaderboards; only under `make test-all`."""
 
