@@ -35,10 +35,11 @@ def make_on_device(env_id: str, num_envs: int, device: str, **settings: Any) -> 
     on_gpu = found.name != "cpu"
     if on_gpu:
         settings["all_tables"] = True
-    native = gym.make_vec(env_id, num_envs=num_envs, **settings).unwrapped
+    made = gym.make_vec(env_id, num_envs=num_envs, **settings)
+    native = made.unwrapped
     if not isinstance(native, NativeVectorEnv):
         raise ConfigError("device", f"expected an environment with a native batch, got {env_id!r}")
-    return DeviceVectorEnv(native, found) if on_gpu else Tensors(native)
+    return DeviceVectorEnv(native, found) if on_gpu else Tensors(made)
 
 
 def map_arrays(function: Callable[[Any], Any], tree: Any) -> Any:
