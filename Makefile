@@ -12,10 +12,10 @@ leaderboard: .venv/.core
 	.venv/bin/costgym leaderboard --suite quick --seed 0 --out $(OUT)
 
 test: .venv/.dev lint types
-	.venv/bin/python -m pytest -m "not slow" -n auto --dist loadgroup
+	.venv/bin/python -m pytest -m "not slow" -n auto
 
 test-all: .venv/.dev lint types
-	.venv/bin/python -m pytest -n auto --dist loadgroup
+	.venv/bin/python -m pytest -n auto
 
 lint: .venv/.dev
 	.venv/bin/ruff check .

@@ -39,8 +39,13 @@ COMPILING = (
 """Tests that compile the native batches. They stay in one process, so that two do not compile the same at once."""
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Keep the tests that compile together, for `--dist loadgroup`."""
-    for item in items:
-        if item.nodeid.startswith(COMPILING):
-            item.add_marker(pytest.mark.xdist_group("compiling"))
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> object:
+    """Keep a file's tests in one process, so that what its fixtures play is played once, and all that compile in one."""
+    from xdist.scheduler import LoadFileScheduling
+
+    class Scheduling(LoadFileScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            return "compiling" if nodeid.startswith(COMPILING) else super()._split_scope(nodeid)
+
+    return Scheduling(config, log)

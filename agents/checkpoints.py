@@ -9,6 +9,7 @@ stranger can be opened: at worst it is refused.
 from __future__ import annotations
 
 import json
+import os
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
@@ -19,6 +20,7 @@ from ..simulators.errors import DataError, require
 FOLDER = "checkpoints"
 POLICY, OPTIMIZER, STATE = "policy.safetensors", "optimizer.safetensors", "state.json"
 _KEPT = 2
+_PART = ".part"
 
 
 def checkpoints(run: Path) -> list[Path]:
@@ -55,20 +57,52 @@ def save_checkpoint(
     """
     files = require("safetensors.torch", "train")
     whole = run / FOLDER / f"step-{step:08d}"
-    part = whole.with_suffix(".part")
-    if part.exists():
-        shutil.rmtree(part)
-    part.mkdir(parents=True)
-    for name, tensors in ((POLICY, weights), (OPTIMIZER, training)):
-        files.save_file({key: tensor.detach().cpu().contiguous() for key, tensor in tensors.items()}, part / name)
-    (part / STATE).write_text(json.dumps({"step": step, **state}) + "\n", encoding="utf-8")
-    if whole.exists():
-        shutil.rmtree(whole)
-    part.rename(whole)
-    for old in checkpoints(run)[:-_KEPT]:
-        if old != whole:
-            shutil.rmtree(old)
+    part = whole.with_suffix(_PART)
+    try:
+        _clear(run)
+        part.mkdir(parents=True)
+        for name, tensors in ((POLICY, weights), (OPTIMIZER, training)):
+            files.save_file({key: tensor.detach().cpu().contiguous() for key, tensor in tensors.items()}, part / name)
+        (part / STATE).write_text(json.dumps({"step": step, **state}) + "\n", encoding="utf-8")
+        for path in (*part.iterdir(), part):
+            _sync(path)
+        for old in [whole] if whole.exists() else []:
+            old.rename(old.with_suffix(".old" + _PART))
+        part.rename(whole)
+        _sync(whole.parent)
+        for old in [each for each in checkpoints(run)[:-_KEPT] if each != whole]:
+            old.rename(old.with_suffix(_PART))  # so that no half of it is taken for a checkpoint
+    except (OSError, _safetensors_error()) as error:
+        raise DataError(
+            whole,
+            f"cannot be written: {getattr(error, 'strerror', None) or error}; make room, or repair the disk, and run the same "
+            "command again: it goes on from the checkpoint before",
+        ) from error
+    finally:
+        _clear(run)
     return whole
+
+
+def _clear(run: Path) -> None:
+    """Remove what a process that was killed, or a disk that was full, left of a checkpoint."""
+    for left in (run / FOLDER).glob(f"*{_PART}"):
+        shutil.rmtree(left, ignore_errors=True)
+
+
+def _sync(path: Path) -> None:
+    """Make a file, or the names in a folder, outlast a power cut."""
+    if path.is_dir() and os.name == "nt":
+        return  # Windows has no such call for folders
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def _safetensors_error() -> type[Exception]:
+    kind: type[Exception] = require("safetensors", "train").SafetensorError
+    return kind
 
 
 def load_weights(checkpoint: Path, weights: Mapping[str, Any]) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from ..simulators.errors import ConfigError, UnknownName
-from .access import EcoAct, Prompt, Summary
+from .access import EcoAct, Prompt, Search, Summary
 from .base import DECISION, NUMERIC, PLAN_CALLS, PLAN_CHAT, PLANS, TEXT, Agent
 from .btp.access import Btp
 from .btp.experience import Experience
@@ -112,6 +112,8 @@ def _strategy(name: str, summary: str, make_strategy: Callable[[SearchSettings |
                 access.append(Prompt())
             elif suffix == "summary":
                 access.append(Summary())
+            elif suffix in ("search", "browse"):
+                access.append(Search(hierarchical=suffix == "browse"))
             elif suffix in _BTP_WITHOUT:
                 settings = replace(request.btp or BtpSettings(), **_BTP_WITHOUT[suffix])
                 access.append(Btp(_experience(request.experience), settings, _usefulness(request.usefulness)))
@@ -250,6 +252,8 @@ _ACCESS = {
     "ecoact": "registers tools by name as needed",
     "ecoact-several": "the same, several at once (an ablation)",
     "ecoact-described": "the same, names told with descriptions (an ablation)",
+    "search": "searches the catalogue for more tools by words, where tools are retrieved",
+    "browse": "opens categories and providers of the catalogue instead, as AnyTool does",
 }
 _BTP_WITHOUT: dict[str, dict[str, Any]] = {
     "btp": {},
@@ -448,6 +452,6 @@ def _experience(value: Experience | str | Path | None) -> Experience:
     return _load(str(path), stamp)
 
 
-@lru_cache(maxsize=2)
+@lru_cache(maxsize=8)  # curves over experience go from one file to the next and back
 def _load(path: str, stamp: int) -> Experience:
     return Experience.load(path)

@@ -212,4 +212,8 @@ def _trainers(kind: type[PolicyConfig]) -> tuple[str, ...]:
 
 
 def _unsaid(settings: Any) -> list[str]:
-    return sorted(set(type(settings).model_fields) - settings.model_fields_set) if isinstance(settings, Settings) else []
+    """Fields that a record must have and has not; those that are left out at their default need not be there."""
+    if not isinstance(settings, Settings):
+        return []
+    needed = {name for name, field in type(settings).model_fields.items() if field.exclude_if is None}
+    return sorted(needed - settings.model_fields_set)

@@ -20,7 +20,6 @@ import time
 from pathlib import Path
 from typing import Any
 
-from costgym import __version__
 from costgym.agents.checkpoints import OPTIMIZER, newest
 from costgym.agents.zoo.cards import CARD, FOLDER, Card, digest
 
@@ -65,7 +64,7 @@ def train(runs: Path) -> None:
         (runs / f"{name}.{SECONDS}").write_text(f"{seconds:.1f}\n")
 
 
-def pack(runs: Path, renumber: bool) -> None:
+def pack(runs: Path) -> None:
     for name, (kind, summary, arguments) in AGENTS.items():
         run, place = runs / name / PARTS.get(name, ""), FOLDER / name
         if not (run / "metrics.json").is_file():
@@ -79,17 +78,13 @@ def pack(runs: Path, renumber: bool) -> None:
         for file in ("config.json", "curve.jsonl", "metrics.json"):
             shutil.copy(run / file, place / file)
         config = json.loads((place / "config.json").read_text())
-        if renumber:
-            # weights outlive a version's number: what they read and write is checked against the code when they are loaded
-            config["version"] = __version__
-            (place / "config.json").write_text(json.dumps(config, indent=1, ensure_ascii=False) + "\n")
         card = Card(
             summary=summary,
             kind=kind,  # type: ignore[arg-type]
             command=f"costgym train {arguments} --out runs/{name}" + (f"  # {PARTS[name]}/" if name in PARTS else ""),
             seed=config["settings"]["seed"],
             date=time.strftime("%Y-%m-%d"),
-            version=__version__,
+            version=config["version"],
             processor_minutes=round(float((runs / f"{name}.{SECONDS}").read_text()) / 60, 1),
             figures=numbers((run / "metrics.json").read_text()),
             files={str(path.relative_to(place)): digest(path) for path in sorted(place.rglob("*")) if path.is_file()},
@@ -122,13 +117,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("stage", choices=("train", "pack", "record"))
     parser.add_argument("--runs", type=Path, default=Path("runs/zoo"))
-    parser.add_argument("--renumber", action="store_true", help="pack: write this version's number into the runs' configs")
     parser.add_argument("--board", type=Path, default=Path("runs/zoo-board"))
     given = parser.parse_args()
     if given.stage == "train":
         train(given.runs)
     elif given.stage == "pack":
-        pack(given.runs, given.renumber)
+        pack(given.runs)
     else:
         record(given.board)
 

@@ -11,6 +11,8 @@ from ..simulators.status import Status
 from ..simulators.world import Usage
 
 FINISH, WAIT, THINK = "finish", "wait", "think"
+SEARCH = "search_tools"
+"""Asks the retriever for more tools, in worlds that have one."""
 RESERVED = (FINISH, WAIT, THINK)
 MAX_TOKENS_REPORTED = 10_000_000
 MAX_CALLS = 16

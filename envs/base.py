@@ -21,6 +21,7 @@ from ..simulators.errors import ConfigError, EpisodeOver, UnknownName
 from ..simulators.ledger import RESOURCES, Budget
 
 if TYPE_CHECKING:
+    from ..simulators.opencatp.scoring.table import OutcomeTable
     from ..simulators.oracle.optimum import Optimum
     from ..simulators.world import World
     from .rendering.chart import Chart
@@ -274,6 +275,10 @@ class BaseEnv(gym.Env[ObsType, ActType], Generic[ObsType, ActType]):
     def figures(self) -> dict[str, Any]:
         """The figures of a record's `final` that only this world has, as JSON; the ledger and the grade are not among them."""
         return {}
+
+    def outcome_table(self) -> OutcomeTable | None:
+        """The table that tells what the tools make of images; None for a world without images, or one that runs its tools."""
+        return None
 
     def optimum(self, budget: Budget | None = None) -> Optimum:
         """The optimum of the present episode.

@@ -5,20 +5,23 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from ..simulators.errors import UnknownName
 from ..simulators.failures.silent import unsupported
 from ..simulators.marketplace.schema import check_arguments
 from ..simulators.scenario import Scenario
 from ..simulators.status import Status
-from ..simulators.tools import Tool
-from ..simulators.world import Call, Episode, Usage, WorldEvent
-from .actions import MAX_CALLS, Action, ToolCall, count_tokens, read_action, spoken
-from .seats import TextSeat, cards_of, without_verdicts
+from ..simulators.tools import Tool, ToolCard
+from ..simulators.world import Call, Candidate, Episode, Usage, WorldEvent
+from .actions import MAX_CALLS, SEARCH, Action, ToolCall, count_tokens, read_action, spoken
+from .searching import search_tools
+from .seats import TextSeat, cards_of, shorten, without_verdicts
 from .spaces import UnicodeText
 from .tool_world import ToolEnv
 
 MAX_ACTION = 100_000  # characters
 MAX_NAME = 80  # characters of an unknown function's name that are repeated
 MAX_ESCAPE = 12  # characters that JSON makes of one
+DOCUMENTS = ("full", "short")
 
 
 class MarketplaceChatEnv(ToolEnv[str, str]):
@@ -44,12 +47,19 @@ class MarketplaceChatEnv(ToolEnv[str, str]):
     | `{"calls": [{"name": ..., "arguments": ...}, ...]}` | Make 1 to 16 calls side by side and wait until all have ended. |
     | `{"name": "wait", "arguments": {"seconds": 5}}` | Let simulated time pass, at most 86,400 s. |
     | `{"name": "think"}` | Do nothing but think: only tokens are charged. |
+    | `{"name": "search_tools", "arguments": {"query": "..."}}` | Ask the retriever for more tools, where there is one. |
     | `{"name": "finish", "arguments": {"answer": "..."}}` | Answer. `"give_up": true` gives up instead. |
 
     Any action may hold `"usage": {"input_tokens": ..., "output_tokens": ..., "cached_tokens": ...}`, the tokens that a model
     reports. Without it the environment counts them, one for each four characters: the documentation and the whole
     conversation as input, the action as output. Thinking takes `ttft_s` (0.5 s by default) and 1 / `tokens_per_s` (1/60 s)
     for each output token; tokens cost money where the scenario has a price for them.
+
+    Where a scenario's tools are retrieved (`candidates: {from: catalogue, retriever: bm25, k: 5}`), the tools on offer are
+    what a search of the whole catalogue for the query brought, and `search_tools` brings `k` more that are not on offer yet.
+    `"category"` and `"provider"` narrow it; without a `"query"` it lists categories, a category's tools by provider, or offers
+    a provider's tools. A search takes simulated time (0.3 s by default) and costs nothing but the tokens that are read; tools
+    that it finds can be called from then on.
 
     A call may hold `"refuse"`, one of `forbidden`, `not_registered`, `over_budget`, `malformed` and `unknown_tool`, and
     `"reason"`: the agent's own rules turn the call down, and the record says so. What cannot be read, and calls of unknown
@@ -98,6 +108,7 @@ class MarketplaceChatEnv(ToolEnv[str, str]):
     | --- | --- |
     | `max_observation` | The number of characters at which the text of a result is cut. |
     | `level` | The query's detail: `statement`, `category`, `tool`, `api` or `hybrid`; `None`: the task's own. |
+    | `documents` | `"full"`; or `"short"`, for small contexts: first sentence, price, required arguments and their types. |
 
     ## Version history
 
@@ -105,10 +116,20 @@ class MarketplaceChatEnv(ToolEnv[str, str]):
     """
 
     calls_by_name = True
+    can_search = True
 
-    def __init__(self, max_observation: int = 2048, level: str | None = None, max_steps: int = 400, **settings: Any) -> None:
+    def __init__(
+        self,
+        max_observation: int = 2048,
+        level: str | None = None,
+        documents: str = "full",
+        max_steps: int = 400,
+        **settings: Any,
+    ) -> None:
+        if documents not in DOCUMENTS:
+            raise UnknownName("form of the documents", documents, DOCUMENTS)
         super().__init__(max_steps=max_steps, **settings)
-        self.max_observation, self.level = max_observation, level
+        self.max_observation, self.level, self.documents = max_observation, level, documents
         self.observation_space = UnicodeText(20_000 + MAX_CALLS * MAX_ESCAPE * max_observation)
         self.action_space = UnicodeText(MAX_ACTION)
 
@@ -119,6 +140,12 @@ class MarketplaceChatEnv(ToolEnv[str, str]):
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[str, dict[str, Any]]:
         episode = self._begin(seed, options)
         self._slot_of = {slot.name: slot.index for slot in episode.candidates}
+        self._found: list[ToolCard] = []  # in the last step
+        self._short: list[ToolCard] | None = None
+        if self.documents == "short":
+            self._short = [self._card(candidate) for candidate in episode.candidates]
+            # anew for each episode, since prices are in them
+            self._documents[episode.number] = count_tokens(json.dumps(self.documentation()))
         self._results: list[tuple[str, Status, str]] = []  # tool, status and text of each call of the last step
         self._news: list[str] = []
         text = self.query
@@ -145,19 +172,25 @@ class MarketplaceChatEnv(ToolEnv[str, str]):
 
     def documentation(self) -> list[dict[str, Any]]:
         """The candidates' function schemas, in the format of OpenAI's API."""
-        return [tool.documentation() for tool in self.candidates]
+        return [tool.documentation() for tool in self._short or self.candidates]
+
+    def _card(self, candidate: Candidate) -> ToolCard:
+        """What the agent is told of a tool on offer; short documents hold the present price."""
+        card = cards_of(self.world.catalog, [self.world.catalog[candidate.number]])[0]
+        return card if self.documents == "full" else shorten(card, self.quotes()[card.name], self.scenario.currency)
 
     def seat(self, env_id: str, examples: int = 0) -> TextSeat:
         return TextSeat(
             **self.seat_parts(env_id),
             max_price=self.world.max_price,
             query=self.query,
-            tools=tuple(cards_of(self.world.catalog, self.candidates)),
+            tools=tuple(self._short or cards_of(self.world.catalog, self.candidates)),
             token_pricing=self.world.tokens,
+            categories=() if self.world.retriever is None else self.world.retriever.categories,
         )
 
     def told(self, info: dict[str, Any]) -> dict[str, Any]:
-        return {**without_verdicts(info), "quotes": self.quotes()}
+        return {**without_verdicts(info), "quotes": self.quotes(), "found": tuple(self._found)}
 
     def quotes(self) -> dict[str, float]:
         """The present price of a call of each candidate."""
@@ -167,14 +200,15 @@ class MarketplaceChatEnv(ToolEnv[str, str]):
     def _document_tokens(self, number: int) -> int:
         found = self._documents.get(number)
         if found is None:
-            found = self._documents[number] = count_tokens(json.dumps(self.documentation()))
+            tools = [self.world.catalog[slot.number].documentation() for slot in self.world.candidates(number)]
+            found = self._documents[number] = count_tokens(json.dumps(tools))
         return found
 
     # -- playing ---------------------------------------------------------------------------------------------------------
 
     def step(self, action: str) -> tuple[str, float, bool, bool, dict[str, Any]]:
         episode = self._playing()
-        self._results, self._news = [], []
+        self._results, self._news, self._found = [], [], []
         over = episode.over
         if over:
             return "", 0.0, True, False, self._chat_info(episode)
@@ -199,14 +233,17 @@ class MarketplaceChatEnv(ToolEnv[str, str]):
             return ""
         if action.kind == "wait":
             return self._wait(episode, action.seconds)
-        submitted = []
+        submitted: list[Call | str] = []
         for call in action.calls:
             if not episode.over:
                 submitted.append(self._submit(episode, call))
         for running in submitted:
-            episode.settle(running)
+            if isinstance(running, Call):
+                episode.settle(running)
         self._results = [
-            (call.tool or asked.name[:MAX_NAME], call.status, self._cut(episode.content(call)))
+            (SEARCH, Status.OK, call)
+            if isinstance(call, str)
+            else (call.tool or asked.name[:MAX_NAME], call.status, self._cut(episode.content(call)))
             for call, asked in zip(submitted, action.calls, strict=False)
         ]
         self._news = self._read_news(episode)
@@ -220,7 +257,14 @@ class MarketplaceChatEnv(ToolEnv[str, str]):
             return text
         return f"{text[: self.max_observation]}... [cut: {self.max_observation:,} of {len(text):,} characters]"
 
-    def _submit(self, episode: Episode, call: ToolCall) -> Call:
+    def _submit(self, episode: Episode, call: ToolCall) -> Call | str:
+        if call.name == SEARCH and call.status is None and self.world.retriever is not None:
+            text, found = search_tools(self.world.retriever, episode, call.arguments, self._card)
+            self._slot_of = {candidate.name: candidate.index for candidate in episode.candidates}
+            self._found = [*self._found, *found]
+            if self._short is not None:
+                self._short = [*self._short, *found]
+            return text
         slot = self._slot_of.get(call.name, -1)
         if call.status is not None:
             return episode.submit(slot, None, call.status, call.problem)

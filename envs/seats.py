@@ -5,8 +5,9 @@ Every environment makes the seat of its view (`BaseEnv.seat`) and says what an a
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from ..simulators.world import World
 
 _LABELS_THAT_LOOK_OK = frozenset(status.label for status in LOOKS_OK)
+_SENTENCE_END = re.compile(r"(?<=[a-z)\]0-9])\.\s")
 _PRICE = 1
 """Column of the price in `observation["tools"]` (`marketplace.TOOL_FEATURES`)."""
 
@@ -57,11 +59,13 @@ class TextSeat(Seat):
         query: what the user asks.
         tools: what is on offer.
         token_pricing: what the model's tokens cost; None where they are free.
+        categories: categories of the catalogue that more tools can be searched in; () where all tools are on offer.
     """
 
     query: str
     tools: tuple[ToolCard, ...]
     token_pricing: TokenPricing | None = None
+    categories: tuple[str, ...] = ()
 
     def documentation(self) -> list[dict[str, Any]]:
         """The tools' function schemas, as chat models take them."""
@@ -151,6 +155,23 @@ def cards_of(catalog: Catalog, tools: Sequence[Tool]) -> list[ToolCard]:
             card = cards[tool.name] = ToolCard.of(tool)
         found.append(card)
     return found
+
+
+@lru_cache(maxsize=65_536)
+def _first_sentence(text: str) -> str:
+    return _SENTENCE_END.split(" ".join(text.split()), maxsplit=1)[0].rstrip(".") + "."
+
+
+def shorten(card: ToolCard, price: float, currency: str) -> ToolCard:
+    """A card for small contexts: the first sentence with the price, and the required arguments with types and choices alone."""
+    properties: Mapping[str, Any] = card.parameters.get("properties", {})
+    required = [name for name in card.parameters.get("required", ()) if name in properties]
+    kept = {name: {key: properties[name][key] for key in ("type", "enum") if key in properties[name]} for name in required}
+    return replace(
+        card,
+        description=f"{_first_sentence(card.description)} {price:g} {currency}.",
+        parameters={"type": "object", "properties": kept, "required": required},
+    )
 
 
 @lru_cache(maxsize=8)

@@ -99,6 +99,7 @@ class ToolEnv(BaseEnv[ObsType, ActType], Generic[ObsType, ActType]):
     WORLD_ARGUMENTS = frozenset({"scenario"})
     episode_state: tuple[str, ...] = ("episode",)
     world_kind = "tools"
+    can_search = False
     reset_options = frozenset({"task", "scenario"})
     gradings = GRADINGS
 
@@ -268,7 +269,7 @@ class ToolEnv(BaseEnv[ObsType, ActType], Generic[ObsType, ActType]):
 
         episode = self._playing()
         limits = self.budget if budget is None else budget
-        return optimum(self.world, episode.number, episode.seed, limits, self.grading)
+        return optimum(self.world, episode.number, episode.seed, limits, self.grading, searching=self.can_search)
 
     def _info(self) -> dict[str, Any]:
         """The `info` of this step. Its keys are always the same, and its objects are new."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ctypes
+import errno
 import glob
 import itertools
 import os
@@ -16,12 +18,36 @@ LONGEST_LINE = 64 * 2**20
 """Greatest length of a line, bytes: far above any record, and a bound on the memory that a hostile file can take."""
 
 
+_REMEDIES = {
+    errno.ENOSPC: "make room on the disk and run the same command again",
+    errno.EDQUOT: "make room on the disk and run the same command again",
+    errno.EIO: "check the disk and run the same command again",
+    errno.EFBIG: "raise the limit on the size of files and run the same command again",
+}
+
+
+def cannot_write(path: object, error: OSError) -> DataError:
+    """The error for a file that cannot be written: which one, why, and what to do."""
+    remedy = _REMEDIES.get(error.errno or 0, "choose another place, or make this one writable")
+    return DataError(path, f"cannot be written: {error.strerror or error}; {remedy}")
+
+
+@contextmanager
+def writing(path: Path) -> Iterator[None]:
+    """Name the file in errors of the file system, which do not name it where a write fails; raises DataError."""
+    try:
+        yield
+    except OSError as error:
+        raise cannot_write(path, error) from error
+
+
 def write_atomically(path: Path, content: str | bytes) -> None:
     """Replace a file's content in one step; what was written outlasts a power cut."""
     if not path.name:
         raise DataError(path, "is no file that can be written; give it a name")
-    draft = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    draft = _draft_of(path)
     try:
+        remove_drafts(path)
         with draft.open("wb") as store:
             store.write(content if isinstance(content, bytes) else content.encode())
             store.flush()
@@ -29,56 +55,106 @@ def write_atomically(path: Path, content: str | bytes) -> None:
         draft.replace(path)
         _sync_folder(path.parent)
     except OSError as error:
-        with suppress(OSError):
-            draft.unlink(missing_ok=True)
-        raise DataError(path, f"cannot be written: {error.strerror}") from error
+        raise cannot_write(path, error) from error
     except UnicodeEncodeError as error:
-        draft.unlink(missing_ok=True)
         raise DataError(
             path, f"cannot be written: half a character (U+{ord(error.object[error.start]):04X}) in its text"
         ) from None
+    finally:
+        with suppress(OSError):
+            draft.unlink(missing_ok=True)
+
+
+def _draft_of(path: Path) -> Path:
+    return path.with_name(f".{path.name}.{os.getpid()}.tmp")
 
 
 @contextmanager
-def finished_file(path: Path) -> Iterator[Path]:
+def finished_file(path: Path, replace: bool = False) -> Iterator[Path]:
     """Open a draft that is renamed to `path` if the block ends without an error, and removed otherwise.
+
+    Args:
+        path: the finished file.
+        replace: take the place of what stands there, instead of refusing.
 
     Raises:
         ConfigError: something stands there already, or its folder cannot be made.
         DataError: the disk is full, or refuses the file.
     """
-    with _finished(path) as draft:
+    with _finished(path, replace) as draft:
         yield draft
 
 
 @contextmanager
-def finished_folder(path: Path) -> Iterator[Path]:
+def finished_folder(path: Path, replace: bool = False) -> Iterator[Path]:
     """The same for a folder; the draft is created empty."""
-    with _finished(path) as draft:
+    with _finished(path, replace) as draft:
         draft.mkdir()
         yield draft
 
 
 @contextmanager
-def _finished(path: Path) -> Iterator[Path]:
-    if path.exists():
+def _finished(path: Path, replace: bool) -> Iterator[Path]:
+    _put_back(path)
+    if path.exists() and not replace:
         raise ConfigError("--out", f"{path} exists already; choose another name")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise ConfigError("--out", f"{path.parent} cannot be a folder: {error.strerror}") from error
     remove_drafts(path)
-    draft = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    draft = _draft_of(path)
     remove(draft)
     try:
         yield draft
         sync(draft)
-        draft.rename(path)
+        _put(draft, path)
         _sync_folder(path.parent)
     except OSError as error:
-        raise DataError(path, f"cannot be written: {error.strerror or error}") from error
+        raise cannot_write(path, error) from error
     finally:
-        remove(draft)
+        with suppress(OSError):
+            remove(draft)
+
+
+def _put(draft: Path, path: Path) -> None:
+    """Rename a draft to its place; a folder that stands there is in the draft's place afterwards."""
+    if not path.is_dir():
+        draft.replace(path)
+    elif not _exchange(draft, path):
+        aside = _aside(path)
+        remove(aside)
+        path.rename(aside)
+        try:
+            draft.rename(path)
+        except OSError:
+            aside.rename(path)
+            raise
+        remove(aside)
+
+
+def _exchange(one: Path, other: Path) -> bool:
+    """Exchange the names of two folders in one step; False where the system cannot."""
+    rename = getattr(ctypes.CDLL(None, use_errno=True), "renameat2", None) if os.name == "posix" else None
+    if rename is None:
+        return False
+    here, exchange = -100, 2  # AT_FDCWD and RENAME_EXCHANGE
+    if rename(here, os.fsencode(one), here, os.fsencode(other), exchange) == 0:
+        return True
+    number = ctypes.get_errno()
+    if number in (errno.ENOSYS, errno.EINVAL):
+        return False
+    raise OSError(number, os.strerror(number), str(other))
+
+
+def _aside(path: Path) -> Path:
+    return path.with_name(f".{path.name}.old")
+
+
+def _put_back(path: Path) -> None:
+    """Where folders cannot be exchanged, a process that was killed in between left the old one beside its place."""
+    if _aside(path).exists() and not path.exists():
+        _aside(path).rename(path)
 
 
 def remove(path: Path) -> None:
@@ -149,9 +225,10 @@ def change_together(folder: Path) -> Iterator[Path]:
         sync(draft)
         draft.rename(folder / NEXT)
     except OSError as error:
-        raise DataError(folder, f"cannot be written: {error.strerror or error}") from error
+        raise cannot_write(folder, error) from error
     finally:
-        remove(draft)
+        with suppress(OSError):
+            remove(draft)
     finish_change(folder)
 
 
@@ -161,7 +238,8 @@ def finish_change(folder: Path) -> None:
     if not decided.is_dir():
         return
     try:
-        for part in sorted(decided.iterdir()):
+        # documents come last: who finds a new table finds its pages
+        for part in sorted(decided.iterdir(), key=lambda part: (part.suffix == ".json", part.name)):
             for each in sorted(part.iterdir()) if part.is_dir() else [part]:
                 place = folder / each.relative_to(decided)
                 place.parent.mkdir(exist_ok=True)
@@ -171,7 +249,8 @@ def finish_change(folder: Path) -> None:
         _sync_folder(folder)
         shutil.rmtree(decided)
     except OSError as error:
-        raise DataError(folder, f"a change that was begun cannot be finished: {error.strerror or error}") from error
+        problem = f"a change that was begun cannot be finished: {error.strerror or error}"
+        raise DataError(folder, f"{problem}; run the same command again, which finishes it first") from error
 
 
 def read_lines(path: Path) -> list[str]:
@@ -215,7 +294,7 @@ def keep_lines(path: Path, most: int) -> int:
     if not path.exists():
         return 0
     kept = end = 0
-    with path.open("r+b") as store:
+    with writing(path), path.open("r+b") as store:
         for line in store:
             if kept == most or not line.endswith(b"\n"):
                 break
@@ -237,9 +316,15 @@ def sole_writer(folder: Path) -> Iterator[None]:
     except ImportError:  # no such locks on Windows: the user keeps the folders apart
         yield
         return
-    with (folder / ".lock").open("w") as handle:
+    try:
+        handle = (folder / ".lock").open("w")
+    except OSError as error:
+        raise cannot_write(folder, error) from error
+    with handle:
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
+        except BlockingIOError:
             raise ConfigError("--out", f"another process writes to {folder}; wait for it or choose another folder") from None
+        except OSError as error:
+            raise DataError(folder, f"cannot be locked: {error.strerror}; choose a folder on another file system") from error
         yield

@@ -18,7 +18,7 @@ import numpy as np
 from ..simulators.errors import ConfigError, UnknownName
 from ..simulators.opencatp.levels import LEVELS
 from .results import ORIGINS, TOKEN_COST, EpisodeResult
-from .statistics import FloatArray, independent_trials, intervals, swap_p_value, wilson
+from .statistics import FloatArray, all_of_k, independent_trials, intervals, swap_p_value, wilson
 
 GRADINGS = ("strict", "judge")
 RESAMPLES = 2000
@@ -179,9 +179,7 @@ def pass_hat_k(results: Sequence[EpisodeResult | None], seeds: int, grading: str
         sum(r is not None and r.within_budget and (r.strict if grading == "strict" else r.judged) for r in task)
         for task in whole
     ]
-    return [
-        _tidy(math.fsum(math.comb(c, k) / math.comb(seeds, k) for c in passes) / len(whole)) or 0.0 for k in range(1, seeds + 1)
-    ]
+    return [_tidy(math.fsum(all_of_k(c, seeds, k) for c in passes) / len(whole)) or 0.0 for k in range(1, seeds + 1)]
 
 
 def _grouped(values: FloatArray, group: int) -> FloatArray:

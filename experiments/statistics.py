@@ -76,6 +76,11 @@ def wilson(share: float, count: float) -> tuple[float, float]:
     return max(0.0, centre - half), min(1.0, centre + half)
 
 
+def all_of_k(passed: int, trials: int, k: int) -> float:
+    """The share of the ways to choose k of some trials that choose only passes: an estimate of P(k trials all pass)."""
+    return math.comb(passed, k) / math.comb(trials, k)
+
+
 def independent_trials(passed: FloatArray, counted: FloatArray) -> float:
     """Estimate how many independent trials the trials of some groups are worth.
 

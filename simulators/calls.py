@@ -202,6 +202,11 @@ def gpu_fits(episode: Episode, spec: Candidate) -> bool:
     return episode._gpu_used + spec.gpu_mb <= capacity or episode._gpu_used == 0.0
 
 
+def ends_at(episode: Episode, call: Call) -> float | None:
+    """The time at which a call that is in flight will end, simulated seconds; None while it waits for its turn."""
+    return next((at_s for at_s, _, _, event in episode.clock._queue if event.value is call), None)
+
+
 def cut_off(episode: Episode) -> None:
     """Cancel and charge the calls that are in flight when the episode ends."""
     if not episode.in_flight:
@@ -234,6 +239,8 @@ def replay(episode: Episode, log: Sequence[tuple[Any, ...]]) -> None:
                 episode.settle(episode.calls[index])
             case ("notices",):
                 episode.notices()
+            case ("offer", numbers):
+                episode.offer(numbers)
             case ("advance", seconds):
                 episode.advance(seconds)
             case ("think", usage):
@@ -283,10 +290,10 @@ def content(episode: Episode, call: Call) -> str:
             arguments = call.arguments or (episode.needs[need].arguments if need >= 0 else None) or {}
             call.answer = episode.world.answers.answer(tool, arguments, episode.task)
         if call.answer and call.status in SILENT:
-            return spoilt(call.answer, call.status, episode.task, episode._draws.at(call.k, call.slot)[CONTENT])
+            return spoilt(call.answer, call.status, episode.task, episode.draws_of(call.slot).at(call.k, call.slot)[CONTENT])
         return call.answer or "{}"
     if call.status is Status.IRRELEVANT and tool is not None:
-        luck = episode._draws.at(call.k, call.slot)[CONTENT]
+        luck = episode.draws_of(call.slot).at(call.k, call.slot)[CONTENT]
         return episode.world.answers.irrelevant(tool, call.arguments or {}, episode.task, luck)
     if call.status in (Status.EMPTY, Status.NO_DATA):
         return "{}"

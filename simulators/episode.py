@@ -89,8 +89,7 @@ class Episode:
         self._windows: list[deque[float] | None] = [None] * size
         self._queue: deque[Call] = deque()
         self._done: deque[Call | WorldEvent] = deque()
-        self._reserved = 0.0
-        self._gpu_used = 0.0
+        self._reserved = self._gpu_used = 0.0
         self._deadline = budget.seconds if enforcement != "record" else None
         outages = world.failures.bursts
         self.bursts = None if outages is None else BurstTimes(outages, self._draws, size)
@@ -368,16 +367,14 @@ class Episode:
 
     def notices(self) -> list[WorldEvent]:
         """Visible events that no `wait` has returned yet. Completed calls stay for later waits."""
-        found = [news for news in self._done if isinstance(news, WorldEvent)]
-        if found:
+        if found := [news for news in self._done if isinstance(news, WorldEvent)]:
             self._done = deque(news for news in self._done if not isinstance(news, WorldEvent))
             self.log.append(("notices",))
         return found
 
     def call(self, slot: int, arguments: Mapping[str, Any] | None = None) -> Call:
         """Submit a call and wait until it has ended; other completions stay for later waits."""
-        call = self.submit(slot, arguments)
-        return self.settle(call)
+        return self.settle(self.submit(slot, arguments))
 
     def settle(self, call: Call) -> Call:
         """Wait until a submitted call has ended."""
@@ -430,10 +427,8 @@ class Episode:
         if world.tokens is not None:
             price = float(world.tokens.price(usage.input_tokens, usage.output_tokens, usage.cached_tokens))
         self.ledger.charge(self.clock._now, "think", price, usage.input_tokens + usage.output_tokens)
-        if self.enforcement != "record":
-            exceeded = self.ledger.exceeded(self.budget, 0.0)
-            if exceeded:
-                self._end(exceeded)
+        if self.enforcement != "record" and (exceeded := self.ledger.exceeded(self.budget, 0.0)):
+            self._end(exceeded)
 
     def finish(self, answer: str | None = None, gave_up: bool = False) -> Grade:
         """End the episode with an answer.
@@ -452,7 +447,7 @@ class Episode:
         else:
             text = normalise(answer)
             found = [fact_in(need.fact, text) for need in self.needs]
-        luck = self._draws.at(0, len(self.candidates))[KIND]
+        luck = self._draws.at(0, self._draws.slots - 1)[KIND]
         self.grade = self.world.judge.grade(found, luck, self.task.solvable, gave_up)
         self._end(None)
         return self.grade
@@ -468,6 +463,14 @@ class Episode:
     def _alive(self) -> None:
         if self.over:
             raise EpisodeOver("the episode has ended; begin a new one (env.reset) before the next action")
+
+    def draws_of(self, slot: int) -> Draws:
+        """The uniforms that decide what becomes of the calls of a slot."""
+        return self._draws
+
+    def offer(self, numbers: Sequence[int]) -> list[Candidate]:
+        """Offer more tools, by their numbers in the catalogue; only worlds with a retriever do (`retrieval.open_episode`)."""
+        raise NotImplementedError
 
     # -- views -----------------------------------------------------------------------------------------------------------
 
@@ -488,7 +491,7 @@ class Episode:
 
     def fork(self) -> Episode:
         """An independent copy in the same state, made by replaying the log."""
-        copy = Episode(self.world, self.number, self.seed, self.budget, self.enforcement)
+        copy = type(self)(self.world, self.number, self.seed, self.budget, self.enforcement)
         copy.replay(self.log)
         return copy
 

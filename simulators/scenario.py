@@ -22,153 +22,26 @@ from .failures import PRESETS, FailureModel
 from .ledger import RESOURCES, Budget
 from .marketplace.custom import CustomSource
 from .marketplace.market import Marketplace
+from .marketplace.sources import (
+    FOLDERS,
+    AnyToolSource,
+    FolderSource,
+    MarketplaceSource,
+    MGToolBenchSource,
+    Share,
+    ToolBenchSource,
+    ToolDeerSource,
+    is_none,
+)
 from .marketplace.stress import Stress
 from .pricing import FaasPricing, TokenPricing
+from .retrieval import Retrieval, RetrievedTasks, Retriever
 from .tasks import Judge, Task
 from .world import Candidate, Enforcement, World, WorldEvent
 
 UNSEEN = "unseen"
 """The split whose tools no other split has."""
 _PRESET_FOLDER = Path(__file__).parent / "presets"
-Share = Annotated[float, Field(ge=0, le=1)]
-Candidates = Annotated[int, within("source.candidates")]
-
-
-def _is_none(value: object) -> bool:
-    """Fields that are younger than recorded scenarios are left out of documents, and of digests, where they say nothing."""
-    return value is None
-
-
-class MarketplaceSource(StrictModel):
-    """A generated marketplace.
-
-    Attributes:
-        tools, providers, categories: How many of each it has.
-        train, test: Number of tasks in each split.
-        candidates: Number of tools on offer in a task; two numbers give a range.
-        needs: Number of facts that a task needs, 1 to 6; two numbers give a range. None: as in StableToolBench, mostly 2 or 3.
-        chain_share: Share of the tasks in which one call's answer is another's argument; None for 0.35.
-    """
-
-    kind: Literal["marketplace"] = "marketplace"
-    tools: int = within("source.tools", default=1432)
-    providers: int = within("source.providers", default=240)
-    categories: int = Field(default=36, ge=1, le=36)
-    train: int = within("source.tasks", default=400)
-    test: int = within("source.tasks", default=400)
-    candidates: Candidates | tuple[Candidates, Candidates] = 16
-    needs: int | tuple[int, int] | None = Field(default=None, exclude_if=_is_none)
-    chain_share: Share | None = Field(default=None, exclude_if=_is_none)
-
-    def market(self, seed: int, failures: FailureModel) -> Marketplace:
-        """The tools, tasks and answers of this source."""
-        from .marketplace.generator import generate_marketplace
-
-        return generate_marketplace(
-            seed,
-            tools=self.tools,
-            providers=self.providers,
-            categories=self.categories,
-            tasks={"train": self.train, "test": self.test},
-            candidates=self.candidates,
-            failures=failures,
-            needs=self.needs,
-            chain_share=0.35 if self.chain_share is None else self.chain_share,
-        )
-
-
-class FolderSource(StrictModel):
-    """Tools and tasks that are read from a folder of published data.
-
-    Attributes:
-        data: The folder; the command line's `--data` fills it.
-    """
-
-    kind: str
-    data: str | None = None
-
-
-class ToolBenchSource(FolderSource):
-    """Real queries from a ToolBench or StableToolBench folder.
-
-    Attributes:
-        subsets: Names of query files, such as G1_instruction; None for all that are there.
-        tools: Folder with tool documents, where it is not inside `data`.
-        anytool_filter: AnyTool's list of unsolvable ids (a JSON file); its ids are left out.
-    """
-
-    kind: Literal["toolbench"] = "toolbench"
-    subsets: tuple[str, ...] | None = None
-    tools: str | None = None
-    anytool_filter: str | None = None
-
-    def market(self, seed: int, failures: FailureModel) -> Marketplace:
-        """The tools, tasks and answers of this source."""
-        from .marketplace.loaders.toolbench import load_toolbench
-
-        left_out = self.anytool_filter
-        return load_toolbench(
-            self.data or "", seed=seed, subsets=self.subsets, tools=self.tools, anytool_unsolvable=left_out, failures=failures
-        )
-
-
-class MGToolBenchSource(FolderSource):
-    """MGToolBench's tasks with their queries at all five instruction levels.
-
-    Attributes:
-        tools: Folder with tool documents, where there is one.
-    """
-
-    kind: Literal["mgtoolbench"] = "mgtoolbench"
-    tools: str | None = None
-
-    def market(self, seed: int, failures: FailureModel) -> Marketplace:
-        """The tools, tasks and answers of this source."""
-        from .marketplace.loaders.mgtoolbench import load_mgtoolbench
-
-        return load_mgtoolbench(self.data or "", seed=seed, tools=self.tools, failures=failures)
-
-
-class AnyToolSource(FolderSource):
-    """AnyToolBench's queries, which name no candidates: a task offers its own APIs and others, of its categories first.
-
-    Attributes:
-        tools: Folder with tool documents, where it is not inside `data`; their APIs are candidates too.
-        unsolvable: AnyTool's list of unsolvable ids (a JSON file); its ids are left out.
-        candidates: Tools on offer in a task, at least its own.
-    """
-
-    kind: Literal["anytool"] = "anytool"
-    tools: str | None = None
-    unsolvable: str | None = None
-    candidates: Candidates = 16
-
-    def market(self, seed: int, failures: FailureModel) -> Marketplace:
-        """The tools, tasks and answers of this source."""
-        from .marketplace.loaders.anytool import load_anytool
-
-        return load_anytool(
-            self.data or "",
-            seed=seed,
-            tools=self.tools,
-            unsolvable=self.unsolvable,
-            candidates=self.candidates,
-            failures=failures,
-        )
-
-
-class ToolDeerSource(FolderSource):
-    """DEER's own samples: whether a query needs a tool, and whether one of the candidates fits."""
-
-    kind: Literal["tooldeer"] = "tooldeer"
-
-
-FOLDERS = {
-    "toolbench": "ToolBench or StableToolBench",
-    "mgtoolbench": "MGToolBench",
-    "anytool": "AnyTool",
-    "tooldeer": "ToolDEER",
-}  # kinds of source that read a folder, and whose
 
 
 class TokenPrices(StrictModel):
@@ -246,7 +119,7 @@ class Scenario(StrictModel):
     events: tuple[Event, ...] = Field(default=(), max_length=int(BOUNDS["events"].high))
     alpha: float = Field(default=0.5, gt=0, lt=1)
     max_price: float = within("max_price", default=100.0)
-    stress: Stress | None = Field(default=None, exclude_if=_is_none)
+    stress: Stress | None = Field(default=None, exclude_if=is_none)
 
     @field_validator("failures", mode="before")
     @classmethod
@@ -312,6 +185,8 @@ def _digest(document: str) -> str:
     if not isinstance(source, FolderSource):
         return hashlib.sha256(document.encode()).hexdigest()[:16]
     what = ToolBenchSource(subsets=source.subsets) if isinstance(source, ToolBenchSource) else type(source)()
+    if isinstance(retrieval := getattr(source, "candidates", None), Retrieval):
+        what = what.model_copy(update={"candidates": retrieval})
     state = hashlib.sha256(scenario.model_copy(update={"source": what}).model_dump_json().encode())
     if source.data is not None:
         world = scenario.build()
@@ -339,12 +214,18 @@ def _build(document: str) -> World:
         market_of_its_own = MarketplaceSource(tools=60, providers=12, categories=4, train=4, test=4)
         rules = scenario.model_copy(update={"source": market_of_its_own, "events": ()})
         return recorded_world(rules.build(), scenario.seed, source.data or "")
-    market = source.market(scenario.seed, scenario.failures)
+    return world_of(scenario, source.market(scenario.seed, scenario.failures))
+
+
+def world_of(scenario: Scenario, market: Marketplace) -> World:
+    """The world of given tools, tasks and answers under a scenario's rules, prices, failures and events, without its stress."""
     pricing = {"flat": None, "faas": FaasPricing.opencatp(), "faas-aws": FaasPricing.aws()}[scenario.pricing]
-    prices = scenario.tokens
+    prices, retrieval = scenario.tokens, getattr(scenario.source, "candidates", None)
+    retriever = Retriever(retrieval, market.catalog) if isinstance(retrieval, Retrieval) else None
     return World(
         catalog=market.catalog,
-        tasks=market.tasks,
+        tasks=market.tasks if retriever is None else RetrievedTasks(market.tasks, retriever),
+        retriever=retriever,
         answers=market.answers,
         failures=scenario.failures,
         judge=scenario.judge,

@@ -31,6 +31,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from .calls import Call, Candidate, Usage, WorldEvent, latency_factors
 from .draws import DrawSource
@@ -41,6 +42,9 @@ from .pricing import FaasPricing, TokenPricing
 from .status import Status
 from .tasks import Answers, Judge, Task, TaskSet, slots_by_need
 from .tools import Catalog
+
+if TYPE_CHECKING:
+    from .retrieval import Retriever
 
 KEPT = 8_192
 """Tasks whose candidates and events are kept once they are looked up."""
@@ -64,6 +68,7 @@ class World:
         events: Makes the scheduled events of a task.
         max_price: The price that counts as a full loss in the Quality of Plan.
         alpha: Weight of performance in the Quality of Plan.
+        retriever: Finds the tools on offer in the catalogue; None where tasks list them.
     """
 
     catalog: Catalog
@@ -82,6 +87,7 @@ class World:
     events: Callable[[Task, Sequence[Candidate]], Sequence[WorldEvent]] | None = None
     max_price: float = 100.0
     alpha: float = 0.5
+    retriever: Retriever | None = None
     _slots: dict[int, tuple[Candidate, ...]] = field(default_factory=dict, repr=False)
     _notices: dict[int, tuple[WorldEvent, ...]] = field(default_factory=dict, repr=False)
     _source: DrawSource = field(default_factory=DrawSource, repr=False)
@@ -107,45 +113,52 @@ class World:
         return found
 
     def _look_up(self, task: Task) -> tuple[Candidate, ...]:
-        slots = []
-        for index, (name, need) in enumerate(zip(task.candidates, slots_by_need(task, self.catalog), strict=True)):
-            profile = self.catalog.get(name).profile
-            latency = profile.latency_at(task.size_level)
-            factors = latency_factors(profile.latency_spread)
-            fee, rate = profile.fee, 0.0
-            if self.faas is not None:
-                memory = (profile.cpu_cons_mb, profile.cpu_inst_mb, profile.gpu_cons_mb, profile.gpu_inst_mb)
-                rate = 1000.0 * float(self.faas.rate_per_ms(*memory))
-                fee = float(self.faas.per_run)
-            slots.append(
-                Candidate(
-                    index=index,
-                    number=self.catalog.number(name),
-                    name=name,
-                    need=need,
-                    fee=fee,
-                    quote=fee + rate * min(latency, profile.timeout_s),
-                    rate_per_s=rate,
-                    latency_s=latency,
-                    spread=profile.latency_spread,
-                    factors=factors,
-                    timeout_s=profile.timeout_s,
-                    cold_start_s=profile.cold_start_s,
-                    keep_alive_s=profile.keep_alive_s,
-                    concurrency=profile.concurrency,
-                    rate_limit=profile.rate_limit,
-                    window_s=profile.window_s,
-                    quota=profile.quota,
-                    gpu_mb=profile.gpu_cons_mb + profile.gpu_inst_mb,
-                    reliability=profile.reliability,
-                    advertised_success=profile.advertised_success,
-                    advertised_latency_s=profile.advertised_latency_s,
-                    popularity=profile.popularity,
-                    slip=self.failures.slip if profile.slip is None else profile.slip,
-                    persistence=self.failures.persistence if profile.persistence is None else profile.persistence,
-                )
-            )
-        return tuple(slots)
+        needs = slots_by_need(task, self.catalog)
+        return tuple(
+            self._candidate(task, index, name, need)
+            for index, (name, need) in enumerate(zip(task.candidates, needs, strict=True))
+        )
+
+    def candidate(self, task: Task, index: int, name: str) -> Candidate:
+        """A tool of the catalogue as a candidate of a task, in a slot of its own."""
+        serves = next((number for number in range(len(task.needs) - 1, -1, -1) if name in task.needs[number].tools), -1)
+        return self._candidate(task, index, name, serves)
+
+    def _candidate(self, task: Task, index: int, name: str, need: int) -> Candidate:
+        profile = self.catalog.get(name).profile
+        latency = profile.latency_at(task.size_level)
+        factors = latency_factors(profile.latency_spread)
+        fee, rate = profile.fee, 0.0
+        if self.faas is not None:
+            memory = (profile.cpu_cons_mb, profile.cpu_inst_mb, profile.gpu_cons_mb, profile.gpu_inst_mb)
+            rate = 1000.0 * float(self.faas.rate_per_ms(*memory))
+            fee = float(self.faas.per_run)
+        return Candidate(
+            index=index,
+            number=self.catalog.number(name),
+            name=name,
+            need=need,
+            fee=fee,
+            quote=fee + rate * min(latency, profile.timeout_s),
+            rate_per_s=rate,
+            latency_s=latency,
+            spread=profile.latency_spread,
+            factors=factors,
+            timeout_s=profile.timeout_s,
+            cold_start_s=profile.cold_start_s,
+            keep_alive_s=profile.keep_alive_s,
+            concurrency=profile.concurrency,
+            rate_limit=profile.rate_limit,
+            window_s=profile.window_s,
+            quota=profile.quota,
+            gpu_mb=profile.gpu_cons_mb + profile.gpu_inst_mb,
+            reliability=profile.reliability,
+            advertised_success=profile.advertised_success,
+            advertised_latency_s=profile.advertised_latency_s,
+            popularity=profile.popularity,
+            slip=self.failures.slip if profile.slip is None else profile.slip,
+            persistence=self.failures.persistence if profile.persistence is None else profile.persistence,
+        )
 
     @property
     def kinds(self) -> tuple[tuple[float, Status], ...]:
@@ -158,4 +171,5 @@ class World:
         self, task: int, seed: int = 0, budget: Budget | None = None, enforcement: Enforcement = "terminate"
     ) -> Episode:
         """Begin a task on a fresh clock. The same arguments give the same episode in every process."""
-        return Episode(self, task, seed, budget or Budget(), enforcement)
+        kind = Episode if self.retriever is None else self.retriever.episode_type
+        return kind(self, task, seed, budget or Budget(), enforcement)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from ..llm.types import Refusal, ToolAccess
 from .ecoact import EcoAct
 from .prompt import Prompt
+from .search import Search
 from .summary import Summary
 
-__all__ = ["EcoAct", "Prompt", "Refusal", "Summary", "ToolAccess"]
+__all__ = ["EcoAct", "Prompt", "Refusal", "Search", "Summary", "ToolAccess"]

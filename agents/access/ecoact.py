@@ -57,7 +57,6 @@ class EcoAct(ToolAccess):
         self._meta = _SEVERAL if several else _ONE
 
     def reset(self, session: LlmSession) -> None:
-        self._candidates = {function.name: function for function in session.candidates}
         self._offered: list[Function] = list(session.candidates)
         self.registered: dict[str, None] = {}
         self._session = session
@@ -78,7 +77,8 @@ class EcoAct(ToolAccess):
         return prompts.NAMES + ", ".join(function.name for function in waiting)
 
     def refuse(self, call: FunctionCall) -> Refusal | None:
-        if call.name in self._candidates and call.name not in self.registered:
+        offered = {function.name for function in self._session.candidates}
+        if call.name in offered and call.name not in self.registered:
             return Refusal(Status.NOT_REGISTERED, f"register {call.name} with {REGISTER} first")
         return None
 

@@ -13,12 +13,11 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
-from ...envs.tpl import END, FIRST_TOOL, INPUT, TplState, kind_of
+from ...envs.tpl import END, TplState, kind_of
 from ...simulators.opencatp.tasks import OpenCATPTask
 from ...simulators.plan import Plan
-from ...simulators.quality import MAX_PRICE_USD
 from .policy import CatpPolicy
-from .sequences import Record, batch_of, begin, extend
+from .sequences import Record, batch_of, begin, charge_of, extend
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +54,7 @@ def write_plans(
     states = [TplState(kind_of(task)) for task, _ in situations]
     records = [begin(task, level, state, target_return) for (task, level), state in zip(situations, states, strict=True)]
     finished: dict[int, Written] = {}
+    so_far = [0.0] * len(records)
     writing = list(range(len(records)))
     policy.eval()
     while writing:
@@ -67,10 +67,10 @@ def write_plans(
                 writing.remove(i)
                 continue
             state.push(choice)
-            charged = 0.0
-            if settings.intermediate_feedback and FIRST_TOOL <= choice < INPUT:
-                charged = (1.0 - settings.alpha) * prices[record.level][choice - FIRST_TOOL] / MAX_PRICE_USD
-            extend(record, choice, state, record.returns[-1] + charged)
+            charge = charge_of(choice, prices[record.level], settings.alpha) if settings.intermediate_feedback else 0.0
+            so_far[i] += charge
+            charged = so_far[i] if settings.cumulative and settings.intermediate_feedback else charge
+            extend(record, choice, state, (record.returns[-1] + charged) / settings.gamma)
             if choice == END:
                 finished[i] = Written(state.plan(), record)
                 writing.remove(i)

@@ -125,6 +125,7 @@ def rewards_of(
     alpha: float,
     feedback: bool,
     max_price: float = MAX_PRICE_USD,
+    cumulative: bool = False,
 ) -> list[float]:
     """Reward of each choice of a finished plan.
 
@@ -132,21 +133,32 @@ def rewards_of(
         choices: EOP the last.
         prices: Price of each tool, USD, by its number in `TOOLS`.
         feedback: A tool's price is charged when it is written; else all of it with EOP.
+        cumulative: With feedback, every token is charged the price of all tools so far, EOP too.
 
-    Source: CATP-LLM, Eq. 4, with the price of the token's own tool rather than of all so far.
+    Source: CATP-LLM, Eq. 4, which is cumulative; without, the rewards add up to the Quality of Plan.
     """
     rewards = [0.0] * len(choices)
+    so_far = 0.0
     for step, choice in enumerate(choices):
-        if FIRST_TOOL <= choice < INPUT:
-            charge = (1.0 - alpha) * prices[choice - FIRST_TOOL] / max_price
-            rewards[step if feedback else -1] -= charge
+        charge = charge_of(choice, prices, alpha, max_price)
+        so_far += charge
+        rewards[step if feedback else -1] -= so_far if feedback and cumulative else charge
     rewards[-1] += alpha * score
     return rewards
 
 
-def returns_of(rewards: Sequence[float], baseline: float) -> list[float]:
-    """Return still to come at each state, less a baseline."""
-    return [value - baseline for value in returns_to_go(rewards)]
+def charge_of(choice: int, prices: Sequence[float], alpha: float, max_price: float = MAX_PRICE_USD) -> float:
+    """What a choice adds to the charge for a plan: a tool's weighed price, and nothing for other choices."""
+    return (1.0 - alpha) * prices[choice - FIRST_TOOL] / max_price if FIRST_TOOL <= choice < INPUT else 0.0
+
+
+def returns_of(rewards: Sequence[float], baseline: float, gamma: float = 1.0) -> list[float]:
+    """Return still to come at each state, less a baseline that grows as the discount shrinks what is left.
+
+    So the return at a state follows from the one before it and the reward between them, whatever the baseline is:
+    ``(return - reward) / gamma``.
+    """
+    return [value - baseline / gamma**step for step, value in enumerate(returns_to_go(rewards, gamma))]
 
 
 class Batch(NamedTuple):

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+import operator
+from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
+from ...simulators.errors import UnknownName
 from ..opencatp.base import ENV_ID
 from ..settings import Amount, Count, LanguageModelSettings, Number, PolicyConfig, Share, one_of
 
 METHODS = ("catp", "ift", "rltf")
+PRESETS = ("paper",)
 
 
 class CatpSettings(LanguageModelSettings):
@@ -29,6 +32,18 @@ class CatpSettings(LanguageModelSettings):
     context: bool = Field(default=True, description="Context augmentation: tool tokens carry their prices.")
     intermediate_feedback: bool = Field(
         default=True, description="Intermediate feedback: a tool's price is a reward when it is written, not at the end."
+    )
+    cumulative: bool = Field(
+        default=False,
+        description="Every token is charged the price of all tools so far, as Eq. 4 has it, not its own tool's alone.",
+        exclude_if=operator.not_,
+    )
+    gamma: float = Field(
+        default=1.0,
+        gt=0.0,
+        le=1.0,
+        description="Discount of a token's reward against that of the token before it.",
+        exclude_if=(1.0).__eq__,
     )
     mask: bool = Field(default=True, description="Masked decoding: only tokens that a valid plan can go on with.")
     centred: bool = Field(
@@ -58,6 +73,28 @@ class CatpSettings(LanguageModelSettings):
     return_scale: Amount = Field(default=10.0, description="Factor on returns before they are embedded.")
     supervised_steps: Number = Field(default=300, description="rltf: supervised steps before the policy gradient.")
     group: int = Field(default=8, ge=2, description="rltf: plans drawn for each situation; their mean is the baseline.")
+
+    @classmethod
+    def paper(cls) -> dict[str, Any]:
+        """The settings in which the published training differs from the default: the preset `paper`.
+
+        Every token is charged the price of all tools so far, rewards are discounted by 0.9, and the policy is asked for the
+        largest return of its data rather than for the best one known for the task.
+
+        Source: CATP-LLM, Eq. 4 and appendix A; the discount is that of its published configuration.
+        """
+        return {"cumulative": True, "gamma": 0.9, "centred": False}
+
+    @classmethod
+    def preset(cls, name: str) -> dict[str, Any]:
+        """The settings of a preset by name, of `PRESETS`.
+
+        Raises:
+            UnknownName: there is no such preset.
+        """
+        if name not in PRESETS:
+            raise UnknownName("preset", name, PRESETS)
+        return cls.paper()
 
     @property
     def conditioned(self) -> bool:

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ...envs.actions import FINISH as FINISH_NAME
-from ...envs.actions import encode_action
+from ...envs.actions import SEARCH, encode_action
 from ...envs.chat import MAX_ACTION
 from ...simulators.calls import Usage
 from ...simulators.status import Status
@@ -48,6 +48,9 @@ class LlmSession:
         functions: The candidates' documentation.
         info: What `env.reset` returned.
         text_is_answer: A reply without a call is the final answer.
+
+    Attributes:
+        tools: Cards of the candidates, those that searches found among them.
     """
 
     def __init__(
@@ -68,6 +71,7 @@ class LlmSession:
         self._owed: Usage | None = None
         self._system = Message(SYSTEM, INSTRUCTIONS)
         self.request = Message(USER, query)
+        self.tools = seat.tools
         for part in access:
             part.reset(self)
 
@@ -75,6 +79,14 @@ class LlmSession:
         """Return the price of a call of each tool now."""
         found: dict[str, float] = self.info["quotes"]
         return found
+
+    def meet(self, info: dict[str, Any]) -> None:
+        """Take tools that a search found among the candidates."""
+        found = info.get("found", ())
+        if found:
+            self.tools = (*self.tools, *found)
+            known = [Function(card.name, card.description, card.parameters) for card in found]
+            self.candidates = [*self.candidates, *known]
 
     # -- the model -------------------------------------------------------------------------------------------------------
 
@@ -159,8 +171,11 @@ class LlmSession:
         if documents:
             outcome = yield _write(documents, self._take())
             self.info = outcome.info
+            self.meet(outcome.info)
             news = outcome.info["news"]
             for call, (text, status, executed) in zip(asked, _results(outcome.info, len(asked)), strict=True):
+                if call.name == SEARCH and self.seat.categories:
+                    text, executed = found_names(text), False
                 result = CallResult(call, text, status, executed)
                 turn.results.append(result)
                 turn.messages.append(_result_message(call, text))
@@ -171,6 +186,11 @@ class LlmSession:
             if news:
                 turn.messages.append(Message(USER, NEWS + "; ".join(news)))
         return turn
+
+    def search(self, **arguments: str) -> Play[None]:
+        """Search the catalogue without asking the model; what is found is among the candidates from then on."""
+        self.info = (yield encode_action(SEARCH, arguments, usage=self._take())).info
+        self.meet(self.info)
 
     def _handle(self, call: FunctionCall) -> str | None:
         for part in self.access:
@@ -244,6 +264,15 @@ def _read_finish(call: FunctionCall) -> tuple[SearchResult | None, str]:
     if answer is None:
         return None, json.dumps({"error": "invalid_arguments", "message": "finish: answer is missing"})
     return SearchResult((answer if isinstance(answer, str) else json.dumps(answer, default=str))[:MAX_ANSWER]), ""
+
+
+def found_names(text: str) -> str:
+    """What a search brought, by name: the documents are shown as functions from then on, and need not be read twice."""
+    try:
+        document = json.loads(text)
+        return json.dumps({"found": [tool["name"] for tool in document["found"]]}) if document.get("found") else text
+    except (ValueError, KeyError, TypeError):
+        return text
 
 
 def _result_message(call: FunctionCall, text: str) -> Message:

@@ -15,7 +15,7 @@ import os
 import re
 import threading
 import urllib.parse
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from ...envs.actions import MAX_TOKENS_REPORTED
@@ -27,7 +27,11 @@ DEFAULT_URL = "https://api.openai.com/v1"
 KEY_VARIABLE, URL_VARIABLE = "OPENAI_API_KEY", "OPENAI_BASE_URL"
 MAX_WORDS = 300  # characters of a server's refusal that are repeated
 _NAME = re.compile(r"[^a-zA-Z0-9_-]")
-_SECRET_HEADERS = ("authorization", "api-key", "x-api-key", "cookie", "proxy-authorization")
+_SECRET = re.compile(
+    r"authoriz|auth(?!or)|cookie|credential|password|secret|(^|[^a-z])(api|access|subscription)?[_-]?(key|token)$",
+    re.IGNORECASE,
+)
+"""Names of headers, fields and parameters that hold a key; a model's settings are written into every run, so none may."""
 _OWN_FIELDS = ("model", "messages", "tools", "stream", "n")
 _LOCAL = ("localhost", "127.0.0.1", "::1")
 _BUSY = (408, 409, 429)  # statuses that the SDK tries again, beside those from 500 on
@@ -97,9 +101,9 @@ class OpenAIModel:
         self.name = model
         self.url = (url or server_url()).rstrip("/")
         parts = urllib.parse.urlsplit(self.url)
-        if parts.scheme not in ("http", "https") or not parts.hostname:
-            raise ConfigError("model server", f"expected a URL such as https://host/v1, got {self.url!r}")
-        if parts.username or parts.password:
+        if parts.scheme not in ("http", "https") or not parts.hostname:  # its text is not shown: a key may be in it
+            raise ConfigError("model server", "expected a URL such as https://host/v1")
+        if parts.username or parts.password or any(_SECRET.search(name) for name, _ in urllib.parse.parse_qsl(parts.query)):
             raise ConfigError("model server", f"put no key into the URL; set the environment variable {key_variable}")
         self._key = os.environ.get(key_variable, "")
         local = on_this_machine(self.url)
@@ -109,9 +113,12 @@ class OpenAIModel:
             raise ConfigError("model server", f"a key must not travel unencrypted; use https for {parts.hostname}")
         if tries < 1 or timeout_s <= 0 or concurrency < 1:
             raise ConfigError("model server", "expected tries, timeout_s and concurrency above 0")
-        for name in headers or {}:
-            if name.lower() in _SECRET_HEADERS:
-                raise ConfigError("model server", f"no header {name!r}: set the environment variable {key_variable} to the key")
+        for kind, settings in (("header", headers), ("field of extra_body", extra_body)):
+            for name, value in _leaves(settings or {}):
+                if _SECRET.search(name) or (self._key and self._key in str(value)):
+                    raise ConfigError(
+                        "model server", f"no {kind} {name!r}: set the environment variable {key_variable} to the key"
+                    )
         for name in extra_body or {}:
             if name in _OWN_FIELDS:
                 raise ConfigError("model server", f"extra_body: {name!r} is written by the agent")
@@ -189,7 +196,7 @@ class OpenAIModel:
             problem = self._hide(f"{type(error).__name__}: {error.__cause__ or error}")
             raise InfrastructureError(f"model server {self.url}: {problem} ({self._tries} tries)") from None
         try:
-            document = json.loads(body)
+            document = self._masked(json.loads(body))
         except (ValueError, RecursionError):
             document = None
         if isinstance(document, dict) and isinstance(document.get("choices"), list):
@@ -197,9 +204,32 @@ class OpenAIModel:
         said = self._hide(body.decode("utf-8", "replace").strip())
         raise InfrastructureError(f"model server {self.url}: the answer is no chat completion: {said!r}")
 
+    def _masked(self, value: Any) -> Any:
+        """A part of an answer, every text in it masked."""
+        if isinstance(value, str):
+            return self._mask(value)
+        if isinstance(value, list):
+            return [self._masked(each) for each in value]
+        return {self._mask(name): self._masked(each) for name, each in value.items()} if isinstance(value, dict) else value
+
+    def _mask(self, text: str) -> str:
+        """A text without the key, should the server repeat it: what a model says is recorded and published."""
+        written = {self._key, json.dumps(self._key)[1:-1], self._key.replace("/", "\\/")} - {""}
+        for each in sorted(written, key=len, reverse=True):
+            text = text.replace(each, "***")
+        return text
+
     def _hide(self, text: str) -> str:
-        text = text.replace(self._key, "***") if self._key else text
-        return text[:MAX_WORDS]
+        return self._mask(text)[:MAX_WORDS]
+
+
+def _leaves(settings: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+    """The fields of settings and of the mappings in them, by their own names."""
+    for name, value in settings.items():
+        if isinstance(value, Mapping):
+            yield from _leaves(value)
+        else:
+            yield str(name), value
 
 
 def context_is_too_long(status: int, codes: Sequence[str | None], text: str) -> bool:

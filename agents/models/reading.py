@@ -7,6 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from ...envs.actions import SEARCH
+from ...simulators.marketplace.catalogue import false_promise
 from ...simulators.tasks import Need, Task, fact_in, normalise
 from ...simulators.tools import Catalog, Tool
 from .. import prompts
@@ -23,6 +25,7 @@ class Context:
         shown: Tools whose documentation is there, in order.
         names: Tools that are only named there, and can be registered.
         several: Registering takes several names at once.
+        described: Names come with descriptions.
         costs: Prices of tools, where they are told.
         known: Wanted facts that a result shows, in the task's order.
         open: The others.
@@ -32,6 +35,9 @@ class Context:
         last_failed: The tool of the last call, if that failed.
         failures: Results in a row, up to the last, that showed nothing wanted.
         after_result: The last message is a tool's result: the time to wonder whether to go on.
+        search: The function that searches the catalogue, where there is one.
+        listed: Categories of the catalogue that were opened.
+        fruitless: Searches that found no tool for what is missing.
         registered: The tool whose registration is the last message; where several were registered at once there is a choice
             to make, as among all that is shown.
     """
@@ -50,6 +56,10 @@ class Context:
     failures: int = 0
     after_result: bool = False
     registered: str = ""
+    described: bool = False
+    search: Function | None = None
+    listed: set[str] = field(default_factory=set)
+    fruitless: int = 0
 
     @property
     def known_count(self) -> int:
@@ -79,8 +89,9 @@ class Reader:
             if n.alternative is not None
         ]
         self._need_of = {name: i for i, need in enumerate(task.needs) for name in need.tools}
-        self._offered = set(task.candidates)
+        self._catalog = catalog
         self._tools = {name: catalog.get(name) for name in task.candidates}
+        self._misnamed = {name: promised for name, tool in self._tools.items() if (promised := false_promise(tool))}
         self._read: dict[Message, frozenset[int]] = {}
         self._systems: dict[str, tuple[dict[str, None], Mapping[str, float]]] = {}
         self._current: tuple[Need, ...] = task.needs
@@ -118,7 +129,7 @@ class Reader:
         costs: Mapping[str, float] = {}
         if messages and messages[0].role == SYSTEM:
             names, costs = self._system(messages[0].content)
-        shown = {f.name: None for f in functions if f.name in self._offered}
+        shown = {f.name: None for f in functions if f.name in self._tools or self._found(f.name)}
         register = next((f for f in functions if f.name == REGISTER), None)
         context = Context(
             shown=shown,
@@ -130,19 +141,23 @@ class Reader:
             changed=changed,
             needs=needs,
         )
+        context.described = bool(names) and f"\n{prompts.DESCRIPTIONS}\n" in messages[0].content
+        context.search = next((f for f in functions if f.name == SEARCH), None)
         self._attempts(messages, context)
         return context
 
     def _attempts(self, messages: Sequence[Message], context: Context) -> None:
         last = messages[-1] if messages else None
         if last is not None and last.role == TOOL:
-            context.after_result = last.name != REGISTER
-            if not context.after_result:
+            context.after_result = last.name not in (REGISTER, SEARCH)
+            if last.name == REGISTER:
                 new = [name for name in context.shown if f'"{name}"' in last.content]
                 context.registered = new[0] if len(new) == 1 else ""
         seen: frozenset[int] = frozenset()
         for message in messages:
-            if message.role == TOOL and message.name != REGISTER:
+            if message.role == TOOL and message.name == SEARCH:
+                self._searched(message.content, context)
+            elif message.role == TOOL and message.name != REGISTER:
                 shows = self._shows(message)
                 context.used[message.name] = None
                 if shows - seen:
@@ -153,9 +168,29 @@ class Reader:
                     context.failed.add(message.name)
                     context.last_failed, context.failures = message.name, context.failures + 1
             elif message.role == USER and message.content.startswith(prompts.TRIED):
-                for name in self._offered:
+                for name in self._tools:
                     if f'"{name}"' in message.content:
                         context.failed.add(name)
+
+    def _searched(self, text: str, context: Context) -> None:
+        try:
+            document = json.loads(text)
+        except ValueError:
+            return
+        if "category" in document:
+            context.listed.add(document["category"])
+        elif "found" in document and all(self.need_of(name) not in context.open for name in document["found"]):
+            context.fruitless += 1
+
+    def _found(self, name: str) -> bool:
+        """Take a tool that a search found among those on offer."""
+        known: object = name
+        if known not in self._catalog:
+            return False
+        tool = self._tools[name] = self._catalog.get(name)
+        if promised := false_promise(tool):
+            self._misnamed[name] = promised
+        return True
 
     def _shows(self, message: Message) -> frozenset[int]:
         found = self._read.get(message)
@@ -196,6 +231,10 @@ class Reader:
     def tool(self, name: str) -> Tool | None:
         return self._tools.get(name)
 
+    def catalogue(self) -> Catalog:
+        """All tools there are."""
+        return self._catalog
+
     def tools(self) -> list[Tool]:
         """The task's candidates, in order."""
         return list(self._tools.values())
@@ -206,6 +245,15 @@ class Reader:
 
     def serving(self, need: int) -> tuple[str, ...]:
         return self._current[need].tools
+
+    def promising(self, need: int) -> list[str]:
+        """Tools that do not serve a need although their name says so."""
+        wanted = self._current[need].capability
+        return [name for name, promised in self._misnamed.items() if promised == wanted]
+
+    def misnamed(self, name: str) -> bool:
+        """Return whether the name of a tool promises what its documentation denies."""
+        return name in self._misnamed
 
     def wish(self, need: int) -> str:
         return self._current[need].wish or "what was asked for"

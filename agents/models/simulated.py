@@ -17,11 +17,15 @@ from dataclasses import dataclass, fields
 from math import log2
 from typing import Any
 
+from ...envs.actions import SEARCH
 from ...simulators.draws import stable_generator
 from ...simulators.errors import ConfigError
 from .. import prompts
 from .base import ACT, FINISH, PLAN, SUMMARISE, VOTE, Function, FunctionCall, Message, Reply, reply
 from .reading import Context, Reader, misread, plausible
+
+MAX_FRUITLESS = 2
+"""Searches that brought nothing, after which it searches no more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +52,10 @@ class SimulatedRates:
         attend_costs: Chooses the cheapest serving tool where prices are told, rather than any.
         wrong_vote: Votes for the worse of two steps.
         notice: Sees from its documentation that a tool it registered does not serve.
+        skim: Goes by the name of a tool that promises what its documentation denies, among all that are shown; drawn once per
+            fact and tool. Where it reads only names it always does.
         register_more: Registers each further tool that it could register at once.
+        search: Without a serving tool, searches the catalogue where it can.
     """
 
     overlook: float = 0.03
@@ -70,7 +77,9 @@ class SimulatedRates:
     attend_costs: float = 0.03
     wrong_vote: float = 0.15
     notice: float = 0.7
+    skim: float = 0.5
     register_more: float = 0.3
+    search: float = 0.9
 
     def __post_init__(self) -> None:
         for spec in fields(self):
@@ -82,7 +91,7 @@ class SimulatedRates:
     def perfect(cls) -> SimulatedRates:
         """A model that never errs."""
         never = {spec.name: 0.0 for spec in fields(cls)}
-        return cls(**{**never, "correct": 1.0, "notice": 1.0})
+        return cls(**{**never, "correct": 1.0, "notice": 1.0, "search": 1.0})
 
 
 class Simulated:
@@ -113,6 +122,7 @@ class Simulated:
         self._reader = Reader(world.world.catalog, task)
         self._generator = stable_generator(seed, "simulated", task.number)
         self._uniforms = []
+        self._skimmed: dict[tuple[int, str], bool] = {}
         count = len(task.needs)
         lasting = stable_generator(seed, "simulated, lasting", task.number).random((count, 2 + len(task.candidates)))
         self._noticed = [float(row[0]) >= self.rates.overlook for row in lasting]
@@ -146,9 +156,11 @@ class Simulated:
         if self._chance(rates.invented):
             return "There should be a function for this.", FunctionCall(f"get_{self._reader.capability(wanted[0])}_info", "{}")
         if context.registered:
-            need = self._reader.need_of(context.registered)
+            name, need = context.registered, self._reader.need_of(context.registered)
             if (need in wanted and context.ready(need)) or not self._chance(rates.notice):
-                return self._call(context, need if need in wanted else wanted[0], context.registered)
+                promised = [n for n in wanted if name in self._reader.promising(n)]
+                return self._call(context, need if need in wanted else (promised or wanted)[0], name)
+            self._skimmed.update(dict.fromkeys(((n, name) for n in wanted), False))
         gone = [name for name in context.used if name not in context.shown and name not in context.names]
         if gone and self._chance(rates.forbidden):
             return self._call(context, wanted[0], gone[-1])
@@ -157,16 +169,37 @@ class Simulated:
                 continue
             if self._chance(self._wrong_rate(context)):
                 return self._wrong(context, need)
-            serving = [name for name in self._reader.serving(need) if name in context.shown or name in context.names]
+            serving = self._taken_for_serving(context, need)
             fresh = [name for name in serving if name not in context.failed]
             last = context.last_failed
             if last in serving and (last in context.shown) and self._chance(rates.stubborn):
                 return self._call(context, need, last)
             if fresh:
                 return self._call(context, need, self._choose(context, fresh))
+        if context.search is not None and context.fruitless < MAX_FRUITLESS and self._chance(rates.search):
+            asked = self._search(context, context.search, next((n for n in wanted if context.ready(n)), wanted[0]))
+            if asked is not None:
+                return asked
         if self._chance(rates.grope):
             return self._wrong(context, wanted[0])
         return self._stop(context)
+
+    def _taken_for_serving(self, context: Context, need: int) -> list[str]:
+        """The tools at hand that seem to serve: by their documentation, or by the name where that is all there is."""
+        reader = self._reader
+        known = [
+            name
+            for name in reader.serving(need)
+            if name in context.shown or (name in context.names and (context.described or not reader.misnamed(name)))
+        ]
+        for name in reader.promising(need):
+            if name in context.names and not context.described:
+                known.append(name)
+            elif name in context.shown or name in context.names:
+                if (need, name) not in self._skimmed:
+                    self._skimmed[need, name] = self._chance(self.rates.skim)
+                known += [name] * self._skimmed[need, name]
+        return known
 
     def _choose(self, context: Context, names: list[str]) -> str:
         """Choose one of several tools that serve: what is at hand first, and the price rarely matters."""
@@ -201,7 +234,7 @@ class Simulated:
             arguments = self._reader.arguments(need, context)
             if arguments is None:
                 arguments = plausible(tool, None, self._uniform())
-            wrong = self._misreads.get((need, name), False)
+            wrong = self._misreads.get((need, name), self._misunderstood[need])
             if wrong and not self._misunderstood[need] and name in context.failed and self._chance(self.rates.correct):
                 self._misreads[need, name] = wrong = False
             if wrong:
@@ -213,6 +246,22 @@ class Simulated:
             return FunctionCall("tool_register", {"name": name})
         more = [other for other in context.names if other != name and self._chance(self.rates.register_more)]
         return FunctionCall("tool_register", {"names": [name, *more]})
+
+    def _search(self, context: Context, function: Function, need: int) -> tuple[str, FunctionCall] | None:
+        """Search by the wish, or open the category and then a provider of a tool that serves; None where all are known."""
+        wish = self._reader.wish(need)
+        thought = f"No function here serves this: {wish}. There may be others."
+        if "category" not in function.parameters["properties"]:
+            return thought, FunctionCall(SEARCH, {"query": wish})
+        known = {*context.shown, *context.names}
+        missing = [tool for tool in map(self._reader.catalogue().get, self._reader.serving(need)) if tool.name not in known]
+        if not missing:
+            return None
+        category = missing[0].category
+        if category not in context.listed:
+            return thought, FunctionCall(SEARCH, {"category": category})
+        provider = self._pick([tool.provider for tool in missing])
+        return thought, FunctionCall(SEARCH, {"category": category, "provider": provider, "query": wish})
 
     # -- the end ---------------------------------------------------------------------------------------------------------
 

@@ -29,6 +29,11 @@ ASK_TAGS = (
     "Which functions does the request name or imply? Write a JSON object with three lists of equal length, categories, tools "
     "and apis; entries of one place belong together. Take the names from this list:"
 )
+ASK_OPEN = (
+    "Which functions does the request need? Write a JSON object with three lists of equal length, categories, tools and apis; "
+    "entries of one place belong together. Write the names as you know them. Categories: "
+)
+"""Where tools are retrieved, their names are the model's own knowledge, as they are of a model that is trained on them."""
 PATH_LINE = "Solution path: "
 _LINE = re.compile(r"^- (.*) of (.*) \(([^()]*)\)$", re.MULTILINE)
 
@@ -94,14 +99,15 @@ class ToolPlanner:
     def play(self, session: LlmSession) -> Play[SearchResult]:
         self.tags, self.path, self.roots = None, [], []
         allowed: frozenset[str] | None = None
-        request = session.query
+        request, categories = session.query, session.seat.categories
         if self.settings.tags:
-            tools = session.seat.tools
-            asked = [session.request, Message(USER, f"{ASK_TAGS}\n{tag_lines(tools)}")]
-            said = yield from session.ask(asked, TAGS, functions=())
+            wanted = ASK_OPEN + ", ".join(categories) if categories else f"{ASK_TAGS}\n{tag_lines(session.tools)}"
+            said = yield from session.ask([session.request, Message(USER, wanted)], TAGS, functions=())
             self.tags = read_tags(said.message.content)
             if self.tags is not None:
-                allowed = frozenset(tool.name for tool in tagged(self.tags, tools, self.settings.candidates)) or None
+                if categories:
+                    yield from _look_up(session, self.tags, self.settings.candidates)
+                allowed = frozenset(tool.name for tool in tagged(self.tags, session.tools, self.settings.candidates)) or None
                 request += "\n" + self.tags.lines()
         if self.settings.path:
             asked = [Message(USER, request), Message(USER, prompts.PLAN)]
@@ -147,6 +153,14 @@ class _Tree:
             elif (yield from self.grow(history + turn.messages, step.children, depth + 1, self.settings.width)):
                 return True
         return False
+
+
+def _look_up(session: LlmSession, tags: Tags, most: int) -> Play[None]:
+    """Search the catalogue for the tagged tools, each once."""
+    yield from session.pay()
+    for tag in tags.mappings()[:most]:
+        if tag["api"]:
+            yield from session.search(query=tag["api"], category=tag["category"], provider=tag["tool"])
 
 
 def _round(turn: Turn) -> Round:

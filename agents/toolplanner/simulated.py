@@ -14,7 +14,7 @@ from ...simulators.tools import Tool
 from ..models.base import ACT, USER, Function, Message, Reply, reply
 from ..models.reading import Context
 from ..models.simulated import Simulated, SimulatedRates
-from .agent import PATH_LINE, TAGS, read_tag_lines
+from .agent import ASK_OPEN, PATH_LINE, TAGS, read_tag_lines
 from .feedback import plain_name
 from .tags import tags_of, write_tags
 
@@ -49,10 +49,15 @@ class SimulatedToolPlanner(Simulated):
 
     def _tags(self, messages: Sequence[Message], functions: Sequence[Function]) -> str:
         """For each fact that it notices a tool from the list: one that the request names, if any that serve are named."""
-        listed = {(plain_name(api), plain_name(tool)) for api, tool, _ in read_tag_lines(messages[-1].content)}
-        tools = [t for t in self._reader.tools() if (plain_name(t.title or t.name), plain_name(t.provider)) in listed]
+        text = messages[-1].content
         context = self._reader.read(messages, functions)
-        context.shown = {tool.name: None for tool in tools}
+        if text.startswith(ASK_OPEN):  # it knows all tools, and errs as among as many as there are categories
+            tools = list(self._reader.catalogue())
+            context.shown = dict.fromkeys(text[len(ASK_OPEN) :].split(", "))
+        else:
+            listed = {(plain_name(api), plain_name(tool)) for api, tool, _ in read_tag_lines(text)}
+            tools = [t for t in self._reader.tools() if (plain_name(t.title or t.name), plain_name(t.provider)) in listed]
+            context.shown = {tool.name: None for tool in tools}
         chosen: list[Tool] = []
         for need in context.open:
             serving = [tool for tool in tools if self._reader.need_of(tool.name) == need]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import threading
 from typing import Annotated, Any
 
 import typer
@@ -22,6 +24,8 @@ from .output import PlainCommand
 from .play.leaderboard import leaderboard
 from .play.run import run
 from .play.show import show
+from .share.chaos import chaos
+from .share.proxy import proxy
 from .share.rerun import rerun
 from .share.serve import serve
 from .share.site import site
@@ -33,6 +37,7 @@ from .tools.build_tools import build_tools
 from .tools.envs import envs
 from .tools.prices import prices
 from .tools.profile import profile
+from .tools.retrieval import retrieval
 from .tools.scenarios import scenarios
 from .tools.selftest import selftest
 
@@ -44,6 +49,7 @@ class Verbs(TyperGroup):
     """
 
     def invoke(self, ctx: Any) -> Any:
+        before, threading.excepthook = threading.excepthook, _report_thread
         try:
             return super().invoke(ctx)
         except CostGymError as error:
@@ -57,9 +63,19 @@ class Verbs(TyperGroup):
             )
             raise typer.Exit(2) from None
         except OSError as error:
-            place = f"{error.filename}: " if error.filename else ""
+            place = f"{os.fsdecode(error.filename)}: " if isinstance(error.filename, str | bytes) else ""
             typer.echo(f"error: {place}{error.strerror or error}", err=True)
             raise typer.Exit(2) from None
+        finally:
+            threading.excepthook = before
+
+
+def _report_thread(failed: threading.ExceptHookArgs) -> None:
+    """A library's own thread that cannot write, such as TensorBoard's, is one line too."""
+    if not isinstance(failed.exc_value, OSError):
+        threading.__excepthook__(failed)
+        return
+    typer.echo(f"warning: {failed.exc_value}", err=True)
 
 
 app = typer.Typer(name="costgym", cls=Verbs, no_args_is_help=True, rich_markup_mode="markdown", pretty_exceptions_enable=False)
@@ -68,14 +84,15 @@ PANELS = {
     "Play": (leaderboard, run, show),
     "Data": (collect, verify, export, experience, calibrate),
     "Learn": (baselines, reproduce),
-    "Share": (site, serve, rerun),
-    "Tools": (envs, agents, scenarios, selftest, bench, profile, build_tools, build_table),
+    "Share": (site, serve, proxy, rerun),
+    "Tools": (envs, agents, scenarios, retrieval, selftest, bench, profile, build_tools, build_table),
 }
 for panel, verbs in PANELS.items():
     for verb in verbs:
         app.command(cls=PlainCommand, rich_help_panel=panel)(verb)
 app.add_typer(datasets, name="datasets", rich_help_panel="Data")
 app.add_typer(train, name="train", rich_help_panel="Learn")
+app.add_typer(chaos, name="chaos", rich_help_panel="Share")
 app.add_typer(submit, name="submit", rich_help_panel="Share")
 app.add_typer(prices, name="prices", rich_help_panel="Tools")
 

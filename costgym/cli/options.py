@@ -71,6 +71,9 @@ Grading = Annotated[
 Enforcement = Annotated[
     str | None, typer.Option("--enforcement", help="Effect of a passed limit: terminate (the default), refuse or record.")
 ]
+Documents = Annotated[
+    str | None, typer.Option("--documents", help="Text view: full documents of the tools (the default), or short ones.")
+]
 EnvName = Annotated[
     str | None, typer.Option("--env", metavar="ID", help="An environment of `costgym envs`; the agent's own by default.")
 ]

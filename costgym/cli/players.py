@@ -13,6 +13,8 @@ from ..simulators.errors import ConfigError
 if TYPE_CHECKING:
     from ..experiments.spending import Spending
 
+WORLD_CHOICES = ("grading", "enforcement", "max_steps", "tasks", "alpha", "profile", "documents")
+"""Options that are arguments of an environment under the same name."""
 USES_WITH_A_CLASSIFIER = 5.0
 """Past uses a tool where a trained classifier judges each."""
 
@@ -32,6 +34,7 @@ class WorldOptions:
     alpha: float | None = None
     profile: str | None = None
     prices: Path | None = None
+    documents: str | None = None
 
     def arguments(self, env_id: str, model: str = "simulated") -> dict[str, Any]:
         """The arguments of an environment.
@@ -49,7 +52,7 @@ class WorldOptions:
 
         known = parameters_of(env_id)
         made: dict[str, Any] = {"split": self.split, "budget": None if self.budget is None else one_budget(self.budget)}
-        given = {name: getattr(self, name) for name in ("grading", "enforcement", "max_steps", "tasks", "alpha", "profile")}
+        given = {name: getattr(self, name) for name in WORLD_CHOICES}
         made |= {name: value for name, value in given.items() if value is not None}
         if "scenario" in known:
             scenario = load_scenario(self.scenario or known["scenario"], self.data)

@@ -252,7 +252,7 @@ class OpenCATPCallsEnv(OpenCATPBase[Observation, "int | np.integer[Any]"]):
             plan = running.plan()
             if plan is not None and kept:
                 self._valid = not self.evaluator.missing(plan, task)
-                self._score = self.evaluator.score(plan, task, self.sample)
+                self._score = self._score_of(plan)
                 gained = self.alpha * self._score
         self._read_calls()
         reward = gained - self._loss * (running.price - before)

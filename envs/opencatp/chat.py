@@ -120,8 +120,9 @@ class OpenCATPChatEnv(OpenCATPBase[str, str]):
                 self._plan, self._valid = plan, True
                 self._price, self._seconds = outcome.price, outcome.seconds
                 kept = self._check_budget(self._used())
-                self._score = outcome.score if kept else 0.0
-                self._return = outcome.quality if kept else outcome.quality - self.alpha * outcome.score
+                charged = outcome.quality - self.alpha * outcome.score
+                self._score = self._score_of(plan) if kept else 0.0
+                self._return = outcome.quality if self._score == outcome.score else charged + self.alpha * self._score
         if self._plan is None:
             self._return = INVALID_PLAN_REWARD
         return self._answer(), self._return, True, False, self._figures(self._used())

@@ -217,7 +217,7 @@ class OpenCATPEnv(OpenCATPBase[Observation, "int | np.integer[Any]"]):
         return self._observe(), self._info()
 
     def step(self, action: int | np.integer[Any]) -> tuple[Observation, float, bool, bool, dict[str, Any]]:
-        task = self.task
+        self._playing()
         if self._over:
             return self._observe(), 0.0, True, False, self._info()
         action, state = int(action), self._state
@@ -236,7 +236,7 @@ class OpenCATPEnv(OpenCATPBase[Observation, "int | np.integer[Any]"]):
         if action == END:
             self._over = self._valid = True
             if kept:
-                self._score = self.evaluator.score(state.plan(), task, self.sample)
+                self._score = self._score_of(state.plan())
                 gained = self.alpha * self._score
         self._over = self._over or not kept
         incremental = gained - self._loss * added

@@ -87,8 +87,8 @@ class DeviceVectorEnv(gym.vector.VectorEnv[Any, Any, Any]):
     """A native environment on a device. Actions, observations, rewards, ends and `info` are tensors there.
 
     Environment i plays bit for bit what it plays on the CPU. With ``copy=False`` a step overwrites the tensors of the step
-    before. Where a step resets ended episodes at once, `info["final_obs"]` holds tensors of all environments, of which those
-    count that `info["_final_obs"]` marks.
+    before. Where a step resets ended episodes at once, `info["final_obs"]` is there after every step and holds tensors of all
+    environments, of which those count that `info["_final_obs"]` marks.
 
     Args:
         native: the environment; its own arrays are not used after this.

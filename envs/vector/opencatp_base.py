@@ -179,6 +179,8 @@ class OpenCATPVectorBase(NativeVectorEnv):
     scalar: Any
 
     def _make_scalar(self, settings: dict[str, Any]) -> BaseEnv[Any, Any]:
+        if settings.get("backend") is not None:
+            raise ConfigError("backend", 'the native batch looks outcomes up; execute plans with vectorization_mode="sync"')
         if settings.get("render_mode") is not None:
             raise ConfigError(
                 "render_mode",

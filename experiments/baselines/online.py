@@ -26,13 +26,15 @@ from ..training.sb3.vec_env import NativeVecEnv
 from .measure import Choose, LearntPolicy, open_env
 from .methods import Unit
 
-PPO_ENVS = 8
+PPO_ENVS, DQN_ENVS = 8, 4
 CONSTRAINED_STEPS = 256
 """Decisions per environment between two updates of a constrained method: the price of costs moves once an update."""
 DQN_SETTINGS: dict[str, Any] = {
-    "gamma": 0.95, "learning_rate": 5e-4, "buffer_size": 100_000, "batch_size": 128, "learning_starts": 1_000,
-    "target_update_interval": 1_000, "exploration_fraction": 0.4,
+    "gamma": 0.9, "learning_rate": 5e-4, "buffer_size": 100_000, "batch_size": 128, "learning_starts": 1_000,
+    "target_update_interval": 1_000, "exploration_fraction": 0.4, "train_freq": 1,
 }  # fmt: skip
+"""Chosen on tasks of the train split by `benchmarks/learning/standard.py choose`. A step of `DQN_ENVS` environments and an
+update take turns, which is the library's default of an update for every four decisions."""
 Watch = Callable[[int, float, Agent], None]
 """Told of decisions so far, seconds of processor time so far, and the policy at that point."""
 

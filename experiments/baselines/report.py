@@ -10,7 +10,7 @@ import numpy as np
 
 from ...simulators.draws import stable_generator
 from ..files import write_atomically
-from ..reports.charts import Panel, Series, panels
+from ..reports.charts import SERIES, Panel, Series, panels
 from .methods import METHODS
 from .run import Record
 
@@ -177,6 +177,8 @@ def curves(records: Sequence[Record]) -> str:
                 if METHODS[name].kind == "rule":
                     xs, ys = [0, longest], [ys[0], ys[0]]
                 drawn.append(Series(name, xs, ys, colour, dashed=METHODS[name].kind == "rule"))
+            if figure == "cost" and any(METHODS[name].kind == "constrained" for name in names):
+                drawn.append(Series("limit", [0, longest], [own[0]["settings"]["cost_limit"]] * 2, SERIES - 1, dashed=True))
             line.append(Panel(f"{title}, {level or env}", "thousand decisions", drawn))
         if longest:
             grid.append(line)

@@ -13,14 +13,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...simulators.errors import require
-from ...simulators.failures import KINDS, state_chances
+from ...simulators.failures import KINDS, SILENT_KINDS, state_chances
 from ...simulators.status import Status
 from .log import LoggedCall
 
 FloatArray = NDArray[np.float64]
 WORKS = frozenset({Status.OK, Status.WRONG_ARGUMENTS, Status.NO_DATA})
 """Statuses of calls that the tool itself served correctly."""
-FAILS = frozenset(Status[name.upper()] for name in KINDS)
+FAILS = frozenset(Status[name.upper()] for name in (*KINDS, *SILENT_KINDS))
 ALTERNATIVES = ("gamma", "weibull_min", "expon", "invgauss")
 """Distributions for comparison, which the world does not have."""
 SHORTEST_S = 1e-6
@@ -383,7 +383,11 @@ def _kinds(tools: dict[str, list[list[Status]]], slow: dict[str, float]) -> dict
         statuses[Status.TIMEOUT] = max(0, statuses[Status.TIMEOUT] - beyond)
         counts.update({status.label: count for status, count in statuses.items() if count})
     total = sum(counts.values())
-    return {name: round(counts[name] / total, 4) for name in KINDS if counts[name]} if total else {"server_error": 1.0}
+    return (
+        {name: round(counts[name] / total, 4) for name in (*KINDS, *SILENT_KINDS) if counts[name]}
+        if total
+        else {"server_error": 1.0}
+    )
 
 
 def _sticky(tools: dict[str, list[list[Status]]], kinds: dict[str, float], optimize: Any) -> float:

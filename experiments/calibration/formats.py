@@ -1,4 +1,4 @@
-"""Logs of other programs: OpenTelemetry's GenAI spans, Langfuse, LangSmith, LiteLLM and AWS Lambda.
+"""Logs of other programs: OpenTelemetry's GenAI spans, Langfuse, LangSmith, LiteLLM and AWS Lambda; and of our own proxy.
 
 Each reader turns a record into the plain fields of `log`, or into None where it is no call of a tool. The format is recognised
 from the records themselves.
@@ -10,6 +10,7 @@ from the records themselves.
 | LangSmith, runs | runs of type tool |
 | LiteLLM, standard logging payloads or spend logs | calls of MCP tools and of models |
 | AWS Lambda, text or JSON | REPORT lines and `platform.report` events |
+| `costgym proxy` and `costgym.chaos` | calls that the world or the tool itself ended |
 """
 
 from __future__ import annotations
@@ -26,6 +27,10 @@ from .expressions import number
 Record = Mapping[str, Any]
 Found = tuple[str, dict[str, Any] | None]
 """The place of a record in its file, and its fields."""
+CALL_LOG = "costgym.calls/1"
+"""What a run's first record in a log of `experiments.proxy` says."""
+BETWEEN_RUNS_S = 86_400.0
+"""Time between two runs of a log, longer than any window of a rate limit."""
 _REPORT = re.compile(r"REPORT RequestId:\s*(?P<id>\S+)(?P<rest>.*)")
 _METRIC = re.compile(r"(?P<name>[A-Z][A-Za-z ]+?):\s*(?P<value>[\d.]+)\s*(?:ms|MB)")
 _STATUS = re.compile(r"Status:\s*(?P<status>\w+)")
@@ -72,6 +77,8 @@ def _records(value: Any) -> bool:
 def recognise(records: Sequence[tuple[str, Any]]) -> str | None:
     """The name of the format, or None for our own."""
     for _, record in records[:50]:
+        if isinstance(record, dict) and record.get("format") == CALL_LOG:
+            return "costgym proxy"
         if not isinstance(record, dict) or {"tool", "latency_s"} <= record.keys():
             continue
         if "resourceSpans" in record or ("attributes" in record and {"context", "start_time"} <= record.keys()):
@@ -94,6 +101,8 @@ def converted(name: str, records: Sequence[tuple[str, Any]], path: Path) -> Iter
             yield from _spans(place, record)
     elif name == "lambda":
         yield from _reports(records, path)
+    elif name == "costgym proxy":
+        yield from _runs(records)
     else:
         if name == "langfuse":
             types = {str(r.get("type")).upper() for _, r in records if isinstance(r, dict)}
@@ -171,6 +180,24 @@ def _tool_span(attributes: Record, times: tuple[Any, Any], failed: bool, words: 
         "tool": tool, "started": times[0], "latency_s": times[1], "episode": attributes.get("gen_ai.conversation.id") or trace,
         "status": _failure(code, words) if failed else "ok",
     }  # fmt: skip
+
+
+def _runs(records: Sequence[tuple[str, Any]]) -> Iterator[Found]:
+    """The calls of runs, whose clocks all begin at 0, one run after the other."""
+    lasts: dict[str, float] = {}
+    for _, record in records:
+        if "tool" in record:
+            end = float(record["started"]) + float(record["latency_s"])
+            lasts[record["run"]] = max(lasts.get(record["run"], 0.0), end)
+    begins, at = {}, 0.0
+    for run, end in lasts.items():
+        begins[run] = at
+        at += end + BETWEEN_RUNS_S
+    for place, record in records:
+        if "tool" not in record:
+            yield place, None
+        else:
+            yield place, {**record, "started": begins[record["run"]] + record["started"], "episode": record["run"]}
 
 
 def _langfuse(record: Record) -> dict[str, Any]:

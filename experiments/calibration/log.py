@@ -192,7 +192,7 @@ def _time(value: Any, path: Path, place: str) -> float:
 
 def _status(value: Any, path: Path, place: str) -> Status:
     if isinstance(value, dict) and "failure" in value:
-        return _kind(str(value["failure"]))
+        return failure_in_words(str(value["failure"]))
     if isinstance(value, str) and value.strip().lower() in LABELS:
         return LABELS[value.strip().lower()]
     if isinstance(value, str) and value.strip().isdecimal():
@@ -251,11 +251,11 @@ def _observed(status: Status, observation: Any) -> Status:
         return status
     error, response = str(envelope.get("error") or ""), envelope.get("response")
     if error and not error.startswith("Message error"):
-        return _kind(error)
+        return failure_in_words(error)
     if response in ("", None, [], {}):
         return Status.EMPTY
     told = _bare_error(response)
-    return Status.OK if told is None else _kind(told)
+    return Status.OK if told is None else failure_in_words(told)
 
 
 def _bare_error(response: Any) -> str | None:
@@ -273,6 +273,6 @@ def _bare_error(response: Any) -> str | None:
     return words if re.search(r"[A-Za-z]{3}", words) else None
 
 
-def _kind(words: str) -> Status:
-    """Classify an error message as a status."""
+def failure_in_words(words: str) -> Status:
+    """Classify an error message as a status; a server error where the words say nothing else."""
     return next((status for pattern, status in WORDS if re.search(pattern, words, re.IGNORECASE)), Status.SERVER_ERROR)

@@ -9,13 +9,15 @@ from __future__ import annotations
 
 import itertools
 import os
+import threading
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from dataclasses import dataclass
-from multiprocessing import get_context
+from multiprocessing import get_context, parent_process
+from multiprocessing.connection import wait
 from typing import Any, Protocol, TypeVar
 
 from ...simulators.errors import ConfigError, InfrastructureError, UnknownName
@@ -120,6 +122,15 @@ _work: list[tuple[Work[Any, Any, Any], Any]] = []
 
 def _begin(work: Work[Any, Any, Any], shared: Any) -> None:
     _work[:] = [(work, shared)]
+    parent = parent_process()
+    assert parent is not None
+    threading.Thread(target=_end_with, args=(parent.sentinel,), daemon=True).start()
+
+
+def _end_with(parent: int) -> None:
+    """End this worker, in the middle of its task if need be, once the process that started it is gone, however it went."""
+    wait([parent])
+    os._exit(1)
 
 
 def _do(task: Any) -> list[Any]:

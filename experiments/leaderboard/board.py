@@ -18,17 +18,17 @@ from ...agents.btp.experience import Experience
 from ...agents.btp.plan import BtpSettings
 from ...agents.registry import make_agent
 from ...agents.strategies import SearchSettings
-from ...simulators.errors import ConfigError, DataError
+from ...simulators.errors import ConfigError, DataError, UnknownName
 from ...simulators.scenario import parse_scenario
 from ..execution.engine import Engine, Local
-from ..files import change_together, finish_change, remove_drafts, sole_writer, write_atomically
+from ..files import change_together, finish_change, sole_writer, write_atomically
 from ..metrics import summarise, with_budget_areas, with_fault_robustness
 from ..results import EpisodeResult
 from ..rollout import CHUNK, RolloutContext, play_many
 from ..spending import Spending, sample_episodes
 from .conditions import condition_key, rank_rows
 from .run_config import FORMAT, RowConfig, RunConfig, TrackConfig, entry_of
-from .run_log import EPISODES, EpisodeOutput, Key, RunLog
+from .run_log import EpisodeOutput, Key, RunLog
 from .tracks import track_of
 
 SUBMISSIONS = "submissions"
@@ -94,8 +94,6 @@ def run(
     check_owner(config.to_json(), folder)
     with sole_writer(folder):
         finish_change(folder)
-        for name in ("run.json", EPISODES):
-            remove_drafts(folder / name)
         write_atomically(folder / "run.json", config.to_json())
         place = engine or Local(jobs)
         experience = experience_text(config, place)
@@ -275,7 +273,14 @@ def experience_text(config: RunConfig, engine: Engine | None = None, data: str |
 
 
 def _plans_from_experience(track: TrackConfig) -> bool:
-    return any(entry_of(agent, track.name).needs_experience for agent in track.agents)
+    return any(_needs_experience(agent, track.name) for agent in track.agents)
+
+
+def _needs_experience(agent: str, track: str) -> bool:
+    try:
+        return entry_of(agent, track).needs_experience
+    except UnknownName:
+        return False  # it was played by a client of `costgym serve`
 
 
 def _experience_document(config: RunConfig, track: TrackConfig, experience: str | None) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from typing import IO, Any, NamedTuple
 from urllib.parse import quote
 
 from ...simulators.errors import DataError
-from ..files import iter_lines, sync, write_atomically
+from ..files import finished_file, iter_lines, sync, write_atomically, writing
 from ..results import EpisodeResult
 from ..trajectories.format import parse_header, parse_trajectory
 from .conditions import condition_key
@@ -55,29 +55,36 @@ class RunLog:
         self._trajectories: tuple[Path, IO[str]] | None = None
         self._load()
         for track in config.tracks:
-            (folder / FOLDER / track.name).mkdir(parents=True, exist_ok=True)
+            with writing(folder):
+                (folder / FOLDER / track.name).mkdir(parents=True, exist_ok=True)
         write_atomically(self._path, "".join(f"{result.to_json()}\n" for result in self.found.values()))
 
     def __enter__(self) -> RunLog:
-        self._results = self._path.open("a", encoding="utf-8")
+        with writing(self._path):
+            self._results = self._path.open("a", encoding="utf-8")
         return self
 
     def __exit__(self, *exc: object) -> None:
-        for store in (self._results, self._trajectories[1] if self._trajectories else None):
-            if store is not None:
-                store.close()
+        stores = (self._path, self._results), self._trajectories or (self._path, None)
         self._results = self._trajectories = None
+        for path, store in stores:
+            if store is not None:
+                with writing(path):
+                    store.close()
 
     def add(self, played: EpisodeOutput) -> None:
         """Append an episode to the files."""
         assert self._results is not None
         key = self._key(played.result)
         if played.line is not None:
-            store = self._open(self._files[key[:3]], played.header)
-            store.write(played.line + "\n")
-            store.flush()
-        self._results.write(played.result.to_json() + "\n")
-        self._results.flush()
+            path = self._files[key[:3]]
+            with writing(path):
+                store = self._open(path, played.header)
+                store.write(played.line + "\n")
+                store.flush()
+        with writing(self._path):
+            self._results.write(played.result.to_json() + "\n")
+            self._results.flush()
         self.found[key] = played.result
 
     def finish(self) -> list[EpisodeResult]:
@@ -86,7 +93,8 @@ class RunLog:
         for path in self._files.values():
             _sort(path)
             if path.exists():
-                sync(path)  # before the table says that they are there
+                with writing(path):
+                    sync(path)  # before the table says that they are there
         order = {key: place for place, key in enumerate(self._files)}
         results = [self.found[key] for key in sorted(self.found, key=lambda key: (order[key[:3]], key[3]))]
         write_atomically(self._path, "".join(f"{result.to_json()}\n" for result in results))
@@ -154,16 +162,12 @@ def _numbered(path: Path) -> Iterator[tuple[int, str]]:
 def _keep(path: Path, wanted: set[int]) -> frozenset[int]:
     """Drop unneeded episodes and an incomplete last line; return the episodes that are left."""
     seen: set[int] = set()
-    draft = path.with_name(f".{path.name}.tmp")
-    with draft.open("w", encoding="utf-8") as store:
+    with finished_file(path, replace=True) as draft, draft.open("w", encoding="utf-8") as store:
         for episode, line in _numbered(path):
             if episode == -1 or (episode in wanted and episode not in seen):
                 seen.add(episode)
                 store.write(line + "\n")
-    if seen:
-        draft.replace(path)
-    else:  # not even the header is whole
-        draft.unlink()
+    if not seen:  # not even the header is whole
         path.unlink()
     return frozenset(seen - {-1})
 
@@ -179,9 +183,7 @@ def _sort(path: Path) -> None:
         offset += size
     if places == sorted(places):
         return
-    draft = path.with_name(f".{path.name}.tmp")
-    with path.open("rb") as store, draft.open("wb") as ordered:
+    with finished_file(path, replace=True) as draft, path.open("rb") as store, draft.open("wb") as ordered:
         for _, start, size in sorted(places):
             store.seek(start)
             ordered.write(store.read(size))
-    draft.replace(path)

@@ -15,21 +15,21 @@ import json
 import platform
 import statistics
 import tempfile
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
 
-from ...simulators.errors import ConfigError, InfrastructureError, InvalidProfile, UnknownName, require
+from ...simulators.errors import ConfigError, DataError, InfrastructureError, InvalidProfile, UnknownName, require
 from ...simulators.opencatp.backends.base import RESTORERS, TEXT_TOOLS, Backend, Images
+from ...simulators.opencatp.backends.meter import Meter
+from ...simulators.opencatp.backends.named import BACKENDS
 from ...simulators.opencatp.levels import IMAGE_SIZES, LEVELS, TEXT_LENGTHS
 from ...simulators.opencatp.profile import Profile, ToolCost, save_profile
 from ...simulators.opencatp.tools import TOOLS
-from .meter import Meter
 
-BACKENDS = ("tiny", "published")
 PARTIAL_FORMAT = "costgym.profile-partial/1"
 MOST_TILES = 256
 _PROBE_SHARE = 16  # the probe has a sixteenth of the first level's area
@@ -141,6 +141,8 @@ def measure(
     tiles: bool = False,
     memory_limit_mb: float | None = None,
     date: str = "",
+    download: bool = False,
+    processor_time: bool = False,
     image_sizes: Sequence[tuple[int, int]] = IMAGE_SIZES,
     text_lengths: Sequence[int] = TEXT_LENGTHS,
     progress: Progress | None = None,
@@ -153,11 +155,13 @@ def measure(
         device: a torch device, ``cpu`` or ``cuda``.
         levels: size levels to run. Where one is missing, its figures can only be scaled from others.
         repeats: runs per figure, after one warm-up run.
-        weights: folder of weights; None for untrained networks of the same size. Those of `published` are built in memory
-            instead of read from disk, so their cold start is the time to build them.
+        weights: folder of weights; None, without `download`, for untrained networks of the same size. Those of `published` are
+            built in memory instead of read from disk, so their cold start is the time to build them.
         tiles: measure a part of an image that would not fit into memory and multiply; for restorers only.
         memory_limit_mb: most memory, MB, that a run may use above the loaded model; None for most of the free memory.
         date: date to write into the profile.
+        download: let transformers fetch published weights that are not in the folder, or in its own cache.
+        processor_time: count the processor's time on one thread instead of the clock's, where others use the machine too.
         image_sizes: (width, height) of the input at each of the four levels, px.
         text_lengths: length of the input at each of the four levels, characters.
         progress: called with one line of text per figure.
@@ -168,24 +172,29 @@ def measure(
         DataError: the folder of weights does not exist.
         MissingExtra: torch or transformers is not installed.
     """
-    _check(backend, levels, repeats, memory_limit_mb)
+    _check(backend, levels, repeats, memory_limit_mb, weights, download)
     torch = require("torch", "vision")
+    if processor_time and device.startswith("cuda"):
+        raise ConfigError("--processor-time", "a GPU works beside the processor, so only the clock tells what it takes")
     if device.startswith("cuda") and not torch.cuda.is_available():
         raise InfrastructureError(f"device {device}: torch sees no GPU here; measure with device cpu")
     say = progress or (lambda _: None)
     kind = f"weights of {Path(weights).name}" if weights is not None else "untrained weights at full size"
+    if weights is None and download:
+        kind = "published weights"
     precision = "float16 autocast" if backend == "published" and device.startswith("cuda") else "float32"
     ways = f"back-end {backend}, {kind}, {precision}, one input at a time, median of {repeats} runs"
-    found = Measurement(name, _hardware(device), date, f"costgym profile: {ways}")
-    meter = Meter(device, memory_limit_mb)
-    with tempfile.TemporaryDirectory() as scratch:
+    if processor_time:
+        ways += ", processor time on one thread"
+    threads = 1 if processor_time else torch.get_num_threads()
+    found = Measurement(name, _hardware(device, threads), date, f"costgym profile: {ways}")
+    meter = Meter(device, memory_limit_mb, processor_time)
+    with tempfile.TemporaryDirectory() as scratch, _threads(threads):
         for tool in TOOLS:
-            tools, load = _backend(backend, tool, device, weights, Path(scratch))
+            tools, load = _backend(backend, tool, device, weights, download, Path(scratch))
             meter.rest()
-            before, began = meter.held_mb(), time.perf_counter()
-            load()
-            meter.wait()
-            seconds = time.perf_counter() - began
+            before = meter.held_mb()
+            seconds = meter.seconds(load)
             held = meter.held_mb()
             found.loading[tool] = Loading(max(0.0, held[0] - before[0]), max(0.0, held[1] - before[1]), seconds)
             say(f"{tool}: loaded in {seconds:.2f} s, {held[0] - before[0]:.0f} MB, GPU {held[1] - before[1]:.0f} MB")
@@ -208,6 +217,8 @@ def profile(
     scale: bool = False,
     memory_limit_mb: float | None = None,
     date: str = "",
+    download: bool = False,
+    processor_time: bool = False,
     progress: Progress | None = None,
 ) -> Profile:
     """Measure the ten tools and write a profile file for scenarios and `--profile`.
@@ -224,7 +235,20 @@ def profile(
     """
     path = Path(out)
     path.parent.mkdir(parents=True, exist_ok=True)
-    found = measure(name, backend, device, levels, repeats, weights, tiles, memory_limit_mb, date, progress=progress)
+    found = measure(
+        name,
+        backend,
+        device,
+        levels,
+        repeats,
+        weights,
+        tiles,
+        memory_limit_mb,
+        date,
+        download,
+        processor_time,
+        progress=progress,
+    )
     try:
         made = found.profile(scale)
     except InvalidProfile as error:
@@ -233,6 +257,19 @@ def profile(
         raise InvalidProfile(f"{error}; what was measured is in {partial}") from None
     save_profile(made, path)
     return made
+
+
+@contextmanager
+def _threads(count: int) -> Iterator[None]:
+    """Give torch a number of threads for a while."""
+    import torch
+
+    before = torch.get_num_threads()
+    torch.set_num_threads(count)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
 
 
 def _levels_of(
@@ -317,7 +354,7 @@ def _size(tool: str, level: int) -> float:
 
 
 def _backend(
-    backend: str, tool: str, device: str, weights: Path | str | None, scratch: Path
+    backend: str, tool: str, device: str, weights: Path | str | None, download: bool, scratch: Path
 ) -> tuple[Backend, Callable[[], object]]:
     """Make a new back-end and the function that loads the tool."""
     import torch
@@ -335,12 +372,12 @@ def _backend(
     from ...simulators.opencatp.backends.untrained import untrained_loaders
 
     import_classes(tool)
-    loaders = untrained_loaders() if weights is None else None
-    full = PublishedBackend(weights, device=device, batch_size=1, loaders=loaders)
+    loaders = untrained_loaders() if weights is None and not download else None
+    full = PublishedBackend(weights, device=device, batch_size=1, loaders=loaders, download=download)
     return full, lambda: full.load(tool)
 
 
-def _hardware(device: str) -> str:
+def _hardware(device: str, threads: int) -> str:
     import torch
 
     if device.startswith("cuda"):
@@ -351,12 +388,23 @@ def _hardware(device: str) -> str:
         model = next((line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")), model)
     except OSError:
         pass
-    return f"{model}, {torch.get_num_threads()} threads, torch {torch.__version__}"
+    return f"{model}, {threads} thread{'s' * (threads != 1)}, torch {torch.__version__}"
 
 
-def _check(backend: str, levels: Sequence[int], repeats: int, memory_limit_mb: float | None) -> None:
+def _check(
+    backend: str,
+    levels: Sequence[int],
+    repeats: int,
+    memory_limit_mb: float | None,
+    weights: Path | str | None,
+    download: bool,
+) -> None:
     if backend not in BACKENDS:
         raise UnknownName("back-end", backend, BACKENDS)
+    if weights is not None and not Path(weights).is_dir():
+        raise DataError(weights, "expected a folder of weights, which this is not")
+    if download and backend != "published":
+        raise ConfigError("--download", "the tiny back-end ships with its weights; only --backend published can fetch any")
     if not levels or any(level not in range(LEVELS) for level in levels) or len(set(levels)) < len(levels):
         raise ConfigError("levels", f"expected some of 0..{LEVELS - 1}, each once, got {list(levels)}")
     if isinstance(repeats, bool) or not isinstance(repeats, int) or repeats < 1:

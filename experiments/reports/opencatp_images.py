@@ -19,7 +19,6 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from ...envs.base import BaseEnv
-from ...envs.opencatp.base import OpenCATPBase
 from ...simulators.errors import MissingExtra, require
 from ...simulators.opencatp.backends.base import RESTORERS, run_images
 from ...simulators.opencatp.backends.tiny import TinyBackend, weights_hash
@@ -92,9 +91,8 @@ class SceneImages:
 
     def of(self, world: BaseEnv[Any, Any]) -> Artefacts | None:
         """Return what the present episode of a world shows; None for a world without images."""
-        if not isinstance(world, OpenCATPBase) or not isinstance(world.evaluator.scores, OutcomeTable):
-            return None
-        return _Episode(self, world, world.evaluator.scores).artefacts()
+        table = world.outcome_table()
+        return None if table is None else _Episode(self, world, table).artefacts()
 
     def encoded(self) -> dict[str, dict[str, str]]:
         """Return all images made so far as PNG in base64, by the name of their scene and their key, in order of both."""
@@ -137,7 +135,7 @@ class SceneImages:
 class _Episode:
     """The episode that a world stands in, with the table that tells what its tools made."""
 
-    def __init__(self, images: SceneImages, world: OpenCATPBase[Any, Any], table: OutcomeTable) -> None:
+    def __init__(self, images: SceneImages, world: Any, table: OutcomeTable) -> None:
         self._images, self._world, self._table = images, world, table
         self._task: OpenCATPTask = world.task
         self._sample, self._seed = world.sample, int(table.meta.get("seed", -1))

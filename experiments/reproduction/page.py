@@ -10,12 +10,18 @@ from pathlib import Path
 
 from ...simulators.version import __version__
 from ..files import write_atomically
+from .catp.pictures import curves_svg as plan_curves_svg
 from .curves import curves_svg
 from .protocols import PUBLISHED
 from .reproduce import Row
 from .tables import EFFECT_HEADINGS, effect_lines, notes, tables, verdict
 
-TITLES = {"btp": "BTP", "ecoact": "EcoAct", "deer": "DEER", "toolplanner": "ToolPlanner"}
+TITLES = {"btp": "BTP", "ecoact": "EcoAct", "deer": "DEER", "toolplanner": "ToolPlanner", "catp": "CATP-LLM"}
+_CURVES = {"btp": curves_svg, "catp": plan_curves_svg}
+_HEADINGS = {
+    "btp": {"differences": "BTP less its plain form", "curves": "Over the budget R, the threshold τ and past uses"},
+    "catp": {"differences": "Plan by plan", "curves": "Over the weight of the score, and over the policy's width"},
+}
 
 
 def write_page(name: str, found: Mapping[str, Sequence[Row]], folder: str | Path, command: str) -> Path:
@@ -36,7 +42,7 @@ def write_page(name: str, found: Mapping[str, Sequence[Row]], folder: str | Path
     for protocol in dict.fromkeys(str(row["protocol"]) for row in found.get("curves", ())):
         rows = [row for row in found["curves"] if row["protocol"] == protocol]
         file = f"{name}.svg" if protocol == PUBLISHED else f"{name}-{protocol}.svg"
-        write_atomically(place / file, curves_svg(rows))
+        write_atomically(place / file, _CURVES[name](rows))
         pictures.append((protocol, file))
     path = place / f"{name}.md"
     write_atomically(path, page(name, found, command, pictures))
@@ -59,15 +65,10 @@ def page(name: str, found: Mapping[str, Sequence[Row]], command: str, pictures: 
         parts.append(_table(EFFECT_HEADINGS, effect_lines(found["effects"])))
     for title, headings, lines in tables(name, found):
         side = title.rpartition(" ")[2]
-        heading = {
-            "paper": "The paper",
-            "ours": "Ours",
-            "differences": "BTP less its plain form",
-            "curves": "Over the budget R, the threshold τ and past uses",
-        }[side]
+        heading = {"paper": "The paper", "ours": "Ours", **_HEADINGS.get(name, {})}[side]
         parts.append(f"## {heading}\n")
         if side == "curves":
-            parts += [f"![PBC and cost over R, τ and past uses, {protocol} protocol]({file})\n" for protocol, file in pictures]
+            parts += [f"![{heading}, {protocol} protocol]({file})\n" for protocol, file in pictures]
         parts.append(_table(headings, lines))
         sources = dict.fromkeys(row["source"] for row in found[side] if "source" in row)
         if sources:

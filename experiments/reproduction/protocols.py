@@ -16,7 +16,8 @@ from typing import Any
 from ...agents.btp.plan import BtpSettings
 from ...agents.strategies import SearchSettings
 from ...simulators.errors import UnknownName
-from ...simulators.scenario import MarketplaceSource, Scenario
+from ...simulators.marketplace.sources import MarketplaceSource
+from ...simulators.scenario import Scenario
 from ..training.data.experience import ExperienceSettings
 
 PUBLISHED, BOARD = "published", "board"
@@ -99,6 +100,18 @@ PROTOCOLS: dict[str, tuple[Protocol, ...]] = {
             search={"dfsdt": {"depth": 4, "queries": 30}},
         ),
         Protocol(BOARD, "plain tree search with ToolBench's limits: 12 steps deep, 200 replies"),
+    ),
+    "catp": (
+        Protocol(
+            PUBLISHED,
+            "a policy for each kind of tasks, trained by the preset `paper` (Eq. 4's cumulative charge, a discount of 0.9, the "
+            "largest return of the data as the target); plans that are not valid are left out of the means",
+        ),
+        Protocol(
+            BOARD,
+            "one policy for both kinds of tasks, trained by the default settings of `costgym train catp`; a plan that is not "
+            "valid has a Quality of Plan of -0.5",
+        ),
     ),
 }
 

@@ -146,7 +146,68 @@ _TOOLPLANNER = [
     ),
 ]
 
-PUBLISHED = {"btp": _BTP, "ecoact": _ECOACT, "deer": _DEER, "toolplanner": _TOOLPLANNER}
+_SEQUENTIAL = """
+zero-shot  GPT-3.5    0.694 0.170 2.457 0.197 | 0.585 0.134 2.526 0.174 | 0.639 0.152 2.491 0.186
+few-shot   GPT-3.5    0.715 0.148 2.073 0.227 | 0.618 0.123 2.331 0.201 | 0.666 0.136 2.202 0.214
+hugginggpt GPT-3.5    0.674 0.127 1.782 0.226 | 0.617 0.087 1.656 0.231 | 0.645 0.107 1.714 0.228
+hydra      GPT-3.5    0.558 0.035 0.460 0.248 | 0.625 0.062 1.144 0.258 | 0.591 0.049 0.802 0.253
+zero-shot  GPT-4      0.699 0.163 2.260 0.206 | 0.616 0.150 2.844 0.176 | 0.658 0.156 2.552 0.190
+few-shot   GPT-4      0.714 0.148 2.098 0.225 | 0.616 0.133 2.509 0.190 | 0.665 0.141 2.304 0.208
+hugginggpt GPT-4      0.675 0.131 1.893 0.221 | 0.616 0.085 1.615 0.232 | 0.646 0.108 1.754 0.227
+hydra      GPT-4      0.597 0.050 0.615 0.253 | 0.623 0.058 1.079 0.259 | 0.610 0.054 0.847 0.256
+ift        Llama2-7B  0.616 0.245 4.441 0.092 | 0.651 0.176 2.619 0.170 | 0.634 0.210 3.530 0.131
+rltf       Llama2-7B  0.743 0.234 4.310 0.165 | 0.687 0.166 2.284 0.196 | 0.715 0.200 3.297 0.181
+catp       Llama2-7B  0.711 0.106 1.866 0.262 | 0.651 0.074 0.876 0.260 | 0.681 0.090 1.371 0.261
+"""
+_NONSEQUENTIAL = """
+zero-shot  GPT-3.5    0.506 0.178 2.632 0.095 | 0.150 0.121 1.938 -0.031 | 0.328 0.149 2.285 0.032
+few-shot   GPT-3.5    0.318 0.091 1.686 0.079 | 0.244 0.133 1.991 0.004 | 0.281 0.112 1.839 0.041
+hugginggpt GPT-3.5    0.349 0.164 2.108 0.029 | 0.267 0.086 1.049 0.057 | 0.308 0.125 1.579 0.043
+hydra      GPT-3.5    0.184 0.027 0.210 0.068 | 0.269 0.087 1.387 0.058 | 0.227 0.057 0.798 0.064
+zero-shot  GPT-4      0.654 0.252 3.619 0.105 | 0.315 0.206 3.169 -0.024 | 0.485 0.229 3.394 0.040
+few-shot   GPT-4      0.635 0.197 2.530 0.143 | 0.330 0.142 1.991 0.039 | 0.482 0.170 2.261 0.091
+hugginggpt GPT-4      0.624 0.199 2.670 0.136 | 0.326 0.138 1.938 0.040 | 0.475 0.168 2.304 0.088
+hydra      GPT-4      0.326 0.038 0.712 0.129 | 0.347 0.118 2.005 0.069 | 0.337 0.077 1.358 0.099
+ift        Llama2-7B  0.176 0.158 1.485 -0.051 | 0.516 0.215 2.676 0.068 | 0.346 0.186 2.080 0.008
+rltf       Llama2-7B  0.323 0.150 1.400 0.029 | 0.478 0.226 2.553 0.039 | 0.401 0.188 1.976 0.034
+catp       Llama2-7B  0.641 0.093 0.753 0.238 | 0.528 0.134 0.706 0.145 | 0.585 0.114 0.730 0.192
+"""
+
+
+def _catp(source: str, tasks: str, groups: Sequence[str], table: str) -> list[Row]:
+    """Read a table: a line has an agent, its model, and score, price, seconds and quality for each group in turn."""
+    found: list[Row] = []
+    for line in table.strip().splitlines():
+        said, *others = line.split("|")
+        agent, model, *first = said.split()
+        common = {"tasks": tasks, "alpha": 0.5, "model": model}
+        shown = f"{agent}, {model}" if model.startswith("GPT") else agent
+        for group, figures in zip(groups, (first, *(part.split() for part in others)), strict=True):
+            row = (shown, *(float(figure) for figure in figures))
+            found += _rows(source, ("agent", *_CATP_KEYS), [row], group=group, **common)
+    return found
+
+
+_CATP_KEYS = ("score", "average_cost", "average_seconds", "quality_of_plan")
+_CATP = [
+    *_catp("CATP-LLM (arXiv 2411.16313), Table 2: sequential tasks", "sequential", ("image", "text", "average"), _SEQUENTIAL),
+    *_catp("CATP-LLM, Table 3: non-sequential tasks", "nonsequential", ("text", "image and text", "average"), _NONSEQUENTIAL),
+    *_rows(
+        "CATP-LLM, Table 4: ablations, sequential tasks",
+        ("agent", "score", "average_cost", "plan_validity", "quality_of_plan"),
+        [
+            ("catp-no-context", 0.654, 0.092, 1.0, 0.246),
+            ("catp-no-feedback", 0.708, 0.164, 1.0, 0.209),
+            ("catp-no-mask", 0.634, 0.086, 0.702, 0.242),
+        ],
+        tasks="sequential",
+        group="average",
+        alpha=0.5,
+        model="Llama2-7B",
+    ),
+]
+
+PUBLISHED = {"btp": _BTP, "ecoact": _ECOACT, "deer": _DEER, "toolplanner": _TOOLPLANNER, "catp": _CATP}
 
 
 def published(name: str) -> list[Row]:

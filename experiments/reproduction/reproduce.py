@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -30,6 +31,8 @@ from ..metrics import paired_difference
 from ..results import EpisodeResult
 from ..rollout import play
 from ..training.data.experience import describe_experience, past_uses
+from ..training.run import check_steps
+from .catp.play import reproduce_catp
 from .claims import RESAMPLES, Results, btp_effects, ecoact_effects, toolplanner_effects
 from .curves import Point, curve_rows, play_curves
 from .decisions import decision_rows
@@ -62,7 +65,7 @@ UNITS_PER_CENT = 10_000
 """EcoAct's cost counts the model's tokens only, so prices are in units so small that tool fees of 1 to 10 are negligible."""
 GPT_4O = {"input": 500.0 * UNITS_PER_CENT, "output": 1500.0 * UNITS_PER_CENT}
 """Units per million tokens. Source: EcoAct's published script (5 and 15 USD per million)."""
-DEFAULT_EPISODES = {"btp": 1000, "ecoact": 1000, "deer": 0, "toolplanner": 400}
+DEFAULT_EPISODES = {"btp": 1000, "ecoact": 1000, "deer": 0, "toolplanner": 400, "catp": 0}
 """Number of episodes per agent, each on a different task; 0 means all samples."""
 NOTES = {
     "btp": "PBC, AC and RFBC count tool fees only, as in the paper. An effect without a grading does not depend on it.",
@@ -72,6 +75,10 @@ NOTES = {
         "deer-rule is measured."
     ),
     "toolplanner": "Match, Pass and Win are defined as in the paper; facts are also graded, by the judge and strictly.",
+    "catp": (
+        "CATP, IFT and RLTF are small policies trained here and measured on unseen tasks and samples; the prompted planners "
+        "are the simulated model. Figures 6 and 7 are pictures without numbers, so only their claims are checked."
+    ),
 }
 
 
@@ -83,24 +90,26 @@ def reproduce(
     data: str | None = None,
     out: str | Path | None = None,
     progress: Progress | None = None,
+    steps: int | None = None,
 ) -> dict[str, list[Row]]:
     """Compute our rows for a paper's table and return them with the published rows and the checked claims.
 
     The paper's own protocol is played first, then that of the common board; see `protocols`.
 
     Args:
-        name: "btp", "ecoact", "deer" or "toolplanner".
+        name: "btp", "ecoact", "deer", "toolplanner" or "catp".
         seed: seed of the run; the same seed gives the same rows.
         episodes: number of episodes per agent (and level, or scale), each on a different task; None for `DEFAULT_EPISODES`.
         jobs: number of processes for leaderboard runs.
         data: a ToolDEER folder; for "deer" only.
         out: folder of the leaderboard runs, which a later call continues; None for a temporary folder.
         progress: called with the number of finished steps and the number of all steps.
+        steps: optimiser steps of each policy that is trained; for "catp" only. None for its default.
 
     Returns:
-        ``{"paper": rows, "ours": rows, "effects": rows}``, for "btp" also ``"curves"``, ``"differences"`` (BTP less its plain
-        form at three budgets, with paired intervals) and ``"experience"``. Rows have the format of leaderboard rows with their
-        `protocol`; the paper's rows contain only the metrics that the paper reports. An effect has `protocol`, `claim`,
+        ``{"paper": rows, "ours": rows, "effects": rows}``, for "btp" and "catp" also ``"curves"`` and ``"differences"`` (an
+        agent less another one, with paired intervals), for "btp" ``"experience"``. Rows have the format of leaderboard rows
+        with their `protocol`; the paper's contain only the metrics that the paper reports. An effect has `protocol`, `claim`,
         `grading` (empty if the claim does not depend on it), `measured`, `follows`, `by_construction` and `source`.
 
     Raises:
@@ -113,16 +122,20 @@ def reproduce(
         raise ConfigError("--episodes", f"expected a positive whole number, got {episodes!r}")
     if data is not None and name != "deer":
         raise ConfigError("--data", "only deer takes a data folder")
+    if steps is not None and name != "catp":
+        raise ConfigError("--steps", "only catp trains policies")
+    check_steps("--steps", steps)
     count = DEFAULT_EPISODES[name] if episodes is None else episodes
     found: dict[str, list[Row]]
     if name == "deer":
         rows = [{**row, "protocol": PUBLISHED} for row in decision_rows(count or None, seed, data)]
         found = {"ours": rows, "effects": []}
-    elif out is not None:
-        found = _played(name, seed, count, jobs, Path(out), progress)
     else:
-        with tempfile.TemporaryDirectory() as folder:
-            found = _played(name, seed, count, jobs, Path(folder), progress)
+        with nullcontext(out) if out is not None else tempfile.TemporaryDirectory() as folder:
+            if name == "catp":
+                found = reproduce_catp(seed, count or None, jobs, Path(folder), steps, progress)
+            else:
+                found = _played(name, seed, count, jobs, Path(folder), progress)
     return {"paper": published(name), **found}
 
 

@@ -39,6 +39,13 @@ _FIGURES: dict[str, tuple[tuple[str, str, str], ...]] = {
             strict=True,
         )
     ),
+    "catp": (
+        ("quality_of_plan", "QoP", "signed"),
+        ("score", "score", "signed"),
+        ("average_cost", "price, USD", "signed"),
+        ("average_seconds", "seconds", "signed"),
+        ("plan_validity", "valid %", _SHARES),
+    ),
     "toolplanner": (
         ("match_rate", "Match %", _SHARES),
         ("meaningful_rate", "Pass %", _SHARES),
@@ -66,7 +73,7 @@ _DIFFERENCES = (
     ("average_cost", "AC", "number"),
     ("budget_failure_rate", "RFBC, points", _SHARES),
 )
-_GROUPS = ("protocol", "group", "split", "level", "curve", "at", "R")
+_GROUPS = ("protocol", "tasks", "alpha", "group", "split", "level", "curve", "at", "R")
 
 
 def tables(name: str, found: Mapping[str, Sequence[Row]]) -> list[tuple[str, list[str], list[list[str]]]]:
@@ -79,7 +86,7 @@ def tables(name: str, found: Mapping[str, Sequence[Row]]) -> list[tuple[str, lis
     made = []
     for side in ("paper", "ours", "differences", "curves"):
         rows = found.get(side, [])
-        columns = {"curves": _CURVES, "differences": _DIFFERENCES}.get(side, _FIGURES[name])
+        columns = {("btp", "curves"): _CURVES, ("btp", "differences"): _DIFFERENCES}.get((name, side), _FIGURES[name])
         shown = [column for column in columns if any(figure(row, column[0]) is not None for row in rows)]
         keys = [key for key in _GROUPS if any(key in row for row in rows)]
         headings = [*keys, "agent", *[title for _, title, _ in shown]]

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from ...envs.marketplace import MarketplaceEnv
+from ...envs.base import base_env
 from ...envs.registration import make
 from ...simulators.calls import Usage
 from ...simulators.episode import Episode
@@ -191,8 +191,7 @@ def records(scenario: Scenario, seed: int, tally: Tally) -> Iterator[str]:
     """Verification accepts an honest record, and refuses it after a random edit; observations keep to their space."""
     random = Random(seed)
     env = make("costgym/Marketplace-v0", scenario=scenario, max_steps=12)
-    world: Any = env.unwrapped
-    assert isinstance(world, MarketplaceEnv)
+    world = base_env(env)
     observation, info = env.reset(seed=random.randrange(2**30))
     actions, rewards, digests, ended, truncated = list[int](), list[float](), [digest(observation)], False, False
     while not ended and not truncated:

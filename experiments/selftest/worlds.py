@@ -76,6 +76,8 @@ class Writer:
             self.some(place, 0.3, document)
         self.some("gpu_capacity_mb", 0.4, document)
         document["failures"] = self.failures()
+        if isinstance(document["failures"], dict) and "bursts" in document["failures"] and random.random() < 0.4:
+            self.stretch(document)
         document["pricing"] = random.choice(("flat", "flat", "faas", "faas-aws"))
         document["bill_failures"], document["bill_cold_start"] = random.random() < 0.7, random.random() < 0.4
         document["enforcement"] = random.choice(("terminate", "refuse", "record"))
@@ -91,6 +93,14 @@ class Writer:
                 "curve": max(1e-3, self.number("judge.curve")),
             }
         return document
+
+    def stretch(self, document: Document) -> None:
+        """Let calls last for hundreds of outages, so that the smallest difference in their lengths adds up."""
+        random = self.random
+        document["failures"] |= {"bursts": {"every_s": random.uniform(1, 3), "lasts_s": random.uniform(0.5, 2)}, "usable": 1.0}
+        for tool in document["source"]["tools"]:
+            tool["profile"] |= {"latency_s": [random.uniform(300, 3000)], "reliability": 1.0}
+            tool["profile"].pop("timeout_s", None)
 
     def source(self, needs: int) -> Document:
         random = self.random

@@ -25,7 +25,7 @@ from ...simulators.errors import CostGymError
 from ...simulators.version import __version__
 from .limits import Refused
 from .sessions import Session, Sessions, task_numbers
-from .wire import action_schema, observation_schema, reset_schema, state_schema
+from .wire import action_schema, observation_schema, openapi, reset_schema, state_schema
 
 LOGGER = logging.getLogger("uvicorn.error")
 Handler = Callable[[Request, dict[str, Any]], Awaitable[Any]]
@@ -54,6 +54,7 @@ class OpenEnv:
             Route("/health", answering(self.health)),
             Route("/schema", answering(self.schema)),
             Route("/metadata", answering(self.metadata)),
+            Route("/openapi.json", answering(self.openapi)),
             Route("/reset", answering(self.reset), methods=["POST"]),
             Route("/step", answering(self.step), methods=["POST"]),
             Route("/state", answering(self.state)),
@@ -80,7 +81,12 @@ class OpenEnv:
                 "OpenEnv over HTTP": ["POST /reset", "POST /step", "GET /state", "POST /close"],
                 **({"MCP": ["/mcp", "/mcp/NAME"]} if base_env(self.sessions.example).calls_by_name else {}),
             },
-            "more": {"actions and observations": "/schema", "open sessions": "/health", "name and version": "/metadata"},
+            "more": {
+                "actions and observations": "/schema",
+                "OpenAPI": "/openapi.json",
+                "open sessions": "/health",
+                "name and version": "/metadata",
+            },
         }
 
     async def health(self, request: Request, body: dict[str, Any]) -> Any:
@@ -99,6 +105,9 @@ class OpenEnv:
 
     async def metadata(self, request: Request, body: dict[str, Any]) -> Any:
         return {"name": self.name, "description": self.description, "version": __version__}
+
+    async def openapi(self, request: Request, body: dict[str, Any]) -> Any:
+        return openapi(self.name, self.description, await self.schema(request, body))
 
     # -- episodes over HTTP ----------------------------------------------------------------------------------------------
 

@@ -4,17 +4,38 @@ from __future__ import annotations
 
 import os
 from contextlib import ExitStack
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Protocol, Self
 
 import gymnasium as gym
 import numpy as np
 
-from ...envs.base import NO_OPTIONS, base_env
+from ...envs.base import NO_OPTIONS, Instance, base_env
 from ...simulators.errors import ConfigError
-from ..files import iter_lines, keep_lines, sole_writer, write_atomically
-from ..trajectories.format import Header
+from ..files import iter_lines, keep_lines, sole_writer, write_atomically, writing
+from ..trajectories.format import Header, Trajectory
 from ..trajectories.record import digest, trajectory_of
+
+
+@dataclass(frozen=True, slots=True)
+class Assignment:
+    """An episode that a recorder wants next: its index in a run, and its task and seed."""
+
+    index: int
+    instance: Instance
+
+
+class Records(Protocol):
+    """Where a service's episodes are recorded."""
+
+    def assign(self) -> Assignment | None:
+        """What the next episode has to be; None for whatever the client asks for. Raises Refused if there is none left."""
+        ...
+
+    def add(self, env: gym.Env[Any, Any], tape: Tape, truncated: bool) -> None:
+        """Write the episode that has just ended in an environment."""
+        ...
 
 
 class Recorder:
@@ -35,9 +56,10 @@ class Recorder:
     def __init__(self, folder: Path, env: gym.Env[Any, Any], env_id: str, agent: str) -> None:
         self.agent, self._held = agent, ExitStack()
         self._header = Header.of(env, env_id)
-        folder.mkdir(parents=True, exist_ok=True)
+        with writing(folder):
+            folder.mkdir(parents=True, exist_ok=True)
         self._held.enter_context(sole_writer(folder))
-        path = folder / "trajectories.jsonl"
+        path = self._path = folder / "trajectories.jsonl"
         first = next(iter_lines(path), None) if path.exists() else None
         if first is None:
             write_atomically(path, self._header.to_json() + "\n")
@@ -53,12 +75,16 @@ class Recorder:
     def __exit__(self, *exc: object) -> None:
         self.close()
 
+    def assign(self) -> Assignment | None:
+        """What the next episode has to be; None for whatever the client asks for."""
+        return None
+
     def add(self, env: gym.Env[Any, Any], tape: Tape, truncated: bool) -> None:
         """Write the episode that has just ended in an environment."""
-        played = tape.actions, tape.rewards, tape.digests, truncated
-        trajectory, _ = trajectory_of(base_env(env), self.agent, "", self.episodes, NO_OPTIONS, *played)
-        self._store.write(trajectory.sealed_json(self._header) + "\n")
-        self._store.flush()
+        trajectory = tape.trajectory(env, self.agent, self.episodes, truncated)
+        with writing(self._path):
+            self._store.write(trajectory.sealed_json(self._header) + "\n")
+            self._store.flush()
         self.episodes += 1
 
     def close(self) -> None:
@@ -69,9 +95,15 @@ class Recorder:
 
 
 class Tape:
-    """The actions, rewards and digests of observations of an episode in progress."""
+    """The actions, rewards and digests of observations of an episode in progress.
 
-    def __init__(self, observation: Any) -> None:
+    Args:
+        observation: the first.
+        assigned: what the episode has to be, if its recorder says so.
+    """
+
+    def __init__(self, observation: Any, assigned: Assignment | None = None) -> None:
+        self.assigned = assigned
         self.actions: list[Any] = []
         self.rewards: list[float] = []
         self.digests = [digest(observation)]
@@ -80,3 +112,9 @@ class Tape:
         self.actions.append(int(action) if isinstance(action, np.integer) else action)
         self.rewards.append(reward)
         self.digests.append(digest(observation))
+
+    def trajectory(self, env: gym.Env[Any, Any], agent: str, index: int, truncated: bool) -> Trajectory:
+        """The record of the episode, which has just ended in an environment."""
+        options = NO_OPTIONS if self.assigned is None else self.assigned.instance.options
+        played = self.actions, self.rewards, self.digests, truncated
+        return trajectory_of(base_env(env), agent, "", index, options, *played)[0]

@@ -22,7 +22,7 @@ from ...envs.base import base_env
 from .connections import Gate, protocols
 from .limits import Limits
 from .openenv import OpenEnv
-from .recorder import Recorder
+from .recorder import Records
 from .sessions import Sessions
 
 LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
@@ -58,7 +58,7 @@ class Service:
         seed: int = 0,
         hosts: frozenset[str] | None = LOOPBACK,
         clock: Callable[[], float] = time.monotonic,
-        recorder: Recorder | None = None,
+        recorder: Records | None = None,
     ) -> None:
         self.limits = limits or Limits()
         self.sessions = Sessions(make, self.limits, seed, clock, recorder)

@@ -17,7 +17,7 @@ import gymnasium as gym
 from ...envs.base import base_env
 from ...simulators.errors import CostGymError
 from .limits import Bucket, Limits, Refused
-from .recorder import Recorder, Tape
+from .recorder import Records, Tape
 from .wire import encode_info, encode_observation, read_action
 
 LARGEST_SEED = 2**62
@@ -43,7 +43,7 @@ class Session:
         bucket: Bucket,
         now: float,
         client: str = "",
-        recorder: Recorder | None = None,
+        recorder: Records | None = None,
     ) -> None:
         self.name, self.env, self.steps, self.used_at, self.client = name, env, 0, now, client
         self._recorder = recorder
@@ -75,7 +75,13 @@ class Session:
         episode_id = request.get("episode_id")
         if episode_id is not None and (not isinstance(episode_id, str) or len(episode_id) > 255):
             raise Refused(f"episode_id: expected a text of at most 255 characters, got {episode_id!r:.60}")
-        options = {} if (task := self._task(request)) is None else {"task": task}
+        options: dict[str, Any] = {} if (task := self._task(request)) is None else {"task": task}
+        assigned = None if self._recorder is None else self._recorder.assign()
+        if assigned is not None:
+            if seed is not None or options:
+                raise Refused("this server hands out the episodes of a leaderboard one by one; name no seed and no task")
+            seed = assigned.instance.seed
+            options = {"task": assigned.instance.number, **assigned.instance.options}
         if seed is None:  # the first episode has the session's seed, the next ones follow from it
             seed, self._next_seed = self._next_seed, None
         try:
@@ -85,7 +91,7 @@ class Session:
         self._next_seed = None
         self.steps, self._begun, self._done = 0, True, False
         self._episode_id = episode_id or secrets.token_hex(8)
-        self._tape = None if self._recorder is None else Tape(observation)
+        self._tape = None if self._recorder is None else Tape(observation, assigned)
         answer = self._answer(observation, None, False, False, info)
         answer["observation"] |= base_env(self.env).opening()
         return answer
@@ -201,7 +207,7 @@ class Sessions:
         limits: Limits,
         seed: int,
         clock: Callable[[], float],
-        recorder: Recorder | None = None,
+        recorder: Records | None = None,
     ) -> None:
         self.limits, self._make, self._seed, self._clock, self._recorder = limits, make, seed, clock, recorder
         self.example = make()  # pays for building the world once, and tells the spaces

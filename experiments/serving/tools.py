@@ -57,6 +57,11 @@ OURS = {
     ),
 }
 """Name: what it does, its parameters, the required ones."""
+_NO_REQUEST = {
+    "jsonrpc": "2.0",
+    "id": None,
+    "error": {"code": types.INVALID_REQUEST, "message": "expected a request of JSON-RPC, with a method"},
+}
 PREFIX = "tool_"
 """Stands before the name of a candidate that is called like one of ours."""
 
@@ -108,6 +113,8 @@ class Tools:
         """
         try:
             request = read_json(body)
+            if isinstance(request, dict) and not request.keys() & {"method", "result", "error"}:
+                return _NO_REQUEST  # OpenEnv's tools look for MCP in this way
             method, params = request["method"], request.get("params") or {}
             ours = method.startswith("openenv/session/") or (method in ("tools/list", "tools/call") and "session_id" in params)
         except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
@@ -282,7 +289,7 @@ class McpEndpoint:
         unnamed = scope["path"].removeprefix("/mcp").strip("/") == ""
         if unnamed and headers.get(VERSION_HEADER) in MODERN_PROTOCOL_VERSIONS:
             # requests that stand alone cannot be told apart without a name; the client falls back to a session of the protocol
-            await self._fall_back(scope, receive, send)
+            await need_session(scope, receive, send, "requests that stand alone need a session's name in the URL: /mcp/NAME")
             return
         if unnamed and scope["method"] == "POST" and SESSION_HEADER not in headers:
             body = await Request(scope, receive).body()
@@ -302,18 +309,20 @@ class McpEndpoint:
 
         await self.manager.handle_request(scope, receive, watch)
 
-    async def _fall_back(self, scope: Scope, receive: Receive, send: Send) -> None:
-        try:
-            number = json.loads(await Request(scope, receive).body())["id"]
-        except (ValueError, TypeError, KeyError, RecursionError):
-            number = None
-        error = {
-            "code": types.UNSUPPORTED_PROTOCOL_VERSION,
-            "message": "requests that stand alone need a session's name in the URL: /mcp/NAME",
-            "data": {"supported": list(HANDSHAKE_PROTOCOL_VERSIONS), "requested": MODERN_PROTOCOL_VERSIONS[-1]},
-        }
-        answer: Awaitable[None] = JSONResponse({"jsonrpc": "2.0", "id": number, "error": error}, 400)(scope, receive, send)
-        await answer
+
+async def need_session(scope: Scope, receive: Receive, send: Send, message: str) -> None:
+    """Refuse a request that stands alone, so that the client falls back to a session of the protocol."""
+    try:
+        number = json.loads(await Request(scope, receive).body())["id"]
+    except (ValueError, TypeError, KeyError, RecursionError):
+        number = None
+    error = {
+        "code": types.UNSUPPORTED_PROTOCOL_VERSION,
+        "message": message,
+        "data": {"supported": list(HANDSHAKE_PROTOCOL_VERSIONS), "requested": MODERN_PROTOCOL_VERSIONS[-1]},
+    }
+    answer: Awaitable[None] = JSONResponse({"jsonrpc": "2.0", "id": number, "error": error}, 400)(scope, receive, send)
+    await answer
 
 
 async def serve_stdio(tools: Tools) -> None:

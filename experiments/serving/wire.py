@@ -141,6 +141,53 @@ def state_schema() -> dict[str, Any]:
     return {**_object(known, ["session_id", "episode_id", "step_count"]), "additionalProperties": True}
 
 
+OPENENV_STANDARD = "1.0.0"
+"""Version of OpenEnv's standard for environments over HTTP, which its tools read from the OpenAPI document."""
+
+
+def openapi(name: str, description: str, schemas: Mapping[str, Any]) -> dict[str, Any]:
+    """The OpenAPI document of the requests that play episodes.
+
+    Args:
+        name, description: of the environment.
+        schemas: of its `action`, `observation` and `state`.
+    """
+
+    def answers(name: str) -> dict[str, Any]:
+        content = {"application/json": {"schema": {"$ref": f"#/components/schemas/{name}"}}}
+        return {"200": {"description": "OK", "content": content}}
+
+    session = {"session_id": {"type": "string"}}
+    wish = {"seed": {"type": "integer"}, "task": {"type": ["integer", "string"]}, "index": {"type": "integer"}, **session}
+    step = _object({"action": schemas["action"], **session}, ["session_id", "action"])
+    told = {"observation": schemas["observation"], "reward": {"type": ["number", "null"]}, "done": {"type": "boolean"}}
+    asked = {"/reset": _object(wish, []), "/step": step, "/close": _object(session, ["session_id"])}
+    paths: dict[str, Any] = {
+        path: {
+            "post": {
+                "requestBody": {"content": {"application/json": {"schema": schema}}},
+                "responses": answers("Answer") if path != "/close" else {"200": {"description": "OK"}},
+            }
+        }
+        for path, schema in asked.items()
+    }
+    named = {"name": "session_id", "in": "query", "required": True, "schema": {"type": "string"}}
+    paths["/state"] = {"get": {"parameters": [named], "responses": answers("State")}}
+    for path in ("/health", "/schema", "/metadata"):
+        paths[path] = {"get": {"responses": {"200": {"description": "OK"}}}}
+    return {
+        "openapi": "3.1.0",
+        "info": {"title": name, "description": description, "version": OPENENV_STANDARD},
+        "paths": paths,
+        "components": {
+            "schemas": {
+                "Answer": _object({**told, "metadata": {"type": "object"}}, ["observation", "reward", "done"]),
+                "State": schemas["state"],
+            }
+        },
+    }
+
+
 def _array(shape: tuple[int, ...] | None) -> dict[str, Any]:
     schema: dict[str, Any] = {"type": "number"}
     for length in reversed(shape or ()):

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, TypeGuard
 
 from ...simulators.errors import DataError
-from ..files import iter_lines, keep_lines
+from ..files import iter_lines, keep_lines, writing
 
 CURVE = "curve.jsonl"
 MAX_CURVE_BYTES = 256 * 2**20
@@ -30,7 +30,7 @@ class Curve:
 
     def add(self, step: int, figures: Mapping[str, float]) -> None:
         """Append a line for a step."""
-        with self._path.open("a", encoding="utf-8") as lines:
+        with writing(self._path), self._path.open("a", encoding="utf-8") as lines:
             lines.write(json.dumps({"step": step, **figures}) + "\n")
 
     def cut(self, step: int) -> None:

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 from ...agents.checkpoints import FOLDER, checkpoints, save_checkpoint
 from ...agents.settings import CONFIG, PolicyConfig, differences, read_config
 from ...simulators.errors import ConfigError, require
-from ..files import sole_writer, write_atomically
+from ..files import cannot_write, sole_writer, write_atomically
 from .curve import CURVE, Curve
 
 METRICS = "metrics.json"
@@ -160,7 +160,12 @@ def open_run(
             run.config = read_config(folder, type(config))
         else:
             run.update()
-        yield run
+        try:
+            yield run
+        except OSError as error:
+            if error.filename is not None:
+                raise
+            raise cannot_write(folder, error) from error
 
 
 def check_folder(folder: Path, config: PolicyConfig, resume: bool = True, files: Collection[str] = ()) -> None:

@@ -14,7 +14,7 @@ from ...agents.base import Agent
 from ...envs.base import base_env
 from ...simulators.errors import ConfigError
 from ..execution.engine import Engine, Local
-from ..files import iter_lines, keep_lines, sole_writer, write_atomically
+from ..files import iter_lines, keep_lines, sole_writer, write_atomically, writing
 from ..rollout import RolloutContext, chunks
 from .format import Header, parse_trajectory
 from .record import record
@@ -52,13 +52,14 @@ def collect(
     context = RolloutContext(env, agent)
     header = context.header
     folder = Path(out)
-    folder.mkdir(parents=True, exist_ok=True)
+    with writing(folder):
+        folder.mkdir(parents=True, exist_ok=True)
     path = folder / "trajectories.jsonl"
     with sole_writer(folder):
         if not _check_owner(path, header, agent.name, seed):
             write_atomically(path, header.to_json() + "\n")
         kept = keep_lines(path, episodes + 1) - 1
-        with path.open("a", encoding="utf-8") as store:
+        with writing(path), path.open("a", encoding="utf-8") as store:
             lines = (engine or Local()).stream(_lines, (context, seed), chunks(kept, episodes))
             for done, line in enumerate(lines, kept + 1):
                 store.write(line + "\n")

@@ -21,7 +21,7 @@ import numpy as np
 from pydantic import Field, field_validator, model_validator
 
 from ..bounds import StrictModel, out_of_bounds, within
-from ..draws import CONTENT, DURATION, KIND, OUTCOME, PURPOSES, Draws, log, stable_generator
+from ..draws import CONTENT, DURATION, KIND, OUTCOME, Draws, log, stable_generator
 from ..status import SILENT, Status
 
 ALIVE, DEGRADED, DEAD = range(3)
@@ -291,7 +291,7 @@ def start_chain(
         kinds: Cumulative weights of the ways to fail.
         slip, persistence: The tool's own; by default the model's.
     """
-    luck = draws.values[slot * PURPOSES + OUTCOME]  # row 0 is always there
+    luck = draws.at(0, slot)[OUTCOME]
     slip = model.slip if slip is None else slip
     pull = model.persistence if persistence is None else persistence
     alive, degraded = state_chances(reliability, slip)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 from ..draws import stable_generator, stable_integer
@@ -15,7 +16,7 @@ from ..errors import ConfigError
 from ..failures import FailureModel, draw_latency_s, draw_reliability
 from ..tools import Tool, ToolProfile
 from .entities import words
-from .vocabulary import Capability, Category
+from .vocabulary import Capability, Category, vocabulary
 
 PROVIDERS_PER_CAPABILITY = 4
 _GPU_CATEGORIES = frozenset({"Artificial_Intelligence", "Images"})
@@ -73,9 +74,18 @@ class ProfileRules:
 
 
 def build_tools(
-    seed: int, categories: Sequence[Category], tools: int, providers: int, failures: FailureModel, rules: ProfileRules
+    seed: int,
+    categories: Sequence[Category],
+    tools: int,
+    providers: int,
+    failures: FailureModel,
+    rules: ProfileRules,
+    misnamed: float = 0.0,
 ) -> list[Tool]:
     """Make the tools, category by category.
+
+    Args:
+        misnamed: Share of the tools whose name promises another capability of the category; their documentation is right.
 
     Raises:
         ConfigError: There are not enough providers or capabilities for so many tools.
@@ -85,8 +95,12 @@ def build_tools(
     for position, category in enumerate(categories):
         here = _share(tools, len(categories), position)
         companies = _provider_names(seed, category, _share(providers, len(categories), position))
-        for capability, company in _offers(seed, category, companies, here):
-            tool = _tool(seed, capability, company, failures, rules, names)
+        offers = _offers(seed, category, companies, here)
+        for capability, company in offers:
+            promised = _promised(seed, capability, company, offers) if misnamed else capability.name
+            if stable_integer(seed, "misnamed", company, capability.name) / 2**64 >= misnamed:
+                promised = capability.name
+            tool = _tool(seed, capability, company, failures, rules, names, promised)
             names.add(tool.name)
             built.append(tool)
     return built
@@ -130,14 +144,34 @@ def _offers(seed: int, category: Category, companies: Sequence[str], count: int)
     return [offer for offer, _ in zip(rounds, range(count), strict=False)]
 
 
+def _promised(seed: int, capability: Capability, company: str, offers: Sequence[tuple[Capability, str]]) -> str:
+    """A capability that others of the category offer and this provider does not; its own where there is none."""
+    own = {other.name for other, provider in offers if provider == company}
+    others = sorted({other.name for other, _ in offers} - own)
+    return others[stable_integer(seed, "promised", company, capability.name) % len(others)] if others else capability.name
+
+
+def false_promise(tool: Tool) -> str:
+    """The capability that the name of a generated tool promises and its documentation denies; "" where the name is right."""
+    verb, _, rest = tool.title.partition("_")
+    promised = rest if verb in _VERBS else tool.title
+    known = _capability_names()
+    return promised if promised != tool.capability and tool.capability in known and promised in known else ""
+
+
+@lru_cache(maxsize=1)
+def _capability_names() -> frozenset[str]:
+    return frozenset(capability.name for category in vocabulary().categories for capability in category.capabilities)
+
+
 def _tool(
-    seed: int, capability: Capability, company: str, failures: FailureModel, rules: ProfileRules, taken: set[str]
+    seed: int, capability: Capability, company: str, failures: FailureModel, rules: ProfileRules, taken: set[str], promised: str
 ) -> Tool:
     luck = stable_integer(seed, "api", company, capability.name)
     luck, verb = divmod(luck, len(_VERBS))
     luck, manner = divmod(luck, len(_MANNERS))
     optional = _OPTIONALS[luck % len(_OPTIONALS)]
-    title = "_".join(filter(None, (_VERBS[verb], capability.name)))
+    title = "_".join(filter(None, (_VERBS[verb], promised)))
     name = full = f"{title}_for_{company.lower().replace(' ', '_')}"[-64:]
     lap = 1
     while name in taken:

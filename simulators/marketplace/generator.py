@@ -29,6 +29,7 @@ def generate_marketplace(
     chain_share: float = 0.35,
     alternative_share: float = 0.3,
     needs: int | tuple[int, int] | None = None,
+    misnamed: float = 0.0,
 ) -> Marketplace:
     """Make a marketplace's tools, tasks and answers, as a pure function of the arguments.
 
@@ -42,6 +43,7 @@ def generate_marketplace(
         size_levels: Weights of the four size levels of a task's input.
         chain_share: Share of the tasks with several needs in which one call's answer is another's argument.
         needs: Number of needs of a task, or its lowest and highest value; None for 1 to 6, as in StableToolBench.
+        misnamed: Share of the tools whose name promises what another capability does and their documentation denies.
         alternative_share: Share of the needs about which the user may change their mind, among those that nothing depends on.
 
     Raises:
@@ -53,7 +55,7 @@ def generate_marketplace(
     capabilities = {c.name: c for category in known.categories for c in category.capabilities}
     chosen = known.categories[:categories]
     model, rules = failures or PRESETS["rapidapi-2023"], profiles or ProfileRules()
-    catalog = Catalog(build_tools(seed, chosen, tools, providers, model, rules), "marketplace")
+    catalog = Catalog(build_tools(seed, chosen, tools, providers, model, rules, misnamed), "marketplace")
     answers = GeneratedAnswers(Database(seed, known.kinds, len(counts)), capabilities)
     offers = Offers(catalog, capabilities)
     bounds = (needs, needs) if isinstance(needs, int) else needs

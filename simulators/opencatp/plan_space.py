@@ -152,10 +152,11 @@ def plan_space(wants: tuple[Output, ...]) -> PlanSpace:
 
 
 class _Tables:
-    """Scores of plans by task, and prices of plans by wanted outputs, as far as they were asked for."""
+    """Scores of plans by task, of ways by image and output, and prices of plans, as far as they were asked for."""
 
     def __init__(self) -> None:
         self.scores: dict[int, NDArray[np.float64]] = {}
+        self.ways: dict[tuple[int, str, Way], list[float]] = {}
         self.prices: dict[tuple[Output, ...], NDArray[np.float64]] = {}
 
 
@@ -189,21 +190,34 @@ class PlanValues:
         found = self._tables.scores.get(task.task_id)
         if found is None:
             space = plan_space(task.wants)
-            source, samples = self.evaluator.scores, range(self.evaluator.scores.samples)
-            table = np.zeros((len(task.wants), len(space.ways) + 1, len(samples)))
+            samples = self.evaluator.scores.samples
+            table = np.zeros((len(task.wants), len(space.ways) + 1, samples))
             for w, want in enumerate(task.wants):
-                straight = routes_to(want, False)[0]
                 for index in sorted(set(space.way_of[:, w].tolist()) - {len(space.ways)}):
-                    chain, route = space.ways[index]
-                    if route == straight:  # the table holds these scores, which the evaluator uses too
-                        table[w, index] = [source.score(task.combination, s, chain, want.name) for s in samples]
-                    else:
-                        table[w, index] = [source.text_score(task.combination, s, chain, route, want.name) for s in samples]
-            total = np.zeros((len(space.plans), len(samples)))
+                    table[w, index] = self._way_scores(task.combination, want, space.ways[index])
+            total = np.zeros((len(space.plans), samples))
             for w in range(len(task.wants)):
                 total += table[w, space.way_of[:, w]]
             found = self._tables.scores[task.task_id] = (total / len(task.wants)).T
         return found
+
+    def _way_scores(self, combination: int, want: Output, way: Way) -> list[float]:
+        """Score of an output that was made in one way, on every sample.  # (samples,)"""
+        key = combination, want.name, way
+        found = self._tables.ways.get(key)
+        if found is None:
+            source, (chain, route) = self.evaluator.scores, way
+            samples = range(source.samples)
+            if route == routes_to(want, False)[0]:  # the table holds these scores, which the evaluator uses too
+                found = [source.score(combination, s, chain, want.name) for s in samples]
+            else:
+                found = [source.text_score(combination, s, chain, route, want.name) for s in samples]
+            self._tables.ways[key] = found
+        return found
+
+    def forget(self, task: OpenCATPTask) -> None:
+        """Drop the scores of a task's plans, the largest part of what is remembered."""
+        self._tables.scores.pop(task.task_id, None)
 
     def prices(self, task: OpenCATPTask) -> NDArray[np.float64]:
         """Price of every plan at every size level, USD.  # (levels, plans)"""

@@ -78,6 +78,7 @@ def optimum(
     enforcement: Enforcement = "record",
     patient: bool = True,
     concurrent: bool = True,
+    searching: bool = False,
 ) -> Optimum:
     """Find the best plan under an episode's realised luck.
 
@@ -91,14 +92,15 @@ def optimum(
         enforcement: Enforcement of the budget under which the plan is played.
         patient: The plan may let time pass with nothing in flight, which the numeric view does not offer.
         concurrent: Calls may run side by side.
+        searching: Where tools are retrieved, whatever serves in the catalogue may be called, and finding it takes no time.
     """
     budget = budget or Budget()
-    key = (id(world), task_number, seed, budget, grading, enforcement, patient, concurrent)
+    key = (id(world), task_number, seed, budget, grading, enforcement, patient, concurrent, searching)
     found = _memory.get(key)
     if found is not None:
         _memory.move_to_end(key)
         return found[1]
-    best = _Solver(world, task_number, seed, budget, enforcement, patient, concurrent).solve(grading)
+    best = _Solver(world, task_number, seed, budget, enforcement, patient, concurrent, searching).solve(grading)
     _memory[key] = (world, best)
     if len(_memory) > _REMEMBERED:
         _memory.popitem(last=False)
@@ -110,7 +112,7 @@ def facts_wanted(episode: Episode, grading: str) -> int | None:
     count = len(episode.needs)
     if grading == "strict":
         return count
-    luck = episode._draws.at(0, len(episode.candidates))[KIND]
+    luck = episode._draws.at(0, episode._draws.slots - 1)[KIND]
     for facts in range(count + 1):
         if luck < episode.world.judge.chance(facts / count if count else 0.0, episode.task.solvable):
             return facts
@@ -129,10 +131,12 @@ class _Solver:
         enforcement: Enforcement,
         patient: bool,
         concurrent: bool,
+        searching: bool = False,
     ) -> None:
         self.world, self.number, self.seed, self.budget = world, number, seed, budget
         self.enforcement, self.patient, self.concurrent = enforcement, patient, concurrent
-        self.scratch = world.episode(number, seed)
+        self.searching = searching and world.retriever is not None
+        self.scratch = self._opened(world.episode(number, seed))
         self.after = [need.after for need in self.scratch.needs]
         self.chains: dict[int, Chain] = {}
         self.notices = [] if world.events is None else list(world.events(self.scratch.task, self.scratch.candidates))
@@ -141,6 +145,13 @@ class _Solver:
         for slot in self.scratch.candidates:
             if slot.need >= 0:
                 self.serving[slot.need].append(slot)
+
+    def _opened(self, episode: Episode) -> Episode:
+        """With all tools on offer that serve a need, if they may be searched for."""
+        if self.searching:
+            serving = [self.world.catalog.number(name) for need in episode.task.needs for name in need.tools]
+            episode.offer(serving)
+        return episode
 
     def _lowest_factors(self) -> list[float]:
         """The lowest factor that each slot's price has at any time."""
@@ -162,7 +173,7 @@ class _Solver:
         world = self.world
         if chain is None:
             chain = self.chains[spec.index] = start_chain(
-                self.scratch._draws,
+                self.scratch.draws_of(spec.index),
                 spec.index,
                 spec.reliability,
                 world.failures,
@@ -171,7 +182,7 @@ class _Solver:
                 spec.persistence,
             )
         works = chain.ok(k)
-        duration = spec.latency_s * spec.factors[int(self.scratch._draws.at(k, spec.index)[DURATION] * QUANTILES)]
+        duration = spec.latency_s * spec.factors[int(self.scratch.draws_of(spec.index).at(k, spec.index)[DURATION] * QUANTILES)]
         if not works:
             if not world.bill_failures:
                 return False, 0.0
@@ -304,7 +315,7 @@ class _Solver:
         return self._search(wanted, best), bound
 
     def _begin(self) -> Episode:
-        return self.world.episode(self.number, self.seed, self.budget, self.enforcement)
+        return self._opened(self.world.episode(self.number, self.seed, self.budget, self.enforcement))
 
     def _reached(self, episode: Episode, wanted: int) -> bool:
         if episode.over or sum(episode.known) < wanted or episode.in_flight:
@@ -423,7 +434,7 @@ def _told(episode: Episode, feasible: bool, exact: bool, quality: float, achieve
             actions.append(entry[1])
         elif entry[0] == "wait":
             actions.append(WAIT)
-        else:
+        elif entry[0] == "advance":
             actions.append(-1 - entry[1])
     plan = tuple(call.slot for call in episode.calls if call.k)
     return Optimum(plan, tuple(actions), episode.ledger.price, episode.now_s, feasible, exact, quality, achieved)

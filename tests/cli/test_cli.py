@@ -167,8 +167,9 @@ def test_bench_compares_with_cartpole(tmp_path: Path) -> None:
 VERBS = (
     "leaderboard", "run", "show", "collect", "verify", "export", "experience", "datasets", "datasets list",
     "datasets names", "datasets build", "calibrate", "baselines", "reproduce", "train", "train ppo", "rerun", "site",
-    "serve", "submit", "submit pack", "submit validate", "envs", "agents", "scenarios", "selftest", "bench", "prices",
-    "prices import", "profile", "build-tools", "build-table",
+    "serve", "proxy", "chaos", "chaos report", "chaos verdict", "submit", "submit pack", "submit validate", "envs",
+    "agents", "scenarios", "retrieval", "selftest", "bench", "prices", "prices import", "profile", "build-tools",
+    "build-table",
 )  # fmt: skip
 
 
@@ -181,7 +182,7 @@ def test_every_verb_is_tried() -> None:
 def test_a_verb_says_how_it_is_used(verb: str) -> None:
     shown = " ".join(costgym(*verb.split(), "--help").stdout.split())
     assert f"costgym {verb} [OPTIONS]" in shown
-    assert verb in ("submit", "train", "datasets", "prices") or f"Example: `costgym {verb}" in shown
+    assert verb in ("submit", "train", "datasets", "prices", "chaos") or f"Example: `costgym {verb}" in shown
 
 
 @pytest.mark.parametrize("verb", VERBS)

@@ -63,6 +63,37 @@ def test_usage_is_charged_as_said_and_counted_where_it_is_not(env: Any) -> None:
     assert info["cost_tokens"] == documents + count_tokens(env.query) + count_tokens(action)
 
 
+def test_short_documents_keep_the_first_sentence_the_price_and_what_a_call_needs() -> None:
+    full, short = (costgym.make("costgym/MarketplaceChat-v0", documents=form).unwrapped for form in ("full", "short"))
+    for env in (full, short):
+        env.reset(seed=2, options={"task": 3})
+    for long, brief in zip(full.documentation(), short.documentation(), strict=True):
+        long, brief = long["function"], brief["function"]
+        required = long["parameters"]["required"]
+        assert brief["name"] == long["name"] and brief["parameters"]["required"] == required
+        assert list(brief["parameters"]["properties"]) == required
+        sentence, _, price = brief["description"].removesuffix(" credits.").rpartition(" ")
+        assert long["description"].startswith(sentence) and float(price) == short.quotes()[brief["name"]]
+        assert "\n" not in brief["description"]
+    assert [card.documentation() for card in short.seat("x").tools] == short.documentation()
+    spent = [env.step('{"name": "think"}')[4]["cost_tokens"] for env in (full, short)]
+    assert spent[1] < 0.7 * spent[0]  # tokens are counted from the documents that are shown
+
+
+def test_the_form_of_the_documents_changes_nothing_else() -> None:
+    logs = []
+    for form in ("full", "short"):
+        env = costgym.make("costgym/MarketplaceChat-v0", documents=form).unwrapped
+        env.reset(seed=5, options={"task": 7})
+        usage = Usage(10, 5)
+        for name, arguments in gold_calls(env):
+            env.step(encode_action(name, arguments, usage))
+        logs.append([(call.tool, call.status, call.finished_s) for call in env.episode.calls])
+    assert logs[0] == logs[1] and logs[0]
+    with pytest.raises(costgym.UnknownName, match=r"form of the documents.*brief"):
+        costgym.make("costgym/MarketplaceChat-v0", documents="brief")
+
+
 def test_calls_in_one_action_run_side_by_side(env: Any) -> None:
     env.reset(seed=3, options={"task": next(t.number for t in env.world.tasks if len(t.needs) >= 2 and not t.needs[1].after)})
     calls = gold_calls(env)[:2]

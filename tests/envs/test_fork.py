@@ -13,51 +13,13 @@ import pytest
 
 import costgym
 from costgym.envs.actions import encode_action
+from tests.helpers.forks import CASES, SETTINGS, choose, go_on
 
-SETTINGS: dict[str, list[dict[str, Any]]] = {
-    "costgym/Marketplace-v0": [{}, {"scenario": "storm", "concurrent": True}, {"scenario": "faas"}],
-    "costgym/MarketplaceChat-v0": [{"scenario": "storm"}],
-    "costgym/OpenCATP-v0": [{}],
-    "costgym/OpenCATPChat-v0": [{}],
-    "costgym/OpenCATPCalls-v0": [{}, {"concurrent": True, "slots": 2, "gpu_capacity_mb": 4000.0, "cold_starts": True}],
-    "costgym/DecisionAware-v0": [{}],
-}
-CASES = [(env_id, settings) for env_id, many in SETTINGS.items() for settings in many]
 COPIES: dict[str, Callable[[Any], Any]] = {
     "fork": lambda env: env.unwrapped.fork(),
     "deepcopy": copy.deepcopy,
     "pickle": lambda env: pickle.loads(pickle.dumps(env)),
 }
-
-
-def choose(env: Any, info: dict[str, Any], luck: float) -> Any:
-    if "action_mask" in info:
-        allowed = np.flatnonzero(info["action_mask"])
-        return int(allowed[int(luck * len(allowed))])
-    world = env.unwrapped
-    if "Chat" in type(world).__name__ and hasattr(world, "candidates"):
-        tools = world.candidates
-        tool = tools[int(luck * len(tools))]
-        return encode_action(tool.name, dict.fromkeys(tool.parameters["required"], "x"))
-    return '["image_captioning", ["input_of_query"]]'
-
-
-def told(values: Any) -> Any:
-    if isinstance(values, dict):
-        return {key: told(value) for key, value in values.items()}
-    return values.tolist() if isinstance(values, np.ndarray) else values
-
-
-def go_on(env: Any, info: dict[str, Any], seed: int, steps: int = 40) -> list[Any]:
-    """What happens next, over the ends of episodes, under actions that `seed` draws."""
-    generator, log = np.random.default_rng(seed), []
-    for _ in range(steps):
-        observation, reward, terminated, truncated, info = env.step(choose(env, info, generator.random()))
-        log.append((told(observation), reward, terminated, truncated, told(info)))
-        if terminated or truncated:
-            observation, info = env.reset()
-            log.append((told(observation), told(info)))
-    return log
 
 
 def test_every_environment_is_here() -> None:

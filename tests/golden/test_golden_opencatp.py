@@ -7,12 +7,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from costgym.envs.tpl import ACTION_NAMES, decode, encode, replay, token_items
+from costgym.agents.catp.sequences import rewards_of
+from costgym.envs.tpl import ACTION_NAMES, ACTION_TOKENS, FIRST_TOOL, INPUT, decode, encode, replay, token_items
 from costgym.simulators.errors import InvalidPlan
 from costgym.simulators.opencatp import SIGNATURES, TOOLS, load_pool, size_level, tasks, v100
 from costgym.simulators.opencatp.tasks import new_to_old, old_to_new
 from costgym.simulators.opencatp.tasks import task as find_task
-from costgym.simulators.opencatp.tools import ALIASES, DEPENDENCY_TOKEN, OUTPUT_OF_READER, TEXT_TOOLS, TOOL_TOKEN
+from costgym.simulators.opencatp.tools import ALIASES, DEPENDENCY_TOKEN, OUTPUT_OF_READER, SOD, TEXT_TOOLS, TOOL_TOKEN
 from costgym.simulators.plan import Plan, Signature
 from costgym.simulators.pricing import FaasPricing
 from costgym.simulators.quality import cumulative_reward, quality_of_plan, returns_to_go
@@ -64,6 +65,22 @@ def test_rewards_and_returns_of_the_recorded_plans(pool: str) -> None:
         ]
         assert rewards == pytest.approx(row["rewards"], rel=1e-9, abs=1e-15)
         assert returns_to_go(rewards, row["gamma"]) == pytest.approx(row["returns"], rel=1e-9, abs=1e-12)
+
+
+@pytest.mark.parametrize("pool", ["seq", "nonseq"])
+def test_the_policys_rewards_are_the_official_ones_but_for_the_token_that_it_does_not_choose(pool: str) -> None:
+    # The official code counts the start of the dependencies (SOD) as a choice; ours writes it after each tool by itself.
+    for row in shared_lines(f"data/opencatp/returns_{pool}.jsonl"):
+        kept = [place for place, token in enumerate(row["actions"]) if token != SOD]
+        choices = [ACTION_TOKENS.index(row["actions"][place]) for place in kept]
+        prices, before = [0.0] * len(TOOLS), 0.0
+        for place, choice in zip(kept, choices, strict=True):
+            if FIRST_TOOL <= choice < INPUT:
+                prices[choice - FIRST_TOOL] = row["costs"][place + 1] - before
+                before = row["costs"][place + 1]
+        score = row["scores"][-1] / row["max_score"]
+        ours = rewards_of(choices, prices, score, row["alpha"], True, cumulative=True)
+        assert ours == pytest.approx([row["rewards"][place] for place in kept], abs=1e-6)
 
 
 def _priced(row: dict[str, Any]) -> tuple[float, float]:

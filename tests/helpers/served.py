@@ -118,8 +118,15 @@ async def replay_all(address: str, sessions: list[list[Exchange]], pause_s: floa
 @contextlib.contextmanager
 def served(*options: object) -> Iterator[tuple[str, subprocess.Popen[str]]]:
     """A running `costgym serve`: its address and its process; it is told to end at the end."""
+    with listening("serve", "--port", 0, *options, says="serving ") as found:
+        yield found
+
+
+@contextlib.contextmanager
+def listening(*command: object, says: str) -> Iterator[tuple[str, subprocess.Popen[str]]]:
+    """A running command of costgym's, once it says where it listens: its address and its process."""
     process = subprocess.Popen(
-        [sys.executable, "-m", "costgym", "serve", "--port", "0", *map(str, options)],
+        [sys.executable, "-m", "costgym", *map(str, command)],
         stderr=subprocess.PIPE,
         stdout=subprocess.DEVNULL,
         text=True,
@@ -128,7 +135,7 @@ def served(*options: object) -> Iterator[tuple[str, subprocess.Popen[str]]]:
     assert process.stderr is not None
     try:
         for line in process.stderr:
-            if line.startswith("serving "):
+            if line.startswith(says):
                 yield line.split()[-1], process
                 break
         else:

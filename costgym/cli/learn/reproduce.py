@@ -13,7 +13,7 @@ from ..output import Progress, console
 
 
 def reproduce(
-    name: Annotated[str, typer.Argument(help="btp, ecoact, deer or toolplanner.")],
+    name: Annotated[str, typer.Argument(help="btp, ecoact, deer, toolplanner or catp.")],
     episodes: Annotated[int | None, typer.Option("--episodes", help="Episodes per agent; by default the paper's.")] = None,
     data: Data = None,
     out: Annotated[
@@ -23,6 +23,7 @@ def reproduce(
         ),
     ] = None,
     jobs: Annotated[int | None, typer.Option("--jobs", help="Processes; all processors by default.")] = None,
+    steps: Annotated[int | None, typer.Option("--steps", help="catp: optimiser steps of each policy; 300 by default.")] = None,
     seed: Seed = 0,
     json_file: JsonFile = None,
     quiet: Quiet = False,
@@ -38,13 +39,15 @@ def reproduce(
     from ...experiments.reproduction.tables import print_reproduction
 
     with Progress(f"reproducing {name}", quiet) as progress:
-        found = rerun(name, seed, episodes, jobs or default_jobs(), None if data is None else str(data), out, progress.update)
+        found = rerun(
+            name, seed, episodes, jobs or default_jobs(), None if data is None else str(data), out, progress.update, steps
+        )
     if json_file is not None:
         write_atomically(json_file, json.dumps(found, indent=1, ensure_ascii=False) + "\n")
     if not quiet:
         print_reproduction(name, found, console())
     if out is not None:
-        count = "" if episodes is None else f" --episodes {episodes}"
+        count = ("" if episodes is None else f" --episodes {episodes}") + ("" if steps is None else f" --steps {steps}")
         page = write_page(name, found, out, f"costgym reproduce {name}{count} --seed {seed}")
         if not quiet:
             typer.echo(f"page: {page.resolve()}")

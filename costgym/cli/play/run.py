@@ -15,6 +15,7 @@ from ..options import (
     BudgetText,
     Cache,
     Data,
+    Documents,
     Enforcement,
     EngineName,
     EnvName,
@@ -65,6 +66,7 @@ def run(
     split: Split = "test",
     grading: Grading = None,
     enforcement: Enforcement = None,
+    documents: Documents = None,
     seed: Seed = 0,
     model: Model = "simulated",
     prices: Prices = None,
@@ -95,7 +97,17 @@ def run(
         advice = "the replies that were paid for are kept there, and the same command with a higher limit goes on from them"
         raise ConfigError("--spend-limit", f"expected --cache DIR too: {advice}")
     options = WorldOptions(
-        scenario, data, budget, split, grading, enforcement, tasks=tasks, alpha=alpha, profile=profile, prices=prices
+        scenario,
+        data,
+        budget,
+        split,
+        grading,
+        enforcement,
+        tasks=tasks,
+        alpha=alpha,
+        profile=profile,
+        prices=prices,
+        documents=documents,
     )
     player, world = make_player(agent, env, options, seed, model, cache, usefulness, experience)
     with workers(engine, jobs, ray_address, model) as place, Progress(f"playing {agent}", quiet) as progress:

@@ -9,8 +9,8 @@ from typing import Annotated, Any
 import typer
 
 from ...simulators.errors import ConfigError, require
-from ..options import Alpha, BudgetText, Data, Enforcement, Grading, PlanProfile, ScenarioName, Seed, Split, Tasks
-from ..players import WorldOptions
+from ..options import Alpha, BudgetText, Data, Documents, Enforcement, Grading, PlanProfile, ScenarioName, Seed, Split, Tasks
+from ..players import WorldOptions, one_budget
 
 
 def serve(
@@ -24,6 +24,7 @@ def serve(
     tasks: Tasks = None,
     alpha: Alpha = None,
     profile: PlanProfile = None,
+    documents: Documents = None,
     max_steps: Annotated[int | None, typer.Option("--max-steps", help="Steps after which an episode is truncated.")] = None,
     seed: Seed = 0,
     host: Annotated[str, typer.Option("--host", help="Address to listen on; local by default.")] = "127.0.0.1",
@@ -42,11 +43,17 @@ def serve(
         Path | None, typer.Option("--record", metavar="DIR", help="Record the episodes that end as trajectories.")
     ] = None,
     record_as: Annotated[str, typer.Option("--record-as", metavar="NAME", help="Name of the agent in the records.")] = "client",
+    board: Annotated[
+        Path | None,
+        typer.Option("--board", metavar="DIR", help="With --record: serve the episodes of this leaderboard run, each once."),
+    ] = None,
     stdio: Annotated[bool, typer.Option("--stdio", help="Serve one episode as MCP over standard input and output.")] = False,
 ) -> None:
     """Serve sessions over OpenEnv's HTTP and WebSocket messages and over MCP.
 
     Example: `costgym serve --scenario marketplace --budget price=20`
+
+    Example: `costgym serve --board leaderboard --budget price=30 --record mine --record-as ours`
     """
     for module in ("starlette", "uvicorn", "websockets", "mcp"):
         require(module, "serve")
@@ -54,18 +61,34 @@ def serve(
     from ...experiments.serving.limits import Limits
 
     limits = Limits(sessions, idle, max_request, rate, read_s=timeout, write_s=timeout, client_sessions=client_sessions)
-    options = WorldOptions(scenario, data, budget, split, grading, enforcement, max_steps, tasks, alpha, profile)
-    arguments = options.arguments(env)
-
-    def make_env() -> Any:
-        return make(env, disable_env_checker=True, **arguments)
-
     with ExitStack() as held:
-        recorder = None
-        if record is not None:
-            from ...experiments.serving.recorder import Recorder
+        recorder: Any = None
+        if board is not None:
+            if record is None:
+                raise ConfigError("--board", "expected --record with the folder of the run that is recorded")
+            worlds = (scenario, data, grading, enforcement, tasks, alpha, profile, max_steps, documents)
+            if any(given is not None for given in worlds):
+                raise ConfigError("--board", "the leaderboard says what the world is; give --env and --budget alone")
+            from ...experiments.serving.entry import EntryRecorder, entry_config
 
-            recorder = held.enter_context(Recorder(record, make_env(), env, record_as))
+            config = entry_config(board, env, record_as, None if budget is None else one_budget(budget))
+            recorder = EntryRecorder(record, config, env)
+            held.callback(_say_how_far, recorder)  # once it is closed
+            held.enter_context(recorder)
+            make_env = recorder.make_env
+        else:
+            options = WorldOptions(
+                scenario, data, budget, split, grading, enforcement, max_steps, tasks, alpha, profile, documents=documents
+            )
+            arguments = options.arguments(env)
+
+            def make_env() -> Any:
+                return make(env, disable_env_checker=True, **arguments)
+
+            if record is not None:
+                from ...experiments.serving.recorder import Recorder
+
+                recorder = held.enter_context(Recorder(record, make_env(), env, record_as))
         if stdio:
             _serve_stdio(make_env, limits, seed, recorder)
             return
@@ -84,6 +107,12 @@ def serve(
                 typer.echo("  anybody who reaches this address can play; there is no password", err=True)
 
         run(service, host, port, ready)
+
+
+def _say_how_far(recorder: Any) -> None:
+    where, missing = recorder.folder, recorder.missing
+    done = f"{where} is a leaderboard run; `costgym submit pack {where}` packs it"
+    typer.echo(f"{missing} episodes are left; the same command goes on" if missing else done, err=True)
 
 
 def _serve_stdio(make_env: Any, limits: Any, seed: int, recorder: Any) -> None:

@@ -48,7 +48,8 @@ class Store:
 
     def __init__(self, url: str, create: bool = True) -> None:
         self._url = store_url(url)
-        self.name = self._url.render_as_string(hide_password=True)
+        # a password may stand among the parameters too
+        self.name = self._url.set(query={}).render_as_string(hide_password=True)
         self._sqlite = self._url.get_backend_name() == "sqlite"
         path = self._url.database
         on_disk = self._sqlite and path not in (None, "", ":memory:")

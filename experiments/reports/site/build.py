@@ -8,7 +8,6 @@ bytes.
 from __future__ import annotations
 
 import json
-import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import groupby, islice
@@ -18,7 +17,7 @@ from typing import Any
 from markupsafe import Markup
 
 from ....simulators.errors import ConfigError
-from ...files import write_atomically
+from ...files import finished_folder, write_atomically
 from ...leaderboard.conditions import PASS_RATE, condition_places, ranking_metric, row_key
 from ...leaderboard.store.runs import Run, RunEntry
 from ...metrics import GRADINGS
@@ -234,19 +233,5 @@ def _replacing(place: Path) -> Iterator[Path]:
             raise ConfigError("--out", f"{place} is a file; choose a folder")
         if any(place.iterdir()) and not (place / MARK).is_file():
             raise ConfigError("--out", f"{place} holds other files; choose an empty folder or an older site")
-    draft, old = (place.with_name(f".{place.name}.{kind}") for kind in ("draft", "old"))
-    try:
-        place.parent.mkdir(parents=True, exist_ok=True)
-        shutil.rmtree(draft, ignore_errors=True)
-        draft.mkdir()
-    except OSError as error:
-        raise ConfigError("--out", f"{place} cannot be a folder: {error.strerror}") from error
-    try:
+    with finished_folder(place, replace=True) as draft:
         yield draft
-        shutil.rmtree(old, ignore_errors=True)
-        if place.exists():
-            place.rename(old)
-        draft.rename(place)
-    finally:
-        shutil.rmtree(draft, ignore_errors=True)
-        shutil.rmtree(old, ignore_errors=True)

@@ -13,6 +13,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import combinations
+from typing import Any
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
@@ -24,14 +26,18 @@ from ....simulators.draws import stable_generator
 from ....simulators.errors import ConfigError, InvalidPlan
 from ....simulators.opencatp.levels import LEVELS
 from ....simulators.opencatp.plan_space import READER_OF, PlanValues, plan_space
-from ....simulators.opencatp.scoring.evaluation import Evaluator, split_samples
+from ....simulators.opencatp.scoring.evaluation import Evaluator, ScoreSource, split_samples
 from ....simulators.opencatp.tasks import OpenCATPTask, Output
 from ....simulators.opencatp.tasks import tasks as find_tasks
 from ....simulators.opencatp.tools import IMAGE_TOOLS, TOOLS
 from ....simulators.plan import Plan
+from ....simulators.quality import returns_to_go
 
 _ACTION_OF_TOKEN = {token: action for action, token in enumerate(ACTION_TOKENS)}
 _NEAR_SHARE = 0.1
+_REMEMBERED = 4
+_collected: WeakKeyDictionary[ScoreSource, list[tuple[Any, tuple[ExecutedPlan, ...]]]] = WeakKeyDictionary()
+"""The last collections from each source of scores, with what they depend on."""
 COMPOSED = 1000
 """First id of the composed tasks."""
 
@@ -54,9 +60,9 @@ class ExecutedPlan:
     prices: tuple[float, ...]
     sample: int = -1
 
-    def record(self, alpha: float, feedback: bool, baseline: float) -> Record:
+    def record(self, settings: CatpSettings, baseline: float) -> Record:
         """Convert the plan to an episode; `baseline` is subtracted from its returns."""
-        returns = returns_of(rewards_of(self.choices, self.prices, self.score, alpha, feedback), baseline)
+        returns = returns_of(self._rewards(settings), baseline, settings.gamma)
         state = TplState(kind_of(self.task))
         record = begin(self.task, self.level, state, returns[0])
         for step, choice in enumerate(self.choices):
@@ -64,9 +70,23 @@ class ExecutedPlan:
             extend(record, choice, state, returns[min(step + 1, len(returns) - 1)])
         return record
 
+    def total_return(self, settings: CatpSettings) -> float:
+        """Return of the whole episode; the Quality of Plan where prices are charged once and nothing is discounted."""
+        return returns_to_go(self._rewards(settings), settings.gamma)[0]
+
     def quality(self, alpha: float) -> float:
-        """Quality of Plan, which is the return of the whole episode."""
+        """Quality of Plan."""
         return sum(rewards_of(self.choices, self.prices, self.score, alpha, True))
+
+    def _rewards(self, settings: CatpSettings) -> list[float]:
+        return rewards_of(
+            self.choices,
+            self.prices,
+            self.score,
+            settings.alpha,
+            settings.intermediate_feedback,
+            cumulative=settings.cumulative,
+        )
 
 
 def choices_of(plan: Plan, kind: str) -> tuple[int, ...] | None:
@@ -143,14 +163,26 @@ def composed_tasks(count: int, seed: int) -> tuple[OpenCATPTask, ...]:
 def collect(tasks: Sequence[OpenCATPTask], evaluator: Evaluator, settings: CatpSettings) -> list[ExecutedPlan]:
     """Collect executed plans for tasks. The result depends only on the settings, scores and prices.
 
+    The last few collections of this process are remembered, since ablations learn from the same plans.
+
     Raises:
         ConfigError: `tasks` is empty.
     """
     if not tasks:
         raise ConfigError("tasks", "expected at least one task to collect plans for")
+    searched = (settings.seed, settings.walks, settings.best, settings.near, settings.spread)
+    key = (evaluator.profile, evaluator.alpha, evaluator.max_price, tuple(tasks), searched)
+    known = _collected.setdefault(evaluator.scores, [])
+    for other, plans in known:
+        if other == key:
+            return list(plans)
     found: list[ExecutedPlan] = []
+    values = PlanValues(evaluator, share=False)
     for task in tasks:
-        found += _of_task(task, PlanValues(evaluator, share=False), settings)
+        found += _of_task(task, values, settings)
+        values.forget(task)
+    known.append((key, tuple(found)))
+    del known[:-_REMEMBERED]
     return found
 
 
@@ -188,11 +220,12 @@ def labels(tasks: Sequence[OpenCATPTask], evaluator: Evaluator) -> list[Executed
     """
     train = split_samples(evaluator.scores.samples, "train")
     found = []
+    values = PlanValues(evaluator, share=False)
     for task in tasks:
-        values = PlanValues(evaluator, share=False)
         space, kind = plan_space(task.wants), kind_of(task)
         scores = values.scores(task)[train, : space.complete].mean(axis=0)
         prices = values.prices(task)[:, : space.complete].mean(axis=0)
+        values.forget(task)
         for number in np.lexsort((prices, -np.round(scores, 9))).tolist():
             choices = choices_of(space.plans[number], kind)
             if choices is not None:
@@ -206,17 +239,23 @@ def labels(tasks: Sequence[OpenCATPTask], evaluator: Evaluator) -> list[Executed
 
 def records_of(plans: Sequence[ExecutedPlan], settings: CatpSettings) -> tuple[list[Record], float]:
     """Convert executed plans to episodes, and return them with the target return of the trained policy."""
-    alpha, feedback = settings.alpha, settings.intermediate_feedback
-    best: dict[tuple[int, int, int], float] = {}
     keys = [(plan.task.task_id, plan.level, plan.sample) for plan in plans]
-    for key, plan in zip(keys, plans, strict=True):
-        best[key] = max(best.get(key, -np.inf), plan.quality(alpha))
-    records = [
-        plan.record(alpha, feedback, best[key] if settings.centred else 0.0) for key, plan in zip(keys, plans, strict=True)
-    ]
-    for key, plan, record in zip(keys, plans, records, strict=True):
-        record.regret = best[key] - plan.quality(alpha)
-    return records, 0.0 if settings.centred else max(best.values())
+    qualities = [plan.quality(settings.alpha) for plan in plans]
+    # one value where the return is the quality, so that both are rounded alike
+    is_quality = not settings.cumulative and settings.gamma == 1.0
+    returns = qualities if is_quality else [plan.total_return(settings) for plan in plans]
+    best, most = _greatest(keys, qualities), _greatest(keys, returns)
+    records = [plan.record(settings, most[key] if settings.centred else 0.0) for key, plan in zip(keys, plans, strict=True)]
+    for key, quality, record in zip(keys, qualities, records, strict=True):
+        record.regret = best[key] - quality
+    return records, 0.0 if settings.centred else max(most.values())
+
+
+def _greatest(keys: Sequence[tuple[int, int, int]], values: Sequence[float]) -> dict[tuple[int, int, int], float]:
+    found: dict[tuple[int, int, int], float] = {}
+    for key, value in zip(keys, values, strict=True):
+        found[key] = max(found.get(key, -np.inf), value)
+    return found
 
 
 def _kind(wants: Sequence[Output]) -> str:

@@ -140,15 +140,16 @@ class PoolLearner(OfflineLearner):
             mean += worth
             best.append(max(worth))
             likelihood = []
-            for plan, quality in zip(group, worth, strict=True):
-                record = plan.record(settings.alpha, settings.intermediate_feedback, max(worth) if settings.centred else 0.0)
+            returns = [plan.total_return(settings) for plan in group]
+            for plan, earned in zip(group, returns, strict=True):
+                record = plan.record(settings, max(returns) if settings.centred else 0.0)
                 for step, guess in enumerate(_log_probabilities(policy, record).argmax(-1).tolist()):
                     legal = allowed_bits(record, step, True).bit_count()
                     if legal > 1:
                         right.append(guess == record.choices[step])
                         by_chance.append(1.0 / legal)
                 # all plans are conditioned on the same target return, so that they differ in their actions alone
-                record = plan.record(settings.alpha, settings.intermediate_feedback, quality - self.target_return)
+                record = plan.record(settings, earned - self.target_return)
                 logs = _log_probabilities(policy, record)
                 likelihood.append(float(logs[range(len(record.choices)), record.choices].sum()))
             chosen.append(worth[int(np.argmax(likelihood))])

@@ -25,8 +25,9 @@ from ....agents.strategies import SearchSettings
 from ....envs.chat import MarketplaceChatEnv
 from ....simulators.draws import stable_integer
 from ....simulators.errors import ConfigError, DataError
+from ....simulators.marketplace.sources import MarketplaceSource
 from ....simulators.marketplace.tasks import LARGE_SPLIT
-from ....simulators.scenario import MarketplaceSource, Scenario
+from ....simulators.scenario import Scenario
 from ....simulators.tasks import Judge
 from ....simulators.version import __version__
 from ...chains import ChainWatcher

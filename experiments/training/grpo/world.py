@@ -26,7 +26,7 @@ from ....simulators.draws import stable_integer
 from ....simulators.errors import BudgetExceeded, ConfigError, EpisodeOver, require
 from ....simulators.scenario import Scenario, load_scenario, parse_scenario
 from ....simulators.status import LOOKS_OK, Status
-from ....simulators.tools import Tool
+from ....simulators.tools import ToolText
 
 Row = dict[str, Any]
 _TYPES: dict[str, type] = {"integer": int, "number": float, "string": str, "boolean": bool, "array": list, "object": dict}
@@ -154,7 +154,7 @@ class GrpoWorld:
         for number in numbers[:tasks]:
             env.reset(seed=0, options={"task": number})
             quotes = env.quotes()
-            methods = {tool.name: _method(tool, quotes[tool.name], currency) for tool in env.candidates}
+            methods = {tool.name: tool_method(tool, quotes[tool.name], currency) for tool in env.candidates}
             task = env.task.id
             space = {**methods, "_settings": self._settings, "__doc__": f"Task {task}."}
             self._classes[task] = type("Task_" + re.sub(r"\W", "_", task), (TaskEnvironment,), space)
@@ -209,7 +209,7 @@ def tools_of(environment: TaskEnvironment) -> list[Callable[..., str]]:
     return [getattr(environment, name) for name, _ in members if not name.startswith("_") and name != "reset"]
 
 
-def _method(tool: Tool, quote: float, currency: str) -> Callable[..., str]:
+def tool_method(tool: ToolText, quote: float, currency: str) -> Callable[..., str]:
     """Convert a tool to a method whose signature, annotations and docstring give the tool's schema."""
     properties: Mapping[str, Any] = tool.parameters.get("properties", {})
     required = tool.parameters.get("required", ())

@@ -57,8 +57,9 @@ from ....envs.chat import MarketplaceChatEnv
 from ....envs.registration import make
 from ....simulators.draws import stable_integer
 from ....simulators.errors import ConfigError, DataError
+from ....simulators.marketplace.sources import MarketplaceSource
 from ....simulators.marketplace.tasks import instructions
-from ....simulators.scenario import MarketplaceSource, Scenario
+from ....simulators.scenario import Scenario
 from ....simulators.tools import Catalog, Tool
 from ...files import iter_lines
 from ...rollout import play

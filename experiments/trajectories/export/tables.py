@@ -8,6 +8,7 @@ their structure varies; and `passed` for the whole episode. The schema's metadat
 
 from __future__ import annotations
 
+import hashlib
 import json
 import tempfile
 from collections.abc import Callable, Iterator
@@ -84,7 +85,7 @@ def save_dataset(load: Callable[[Path], Any], out: Path) -> Path:
     """
     datasets = require("datasets", "data")
     # the library keys its cache by a fingerprint of the generator, which can be stale; a temporary cache cannot
-    with finished_folder(out) as draft, tempfile.TemporaryDirectory(dir=draft.parent, prefix=".cache-") as cache:
+    with finished_folder(out) as draft, tempfile.TemporaryDirectory(dir=draft, prefix=".cache-") as cache:
         noisy = datasets.is_progress_bar_enabled()
         datasets.disable_progress_bars()
         try:
@@ -92,7 +93,19 @@ def save_dataset(load: Callable[[Path], Any], out: Path) -> Path:
         finally:
             if noisy:
                 datasets.enable_progress_bars()
+        _name_by_content(draft)
     return out
+
+
+def _name_by_content(dataset: Path) -> None:
+    """Replace the library's fingerprint, which depends on where its cache lay, so that equal data have equal bytes."""
+    state = dataset / "state.json"
+    document = json.loads(state.read_text(encoding="utf-8"))
+    content = hashlib.sha256()
+    for file in document["_data_files"]:
+        content.update((dataset / file["filename"]).read_bytes())
+    document["_fingerprint"] = content.hexdigest()[:16]
+    state.write_text(json.dumps(document, indent=2) + "\n", encoding="utf-8")
 
 
 def _begin(

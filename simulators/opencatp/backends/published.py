@@ -113,7 +113,7 @@ class PublishedBackend:
             parts = [step(loaded, inputs[i : i + self.batch_size], self.device) for i in range(0, len(inputs), self.batch_size)]
         if tool in RESTORERS:
             return np.concatenate(parts) if parts else cast(Images, inputs).copy()
-        return [text for part in parts for text in part]
+        return [" ".join(text.split()) for part in parts for text in part]  # a table holds one line a text
 
     def load(self, tool: str) -> Loaded:
         """Brings a tool's model into memory, on the device.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Callable
 from itertools import permutations
@@ -61,9 +62,16 @@ def build_table(
 
 
 def _hash_of(backend: Backend) -> str:
+    from ..backends.published import PublishedBackend
     from ..backends.tiny import TinyBackend, weights_hash
 
-    return weights_hash(backend.weights) if isinstance(backend, TinyBackend) else ""
+    if isinstance(backend, TinyBackend):
+        return weights_hash(backend.weights)
+    if isinstance(backend, PublishedBackend):  # whole models are too large to be hashed: what they are called, and where
+        names = {tool: str(name) for tool, name in backend.models.items()}
+        described = json.dumps([names, None if backend.root is None else backend.root.name], sort_keys=True)
+        return hashlib.sha256(described.encode()).hexdigest()
+    return ""
 
 
 def _usable(part: Path, origin: dict[str, Any]) -> bool:
@@ -102,15 +110,20 @@ def _outcomes(backend: Backend, clean: Images, features: similarity.Features, d:
 
 
 def _restored(backend: Backend, clean: Images, d: int, seed: int) -> dict[tuple[str, ...], Images]:
-    """The scenes under one degradation after every chain; a chain is the one before it and one tool more."""
+    """The scenes under one degradation after every chain; a chain is the one before it and one tool more.
+
+    Published super-resolution doubles the size, so that images of one size are batched together.
+    """
     n = len(clean)
     states: dict[tuple[str, ...], Images] = {(): degraded(clean, d, seed)}
     for length in range(1, 5):
         for tool in RESTORERS:
             before = [c for c in CHAINS if len(c) == length - 1 and tool not in c]
-            after = run_images(backend, tool, np.concatenate([states[c] for c in before]))
-            for i, chain in enumerate(before):
-                states[(*chain, tool)] = after[i * n : (i + 1) * n]
+            for size in dict.fromkeys(states[c].shape for c in before):
+                alike = [c for c in before if states[c].shape == size]
+                after = run_images(backend, tool, np.concatenate([states[c] for c in alike]))
+                for i, chain in enumerate(alike):
+                    states[(*chain, tool)] = after[i * n : (i + 1) * n]
     return states
 
 

@@ -14,7 +14,7 @@ pytest.importorskip("transformers", reason="the train extra is not installed")
 from costgym.agents.catp.decoding import write_plans  # noqa: E402
 from costgym.agents.catp.planner import price_table, ready_policy  # noqa: E402
 from costgym.agents.catp.policy import choice_loss  # noqa: E402
-from costgym.agents.catp.sequences import Batch, batch_of, importance  # noqa: E402
+from costgym.agents.catp.sequences import Batch, batch_of, importance, rewards_of  # noqa: E402
 from costgym.agents.catp.settings import CatpSettings  # noqa: E402
 from costgym.agents.networks import trained_weights  # noqa: E402
 from costgym.envs.tpl import END, FIRST_TOOL, INPUT, N_ACTIONS, TplState, kind_of  # noqa: E402
@@ -141,6 +141,17 @@ def test_the_return_asked_for_is_updated_by_what_tools_cost(evaluator, feedback)
         expected.append(expected[-1] + (0.5 * charged / MAX_PRICE_USD if feedback else 0.0))
     assert record.returns == pytest.approx(expected)
     assert (len({round(each, 6) for each in record.returns}) > 1) == feedback
+
+
+def test_with_the_paper_preset_the_return_asked_for_follows_the_cumulative_charge_and_the_discount(evaluator):
+    policy = ready_policy(CatpSettings(**{**TINY, **CatpSettings.paper()}), "cpu")
+    prices = price_table(evaluator)
+    record = write_plans(policy, [(task(202), 1)], prices, 0.25)[0].record
+    rewards = rewards_of(record.choices, prices[1], 0.0, 0.5, True, cumulative=True)
+    expected = [0.25]
+    for reward in rewards[:-1]:
+        expected.append((expected[-1] - reward) / 0.9)
+    assert record.returns == pytest.approx(expected)
 
 
 def test_context_augmentation_is_the_attention_over_four_weighed_prices_and_the_tool():

@@ -17,6 +17,7 @@ from costgym.agents.catp.sequences import (
     WORDS,
     batch_of,
     importance,
+    returns_of,
     rewards_of,
     words_of,
 )
@@ -69,14 +70,46 @@ def test_each_tool_is_charged_when_it_is_written_and_the_rewards_add_up_to_the_q
 
 
 def test_a_plan_told_its_return_is_told_what_is_still_to_come():
-    record = ExecutedPlan(task(24), 1, CHOICES, 0.8, PRICES).record(alpha=0.5, feedback=True, baseline=0.3)
+    record = ExecutedPlan(task(24), 1, CHOICES, 0.8, PRICES).record(CatpSettings(), baseline=0.3)
     first, second = (0.5 * PRICES[choice - FIRST_TOOL] / MAX_PRICE_USD for choice in (DENOISE, CAPTION))
     whole = 0.4 - first - second - 0.3
     assert record.returns == pytest.approx([whole, *[whole + first] * 3, *[whole + first + second] * 3])
 
 
+def test_as_published_every_token_is_charged_all_tools_so_far():
+    first, second = (0.5 * PRICES[choice - FIRST_TOOL] / MAX_PRICE_USD for choice in (DENOISE, CAPTION))
+    rewards = rewards_of(CHOICES, PRICES, score=0.8, alpha=0.5, feedback=True, cumulative=True)
+    both = first + second
+    assert rewards == pytest.approx([-first, -first, -first, -both, -both, -both, 0.4 - both])
+    late = rewards_of(CHOICES, PRICES, score=0.8, alpha=0.5, feedback=False, cumulative=True)
+    assert late == rewards_of(CHOICES, PRICES, score=0.8, alpha=0.5, feedback=False)
+
+
+def test_discounted_returns_follow_from_one_another_whatever_the_baseline_is():
+    rewards = [-0.1, 0.0, -0.2, 0.4]
+    assert returns_of(rewards, 0.0, 0.5) == pytest.approx([-0.1, 0.0, 0.0, 0.4])
+    assert returns_of(rewards, 0.3, 0.5) == pytest.approx([-0.4, -0.6, -1.2, -2.0])
+    for baseline in (0.0, 0.3):
+        returns = returns_of(rewards, baseline, 0.5)
+        assert [(now - reward) / 0.5 for now, reward in zip(returns, rewards, strict=False)][:3] == pytest.approx(returns[1:])
+
+
+def test_the_paper_preset_asks_for_the_largest_return_of_its_data():
+    paper = CatpSettings(**CatpSettings.paper())
+    plans = [ExecutedPlan(task(24), 1, CHOICES, score, PRICES) for score in (0.4, 0.8)]
+    plans.append(ExecutedPlan(task(24), 2, CHOICES, 0.6, PRICES))
+    first, second = (0.5 * PRICES[choice - FIRST_TOOL] / MAX_PRICE_USD for choice in (DENOISE, CAPTION))
+    charges = [first, first, first, *[first + second] * 4]
+    spent = sum(charge * 0.9**step for step, charge in enumerate(charges))
+    records, target = records_of(plans, paper)
+    assert target == pytest.approx(0.4 * 0.9**6 - spent) == pytest.approx(records[1].returns[0])
+    assert [record.regret for record in records] == pytest.approx([0.2, 0.0, 0.0])
+    centred, target = records_of(plans, CatpSettings(cumulative=True, gamma=0.9))
+    assert target == 0.0 and [record.returns[0] for record in centred] == pytest.approx([-0.2 * 0.9**6, 0.0, 0.0])
+
+
 def test_a_window_writes_the_first_state_in_full_and_then_only_what_is_new():
-    record = ExecutedPlan(task(24), 1, CHOICES, 0.8, PRICES).record(0.5, True, 0.0)
+    record = ExecutedPlan(task(24), 1, CHOICES, 0.8, PRICES).record(CatpSettings(), 0.0)
     batch = batch_of([record, record], [(0, 2), (4, 5)])
     denoise, sod, after_input, eod, caption = DENOISE + 2, 1, INPUT + 2, END_DEPENDENCIES + 2, CAPTION + 2
     r, s, c = RETURN, STATE, CHOICE
@@ -92,14 +125,14 @@ def test_a_window_writes_the_first_state_in_full_and_then_only_what_is_new():
 
 
 def test_without_masks_each_head_may_choose_all_that_is_its_own():
-    record = ExecutedPlan(task(24), 1, CHOICES, 0.8, PRICES).record(0.5, True, 0.0)
+    record = ExecutedPlan(task(24), 1, CHOICES, 0.8, PRICES).record(CatpSettings(), 0.0)
     allowed = batch_of([record], [(0, 6)], mask=False).allowed[0]
     assert set(np.flatnonzero(allowed[0])) == set(np.flatnonzero(allowed[6])) == set(TOOL_CHOICES)
     assert set(np.flatnonzero(allowed[1])) == set(np.flatnonzero(allowed[5])) == set(DEPENDENCY_CHOICES)
 
 
 def test_without_conditioning_no_return_is_in_the_sequence():
-    record = ExecutedPlan(task(24), 1, CHOICES, 0.8, PRICES).record(0.5, True, 0.0)
+    record = ExecutedPlan(task(24), 1, CHOICES, 0.8, PRICES).record(CatpSettings(), 0.0)
     assert RETURN not in batch_of([record], [(0, 6)], conditioned=False).kind
 
 

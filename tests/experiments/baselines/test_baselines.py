@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from costgym.experiments.baselines.methods import METHODS, Unit
-from costgym.experiments.baselines.report import interval, iqm, rows, sentence, table, write
+from costgym.experiments.baselines.report import curves, interval, iqm, rows, sentence, table, write
 from costgym.experiments.baselines.run import BaselineSettings, run, units
 from costgym.simulators.errors import ConfigError, UnknownName
 
@@ -88,6 +88,13 @@ def test_a_table_goes_on_where_it_was_and_refuses_other_settings(tmp_path: Path)
         run(tmp_path, SMALL.model_copy(update={"episodes": 7}), RULES, seeds=2)
     text = write(tmp_path, again, "costgym baselines", "2026-11-22", "here").read_text()
     assert table(rows(again)) in text
+
+
+def test_curves_show_the_limit_where_a_method_is_held_to_it() -> None:
+    learnt = [
+        {**record(name, 0, 0.6), "curve": [{"steps": 2000, "success": 0.6, "cost": 6.0}]} for name in ("ppo", "pid-lagrangian")
+    ]
+    assert ">limit<" not in curves(learnt[:1]) and ">limit<" in curves(learnt)
 
 
 @pytest.mark.parametrize("method", ["bc", "iql", "dqn", "pid-lagrangian", "ppo-tools"])

@@ -6,9 +6,11 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
+from textwrap import indent
 
 import pytest
 from typer.testing import CliRunner
@@ -52,6 +54,13 @@ def refuse(shared: None, task: int) -> Iterator[int]:
     yield task
 
 
+def work_for_ever(folder: str, task: int) -> Iterator[int]:
+    Path(folder, str(os.getpid())).touch()
+    while True:
+        pass
+    yield task
+
+
 def expected() -> list[int]:
     return [7 + number * number for task in range(40) for number in range(task)]
 
@@ -92,6 +101,34 @@ def test_a_lost_worker_changes_nothing(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
+def test_workers_end_with_the_command_that_started_them(number: signal.Signals, tmp_path: Path) -> None:
+    code = (
+        "from costgym.experiments.execution.engine import Local\n"
+        "from tests.experiments.execution.test_engine import work_for_ever\n"
+        f"list(Local(2).stream(work_for_ever, {str(tmp_path)!r}, range(4)))\n"
+    )
+    process = subprocess.Popen([sys.executable, "-c", f"if __name__ == '__main__':\n{indent(code, '    ')}"])
+    until(lambda: len(list(tmp_path.iterdir())) == 2)
+    process.send_signal(number)
+    assert process.wait(10) == -number
+    until(lambda: not any(alive(int(path.name)) for path in tmp_path.iterdir()))
+
+
+def alive(process: int) -> bool:
+    try:
+        return Path(f"/proc/{process}/stat").read_text().split()[2] != "Z"
+    except OSError:
+        return False
+
+
+def until(holds: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 60
+    while not holds():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
 def test_workers_that_are_lost_again_and_again_are_the_infrastructures_failure() -> None:
     with pytest.raises(InfrastructureError, match="lost in a row"):
         list(Local(2).stream(die, None, range(4)))

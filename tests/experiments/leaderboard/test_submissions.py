@@ -255,7 +255,7 @@ def forged_in_many_places(packed: Path) -> None:
     (packed / "trajectories" / "numbers" / "cheapest.price=20.jsonl").unlink()
 
 
-@pytest.mark.parametrize("jobs", [1, 2])
+@pytest.mark.parametrize("jobs", [1, pytest.param(2, marks=pytest.mark.slow)])
 def test_a_submission_is_judged_alike_by_any_number_of_processes(packed: Path, jobs: int) -> None:
     assert validate(packed, engine=Local(jobs)) == validate(packed)
     forged_in_many_places(packed)

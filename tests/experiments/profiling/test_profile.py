@@ -13,10 +13,10 @@ import pytest
 pytest.importorskip("torch")
 
 from costgym.experiments.profiling import profile as profiling
-from costgym.experiments.profiling.meter import Meter, resident_mb
 from costgym.experiments.profiling.profile import Measurement, Point, measure
 from costgym.simulators.errors import ConfigError, InfrastructureError, InvalidProfile, UnknownName
 from costgym.simulators.opencatp import load_profile
+from costgym.simulators.opencatp.backends.meter import Meter, resident_mb
 from costgym.simulators.opencatp.scoring.evaluation import Evaluator
 from costgym.simulators.opencatp.tools import TOOLS
 

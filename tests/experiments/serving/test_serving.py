@@ -491,3 +491,12 @@ def test_a_wrong_option_is_an_error_that_helps(options: str, words: str) -> None
     done = invoke("serve", *options.split())
     assert done.exit_code == 2
     assert words in done.stderr
+
+
+def test_openenvs_validator_finds_what_it_looks_for(address: str) -> None:
+    status, document = http(address, "/openapi.json")
+    assert status == 200 and document["info"]["version"].startswith("1.")
+    assert {"/reset", "/step", "/state"} <= set(document["paths"])
+    assert document["paths"]["/step"]["post"]["requestBody"]["content"]["application/json"]["schema"]["properties"]["action"]
+    status, answer = http(address, "/mcp", {})
+    assert status == 200 and answer["jsonrpc"] == "2.0" and answer["error"]["code"] == -32600

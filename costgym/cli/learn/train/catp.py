@@ -13,8 +13,13 @@ from .shared import Out, Resume, run_trainer, with_settings
 
 OWN = ("method", "steps")
 FEEDBACK = {"intermediate_feedback": "--feedback/--no-feedback"}
-BASELINE = (*OWN, "context", "intermediate_feedback", "centred", "return_scale", "walks", "best", "near", "spread")
+PAPER = ("cumulative", "gamma", "centred")
+BASELINE = (*OWN, "context", "intermediate_feedback", *PAPER, "return_scale", "walks", "best", "near", "spread")
 Steps = Annotated[int, typer.Option("--steps", help="Optimiser steps.")]
+Preset = Annotated[
+    str | None,
+    typer.Option("--preset", help="paper: the published charges, discount and target. Options that are given count more."),
+]
 Pool = Annotated[
     list[Path] | None,
     typer.Option("--pool", metavar="FILE", help="Plan pool to learn from (.json, or the official .pkl); repeatable."),
@@ -27,6 +32,7 @@ def catp(
     settings: dict[str, Any],
     steps: Steps = 3000,
     pool: Pool = None,
+    preset: Preset = None,
     resume: Resume = True,
     seed: Seed = 0,
     quiet: Quiet = False,
@@ -40,6 +46,8 @@ def catp(
     """
     from ....experiments.training.catp.train import train_catp
 
+    usual = CatpSettings.preset(preset) if preset else {}
+    settings = {**usual, **settings}
     run_trainer("catp", quiet, train_catp, out, steps=steps, seed=seed, pool=pool or (), resume=resume, **settings)
 
 

@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from ...simulators.errors import InfrastructureError
+from ...errors import InfrastructureError
 
 SAFE_SHARE = 0.8  # of the free memory
 
@@ -22,14 +22,16 @@ class Meter:
     Args:
         device: A torch device.
         limit_mb: Most memory of a call, MB; None for most of the free memory.
+        processor_time: Count the processor's time instead of the clock's, on a machine that is shared with others.
 
     Raises:
         InfrastructureError: resident memory cannot be read here.
     """
 
-    def __init__(self, device: str, limit_mb: float | None) -> None:
+    def __init__(self, device: str, limit_mb: float | None, processor_time: bool = False) -> None:
         self.gpu, self.limit_mb = device.startswith("cuda"), limit_mb
         self.device = device
+        self._clock = time.process_time if processor_time else time.perf_counter
         resident_mb()
 
     def wait(self) -> None:
@@ -70,10 +72,10 @@ class Meter:
     def seconds(self, run: Callable[[], object]) -> float:
         """Measure the duration of a call until the device has finished, seconds."""
         self.wait()
-        began = time.perf_counter()
+        began = self._clock()
         run()
         self.wait()
-        return time.perf_counter() - began
+        return self._clock() - began
 
     def peak_mb(self, run: Callable[[], object]) -> tuple[float, float]:
         """Measure the peak memory of a call above the memory in use before it, of the process and on the GPU, MB."""

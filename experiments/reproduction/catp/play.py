@@ -1,0 +1,138 @@
+"""Play CATP-LLM's tables: the trained policies and the prompted planners on unseen tasks and unseen samples.
+
+The episodes are those of leaderboard runs of the suite `opencatp`: test tasks, each on the samples that no policy saw in
+training. What does not depend on the protocol, such as the prompted planners, is played once.
+
+Source: CATP-LLM (arXiv 2411.16313), Section 5 and Tables 2 to 4, Figures 6 and 7.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from ...files import iter_lines
+from ...leaderboard.board import run as run_leaderboard
+from ...leaderboard.run_config import make_run_config
+from ...results import EpisodeResult
+from ..protocols import BOARD, PROTOCOLS
+from .claims import catp_effects
+from .policies import ALPHA, ALPHAS, KINDS, METHODS, SIZES, STEPS, Policy, train_policies
+from .rows import Results, Row, difference_row, plan_rows
+
+PROMPTED = ("zero-shot", "few-shot", "hugginggpt", "hydra")
+BOUNDS = ("oracle-informed", "oracle")
+BASES = (*PROMPTED, *METHODS)
+"""What CATP is compared with, plan by plan."""
+Progress = Callable[[int, int], None]
+Played = dict[tuple[str, str, float], Results]
+"""Episodes by agent under a protocol, for a kind of tasks and a weight of the score."""
+
+
+def reproduce_catp(
+    seed: int, episodes: int | None, jobs: int, out: Path, steps: int | None = None, progress: Progress | None = None
+) -> dict[str, list[Row]]:
+    """Train, play and compare; see `reproduce`.
+
+    Args:
+        seed: of training and play.
+        episodes: number of plans per agent, kind of tasks and weight of the score; None for every test task on every test
+            sample.
+        jobs: number of processes.
+        out: folder of the training runs and boards, which a later call continues.
+        steps: optimiser steps of a policy; None for `STEPS`.
+        progress: called with the number of finished steps and the number of all steps.
+    """
+    names = train_policies(out / "policies", seed, jobs, steps or STEPS, progress)
+    played = play_policies(names, seed, episodes, jobs, out / "boards", progress)
+    return tables_of(played, seed)
+
+
+def play_policies(
+    names: dict[Policy, str], seed: int, episodes: int | None, jobs: int, out: Path, progress: Progress | None = None
+) -> Played:
+    """Play prompted planners, bounds and policies; return their episodes under both protocols."""
+    played: Played = {}
+    for kind in KINDS:
+        for alpha in ALPHAS:
+            shared = {name: name for name in (*PROMPTED, *BOUNDS)}
+            shared |= {policy.agent: name for policy, name in names.items() if not policy.protocol and policy.alpha == alpha}
+            for protocol in PROTOCOLS["catp"]:
+                own = {
+                    policy.agent: name
+                    for policy, name in names.items()
+                    if (policy.protocol, policy.alpha) == (protocol.name, alpha) and policy.tasks in (kind, "all")
+                }
+                for agents, place in ((shared, "shared"), (own, protocol.name)):
+                    folder = out / f"{place}-{kind}-{alpha:g}"
+                    found = _board(agents, kind, alpha, seed, episodes, jobs, folder, progress)
+                    played[protocol.name, kind, alpha] = {**played.get((protocol.name, kind, alpha), {}), **found}
+    return played
+
+
+def tables_of(played: Played, seed: int = 0) -> dict[str, list[Row]]:
+    """Rows, differences, curves and effects of episodes."""
+    found: dict[str, list[Row]] = {"ours": [], "differences": [], "curves": [], "effects": []}
+    for protocol in PROTOCOLS["catp"]:
+        own = {(kind, alpha): results for (name, kind, alpha), results in played.items() if name == protocol.name}
+        compared: list[Row] = []
+        rows: list[Row] = []
+        for (kind, alpha), results in own.items():
+            common: dict[str, Any] = {"tasks": kind, "alpha": alpha}
+            rows += plan_rows(results, protocol.name, seed, average_only=alpha != ALPHA, **common)
+            for ours, base in _pairs(results):
+                compared.append(difference_row(results, ours, base, protocol.name, seed, **common))
+        found["ours"] += rows
+        found["differences"] += compared
+        found["curves"] += _curves(rows)
+        effects = catp_effects(rows, compared)
+        found["effects"] += [{**row, "protocol": protocol.name} for row in effects]
+    return found
+
+
+def _pairs(results: Results) -> Sequence[tuple[str, str]]:
+    """Agents that are compared plan by plan: CATP with every baseline, changed CATP with CATP, and the order of baselines."""
+    changed = [name for name in results if name.startswith("catp") and name != "catp"]
+    wanted = [("catp", base) for base in BASES] + [(name, "catp") for name in changed]
+    wanted += [("few-shot", "zero-shot"), ("hugginggpt", "zero-shot"), ("hydra", "few-shot"), ("hydra", "hugginggpt")]
+    wanted += [("rltf", "ift"), ("zero-shot", "rltf")]
+    return [pair for pair in wanted if pair[0] in results and pair[1] in results]
+
+
+def _curves(rows: Sequence[Row]) -> list[Row]:
+    """The averages over the weight of the score (Figure 6) and over the policy's width (Figure 7)."""
+    averages = [row for row in rows if row["group"] == "average"]
+    found = [
+        {**row, "curve": "alpha", "at": row["alpha"]}
+        for row in averages
+        if row["agent"] in (*PROMPTED, "catp", "oracle-informed")
+    ]
+    widths = {"catp": 64.0, **{name: float(change["hidden_size"]) for name, change in SIZES.items()}}
+    for row in averages:
+        if row["alpha"] == ALPHA and row["agent"] in widths and row["protocol"] == BOARD:
+            found.append({**row, "curve": "width", "at": widths[row["agent"]]})
+    return found
+
+
+def _board(
+    agents: dict[str, str],
+    kind: str,
+    alpha: float,
+    seed: int,
+    episodes: int | None,
+    jobs: int,
+    out: Path,
+    progress: Progress | None,
+) -> dict[str, list[EpisodeResult]]:
+    """Run a leaderboard of the suite `opencatp`; return its episodes by the agents' names in the tables."""
+    vary = {"alpha": (alpha,), "tasks": (kind,)}
+    config = make_run_config("opencatp", agents=list(agents.values()), episodes=episodes, seed=seed, vary=vary)
+    run_leaderboard(config, out, jobs, progress)
+    shown = {name: agent for agent, name in agents.items()}
+    found: dict[str, list[EpisodeResult]] = {agent: [] for agent in agents}
+    for line in iter_lines(out / "episodes.jsonl"):
+        result = EpisodeResult.from_json(line)
+        found[shown[result.agent]].append(replace(result, agent=shown[result.agent]))
+    return found

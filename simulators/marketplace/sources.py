@@ -1,0 +1,161 @@
+"""Where a scenario's tools and tasks come from: a generator, or a folder of published data."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from ..bounds import StrictModel, within
+from ..failures import FailureModel
+from ..retrieval import Retrieval
+from .market import Marketplace
+
+Share = Annotated[float, Field(ge=0, le=1)]
+LISTED = 16
+"""Tools that a task lists where a number is not given."""
+Candidates = Annotated[int, within("source.candidates")]
+
+
+def is_none(value: object) -> bool:
+    """Fields that are younger than recorded scenarios are left out of documents, and of digests, where they say nothing."""
+    return value is None
+
+
+class MarketplaceSource(StrictModel):
+    """A generated marketplace.
+
+    Attributes:
+        tools, providers, categories: How many of each it has.
+        train, test: Number of tasks in each split.
+        candidates: Number of tools on offer in a task; two numbers give a range; or how they are retrieved.
+        needs: Number of facts that a task needs, 1 to 6; two numbers give a range. None: as in StableToolBench, mostly 2 or 3.
+        chain_share: Share of the tasks in which one call's answer is another's argument; None for 0.35.
+        misnamed: Share of the tools whose name promises what their documentation denies; None for none.
+    """
+
+    kind: Literal["marketplace"] = "marketplace"
+    tools: int = within("source.tools", default=1432)
+    providers: int = within("source.providers", default=240)
+    categories: int = Field(default=36, ge=1, le=36)
+    train: int = within("source.tasks", default=400)
+    test: int = within("source.tasks", default=400)
+    candidates: Candidates | tuple[Candidates, Candidates] | Retrieval = 16
+    needs: int | tuple[int, int] | None = Field(default=None, exclude_if=is_none)
+    chain_share: Share | None = Field(default=None, exclude_if=is_none)
+    misnamed: Share | None = Field(default=None, exclude_if=is_none)
+
+    def market(self, seed: int, failures: FailureModel) -> Marketplace:
+        """The tools, tasks and answers of this source."""
+        from .generator import generate_marketplace
+
+        return generate_marketplace(
+            seed,
+            tools=self.tools,
+            providers=self.providers,
+            categories=self.categories,
+            tasks={"train": self.train, "test": self.test},
+            candidates=LISTED if isinstance(self.candidates, Retrieval) else self.candidates,
+            failures=failures,
+            needs=self.needs,
+            chain_share=0.35 if self.chain_share is None else self.chain_share,
+            misnamed=self.misnamed or 0.0,
+        )
+
+
+class FolderSource(StrictModel):
+    """Tools and tasks that are read from a folder of published data.
+
+    Attributes:
+        data: The folder; the command line's `--data` fills it.
+    """
+
+    kind: str
+    data: str | None = None
+
+
+class ToolBenchSource(FolderSource):
+    """Real queries from a ToolBench or StableToolBench folder.
+
+    Attributes:
+        subsets: Names of query files, such as G1_instruction; None for all that are there.
+        tools: Folder with tool documents, where it is not inside `data`.
+        anytool_filter: AnyTool's list of unsolvable ids (a JSON file); its ids are left out.
+        candidates: How tools on offer are retrieved; None for the APIs that a query lists.
+    """
+
+    kind: Literal["toolbench"] = "toolbench"
+    subsets: tuple[str, ...] | None = None
+    tools: str | None = None
+    anytool_filter: str | None = None
+    candidates: Retrieval | None = Field(default=None, exclude_if=is_none)
+
+    def market(self, seed: int, failures: FailureModel) -> Marketplace:
+        """The tools, tasks and answers of this source."""
+        from .loaders.toolbench import load_toolbench
+
+        left_out = self.anytool_filter
+        return load_toolbench(
+            self.data or "", seed=seed, subsets=self.subsets, tools=self.tools, anytool_unsolvable=left_out, failures=failures
+        )
+
+
+class MGToolBenchSource(FolderSource):
+    """MGToolBench's tasks with their queries at all five instruction levels.
+
+    Attributes:
+        tools: Folder with tool documents, where there is one.
+        candidates: How tools on offer are retrieved; None for the APIs that a task lists.
+    """
+
+    kind: Literal["mgtoolbench"] = "mgtoolbench"
+    tools: str | None = None
+    candidates: Retrieval | None = Field(default=None, exclude_if=is_none)
+
+    def market(self, seed: int, failures: FailureModel) -> Marketplace:
+        """The tools, tasks and answers of this source."""
+        from .loaders.mgtoolbench import load_mgtoolbench
+
+        return load_mgtoolbench(self.data or "", seed=seed, tools=self.tools, failures=failures)
+
+
+class AnyToolSource(FolderSource):
+    """AnyToolBench's queries, which name no candidates: a task offers its own APIs and others, of its categories first.
+
+    Attributes:
+        tools: Folder with tool documents, where it is not inside `data`; their APIs are candidates too.
+        unsolvable: AnyTool's list of unsolvable ids (a JSON file); its ids are left out.
+        candidates: Tools on offer in a task, at least its own; or how they are retrieved.
+    """
+
+    kind: Literal["anytool"] = "anytool"
+    tools: str | None = None
+    unsolvable: str | None = None
+    candidates: Candidates | Retrieval = 16
+
+    def market(self, seed: int, failures: FailureModel) -> Marketplace:
+        """The tools, tasks and answers of this source."""
+        from .loaders.anytool import load_anytool
+
+        return load_anytool(
+            self.data or "",
+            seed=seed,
+            tools=self.tools,
+            unsolvable=self.unsolvable,
+            candidates=LISTED if isinstance(self.candidates, Retrieval) else self.candidates,
+            failures=failures,
+        )
+
+
+class ToolDeerSource(FolderSource):
+    """DEER's own samples: whether a query needs a tool, and whether one of the candidates fits."""
+
+    kind: Literal["tooldeer"] = "tooldeer"
+
+
+FOLDERS = {
+    "toolbench": "ToolBench or StableToolBench",
+    "mgtoolbench": "MGToolBench",
+    "anytool": "AnyTool",
+    "tooldeer": "ToolDEER",
+}  # kinds of source that read a folder, and whose

@@ -1,0 +1,137 @@
+"""Find a task's tools in the whole catalogue. The retriever stands on the world's side; agents see what it found."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from itertools import zip_longest
+from typing import Any
+
+from ..tasks import Task, TaskSet, normalise
+from ..tools import Catalog, Tool
+from .open_episode import OpenEpisode
+from .ranking import Bm25, Ranking, WordEmbedding, best_first, document_of
+from .settings import Retrieval
+
+KEPT = 2_048
+"""Tasks whose tools are kept once they are found."""
+
+
+class Retriever:
+    """A search engine over a catalogue.
+
+    Args:
+        settings: Which one, and how many tools a search brings.
+        catalog: The tools to search.
+
+    Attributes:
+        size: Number of tools.
+        categories: The catalogue's categories in alphabetical order, which an agent may search in.
+    """
+
+    episode_type = OpenEpisode
+
+    def __init__(self, settings: Retrieval, catalog: Catalog) -> None:
+        self.settings, self._catalog = settings, catalog
+        documents = [document_of(tool) for tool in catalog]
+        self._ranking: Ranking = (WordEmbedding if settings.retriever == "embedding" else Bm25)(documents)
+        self.size = len(catalog)
+        self.categories = tuple(sorted({tool.category for tool in catalog}))
+
+    def rank(self, query: str, task: Task | None = None, category: str = "", provider: str = "") -> list[int]:
+        """Numbers of all tools in the order in which a search finds them.
+
+        Args:
+            query: What is looked for.
+            task: The task, which only the oracle reads.
+            category, provider: Only their tools; "" for all.
+        """
+        order = best_first(self._ranking.scores(query))
+        if self.settings.retriever == "oracle" and task is not None:
+            order = self._serving_first(order, query, task)
+        if category or provider:
+            wanted = _plain(category), _plain(provider)
+            order = [number for number in order if _inside(self._catalog[number], *wanted)]
+        return order
+
+    def search(
+        self, query: str, task: Task, offered: frozenset[str], category: str = "", provider: str = ""
+    ) -> tuple[int, ...]:
+        """Numbers of the first `k` tools that are not on offer yet."""
+        found = (n for n in self.rank(query, task, category, provider) if self._catalog[n].name not in offered)
+        return tuple(number for _, number in zip(range(self.settings.k), found, strict=False))
+
+    def first(self, task: Task) -> tuple[str, ...]:
+        """Names of the tools that the task's own query finds."""
+        query = task.instructions.get(self.settings.level or "", task.query)
+        return tuple(self._catalog[number].name for number in self.rank(query, task)[: self.settings.k])
+
+    def listing(self, category: str, provider: str = "") -> dict[str, list[str]]:
+        """Titles of a category's tools by provider, in the order of the catalogue."""
+        found: dict[str, list[str]] = {}
+        for tool in self._catalog:
+            if _inside(tool, _plain(category), _plain(provider)):
+                found.setdefault(tool.provider, []).append(tool.title or tool.name)
+        return found
+
+    def _serving_first(self, order: Sequence[int], query: str, task: Task) -> list[int]:
+        """The tools that serve the needs in turns, those named in the query first; then the others."""
+        place = {number: rank for rank, number in enumerate(order)}
+        text = normalise(query)
+        needs = sorted(task.needs, key=lambda need: not need.wish or normalise(need.wish) not in text)
+        lanes = [sorted((self._catalog.number(name) for name in need.tools), key=place.__getitem__) for need in needs]
+        turns = [number for lap in zip_longest(*lanes) for number in lap if number is not None]
+        serving = dict.fromkeys(turns)
+        return [*serving, *(number for number in order if number not in serving)]
+
+
+class RetrievedTasks(TaskSet):
+    """The tasks of a world, each with the tools on offer that its own query finds in the catalogue.
+
+    A query that nothing is found for stays solvable: the tools are there, and the retriever missed them.
+    """
+
+    def __init__(self, tasks: TaskSet, retriever: Retriever) -> None:
+        self._inner, self._retriever = tasks, retriever
+        self._found: OrderedDict[int, Task] = OrderedDict()
+
+    def __len__(self) -> int:
+        return len(self._inner)
+
+    def __getitem__(self, number: Any) -> Any:
+        if isinstance(number, slice):
+            return tuple(self[index] for index in range(*number.indices(len(self))))
+        place = int(number) + len(self) if number < 0 else int(number)
+        task = self._found.get(place)
+        if task is None:
+            plain: Task = self._inner[place]
+            task = self._found[place] = replace(plain, candidates=self._retriever.first(plain))
+            if len(self._found) > KEPT:
+                self._found.popitem(last=False)
+        return task
+
+    def __iter__(self) -> Iterator[Task]:
+        return (self[number] for number in range(len(self)))
+
+    def numbers(self, split: str) -> Sequence[int]:
+        return self._inner.numbers(split)
+
+    def has(self, number: int) -> bool:
+        return self._inner.has(number)
+
+    @property
+    def splits(self) -> tuple[str, ...]:
+        return self._inner.splits
+
+    @property
+    def most_candidates(self) -> int:
+        return min(self._retriever.settings.k, self._retriever.size)
+
+
+def _plain(name: str) -> str:
+    return normalise(name.replace("_", " "))
+
+
+def _inside(tool: Tool, category: str, provider: str) -> bool:
+    return (not category or _plain(tool.category) == category) and (not provider or _plain(tool.provider) == provider)

@@ -1,0 +1,54 @@
+"""Steps of every environment from the middle of an episode on, to compare copies with their originals."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from costgym.envs.actions import encode_action
+
+SETTINGS: dict[str, list[dict[str, Any]]] = {
+    "costgym/Marketplace-v0": [{}, {"scenario": "storm", "concurrent": True}, {"scenario": "faas"}],
+    "costgym/MarketplaceChat-v0": [
+        {"scenario": "storm"},
+        {"scenario": {"extends": "storm", "source": {"candidates": {"retriever": "bm25", "k": 3}}}, "documents": "short"},
+    ],
+    "costgym/OpenCATP-v0": [{}],
+    "costgym/OpenCATPChat-v0": [{}],
+    "costgym/OpenCATPCalls-v0": [{}, {"concurrent": True, "slots": 2, "gpu_capacity_mb": 4000.0, "cold_starts": True}],
+    "costgym/DecisionAware-v0": [{}],
+}
+CASES = [(env_id, settings) for env_id, many in SETTINGS.items() for settings in many]
+
+
+def choose(env: Any, info: dict[str, Any], luck: float) -> Any:
+    if "action_mask" in info:
+        allowed = np.flatnonzero(info["action_mask"])
+        return int(allowed[int(luck * len(allowed))])
+    world = env.unwrapped
+    if "Chat" in type(world).__name__ and hasattr(world, "candidates"):
+        if world.world.retriever is not None and luck < 0.3:
+            return encode_action("search_tools", {"query": world.query})
+        tools = world.candidates
+        tool = tools[int(luck * len(tools))]
+        return encode_action(tool.name, dict.fromkeys(tool.parameters["required"], "x"))
+    return '["image_captioning", ["input_of_query"]]'
+
+
+def told(values: Any) -> Any:
+    if isinstance(values, dict):
+        return {key: told(value) for key, value in values.items()}
+    return values.tolist() if isinstance(values, np.ndarray) else values
+
+
+def go_on(env: Any, info: dict[str, Any], seed: int, steps: int = 40) -> list[Any]:
+    """What happens next, over the ends of episodes, under actions that `seed` draws."""
+    generator, log = np.random.default_rng(seed), []
+    for _ in range(steps):
+        observation, reward, terminated, truncated, info = env.step(choose(env, info, generator.random()))
+        log.append((told(observation), reward, terminated, truncated, told(info)))
+        if terminated or truncated:
+            observation, info = env.reset()
+            log.append((told(observation), told(info)))
+    return log
