@@ -12,6 +12,7 @@ import gymnasium as gym
 import numpy as np
 from numpy.typing import NDArray
 
+from ..simulators.draws import log
 from ..simulators.errors import ConfigError, UnknownName
 from ..simulators.ledger import Budget
 from ..simulators.scenario import Scenario
@@ -381,7 +382,7 @@ class MarketplaceEnv(ToolEnv[Observation, "int | np.integer[Any]"]):
         _write_resources(
             resources.data,
             0,
-            min(log1p(now), highest),
+            min(log(1.0 + now), highest),
             episode.in_flight * 0.25,
             self._steps / self.max_steps,
             max(1.0 - spent * price, least),

@@ -34,14 +34,30 @@ def make(env_id: str, **kwargs: Any) -> gym.Env[Any, Any]:
     return gym.make(env_id, **kwargs)
 
 
-def make_vec(env_id: str, num_envs: int = 1, **kwargs: Any) -> gym.vector.VectorEnv[Any, Any, Any]:
+def make_vec(
+    env_id: str, num_envs: int = 1, *, device: str = "cpu", tensors: bool = False, **kwargs: Any
+) -> gym.vector.VectorEnv[Any, Any, Any]:
     """Make a vector environment: the native one if the id has one, otherwise Gymnasium's.
 
+    Args:
+        env_id: id, such as ``costgym/Marketplace-v0``.
+        num_envs: number of environments.
+        device: where a native environment lies and plays: ``cpu``, ``cuda`` or ``cuda:N``. On a GPU it takes and returns
+            PyTorch tensors there.
+        tensors: take and return PyTorch tensors on the CPU too, which share the arrays' memory.
+        kwargs: arguments of the environment and of `gymnasium.make_vec`.
+
     Raises:
+        ConfigError: there is no such device, or no native environment.
+        MissingExtra: an extra is not installed that the arguments need.
         UnknownName: the id is unknown; the message has the nearest ones.
     """
     if env_id not in gym.registry:
         raise UnknownName("environment", env_id, _known())
+    if device != "cpu" or tensors:
+        from .vector.device import make_on_device
+
+        return make_on_device(env_id, num_envs, device, **kwargs)
     return gym.make_vec(env_id, num_envs=num_envs, **kwargs)
 
 

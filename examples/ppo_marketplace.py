@@ -1,7 +1,9 @@
 """Proximal policy optimisation with action masks, in one file that reads from top to bottom. Torch and costgym, nothing else.
 
     python examples/ppo_marketplace.py --minutes 3
+    python examples/ppo_marketplace.py --device cuda --envs 4096 --minibatch 32768
 
+Observations, actions, rewards and networks are tensors on one device, from the environment's step to the gradient.
 The policy reads every tool with the same small network, so what it learns of one slot holds for all of them. It is trained on
 the train split of the default marketplace under a budget of 20 credits and measured on the test split, beside the greedy agent.
 
@@ -36,6 +38,8 @@ class Args:
     price: float = 20.0  # the budget of an episode
     minutes: float = 3.0  # of training, wall clock, once the environment is compiled
     updates: int = 0  # or so many updates, whatever the clock says
+    device: str = "cpu"  # or cuda, where the environments play too
+    target: float = 0.723  # the training says when so large a share of an update's episodes first passed; greedy's on the test
     envs: int = 128
     rollout: int = 32  # steps of each environment between two updates
     epochs: int = 4
@@ -111,39 +115,43 @@ def train(args: Args, price_of_cost: Callable[[float], float] | None = None, sho
         autoreset_mode="SameStep",
         scenario=args.scenario,
         budget={"price": args.price},
+        device=args.device,
+        tensors=True,
     )
-    policy = Policy(args.hidden)
+    policy = Policy(args.hidden).to(args.device)
     optimizer = torch.optim.Adam(policy.parameters(), args.learning_rate, eps=1e-5)
     print("compiling the environment, once per machine: about half a minute", flush=True)
     env.reset(seed=args.seed)
-    env.step(np.zeros(args.envs, np.int64))
+    env.step(torch.zeros(args.envs, dtype=torch.int64, device=args.device))
     seen, info = env.reset(seed=args.seed)
-    began, update, multiplier = time.monotonic(), 0, 0.0
+    began, update, multiplier, reached = time.monotonic(), 0, 0.0, False
     while (done := _share(args, update, began)) < 1.0:
         optimizer.param_groups[0]["lr"] = args.learning_rate * (1.0 - (1.0 - args.final_lr_fraction) * done)
         stored: list[tuple[Observation, Tensor, Tensor, Tensor, Tensor]] = []
-        rewards, ends, costs, passed = [], [], [], []
+        rewards, ends, costs, passed, stepping = [], [], [], [], 0.0
         for _ in range(args.rollout):
-            now = {name: torch.from_numpy(part) for name, part in seen.items()}
-            mask = torch.from_numpy(info["action_mask"])
+            now, mask = seen, info["action_mask"]
             with torch.no_grad():
                 logits, value = policy(now, mask)
             action = torch.distributions.Categorical(logits=logits).sample()
             stored.append((now, mask, action, logits.log_softmax(-1).gather(1, action[:, None])[:, 0], value))
-            seen, reward, terminated, truncated, info = env.step(action.numpy())
+            stepping -= time.monotonic()
+            seen, reward, terminated, truncated, info = env.step(action)
+            stepping += time.monotonic()
             end = terminated | truncated  # the limit on steps is part of the task: nothing is guessed beyond it
             cost = info["cost"]
-            if end.any():
+            if "final_info" in info:
                 final = info["final_info"]
-                cost = np.where(end, final["cost"], cost)
-                costs.extend(final["cost_sum"][end].tolist())
-                passed.extend(final["is_success"][end].tolist())
-            rewards.append(torch.from_numpy(reward - multiplier * cost).float())
-            ends.append(torch.from_numpy(end))
-        if price_of_cost is not None and costs:
-            multiplier = price_of_cost(float(np.mean(costs)))
+                cost = final["cost"].where(end, cost)
+                costs.append(final["cost_sum"][end])
+                passed.append(final["is_success"][end])
+            rewards.append((reward - multiplier * cost).float())
+            ends.append(end)
+        share, cost_sum = (torch.cat(each).double().mean().item() if each else np.nan for each in (passed, costs))
+        if price_of_cost is not None and not np.isnan(cost_sum):
+            multiplier = price_of_cost(cost_sum)
         with torch.no_grad():
-            last = policy({k: torch.from_numpy(v) for k, v in seen.items()}, torch.from_numpy(info["action_mask"]))[1]
+            last = policy(seen, info["action_mask"])[1]
         values = torch.stack([each[4] for each in stored])
         gains = advantages(torch.stack(rewards), values, torch.stack(ends), last, args.gae_lambda).flatten()
         targets = gains + values.flatten()
@@ -153,7 +161,7 @@ def train(args: Args, price_of_cost: Callable[[float], float] | None = None, sho
         free = masks.sum(-1) > 1
         gains = (gains - gains[free].mean()) / (gains[free].std() + 1e-8) * free
         for _ in range(args.epochs):
-            for part in torch.randperm(len(actions)).split(args.minibatch):
+            for part in torch.randperm(len(actions), device=args.device).split(args.minibatch):
                 logits, value = policy({name: values[part] for name, values in seen_all.items()}, masks[part])
                 chances = torch.distributions.Categorical(logits=logits)
                 ratio = (chances.log_prob(actions[part]) - before[part]).exp()
@@ -165,11 +173,13 @@ def train(args: Args, price_of_cost: Callable[[float], float] | None = None, sho
                 nn.utils.clip_grad_norm_(policy.parameters(), 0.5)
                 optimizer.step()
         update += 1
-        if show and update % 5 == 0 and costs:
-            figures = f"passed {np.mean(passed):.3f}  cost {np.mean(costs):6.3f}  multiplier {multiplier:.4f}"
-            print(f"{time.monotonic() - began:5.0f} s  update {update:4}  {figures}", flush=True)
+        elapsed, first = time.monotonic() - began, share >= args.target and not reached
+        reached = reached or first
+        if show and (first or update % 5 == 0):
+            figures = f"passed {share:.3f}  cost {cost_sum:6.3f}  multiplier {multiplier:.4f}  steps took {stepping:.2f} s"
+            print(f"{elapsed:5.0f} s  update {update:4}  {figures}{'  target reached' if first else ''}", flush=True)
     env.close()
-    return policy
+    return policy.cpu()
 
 
 def _share(args: Args, update: int, began: float) -> float:

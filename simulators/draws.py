@@ -14,7 +14,9 @@ import ctypes
 import hashlib
 import threading
 from array import array
+from decimal import Decimal
 from functools import lru_cache
+from math import frexp
 from typing import Any
 
 import numpy as np
@@ -23,6 +25,35 @@ OUTCOME, KIND, DURATION, CONTENT = range(4)
 """Purposes within a row. In row 0: the latent state, the usual failure, the judge (world slot only), spare."""
 
 PURPOSES = 4
+
+SQRT_HALF = 0.7071067811865476
+LN2_HIGH, LN2_LOW = 0.6931471803691238, 1.9082149292705877e-10  # their sum is log(2), and a power of 2 times the first is exact
+THIRD, SEVENTH = 0.3333333333333333, 0.14285714285714285
+LOGS = tuple(float((Decimal(max(k, 91)) / 128).ln()) for k in range(182))
+"""``log(k / 128)`` for k from 91 on."""
+
+
+def log(value: float) -> float:
+    """The natural logarithm, by additions, multiplications and divisions alone.
+
+    So it has the same bits everywhere, in kernels on a GPU too, while those of `math.log` depend on the machine's C library. It
+    is off by at most two units in the last place where the result is not near 0.
+
+    Args:
+        value: A finite number above 0.
+    """
+    part, power = frexp(value)
+    if part < SQRT_HALF:
+        part += part
+        power -= 1
+    near = int(part * 128.0 + 0.5)
+    centre = near * 0.0078125
+    ratio = (part - centre) / (part + centre)
+    square = ratio * ratio
+    series = (ratio + ratio) * (1.0 + square * (THIRD + square * (0.2 + square * SEVENTH)))
+    return power * LN2_HIGH + (LOGS[near] + (power * LN2_LOW + series))
+
+
 _WORD = (1 << 64) - 1
 
 

@@ -31,7 +31,7 @@ DEFECTS: tuple[tuple[str, str, str, str], ...] = (
     ("outages begin late", "simulators/failures/model.py", "return begin <= at_s < end", "return begin + 0.05 <= at_s < end"),
     ("thinking forgets the first token", EPISODE, "world.ttft_s + usage.output_tokens", "usage.output_tokens"),
     ("the batch's outages are 0.01 % longer", BATCH,
-     "e.burst_begin - rules.burst_lasts_s", "e.burst_begin - 1.0001 * rules.burst_lasts_s"),
+     "kept.begin - rules.burst_lasts_s", "kept.begin - 1.0001 * rules.burst_lasts_s"),
     ("verification accepts everything", "experiments/trajectories/verify.py", "    def check(self,",
      "    def check(self, *_):\n        return '', None\n\n    def unused(self,"),
 )  # fmt: skip

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -11,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ...simulators.calls import Call
+from ...simulators.draws import log
 from ...simulators.errors import ConfigError
 from ...simulators.opencatp.episode_view import PlanView, plan_call
 from ...simulators.opencatp.running import PlanCall, RunningPlan
@@ -209,7 +209,7 @@ class OpenCATPCallsEnv(OpenCATPBase[Observation, "int | np.integer[Any]"]):
         left = [0.0 if limit is None else min(0.0, 1.0 - end / limit) for end, limit in zip(ends, self._limits, strict=True)]
         tools = np.ones((len(TOOLS), len(TOOL_FEATURES)), np.float32)
         tools[:, 0], tools[:, 1] = prices, np.log1p(seconds)
-        high = [sum(prices), math.log1p(ends[1]), 1.0, 1.0, 1.0, 1.0, 1.0, 1.0]
+        high = [sum(prices), log(1.0 + ends[1]), 1.0, 1.0, 1.0, 1.0, 1.0, 1.0]
         box = gym.spaces.Box
         return {
             "task": box(0.0, 1.0, (len(TASK_FEATURES),), np.float32),
@@ -350,7 +350,7 @@ class OpenCATPCallsEnv(OpenCATPBase[Observation, "int | np.integer[Any]"]):
         resources = np.array(
             [
                 used[0] / self.max_price,
-                math.log1p(used[1]),
+                log(1.0 + used[1]),
                 self._running.in_flight / len(TOOLS),
                 self._steps / self.max_steps,
                 *self._shares_left(used),

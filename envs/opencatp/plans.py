@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any, Self
 
 import gymnasium as gym
 import numpy as np
 import numpy.typing as npt
 
+from ...simulators.draws import log
 from ...simulators.errors import InvalidPlan, UnknownName
 from ...simulators.opencatp.episode_view import PlanView, plan_calls, refused_call
 from ...simulators.opencatp.tools import SOD, SOP, TOOLS
@@ -356,7 +356,7 @@ class OpenCATPEnv(OpenCATPBase[Observation, "int | np.integer[Any]"]):
         progress = np.array(
             [
                 self._price / self.max_price,
-                math.log1p(self._seconds),
+                log(1.0 + self._seconds),
                 used[2] / self.max_tokens,
                 self._calls / len(TOOLS),
                 self._current >= 0,

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Sequence
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar, NamedTuple, Protocol
 
 import gymnasium as gym
 import numpy as np
@@ -18,6 +18,7 @@ from gymnasium.vector import AutoresetMode
 from gymnasium.vector.utils import batch_space
 from numpy.typing import NDArray
 
+from ...simulators.batch.device import Device
 from ...simulators.batch.rng import in_threads, most_threads, stream_words
 from ...simulators.errors import ConfigError, EpisodeOver
 from ..base import BaseEnv, with_step_limit
@@ -62,6 +63,63 @@ class StepArrays(Protocol):
     def truncated(self) -> Mask: ...
 
 
+class Start(NamedTuple):
+    """What a caller's reset begins, from `NativeVectorEnv._start`.
+
+    Attributes:
+        where: (N,) the environments to reset.
+        chosen: what `NativeVectorEnv._chosen` made of the options.
+        seeds, given: (N,) the episodes' seeds, and where one was given.
+        words, taken: (N, 4) new states of generators, and (N,) where they are taken.
+    """
+
+    where: Mask
+    chosen: Any
+    seeds: NDArray[np.uint64]
+    given: Mask
+    words: NDArray[np.uint64]
+    taken: Mask
+
+
+class Beginning(NamedTuple):
+    """Which episodes begin on a device, and with what, as its arrays.
+
+    Attributes:
+        where: (N,) the episodes that begin.
+        rows: (N,) a row of the tables, or -1 to draw one.
+        seeds, given: (N,) the episode's seed, and whether it is given.
+        chosen: what `NativeVectorEnv._chosen` made of a reset's options; None draws everything.
+        show_all: also write the state of the others.
+    """
+
+    where: Any
+    rows: Any
+    seeds: Any
+    given: Any
+    chosen: Any
+    show_all: bool
+
+
+class Turn(NamedTuple):
+    """A step on a device: actions (N,), whether ended episodes begin anew instead, whether the arrays to write to are new, and
+    rows and seeds (N,) that let the kernels draw what begins."""
+
+    actions: Any
+    autoreset: bool
+    fresh: bool
+    rows: Any
+    seeds: Any
+    given: Any
+
+
+class Parts(NamedTuple):
+    """An environment's arrays: tables and settings, which episodes share, their state, and their generators."""
+
+    shared: tuple[Any, ...]
+    state: Any
+    streams: Any
+
+
 class NativeVectorEnv(gym.vector.VectorEnv[Observation, Any, Any]):
     """Base of the native vector environments.
 
@@ -76,6 +134,7 @@ class NativeVectorEnv(gym.vector.VectorEnv[Observation, Any, Any]):
         copy: return new arrays at every step. Without it, a step overwrites the observations of the step before, which is
             faster.
         threads: number of threads that play a step. The results do not depend on it.
+        all_tables: make the tables of all tasks at the start, also of a large split, so that kernels draw the tasks.
         settings: keyword arguments of the scalar environment.
 
     Attributes:
@@ -99,8 +158,10 @@ class NativeVectorEnv(gym.vector.VectorEnv[Observation, Any, Any]):
         autoreset_mode: str | AutoresetMode = AutoresetMode.NEXT_STEP,
         copy: bool = True,
         threads: int = 1,
+        all_tables: bool = False,
         **settings: Any,
     ) -> None:
+        self.all_tables = all_tables
         self.autoreset_mode, self.threads = _checked_mode(num_envs, autoreset_mode), _checked_threads(threads)
         self.scalar = scalar = self._make_scalar(settings)
         self.num_envs, self.copy = num_envs, copy
@@ -180,6 +241,29 @@ class NativeVectorEnv(gym.vector.VectorEnv[Observation, Any, Any]):
         """The scalar environment's `info` as arrays, none of them shared with another step."""
         raise NotImplementedError
 
+    @property
+    def shared_nbytes(self) -> int:
+        """Bytes of the tables that all environments share."""
+        raise NotImplementedError
+
+    # -- on another device -------------------------------------------------------------------------------------------------
+
+    def _parts(self) -> Parts:
+        """The arrays that a device needs, with all the room that an episode can use."""
+        raise NotImplementedError
+
+    def _reset_call(self, parts: Parts, out: Any, begin: Beginning) -> tuple[Any, ...]:
+        """The row function that begins episodes, and its arguments but the row's number."""
+        raise NotImplementedError
+
+    def _step_call(self, parts: Parts, out: Any, turn: Turn) -> tuple[Any, ...]:
+        """The row function that plays a step, and its arguments but the row's number."""
+        raise NotImplementedError
+
+    def _conclude_on(self, device: Device, parts: Parts, out: Any) -> Parts:
+        """End the steps that need something of the CPU; returns the parts, as far as they were replaced."""
+        return parts
+
     # -- reset -------------------------------------------------------------------------------------------------------------
 
     def reset(
@@ -192,6 +276,16 @@ class NativeVectorEnv(gym.vector.VectorEnv[Observation, Any, Any]):
             options: ``reset_mask``, (N,) bool, selects the environments to reset; the other options are those of the scalar
                 environment and hold for all.
         """
+        start = self._start(seed, options)
+        self._streams[start.taken] = start.words[start.taken]
+        out = self._new()
+        self._begin(out, start.where, start.chosen, start.seeds, start.given)
+        self._begun |= start.where
+        self._ended[start.where] = False
+        return self._observations(out), self._info(out, start.where)
+
+    def _start(self, seed: int | Sequence[int | None] | None, options: dict[str, Any] | None) -> Start:
+        """Read the arguments of a reset, before any state changes."""
         super().reset(seed=seed if isinstance(seed, int) else None)
         where = self._reset_mask(options)
         count = self.num_envs
@@ -199,19 +293,16 @@ class NativeVectorEnv(gym.vector.VectorEnv[Observation, Any, Any]):
         seeds = [None] * count if seed is None else [seed + i for i in range(count)] if isinstance(seed, int) else list(seed)
         if len(seeds) != count:
             raise ConfigError("seed", f"expected a list of {count} seeds, one per environment, got {len(seeds)}")
-        numbers, given = np.zeros(count, np.uint64), np.zeros(count, np.bool_)
+        numbers, given, words = np.zeros(count, np.uint64), np.zeros(count, np.bool_), np.zeros((count, 4), np.uint64)
         for i in np.flatnonzero(where).tolist():
             single = seeds[i]
             if single is not None:
-                self._streams[i], numbers[i], given[i] = stream_words(int(single)), int(single) & _WORD, True
+                words[i], numbers[i], given[i] = stream_words(int(single)), int(single) & _WORD, True
             elif not self._seeded[i]:
-                self._streams[i] = stream_words(None)
-        out = self._new()
-        self._begin(out, where, chosen, numbers, given)
+                words[i] = stream_words(None)
+        taken = given | (where & ~self._seeded)
         self._seeded |= where
-        self._begun |= where
-        self._ended[where] = False
-        return self._observations(out), self._info(out, where)
+        return Start(where, chosen, numbers, given, words, taken)
 
     def _reset_mask(self, options: dict[str, Any] | None) -> Mask:
         if not options or "reset_mask" not in options:

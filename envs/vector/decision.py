@@ -16,7 +16,7 @@ from ...simulators.batch.state import Batch
 from ...simulators.batch.tables import put_rows
 from ...simulators.ledger import RESOURCES
 from ..decision import CANDIDATE_FEATURES, THINKING, DecisionAwareEnv
-from .base import Mask, NativeVectorEnv, Observation
+from .base import Beginning, Mask, NativeVectorEnv, Observation, Parts, Turn
 from .info import COUNTS, FIGURES, figures_info
 from .kernels import decision as kernels
 
@@ -32,7 +32,7 @@ class DecisionVectorEnv(NativeVectorEnv):
     def _build(self) -> None:
         scalar = self.scalar
         world = scalar.world
-        self.batch = Batch(world, [], self.num_envs, scalar.budget, scalar.enforcement, scalar.k, 1)
+        self.batch = Batch(world, [], self.num_envs, scalar.budget, scalar.enforcement, scalar.k, most=1, at_once=1)
         self._numbers = np.array(scalar.numbers, np.int64)
         self._row_of = np.full(len(world.tasks), -1, np.int64)
         width = len(CANDIDATE_FEATURES) + scalar.features
@@ -44,6 +44,7 @@ class DecisionVectorEnv(NativeVectorEnv):
             tokens=np.zeros((0, len(THINKING)), np.int64),
             price=np.zeros((0, len(THINKING))),
             seconds=np.array([world.ttft_s + tokens / world.tokens_per_s for tokens in written]),
+            choices=len(scalar.numbers) if self.all_tables else 0,
             max_steps=scalar.max_steps,
             loss=float(scalar._loss),
             alpha=float(world.alpha),
@@ -51,6 +52,8 @@ class DecisionVectorEnv(NativeVectorEnv):
             resource=RESOURCES.index(scalar.cost),
         )
         self._observed: tuple[NDArray[np.float32], ...] | None = None
+        if self.all_tables:
+            self._rows(self._numbers)
 
     @property
     def nbytes(self) -> int:
@@ -91,9 +94,9 @@ class DecisionVectorEnv(NativeVectorEnv):
         return self._row_of[numbers]
 
     def _draw(self, where: Mask) -> Drawn:
-        """Rows and seeds of the episodes that begin in `where`, 0 elsewhere."""
-        rows, draws = np.zeros(self.num_envs, np.int64), np.zeros(self.num_envs, np.uint64)
-        if where.any():
+        """Rows and seeds of the episodes that begin in `where`, -1 and 0 elsewhere and where the kernels draw them."""
+        rows, draws = np.full(self.num_envs, -1, np.int64), np.zeros(self.num_envs, np.uint64)
+        if where.any() and not self.all_tables:
             draw_where(self._streams, where, draws)
             rows[where] = self._rows(self._numbers[draws[where] % np.uint64(len(self._numbers))])
         return rows, draws
@@ -117,18 +120,50 @@ class DecisionVectorEnv(NativeVectorEnv):
         rows, drawn = self._draw(where)
         if chosen is not None:
             rows[:] = chosen
+        show_all, seeded = seeds is not None, np.full(self.num_envs, not self.all_tables)
         if seeds is not None and given is not None:
-            drawn = np.where(given, seeds, drawn)
-        batch, show_all = self.batch, seeds is not None
-        kernels.reset_where(batch.tables, batch.rules, batch.state, self._view, out, rows, drawn, where, show_all)
+            drawn, seeded = np.where(given, seeds, drawn), seeded | given
+        batch = self.batch
+        kernels.reset_where(
+            batch.tables,
+            batch.rules,
+            batch.state,
+            self._view,
+            out,
+            self._streams,
+            rows,
+            drawn,
+            seeded,
+            where,
+            show_all,
+        )
 
     def _play(self, out: kernels.Out, actions: NDArray[Any], next_step: bool) -> None:
         anew = self._ended if next_step else np.zeros(self.num_envs, np.bool_)
         rows, seeds = self._draw(anew)
-        batch = self.batch
+        batch, seeded = self.batch, np.full(self.num_envs, not self.all_tables)
         self._run(
-            kernels.step_part, kernels.step_parts, batch.tables, batch.rules, batch.state, self._view, out, actions, rows,
-            seeds, anew, self.threads,
+            kernels.step_part, kernels.step_parts, batch.tables, batch.rules, batch.state, self._view, out, self._streams,
+            actions, next_step, rows, seeds, seeded, self.threads,
+        )  # fmt: skip
+
+    # -- on another device -------------------------------------------------------------------------------------------------
+
+    def _parts(self) -> Parts:
+        return Parts((self.batch.tables, self.batch.rules, self._view), self.batch.state, self._streams)
+
+    def _reset_call(self, parts: Parts, out: kernels.Out, begin: Beginning) -> tuple[Any, ...]:
+        tables, rules, view = parts.shared
+        return (
+            kernels.reset_row, tables, rules, parts.state, view, out, parts.streams, begin.rows, begin.seeds, begin.given,
+            begin.where, begin.show_all,
+        )  # fmt: skip
+
+    def _step_call(self, parts: Parts, out: kernels.Out, turn: Turn) -> tuple[Any, ...]:
+        tables, rules, view = parts.shared
+        return (
+            kernels.step_row, tables, rules, parts.state, view, out, parts.streams, turn.actions, turn.autoreset, turn.rows,
+            turn.seeds, turn.given,
         )  # fmt: skip
 
     # -- results -----------------------------------------------------------------------------------------------------------

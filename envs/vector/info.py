@@ -22,19 +22,30 @@ COUNTS = ("cost_tokens", "cost_calls", "status")
 
 
 @inlined
-def report(rules: Any, view: Any, out: Any, e: Any, i: int) -> Any:
-    """Write the figures of an episode; return what was spent since the last report, and whether it is a success.
+def spent(e: Any) -> Any:
+    """What an episode has spent: price, seconds, tokens and calls. `report` tells what was added to it since."""
+    return e.price, e.now, e.tokens, e.calls
+
+
+NOTHING_SPENT = 0.0, 0.0, np.int32(0), np.int32(0)
+"""What an episode that has just begun had spent, in the types of `spent`."""
+
+
+@inlined
+def report(rules: Any, view: Any, out: Any, e: Any, i: int, before: Any) -> Any:
+    """Write the figures of an episode; return what this step has cost, and whether it is a success.
 
     Args:
         view: has the grade that counts (`judged`) and the resource of `cost_sum` (`resource`).
         out: holds `figures` (8, N), `counts` (3, N), `success` (N,).
         e: the episode.
+        before: what it had spent before this step.
     """
     success = e.over and e.exceeded == 0 and (e.judged if view.judged else e.strict)
-    spent = e.price - e.last_price
+    cost = e.price - before[0]
     out.success[i] = success
     figures, counts = out.figures, out.counts
-    figures[0, i], figures[1, i] = spent, e.now - e.last_now
+    figures[0, i], figures[1, i] = cost, e.now - before[1]
     total = e.price
     if view.resource == 1:
         total = e.now
@@ -46,9 +57,22 @@ def report(rules: Any, view: Any, out: Any, e: Any, i: int) -> Any:
     figures[3, i], figures[4, i] = rules.price_limit - e.price, rules.seconds_limit - e.now
     figures[5, i], figures[6, i] = rules.tokens_limit - e.tokens, rules.calls_limit - e.calls
     figures[7, i] = e.now
-    counts[0, i], counts[1, i], counts[2, i] = e.tokens - e.last_tokens, e.calls - e.last_calls, e.status
-    e.last_price, e.last_now, e.last_tokens, e.last_calls = e.price, e.now, e.tokens, e.calls
-    return spent, success
+    counts[0, i], counts[1, i], counts[2, i] = e.tokens - before[2], e.calls - before[3], e.status
+    return cost, success
+
+
+def duplicate(array: Any) -> Any:
+    """A copy of a NumPy array or of a PyTorch tensor."""
+    return array.copy() if isinstance(array, np.ndarray) else array.clone()
+
+
+def what_is_left(limit: float | None, used: Any) -> Any:
+    """What is left of a limit, infinite where there is none, as an array of N; `used` is an array or a PyTorch tensor."""
+    if isinstance(used, np.ndarray):
+        return np.full(len(used), np.inf) if limit is None else limit - used
+    if limit is None:
+        return used.new_full(used.shape, np.inf, dtype=used.double().dtype)
+    return limit - (used if isinstance(limit, int) else used.double())
 
 
 def figures_info(out: Any, cost: str) -> dict[str, NDArray[Any]]:
@@ -61,8 +85,9 @@ def figures_info(out: Any, cost: str) -> dict[str, NDArray[Any]]:
     info: dict[str, NDArray[Any]] = dict(zip(FIGURES, out.figures, strict=True))
     info.update(zip(COUNTS, out.counts, strict=True))
     info["is_success"] = out.success
-    info["action_mask"] = out.mask.copy()
-    info["cost"] = info[f"cost_{cost}"].copy()
+    info["action_mask"] = duplicate(out.mask)
+    info["cost"] = duplicate(info[f"cost_{cost}"])
     if RESOURCES.index(cost) >= 2:  # tokens and calls are whole numbers
-        info["cost_sum"] = info["cost_sum"].astype(np.int64)
+        total = info["cost_sum"]
+        info["cost_sum"] = total.astype(np.int64) if isinstance(total, np.ndarray) else total.long()
     return info

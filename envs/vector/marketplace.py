@@ -17,7 +17,7 @@ from ...simulators.batch.tables import put_rows
 from ...simulators.errors import ConfigError
 from ...simulators.ledger import RESOURCES
 from ..marketplace import MAX_NEEDS, NEED_FEATURES, RESOURCE_FEATURES, TOOL_FEATURES, MarketplaceEnv
-from .base import Mask, NativeVectorEnv, Observation
+from .base import Beginning, Mask, NativeVectorEnv, Observation, Parts, Turn
 from .info import COUNTS, FIGURES, figures_info
 from .kernels import marketplace as kernels
 
@@ -37,7 +37,7 @@ class MarketplaceVectorEnv(NativeVectorEnv):
             what = 'the native batch plays one scenario; several take vectorization_mode="sync"'
             raise ConfigError("scenario", f"{what}, got {len(scalar.scenarios)}")
         # the tables of a small split are made at the start and drawn from by the kernels; those of a large one when drawn
-        self._by_row = len(scalar.numbers) > EAGER
+        self._by_row = len(scalar.numbers) > EAGER and not self.all_tables
         numbers = [] if self._by_row else list(scalar.numbers)
         self.batch = Batch(
             scalar.world, numbers, num_envs, scalar.budget, scalar.enforcement, scalar.max_tools, scalar.max_steps,
@@ -48,7 +48,6 @@ class MarketplaceVectorEnv(NativeVectorEnv):
         self._view = self._empty_view()
         if numbers:
             self._extend_view(0)
-        self._changing = np.zeros((num_envs, scalar.max_tools, len(TOOL_FEATURES) - kernels.CHANGING), np.float32)
         self._observed: tuple[NDArray[np.float32], NDArray[np.float32], NDArray[np.float32]] | None = None
 
     def _empty_view(self) -> kernels.View:
@@ -103,7 +102,7 @@ class MarketplaceVectorEnv(NativeVectorEnv):
     @property
     def nbytes(self) -> int:
         """Bytes of the state of all episodes, without shared tables and without the arrays that a step returns."""
-        return self.batch.nbytes + self._changing.nbytes + self._streams.nbytes
+        return self.batch.nbytes + self._streams.nbytes
 
     @property
     def shared_nbytes(self) -> int:
@@ -155,23 +154,43 @@ class MarketplaceVectorEnv(NativeVectorEnv):
         seeds = drawn if seeds is None or given is None else np.where(given, seeds, drawn)
         given = np.full(self.num_envs, self._by_row) if given is None else given | self._by_row
         batch = self.batch
-        room = kernels.reset_where(
+        used = kernels.reset_where(
             batch.tables, batch.rules, batch.state, self._view, out, self._streams, rows, seeds, given, where, show_all,
             self._by_row,
         )  # fmt: skip
-        batch.make_room(*room)
+        batch.make_room(used)
 
     # -- step --------------------------------------------------------------------------------------------------------------
 
     def _play(self, out: kernels.Out, actions: NDArray[Any], next_step: bool) -> None:
         batch = self.batch
         rows, seeds = self._draw(self._ended if next_step else np.zeros(self.num_envs, np.bool_))
-        room = np.zeros((self.threads, 2), np.int64)
+        room = np.zeros(self.threads, np.int64)
         self._run(
             kernels.step_part, kernels.step_parts, batch.tables, batch.rules, batch.state, self._view, out, self._streams,
             actions, next_step, self.copy, rows, seeds, self._by_row, room,
         )  # fmt: skip
-        batch.make_room(*room.max(axis=0).tolist())
+        batch.make_room(int(room.max()))
+
+    # -- on another device -------------------------------------------------------------------------------------------------
+
+    def _parts(self) -> Parts:
+        self.batch.make_full_room()
+        return Parts((self.batch.tables, self.batch.rules, self._view), self.batch.state, self._streams)
+
+    def _reset_call(self, parts: Parts, out: kernels.Out, begin: Beginning) -> tuple[Any, ...]:
+        tables, rules, view = parts.shared
+        return (
+            kernels.reset_row, tables, rules, parts.state, view, out, parts.streams, begin.rows, begin.seeds, begin.given,
+            begin.where, begin.show_all, False,
+        )  # fmt: skip
+
+    def _step_call(self, parts: Parts, out: kernels.Out, turn: Turn) -> tuple[Any, ...]:
+        tables, rules, view = parts.shared
+        return (
+            kernels.step_row, tables, rules, parts.state, view, out, parts.streams, turn.actions, turn.autoreset, turn.fresh,
+            turn.rows, turn.seeds, False,
+        )  # fmt: skip
 
     # -- what is handed out ------------------------------------------------------------------------------------------------
 
@@ -198,7 +217,6 @@ class MarketplaceVectorEnv(NativeVectorEnv):
             figures=np.empty((len(FIGURES), count)),
             counts=np.empty((len(COUNTS), count), np.int64),
             success=np.empty(count, np.bool_),
-            changing=self._changing,
         )
         if not self.copy:
             self._observed = tools, needs, resources

@@ -13,9 +13,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from ...simulators.batch.device import Device
 from ...simulators.batch.rng import inlined, next_word
 from ...simulators.errors import ConfigError
 from ...simulators.ledger import RESOURCES
+from ...simulators.opencatp.batch.kernels import WANTS
 from ...simulators.opencatp.batch.scorer import PlanScorer, task_rows
 from ...simulators.opencatp.levels import LEVELS
 from ...simulators.opencatp.scoring.evaluation import check_sample
@@ -23,7 +25,8 @@ from ...simulators.opencatp.tasks import all_tasks
 from ...simulators.opencatp.tasks import task as find_task
 from ..base import BaseEnv
 from ..opencatp.base import OpenCATPBase, _int, _task_row
-from .base import NativeVectorEnv, Observation
+from .base import NativeVectorEnv, Observation, Parts
+from .info import duplicate, what_is_left
 
 FIGURES = (
     "cost_price", "cost_seconds", "budget_remaining_price", "budget_remaining_seconds",
@@ -170,6 +173,8 @@ class OpenCATPVectorBase(NativeVectorEnv):
             settings. A custom score table (`scores`) is asked once for each outcome, and the answer is kept.
     """
 
+    kernels: Any
+    """The module of the environment's kernels."""
     state: Any
     scalar: Any
 
@@ -254,6 +259,26 @@ class OpenCATPVectorBase(NativeVectorEnv):
             scorer.look_up()
             waiting = conclude(scorer.tables, self.rules, scorer.store, self.state, out, self._pending, waiting)
 
+    def _own_store(self) -> Any:
+        """The known scores, with room for each thread to note those that it lacks."""
+        missing, lacking = np.zeros((2, WANTS * self.num_envs), np.int64), np.zeros(self.num_envs, np.int64)
+        return self.scorer.store._replace(missing=missing, lacking=lacking)
+
+    def _conclude_on(self, device: Device, parts: Parts, out: Any) -> Parts:
+        """End the steps that lack scores, by looking the scores up on the CPU."""
+        scorer = self.scorer
+        while bool((device.tensor(parts.shared[-1].lacking) > 0).any()):
+            store = parts.shared[-1]
+            lacking = device.get(store.lacking)
+            noted = np.arange(WANTS) < lacking[:, None]  # (N, WANTS)
+            missing = device.get(store.missing).reshape(2, -1, WANTS)[:, noted]
+            scorer.store.missing[:, : missing.shape[1]], scorer.store.lacking[0] = missing, missing.shape[1]
+            scorer.look_up()
+            store = store._replace(keys=device.put(scorer.store.keys), values=device.put(scorer.store.values))
+            parts = parts._replace(shared=(*parts.shared[:-1], store))
+            device.launch(self.kernels.conclude_alone, self.num_envs, *parts.shared[:2], store, parts.state, out)
+        return parts
+
     def _common(self, actions: int, kept: Observation | None) -> Common:
         count = self.num_envs
         return Common(
@@ -277,11 +302,10 @@ class OpenCATPVectorBase(NativeVectorEnv):
         info["is_success"], info["plan_valid"] = common.success, common.valid
         tokens, calls = common.used
         for name, used, limit in (("tokens", tokens, self.scalar._limits[2]), ("calls", calls, self.scalar._limits[3])):
-            left = np.full(self.num_envs, np.inf) if limit is None else limit - used
-            info[f"budget_remaining_{name}"] = left
+            info[f"budget_remaining_{name}"] = what_is_left(limit, used)
         cost = self.scalar.cost
-        info["cost"] = info[f"cost_{cost}"].copy()
+        info["cost"] = duplicate(info[f"cost_{cost}"])
         sums = (info["price"], info["execution_time_s"], tokens, calls)
-        info["cost_sum"] = sums[RESOURCES.index(cost)].copy()
-        info["action_mask"] = common.mask.copy()
+        info["cost_sum"] = duplicate(sums[RESOURCES.index(cost)])
+        info["action_mask"] = duplicate(common.mask)
         return info

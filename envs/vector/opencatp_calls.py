@@ -16,7 +16,7 @@ from ...simulators.opencatp.levels import LEVELS
 from ...simulators.opencatp.running import gpu_bytes
 from ...simulators.opencatp.tools import TOOLS
 from ..opencatp.calls import RESOURCE_FEATURES, TOOL_FEATURES, OpenCATPCallsEnv
-from .base import Mask, Observation
+from .base import Beginning, Mask, Observation, Parts, Turn
 from .kernels import opencatp_calls as kernels
 from .opencatp_base import OpenCATPVectorBase
 
@@ -24,6 +24,7 @@ from .opencatp_base import OpenCATPVectorBase
 class OpenCATPCallsVectorEnv(OpenCATPVectorBase):
     """N environments `costgym/OpenCATPCalls-v0`. The arguments are those of `OpenCATPVectorBase`."""
 
+    kernels = kernels
     scalar_type = OpenCATPCallsEnv
     scalar: OpenCATPCallsEnv
 
@@ -62,6 +63,18 @@ class OpenCATPCallsVectorEnv(OpenCATPVectorBase):
             actions.astype(np.int64, copy=False), next_step, self._pending,
         )  # fmt: skip
         self._conclude(kernels.conclude, out, waiting)
+
+    def _parts(self) -> Parts:
+        return Parts((self.scorer.tables, self.rules, self.machine, self._own_store()), self.state, self._streams)
+
+    def _reset_call(self, parts: Parts, out: kernels.Out, begin: Beginning) -> tuple[Any, ...]:
+        tables, rules, machine, _ = parts.shared
+        chosen = begin.chosen or (-1, -1, -1)
+        return kernels.reset_row, tables, rules, machine, parts.state, out, parts.streams, begin.where, chosen, begin.show_all
+
+    def _step_call(self, parts: Parts, out: kernels.Out, turn: Turn) -> tuple[Any, ...]:
+        arguments = *parts.shared, parts.state, out, parts.streams, turn.actions, turn.autoreset
+        return kernels.step_alone, *arguments
 
     def _fresh(self) -> kernels.Out:
         count, tools, kept = self.num_envs, len(TOOLS), self._kept

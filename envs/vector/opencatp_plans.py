@@ -16,7 +16,7 @@ from ...simulators.opencatp.tools import TOOLS
 from ..base import BaseEnv
 from ..opencatp.plans import PROGRESS_FEATURES, TOOL_FEATURES, OpenCATPEnv
 from ..tpl import KINDS, N_ACTIONS, kind_of
-from .base import Mask, Observation
+from .base import Beginning, Mask, Observation, Parts, Turn
 from .kernels import opencatp_plans as kernels
 from .opencatp_base import OpenCATPVectorBase
 
@@ -24,6 +24,7 @@ from .opencatp_base import OpenCATPVectorBase
 class OpenCATPVectorEnv(OpenCATPVectorBase):
     """N environments `costgym/OpenCATP-v0`. The arguments are those of `OpenCATPVectorBase`."""
 
+    kernels = kernels
     scalar_type = OpenCATPEnv
     scalar: OpenCATPEnv
 
@@ -63,6 +64,18 @@ class OpenCATPVectorEnv(OpenCATPVectorBase):
             next_step, self._pending,
         )  # fmt: skip
         self._conclude(kernels.conclude, out, waiting)
+
+    def _parts(self) -> Parts:
+        return Parts((self.scorer.tables, self.rules, self._own_store()), self.state, self._streams)
+
+    def _reset_call(self, parts: Parts, out: kernels.Out, begin: Beginning) -> tuple[Any, ...]:
+        tables, rules, _ = parts.shared
+        chosen = begin.chosen or (-1, -1, -1)
+        return kernels.reset_row, tables, rules, parts.state, out, parts.streams, begin.where, chosen, begin.show_all
+
+    def _step_call(self, parts: Parts, out: kernels.Out, turn: Turn) -> tuple[Any, ...]:
+        arguments = *parts.shared, parts.state, out, parts.streams, turn.actions, turn.autoreset
+        return kernels.step_alone, *arguments
 
     def _fresh(self) -> kernels.Out:
         count, kept = self.num_envs, self._kept

@@ -4,12 +4,11 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import numpy as np
 
-from .rng import inlined, uniforms
+from .rng import inlined, log, uniforms
 
 
 @inlined
@@ -26,17 +25,17 @@ def pick(tables: Any, luck: float) -> int:
 def in_burst(tables: Any, rules: Any, state: Any, i: int, at: float) -> bool:
     """Return whether a call that starts at this time falls into an outage. Only the first outage that ends later is
     kept."""
-    e = state.episodes[i]
-    if e.burst > 0 and at < e.burst_before:  # the time lies before the outage that is kept, so begin again
-        e.burst = 0
-    if e.burst == 0:
-        e.burst_before, e.burst_begin, e.burst_end = -np.inf, 0.0, 0.0
-    while e.burst == 0 or e.burst_end <= at:
+    e, kept = state.episodes[i], state.bursts[i]
+    if kept.count > 0 and at < kept.before:  # the time lies before the outage that is kept, so begin again
+        kept.count = 0
+    if kept.count == 0:
+        kept.before, kept.begin, kept.end = -np.inf, 0.0, 0.0
+    while kept.count == 0 or kept.end <= at:
         slots = np.int64(tables.slot_count[e.task])
-        _, _, u_gap, u_length = uniforms(e.seed, tables.number[e.task], np.int64(e.burst) * (slots + 1) + slots)
-        if e.burst > 0:
-            e.burst_before = e.burst_end
-        e.burst_begin = e.burst_end - rules.burst_every_s * math.log(1.0 - u_gap)
-        e.burst_end = e.burst_begin - rules.burst_lasts_s * math.log(1.0 - u_length)
-        e.burst += 1
-    return e.burst_begin <= at
+        _, _, u_gap, u_length = uniforms(e.seed, tables.number[e.task], kept.count * (slots + 1) + slots)
+        if kept.count > 0:
+            kept.before = kept.end
+        kept.begin = kept.end - rules.burst_every_s * log(1.0 - u_gap)
+        kept.end = kept.begin - rules.burst_lasts_s * log(1.0 - u_length)
+        kept.count += 1
+    return kept.begin <= at

@@ -8,7 +8,6 @@ round: the two are equal call by call, to the last bit. Sums are therefore made 
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import numpy as np
@@ -46,9 +45,22 @@ def begin(tables: Any, rules: Any, state: Any, i: int, row: int, seed: Any) -> N
     clear_row(state.episodes, i)
     clear_row(state.slots, i)
     e = state.episodes[i]
-    e.seed, e.task, e.next_at = seed, row, np.inf
+    e.seed, e.task, e.next = seed, row, -1
+    if rules.burst_every_s > 0.0:
+        clear_row(state.bursts, i)
+    if rules.gpu_capacity_mb >= 0.0:
+        state.gpu_used[i] = 0.0
     while e.epoch < tables.event_count[row] and tables.event_at[row, e.epoch] <= 0.0:
         _happen(tables, state, i)
+
+
+@inlined
+def places_used(e: Any) -> int:
+    """The places that calls in flight and idle instances take, or calls in flight and completions that no `wait` has returned.
+
+    The ring of `news` has a place for each event too, so events count only as far as they are more than have happened.
+    """
+    return e.records + max(e.idle, e.news - e.epoch)
 
 
 # -- time ----------------------------------------------------------------------------------------------------------------------
@@ -59,23 +71,30 @@ def _event_at(tables: Any, e: Any) -> float:
     return tables.event_at[e.task, e.epoch] if e.epoch < tables.event_count[e.task] else np.inf
 
 
+@inlined
+def _next_at(state: Any, i: int) -> float:
+    """The time at which the next call ends."""
+    following = state.episodes[i].next
+    return state.times[i, following] if following >= 0 else np.inf
+
+
 @internal
 def _step(tables: Any, rules: Any, state: Any, i: int) -> None:
     """Process the next event. Scheduled events were there before any call, so they come first at the same time."""
     e = state.episodes[i]
-    at = _event_at(tables, e)
-    if at <= e.next_at:
+    at, ends_at = _event_at(tables, e), _next_at(state, i)
+    if at <= ends_at:
         e.now = at
         _happen(tables, state, i)
     else:
-        e.now = e.next_at
+        e.now = ends_at
         _complete(tables, rules, state, i)
 
 
 @internal
 def _reach(tables: Any, rules: Any, state: Any, i: int, at: float) -> None:
     e = state.episodes[i]
-    while not e.over and min(e.next_at, _event_at(tables, e)) <= at:
+    while not e.over and min(_next_at(state, i), _event_at(tables, e)) <= at:
         _step(tables, rules, state, i)
     if e.now < at and not e.over:
         e.now = e.now + (at - e.now)  # in the order in which the clock adds
@@ -93,11 +112,11 @@ def advance(tables: Any, rules: Any, state: Any, i: int, seconds: float) -> None
     target, order = e.now + seconds, e.order
     e.order += 1
     while not e.over:
-        event_at = _event_at(tables, e)
-        if event_at <= e.next_at:
+        event_at, ends_at = _event_at(tables, e), _next_at(state, i)
+        if event_at <= ends_at:
             if event_at > target:
                 break
-        elif e.next_at > target or (e.next_at == target and state.calls[i, e.next].order > order):
+        elif ends_at > target or (ends_at == target and state.calls[i, e.next].order > order):
             break
         _step(tables, rules, state, i)
     if not e.over:
@@ -110,7 +129,6 @@ def advance(tables: Any, rules: Any, state: Any, i: int, seconds: float) -> None
 @inlined
 def refuse(tables: Any, rules: Any, state: Any, i: int) -> None:
     """Refuse a call of a tool that is not on offer."""
-    state.episodes[i].attempts += 1
     advance(tables, rules, state, i, rules.gateway_s)
 
 
@@ -118,21 +136,18 @@ def refuse(tables: Any, rules: Any, state: Any, i: int) -> None:
 def submit(tables: Any, rules: Any, state: Any, i: int, slot: int) -> int:
     """Start a call of a candidate; returns the status of a refusal, or -1 where the call is on its way."""
     e = state.episodes[i]
-    e.attempts += 1
     refusal = _gateway(tables, rules, state, i, slot)
     if refusal >= 0:
         advance(tables, rules, state, i, rules.gateway_s)
         return refusal
     spec, s = tables.slots[e.task, slot], state.slots[i, slot]
     s.count += 1
-    e.in_flight += 1
-    if spec.cold_start_s:
-        e.cold += 1
     e.reserved += tables.quote[e.task, e.epoch, slot]
     index = e.records
     e.records += 1
     call = state.calls[i, index]
-    call.slot, call.submit_epoch, call.order = slot, e.epoch, _WAITING
+    state.numbers[i, index] = slot
+    call.submit_epoch, call.order = e.epoch, _WAITING
     if (spec.concurrency and s.busy >= spec.concurrency) or (
         rules.gpu_capacity_mb >= 0.0 and not _gpu_fits(tables, rules, state, i, slot, index)
     ):
@@ -153,16 +168,21 @@ def _gateway(tables: Any, rules: Any, state: Any, i: int, slot: int) -> int:
     if rules.refuse and not affordable(tables, rules, state, i, slot):
         return _OVER_BUDGET
     if spec.rate_limit:
-        ring = state.windows[i]
-        base, size = spec.window_at, spec.rate_limit
-        edge = e.now - spec.window_s
-        while s.window and ring[base + s.window_at] <= edge:
-            s.window_at = (s.window_at + 1) % size
-            s.window -= 1
-        if s.window >= size:
+        ring, base = state.windows[i], spec.window_at
+        edge, count, left = e.now - spec.window_s, np.int64(s.window), np.int64(0)
+        while left < count and ring[base + left] <= edge:
+            left += 1
+        if left:
+            count -= left
+            for place in range(base, base + count):
+                ring[place] = ring[place + left]
+        admitted = count < spec.rate_limit
+        if admitted:
+            ring[base + count] = e.now
+            count += 1
+        s.window = count
+        if not admitted:
             return _RATE_LIMITED
-        ring[base + (s.window_at + s.window) % size] = e.now
-        s.window += 1
     return -1
 
 
@@ -172,7 +192,7 @@ def affordable(tables: Any, rules: Any, state: Any, i: int, slot: int) -> bool:
     e = state.episodes[i]
     if e.price + e.reserved + tables.quote[e.task, e.epoch, slot] > rules.price_limit:
         return False
-    return e.calls + e.in_flight + 1 <= rules.calls_limit
+    return e.calls + e.records + 1 <= rules.calls_limit
 
 
 @inlined
@@ -183,12 +203,11 @@ def _gpu_fits(tables: Any, rules: Any, state: Any, i: int, slot: int, before: in
     if rules.gpu_capacity_mb < 0.0 or size == 0.0:
         return True
     for index in range(before):
-        call = state.calls[i, index]
-        if call.order == _WAITING:
-            other = tables.slots[e.task, call.slot]
-            if other.gpu_mb and not (other.concurrency and state.slots[i, call.slot].busy >= other.concurrency):
+        if state.calls[i, index].order == _WAITING:
+            other = tables.slots[e.task, state.numbers[i, index]]
+            if other.gpu_mb and not (other.concurrency and state.slots[i, state.numbers[i, index]].busy >= other.concurrency):
                 return False
-    return e.gpu_used + size <= rules.gpu_capacity_mb or e.gpu_used == 0.0
+    return state.gpu_used[i] + size <= rules.gpu_capacity_mb or state.gpu_used[i] == 0.0
 
 
 @internal
@@ -196,17 +215,15 @@ def _start_waiting(tables: Any, rules: Any, state: Any, i: int) -> None:
     """Start the calls that can run now, in the order of submission."""
     e = state.episodes[i]
     for index in range(e.records):
-        call = state.calls[i, index]
-        if call.order != _WAITING:
+        if state.calls[i, index].order != _WAITING:
             continue
-        slot = call.slot
+        slot = np.int64(state.numbers[i, index])
         spec = tables.slots[e.task, slot]
         blocked = False
         if spec.concurrency:
             blocked = state.slots[i, slot].busy >= spec.concurrency
             for before in range(index):
-                other = state.calls[i, before]
-                if other.order == _WAITING and other.slot == slot:
+                if state.calls[i, before].order == _WAITING and state.numbers[i, before] == slot:
                     blocked = True
         if not blocked and _gpu_fits(tables, rules, state, i, slot, index):
             e.waiting -= 1
@@ -216,11 +233,12 @@ def _start_waiting(tables: Any, rules: Any, state: Any, i: int) -> None:
 @inlined
 def _start(tables: Any, rules: Any, state: Any, i: int, index: int) -> None:
     e, call = state.episodes[i], state.calls[i, index]
-    slot = call.slot
+    slot = np.int64(state.numbers[i, index])
     spec, s = tables.slots[e.task, slot], state.slots[i, slot]
     s.busy += 1
     s.started += 1
-    e.gpu_used += spec.gpu_mb
+    if rules.gpu_capacity_mb >= 0.0:
+        state.gpu_used[i] += spec.gpu_mb
     delay = 0.0
     if spec.cold_start_s and not _take_idle(state, i, slot, e.now, spec.keep_alive_s):
         delay = spec.cold_start_s
@@ -228,7 +246,7 @@ def _start(tables: Any, rules: Any, state: Any, i: int, index: int) -> None:
     k, row = s.started, np.int64(tables.slot_count[e.task] + 1)
     number = tables.number[e.task]
     u_outcome, u_kind, u_duration, u_content = uniforms(e.seed, number, np.int64(k) * row + slot)
-    duration = spec.latency_s * math.exp(spec.spread * tables.normal[int(u_duration * QUANTILES)])
+    duration = spec.latency_s * tables.factors[spec.spread, int(u_duration * QUANTILES)]
     call.need = -1
 
     # the latent chain: its state and its usual way to fail come from row 0
@@ -265,35 +283,35 @@ def _start(tables: Any, rules: Any, state: Any, i: int, index: int) -> None:
         billed = duration + delay if rules.bill_cold_start else duration
         state.money[i, index, 0] = factor * (spec.fee + spec.rate_per_s * billed) if spec.rate_per_s else factor * spec.fee
         state.money[i, index, 1] = e.now if rules.bill_cold_start else ready
-    call.at = e.now + (delay + duration)
+    ends_at = e.now + (delay + duration)
     call.order = e.order
     e.order += 1
-    if call.at < e.next_at:
-        e.next_at, e.next = call.at, index
+    if ends_at < _next_at(state, i):
+        e.next = index
+    state.times[i, index] = ends_at
 
 
 @inlined
 def _take_idle(state: Any, i: int, slot: int, now: float, keep_alive_s: float) -> bool:
     """Take the most recently used idle instance, if it is still warm. If it is not, no instance is."""
-    e = state.episodes[i]
-    count = e.idle
+    e, times, numbers = state.episodes[i], state.times, state.numbers
+    count: Any = np.int64(e.idle)
+    last = state.times.shape[1] - 1
     for place in range(count - 1, -1, -1):
-        if state.idle_slot[i, place] == slot:
-            warm = now - state.idle_at[i, place] <= keep_alive_s
+        if numbers[i, last - place] == slot:
+            warm = now - times[i, last - place] <= keep_alive_s
             kept = place
             for other in range(place + 1, count):
-                state.idle_slot[i, kept], state.idle_at[i, kept] = state.idle_slot[i, other], state.idle_at[i, other]
+                numbers[i, last - kept], times[i, last - kept] = numbers[i, last - other], times[i, last - other]
                 kept += 1
+            if not warm:
+                count, kept = kept, 0
+                for other in range(count):
+                    if numbers[i, last - other] != slot:
+                        numbers[i, last - kept], times[i, last - kept] = numbers[i, last - other], times[i, last - other]
+                        kept += 1
             e.idle = kept
-            if warm:
-                return True
-            kept = 0
-            for other in range(e.idle):
-                if state.idle_slot[i, other] != slot:
-                    state.idle_slot[i, kept], state.idle_at[i, kept] = state.idle_slot[i, other], state.idle_at[i, other]
-                    kept += 1
-            e.idle = kept
-            return False
+            return warm
     return False
 
 
@@ -302,8 +320,8 @@ def _complete(tables: Any, rules: Any, state: Any, i: int) -> None:
     """End the next call."""
     e = state.episodes[i]
     index = e.next
-    call = state.calls[i, index]
-    row, slot, status, need, submit_epoch = e.task, call.slot, call.status, call.need, call.submit_epoch
+    call, slot = state.calls[i, index], np.int64(state.numbers[i, index])
+    row, status, need, submit_epoch = e.task, call.status, call.need, call.submit_epoch
     spec, s = tables.slots[row, slot], state.slots[i, slot]
     if status >= _FIRST_FAILURE and not rules.bill_failures:
         price = 0.0
@@ -318,18 +336,17 @@ def _complete(tables: Any, rules: Any, state: Any, i: int) -> None:
         for other in range(state.slots.shape[1]):
             if state.slots[i, other].busy and tables.slots[row, other].gpu_mb:
                 running = True
-        e.gpu_used = e.gpu_used - spec.gpu_mb if running else 0.0
+        state.gpu_used[i] = state.gpu_used[i] - spec.gpu_mb if running else 0.0
     if spec.cold_start_s:
-        e.cold -= 1
-        state.idle_at[i, e.idle], state.idle_slot[i, e.idle] = e.now, slot
+        place = state.times.shape[1] - 1 - e.idle
+        state.times[i, place], state.numbers[i, place] = e.now, slot
         e.idle += 1
-    e.in_flight -= 1
-    e.reserved = e.reserved - tables.quote[row, submit_epoch, slot] if e.in_flight else 0.0
+    e.reserved = e.reserved - tables.quote[row, submit_epoch, slot] if e.records else 0.0
     if need >= 0 and tables.version[row, submit_epoch, need] == tables.version[row, e.epoch, need]:
         e.known |= _ONE << np.uint64(need)
     e.price += price
     e.calls += 1
-    _tell(state, i, np.int64(slot) * _CODE + status)
+    _tell(state, i, slot * _CODE + status)
     exceeded = 0 if rules.record else _exceeded(rules, e, 0.0)
     if exceeded:
         _end(tables, rules, state, i, exceeded)
@@ -342,17 +359,18 @@ def _remove(state: Any, i: int, index: int, faas: bool) -> None:
     """Drop a call's record, keep the others in the order of submission, and find the next to end."""
     e = state.episodes[i]
     e.records -= 1
-    last = e.records
+    last = np.int64(e.records)
     for other in range(index, last):
         state.calls[i, other] = state.calls[i, other + 1]
+        state.times[i, other], state.numbers[i, other] = state.times[i, other + 1], state.numbers[i, other + 1]
         if faas:
             state.money[i, other, 0], state.money[i, other, 1] = state.money[i, other + 1, 0], state.money[i, other + 1, 1]
     best, at, order = -1, np.inf, 0
     for other in range(last):
-        call = state.calls[i, other]
-        if call.order != _WAITING and (call.at < at or (call.at == at and call.order < order)):
-            best, at, order = other, call.at, call.order
-    e.next, e.next_at = best, at
+        place, ends_at = state.calls[i, other].order, state.times[i, other]
+        if place != _WAITING and (ends_at < at or (ends_at == at and place < order)):
+            best, at, order = other, ends_at, place
+    e.next = best
 
 
 @inlined
@@ -368,10 +386,10 @@ def _tell(state: Any, i: int, code: int) -> None:
 def wait(tables: Any, rules: Any, state: Any, i: int) -> int:
     """Go to the next completion or visible event: slot * 64 + status, -1 - the event's index, or NOTHING."""
     e = state.episodes[i]
-    if e.news == 0 and e.in_flight == 0:
+    if e.news == 0 and e.records == 0:
         return NOTHING
     while e.news == 0:
-        if min(e.next_at, _event_at(tables, e)) > rules.deadline_s:
+        if min(_next_at(state, i), _event_at(tables, e)) > rules.deadline_s:
             _reach(tables, rules, state, i, rules.deadline_s)
             _end(tables, rules, state, i, SECONDS)
             return NOTHING
@@ -387,8 +405,8 @@ def settle(tables: Any, rules: Any, state: Any, i: int) -> int:
     """Wait until the only call in flight has ended; returns its status."""
     e = state.episodes[i]
     status = state.calls[i, 0].status
-    while e.in_flight and not e.over:
-        if min(e.next_at, _event_at(tables, e)) > rules.deadline_s:
+    while e.records and not e.over:
+        if min(_next_at(state, i), _event_at(tables, e)) > rules.deadline_s:
             _reach(tables, rules, state, i, rules.deadline_s)
             _end(tables, rules, state, i, SECONDS)
             status = _CANCELLED
@@ -469,10 +487,11 @@ def _end(tables: Any, rules: Any, state: Any, i: int, exceeded: int) -> None:
     for index in range(e.records):
         call = state.calls[i, index]
         if call.order != _WAITING:
-            spec = tables.slots[e.task, call.slot]
+            slot = np.int64(state.numbers[i, index])
+            spec = tables.slots[e.task, slot]
             elapsed = max(0.0, e.now - state.money[i, index, 1]) if rules.faas else 0.0
-            e.price += tables.factor[e.task, call.start_epoch, call.slot] * (spec.fee + spec.rate_per_s * elapsed)
+            e.price += tables.factor[e.task, call.start_epoch, slot] * (spec.fee + spec.rate_per_s * elapsed)
             e.calls += 1
-    e.records = e.in_flight = e.waiting = e.cold = 0
-    e.reserved, e.next_at = 0.0, np.inf
+    e.records = e.waiting = 0
+    e.reserved, e.next = 0.0, -1
     e.exceeded = exceeded if exceeded else _exceeded(rules, e, e.now)

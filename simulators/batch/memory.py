@@ -1,4 +1,7 @@
-"""Memory operations for kernels: copy or clear whole rows at once, and prefetch cache lines."""
+"""Memory operations for kernels: copy or clear whole rows at once, and prefetch cache lines.
+
+On a GPU, where there is no block copy, a row is copied or cleared word by word.
+"""
 
 # mypy: disable-error-code="misc,untyped-decorator,no-any-return"
 
@@ -8,6 +11,22 @@ from typing import Any
 
 from ..errors import require
 from .rng import numba
+
+
+def _on_gpu(context: Any) -> bool:
+    return type(context).__name__ == "CUDATargetContext"
+
+
+def _word(array: Any) -> int:
+    """Bytes of the largest word that divides the elements of an array type and suits their alignment."""
+    dtype = numba.np.numpy_support.as_dtype(array.dtype)
+    return int(min(8, dtype.alignment))
+
+
+def _words(builder: Any, place: Any, size: Any, word: int) -> Any:
+    """A pointer to words, and their number."""
+    ir = require("llvmlite.ir", "train")
+    return builder.bitcast(place, ir.IntType(8 * word).as_pointer()), builder.udiv(size, ir.Constant(size.type, word))
 
 
 @numba.extending.intrinsic
@@ -23,7 +42,13 @@ def copy_row(typing_context: Any, target: Any, i: Any, source: Any, j: Any) -> A
             builder.gep(builder.bitcast(array.data, byte), [builder.mul(arguments[k], size)])
             for array, k in zip(arrays, (1, 3), strict=True)
         ]
-        numba.core.cgutils.raw_memcpy(builder, *places, size, 1, align=1)
+        if _on_gpu(context):
+            word = min(_word(signature.args[0]), _word(signature.args[2]))
+            (to, count), (of, _) = (_words(builder, place, size, word) for place in places)
+            with numba.core.cgutils.for_range(builder, count) as loop:
+                builder.store(builder.load(builder.gep(of, [loop.index])), builder.gep(to, [loop.index]))
+        else:
+            numba.core.cgutils.raw_memcpy(builder, *places, size, 1, align=1)
         return context.get_dummy_value()
 
     return signature, generate
@@ -39,7 +64,14 @@ def clear_row(typing_context: Any, target: Any, i: Any) -> Any:
         size = numba.core.cgutils.unpack_tuple(builder, array.strides)[0]
         byte = require("llvmlite.ir", "train").IntType(8).as_pointer()
         place = builder.gep(builder.bitcast(array.data, byte), [builder.mul(arguments[1], size)])
-        numba.core.cgutils.memset(builder, place, size, 0)
+        if _on_gpu(context):
+            word = _word(signature.args[0])
+            to, count = _words(builder, place, size, word)
+            with numba.core.cgutils.for_range(builder, count) as loop:
+                zero = require("llvmlite.ir", "train").IntType(8 * word)(0)
+                builder.store(zero, builder.gep(to, [loop.index]))
+        else:
+            numba.core.cgutils.memset(builder, place, size, 0)
         return context.get_dummy_value()
 
     return signature, generate

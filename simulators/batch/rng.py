@@ -13,6 +13,7 @@ documentation for how each is keyed and read.
 from __future__ import annotations
 
 import hashlib
+import math
 from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
@@ -20,6 +21,7 @@ from typing import Any
 
 import numpy as np
 
+from ..draws import LN2_HIGH, LN2_LOW, LOGS, SEVENTH, SQRT_HALF, THIRD
 from ..errors import require
 
 numba = require("numba", "train")
@@ -114,6 +116,25 @@ _ONE = np.uint64(1)
 _ELEVEN, _TWO, _SIX, _WORD = np.uint64(11), np.uint64(2), np.uint64(58), np.uint64(64)
 _MASK = np.uint64(63)
 _UNIT = 2.0**-53
+
+
+_LOGS = np.array(LOGS)
+
+
+@inlined
+def log(value: float) -> float:
+    """`draws.log`, step by step."""
+    part, exponent = math.frexp(value)
+    power = np.int64(exponent)
+    if part < SQRT_HALF:
+        part += part
+        power -= 1
+    near = np.int64(part * 128.0 + 0.5)
+    centre = near * 0.0078125
+    ratio = (part - centre) / (part + centre)
+    square = ratio * ratio
+    series = (ratio + ratio) * (1.0 + square * (THIRD + square * (0.2 + square * SEVENTH)))
+    return power * LN2_HIGH + (_LOGS[near] + (power * LN2_LOW + series))
 
 
 @numba.extending.intrinsic

@@ -21,42 +21,58 @@ from .rng import compiled
 from .tables import Tables, add_rows, make_rules, make_tables
 
 EPISODE = np.dtype(
-    [(name, np.float64) for name in ("now", "price", "reserved", "gpu_used", "next_at")]
-    + [(name, np.float64) for name in ("burst_begin", "burst_end", "burst_before", "last_price", "last_now")]
-    + [(name, np.uint64) for name in ("seed", "known", "seen_known", "seen_ready")]
-    + [(name, np.int32) for name in ("task", "steps", "order", "next", "calls", "attempts", "in_flight", "records")]
-    + [
-        (name, np.int32)
-        for name in ("waiting", "news", "news_at", "idle", "cold", "burst", "tokens", "last_calls", "last_tokens")
-    ]
-    + [("log_now", np.float32), ("epoch", np.int16), ("exceeded", np.int8), ("status", np.int8)]
+    [(name, np.float64) for name in ("now", "price", "reserved")]
+    + [(name, np.uint64) for name in ("seed", "known", "seen_known")]
+    + [(name, np.int32) for name in ("task", "steps", "order", "calls", "tokens")]
+    + [("log_now", np.float32)]
+    + [(name, np.int16) for name in ("next", "records", "waiting", "news", "news_at", "idle", "epoch")]
+    + [("exceeded", np.int8), ("status", np.int8), ("seen_ready", np.uint8)]
     + [(name, np.bool_) for name in ("over", "strict", "judged", "ended", "told", "priced")],
     align=True,
 )
-"""One episode. `records` counts the calls in flight, `waiting` those that wait for a slot or for memory, `cold` those of tools
-that start cold, and `news` the completions and events that no `wait` has returned yet. A view keeps `steps`, `status`, `ended`,
-`told`, `priced`, and fields that begin with ``seen_`` and ``last_``. At the start all fields are zero but `seed`, `task` and
-`next_at`."""
+"""One episode. `records` counts the calls in flight, `waiting` those of them that wait for a slot or for memory, `next` is
+the place of the one that ends first (-1 for none), `news` counts the completions and events that no `wait` has returned
+yet. A view keeps `steps`, `status`, `log_now`, `ended`, `told`, `priced`, and fields that begin with ``seen_``. At the start
+all fields are zero but `seed`, `task` and `next`."""
 
-SLOT_STATE = np.dtype(
-    [(name, np.int32) for name in ("count", "started", "busy")]
-    + [(name, np.int16) for name in ("window_at", "window", "seen_epoch")]
-    + [(name, np.int8) for name in ("chain", "usual", "last_ok")],
-    align=True,
-)
-"""One candidate in an episode: its calls admitted, started and running, the ring of its rate window, and its latent chain."""
 
-CALL = np.dtype(
-    [(name, np.float64) for name in ("at",)]
-    + [("order", np.int32)]
-    + [(name, np.int16) for name in ("submit_epoch", "start_epoch", "slot")]
-    + [(name, np.int8) for name in ("status", "need")],
-    align=True,
-)
-"""A call in flight: the time of its end, and its place among simultaneous events (-1 while it waits to start). An episode's
-calls stand in the order of submission."""
+class Records(NamedTuple):
+    """The types of an episode's records: small ones for episodes whose counts fit into a byte, and large ones for all others.
+
+    Attributes:
+        slot: One candidate in an episode: its calls admitted, started, running and in flight as a view shows them, the number
+            of calls in its rate window, its latent chain, and the last outcome that a view shows.
+        call: A call in flight: its place among simultaneous events (-1 while it waits to start), the epochs in which it was
+            submitted and started, its status, and the need whose fact it brings.
+        number: A candidate's number.
+        news: A completion or an event, coded as `kernels.wait` returns it.
+    """
+
+    slot: np.dtype[Any]
+    call: np.dtype[Any]
+    number: np.dtype[Any]
+    news: np.dtype[Any]
+
+
+def _records(count: Any, order: Any, number: Any, news: Any) -> Records:
+    counts = ("count", "started", "busy", "shown", "window", "seen_epoch")
+    signs = [(name, np.int8) for name in ("chain", "usual", "last_ok")]
+    epochs = [("submit_epoch", count), ("start_epoch", count)]
+    return Records(
+        slot=np.dtype([*((name, count) for name in counts), *signs, ("outcome", np.uint8)], align=True),
+        call=np.dtype([("order", order), *epochs, ("status", np.int8), ("need", np.int8)], align=True),
+        number=np.dtype(number),
+        news=np.dtype(news),
+    )
+
+
+SMALL = _records(np.uint8, np.int16, np.uint8, np.int16)
+LARGE = _records(np.int32, np.int32, np.int16, np.int32)
+BURST = np.dtype([(name, np.float64) for name in ("begin", "end", "before")] + [("count", np.int64)], align=True)
+"""The outage that an episode looked at last, as `failures.in_burst` keeps it."""
 
 _FIRST_ROOM = 16
+_MOST_PLACES = np.iinfo(np.int16).max
 
 
 class State(NamedTuple):
@@ -64,22 +80,28 @@ class State(NamedTuple):
 
     Attributes:
         episodes: (N,) `EPISODE`.
-        slots: (N, M) `SLOT_STATE`.
-        calls: (N, F) `CALL`.
+        slots: (N, M) `Records.slot`.
+        calls: (N, F) `Records.call`, the calls in flight in the order of submission.
+        times: (N, P) from the front, when each call in flight ends; from the back, since when each idle instance is idle, in
+            the order in which they became idle.
+        numbers: (N, P) the candidates of those.
         money: (N, F, 2) price and start of billing of calls in flight under pay-per-use pricing, else (1, 1, 2).
-        windows: (N, W) times of admitted calls, a ring per rate-limited candidate.
-        idle_at, idle_slot: (N, I) idle instances in the order in which they became idle.
+        windows: (N, W) times of admitted calls, in order, a part per rate-limited candidate.
         news: (N, F + E) ring of completions and events that no `wait` has returned yet.
+        bursts: (N,) `BURST` where the platform has outages, else (1,).
+        gpu_used: (N,) GPU memory of running calls where it is limited, else (1,).
     """
 
     episodes: NDArray[np.void]
     slots: NDArray[np.void]
     calls: NDArray[np.void]
+    times: NDArray[np.float64]
+    numbers: NDArray[np.integer[Any]]
     money: NDArray[np.float64]
     windows: NDArray[np.float64]
-    idle_at: NDArray[np.float64]
-    idle_slot: NDArray[np.int16]
-    news: NDArray[np.int32]
+    news: NDArray[np.integer[Any]]
+    bursts: NDArray[np.void]
+    gpu_used: NDArray[np.float64]
 
 
 class Batch:
@@ -110,27 +132,51 @@ class Batch:
         most: int | None = None,
         at_once: int | None = None,
     ) -> None:
-        self.world, self.count, self.most = world, count, most
+        self.world, self.count, self.most, self.at_once = world, count, most, at_once
         self.numbers = list(numbers)
         self.rules = make_rules(world, budget or Budget(), enforcement)
         self.columns = columns
         self.tables: Tables = make_tables(world, self.numbers, columns)
-        slots = self.tables.slots
-        width = slots.shape[1]
-        if width > np.iinfo(np.int16).max or int(slots["rate_limit"].max(initial=0)) > np.iinfo(np.int16).max:
+        width = self.tables.slots.shape[1]
+        if width > np.iinfo(np.int16).max or int(self.tables.slots["rate_limit"].max(initial=0)) > np.iinfo(np.int16).max:
             raise ConfigError("batch", f"expected at most {np.iinfo(np.int16).max} candidates and calls a window")
-        self._cold = bool((slots["cold_start_s"] > 0).any())
-        room = _FIRST_ROOM if at_once is None else at_once
+        self.records = self._fitting_records()
+        room = self._first_room()
+        places = self._places(room)
         self.state = State(
             episodes=np.zeros(count, EPISODE),
-            slots=np.zeros((count, width), SLOT_STATE),
-            calls=np.zeros((count, room), CALL),
+            slots=np.zeros((count, width), self.records.slot),
+            calls=np.zeros((count, room), self.records.call),
+            times=np.zeros((count, places)),
+            numbers=np.zeros((count, places), self.records.number),
             money=np.zeros((count, room, 2) if self.rules.faas else (1, 1, 2)),
-            windows=np.zeros((count, max(1, int(slots["rate_limit"].sum(axis=1).max(initial=0))))),
-            idle_at=np.zeros((count, _FIRST_ROOM if self._cold else 1)),
-            idle_slot=np.zeros((count, _FIRST_ROOM if self._cold else 1), np.int16),
-            news=np.zeros((count, room + self.tables.event_at.shape[1]), np.int32),
+            windows=np.zeros((count, self._windows())),
+            news=np.zeros((count, room + self.tables.event_at.shape[1]), self.records.news),
+            bursts=np.zeros(count if self.rules.burst_every_s > 0.0 else 1, BURST),
+            gpu_used=np.zeros(count if self.rules.gpu_capacity_mb >= 0.0 else 1),
         )
+
+    def _fitting_records(self) -> Records:
+        """The small records where the number of calls is known, and a byte counts calls, candidates, windows and events."""
+        slots, most = self.tables.slots, np.iinfo(np.uint8).max
+        counts = (slots.shape[1], int(slots["rate_limit"].max(initial=0)), self.tables.event_at.shape[1])
+        return SMALL if self.most is not None and max(self.most, *counts) <= most else LARGE
+
+    def _first_room(self) -> int:
+        if self.at_once is not None:
+            return self.at_once
+        return _FIRST_ROOM if self.most is None else min(_FIRST_ROOM, self.most)
+
+    def _places(self, room: int) -> int:
+        """The places for calls in flight and idle instances.
+
+        Where one call is in flight at a time, a tool has at most one instance: an idle one is taken, or dropped if it is cold.
+        """
+        cold = int((self.tables.slots["cold_start_s"] > 0).sum(axis=1).max(initial=0))
+        return room + cold if self.at_once == 1 else room
+
+    def _windows(self) -> int:
+        return max(1, int(self.tables.slots["rate_limit"].sum(axis=1).max(initial=0)))
 
     def row(self, number: int) -> int:
         """A task's row in the tables, which is added where it is missing."""
@@ -141,16 +187,14 @@ class Batch:
     def add(self, numbers: Sequence[int]) -> None:
         """Add rows for more tasks at the end."""
         columns = self.tables.slots.shape[1] if self.columns is None else self.columns
-        more = make_tables(self.world, numbers, columns)
-        self.tables, state = add_rows(self.tables, len(self.numbers), more), self.state
+        more = make_tables(self.world, numbers, columns, self.tables)
+        self.tables = add_rows(self.tables, len(self.numbers), more)
         self.numbers += numbers
-        self._cold = self._cold or bool((more.slots["cold_start_s"] > 0).any())
-        news = state.calls.shape[1] + self.tables.event_at.shape[1]
-        self.state = state._replace(
-            windows=_wider(state.windows, int(more.slots["rate_limit"].sum(axis=1).max(initial=0))),
-            news=_wider_ring(state.news, news, state.episodes) if news > state.news.shape[1] else state.news,
-            idle_at=_wider(state.idle_at, _FIRST_ROOM if self._cold else 1),
-            idle_slot=_wider(state.idle_slot, _FIRST_ROOM if self._cold else 1),
+        self.records, state = self._fitting_records(), self.state
+        room = state.calls.shape[1]
+        self.state = self._with_room(room, max(state.times.shape[1], self._places(room)))._replace(
+            slots=state.slots.astype(self.records.slot, copy=False),
+            windows=_wider(state.windows, self._windows()),
         )
 
     @property
@@ -158,31 +202,49 @@ class Batch:
         """Size of the episodes' arrays in bytes, without the shared tables."""
         return sum(array.nbytes for array in self.state)
 
-    def make_room(self, records: int, idle: int) -> None:
+    def make_room(self, used: int) -> None:
         """Widen the arrays before the next action, where the fullest episode could outgrow them.
 
         Args:
-            records: The largest number of calls that are in flight or that no `wait` has returned yet.
-            idle: The largest number of instances that started cold and are running or idle.
-        """
-        state = self.state
-        room = state.calls.shape[1]
-        if records >= room:
-            room = self._grown(room, records)
-            state = state._replace(
-                calls=_wider(state.calls, room),
-                money=_wider(state.money, room) if self.rules.faas else state.money,
-                news=_wider_ring(state.news, room + self.tables.event_at.shape[1], state.episodes),
-            )
-        room = state.idle_at.shape[1]
-        if self._cold and idle >= room:
-            room = self._grown(room, idle)
-            state = state._replace(idle_at=_wider(state.idle_at, room), idle_slot=_wider(state.idle_slot, room))
-        self.state = state
+            used: The largest number of places that an episode uses, from `kernels.places_used`.
 
-    def _grown(self, room: int, used: int) -> int:
+        Raises:
+            ConfigError: More calls are in flight than can be counted.
+        """
+        room = self.state.calls.shape[1]
+        if self.at_once is not None or used < room:
+            return
         wide = max(room, used) * 3 // 2 + 1
-        return wide if self.most is None or used > self.most else min(wide, self.most + 1)
+        if self.most is not None and used <= self.most:
+            wide = min(wide, self.most + 1)
+        if wide > _MOST_PLACES:
+            raise ConfigError(
+                "batch", f"expected at most {_MOST_PLACES * 2 // 3} calls in flight and idle instances, got {used}"
+            )
+        self.state = self._with_room(wide, wide)
+
+    def make_full_room(self) -> None:
+        """Widen the arrays to what an episode can use, where the number of its calls is known.
+
+        Raises:
+            ConfigError: It is not known, or larger than can be counted.
+        """
+        if self.most is None or self.most >= _MOST_PLACES:
+            raise ConfigError("batch", f"expected a number of calls below {_MOST_PLACES}, got {self.most}")
+        if self.at_once is None:
+            self.state = self._with_room(self.most + 1, self.most + 1)
+
+    def _with_room(self, room: int, places: int) -> State:
+        """The state with room for a number of calls in flight, and of these with idle instances."""
+        state, records = self.state, self.records
+        news = room + self.tables.event_at.shape[1]
+        return state._replace(
+            calls=_wider(state.calls, room).astype(records.call, copy=False),
+            times=_wider_ends(state.times, places, state.episodes),
+            numbers=_wider_ends(state.numbers, places, state.episodes).astype(records.number, copy=False),
+            money=_wider(state.money, room) if self.rules.faas else state.money,
+            news=_wider_ring(state.news, news, state.episodes).astype(records.news, copy=False),
+        )
 
     # -- actions -----------------------------------------------------------------------------------------------------------
 
@@ -228,8 +290,7 @@ class Batch:
 
             raise EpisodeOver("an episode has ended; begin a new one before the next action")
         out = np.zeros(self.count, np.int64)
-        records, idle = _act_all(self.tables, self.rules, self.state, kind, np.ascontiguousarray(slots), chosen, out)
-        self.make_room(records, idle)
+        self.make_room(_act_all(self.tables, self.rules, self.state, kind, np.ascontiguousarray(slots), chosen, out))
         return out
 
     def _where(self, where: Any) -> NDArray[np.bool_]:
@@ -250,9 +311,22 @@ def _wider(array: NDArray[Any], columns: int) -> NDArray[Any]:
     return wide
 
 
-def _wider_ring(ring: NDArray[np.int32], columns: int, episodes: NDArray[np.void]) -> NDArray[np.int32]:
+def _wider_ends(array: NDArray[Any], columns: int, episodes: NDArray[np.void]) -> NDArray[Any]:
+    """A wider array with what each episode keeps at the back, its idle instances, at the back again."""
+    more = columns - array.shape[1]
+    if more <= 0:
+        return array
+    wide = _wider(array, columns)
+    at_back = np.arange(columns) >= columns - episodes["idle"][:, None]
+    wide[:, more:][at_back[:, more:]] = array[at_back[:, more:]]
+    return wide
+
+
+def _wider_ring(ring: NDArray[Any], columns: int, episodes: NDArray[np.void]) -> NDArray[Any]:
     """A wider ring with every episode's first entry in front."""
     size = ring.shape[1]
+    if columns <= size:
+        return ring
     wide = np.zeros((ring.shape[0], columns), ring.dtype)
     places = (episodes["news_at"][:, None] + np.arange(size)) % size
     wide[:, :size] = np.take_along_axis(ring, places, axis=1)
@@ -269,7 +343,7 @@ def _begin(tables: Any, rules: Any, state: Any, rows: Any, seeds: Any, where: An
 
 @compiled
 def _act_all(tables: Any, rules: Any, state: Any, kind: int, slots: Any, where: Any, out: Any) -> Any:
-    records, idle = 0, 0
+    used = 0
     for i in range(slots.size):
         e = state.episodes[i]
         if where[i]:
@@ -282,6 +356,5 @@ def _act_all(tables: Any, rules: Any, state: Any, kind: int, slots: Any, where: 
             else:
                 out[i] = kernels.UNKNOWN_TOOL
                 kernels.refuse(tables, rules, state, i)
-        records = max(records, e.in_flight + e.news)
-        idle = max(idle, e.cold + e.idle)
-    return records, idle
+        used = max(used, kernels.places_used(e))
+    return used

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ..calls import NORMAL_QUANTILES, Candidate
+from ..calls import QUANTILES, Candidate, latency_factors
 from ..errors import ConfigError
 from ..failures import state_chances
 from ..ledger import Budget, Enforcement
@@ -27,13 +27,13 @@ INVISIBLE = -1
 MAX_NEEDS, MAX_EVENTS = 64, 30_000
 
 _FLOATS = (
-    "latency_s", "spread", "timeout_s", "fee", "rate_per_s", "cold_start_s", "keep_alive_s", "window_s", "gpu_mb",
+    "latency_s", "timeout_s", "fee", "rate_per_s", "cold_start_s", "keep_alive_s", "window_s", "gpu_mb",
     "slip", "persistence", "alive_edge", "degraded_edge",
 )  # fmt: skip
-_WHOLE = ("window_at", "rate_limit", "concurrency", "quota", "need")
+_WHOLE = ("spread", "window_at", "rate_limit", "concurrency", "quota", "need")
 SLOT = np.dtype([(name, np.float64) for name in _FLOATS] + [(name, np.int32) for name in _WHOLE], align=True)
-"""A candidate. `alive_edge` and `degraded_edge` divide the uniform that picks its latent state; `window_at` is the index at
-which the ring of its admitted calls begins."""
+"""A candidate. `spread` is its row in `Tables.factors`; `alive_edge` and `degraded_edge` divide the uniform that picks its
+latent state; `window_at` is the place in `State.windows` at which its admitted calls begin."""
 
 
 class Tables(NamedTuple):
@@ -51,7 +51,8 @@ class Tables(NamedTuple):
         version: (T, E + 1, K) number of times that a wish has changed.
         pass_chance: (T, K + 1) the judge's chance by the number of facts found.
         kind_edge, kind_status: Cumulative weights of the ways to fail, and their statuses.
-        normal: (4096,) quantiles of the standard normal, behind the latency.
+        spreads: (S,) the spreads that candidates have.
+        factors: (S, 4096) quantiles of the durations over their median, for each spread.
     """
 
     number: NDArray[np.int64]
@@ -70,7 +71,8 @@ class Tables(NamedTuple):
     pass_chance: NDArray[np.float64]
     kind_edge: NDArray[np.float64]
     kind_status: NDArray[np.int8]
-    normal: NDArray[np.float64]
+    spreads: NDArray[np.float64]
+    factors: NDArray[np.float64]
 
 
 class Rules(NamedTuple):
@@ -118,13 +120,14 @@ def make_rules(world: World, budget: Budget, enforcement: Enforcement) -> Rules:
     )
 
 
-def make_tables(world: World, numbers: Sequence[int], columns: int | None = None) -> Tables:
+def make_tables(world: World, numbers: Sequence[int], columns: int | None = None, beside: Tables | None = None) -> Tables:
     """Make the tables of some tasks of a world, in the order of `numbers`.
 
     Args:
         world: The world that the tasks are played in.
         numbers: Numbers of the tasks.
         columns: Number of candidates that can be called; None for the most that any task has.
+        beside: Tables of other tasks, to which these will be added.
 
     Raises:
         ConfigError: A task has more needs or events than fit.
@@ -140,6 +143,8 @@ def make_tables(world: World, numbers: Sequence[int], columns: int | None = None
         raise ConfigError(
             "batch", f"expected at most {MAX_NEEDS} needs and {MAX_EVENTS} events a task, got {needs} and {events}"
         )
+    met = [] if beside is None else beside.spreads.tolist()
+    spreads = list(dict.fromkeys([*met, *(slot.spread for slots in candidates for slot in slots)]))
     tables = Tables(
         number=np.array(numbers, np.int64),
         slot_count=np.array([len(slots) for slots in candidates], np.int32),
@@ -157,10 +162,11 @@ def make_tables(world: World, numbers: Sequence[int], columns: int | None = None
         pass_chance=np.zeros((rows, needs + 1)),
         kind_edge=np.array([edge for edge, _ in world.kinds], np.float64),
         kind_status=np.array([int(status) for _, status in world.kinds], np.int8),
-        normal=np.array(NORMAL_QUANTILES, np.float64),
+        spreads=np.array(spreads, np.float64),
+        factors=np.array([latency_factors(spread) for spread in spreads], np.float64).reshape(-1, QUANTILES),
     )
     for row, (task, slots, found) in enumerate(zip(tasks, candidates, notices, strict=True)):
-        _fill_slots(tables, row, slots[:width])
+        _fill_slots(tables, row, slots[:width], spreads)
         _fill_events(tables, row, task, slots[:width], found)
         count = len(task.needs)
         for known in range(count + 1):
@@ -170,10 +176,10 @@ def make_tables(world: World, numbers: Sequence[int], columns: int | None = None
 
 
 def add_rows(tables: Tables, used: int, more: Tables) -> Tables:
-    """Tables with the rows of `more` after the first `used` rows."""
-    shared = ("kind_edge", "kind_status", "normal")
+    """Tables with the rows of `more`, which was made beside these tables, after the first `used` rows."""
+    shared = ("kind_edge", "kind_status", "spreads", "factors")  # what `more` has of them holds all of `tables`
     blocks: list[tuple[str, Any, Any]] = list(zip(Tables._fields, tables, more, strict=True))
-    grown: list[Any] = [array if name in shared else put_rows(array, used, block) for name, array, block in blocks]
+    grown: list[Any] = [block if name in shared else put_rows(array, used, block) for name, array, block in blocks]
     return Tables(*grown)
 
 
@@ -192,7 +198,7 @@ def put_rows(array: NDArray[Any], used: int, block: NDArray[Any]) -> NDArray[Any
     return array
 
 
-def _fill_slots(tables: Tables, row: int, slots: Sequence[Candidate]) -> None:
+def _fill_slots(tables: Tables, row: int, slots: Sequence[Candidate], spreads: Sequence[float]) -> None:
     window_at = 0
     for slot in slots:
         alive, degraded = state_chances(slot.reliability, slot.slip)
@@ -200,8 +206,9 @@ def _fill_slots(tables: Tables, row: int, slots: Sequence[Candidate]) -> None:
         for name in _FLOATS[:-2]:
             record[name] = getattr(slot, name)
         record["alive_edge"], record["degraded_edge"] = alive, alive + degraded
-        for name in _WHOLE[1:]:
+        for name in _WHOLE[2:]:
             record[name] = getattr(slot, name)
+        record["spread"] = spreads.index(slot.spread)
         record["window_at"] = window_at
         window_at += slot.rate_limit
 

@@ -14,14 +14,14 @@ from bisect import bisect_right
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
-from math import inf, log
+from math import inf
 from typing import Annotated
 
 import numpy as np
 from pydantic import Field, field_validator, model_validator
 
 from ..bounds import StrictModel, out_of_bounds, within
-from ..draws import CONTENT, DURATION, KIND, OUTCOME, Draws, stable_generator
+from ..draws import CONTENT, DURATION, KIND, OUTCOME, Draws, log, stable_generator
 from ..status import SILENT, Status
 
 ALIVE, DEGRADED, DEAD = range(3)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import subprocess
 import sys
@@ -106,3 +107,10 @@ def test_jumping_in_the_generators_memory_gives_the_same_draws_as_setting_its_st
 
 def test_numpys_generator_keeps_its_registers_where_they_are_looked_for() -> None:
     assert draws._registers_are_known(), "draws are right all the same, but slower: see draws._Registers"
+
+
+@given(value=st.floats(2.0**-53, 1e12))
+def test_our_logarithm_is_the_c_librarys_but_for_its_last_bits(value: float) -> None:
+    exact = math.log(value)
+    assert abs(draws.log(value) - exact) <= 2.0 * math.ulp(exact) + 2.0**-60
+    assert draws.log(1.0) == 0.0

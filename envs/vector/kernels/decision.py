@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 
 from ....simulators.batch import kernels as world
 from ....simulators.batch.memory import clear_row, copy_row
-from ....simulators.batch.rng import compiled, inlined, prange, threaded
-from ..info import report
+from ....simulators.batch.rng import compiled, inlined, next_draw, prange, threaded
+from ..info import NOTHING_SPENT, report, spent
 
 _ANSWER, _SEARCH, _FIRST_CALL = 0, 1, 2
 _CALL, _NONE_FITS = 2, 3
@@ -27,6 +27,7 @@ class View(NamedTuple):
         right: (T, k + 2) whether it is right to answer, to say that none fits, to call candidate 0, 1, ...
         tokens, price: (T, 4) of each decision, in the order of `decision.THINKING`.
         seconds: (4,) duration of each decision.
+        choices: number of tasks that a reset draws from, the first in the tables; 0 if the kernels do not draw.
         max_steps, loss, alpha: of `DecisionAwareEnv`.
         judged: the lenient grade counts.
         resource: index of the resource that `cost_sum` reports.
@@ -38,6 +39,7 @@ class View(NamedTuple):
     tokens: NDArray[np.int64]
     price: NDArray[np.float64]
     seconds: NDArray[np.float64]
+    choices: int
     max_steps: int
     loss: float
     alpha: float
@@ -71,14 +73,52 @@ class Out(NamedTuple):
 
 @compiled
 def reset_where(
-    tables: Any, rules: Any, state: Any, view: Any, out: Any, rows: Any, seeds: Any, where: Any, show_all: bool
+    tables: Any,
+    rules: Any,
+    state: Any,
+    view: Any,
+    out: Any,
+    streams: Any,
+    rows: Any,
+    seeds: Any,
+    seeded: Any,
+    where: Any,
+    show_all: bool,
 ) -> None:
-    """Begin the episodes of `where` with the tasks in `rows` and `seeds`; with `show_all` also write the others."""
+    """Begin the episodes of `where`."""
     for i in range(where.size):
-        if where[i]:
-            world.begin(tables, rules, state, i, rows[i], seeds[i])
-        if where[i] or show_all:
-            _show(tables, rules, state, view, out, i)
+        reset_row(tables, rules, state, view, out, streams, rows, seeds, seeded, where, show_all, i)
+
+
+@inlined
+def reset_row(
+    tables: Any,
+    rules: Any,
+    state: Any,
+    view: Any,
+    out: Any,
+    streams: Any,
+    rows: Any,
+    seeds: Any,
+    seeded: Any,
+    where: Any,
+    show_all: bool,
+    i: int,
+) -> None:
+    """Begin episode i where `where` says so.
+
+    Args:
+        streams: (N, 4) each environment's generator.
+        rows: (N,) a row of the tables, or -1 to draw one.
+        seeds, seeded: (N,) the episode's seed, and whether it is given; else it is drawn.
+        show_all: also write the state of an episode that goes on.
+    """
+    before = spent(state.episodes[i])
+    if where[i]:
+        _begin(tables, rules, state, view, streams, i, rows[i], seeds[i], seeded[i])
+        before = NOTHING_SPENT
+    if where[i] or show_all:
+        _show(tables, rules, state, view, out, i, before)
 
 
 @compiled
@@ -88,45 +128,96 @@ def step_part(
     state: Any,
     view: Any,
     out: Any,
+    streams: Any,
     actions: Any,
+    autoreset: bool,
     rows: Any,
     seeds: Any,
-    anew: Any,
+    seeded: Any,
     parts: int,
     part: int,
 ) -> None:
-    """Play one step of the episodes of a part; those of `anew` begin with the tasks in `rows` and `seeds` instead.
+    """Play one step of the episodes of a part.
 
     Args:
         parts, part: number of equal parts, and the part's own number.
     """
     for i in range(part * actions.size // parts, (part + 1) * actions.size // parts):
-        e = state.episodes[i]
-        if anew[i]:
-            world.begin(tables, rules, state, i, rows[i], seeds[i])
+        step_row(tables, rules, state, view, out, streams, actions, autoreset, rows, seeds, seeded, i)
+
+
+@inlined
+def step_row(
+    tables: Any,
+    rules: Any,
+    state: Any,
+    view: Any,
+    out: Any,
+    streams: Any,
+    actions: Any,
+    autoreset: bool,
+    rows: Any,
+    seeds: Any,
+    seeded: Any,
+    i: int,
+) -> None:
+    """Play one step of episode i.
+
+    Args:
+        actions: (N,) integers.
+        autoreset: an episode that has ended begins anew instead.
+        rows, seeds, seeded: as in `reset_row`, of the episodes that begin anew.
+    """
+    e = state.episodes[i]
+    anew = autoreset and e.ended
+    before = spent(e)
+    if anew:
+        _begin(tables, rules, state, view, streams, i, rows[i], seeds[i], seeded[i])
+        before = NOTHING_SPENT
+    else:
+        e.steps += 1
+        action = np.int64(actions[i])
+        if _open(tables, rules, state, i, action):
+            _decide(tables, rules, state, view, i, action)
         else:
-            e.steps += 1
-            action = np.int64(actions[i])
-            if _open(tables, rules, state, i, action):
-                _decide(tables, rules, state, view, i, action)
-            else:
-                world.refuse(tables, rules, state, i)
-                e.status = world.UNKNOWN_TOOL
-            e.news = 0  # nobody waits for them
-        spent, success = _show(tables, rules, state, view, out, i)
-        reward = -view.loss * spent
-        out.rewards[i] = 0.0 if anew[i] else reward + view.alpha if success else reward
-        out.terminated[i] = e.over and not anew[i]
-        out.truncated[i] = not e.over and e.steps >= view.max_steps and not anew[i]
+            world.refuse(tables, rules, state, i)
+            e.status = world.UNKNOWN_TOOL
+        e.news = 0  # nobody waits for them
+    cost, success = _show(tables, rules, state, view, out, i, before)
+    reward = -view.loss * cost
+    out.rewards[i] = 0.0 if anew else reward + view.alpha if success else reward
+    out.terminated[i] = e.over and not anew
+    out.truncated[i] = not e.over and e.steps >= view.max_steps and not anew
+    e.ended = out.terminated[i] or out.truncated[i]
 
 
 @threaded
 def step_parts(
-    tables: Any, rules: Any, state: Any, view: Any, out: Any, actions: Any, rows: Any, seeds: Any, anew: Any, parts: int
+    tables: Any,
+    rules: Any,
+    state: Any,
+    view: Any,
+    out: Any,
+    streams: Any,
+    actions: Any,
+    autoreset: bool,
+    rows: Any,
+    seeds: Any,
+    seeded: Any,
+    parts: int,
 ) -> None:
     """Play one step of every episode, each part on a thread of its own."""
     for part in prange(parts):
-        step_part(tables, rules, state, view, out, actions, rows, seeds, anew, parts, np.int64(part))
+        step_part(tables, rules, state, view, out, streams, actions, autoreset, rows, seeds, seeded, parts, np.int64(part))
+
+
+@inlined
+def _begin(tables: Any, rules: Any, state: Any, view: Any, streams: Any, i: int, row: Any, seed: Any, seeded: bool) -> None:
+    if view.choices > 0:
+        draw = next_draw(streams, i)
+        row = np.int64(draw % np.uint64(view.choices)) if row < 0 else np.int64(row)
+        seed = seed if seeded else draw
+    world.begin(tables, rules, state, i, row, seed)
 
 
 @inlined
@@ -168,8 +259,8 @@ def _decide(tables: Any, rules: Any, state: Any, view: Any, i: int, action: int)
 
 
 @inlined
-def _show(tables: Any, rules: Any, state: Any, view: Any, out: Any, i: int) -> Any:
-    """Write the observation and figures of an episode; return what was spent since the last report, and success."""
+def _show(tables: Any, rules: Any, state: Any, view: Any, out: Any, i: int, before: Any) -> Any:
+    """Write the observation and figures of an episode; return what this step has cost, and success."""
     e, width = state.episodes[i], state.slots.shape[1]
     copy_row(out.query, i, view.query, np.int64(e.task))
     clear_row(out.mask, i)
@@ -187,4 +278,4 @@ def _show(tables: Any, rules: Any, state: Any, view: Any, out: Any, i: int) -> A
         out.shown[i, _ANSWER] = out.shown[i, _SEARCH] = 1.0
     out.stage[i, 0], out.stage[i, 1] = (0.0, 1.0) if e.told else (1.0, 0.0)
     out.searched[i] = e.told
-    return report(rules, view, out, e, i)
+    return report(rules, view, out, e, i, before)

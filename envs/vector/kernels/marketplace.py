@@ -4,23 +4,24 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ....simulators.batch import kernels as world
-from ....simulators.batch.memory import clear_row, copy_row, prefetch
-from ....simulators.batch.rng import compiled, inlined, internal, next_draw, prange, threaded
-from ....simulators.batch.state import CALL, EPISODE, SLOT_STATE
+from ....simulators.batch.memory import copy_row, prefetch
+from ....simulators.batch.rng import compiled, inlined, internal, log, next_draw, prange, threaded
+from ....simulators.batch.state import EPISODE
 from ....simulators.batch.tables import PRICE_CHANGE, SLOT
 from ....simulators.status import LOOKS_OK, Status
-from ..info import report
+from ..info import NOTHING_SPENT, report, spent
 
 CHANGING = 11
 """The first of the columns of `tools` that change call by call; the price changes with events only."""
-_CALLS, _IN_FLIGHT, _OK, _FAILED, _BANNED = range(5)
+_CALLS, _IN_FLIGHT, _OK, _FAILED, _BANNED = range(CHANGING, CHANGING + 5)
+_SUCCEEDED, _UNSUCCESSFUL, _OUT_OF_BOUNDS = 1, 2, 4
+"""Bits of a candidate's `outcome`: how its last call looked, and whether it was seen banned."""
 _ZERO, _WHOLE, _QUARTER = np.float32(0.0), np.float32(1.0), np.float32(0.25)
 _CODE = 64
 _LOOKS_OK = sum(1 << int(status) for status in LOOKS_OK if status is not Status.EMPTY)
@@ -30,7 +31,7 @@ ALL, START = -2, -3
 _NONE = -1
 
 _FAR, _NEAR = 12, 4
-_EPISODE_BYTES, _SLOT_BYTES, _SPEC_BYTES, _CALL_BYTES = EPISODE.itemsize, SLOT_STATE.itemsize, SLOT.itemsize, CALL.itemsize
+_EPISODE_BYTES, _SPEC_BYTES = EPISODE.itemsize, SLOT.itemsize
 
 
 class View(NamedTuple):
@@ -84,7 +85,6 @@ class Out(NamedTuple):
         rewards, terminated, truncated: (N,).
         figures, counts: (8, N), (3, N) named by `info.FIGURES` and `info.COUNTS`.
         success: (N,).
-        changing: (N, M, 5) the last columns of `tools`, kept from step to step.
     """
 
     tools: NDArray[np.float32]
@@ -97,7 +97,6 @@ class Out(NamedTuple):
     figures: NDArray[np.float64]
     counts: NDArray[np.int64]
     success: NDArray[np.bool_]
-    changing: NDArray[np.float32]
 
 
 @compiled
@@ -115,25 +114,46 @@ def reset_where(
     show_all: bool,
     drawn: bool,
 ) -> Any:
-    """Begin the episodes of `where`.
+    """Begin the episodes of `where`; returns the largest number of places that one uses, for `Batch.make_room`."""
+    used = 0
+    for i in range(where.size):
+        used = max(used, reset_row(tables, rules, state, view, out, streams, tasks, seeds, seeded, where, show_all, drawn, i))
+    return used
+
+
+@inlined
+def reset_row(
+    tables: Any,
+    rules: Any,
+    state: Any,
+    view: Any,
+    out: Any,
+    streams: Any,
+    tasks: Any,
+    seeds: Any,
+    seeded: Any,
+    where: Any,
+    show_all: bool,
+    drawn: bool,
+    i: int,
+) -> Any:
+    """Begin episode i where `where` says so; returns the number of places that it uses.
 
     Args:
         streams: (N, 4) each environment's generator, which draws the task and the seed.
         tasks: (N,) a row of the tables, or -1 to draw one.
         seeds, seeded: (N,) the episode's seed, and whether it is given.
-        show_all: also write the state of the other episodes.
+        show_all: also write the state of an episode that goes on.
         drawn: tasks and seeds were already drawn from the streams.
     """
-    records, idle = 0, 0
-    for i in range(where.size):
-        touched = ALL
-        if where[i]:
-            touched = _begin(tables, rules, state, view, out, streams, i, tasks[i], seeds[i], seeded[i], drawn)
-            e = state.episodes[i]
-            records, idle = max(records, e.in_flight + e.news), max(idle, e.cold + e.idle)
-        if where[i] or show_all:
-            _show(tables, rules, state, view, out, i, touched)
-    return records, idle
+    e = state.episodes[i]
+    touched, before = ALL, spent(e)
+    if where[i]:
+        touched = _begin(tables, rules, state, view, out, streams, i, tasks[i], seeds[i], seeded[i], drawn)
+        before = NOTHING_SPENT
+    if where[i] or show_all:
+        _show(tables, rules, state, view, out, i, touched, before)
+    return world.places_used(e)
 
 
 @compiled
@@ -153,34 +173,60 @@ def step_part(
     room: Any,
     part: int,
 ) -> None:
-    """Play one step of the episodes of a part; with `autoreset`, ended episodes begin anew instead.
+    """Play one step of the episodes of a part.
+
+    Args:
+        room: (P,) receives, at the place of the part, the largest number of places that an episode uses, for `Batch.make_room`.
+        part: number of the part among P equal ones.
+    """
+    used, parts = 0, room.size
+    for i in range(part * actions.size // parts, (part + 1) * actions.size // parts):
+        _look_ahead(tables, state, view, actions, i)
+        used = max(used, step_row(tables, rules, state, view, out, streams, actions, autoreset, fresh, tasks, seeds, drawn, i))
+    room[part] = used
+
+
+@inlined
+def step_row(
+    tables: Any,
+    rules: Any,
+    state: Any,
+    view: Any,
+    out: Any,
+    streams: Any,
+    actions: Any,
+    autoreset: bool,
+    fresh: bool,
+    tasks: Any,
+    seeds: Any,
+    drawn: bool,
+    i: int,
+) -> Any:
+    """Play one step of episode i; returns the number of places that it uses.
 
     Args:
         actions: (N,) integers.
+        autoreset: an episode that has ended begins anew instead.
         fresh: `out.tools` holds nothing yet, so every row is written.
-        tasks, seeds, drawn: as in `reset_where`, of the episodes that begin anew.
-        room: (P, 2) receives, in the row of the part, the largest numbers of calls and of instances, for `Batch.make_room`.
-        part: number of the part among P equal ones.
+        tasks, seeds, drawn: as in `reset_row`, of the episodes that begin anew.
     """
-    records, idle, parts = 0, 0, room.shape[0]
-    for i in range(part * actions.size // parts, (part + 1) * actions.size // parts):
-        _look_ahead(tables, state, view, actions, i)
-        e = state.episodes[i]
-        anew = autoreset and e.ended
-        if anew:
-            touched = _begin(tables, rules, state, view, out, streams, i, tasks[i], seeds[i], drawn, drawn)
-        else:
-            touched = _act(tables, rules, state, view, out, i, np.int64(actions[i]))
-            if fresh:
-                touched = ALL
-        spent, success = _show(tables, rules, state, view, out, i, touched)
-        reward = -view.loss * spent
-        out.rewards[i] = 0.0 if anew else reward + view.alpha if success else reward
-        out.terminated[i] = e.over and not anew
-        out.truncated[i] = not e.over and e.steps >= view.max_steps and not anew
-        e.ended = out.terminated[i] or out.truncated[i]
-        records, idle = max(records, e.in_flight + e.news), max(idle, e.cold + e.idle)
-    room[part, 0], room[part, 1] = records, idle
+    e = state.episodes[i]
+    anew = autoreset and e.ended
+    before = spent(e)
+    if anew:
+        touched = _begin(tables, rules, state, view, out, streams, i, tasks[i], seeds[i], drawn, drawn)
+        before = NOTHING_SPENT
+    else:
+        touched = _act(tables, rules, state, view, out, i, np.int64(actions[i]))
+        if fresh:
+            touched = ALL
+    cost, success = _show(tables, rules, state, view, out, i, touched, before)
+    reward = -view.loss * cost
+    out.rewards[i] = 0.0 if anew else reward + view.alpha if success else reward
+    out.terminated[i] = e.over and not anew
+    out.truncated[i] = not e.over and e.steps >= view.max_steps and not anew
+    e.ended = out.terminated[i] or out.truncated[i]
+    return world.places_used(e)
 
 
 @threaded
@@ -200,7 +246,7 @@ def step_parts(
     room: Any,
 ) -> None:
     """Play one step of every episode, each part on a thread of its own."""
-    for part in prange(room.shape[0]):
+    for part in prange(room.size):
         step_part(
             tables, rules, state, view, out, streams, actions, autoreset, fresh, tasks, seeds, drawn, room, np.int64(part)
         )
@@ -218,10 +264,10 @@ def _look_ahead(tables: Any, state: Any, view: Any, actions: Any, i: int) -> Non
     if 0 <= actions[near] < state.slots.shape[1]:
         slot = np.int64(view.slots[e.task, actions[near]])
         place = slot * _SPEC_BYTES
-        prefetch(state.slots, near, slot * _SLOT_BYTES)
+        prefetch(state.slots, near, slot * state.slots.itemsize)
         prefetch(tables.slots, e.task, place)
         prefetch(tables.slots, e.task, place + 64)
-        prefetch(state.calls, near, np.int64(e.records) * _CALL_BYTES)
+        prefetch(state.times, near, 0)
 
 
 @internal
@@ -242,9 +288,8 @@ def _begin(
     draw = seed if drawn else next_draw(streams, i)
     task = np.int64(draw % np.uint64(view.choices)) if row < 0 else np.int64(row)
     world.begin(tables, rules, state, i, task, seed if seeded else draw)
-    clear_row(out.changing, i)
     e = state.episodes[i]
-    e.seen_ready = _ready(tables, e, e.epoch, e.seen_known)
+    e.seen_ready = _ready(tables, e)
     if view.concurrent or e.news == 0:
         return START
     _settle(tables, rules, state, view, out, i, _NONE)
@@ -252,12 +297,12 @@ def _begin(
 
 
 @inlined
-def _ready(tables: Any, e: Any, epoch: int, known: Any) -> Any:
+def _ready(tables: Any, e: Any) -> Any:
     """Bits of the needs whose arguments are all known."""
     ready = np.uint64(0)
     for need in range(min(6, tables.need_count[e.task])):
-        after = tables.after[e.task, epoch, need]
-        if (known & after) == after:
+        after = tables.after[e.task, e.epoch, need]
+        if (e.seen_known & after) == after:
             ready |= _ONE << np.uint64(need)
     return ready
 
@@ -276,13 +321,12 @@ def _act(tables: Any, rules: Any, state: Any, view: Any, out: Any, i: int, actio
     elif 0 <= action < min(tables.slot_count[e.task], width):
         slot = np.int64(view.slots[e.task, action])
         refusal = world.submit(tables, rules, state, i, slot)
-        changing = out.changing
+        s = state.slots[i, slot]
         if refusal >= 0:
             e.status = refusal
-            changing[i, action, _OK], changing[i, action, _FAILED] = _ZERO, _WHOLE
+            s.outcome = (s.outcome & _OUT_OF_BOUNDS) | _UNSUCCESSFUL
         else:
-            changing[i, action, _CALLS] = state.slots[i, slot].count * _QUARTER
-            changing[i, action, _IN_FLIGHT] += _WHOLE
+            s.shown += 1
         touched = action
     else:
         world.refuse(tables, rules, state, i)
@@ -294,7 +338,7 @@ def _act(tables: Any, rules: Any, state: Any, view: Any, out: Any, i: int, actio
 def _settle(tables: Any, rules: Any, state: Any, view: Any, out: Any, i: int, touched: Any) -> Any:
     """Wait until nothing is on its way and every event so far was seen; returns which rows changed, with those `touched`."""
     e = state.episodes[i]
-    while not e.over and (e.in_flight > 0 or e.news > 0):
+    while not e.over and (e.records > 0 or e.news > 0):
         changed = _receive(tables, state, view, out, i, world.wait(tables, rules, state, i))
         if changed == ALL or touched == _NONE:
             touched = changed
@@ -305,16 +349,15 @@ def _settle(tables: Any, rules: Any, state: Any, view: Any, out: Any, i: int, to
 def _receive(tables: Any, state: Any, view: Any, out: Any, i: int, news: int) -> Any:
     if news == world.NOTHING:
         return _NONE
-    e, changing = state.episodes[i], out.changing
+    e = state.episodes[i]
     if news >= 0:
         slot, status = news // _CODE, news % _CODE
         e.status = status
-        row: Any = np.int64(view.rows[e.task, slot])
-        changing[i, row, _IN_FLIGHT] -= _WHOLE
+        s = state.slots[i, slot]
+        s.shown -= 1
         looks_ok = ((_LOOKS_OK >> status) & 1) == 1
-        changing[i, row, _OK] = _WHOLE if looks_ok else _ZERO
-        changing[i, row, _FAILED] = _ZERO if looks_ok else _WHOLE
-        touched = row
+        s.outcome = (s.outcome & _OUT_OF_BOUNDS) | (_SUCCEEDED if looks_ok else _UNSUCCESSFUL)
+        touched: Any = np.int64(view.rows[e.task, slot])
     else:
         event = -1 - news
         for slot in range(min(tables.slot_count[e.task], state.slots.shape[1])):
@@ -323,28 +366,39 @@ def _receive(tables: Any, state: Any, view: Any, out: Any, i: int, news: int) ->
                     state.slots[i, slot].seen_epoch = e.epoch
                     e.priced = True
                 else:
-                    changing[i, view.rows[e.task, slot], _BANNED] = _WHOLE if tables.banned[e.task, e.epoch, slot] else _ZERO
+                    s = state.slots[i, slot]
+                    banned = _OUT_OF_BOUNDS if tables.banned[e.task, e.epoch, slot] else 0
+                    s.outcome = (s.outcome & (_SUCCEEDED | _UNSUCCESSFUL)) | banned
         touched = ALL
     if e.known != e.seen_known:
         e.seen_known, e.told = e.known, True
-        e.seen_ready = _ready(tables, e, e.epoch, e.known)
+        e.seen_ready = _ready(tables, e)
     return touched
 
 
 @inlined
-def _show(tables: Any, rules: Any, state: Any, view: Any, out: Any, i: int, touched: int) -> Any:
-    """Write the observation and figures of an episode; return what was spent since the last report, and success."""
+def _show_calls(state: Any, view: Any, out: Any, i: int, row: int) -> None:
+    """Write the columns of `tools` that change call by call, of one row."""
+    s, tools = state.slots[i, view.slots[state.episodes[i].task, row]], out.tools
+    tools[i, row, _CALLS] = s.count * _QUARTER
+    tools[i, row, _IN_FLIGHT] = s.shown
+    tools[i, row, _OK] = _WHOLE if s.outcome & _SUCCEEDED else _ZERO
+    tools[i, row, _FAILED] = _WHOLE if s.outcome & _UNSUCCESSFUL else _ZERO
+    tools[i, row, _BANNED] = _WHOLE if s.outcome & _OUT_OF_BOUNDS else _ZERO
+
+
+@inlined
+def _show(tables: Any, rules: Any, state: Any, view: Any, out: Any, i: int, touched: int, before: Any) -> Any:
+    """Write the observation and figures of an episode; return what this step has cost, and success."""
     e = state.episodes[i]
     count, width = np.int64(tables.slot_count[e.task]), state.slots.shape[1]
     if touched >= 0:
-        for column in range(5):
-            out.tools[i, touched, CHANGING + column] = out.changing[i, touched, column]
+        _show_calls(state, view, out, i, touched)
     elif touched != _NONE:
         copy_row(out.tools, i, view.tools, np.int64(e.task))
         if touched == ALL:
-            for slot in range(width):
-                for column in range(5):
-                    out.tools[i, slot, CHANGING + column] = out.changing[i, slot, column]
+            for row in range(min(count, width)):
+                _show_calls(state, view, out, i, row)
             if e.priced:
                 for slot in range(min(count, width)):
                     epoch = state.slots[i, slot].seen_epoch
@@ -357,13 +411,13 @@ def _show(tables: Any, rules: Any, state: Any, view: Any, out: Any, i: int, touc
             bit = np.uint64(need)
             out.needs[i, need, 0] = view.plain[e.task, need, 0]
             out.needs[i, need, 1] = (e.seen_known >> bit) & _ONE
-            out.needs[i, need, 2] = (e.seen_ready >> bit) & _ONE
+            out.needs[i, need, 2] = (np.uint64(e.seen_ready) >> bit) & _ONE
 
-    if e.now != e.last_now:
-        e.log_now = np.float32(min(math.log1p(e.now), view.highest))
+    if e.now != before[1]:
+        e.log_now = np.float32(min(log(1.0 + e.now), view.highest))
     resources = out.resources
     resources[i, 0] = e.log_now
-    resources[i, 1] = e.in_flight * 0.25
+    resources[i, 1] = e.records * 0.25
     resources[i, 2] = e.steps / view.max_steps
     resources[i, 3] = max(1.0 - e.price * view.price_share, view.least)
     resources[i, 4] = max(1.0 - e.now * view.seconds_share, view.least)
@@ -374,7 +428,7 @@ def _show(tables: Any, rules: Any, state: Any, view: Any, out: Any, i: int, touc
     mask = out.mask
     copy_row(mask, i, view.mask, np.int64(e.task) * view.mask.shape[1] + e.epoch)
     if view.useful:
-        missing = e.seen_ready & ~e.seen_known
+        missing = np.uint64(e.seen_ready) & ~e.seen_known
         for row in range(min(count, width)):
             need = view.need_of[e.task, row]
             if need > 6 or (need < 6 and not (missing >> np.uint64(need)) & _ONE):
@@ -384,6 +438,6 @@ def _show(tables: Any, rules: Any, state: Any, view: Any, out: Any, i: int, touc
             if mask[i, row]:
                 mask[i, row] = world.affordable(tables, rules, state, i, np.int64(view.slots[e.task, row]))
     if view.concurrent:
-        mask[i, width] = e.in_flight > 0 or e.news > 0
+        mask[i, width] = e.records > 0 or e.news > 0
 
-    return report(rules, view, out, e, i)
+    return report(rules, view, out, e, i, before)

@@ -4,14 +4,13 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ....simulators.batch.memory import copy_row
-from ....simulators.batch.rng import compiled, inlined
+from ....simulators.batch.rng import compiled, inlined, log
 from ....simulators.opencatp.batch import clock
 from ....simulators.opencatp.batch import kernels as plans
 from ....simulators.opencatp.tools import TOOLS
@@ -61,25 +60,41 @@ class Out(NamedTuple):
 def reset_where(
     tables: Any, rules: Any, machine: Any, state: Any, out: Any, streams: Any, where: Any, chosen: Any, show_all: bool
 ) -> None:
-    """Begin the episodes of `where`.
+    """Begin the episodes of `where`."""
+    for i in range(where.size):
+        reset_row(tables, rules, machine, state, out, streams, where, chosen, show_all, i)
+
+
+@inlined
+def reset_row(
+    tables: Any, rules: Any, machine: Any, state: Any, out: Any, streams: Any, where: Any, chosen: Any, show_all: bool, i: int
+) -> None:
+    """Begin episode i where `where` says so.
 
     Args:
         chosen: row, sample and level, each -1 if it is drawn.
-        show_all: also write the state of the other episodes.
+        show_all: also write the state of an episode that goes on.
     """
-    for i in range(where.size):
-        if where[i]:
-            _begin(tables, rules, machine, state, streams, i, chosen[0], chosen[1], chosen[2])
-        if where[i] or show_all:
-            _show(tables, rules, state, out, i)
+    if where[i]:
+        _begin(tables, rules, machine, state, streams, i, chosen[0], chosen[1], chosen[2])
+    if where[i] or show_all:
+        _show(tables, rules, state, out, i)
 
 
 @compiled
 def step_all(
-    tables: Any, rules: Any, machine: Any, store: Any, state: Any, out: Any, streams: Any, actions: Any, autoreset: bool,
+    tables: Any,
+    rules: Any,
+    machine: Any,
+    store: Any,
+    state: Any,
+    out: Any,
+    streams: Any,
+    actions: Any,
+    autoreset: bool,
     pending: Any,
-) -> int:  # fmt: skip
-    """Play one step of every episode; with `autoreset`, ended episodes begin anew instead.
+) -> int:
+    """Play one step of every episode.
 
     Args:
         pending: (N,) receives the episodes whose score has to be looked up; `conclude` ends their step.
@@ -87,22 +102,45 @@ def step_all(
     Returns:
         The number of these episodes.
     """
-    common = out.common
     waiting = 0
     store.lacking[0] = 0
     for i in range(actions.size):
-        e = state.episodes[i]
-        if autoreset and e.ended:
-            _begin(tables, rules, machine, state, streams, i, -1, -1, -1)
-            common.rewards[i], common.terminated[i], common.truncated[i] = 0.0, False, False
-        else:
-            _act(tables, rules, machine, state, i, np.int64(actions[i]))
-            if not _close(tables, rules, store, state, common, i):
-                pending[waiting] = i
-                waiting += 1
-                continue
-        _show(tables, rules, state, out, i)
+        if step_row(tables, rules, machine, store, state, out, streams, actions, autoreset, 0, i):
+            pending[waiting] = i
+            waiting += 1
     return waiting
+
+
+@inlined
+def step_row(
+    tables: Any,
+    rules: Any,
+    machine: Any,
+    store: Any,
+    state: Any,
+    out: Any,
+    streams: Any,
+    actions: Any,
+    autoreset: bool,
+    line: int,
+    i: int,
+) -> bool:
+    """Play one step of episode i; returns whether its score has to be looked up, after which `conclude` ends the step.
+
+    Args:
+        autoreset: an episode that has ended begins anew instead.
+        line: as in `kernels.score`.
+    """
+    common, e = out.common, state.episodes[i]
+    if autoreset and e.ended:
+        _begin(tables, rules, machine, state, streams, i, -1, -1, -1)
+        common.rewards[i], common.terminated[i], common.truncated[i] = 0.0, False, False
+    else:
+        _act(tables, rules, machine, state, i, np.int64(actions[i]))
+        if not _close(tables, rules, store, state, common, i, line):
+            return True
+    _show(tables, rules, state, out, i)
+    return False
 
 
 @compiled
@@ -112,12 +150,45 @@ def conclude(tables: Any, rules: Any, store: Any, state: Any, out: Any, pending:
     store.lacking[0] = 0
     for k in range(waiting):
         i = pending[k]
-        if _close(tables, rules, store, state, out.common, i):
-            _show(tables, rules, state, out, i)
-        else:
+        if not conclude_row(tables, rules, store, state, out, 0, i):
             pending[still] = i
             still += 1
     return still
+
+
+@inlined
+def conclude_row(tables: Any, rules: Any, store: Any, state: Any, out: Any, line: int, i: int) -> bool:
+    """End the step of episode i, which waited for a score; returns whether all scores are known now."""
+    if not _close(tables, rules, store, state, out.common, i, line):
+        return False
+    _show(tables, rules, state, out, i)
+    return True
+
+
+@inlined
+def step_alone(
+    tables: Any,
+    rules: Any,
+    machine: Any,
+    store: Any,
+    state: Any,
+    out: Any,
+    streams: Any,
+    actions: Any,
+    autoreset: bool,
+    i: int,
+) -> None:
+    """`step_row` for a thread of its own, which notes the scores that it lacks apart from the others."""
+    store.lacking[i] = 0
+    step_row(tables, rules, machine, store, state, out, streams, actions, autoreset, i, i)
+
+
+@inlined
+def conclude_alone(tables: Any, rules: Any, store: Any, state: Any, out: Any, i: int) -> None:
+    """`conclude_row` for a thread of its own, if its episode waits for a score."""
+    if store.lacking[i]:
+        store.lacking[i] = 0
+        conclude_row(tables, rules, store, state, out, i, i)
 
 
 @inlined
@@ -168,7 +239,7 @@ def _callable(e: Any, ended: int, action: int) -> Any:
 
 
 @inlined
-def _close(tables: Any, rules: Any, store: Any, state: Any, common: Any, i: int) -> bool:
+def _close(tables: Any, rules: Any, store: Any, state: Any, common: Any, i: int, line: int) -> bool:
     """Score an episode that is over and write the step's reward; False if a score is missing."""
     e = state.episodes[i]
     ended = np.int64(state.clocks.clocks[i].ended)
@@ -179,7 +250,7 @@ def _close(tables: Any, rules: Any, store: Any, state: Any, common: Any, i: int)
             if (ended >> tool) & 1 and state.source[i, tool] >= 0:
                 read |= 1 << np.int64(state.source[i, tool])
         sinks = ended & ~read
-        worth, lacking = plans.score(tables, store, e.task, e.sample, state.order, state.node, i, e.calls, sinks)
+        worth, lacking = plans.score(tables, store, e.task, e.sample, state.order, state.node, i, e.calls, sinks, line)
         if lacking:
             return False
         e.valid = True
@@ -220,7 +291,7 @@ def _show(tables: Any, rules: Any, state: Any, out: Any, i: int) -> None:
             tools[i, tool, 8] = state.depth[i, tool]
             sources[i, tool, state.source[i, tool] + 1] = 1.0
     if e.seconds != e.last_seconds:
-        e.log_seconds = np.float32(math.log1p(e.seconds))
+        e.log_seconds = np.float32(log(1.0 + e.seconds))
     resources = out.resources
     resources[i, 0] = e.price / rules.max_price
     resources[i, 1] = e.log_seconds

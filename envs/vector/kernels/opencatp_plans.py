@@ -4,14 +4,13 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ....simulators.batch.memory import copy_row
-from ....simulators.batch.rng import compiled, inlined
+from ....simulators.batch.rng import compiled, inlined, log
 from ....simulators.opencatp.batch import kernels as plans
 from ....simulators.opencatp.tools import SOD, SOP
 from ....simulators.quality import INVALID_PLAN_COST, INVALID_PLAN_REWARD
@@ -152,24 +151,32 @@ def legal(kind: int, used: int, consumed: int, current: int, deps: int, last: in
 
 @compiled
 def reset_where(tables: Any, rules: Any, state: Any, out: Any, streams: Any, where: Any, chosen: Any, show_all: bool) -> None:
-    """Begin the episodes of `where`.
+    """Begin the episodes of `where`."""
+    for i in range(where.size):
+        reset_row(tables, rules, state, out, streams, where, chosen, show_all, i)
+
+
+@inlined
+def reset_row(
+    tables: Any, rules: Any, state: Any, out: Any, streams: Any, where: Any, chosen: Any, show_all: bool, i: int
+) -> None:
+    """Begin episode i where `where` says so.
 
     Args:
         chosen: row, sample and level, each -1 if it is drawn.
-        show_all: also write the state of the other episodes.
+        show_all: also write the state of an episode that goes on.
     """
-    for i in range(where.size):
-        if where[i]:
-            _begin(tables, rules, state, streams, i, chosen[0], chosen[1], chosen[2])
-        if where[i] or show_all:
-            _show(tables, rules, state, out, i)
+    if where[i]:
+        _begin(tables, rules, state, streams, i, chosen[0], chosen[1], chosen[2])
+    if where[i] or show_all:
+        _show(tables, rules, state, out, i)
 
 
 @compiled
 def step_all(
     tables: Any, rules: Any, store: Any, state: Any, out: Any, streams: Any, actions: Any, autoreset: bool, pending: Any
 ) -> int:
-    """Play one step of every episode; with `autoreset`, ended episodes begin anew instead.
+    """Play one step of every episode.
 
     Args:
         pending: (N,) receives the episodes whose score has to be looked up; `conclude` ends their step.
@@ -177,21 +184,43 @@ def step_all(
     Returns:
         The number of these episodes.
     """
-    common = out.common
     waiting = 0
     store.lacking[0] = 0
     for i in range(actions.size):
-        e = state.episodes[i]
-        common.truncated[i] = False
-        if autoreset and e.ended:
-            _begin(tables, rules, state, streams, i, -1, -1, -1)
-            common.rewards[i], common.terminated[i] = 0.0, False
-        elif not _act(tables, rules, store, state, common, i, np.int64(actions[i])):
+        if step_row(tables, rules, store, state, out, streams, actions, autoreset, 0, i):
             pending[waiting] = i
             waiting += 1
-            continue
-        _show(tables, rules, state, out, i)
     return waiting
+
+
+@inlined
+def step_row(
+    tables: Any,
+    rules: Any,
+    store: Any,
+    state: Any,
+    out: Any,
+    streams: Any,
+    actions: Any,
+    autoreset: bool,
+    line: int,
+    i: int,
+) -> bool:
+    """Play one step of episode i; returns whether its score has to be looked up, after which `conclude` ends the step.
+
+    Args:
+        autoreset: an episode that has ended begins anew instead.
+        line: as in `kernels.score`.
+    """
+    common, e = out.common, state.episodes[i]
+    common.truncated[i] = False
+    if autoreset and e.ended:
+        _begin(tables, rules, state, streams, i, -1, -1, -1)
+        common.rewards[i], common.terminated[i] = 0.0, False
+    elif not _act(tables, rules, store, state, common, i, np.int64(actions[i]), line):
+        return True
+    _show(tables, rules, state, out, i)
+    return False
 
 
 @compiled
@@ -201,12 +230,44 @@ def conclude(tables: Any, rules: Any, store: Any, state: Any, out: Any, pending:
     store.lacking[0] = 0
     for k in range(waiting):
         i = pending[k]
-        if _close(tables, rules, store, state, out.common, i):
-            _show(tables, rules, state, out, i)
-        else:
+        if not conclude_row(tables, rules, store, state, out, 0, i):
             pending[still] = i
             still += 1
     return still
+
+
+@inlined
+def conclude_row(tables: Any, rules: Any, store: Any, state: Any, out: Any, line: int, i: int) -> bool:
+    """End the step of episode i, which waited for a score; returns whether all scores are known now."""
+    if not _close(tables, rules, store, state, out.common, i, line):
+        return False
+    _show(tables, rules, state, out, i)
+    return True
+
+
+@inlined
+def step_alone(
+    tables: Any,
+    rules: Any,
+    store: Any,
+    state: Any,
+    out: Any,
+    streams: Any,
+    actions: Any,
+    autoreset: bool,
+    i: int,
+) -> None:
+    """`step_row` for a thread of its own, which notes the scores that it lacks apart from the others."""
+    store.lacking[i] = 0
+    step_row(tables, rules, store, state, out, streams, actions, autoreset, i, i)
+
+
+@inlined
+def conclude_alone(tables: Any, rules: Any, store: Any, state: Any, out: Any, i: int) -> None:
+    """`conclude_row` for a thread of its own, if its episode waits for a score."""
+    if store.lacking[i]:
+        store.lacking[i] = 0
+        conclude_row(tables, rules, store, state, out, i, i)
 
 
 @inlined
@@ -224,7 +285,7 @@ def _begin(tables: Any, rules: Any, state: Any, streams: Any, i: int, row: int, 
 
 
 @inlined
-def _act(tables: Any, rules: Any, store: Any, state: Any, common: Any, i: int, action: int) -> bool:
+def _act(tables: Any, rules: Any, store: Any, state: Any, common: Any, i: int, action: int, line: int) -> bool:
     """Play one choice; False if it ends a plan whose score is missing."""
     e = state.episodes[i]
     if not 0 <= action < _N_ACTIONS or not (np.int64(e.legal) >> action) & 1:
@@ -266,14 +327,14 @@ def _act(tables: Any, rules: Any, store: Any, state: Any, common: Any, i: int, a
         state.ends[i, e.current] = end
         if end > e.seconds:
             e.seconds = end
-            e.log_seconds = np.float32(math.log1p(end))
+            e.log_seconds = np.float32(log(1.0 + end))
     e.tokens = e.written - 1
     if not e.over:
         left = rules.max_tokens - e.written
         e.legal = legal(e.kind, e.used, e.consumed, e.current, e.deps, e.last, left)
     kept = view.keeps_budget(rules, e)
     if action == _END and kept:
-        return _close(tables, rules, store, state, common, i)
+        return _close(tables, rules, store, state, common, i, line)
     if not kept:
         e.over = True
     _earn(rules, e, common, i, 0.0, added, written)
@@ -281,11 +342,11 @@ def _act(tables: Any, rules: Any, store: Any, state: Any, common: Any, i: int, a
 
 
 @inlined
-def _close(tables: Any, rules: Any, store: Any, state: Any, common: Any, i: int) -> bool:
+def _close(tables: Any, rules: Any, store: Any, state: Any, common: Any, i: int, line: int) -> bool:
     """Score a finished plan; False if a score is missing."""
     e = state.episodes[i]
     sinks = e.used & ~e.consumed
-    worth, lacking = plans.score(tables, store, e.task, e.sample, state.order, state.node, i, e.calls, sinks)
+    worth, lacking = plans.score(tables, store, e.task, e.sample, state.order, state.node, i, e.calls, sinks, line)
     if lacking:
         return False
     e.score = worth

@@ -116,7 +116,7 @@ class ScoreCache(NamedTuple):
         keys: (2**bits,) int64, -1 where free.
         values: (2**bits,).
         missing: (2, M) the keys that a kernel missed, and the places by which `scorer.PlanScorer` looks them up.
-        lacking: (1,) number of missing keys.
+        lacking: (1,) number of missing keys. On a GPU (N,), one for each thread, which notes its keys from ``WANTS * i`` on.
     """
 
     keys: NDArray[np.int64]
@@ -166,9 +166,13 @@ def answer(tables: Any, row: int, want: int, order: Any, node: Any, i: int, coun
 
 @compiled
 def score(
-    tables: Any, store: Any, row: int, sample: int, order: Any, node: Any, i: int, count: int, sinks: int
+    tables: Any, store: Any, row: int, sample: int, order: Any, node: Any, i: int, count: int, sinks: int, line: int
 ) -> tuple[float, int]:
-    """Task score of a plan, and the number of scores that it lacks. The cache lists them, and the score is then not valid."""
+    """Task score of a plan, and the number of scores that it lacks. The cache lists them, and the score is then not valid.
+
+    Args:
+        line: The place in `ScoreCache.lacking` that counts them; 0 where no other thread notes its own.
+    """
     total, lacking = 0.0, 0
     wants = tables.want_count[row]
     for want in range(wants):
@@ -194,9 +198,9 @@ def score(
         if store.keys[found] == key:
             total += store.values[found]
         else:
-            at = store.lacking[0]
+            at = WANTS * line + store.lacking[line]
             store.missing[0, at], store.missing[1, at] = key, place
-            store.lacking[0] = at + 1
+            store.lacking[line] += 1
             lacking += 1
     return total / wants, lacking
 
@@ -310,7 +314,7 @@ def score_all(
             figures[0, p] = figures[1, p] = figures[2, p] = figures[3, p] = np.nan
             todo[p] = False
             continue
-        worth, lacking = score(tables, store, rows[p], samples[p], order, node, 0, count, sinks)
+        worth, lacking = score(tables, store, rows[p], samples[p], order, node, 0, count, sinks, 0)
         if lacking:
             left += 1
             continue

@@ -20,6 +20,7 @@ pytest.importorskip("numba", reason="needs the extra `train`")
 from costgym.envs.vector.marketplace import MarketplaceVectorEnv
 from costgym.experiments.selftest.lockstep import difference, run_views
 from costgym.simulators.batch.rng import most_threads
+from costgym.simulators.batch.state import LARGE, SMALL
 
 SCENARIOS = ("marketplace", "storm", "faas", "marketplace-reliable")
 ENFORCEMENTS = ("refuse", "terminate", "record")
@@ -202,6 +203,23 @@ def test_arrays_are_handed_out_again_only_when_nobody_holds_them_or_a_view_of_th
 
 
 def test_a_step_that_is_a_call_and_its_answer_keeps_room_for_one_call() -> None:
-    one, many = env(64), env(64, concurrent=True)
+    one, many = (MarketplaceVectorEnv(64, concurrent=flag) for flag in (False, True))
     assert one.batch.state.calls.shape[1] == 1
-    assert one.nbytes < 0.8 * many.nbytes
+    assert one.nbytes <= 800 * 64
+    while many.batch.state.calls.shape[1] <= many.scalar.max_steps:
+        many.batch.make_room(many.batch.state.calls.shape[1])
+    assert many.batch.state.calls.shape[1] == many.scalar.max_steps + 1
+    assert many.nbytes <= 2_300 * 64
+
+
+def test_calls_that_a_byte_cannot_count_are_counted_in_larger_records() -> None:
+    assert env(1, max_steps=255).batch.records == SMALL
+    assert env(1, max_steps=300).batch.records == LARGE
+    seen = []
+
+    def first(generator: Any, observation: dict[str, Any], mask: Any) -> Any:
+        seen.append(float(observation["tools"][:, 0, 11].max()))
+        return np.zeros(len(mask), np.int64)
+
+    run_views(2, 300, 3, AutoresetMode.NEXT_STEP, **small(), max_steps=300, budget={}, choose=first)
+    assert max(seen) > 255 / 4

@@ -1,0 +1,231 @@
+"""Native vector environments whose steps are PyTorch tensors: on the CPU, and on a GPU where their state lies as well.
+
+`Tensors` hands out the arrays of a native environment as tensors of the same memory. `DeviceVectorEnv` keeps state, tables and
+observations on a device and plays with the same kernels there, one thread an environment.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+from gymnasium.vector import AutoresetMode
+from numpy.typing import NDArray
+
+from ...simulators.batch.device import Device, find_device, take_words
+from ...simulators.errors import ConfigError, EpisodeOver, require
+from .base import Beginning, NativeVectorEnv, Turn
+
+
+def make_on_device(env_id: str, num_envs: int, device: str, **settings: Any) -> gym.vector.VectorEnv[Any, Any, Any]:
+    """Make a native vector environment that takes and returns tensors.
+
+    Args:
+        env_id, num_envs, settings: as in `make_vec`.
+        device: ``cpu``, ``cuda`` or ``cuda:N``.
+
+    Raises:
+        ConfigError: the environment has no native batch, or there is no such device.
+        MissingExtra: PyTorch, or for a GPU numba-cuda, is not installed.
+    """
+    require("torch", "train")
+    found = find_device(device)
+    on_gpu = found.name != "cpu"
+    if on_gpu:
+        settings["all_tables"] = True
+    made = gym.make_vec(env_id, num_envs=num_envs, **settings)
+    native = made.unwrapped
+    if not isinstance(native, NativeVectorEnv):
+        raise ConfigError("device", f"expected an environment with a native batch, got {env_id!r}")
+    return DeviceVectorEnv(native, found) if on_gpu else Tensors(made)
+
+
+def map_arrays(function: Callable[[Any], Any], tree: Any) -> Any:
+    """Apply a function to the arrays in a tuple of tuples; other values stay."""
+    if isinstance(tree, tuple):
+        parts = [map_arrays(function, part) for part in tree]
+        return type(tree)(*parts) if hasattr(tree, "_fields") else tuple(parts)
+    return function(tree) if isinstance(tree, np.ndarray) or hasattr(tree, "device") else tree
+
+
+class Tensors(gym.vector.VectorWrapper[Any, Any, Any, Any, Any]):
+    """A native environment on the CPU that takes and returns PyTorch tensors. They share the memory of its arrays.
+
+    Arrays of Python objects, as `final_obs` is, stay arrays.
+    """
+
+    def reset(self, *, seed: int | Sequence[int | None] | None = None, options: dict[str, Any] | None = None) -> Any:
+        env: Any = self.env  # its `seed` may be a list
+        return _tensors(env.reset(seed=seed, options=options))
+
+    def step(self, actions: Any) -> Any:
+        return _tensors(self.env.step(_array(actions)))
+
+    def action_masks(self) -> Any:
+        """The present action masks, (N, actions) bool."""
+        env: Any = self.env.unwrapped
+        return _tensors(env.action_masks())
+
+
+def _array(actions: Any) -> Any:
+    return actions.detach().cpu().numpy() if hasattr(actions, "detach") else actions
+
+
+def _tensors(value: Any) -> Any:
+    if isinstance(value, tuple):
+        return tuple(map(_tensors, value))
+    if isinstance(value, dict):
+        return {key: _tensors(part) for key, part in value.items()}
+    if isinstance(value, np.ndarray) and value.dtype != np.object_:
+        return require("torch", "train").from_numpy(value)
+    return value
+
+
+class DeviceVectorEnv(gym.vector.VectorEnv[Any, Any, Any]):
+    """A native environment on a device. Actions, observations, rewards, ends and `info` are tensors there.
+
+    Environment i plays bit for bit what it plays on the CPU. With ``copy=False`` a step overwrites the tensors of the step
+    before. Where a step resets ended episodes at once, `info["final_obs"]` is there after every step and holds tensors of all
+    environments, of which those count that `info["_final_obs"]` marks.
+
+    Args:
+        native: the environment; its own arrays are not used after this.
+        device: the device.
+    """
+
+    def __init__(self, native: NativeVectorEnv, device: Device) -> None:
+        self.native, self.device = native, device
+        self.num_envs, self.copy = native.num_envs, native.copy
+        self.metadata, self.autoreset_mode, self.render_mode = native.metadata, native.autoreset_mode, None
+        self.single_observation_space, self.single_action_space = native.single_observation_space, native.single_action_space
+        self.observation_space, self.action_space = native.observation_space, native.action_space
+        self._torch = require("torch", "train")
+        self._parts = map_arrays(device.put, native._parts())
+        self._known = native.shared_nbytes
+        count = self.num_envs
+        self._none, self._zeros = device.put(np.full(count, -1, np.int64)), device.put(np.zeros(count, np.uint64))
+        self._not_given = device.put(np.zeros(count, np.bool_))
+        self._nowhere, self._everywhere = self._tensor(np.zeros(count, np.bool_)), self._tensor(np.ones(count, np.bool_))
+        self._ended, self._begun = self._nowhere.clone(), np.zeros(count, np.bool_)
+        self._out: Any = None
+        self._views: Any = None
+        self._mask: Any = None
+
+    @property
+    def spec(self) -> Any:
+        """The specification from which the environment was made."""
+        return self.native.spec
+
+    @spec.setter
+    def spec(self, value: Any) -> None:
+        self.native.spec = value
+
+    def _tensor(self, array: NDArray[Any]) -> Any:
+        return self._torch.from_numpy(array).to(self.device.name)
+
+    def _new(self) -> tuple[Any, Any]:
+        """Tensors for a step to write to, and the arrays of the same memory that kernels take."""
+        if self._out is None or self.copy:
+            like = self.native._fresh()
+            self._out = map_arrays(self._empty, like)
+            self._views = map_arrays(self.device.view, self._out)
+        self._mask = self.native._outcome(self._out).mask
+        return self._out, self._views
+
+    def _empty(self, like: NDArray[Any]) -> Any:
+        dtype = self._torch.from_numpy(np.empty(0, like.dtype)).dtype
+        return self._torch.zeros(like.shape, dtype=dtype, device=self.device.name)
+
+    # -- reset -------------------------------------------------------------------------------------------------------------
+
+    def reset(self, *, seed: int | Sequence[int | None] | None = None, options: dict[str, Any] | None = None) -> Any:
+        """Begin new episodes; the arguments are those of `NativeVectorEnv.reset`, a ``reset_mask`` may be a tensor."""
+        options = dict(options or {})
+        if hasattr(options.get("reset_mask"), "cpu"):
+            options["reset_mask"] = options["reset_mask"].cpu().numpy()
+        native, device = self.native, self.device
+        start = native._start(seed, options)
+        if native.shared_nbytes != self._known:  # a task from another split has got its tables
+            self._parts = self._parts._replace(shared=map_arrays(device.put, native._parts().shared))
+            self._known = native.shared_nbytes
+        device.launch(take_words, self.num_envs, self._parts.streams, device.put(start.words), device.put(start.taken))
+        out, views = self._new()
+        where = self._tensor(start.where)
+        rows = self._none if not isinstance(start.chosen, int) else device.put(np.full(self.num_envs, start.chosen, np.int64))
+        begin = Beginning(device.view(where), rows, device.put(start.seeds), device.put(start.given), start.chosen, True)
+        self._launch(native._reset_call(self._parts, views, begin))
+        self._begun |= start.where
+        self._ended &= ~where
+        return native._observations(out), self._info(out, where)
+
+    def _launch(self, call: tuple[Any, ...]) -> None:
+        row, *arguments = call
+        self.device.launch(row, self.num_envs, *arguments)
+
+    # -- step --------------------------------------------------------------------------------------------------------------
+
+    def step(self, actions: Any) -> Any:
+        """Play one action in each environment.
+
+        Args:
+            actions: (N,) integers, a tensor on the device or an array.
+
+        Raises:
+            ConfigError: the shape or the type of `actions` is wrong.
+            EpisodeOver: no episode has begun, or, with autoreset disabled, an ended episode has not been reset.
+        """
+        torch, native, mode = self._torch, self.native, self.autoreset_mode
+        numbers = torch.as_tensor(actions, device=self.device.name)
+        if numbers.shape != (self.num_envs,) or numbers.is_floating_point() or numbers.dtype == torch.bool:
+            raise ConfigError("actions", f"expected {self.num_envs} integers, got {tuple(numbers.shape)} of {numbers.dtype}")
+        if not self._begun.all():
+            raise EpisodeOver("no episode has begun; call reset() first")
+        if mode is AutoresetMode.DISABLED and bool(self._ended.any()):
+            raise EpisodeOver('an environment has ended; call reset(options={"reset_mask": mask}) before the next step')
+        numbers = numbers.to(torch.int64).contiguous()
+        out, views = self._new()
+        turn = Turn(
+            self.device.view(numbers), mode is AutoresetMode.NEXT_STEP, self.copy, self._none, self._zeros, self._not_given
+        )
+        self._launch(native._step_call(self._parts, views, turn))
+        self._parts = native._conclude_on(self.device, self._parts, views)
+        outcome = native._outcome(out)
+        self._ended = outcome.terminated | outcome.truncated
+        rewards, terminated, truncated = outcome.rewards, outcome.terminated, outcome.truncated
+        info: dict[str, Any] = {}
+        if mode is AutoresetMode.SAME_STEP:
+            info = self._begin_ended(out, views)
+        info = {**self._info(out, self._everywhere), **info}
+        return native._observations(out), rewards, terminated, truncated, info
+
+    def _begin_ended(self, out: Any, views: Any) -> dict[str, Any]:
+        """Begin the episodes that have just ended; returns the last observations and `info` of all."""
+        last = map_arrays(lambda tensor: tensor.clone(), out)
+        observations, info = self.native._observations(last), self._info(last, self._ended)
+        begin = Beginning(self.device.view(self._ended), self._none, self._zeros, self._not_given, None, False)
+        self._launch(self.native._reset_call(self._parts, views, begin))
+        ended = self._ended
+        return {"final_obs": observations, "_final_obs": ended, "final_info": info, "_final_info": ended}
+
+    # -- results -----------------------------------------------------------------------------------------------------------
+
+    def _info(self, out: Any, where: Any) -> dict[str, Any]:
+        info: dict[str, Any] = self.native._figures(out)
+        if where is not self._everywhere:
+            outside = ~where
+            info = {key: tensor.masked_fill(outside.reshape(-1, *[1] * (tensor.ndim - 1)), 0) for key, tensor in info.items()}
+        for key in tuple(info):
+            info[f"_{key}"] = where
+        return info
+
+    def action_masks(self) -> Any:
+        """The present action masks, a tensor (N, actions).
+
+        Raises:
+            EpisodeOver: no episode has begun.
+        """
+        if self._mask is None:
+            raise EpisodeOver("no episode has begun; call reset() first")
+        return self._mask.clone()

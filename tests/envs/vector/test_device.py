@@ -1,0 +1,147 @@
+"""Native environments hand out tensors without a copy, and play the same on a device, for which every kernel compiles."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import numpy as np
+import pytest
+from gymnasium.vector import AutoresetMode
+
+import costgym
+from costgym.simulators.errors import ConfigError, EpisodeOver
+
+pytest.importorskip("torch", reason="needs the extra `train`")
+pytest.importorskip("numba", reason="needs the extra `train`")
+
+import torch
+
+from costgym.envs.vector.device import DeviceVectorEnv
+from costgym.simulators.batch.device import CAPABILITIES, Cpu, compile_ptx
+
+SOURCE = {"kind": "marketplace", "tools": 30, "providers": 8, "categories": 3, "train": 5, "test": 3, "candidates": [3, 6]}
+INEXACT = re.compile(r"\b(fma\.\w+(\.\w+)?\.f(32|64)|(add|sub|mul)\.f(32|64)|(div|sqrt|rcp)\.(approx|full)|\w+\.ftz)\b")
+"""Operations in PTX that do not round as the CPU does: fused ones, those that may be fused later, and approximations."""
+SMALL: dict[str, dict[str, Any]] = {
+    "costgym/Marketplace-v0": {"scenario": {"source": SOURCE, "failures": "storm"}, "max_steps": 12},
+    "costgym/DecisionAware-v0": {"samples": {"counts": {"train": [4, 4, 4]}}},
+    "costgym/OpenCATP-v0": {},
+    "costgym/OpenCATPCalls-v0": {"slots": 2},
+}
+
+
+def make(name: str, count: int, **settings: Any) -> Any:
+    return costgym.make_vec(name, count, **{**SMALL[name], **settings}).unwrapped
+
+
+def on_a_device(name: str, count: int, **settings: Any) -> DeviceVectorEnv:
+    return DeviceVectorEnv(make(name, count, all_tables=True, **settings), Cpu())
+
+
+def assert_equal(tensors: Any, arrays: Any, ended: Any = None) -> None:
+    """Equal to the last bit, and of the same type; of an array of objects, the rows of `ended`."""
+    if isinstance(arrays, dict):
+        assert sorted(tensors) == sorted(arrays)
+        for key, value in arrays.items():
+            assert_equal(tensors[key], value, arrays.get("_final_obs"))
+    elif isinstance(arrays, tuple):
+        for one, other in zip(tensors, arrays, strict=True):
+            assert_equal(one, other)
+    elif isinstance(arrays, np.ndarray) and arrays.dtype == np.object_:
+        for i in np.flatnonzero(ended).tolist():
+            assert_equal({key: tensor[i] for key, tensor in tensors.items()}, arrays[i])
+    else:
+        assert tensors.numpy().dtype == arrays.dtype and tensors.numpy().tobytes() == np.ascontiguousarray(arrays).tobytes()
+
+
+def test_tensors_share_the_memory_of_a_native_environments_arrays() -> None:
+    env = costgym.make_vec("costgym/Marketplace-v0", 3, tensors=True, copy=False, **SMALL["costgym/Marketplace-v0"])
+    plain = make("costgym/Marketplace-v0", 3)
+    assert_equal(env.reset(seed=1), plain.reset(seed=1))
+    observations, *_ = env.step(torch.zeros(3, dtype=torch.int32))
+    assert observations["tools"].data_ptr() == env.unwrapped._observed[0].ctypes.data
+    assert_equal(observations, plain.step(np.zeros(3, np.int64))[0])
+    assert torch.equal(env.action_masks(), torch.from_numpy(plain.action_masks()))
+
+
+@pytest.mark.parametrize("name", ["gpu", "cuda:x", "cpu:1"])
+def test_an_unknown_device_is_refused(name: str) -> None:
+    with pytest.raises(ConfigError, match="expected cpu, cuda or cuda:N"):
+        costgym.make_vec("costgym/Marketplace-v0", 2, device=name)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", SMALL)
+def test_what_is_played_on_a_device_equals_the_native_environment_to_the_last_bit(name: str) -> None:
+    for mode, copy in zip(AutoresetMode, (True, False, True), strict=True):
+        settings = {"autoreset_mode": mode}
+        native, device = make(name, 7, **settings), on_a_device(name, 7, copy=copy, **settings)
+        with pytest.raises(EpisodeOver, match="call reset"):
+            device.step(np.zeros(7, np.int64))
+        assert_equal(device.reset(seed=3), native.reset(seed=3))
+        generator = np.random.default_rng(0)
+        for _ in range(60):
+            mask = native.action_masks()
+            assert_equal(device.action_masks(), mask)
+            actions = (generator.random(mask.shape) * mask).argmax(axis=1)
+            results = native.step(actions)
+            found = device.step(torch.from_numpy(actions))
+            if "final_obs" not in results[-1]:  # a device does not look whether any has ended, and always hands them out
+                for key in [key for key in found[-1] if key.removeprefix("_") in ("final_obs", "final_info")]:
+                    del found[-1][key]
+            assert_equal(found, results)
+            ended = results[2] | results[3]
+            if mode is AutoresetMode.DISABLED and ended.any():
+                options = {"reset_mask": ended}
+                assert_equal(device.reset(options={"reset_mask": torch.from_numpy(ended)}), native.reset(options=options))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", SMALL)
+def test_every_kernel_compiles_for_a_gpu_and_fuses_nothing(name: str) -> None:
+    pytest.importorskip("numba_cuda", reason="needs the extra `cuda`")
+    env = on_a_device(name, 2, **({"concurrent": True} if name == "costgym/Marketplace-v0" else {}))
+    calls = record_calls(env)
+    for row, *arguments in calls:
+        for capability in CAPABILITIES:
+            code = compile_ptx(row, tuple(arguments), capability)
+            assert re.search(rf"\.target sm_{capability[0]}{capability[1]}", code)
+            inexact = INEXACT.search(code)
+            assert inexact is None, f"{row.__name__}, {capability}: {inexact}"
+
+
+def record_calls(env: DeviceVectorEnv) -> list[tuple[Any, ...]]:
+    """The row functions that an environment launches, each with arguments once."""
+    calls: dict[Any, tuple[Any, ...]] = {}
+
+    class Recorder(Cpu):
+        def launch(self, row: Any, count: int, *arguments: Any) -> None:
+            calls.setdefault(row, (row, *arguments))
+
+    env.device = Recorder()
+    env.reset(seed=0)
+    env.step(np.zeros(env.num_envs, np.int64))
+    if hasattr(env.native, "scorer"):
+        tables, rules, *_, store = env._parts.shared
+        conclude = env.native.kernels.conclude_alone
+        calls[conclude] = (conclude, tables, rules, store, env._parts.state, env._views)
+    return list(calls.values())
+
+
+@pytest.mark.slow
+def test_a_gpus_compiler_fuses_what_it_is_not_told_to_leave() -> None:
+    pytest.importorskip("numba_cuda", reason="needs the extra `cuda`")
+    import numba
+    from numba import cuda
+
+    def add_product(a: Any, b: Any, c: Any) -> None:
+        c[0] += a[0] * b[0]
+
+    def row(a: Any, b: Any, c: Any, i: int) -> None:
+        c[i] += a[i] * b[i]
+
+    arrays = tuple(np.zeros((3, 4)))
+    fused, _ = cuda.compile_ptx(add_product, tuple(map(numba.typeof, arrays)), cc=(9, 0))
+    assert INEXACT.search(fused)
+    assert not INEXACT.search(compile_ptx(numba.njit(row), arrays, (9, 0)))
