@@ -324,39 +324,27 @@ def steps_per_second(setting: Setting) -> dict[str, Any]:
 # -- kernels -------------------------------------------------------------------------------------------------------------------
 
 
+NATIVE = ("Marketplace-v0", "DecisionAware-v0", "OpenCATP-v0", "OpenCATPCalls-v0")
+
+
 def kernels(setting: Setting) -> dict[str, Check]:
-    return {"marketplace": lambda: stepped(setting)}
+    return {name: lambda name=name: stepped(f"costgym/{name}", setting) for name in NATIVE}  # type: ignore[misc]
 
 
-def stepped(setting: Setting) -> dict[str, Any]:
-    """Steps per second of the batch on the device, where `make_vec` takes one, and that its episodes are those of the CPU's."""
-    import numpy as np
+def stepped(env_id: str, setting: Setting) -> dict[str, Any]:
+    """Play the same actions on the device and on the CPU, which must not differ in a bit, and count steps per second.
 
-    import costgym
-
-    if setting.device != "cuda":
-        raise Skipped("a batch on the device is measured on a GPU; the batch on the CPU is `costgym bench`")
-    count, steps = 4096, 200
+    With `--device cpu` the tensors of the CPU are compared with its arrays, in a few steps.
+    """
     try:
-        env = costgym.make_vec("costgym/Marketplace-v0", num_envs=count, device="cuda")
-    except (TypeError, costgym.CostGymError) as error:
-        raise Skipped(f'make_vec(device="cuda") is not there: {error}') from None
-    host = costgym.make_vec("costgym/Marketplace-v0", num_envs=count)
-    chance = np.random.default_rng(0)
-    _, infos = env.reset(seed=0)
-    _, wanted = host.reset(seed=0)
-    for _ in range(8):
-        mask = np.asarray(wanted["action_mask"], np.float64)
-        actions = (mask * chance.random(mask.shape)).argmax(1)
-        _, rewards, ended, _, infos = env.step(actions)
-        _, expected, over, _, wanted = host.step(actions)
-        assert (np.asarray(rewards) == expected).all() and (np.asarray(ended) == over).all()
-    began = time.perf_counter()
-    for _ in range(steps):
-        _, _, _, _, infos = env.step(actions)
-    synchronise(setting.device)
-    del infos
-    return {"envs": count, "steps_per_second": round(count * steps / (time.perf_counter() - began))}
+        from costgym.experiments.benchmarking import device as benchmark
+    except ImportError:
+        raise Skipped('make_vec(device="cuda") is not there in this version: no kernels run on a device') from None
+    count, steps, seconds = (64, 640, 0.01) if setting.small else (4096, 2_000_000, 5.0)
+    compared: dict[str, Any] = benchmark.compare_device(env_id, setting.device, envs=count, steps=steps)
+    assert not compared["differences"], f"{compared['differences']} steps differ, first at {compared['first']}"
+    speed = benchmark.measure_device(env_id, setting.device, envs=count if setting.small else 1 << 17, seconds=seconds)
+    return {"compared_steps": compared["steps"], **speed}
 
 
 SECTIONS: dict[str, Callable[[Setting], dict[str, Check]]] = {
