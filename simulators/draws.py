@@ -14,7 +14,7 @@ import ctypes
 import hashlib
 import threading
 from array import array
-from decimal import Decimal
+from decimal import Context, Decimal
 from functools import lru_cache
 from math import frexp
 from typing import Any
@@ -29,7 +29,7 @@ PURPOSES = 4
 SQRT_HALF = 0.7071067811865476
 LN2_HIGH, LN2_LOW = 0.6931471803691238, 1.9082149292705877e-10  # their sum is log(2), and a power of 2 times the first is exact
 THIRD, SEVENTH = 0.3333333333333333, 0.14285714285714285
-LOGS = tuple(float((Decimal(max(k, 91)) / 128).ln()) for k in range(182))
+LOGS = tuple(float((Decimal(max(k, 91)) / 128).ln(Context(prec=28))) for k in range(182))
 """``log(k / 128)`` for k from 91 on."""
 
 
