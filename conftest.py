@@ -34,6 +34,7 @@ COMPILING = (
     "tests/envs/vector/",
     "tests/simulators/batch/",
     "tests/cli/test_train.py",
+    "tests/experiments/training/test_conformance.py",
     "tests/experiments/training/test_sb3.py",
 )
 """Tests that compile the native batches. They stay in one process, so that two do not compile the same at once."""

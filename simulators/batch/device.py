@@ -25,7 +25,7 @@ THREADS_PER_BLOCK = 128
 CAPABILITIES = (8, 0), (9, 0)
 """Compute capabilities for which the tests compile every kernel: A100 and H100 with their like."""
 
-Row = Callable[..., Any]
+Row = Any
 
 
 class Device(Protocol):
@@ -148,23 +148,31 @@ def take_words(streams: Any, words: Any, taken: Any, i: int) -> None:
             streams[i, k] = words[i, k]
 
 
+def _callable(row: Row) -> Any:
+    """A row function that may be called with a tuple of arguments, and by numba-cuda."""
+    return inlined(row.py_func)
+
+
 @cache
 def _loop(row: Row) -> Any:
+    one = _callable(row)
+
     @numba.njit(nogil=True, _nrt=False)
     def loop(count: int, arguments: Any) -> None:
         for i in range(count):
-            row(*arguments, i)
+            one(*arguments, i)
 
     return loop
 
 
 def _thread(row: Row) -> Callable[..., None]:
     cuda = _numba_cuda()
+    one = _callable(row)
 
     def thread(count: int, arguments: Any) -> None:
         i = cuda.grid(1)
         if i < count:
-            row(*arguments, i)
+            one(*arguments, i)
 
     return thread
 

@@ -86,6 +86,11 @@ def inlined(function: Callable[..., Any]) -> Any:
     return internal(function, forceinline=True)
 
 
+def row(function: Callable[..., Any]) -> Any:
+    """A kernel of one episode, which the loops over all episodes contain: compiled with each of them, not by itself."""
+    return internal(function, inline="always")
+
+
 def threaded(function: Callable[..., Any]) -> Any:
     """Compile a kernel whose loop over `prange` is shared among threads; `in_threads` calls it.
 

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from ....simulators.batch import kernels as world
 from ....simulators.batch.memory import clear_row, copy_row
-from ....simulators.batch.rng import compiled, inlined, next_draw, prange, threaded
+from ....simulators.batch.rng import compiled, inlined, next_draw, prange, row, threaded
 from ..info import NOTHING_SPENT, report, spent
 
 _ANSWER, _SEARCH, _FIRST_CALL = 0, 1, 2
@@ -90,7 +90,7 @@ def reset_where(
         reset_row(tables, rules, state, view, out, streams, rows, seeds, seeded, where, show_all, i)
 
 
-@inlined
+@row
 def reset_row(
     tables: Any,
     rules: Any,
@@ -146,7 +146,7 @@ def step_part(
         step_row(tables, rules, state, view, out, streams, actions, autoreset, rows, seeds, seeded, i)
 
 
-@inlined
+@row
 def step_row(
     tables: Any,
     rules: Any,

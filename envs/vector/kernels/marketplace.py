@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from ....simulators.batch import kernels as world
 from ....simulators.batch.memory import copy_row, prefetch
-from ....simulators.batch.rng import compiled, inlined, internal, log, next_draw, prange, threaded
+from ....simulators.batch.rng import compiled, inlined, internal, log, next_draw, prange, row, threaded
 from ....simulators.batch.state import EPISODE
 from ....simulators.batch.tables import PRICE_CHANGE, SLOT
 from ....simulators.status import LOOKS_OK, Status
@@ -121,7 +121,7 @@ def reset_where(
     return used
 
 
-@inlined
+@row
 def reset_row(
     tables: Any,
     rules: Any,
@@ -186,7 +186,7 @@ def step_part(
     room[part] = used
 
 
-@inlined
+@row
 def step_row(
     tables: Any,
     rules: Any,

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ....simulators.batch.memory import copy_row
-from ....simulators.batch.rng import compiled, inlined, log
+from ....simulators.batch.rng import compiled, inlined, log, row
 from ....simulators.opencatp.batch import clock
 from ....simulators.opencatp.batch import kernels as plans
 from ....simulators.opencatp.tools import TOOLS
@@ -65,7 +65,7 @@ def reset_where(
         reset_row(tables, rules, machine, state, out, streams, where, chosen, show_all, i)
 
 
-@inlined
+@row
 def reset_row(
     tables: Any, rules: Any, machine: Any, state: Any, out: Any, streams: Any, where: Any, chosen: Any, show_all: bool, i: int
 ) -> None:
@@ -111,7 +111,7 @@ def step_all(
     return waiting
 
 
-@inlined
+@row
 def step_row(
     tables: Any,
     rules: Any,
@@ -156,7 +156,7 @@ def conclude(tables: Any, rules: Any, store: Any, state: Any, out: Any, pending:
     return still
 
 
-@inlined
+@row
 def conclude_row(tables: Any, rules: Any, store: Any, state: Any, out: Any, line: int, i: int) -> bool:
     """End the step of episode i, which waited for a score; returns whether all scores are known now."""
     if not _close(tables, rules, store, state, out.common, i, line):

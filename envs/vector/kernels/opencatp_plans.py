@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ....simulators.batch.memory import copy_row
-from ....simulators.batch.rng import compiled, inlined, log
+from ....simulators.batch.rng import compiled, inlined, log, row
 from ....simulators.opencatp.batch import kernels as plans
 from ....simulators.opencatp.tools import SOD, SOP
 from ....simulators.quality import INVALID_PLAN_COST, INVALID_PLAN_REWARD
@@ -156,7 +156,7 @@ def reset_where(tables: Any, rules: Any, state: Any, out: Any, streams: Any, whe
         reset_row(tables, rules, state, out, streams, where, chosen, show_all, i)
 
 
-@inlined
+@row
 def reset_row(
     tables: Any, rules: Any, state: Any, out: Any, streams: Any, where: Any, chosen: Any, show_all: bool, i: int
 ) -> None:
@@ -193,7 +193,7 @@ def step_all(
     return waiting
 
 
-@inlined
+@row
 def step_row(
     tables: Any,
     rules: Any,
@@ -236,7 +236,7 @@ def conclude(tables: Any, rules: Any, store: Any, state: Any, out: Any, pending:
     return still
 
 
-@inlined
+@row
 def conclude_row(tables: Any, rules: Any, store: Any, state: Any, out: Any, line: int, i: int) -> bool:
     """End the step of episode i, which waited for a score; returns whether all scores are known now."""
     if not _close(tables, rules, store, state, out.common, i, line):

@@ -81,7 +81,7 @@ def test_a_name_keeps_its_provider_and_the_virtual_key_is_sent(proxy, name):
     assert proxy.requests[0]["model"] == name
     assert proxy.headers[0]["authorization"] == "Bearer sk-virtual"
     assert said.message.content == "yes" and said.message.calls == ()
-    assert said.usage == (1200, 80, 200)
+    assert said.usage[:3] == (1200, 80, 200)
 
 
 def test_calls_beside_empty_content_and_reasoning_are_read(proxy):
@@ -125,7 +125,7 @@ def test_a_leaderboard_pays_the_usage_at_the_prices_of_the_whole_name(proxy, tmp
 def test_a_context_that_is_too_long_for_any_provider_brings_an_empty_reply(proxy, message):
     proxy.answers = [(400, error(message), {})]
     said = ask()
-    assert said.message.content == "" and said.usage == (0, 0, 0)
+    assert said.message.content == "" and said.usage[:3] == (0, 0, 0)
 
 
 @pytest.mark.parametrize(

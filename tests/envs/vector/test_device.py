@@ -55,6 +55,7 @@ def assert_equal(tensors: Any, arrays: Any, ended: Any = None) -> None:
         assert tensors.numpy().dtype == arrays.dtype and tensors.numpy().tobytes() == np.ascontiguousarray(arrays).tobytes()
 
 
+@pytest.mark.slow
 def test_tensors_share_the_memory_of_a_native_environments_arrays() -> None:
     env = costgym.make_vec("costgym/Marketplace-v0", 3, tensors=True, copy=False, **SMALL["costgym/Marketplace-v0"])
     plain = make("costgym/Marketplace-v0", 3)

@@ -212,6 +212,7 @@ def test_a_step_that_is_a_call_and_its_answer_keeps_room_for_one_call() -> None:
     assert many.nbytes <= 2_300 * 64
 
 
+@pytest.mark.slow
 def test_calls_that_a_byte_cannot_count_are_counted_in_larger_records() -> None:
     assert env(1, max_steps=255).batch.records == SMALL
     assert env(1, max_steps=300).batch.records == LARGE
