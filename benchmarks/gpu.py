@@ -210,9 +210,9 @@ def tiny_scores(setting: Setting) -> dict[str, Any]:
 
     from costgym.simulators.opencatp import tasks
     from costgym.simulators.opencatp.backends.tiny import TinyBackend
+    from costgym.simulators.opencatp.live import LiveTools
     from costgym.simulators.opencatp.plan_space import plan_space
     from costgym.simulators.opencatp.scoring.evaluation import Evaluator
-    from costgym.simulators.opencatp.scoring.live import LiveTools
 
     evaluator, live = Evaluator(), LiveTools(TinyBackend(device=setting.device), device=setting.device)
     chance, differences = np.random.default_rng(0), []

@@ -12,13 +12,13 @@ import gymnasium as gym
 import numpy as np
 from numpy.typing import NDArray
 
-from ..simulators.decision.embedding import TextEmbedding
 from ..simulators.decision.samples import DIRECT, NO_SEARCH, NONE_FITS, DecisionSettings, called, decision_world
 from ..simulators.decision.toolsets import what_it_does
 from ..simulators.errors import ConfigError
 from ..simulators.ledger import Budget
 from ..simulators.oracle.optimum import Optimum
 from ..simulators.quality import quality_of_plan
+from ..simulators.retrieval.embedding import TextEmbedding
 from ..simulators.scenario import Scenario, load_scenario, parse_scenario
 from ..simulators.status import Status
 from ..simulators.tasks import fact_in, normalise

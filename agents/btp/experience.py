@@ -11,8 +11,8 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from ...simulators.decision.embedding import TextEmbedding, content_words
 from ...simulators.errors import DataError
+from ...simulators.retrieval.embedding import TextEmbedding, content_words
 from .plan import BtpSettings, expected_value, frequency_cap
 
 

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ...simulators.decision.embedding import TextEmbedding
 from ...simulators.decision.samples import NO_SEARCH
 from ...simulators.decision.toolsets import what_it_does
 from ...simulators.draws import stable_generator
 from ...simulators.errors import ConfigError
+from ...simulators.retrieval.embedding import TextEmbedding
 from ...simulators.tasks import Task
 from ...simulators.tools import Tool, ToolText
 from ..world_side import Port, behind

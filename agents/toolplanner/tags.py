@@ -16,8 +16,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ...simulators.decision.embedding import TextEmbedding
 from ...simulators.errors import ConfigError
+from ...simulators.retrieval.embedding import TextEmbedding
 from ...simulators.tasks import Task
 from ...simulators.tools import Catalog, Tool, ToolText
 from .feedback import plain_name

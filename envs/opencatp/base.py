@@ -42,7 +42,7 @@ from ..seats import PlanSeat
 
 if TYPE_CHECKING:
     from ...simulators.opencatp.backends.base import Backend
-    from ...simulators.opencatp.scoring.live import LiveOutcome, LiveTools
+    from ...simulators.opencatp.live import LiveOutcome, LiveTools
     from ...simulators.oracle.optimum import Optimum
     from ..rendering.chart import Chart
     from ..rendering.story import Told
@@ -222,7 +222,7 @@ class OpenCATPBase(BaseEnv[ObsType, ActType], Generic[ObsType, ActType]):
 
     def _live_tools(self, backend: str | Backend, weights: str | Path | None, download: bool, device: str) -> LiveTools:
         from ...simulators.opencatp.backends.named import make_backend
-        from ...simulators.opencatp.scoring.live import LiveTools, check_seed
+        from ...simulators.opencatp.live import LiveTools, check_seed
 
         table = self.evaluator.scores
         seed = check_seed(table.meta if isinstance(table, OutcomeTable) else {})

@@ -12,8 +12,8 @@ import numpy as np
 
 from ..errors import ConfigError, UnknownName
 from ..marketplace.tasks import Luck
+from ..retrieval.embedding import TextEmbedding, centres_of, k_means, squared_distances
 from ..tools import Tool, ToolText
-from .embedding import TextEmbedding, centres_of, k_means, squared_distances
 
 RANDOM, INTRA, INTER = "random", "intra-class", "inter-class"
 STRATEGIES = (RANDOM, INTRA, INTER)

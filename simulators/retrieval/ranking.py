@@ -11,9 +11,9 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from ..decision.embedding import content_words
 from ..errors import require
 from ..tools import ToolText
+from .embedding import content_words
 
 Scores = NDArray[np.float64]
 K1, B = 1.2, 0.75

@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 
 from costgym import ConfigError, UnknownName
 from costgym.simulators.decision.conversation import general_query
-from costgym.simulators.decision.embedding import content_words, k_means
 from costgym.simulators.decision.samples import CALL, COUNTS, NO_CALL, NO_SEARCH, SampleWriter, decision_world, split_tools
 from costgym.simulators.decision.toolsets import INTER, INTRA, RANDOM, CandidateSampler, mixture_cycle
 from costgym.simulators.marketplace.tasks import Luck
+from costgym.simulators.retrieval.embedding import content_words, k_means
 from costgym.simulators.scenario import load_scenario
 from costgym.simulators.tools import Tool
 

@@ -14,9 +14,9 @@ from PIL import Image
 from costgym.simulators.errors import ConfigError, DataError, UnknownName
 from costgym.simulators.opencatp import task
 from costgym.simulators.opencatp.backends.base import TEXT_TOOLS
+from costgym.simulators.opencatp.live import check_seed
 from costgym.simulators.opencatp.scenes.own_images import images_digest, read_images
 from costgym.simulators.opencatp.scoring.evaluation import Evaluator
-from costgym.simulators.opencatp.scoring.live import check_seed
 from costgym.simulators.opencatp.scoring.scorers import OwnImages, OwnTexts, image_scorer, text_scorer
 from costgym.simulators.opencatp.scoring.table import OutcomeTable
 from costgym.simulators.opencatp.scoring.table_build import build_table

@@ -12,17 +12,17 @@ from typing import Any
 
 import numpy as np
 
-from ...errors import ConfigError
-from ...plan import TASK_INPUT, Plan
-from ..backends.base import RESTORERS, Backend, Images, run_images, run_texts
-from ..backends.meter import Meter
-from ..plan_space import routes_to
-from ..scenes import degrade
-from ..scenes import scene as scenes
-from ..tasks import OpenCATPTask
-from . import similarity
-from .evaluation import Evaluator
-from .table import SCALE, WANTED, wanted_texts
+from ..errors import ConfigError
+from ..plan import TASK_INPUT, Plan
+from .backends.base import RESTORERS, Backend, Images, run_images, run_texts
+from .backends.meter import Meter
+from .plan_space import routes_to
+from .scenes import degrade
+from .scenes import scene as scenes
+from .scoring import similarity
+from .scoring.evaluation import Evaluator
+from .scoring.table import SCALE, WANTED, wanted_texts
+from .tasks import OpenCATPTask
 
 
 @dataclass(frozen=True, slots=True)
