@@ -30,7 +30,7 @@ def run(*command: object, cwd: Path = ROOT) -> str:
 
 def expected_files() -> set[str]:
     """The package's files as an installation has them: those that git tracks."""
-    tracked = run("git", "ls-files", "costgym", *FOLDERS).split()
+    tracked = filter(None, run("git", "ls-files", "-z", "costgym", *FOLDERS).split("\0"))
     return {name if name.startswith("costgym/") else f"costgym/{name}" for name in tracked if (ROOT / name).is_file()}
 
 
