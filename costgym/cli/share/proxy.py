@@ -55,7 +55,7 @@ def proxy(
 
     Example: `costgym proxy --scenario storm --seed 0 --budget price=20 --log calls.jsonl -- mcp-server-time`
     """
-    for module in ("mcp", "starlette", "uvicorn"):
+    for module in ("mcp_types", "mcp", "starlette", "uvicorn"):
         require(module, "serve")
     from ...experiments.proxy.serve import Proxy, first_of_ours, serve_http, serve_stdio
     from ...experiments.proxy.session import Settings

@@ -55,7 +55,7 @@ def serve(
 
     Example: `costgym serve --board leaderboard --budget price=30 --record mine --record-as ours`
     """
-    for module in ("starlette", "uvicorn", "websockets", "mcp"):
+    for module in ("starlette", "uvicorn", "websockets", "mcp_types", "mcp"):
         require(module, "serve")
     from ...envs.registration import describe, make
     from ...experiments.serving.limits import Limits
