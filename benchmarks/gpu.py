@@ -1,7 +1,7 @@
 """Everything that needs a GPU, in at most ten minutes, as one JSON file.
 
     python benchmarks/gpu.py --json benchmarks/results/gpu.json                      # on a machine with a GPU
-    python benchmarks/gpu.py --device cpu --small --json /tmp/cpu.json               # the same steps, small, without one
+    python benchmarks/gpu.py --device cpu --small --json cpu.json                    # the same steps, small, without one
 
 Sections: `machine`; `trainers` (every trainer takes steps on the device, and its checkpoint plays); `backends` (both back-ends
 run every tool; the tiny one's scores are those of the shipped table); `profiles` (both, written beside the JSON, ready to ship

@@ -94,6 +94,24 @@ class Budget:
             combined = [{**chosen, name.strip(): limit} for chosen in combined for limit in limits]
         return [cls.from_mapping(limits) for limits in combined]
 
+    @classmethod
+    def one(cls, limits: str | Mapping[str, float], where: str = "--budget") -> Budget:
+        """Read the limits of one budget, as text such as ``price=20;seconds=60`` or by resource.
+
+        Args:
+            limits: The limits.
+            where: What an error names as their place.
+
+        Raises:
+            ConfigError: They have another form, there are several for a resource, or one is not a positive number.
+        """
+        if not isinstance(limits, str):
+            return cls.from_mapping(limits)
+        parsed = cls.parse(limits)
+        if len(parsed) != 1:
+            raise ConfigError(where, f"expected one limit per resource, got {limits!r}")
+        return parsed[0]
+
     def __str__(self) -> str:
         return ", ".join(f"{name} {limit:g}" for name, limit in self.items()) or "unlimited"
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..simulators.errors import ConfigError
+from ..simulators.ledger import Budget
 
 if TYPE_CHECKING:
     from ..agents.models.batched import Member
@@ -52,7 +53,10 @@ class WorldOptions:
         from ..simulators.scenario import load_scenario
 
         known = parameters_of(env_id)
-        made: dict[str, Any] = {"split": self.split, "budget": None if self.budget is None else one_budget(self.budget)}
+        made: dict[str, Any] = {
+            "split": self.split,
+            "budget": None if self.budget is None else Budget.one(self.budget).as_dict(),
+        }
         given = {name: getattr(self, name) for name in WORLD_CHOICES}
         made |= {name: value for name, value in given.items() if value is not None}
         if "scenario" in known:
@@ -127,20 +131,6 @@ def make_player(
             past = collect_experience(arguments["scenario"], few.model_copy(update={"seed": seed}), usefulness=judge)
     player = make_agent(agent, env_id, model=member or model, experience=past, usefulness=judge)
     return player, make(env_id, disable_env_checker=True, **arguments)
-
-
-def one_budget(text: str, option: str = "--budget") -> dict[str, float]:
-    """The limits of one budget, such as `price=20;seconds=60`.
-
-    Raises:
-        ConfigError: it is none, or several.
-    """
-    from ..simulators.ledger import Budget
-
-    parsed = Budget.parse(text)
-    if len(parsed) > 1:
-        raise ConfigError(option, f"expected one limit per resource, got {text!r}")
-    return parsed[0].as_dict()
 
 
 def keep_replies(cache: Path | None, model: str) -> None:

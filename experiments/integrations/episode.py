@@ -15,7 +15,7 @@ from ...envs.actions import RESERVED, count_tokens, encode_action
 from ...envs.base import base_env
 from ...envs.registration import make
 from ...simulators.calls import Usage
-from ...simulators.errors import ConfigError, EpisodeOver
+from ...simulators.errors import EpisodeOver
 from ...simulators.ledger import Budget
 from ...simulators.scenario import Scenario, load_scenario
 from ..rollout import AgentInfo, play, result_of
@@ -57,7 +57,8 @@ class ToolEpisode:
         budget: str | Mapping[str, float] | None = None,
         **settings: Any,
     ) -> None:
-        env = make(ENV_ID, disable_env_checker=True, scenario=_read_scenario(scenario), budget=limits(budget), **settings)
+        limits = None if budget is None else Budget.one(budget).as_dict()
+        env = make(ENV_ID, disable_env_checker=True, scenario=_read_scenario(scenario), budget=limits, **settings)
         world: Any = base_env(env)
         self.env = world
         self._return, self._over = 0.0, False
@@ -209,20 +210,6 @@ def function_line(function: Function) -> str:
     properties = function.parameters.get("properties", {})
     arguments = [f"{name}: {properties[name].get('type', 'any')}" for name in function.parameters.get("required", ())]
     return f"{function.name}({', '.join(arguments)}): {' '.join(function.description.split())}"
-
-
-def limits(budget: str | Mapping[str, float] | None) -> dict[str, float] | None:
-    """The limits of one budget, such as `price=20;seconds=60`.
-
-    Raises:
-        ConfigError: it is none, or several.
-    """
-    if budget is None or not isinstance(budget, str):
-        return None if budget is None else dict(budget)
-    parsed = Budget.parse(budget)
-    if len(parsed) != 1:
-        raise ConfigError("budget", f"expected one limit per resource, got {budget!r}")
-    return parsed[0].as_dict()
 
 
 def task_rows(

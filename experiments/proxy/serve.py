@@ -31,7 +31,7 @@ from ..serving.server import LOOPBACK, Server, address_of
 from ..serving.tools import SESSION_HEADER, VERSION_HEADER, need_session
 from .bridge import Bridge
 from .call_log import CallLog, named_by_time
-from .session import Session, Settings
+from .session import Session, Settings, about_run
 from .world import world_around
 
 GOODBYE_S = 5.0
@@ -78,14 +78,7 @@ class Proxy:
     def start(self, tools: Sequence[Tool], server: str) -> Session:
         """Begin a run with the server's tools."""
         scenario = self.scenario
-        about = {
-            "scenario": None if scenario is None else scenario.name,
-            "world": None if scenario is None else scenario.digest,
-            "faults": self.faults,
-            "task": self.task,
-            "server": server,
-            "command": list(self.target),
-        }
+        about = about_run(scenario, self.faults, self.task, server)
         world = world_around(tools, scenario, self.prices, self.faults)
         log = None if self.log is None else CallLog(self.log, self.run or named_by_time())
         return Session(world, replace(self.settings, about=about), log)

@@ -14,11 +14,12 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal
+from typing import Any, Literal, cast, get_args
 
 from ...simulators.calls import Call, ends_at
 from ...simulators.errors import ConfigError
 from ...simulators.ledger import Budget, Enforcement
+from ...simulators.scenario import Scenario
 from ...simulators.status import LOOKS_OK, SILENT, Status
 from ...simulators.world import World
 from ..calibration.formats import CALL_LOG
@@ -54,13 +55,50 @@ class Settings:
     time_scale: float = 1.0
     about: Mapping[str, Any] | None = None
 
+    @classmethod
+    def under(
+        cls,
+        scenario: Scenario | None,
+        seed: int = 0,
+        budget: str | Mapping[str, float] | None = None,
+        enforcement: str | None = None,
+        clock: str | None = None,
+        time_scale: float = 1.0,
+    ) -> Settings:
+        """Make the settings of a run under a scenario, which decides what is not given; without one, real time passes.
+
+        Raises:
+            ConfigError: A setting is wrong.
+        """
+        limits = Budget() if scenario is None else scenario.limits()
+        return cls(
+            seed,
+            limits if budget is None else Budget.one(budget),
+            cast(Enforcement, enforcement or ("terminate" if scenario is None else scenario.enforcement)),
+            cast(ClockName, clock or ("wall" if scenario is None else "calls")),
+            time_scale,
+        )
+
     def __post_init__(self) -> None:
+        if self.enforcement not in get_args(Enforcement):
+            raise ConfigError("--enforcement", f"expected terminate, refuse or record, got {self.enforcement!r:.40}")
         if self.clock not in ("calls", "wall"):
             raise ConfigError("clock", f"expected calls or wall, got {self.clock!r:.40}")
         if not 0 <= self.time_scale <= 1000:
             raise ConfigError("time scale", f"expected a number from 0 to 1000, got {self.time_scale}")
         if self.clock == "wall" and not self.time_scale:
             raise ConfigError("time scale", "expected more than 0 with the wall clock, which would stand still")
+
+
+def about_run(scenario: Scenario | None, faults: float | None, task: str | None, server: str) -> dict[str, Any]:
+    """Fields of a run's record that say what was imposed, on whose tools, and what for."""
+    return {
+        "scenario": None if scenario is None else scenario.name,
+        "world": None if scenario is None else scenario.digest,
+        "faults": faults,
+        "task": task,
+        "server": server,
+    }
 
 
 @dataclass(slots=True)

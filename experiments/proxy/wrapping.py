@@ -9,17 +9,17 @@ import json
 import time
 from collections.abc import Callable, Mapping, Sequence
 from copy import copy
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar, overload
 
 from ...simulators.errors import ConfigError
-from ...simulators.ledger import Budget, Enforcement
+from ...simulators.ledger import Enforcement
 from ...simulators.scenario import load_scenario
 from ...simulators.status import SILENT, Status
 from ...simulators.tools import Tool
 from .call_log import CallLog, named_by_time
-from .session import ClockName, Real, Reply, Session, Settings, Ticket
+from .session import ClockName, Real, Reply, Session, Settings, Ticket, about_run
 from .world import tool_of, world_around
 
 Wrapped = TypeVar("Wrapped")
@@ -87,20 +87,8 @@ class Chaos:
     ) -> None:
         handles = [_handle(tool) for tool in tools]
         rules = None if scenario is None else load_scenario(scenario)
-        settings = Settings(
-            seed=seed,
-            budget=_limits(budget) if budget is not None else Budget() if rules is None else rules.limits(),
-            enforcement=enforcement or ("terminate" if rules is None else rules.enforcement),
-            clock=clock or ("wall" if rules is None else "calls"),
-            time_scale=time_scale,
-            about={
-                "scenario": None if rules is None else rules.name,
-                "world": None if rules is None else rules.digest,
-                "faults": faults,
-                "task": task,
-                "server": "python",
-            },
-        )
+        settings = Settings.under(rules, seed, budget, enforcement, clock, time_scale)
+        settings = replace(settings, about=about_run(rules, faults, task, "python"))
         world = world_around([handle.tool for handle in handles], rules, prices, faults)
         self.session = Session(world, settings, None if log is None else CallLog(Path(log), run or named_by_time()))
         self.success: bool | None = None
@@ -142,15 +130,6 @@ def wrap(tools: Any, **options: Any) -> Any:
     if isinstance(tools, list):
         return Chaos(tools, **options).tools
     return Chaos([tools], **options).tools[0]
-
-
-def _limits(budget: str | Mapping[str, float]) -> Budget:
-    if not isinstance(budget, str):
-        return Budget.from_mapping(budget)
-    given = Budget.parse(budget)
-    if len(given) != 1:
-        raise ConfigError("budget", f"expected one limit for each resource, got {budget!r}")
-    return given[0]
 
 
 # -- the tools of each kind -------------------------------------------------------------------------------------------------

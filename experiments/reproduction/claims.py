@@ -29,7 +29,7 @@ ATTENDS_COSTS = "the simulated model's rate `attend_costs` decides it"
 LISTED = "the simulated model errs by the number of listed tools, with documentation or without"
 
 
-def _effect(claim: str, measured: str, follows: bool, grading: str = "", source: str = "", by: str = "") -> Row:
+def effect(claim: str, measured: str, follows: bool, grading: str = "", source: str = "", by: str = "") -> Row:
     """A checked claim; `by` is the reason for which it is true or false by construction."""
     row: Row = {"claim": claim, "grading": grading, "measured": measured, "follows": follows, "source": source}
     return {**row, "by_construction": bool(by), **({"reason": by} if by else {})}
@@ -60,7 +60,7 @@ def btp_effects(results: Results, rows: Sequence[Row], curves: Sequence[Row], se
         before = table[base]["budget_failure_rate"]
         claim = f"{base}: with BTP no query fails because of the budget"
         found.append(
-            _effect(claim, f"RFBC {100 * before:.1f} to {100 * rate:.1f} %", rate == 0.0, source="Table 3", by=ENFORCED)
+            effect(claim, f"RFBC {100 * before:.1f} to {100 * rate:.1f} %", rate == 0.0, source="Table 3", by=ENFORCED)
         )
     for base in bases:
         old, new = table[base]["average_cost"], table[f"{base}+btp"]["average_cost"]
@@ -68,23 +68,23 @@ def btp_effects(results: Results, rows: Sequence[Row], curves: Sequence[Row], se
         words = "BTP costs less" if not least else "BTP costs less by more than 40 %"
         change = new / old - 1.0 if old else 0.0
         measured = f"AC {old:.1f} to {new:.1f} ({100 * change:+.0f} %)"
-        found.append(_effect(f"{base}: {words}", measured, change < -least, source="Table 2"))
+        found.append(effect(f"{base}: {words}", measured, change < -least, source="Table 2"))
     for grading, (passes, within) in PASSES.items():
         gains = {}
         for base in bases:
             text, gains[base], (low, _) = _points(results, f"{base}+btp", base, within, seed)
-            found.append(_effect(f"{base}: BTP raises PBC", text, low > 0, grading, "Table 2"))
+            found.append(effect(f"{base}: BTP raises PBC", text, low > 0, grading, "Table 2"))
         rest = [gain for base, gain in gains.items() if base != "react"]
         measured = ", ".join(f"{base} {gain:+.1f}" for base, gain in gains.items())
-        found.append(_effect("PBC rises more for the tree searches", measured, min(rest) > gains["react"], grading, "Table 2"))
+        found.append(effect("PBC rises more for the tree searches", measured, min(rest) > gains["react"], grading, "Table 2"))
         for base in bases:
             text, gain, _ = _points(results, f"{base}+btp", base, passes, seed)
             claim = f"{base}: budget aside, BTP costs at most 3 points of PR"
-            found.append(_effect(claim, text, gain >= -3.0, grading, "Table 3"))
+            found.append(effect(claim, text, gain >= -3.0, grading, "Table 3"))
         for base in bases:
             text, gain, _ = _points(results, f"{base}+prompt", base, within, seed)
             claim = f"{base}: +Prompt changes PBC by under 3 points"
-            found.append(_effect(claim, text, abs(gain) < 3.0, grading, "Table 2", by=ATTENDS_COSTS))
+            found.append(effect(claim, text, abs(gain) < 3.0, grading, "Table 2", by=ATTENDS_COSTS))
         found += _bends(curves, [f"{base}+btp" for base in bases], within, grading)
     return found
 
@@ -102,7 +102,7 @@ def _bends(curves: Sequence[Row], agents: Sequence[str], metric: str, grading: s
             measured = f"PBC {_series(rs, series)}; AC {_series(rs, costs)}"
             follows = _rises(series, 1.0) and _rises(costs, 0.0)
             found.append(
-                _effect(f"{agent}: PBC and AC rise with R (each step, less 1 point)", measured, follows, grading, "Figure 2")
+                effect(f"{agent}: PBC and AC rise with R (each step, less 1 point)", measured, follows, grading, "Figure 2")
             )
         if 0.15 in taus and len(taus) > 2:
             series = [value["tau", at] for at in taus]
@@ -111,11 +111,11 @@ def _bends(curves: Sequence[Row], agents: Sequence[str], metric: str, grading: s
             best = max(taus, key=lambda at: value["tau", at])
             measured = f"{_series(taus, series)}; highest at {best:g}"
             claim = f"{agent}: PBC over tau is highest near 0.15 (half a point above both ends)"
-            found.append(_effect(claim, measured, follows, grading, "Figure 3"))
+            found.append(effect(claim, measured, follows, grading, "Figure 3"))
             if grading == "judge":
                 costs = [cost["tau", at] for at in taus]
                 claim = f"{agent}: AC falls as tau rises"
-                found.append(_effect(claim, _series(taus, costs), _rises(costs[::-1], 0.05), "", "Figure 3"))
+                found.append(effect(claim, _series(taus, costs), _rises(costs[::-1], 0.05), "", "Figure 3"))
     return found
 
 
@@ -144,40 +144,40 @@ def ecoact_effects(scales: Mapping[str, Results], rows: Sequence[Row], seed: int
     if "react" in bases:
         change = {scale: 100 * table[scale, "react+ecoact"]["cost_change"] for scale in names}
         claim = f"react, {first} tools: EcoAct costs about as much (within 15 %)"
-        found.append(_effect(claim, f"{change[first]:+.1f} %", abs(change[first]) <= 15.0, source="Figure 3"))
+        found.append(effect(claim, f"{change[first]:+.1f} %", abs(change[first]) <= 15.0, source="Figure 3"))
         claim = f"react, {last} tools: EcoAct costs at least 45 % less"
-        found.append(_effect(claim, f"{change[last]:+.1f} %", change[last] <= -45.0, source="Figure 3"))
+        found.append(effect(claim, f"{change[last]:+.1f} %", change[last] <= -45.0, source="Figure 3"))
         shares = [table[scale, "react+ecoact"].get("registered_share") for scale in names]
         known = [share for share in shares if share is not None]
         if known:
             mean = sum(known) / len(known)
             claim = "react, all tasks: about 30 % of the tools are registered (20 to 40 %)"
             each = ", ".join(f"{100 * share:.1f} %" for share in known)
-            found.append(_effect(claim, f"{100 * mean:.1f} % ({each})", 0.2 <= mean <= 0.4, source="Figure 4"))
+            found.append(effect(claim, f"{100 * mean:.1f} % ({each})", 0.2 <= mean <= 0.4, source="Figure 4"))
     if "dfsdt" in bases:
         cheaper = 100 * table[last, "dfsdt+ecoact"]["cost_change"]
-        found.append(_effect(f"dfsdt, {last} tools: EcoAct costs less", f"{cheaper:+.1f} %", cheaper < 0, source="Table 2"))
+        found.append(effect(f"dfsdt, {last} tools: EcoAct costs less", f"{cheaper:+.1f} %", cheaper < 0, source="Table 2"))
     ablations = [name for name in ("react+ecoact-several", "react+ecoact-described") if (last, name) in table]
     for grading, (passes, _) in PASSES.items():
         for base in bases:
             for scale in names:
                 text, gain, _ = _points(scales[scale], f"{base}+ecoact", base, passes, seed)
                 claim = f"{base}, {scale} tools: EcoAct costs at most 2 points of PR"
-                found.append(_effect(claim, text, gain >= -2.0, grading, "Tables 1 and 2"))
+                found.append(effect(claim, text, gain >= -2.0, grading, "Tables 1 and 2"))
         for scale in names[1:]:
             for name in ablations:
                 text, gain, (_, high) = _points(scales[scale], name, "react+ecoact", passes, seed)
                 several = name.endswith("several")
                 does = "registering several at once loses PR" if several else "telling descriptions leaves PR within 2 points"
                 follows, source = (high < 0, "Table 3") if several else (abs(gain) <= 2.0, "Table 4")
-                found.append(_effect(f"react, {scale} tools: {does}", text, follows, grading, source, by=LISTED))
+                found.append(effect(f"react, {scale} tools: {does}", text, follows, grading, source, by=LISTED))
     for scale in names[1:]:
         if "react+ecoact-described" in ablations:
             described, plain = table[scale, "react+ecoact-described"], table[scale, "react+ecoact"]
             dearer = described["average_cost"] / plain["average_cost"] - 1
             claim = f"react, {scale} tools: telling descriptions costs 30 % more or above"
             by = "the lengths of names and descriptions in the catalog decide it"
-            found.append(_effect(claim, f"{100 * dearer:+.1f} %", dearer >= 0.3, source="Table 4", by=by))
+            found.append(effect(claim, f"{100 * dearer:+.1f} %", dearer >= 0.3, source="Table 4", by=by))
     return found
 
 
@@ -195,21 +195,21 @@ def toolplanner_effects(rows: Sequence[Row]) -> list[Row]:
             gain = full["match_rate"] - plain["match_rate"]
             tags = table[level, "toolplanner-no-path"]["match_rate"] - plain["match_rate"]
             path = table[level, "toolplanner-no-tags"]["match_rate"] - plain["match_rate"]
-            found.append(_effect(f"{level}: Match rises", _points_of(gain), gain > 0, source="Table 1"))
+            found.append(effect(f"{level}: Match rises", _points_of(gain), gain > 0, source="Table 1"))
             measured = f"tags alone {_points_of(tags)}, paths alone {_points_of(path)}"
-            found.append(_effect(f"{level}: tags raise Match more than paths", measured, tags > path, source="Table 5"))
+            found.append(effect(f"{level}: tags raise Match more than paths", measured, tags > path, source="Table 5"))
         for metric, name in (("meaningful_rate", "Pass"), ("win_rate", "Win")):
             gain = full[metric] - plain[metric]
-            found.append(_effect(f"{level}: {name} rises", _points_of(gain), gain > 0, source="Table 1"))
+            found.append(effect(f"{level}: {name} rises", _points_of(gain), gain > 0, source="Table 1"))
     for grading, (passes, _) in PASSES.items():
         for level in levels:
             gain = table[level, "toolplanner"][passes] - table[level, "dfsdt"][passes]
-            found.append(_effect(f"{level}: no fewer facts found", _points_of(gain), gain >= 0, grading, UNPUBLISHED))
+            found.append(effect(f"{level}: no fewer facts found", _points_of(gain), gain >= 0, grading, UNPUBLISHED))
     for level in dict.fromkeys(row["level"] for row in rows if "tag_f1" in row):
         best = max(row["tag_f1"] for row in rows if row["level"] == level and row["agent"].startswith("retriever"))
         ours = table[level, "tag extraction"]["tag_f1"]
         measured = f"F1 {100 * ours:.1f} beside {100 * best:.1f}"
-        found.append(_effect(f"{level}: extracted tags beat the best retriever", measured, ours > best, source="Table 27"))
+        found.append(effect(f"{level}: extracted tags beat the best retriever", measured, ours > best, source="Table 27"))
     return found
 
 

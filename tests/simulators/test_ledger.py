@@ -71,3 +71,9 @@ def test_a_budget_says_what_it_limits():
     assert Budget.from_mapping({"calls": 3}) == Budget(calls=3)
     with pytest.raises(ConfigError, match="unknown resource 'money'"):
         Budget.from_mapping({"money": 3})
+
+
+def test_one_budget_is_read_from_text_or_by_resource():
+    assert Budget.one("price=20;seconds=60") == Budget.one({"price": 20, "seconds": 60}) == Budget(price=20, seconds=60)
+    with pytest.raises(ConfigError, match="--cost-limit: expected one limit per resource, got 'price=10,20'"):
+        Budget.one("price=10,20", "--cost-limit")

@@ -8,7 +8,6 @@ from typing import Annotated
 import typer
 
 from ...simulators.errors import ConfigError, require
-from ...simulators.ledger import Budget
 from ..options import BudgetText, Data, Enforcement, ScenarioName, Seed
 
 
@@ -62,23 +61,9 @@ def proxy(
     from ...simulators.scenario import load_scenario
 
     rules = None if scenario is None else load_scenario(scenario, data)
-    limits = Budget() if rules is None else rules.limits()
-    if budget is not None:
-        given = Budget.parse(budget)
-        if len(given) != 1:
-            raise ConfigError("--budget", f"expected one limit for each resource, got {budget!r}")
-        limits = given[0]
-    if enforcement not in (None, "terminate", "refuse", "record"):
-        raise ConfigError("--enforcement", f"expected terminate, refuse or record, got {enforcement!r}")
     if not 0 < timeout < float("inf"):
         raise ConfigError("--timeout", f"expected a positive number of seconds, got {timeout}")
-    settings = Settings(
-        seed=seed,
-        budget=limits,
-        enforcement=enforcement or ("terminate" if rules is None else rules.enforcement),  # type: ignore[arg-type]
-        clock=clock or ("wall" if rules is None else "calls"),  # type: ignore[arg-type]
-        time_scale=time_scale,
-    )
+    settings = Settings.under(rules, seed, budget, enforcement, clock, time_scale)
     between = Proxy(tuple(command), rules, settings, _prices(price), faults, log, run, task, timeout, tell)
 
     def ready(address: str) -> None:

@@ -9,8 +9,9 @@ from typing import Annotated, Any
 import typer
 
 from ...simulators.errors import ConfigError, require
+from ...simulators.ledger import Budget
 from ..options import Alpha, BudgetText, Data, Documents, Enforcement, Grading, PlanProfile, ScenarioName, Seed, Split, Tasks
-from ..players import WorldOptions, one_budget
+from ..players import WorldOptions
 
 
 def serve(
@@ -71,7 +72,7 @@ def serve(
                 raise ConfigError("--board", "the leaderboard says what the world is; give --env and --budget alone")
             from ...experiments.serving.entry import EntryRecorder, entry_config
 
-            config = entry_config(board, env, record_as, None if budget is None else one_budget(budget))
+            config = entry_config(board, env, record_as, None if budget is None else Budget.one(budget).as_dict())
             recorder = EntryRecorder(record, config, env)
             held.callback(_say_how_far, recorder)  # once it is closed
             held.enter_context(recorder)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..claims import _effect as effect
+from ..claims import effect
 from .policies import ALPHA, ALPHAS, KINDS
 from .rows import AVERAGE, Row
 
@@ -19,6 +19,7 @@ RATES = "the simulated model's rates `examples_help`, `steps_help` and `choice_s
 MASKED = "the masks admit valid plans only"
 ALL = 1.0 - 1e-9
 """A share of everything, as far as a weighted sum has it."""
+NONE = float("nan")
 ALIKE = 0.02
 """Quality of Plan within which two policies count as comparable."""
 
@@ -40,23 +41,23 @@ def catp_effects(rows: Sequence[Row], differences: Sequence[Row]) -> list[Row]:
             found.append(effect(claim, _told(row), _above(row), source=TABLES[kind]))
         found += _baselines(kind, less)
         for alpha in (each for each in ALPHAS if each != ALPHA):
-            best = max(PROMPTED, key=lambda name: table[kind, alpha, name]["quality_of_plan"])
+            best = max(PROMPTED, key=lambda name: table[kind, alpha, name].get("quality_of_plan", -1.0))
             row = less[kind, alpha, f"catp less {best}"]
             claim = f"{kind}, alpha {alpha:g}: CATP is above every prompted planner"
             found.append(effect(claim, f"above {best} by {_told(row)}", _above(row), source="Figure 6"))
     for base in ("zero-shot", "hydra"):
         row = less["nonsequential", ALPHA, f"catp less {base}"]
-        follows = row["ci95"]["average_seconds"][1] < 0
+        follows = _ends(row, "average_seconds")[1] < 0
         claim = f"nonsequential: plans of CATP run faster than those of {base}"
         found.append(effect(claim, _told(row, "average_seconds", " s"), follows, source="Table 3"))
     found += _ablations(table, less)
     if ("sequential", ALPHA, "catp-small less catp") in less:
         small = less["sequential", ALPHA, "catp-small less catp"]
         claim = f"sequential: a smaller policy is comparable (within {ALIKE:g})"
-        found.append(effect(claim, _told(small), abs(small["quality_of_plan"]) <= ALIKE, source="Figure 7"))
+        found.append(effect(claim, _told(small), abs(small.get("quality_of_plan", NONE)) <= ALIKE, source="Figure 7"))
         small = less["nonsequential", ALPHA, "catp-small less catp"]
         claim = "nonsequential: a smaller policy is worse"
-        found.append(effect(claim, _told(small), small["ci95"]["quality_of_plan"][1] < 0, source="Figure 7"))
+        found.append(effect(claim, _told(small), _ends(small)[1] < 0, source="Figure 7"))
     return found
 
 
@@ -78,10 +79,10 @@ def _ablations(table: dict[tuple[str, float, str], Row], less: dict[tuple[str, f
     found = []
     for name, what in (("context", "context augmentation"), ("feedback", "intermediate feedback"), ("mask", "masking")):
         row = less["sequential", ALPHA, f"catp-no-{name} less catp"]
-        follows = row["ci95"]["quality_of_plan"][1] < 0
+        follows = _ends(row)[1] < 0
         found.append(effect(f"sequential: without {what} the Quality of Plan falls", _told(row), follows, source="Table 4"))
     row = less["sequential", ALPHA, "catp-no-feedback less catp"]
-    follows = row["ci95"]["average_cost"][0] > 0
+    follows = _ends(row, "average_cost")[0] > 0
     claim = "sequential: without intermediate feedback plans cost more"
     found.append(effect(claim, _told(row, "average_cost", " USD"), follows, source="Table 4"))
     valid = table["sequential", ALPHA, "catp-no-mask"]["plan_validity"]
@@ -94,9 +95,17 @@ def _ablations(table: dict[tuple[str, float, str], Row], less: dict[tuple[str, f
 
 
 def _above(row: Row) -> bool:
-    return bool(row["ci95"]["quality_of_plan"][0] > 0)
+    return _ends(row)[0] > 0
+
+
+def _ends(row: Row, metric: str = "quality_of_plan") -> tuple[float, float]:
+    """The interval; without an episode to compare, one for which no claim holds."""
+    low, high = row["ci95"].get(metric, (NONE, NONE))
+    return low, high
 
 
 def _told(row: Row, metric: str = "quality_of_plan", unit: str = "") -> str:
-    low, high = row["ci95"][metric]
+    if metric not in row:
+        return "no episode with a valid plan of both"
+    low, high = _ends(row, metric)
     return f"{row[metric]:+.3f}{unit} [{low:+.3f}, {high:+.3f}]"

@@ -18,11 +18,10 @@ from ...leaderboard.board import run as run_leaderboard
 from ...leaderboard.run_config import make_run_config
 from ...results import EpisodeResult
 from ..protocols import BOARD, PROTOCOLS
-from .claims import catp_effects
+from .claims import PROMPTED, catp_effects
 from .policies import ALPHA, ALPHAS, KINDS, METHODS, SIZES, STEPS, Policy, train_policies
 from .rows import Results, Row, difference_row, plan_rows
 
-PROMPTED = ("zero-shot", "few-shot", "hugginggpt", "hydra")
 BOUNDS = ("oracle-informed", "oracle")
 BASES = (*PROMPTED, *METHODS)
 """What CATP is compared with, plan by plan."""

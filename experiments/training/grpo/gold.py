@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Callable
 from typing import Any
 
 from ....simulators.draws import stable_generator
+from ..data.gold import solve
 from .world import GrpoWorld, Row, TaskEnvironment, tools_of
 
 CONTROL = (
@@ -19,8 +19,8 @@ CONTROL = (
 def gold_rows(world: GrpoWorld, variants: int, seed: int = 0) -> list[Row]:
     """Generate gold episodes as conversations with tools (`messages`, `tools`).
 
-    For each need, its tools are called in a random order that favours cheap tools until one succeeds; then the answer is given.
-    Only episodes that pass are kept. The calls go through the same methods as in training, so the messages are identical.
+    Only episodes that pass, and in which results showed what the answer states, are kept (see `data.gold.solve`). The calls go
+    through the same methods as in training, so the messages are identical.
 
     Args:
         world: the world to play in.
@@ -36,18 +36,16 @@ def gold_rows(world: GrpoWorld, variants: int, seed: int = 0) -> list[Row]:
         for variant in range(variants):
             luck = stable_generator(seed, "gold", task, variant)
             environment.reset(task=task, seed=int(luck.integers(2**31)))
-            messages = _play_gold(environment, luck.random)
-            if environment._env.succeeded:
+            messages, shown = _play_gold(environment, luck.random)
+            if shown and environment._env.succeeded:
                 rows.append({"messages": [*world.prompt(task), *messages], "tools": schemas})
     return rows
 
 
-def _play_gold(environment: TaskEnvironment, luck: Callable[[], float]) -> list[dict[str, Any]]:
-    episode = environment._env._playing()
-    quotes = environment._env.quotes()
+def _play_gold(environment: TaskEnvironment, luck: Callable[[], float]) -> tuple[list[dict[str, Any]], bool]:
     messages: list[dict[str, Any]] = []
 
-    def say(name: str, arguments: dict[str, Any]) -> bool:
+    def say(name: str, arguments: dict[str, Any]) -> None:
         messages.append(
             {
                 "role": "assistant",
@@ -56,20 +54,15 @@ def _play_gold(environment: TaskEnvironment, luck: Callable[[], float]) -> list[
             }
         )
         try:
-            content, fine = str(getattr(environment, name)(**arguments)), True
+            content = str(getattr(environment, name)(**arguments))
         except Exception as error:  # the trainer converts every exception of a tool in this way
-            content, fine = str({"error": str(error)}), False
+            content = str({"error": str(error)})
         messages.append({"role": "tool", "name": name, "content": content})
-        return fine
 
-    for index, need in enumerate(episode.needs):
-        for name in sorted(need.tools, key=lambda tool: quotes.get(tool, math.inf) * (0.3 + luck())):
-            if name in quotes and not episode.known[index] and not environment._over:
-                say(name, dict(need.arguments))
-    if not environment._over:
-        say("finish", {"answer": "; ".join(str(need.fact) for need in episode.needs)})
+    env = environment._env
+    shown = solve(env._playing(), env.quotes(), luck, say, lambda: environment._over)
     messages.append({"role": "assistant", "content": "Done."})
-    return messages
+    return messages, shown
 
 
 def tiny_tokenizer(rows: list[Row], vocabulary: int) -> Any:

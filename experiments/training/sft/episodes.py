@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import json
-import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -12,6 +12,7 @@ from ....simulators.draws import stable_generator
 from ....simulators.scenario import Scenario
 from ...files import write_atomically
 from ...integrations.episode import ToolEpisode, task_rows
+from ..data.gold import solve
 
 Conversation = tuple[list[dict[str, Any]], list[dict[str, Any]]]
 """Messages, and the documents of the functions."""
@@ -32,10 +33,10 @@ class TokenRow(NamedTuple):
 def gold_episodes(
     scenario: Scenario, split: str, budget: dict[str, float] | None, documents: str, seed: int
 ) -> Iterator[Conversation]:
-    """Generate solved episodes without end, in an order and under luck that follow from the seed.
+    """Generate solved episodes, in an order and under luck that follow from the seed, turn after turn through the tasks.
 
-    For each need, tools that serve it are called in a random order that favours cheap ones until one shows the fact; then the
-    answer is given. Episodes that do not pass within the budget, or whose answer nothing showed, are left out.
+    Episodes that do not pass within the budget, or whose answer nothing showed, are left out. There is no end, except where a
+    whole turn solves nothing.
 
     Args:
         scenario: the world.
@@ -45,36 +46,33 @@ def gold_episodes(
         seed: of everything that is drawn.
     """
     numbers = [row["task"] for row in task_rows(scenario, split)]
-    turn = 0
-    while True:
+    for turn in itertools.count():
+        solved = False
         for place in stable_generator(seed, "sft", "order", turn).permutation(len(numbers)):
             number = numbers[int(place)]
             luck = stable_generator(seed, "sft", "luck", number, turn)
             world_seed = int(luck.integers(2**31))
             episode = ToolEpisode(number, world_seed, scenario, budget, split=split, documents=documents)
-            messages = _solve(episode, luck)
-            if episode.env.succeeded and all(episode.env.account().known):  # an answer that nothing showed is no lesson
+            messages, shown = _solve(episode, luck.random)
+            if shown and episode.env.succeeded:
+                solved = True
                 yield messages, [function.document() for function in episode.functions]
-        turn += 1
+        if not solved:
+            return  # nor would another turn under other luck bring enough
 
 
-def _solve(episode: ToolEpisode, luck: Any) -> list[dict[str, Any]]:
+def _solve(episode: ToolEpisode, luck: Callable[[], float]) -> tuple[list[dict[str, Any]], bool]:
     messages: list[dict[str, Any]] = [*episode.prompt()]
-    state, quotes = episode.env.account(), episode.env.quotes()
 
     def say(name: str, arguments: dict[str, Any]) -> None:
         call = {"type": "function", "function": {"name": name, "arguments": arguments}}
         messages.append({"role": "assistant", "content": "", "tool_calls": [call]})
         messages.append({"role": "tool", "name": name, "content": episode.call(name, arguments).text})
 
-    for index, need in enumerate(state.needs):
-        for name in sorted(need.tools, key=lambda tool: quotes.get(tool, math.inf) * (0.3 + luck.random())):
-            if name in quotes and not state.known[index] and not episode.over:
-                say(name, dict(need.arguments))
-    if not episode.over:
-        say("finish", {"answer": "; ".join(str(need.fact) for need in state.needs)})
+    shown = solve(episode.env.account(), episode.env.quotes(), luck, say, lambda: episode.over)
+    if messages[-1].get("name") == "finish":
         messages.append({"role": "assistant", "content": "Done."})  # trainers stop at a reply without a call
-    return messages
+    return messages, shown
 
 
 def tokenize(tokenizer: Any, conversation: Conversation) -> TokenRow:

@@ -2,11 +2,11 @@
 
 import pytest
 
-from costgym import ConfigError, EpisodeOver
+from costgym import EpisodeOver
 from costgym.agents.models.base import FunctionCall
 from costgym.agents.registry import make_agent
 from costgym.envs.registration import make
-from costgym.experiments.integrations.episode import ENV_ID, ToolEpisode, function_line, limits, task_rows, text_prompt
+from costgym.experiments.integrations.episode import ENV_ID, ToolEpisode, function_line, task_rows, text_prompt
 from costgym.experiments.rollout import rollout
 from costgym.simulators.calls import Usage
 from costgym.simulators.scenario import parse_scenario
@@ -102,9 +102,3 @@ def test_text_prompts_hold_one_line_a_tool_with_its_price():
         assert any(
             line.startswith(f"{name}(") and line.endswith(f" {price:g} credits.") for line in system["content"].splitlines()
         )
-
-
-def test_limits_are_one_budget():
-    assert limits("price=20;seconds=60") == {"price": 20, "seconds": 60} and limits(None) is None
-    with pytest.raises(ConfigError, match="one limit per resource"):
-        limits("price=10,20")

@@ -225,7 +225,8 @@ def test_over_http_each_session_is_a_run(tmp_path: Path) -> None:
 def test_a_server_at_an_address_is_reached_and_its_loss_is_told(tmp_path: Path) -> None:
     log = tmp_path / "calls.jsonl"
     with listening("proxy", "--port", 0, "--", *SERVER, says="proxy at ") as (address, process):
-        between = Proxy((address,), settings=Settings(time_scale=0.0), log=log, prices={"add": 2.0})
+        target = (f"{address}?key=sk-hidden",)
+        between = Proxy(target, settings=Settings(time_scale=0.0), log=log, prices={"add": 2.0})
 
         async def run() -> None:
             async with (
@@ -248,6 +249,7 @@ def test_a_server_at_an_address_is_reached_and_its_loss_is_told(tmp_path: Path) 
         anyio.run(run)
     (found,) = read_runs([log])
     assert [each["status"] for each in found.calls] == ["ok", "connection_error"]
+    assert "sk-hidden" not in log.read_text()
 
 
 def test_options_that_cannot_be_are_named() -> None:

@@ -115,6 +115,20 @@ def test_two_agents_are_compared_plan_by_plan() -> None:
     assert row["ci95"]["quality_of_plan"] == pytest.approx([0.05, 0.05])
 
 
+def test_without_a_plan_that_is_valid_for_both_nothing_is_claimed(as_published: dict[str, float], tmp_path: Path) -> None:
+    found = played(as_published)
+    for results in found.values():
+        if "catp-no-mask" in results:
+            results["catp-no-mask"] = [plan("catp-no-mask", number, 16, -0.5, False) for number in range(4)]
+    tables = tables_of(found)
+    effects = {(row["claim"], row["protocol"]): row for row in tables["effects"]}
+    paper, board = (effects["sequential: without masking the Quality of Plan falls", name] for name in (PUBLISHED, BOARD))
+    assert paper["measured"] == "no episode with a valid plan of both" and not paper["follows"]
+    assert board["follows"]
+    assert "no episode with a valid plan" in write_page("catp", {"paper": published("catp"), **tables}, tmp_path, "").read_text()
+    print_reproduction("catp", {"paper": published("catp"), **tables}, Console(file=io.StringIO(), width=200))
+
+
 def test_all_claims_hold_for_the_papers_own_figures_and_few_for_equal_ones(as_published: dict[str, float]) -> None:
     for row in tables_of(played(as_published))["effects"]:
         # few-shot and HuggingGPT change places between the tables; a smaller policy and prices are not as in the paper here

@@ -26,7 +26,6 @@ from mcp.client.stdio import StdioServerParameters, stdio_client
 import costgym
 from costgym.experiments.serving.limits import Bucket, Limits, Refused
 from costgym.experiments.serving.sessions import Sessions
-from tests.helpers.command_line import invoke
 from tests.helpers.served import ENV, differences, local_sessions, play_locally, replay, replay_all, served
 
 WORLD = """\
@@ -473,24 +472,6 @@ def test_a_signal_ends_the_server_cleanly_though_sessions_are_open(scenario: Pat
         assert asyncio.run(run()) == 1012
         assert process.wait(15) == 0
         assert process.stderr is not None and "Traceback" not in process.stderr.read()
-
-
-@pytest.mark.parametrize(
-    ("options", "words"),
-    [
-        ("--env costgym/No-v0", "unknown environment"),
-        ("--port 99999", "--port"),
-        ("--seed -1", "--seed"),
-        ("--idle 0", "positive finite number"),
-        ("--budget price=1,2", "one limit per resource"),
-        ("--env costgym/OpenCATP-v0 --scenario storm", "no such choice"),
-        ("--env costgym/OpenCATPCalls-v0 --stdio", "MCP is text"),
-    ],
-)
-def test_a_wrong_option_is_an_error_that_helps(options: str, words: str) -> None:
-    done = invoke("serve", *options.split())
-    assert done.exit_code == 2
-    assert words in done.stderr
 
 
 def test_openenvs_validator_finds_what_it_looks_for(address: str) -> None:

@@ -52,6 +52,10 @@ def test_gold_episodes_follow_from_the_seed() -> None:
     assert first == again != other
 
 
+def test_where_nothing_can_be_solved_the_episodes_end() -> None:
+    assert list(gold_episodes(SMALL, "train", {"price": 0.5}, "short", 1)) == []
+
+
 def test_what_is_learnt_is_what_the_assistant_says_and_its_end(model: Path) -> None:
     import transformers
 

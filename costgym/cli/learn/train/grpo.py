@@ -7,8 +7,8 @@ from typing import Annotated, Any
 import typer
 
 from ....experiments.training.grpo.settings import GrpoSettings
+from ....simulators.ledger import Budget
 from ...options import BudgetText, Documents, Quiet, ScenarioName, Seed
-from ...players import one_budget
 from .shared import Out, Resume, run_trainer, with_settings
 
 
@@ -35,7 +35,7 @@ def grpo(
 
     # a tiny model needs a tiny scenario
     tiny = "model" not in settings and scenario is None and documents is None
-    limits = None if budget is None else one_budget(budget)
+    limits = None if budget is None else Budget.one(budget).as_dict()
     world = (
         GrpoWorld.tiny(seed=seed)
         if tiny

@@ -7,8 +7,8 @@ from typing import Annotated, Any
 import typer
 
 from ....experiments.training.sb3.settings import DqnSettings, PpoSettings
+from ....simulators.ledger import Budget
 from ...options import BudgetText, Quiet, ScenarioName, Seed
-from ...players import one_budget
 from .shared import Out, Resume, run_trainer, with_settings
 
 Steps = Annotated[
@@ -44,9 +44,11 @@ def ppo(
     """
     from ....experiments.training.sb3.train import train_ppo
 
-    limits = None if budget is None else one_budget(budget)
+    limits = None if budget is None else Budget.one(budget).as_dict()
     held = (
-        None if cost_limit is None else one_budget(cost_limit if "=" in cost_limit else f"price={cost_limit}", "--cost-limit")
+        None
+        if cost_limit is None
+        else Budget.one(cost_limit if "=" in cost_limit else f"price={cost_limit}", "--cost-limit").as_dict()
     )
     run_trainer(
         "ppo",
@@ -82,7 +84,7 @@ def dqn(
     """
     from ....experiments.training.sb3.train import train_dqn
 
-    limits = None if budget is None else one_budget(budget)
+    limits = None if budget is None else Budget.one(budget).as_dict()
     run_trainer(
         "dqn",
         quiet,

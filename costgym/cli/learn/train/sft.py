@@ -7,8 +7,8 @@ from typing import Annotated, Any
 import typer
 
 from ....experiments.training.sft.settings import SftSettings
+from ....simulators.ledger import Budget
 from ...options import BudgetText, Quiet, ScenarioName, Seed
-from ...players import one_budget
 from .shared import Out, Resume, run_trainer, with_settings
 
 
@@ -35,6 +35,6 @@ def sft(
 
     if "model" not in settings:
         raise ConfigError("--model", "expected a model folder; `costgym models fetch smollm2 --out DIR` makes one")
-    limits = None if budget is None else one_budget(budget)
+    limits = None if budget is None else Budget.one(budget).as_dict()
     given = {"split": split, "budget": limits, "minutes": minutes, "resume": resume}
     run_trainer("sft", quiet, train_sft, out, scenario or "marketplace", seed, **given, **settings)

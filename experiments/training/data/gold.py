@@ -1,0 +1,46 @@
+"""The calls of a solved episode, from which language models learn before they play."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol
+
+
+class Told(Protocol):
+    """What the calls follow from: the needs of an episode, and which of their facts were shown so far."""
+
+    @property
+    def needs(self) -> Any: ...
+
+    @property
+    def known(self) -> Any: ...
+
+
+def solve(
+    episode: Told,
+    quotes: Mapping[str, float],
+    luck: Callable[[], float],
+    say: Callable[[str, dict[str, Any]], None],
+    over: Callable[[], bool],
+) -> bool:
+    """Call tools and give the answer; return whether a result showed all that the answer states.
+
+    For each need, tools that serve it are called in a random order that favours cheap ones until one shows the fact. An answer
+    that nothing showed is no lesson: a model would learn to invent.
+
+    Args:
+        episode: needs and facts; read again after every call.
+        quotes: prices of the tools on offer.
+        luck: uniform numbers.
+        say: makes a call, by the function's name and arguments.
+        over: whether the episode has ended.
+    """
+    for index, need in enumerate(episode.needs):
+        for name in sorted(need.tools, key=lambda tool: quotes.get(tool, math.inf) * (0.3 + luck())):
+            if name in quotes and not episode.known[index] and not over():
+                say(name, dict(need.arguments))
+    shown = all(episode.known)
+    if not over():
+        say("finish", {"answer": "; ".join(str(need.fact) for need in episode.needs)})
+    return shown
