@@ -125,7 +125,8 @@ def test_without_a_plan_that_is_valid_for_both_nothing_is_claimed(as_published: 
     paper, board = (effects["sequential: without masking the Quality of Plan falls", name] for name in (PUBLISHED, BOARD))
     assert paper["measured"] == "no episode with a valid plan of both" and not paper["follows"]
     assert board["follows"]
-    assert "no episode with a valid plan" in write_page("catp", {"paper": published("catp"), **tables}, tmp_path, "").read_text()
+    page = write_page("catp", {"paper": published("catp"), **tables}, tmp_path, "")
+    assert "no episode with a valid plan" in page.read_text()
     print_reproduction("catp", {"paper": published("catp"), **tables}, Console(file=io.StringIO(), width=200))
 
 
