@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from ..agents.llm.agent import LlmAgent
 from ..agents.models.base import ACT, Function, FunctionCall, LanguageModel, Message, Reply
-from ..agents.world_side import ported
+from ..agents.world_side import Port, behind, ported
 
 
 class ChainWatcher:
@@ -50,3 +51,11 @@ class ChainWatcher:
         if purpose == ACT:
             self.calls = tuple(call for message in (*messages, answer.message) for call in message.calls)
         return answer
+
+
+def watch(agent: LlmAgent) -> ChainWatcher:
+    """Put a watcher between an agent and its language model, whichever that is, and return it."""
+    model = agent._model
+    watcher = ChainWatcher(behind(model) if isinstance(model, Port) else model)
+    agent._model, agent.ports = ported(watcher)
+    return watcher

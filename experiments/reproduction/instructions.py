@@ -18,18 +18,18 @@ import numpy as np
 
 from ...agents.base import TEXT
 from ...agents.llm.agent import LlmAgent
-from ...agents.models.base import LanguageModel
-from ...agents.registry import make_agent, make_model
+from ...agents.registry import make_agent
 from ...agents.strategies import SearchSettings
 from ...agents.toolplanner.agent import ToolPlanner
 from ...agents.toolplanner.feedback import REQUIRES, match, names, passed
 from ...agents.toolplanner.tags import Retriever, Tags, gold_tools, tag_score
 from ...envs.chat import MarketplaceChatEnv
+from ...simulators.errors import ConfigError
 from ...simulators.retrieval import Retrieval
 from ...simulators.scenario import Scenario, load_scenario
 from ...simulators.tasks import LEVELS
 from ...simulators.world import Episode, World
-from ..chains import ChainWatcher
+from ..chains import watch
 from ..metrics import summarise
 from ..results import EpisodeResult
 from ..rollout import play, result_of
@@ -76,7 +76,8 @@ def follow(
     """Play the test tasks at one instruction level, without a budget.
 
     Args:
-        agent_name: name of a language-model agent; a trained one (``toolplanner:RUN``) uses its own model.
+        agent_name: name of a language-model agent; a trained one (``toolplanner:RUN``, ``zoo:toolplanner``)
+            uses its own model.
         level: one of `LEVELS`.
         episodes: number of episodes; they cycle through the split's tasks, each cycle with the next seed.
         seed: seed of the worlds.
@@ -94,9 +95,10 @@ def follow(
         grading="judge",
         max_steps=STEPS,
     )
-    watcher = ChainWatcher(_model_behind(agent_name, model))
-    agent = make_agent(agent_name, model=watcher, search=SearchSettings.chosen(search or {}, agent_name.partition("+")[0]))
-    assert isinstance(agent, LlmAgent)
+    agent = make_agent(agent_name, model=model, search=SearchSettings.chosen(search or {}, agent_name.partition("+")[0]))
+    if not isinstance(agent, LlmAgent):
+        raise ConfigError("agent", f"expected an agent with a language model, got {agent_name!r}")
+    watcher = watch(agent)
     catalog = env.world.catalog
     known = {tool.name: tool for tool in catalog}
     found = []
@@ -125,15 +127,6 @@ def at_level(scenario: Any, level: str) -> Any:
         return scenario
     asked = retrieval.model_copy(update={"level": level})
     return found.model_copy(update={"source": found.source.model_copy(update={"candidates": asked})})
-
-
-def _model_behind(agent_name: str, model: str) -> LanguageModel:
-    """Return the agent's language model; a trained planner has its own."""
-    if not agent_name.startswith("toolplanner:"):
-        return make_model(model)
-    from ...agents.toolplanner.learnt import load_planner
-
-    return load_planner(agent_name.removeprefix("toolplanner:"))
 
 
 def _answer(episode: Episode) -> str | None:

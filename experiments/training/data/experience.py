@@ -20,7 +20,7 @@ from ....agents.btp.usefulness import RuleBased, Usefulness
 from ....agents.llm.agent import LlmAgent
 from ....agents.llm.types import CallResult
 from ....agents.models.base import FunctionCall
-from ....agents.registry import make_agent, make_model, read_agent_name
+from ....agents.registry import make_agent, read_agent_name
 from ....agents.strategies import SearchSettings
 from ....envs.chat import MarketplaceChatEnv
 from ....simulators.draws import stable_integer
@@ -30,7 +30,7 @@ from ....simulators.marketplace.tasks import LARGE_SPLIT
 from ....simulators.scenario import Scenario
 from ....simulators.tasks import Judge
 from ....simulators.version import __version__
-from ...chains import ChainWatcher
+from ...chains import watch
 from ...execution.engine import Engine, Local
 from ...files import write_atomically
 from ...rollout import chunks, play
@@ -298,11 +298,11 @@ def _explore(shared: tuple[str, ExperienceSettings, Usefulness | None], indices:
     document, settings, usefulness = shared
     scenario = Scenario.model_validate_json(document)
     judge = usefulness or RuleBased()
-    watcher = ChainWatcher(make_model("simulated"))
     search = SearchSettings(**settings.search) if settings.search else None
-    agent = make_agent(settings.explorer, model=watcher, search=search)
+    agent = make_agent(settings.explorer, search=search)
     if not isinstance(agent, LlmAgent):
         raise ConfigError("--experience", f"expected an agent with a language model as explorer, got {settings.explorer!r}")
+    watcher = watch(agent)
     for env in play_split(scenario, _split(scenario), indices, settings.seed, ("experience",), agent):
         if settings.remembered == "all":
             past = remember(env, judge)

@@ -14,6 +14,7 @@ from costgym import ConfigError, UnknownName
 from costgym.agents.btp.plan import BtpSettings
 from costgym.agents.models.simulated import read_rates
 from costgym.agents.strategies import SearchSettings
+from costgym.agents.zoo.cards import zoo_folder
 from costgym.experiments.reproduction.claims import UNPUBLISHED, _bends, counted
 from costgym.experiments.reproduction.curves import BUDGETS, FIGURES, THRESHOLDS, USES, Point, _episodes
 from costgym.experiments.reproduction.decisions import ACCURACIES
@@ -251,6 +252,18 @@ def test_winning_is_antisymmetric() -> None:
     theirs = [f.result for f in follow("dfsdt", "tool", 25)]
     assert all(wins(a, b) + wins(b, a) == 1.0 for a, b in zip(ours, theirs, strict=True))
     assert {wins(a, a) for a in ours} == {0.5}
+
+
+def test_a_trained_planner_plays_with_its_own_model_whatever_its_name() -> None:
+    pytest.importorskip("torch", reason="the train extra is not installed")
+    shipped = follow("zoo:toolplanner", "tool", 2)
+    by_folder = follow(f"toolplanner:{zoo_folder('zoo:toolplanner')}", "tool", 2)
+    simulated = follow("toolplanner", "tool", 2)
+    assert {found.result.model for found in shipped} == {"zoo:toolplanner"}
+    assert [found.tags for found in shipped] == [found.tags for found in by_folder] != [found.tags for found in simulated]
+    assert [found.result.calls for found in shipped] == [found.result.calls for found in by_folder]
+    with pytest.raises(ConfigError, match="language model"):
+        follow("cheapest", "tool", 1)
 
 
 @pytest.mark.parametrize("name", ["deer", "toolplanner"])
