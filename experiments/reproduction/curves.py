@@ -8,9 +8,8 @@ Source: BTP (arXiv 2402.15960), Sections 3.4 and 3.5, Figures 2 and 3. The curve
 
 from __future__ import annotations
 
-import multiprocessing
+import hashlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -29,6 +28,7 @@ from ..reports.charts import Panel, Series, panels
 from ..results import EpisodeResult
 from ..rollout import play_many
 from ..training.data.experience import first_uses
+from .kept import play_kept
 from .protocols import Protocol
 
 BUDGETS = (5.0, 10.0, 15.0, 20.0, 30.0, 40.0)
@@ -83,6 +83,8 @@ def play_curves(
 ) -> Played:
     """Play every point that follows from no other; return the episodes of all.
 
+    Points are kept in the folder `curves` beside the experience, and a later call plays only those that are missing.
+
     Args:
         scenario: scenario of the protocol.
         protocol: limits of the search and settings of BTP.
@@ -118,10 +120,15 @@ def play_curves(
         points += [Point(agent, "R", budget, whole) for budget in budgets if budget != BUDGET]
         points += [Point(agent, "tau", at, whole) for at in thresholds if at != THRESHOLD]
         points += [Point(agent, "uses", at, path) for at, path in cut.items() if at != most]
-    for number, (point, played) in enumerate(_play(points, scenario, protocol, episodes, seed, jobs), 1):
-        found[point] = played
-        if progress is not None:
-            progress(number, len(points))
+    past = hashlib.blake2b(experience.read_bytes(), digest_size=16).hexdigest()
+    manifest = {
+        "scenario": scenario.digest, "search": protocol.search, "btp": protocol.btp, "model": protocol.model, "experience": past,
+        "episodes": episodes, "seed": seed,
+    }  # fmt: skip
+    shared = scenario.model_dump_json(), protocol, episodes, seed
+    pieces = {f"{point.agent}-{point.curve}-{point.at:g}": point for point in points}
+    kept = play_kept(experience.parent / "curves", manifest, play_point, shared, pieces, jobs, progress)
+    found |= {point: [EpisodeResult.from_json(line) for line in kept[name]] for name, point in pieces.items()}
     wanted = {"R": set(budgets), "tau": set(thresholds), "uses": set(cut)}
     return {point: played for point, played in found.items() if point.at in wanted[point.curve]}
 
@@ -149,22 +156,14 @@ def _row(point: Point, results: Sequence[EpisodeResult], seed: int) -> Row:
     }  # fmt: skip
 
 
-def _play(
-    points: Sequence[Point], scenario: Scenario, protocol: Protocol, episodes: int, seed: int, jobs: int
-) -> Iterator[tuple[Point, list[EpisodeResult]]]:
-    document = scenario.model_dump_json()
-    if jobs == 1 or episodes * len(points) < 1000:
-        for point in points:
-            yield point, [EpisodeResult.from_json(line) for line in _episodes(document, protocol, point, episodes, seed)]
-        return
-    with ProcessPoolExecutor(min(jobs, len(points)), mp_context=multiprocessing.get_context("spawn")) as pool:
-        futures = [pool.submit(_episodes, document, protocol, point, episodes, seed) for point in points]
-        for point, future in zip(points, futures, strict=True):
-            yield point, [EpisodeResult.from_json(line) for line in future.result()]
+def play_point(shared: tuple[str, Protocol, int, int], point: Point) -> Iterator[str]:
+    """Play the episodes of a point; yield them as JSON text.
 
-
-def _episodes(document: str, protocol: Protocol, point: Point, episodes: int, seed: int) -> list[str]:
-    """Play the episodes of a point and return them as JSON text, which is cheap to send between processes."""
+    Args:
+        shared: scenario as JSON text, protocol, number of episodes and seed.
+        point: the point.
+    """
+    document, protocol, episodes, seed = shared
     budget = Budget(price=point.at if point.curve == "R" else BUDGET)
     settings = BtpSettings(**protocol.btp)
     if point.curve == "tau":
@@ -175,7 +174,8 @@ def _episodes(document: str, protocol: Protocol, point: Point, episodes: int, se
         TEXT, scenario=Scenario.model_validate_json(document), split="test", budget=budget.as_dict(), enforcement="record",
         grading="judge", max_steps=STEP_LIMIT, disable_env_checker=True,
     )  # fmt: skip
-    return [result.to_json() for result, _ in play_many(env, agent, TEXT, range(episodes), seed)]
+    for result, _ in play_many(env, agent, TEXT, range(episodes), seed):
+        yield result.to_json()
 
 
 # -- the plot ----------------------------------------------------------------------------------------------------------------

@@ -10,8 +10,10 @@ Source: ToolPlanner (arXiv 2409.14826), Section 5.2.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -30,10 +32,12 @@ from ...simulators.scenario import Scenario, load_scenario
 from ...simulators.tasks import LEVELS
 from ...simulators.world import Episode, World
 from ..chains import watch
+from ..leaderboard.weights import weights_of
 from ..metrics import summarise
 from ..results import EpisodeResult
 from ..rollout import play, result_of
 from ..statistics import intervals
+from .kept import play_kept
 
 AGENTS = ("dfsdt", "toolplanner", "toolplanner-answers", "toolplanner-no-tags", "toolplanner-no-path")
 REFERENCE = "dfsdt"
@@ -58,9 +62,24 @@ class Followed:
     meaningful: bool
     tags: Tags | None
 
+    def to_json(self) -> str:
+        """Write one line of JSON."""
+        tags = None if self.tags is None else [self.tags.categories, self.tags.tools, self.tags.apis]
+        result = json.loads(self.result.to_json())
+        return json.dumps({"result": result, "matched": self.matched, "meaningful": self.meaningful, "tags": tags})
 
-Kept = dict[tuple[Any, ...], list[Followed]]
-"""Episodes that several tables share, by agent, level, luck, limits, world and model."""
+    @classmethod
+    def from_json(cls, line: str) -> Followed:
+        """The record that `to_json` wrote."""
+        said = json.loads(line)
+        tags = None if said["tags"] is None else Tags(*map(tuple, said["tags"]))
+        return cls(EpisodeResult.from_json(json.dumps(said["result"])), said["matched"], said["meaningful"], tags)
+
+
+Run = tuple[str, str, int]
+"""Agent, level and luck, as `follow` takes them."""
+Kept = Mapping[Run, list[Followed]]
+"""Episodes that several tables share."""
 
 
 def follow(
@@ -119,6 +138,46 @@ def follow(
     return found
 
 
+def follow_all(
+    agents: Sequence[str],
+    episodes: int,
+    seed: int,
+    scenario: Scenario,
+    search: Mapping[str, Any],
+    model: str,
+    out: Path,
+    jobs: int = 1,
+    progress: Callable[[int, int], None] | None = None,
+) -> Kept:
+    """Play agents at every level, and the reference of the win rate; a later call with the same folder plays what is missing.
+
+    Args:
+        agents: names of the agents.
+        episodes, seed, scenario, search, model: as for `follow`.
+        out: folder in which the episodes are kept.
+        jobs: number of processes; the episodes do not depend on it.
+        progress: called with the numbers of finished and of all runs.
+    """
+    runs: list[Run] = [
+        (name, level, luck) for level in LEVELS for name, luck in ((REFERENCE, 1), *((name, 0) for name in agents))
+    ]
+    manifest = {
+        "scenario": scenario.digest, "search": search, "model": model, "weights": weights_of(agents), "episodes": episodes,
+        "seed": seed,
+    }  # fmt: skip
+    shared = scenario.model_dump_json(), search, model, episodes, seed
+    pieces = {f"{name}-{level}-{luck}": (name, level, luck) for name, level, luck in runs}
+    kept = play_kept(out, manifest, _follow, shared, pieces, jobs, progress)
+    return {run: [Followed.from_json(line) for line in kept[name]] for name, run in pieces.items()}
+
+
+def _follow(shared: tuple[str, Mapping[str, Any], str, int, int], run: Run) -> Iterator[str]:
+    document, search, model, episodes, seed = shared
+    name, level, luck = run
+    for found in follow(name, level, episodes, seed, Scenario.model_validate_json(document), model, luck, search):
+        yield found.to_json()
+
+
 def at_level(scenario: Any, level: str) -> Any:
     """A scenario whose retriever, if it has one, is asked at an instruction level; others as they are."""
     found = scenario if isinstance(scenario, Scenario) else load_scenario(scenario)
@@ -150,23 +209,28 @@ def instruction_rows(
     agents: Sequence[str] = AGENTS,
     levels: Sequence[str] = LEVELS,
     scenario: Any = "marketplace",
-    progress: Callable[[str], None] | None = None,
     search: Mapping[str, Any] | None = None,
     kept: Kept | None = None,
     model: str = "simulated",
 ) -> list[Row]:
     """Return a leaderboard row per agent and level with `match_rate`, `meaningful_rate`, `win_rate` and their intervals.
 
+    Episodes are taken from `kept` where it is given, and played otherwise.
+
     The reference of the win rate is another run of the plain tree search in the same worlds, so plain tree search itself has a
     win rate of about one half. Instructions of the level `statement` name no tools, so they have no match rate.
     """
     rows = []
+
+    def played(name: str, level: str, luck: int) -> list[Followed]:
+        if kept is not None:
+            return kept[name, level, luck]
+        return follow(name, level, episodes, seed, scenario, model, luck, search)
+
     for level in levels:
-        reference = _kept(kept, REFERENCE, level, episodes, seed, scenario, 1, search, model)
+        reference = played(REFERENCE, level, 1)
         for name in agents:
-            if progress is not None:
-                progress(f"{name}, {level}")
-            found = _kept(kept, name, level, episodes, seed, scenario, 0, search, model)
+            found = played(name, level, 0)
             flags = {
                 "match_rate": [float(f.matched) for f in found],
                 "meaningful_rate": [float(f.meaningful) for f in found],
@@ -186,28 +250,6 @@ def with_intervals(row: Row, flags: dict[str, list[float]], seed: int) -> Row:
     means = {name: float(np.mean(column)) for name, column in flags.items()}
     ends = {name: [float(low), float(high)] for name, low, high in zip(flags, lows, highs, strict=True)}
     return {**means, "ci95": {**row.get("ci95", {}), **ends}}
-
-
-def _kept(
-    kept: Kept | None,
-    agent: str,
-    level: str,
-    episodes: int,
-    seed: int,
-    scenario: Any,
-    luck: int = 0,
-    search: Mapping[str, Any] | None = None,
-    model: str = "simulated",
-) -> list[Followed]:
-    """Play, unless these episodes are kept from an earlier table: limits of another strategy's search change nothing."""
-    own = SearchSettings.chosen(search or {}, agent)
-    world = scenario.digest if isinstance(scenario, Scenario) else str(scenario)
-    key = (agent, level, luck, own if agent == REFERENCE else None, world, model)
-    if kept is None:
-        return follow(agent, level, episodes, seed, scenario, model, luck, search)
-    if key not in kept:
-        kept[key] = follow(agent, level, episodes, seed, scenario, model, luck, search)
-    return kept[key]
 
 
 def tag_rows(
@@ -233,7 +275,10 @@ def tag_rows(
         retriever = Retriever(list(world.catalog))
         ranked = [retriever.top(task.instructions.get(level, task.query), max(RETRIEVED)) for task in tasks]
         lists = {f"retriever@{count}": [names(tools[:count], granularity) for tools in ranked] for count in RETRIEVED}
-        followed = _kept(kept, "toolplanner-no-path", level, episodes, seed, scenario)
+        if kept is None:
+            followed = follow("toolplanner-no-path", level, episodes, seed, scenario)
+        else:
+            followed = kept["toolplanner-no-path", level, 0]
         lists["tag extraction"] = [names(f.tags.mappings(), granularity) if f.tags else frozenset() for f in followed]
         for name, said in lists.items():
             score = tag_score(zip(said, gold, strict=True))

@@ -35,7 +35,7 @@ from .catp.play import reproduce_catp
 from .claims import RESAMPLES, Results, btp_effects, ecoact_effects, toolplanner_effects
 from .curves import Point, curve_rows, play_curves
 from .decisions import decision_rows
-from .instructions import Kept, instruction_rows, tag_rows
+from .instructions import AGENTS, follow_all, instruction_rows, tag_rows
 from .protocols import PUBLISHED, Protocol, protocols
 from .published import PUBLISHED as PUBLISHED_ROWS
 from .published import published
@@ -99,9 +99,9 @@ def reproduce(
         name: "btp", "ecoact", "deer", "toolplanner" or "catp".
         seed: seed of the run; the same seed gives the same rows.
         episodes: number of episodes per agent (and level, or scale), each on a different task; None for `DEFAULT_EPISODES`.
-        jobs: number of processes for leaderboard runs.
+        jobs: number of processes; the rows do not depend on it.
         data: a ToolDEER folder; for "deer" only.
-        out: folder of the leaderboard runs, which a later call continues; None for a temporary folder.
+        out: folder of the runs, which a later call continues; None for a temporary folder.
         progress: called with the number of finished steps and the number of all steps.
         steps: optimiser steps of each policy that is trained; for "catp" only. None for its default.
 
@@ -149,9 +149,8 @@ def enlarged(scenario: Scenario, tasks: int) -> Scenario:
 def _played(name: str, seed: int, episodes: int, jobs: int, out: Path, progress: Progress | None) -> dict[str, list[Row]]:
     """Play all protocols of a paper; each row says which it is of."""
     found: dict[str, list[Row]] = {}
-    kept: Kept = {}  # what does not depend on the protocol is played once
     for protocol in protocols(name):
-        rows = play_protocol(name, protocol, seed, episodes, jobs, out / protocol.name, progress, kept)
+        rows = play_protocol(name, protocol, seed, episodes, jobs, out / protocol.name, progress)
         for side, own in rows.items():
             found.setdefault(side, []).extend({**row, "protocol": protocol.name} for row in own)
     return found
@@ -165,7 +164,6 @@ def play_protocol(
     jobs: int,
     out: Path,
     progress: Progress | None = None,
-    kept: Kept | None = None,
     agents: Sequence[str] | None = None,
 ) -> dict[str, list[Row]]:
     """Play a paper's systems under one protocol, or a variation of it; return tables and checked claims as `reproduce` does.
@@ -174,11 +172,10 @@ def play_protocol(
         name: "btp", "ecoact" or "toolplanner".
         protocol: one of `protocols`, or one that differs in a setting.
         seed, episodes, jobs, out, progress: as for `reproduce`.
-        kept: episodes that protocols of one world and model share.
         agents: of EcoAct's systems, those to play, plain ones before those with EcoAct; None for all.
     """
     if name == "toolplanner":
-        return _toolplanner({} if kept is None else kept, protocol, seed, episodes)
+        return _toolplanner(protocol, seed, episodes, jobs, out, progress)
     if name == "btp":
         return _btp(protocol, seed, episodes, jobs, out, progress)
     return _ecoact(protocol, seed, episodes, jobs, out, progress, agents or ECOACT_AGENTS)
@@ -250,9 +247,12 @@ def _ecoact(
     return {"ours": rows, "effects": ecoact_effects(scales, rows, seed)}
 
 
-def _toolplanner(kept: Kept, protocol: Protocol, seed: int, episodes: int) -> dict[str, list[Row]]:
+def _toolplanner(
+    protocol: Protocol, seed: int, episodes: int, jobs: int, out: Path, progress: Progress | None
+) -> dict[str, list[Row]]:
     world = protocol.scenario(enlarged(load_scenario("marketplace"), episodes))
-    ours = instruction_rows(episodes, seed, scenario=world, search=protocol.search, kept=kept, model=protocol.model)
+    kept = follow_all(AGENTS, episodes, seed, world, protocol.search, protocol.model, out, jobs, progress)
+    ours = instruction_rows(episodes, seed, scenario=world, kept=kept)
     if protocol.name == PUBLISHED:
         ours += tag_rows(episodes, seed, scenario=world, kept=kept)
     return {"ours": ours, "effects": toolplanner_effects(ours)}

@@ -16,7 +16,7 @@ from costgym.agents.models.simulated import read_rates
 from costgym.agents.strategies import SearchSettings
 from costgym.agents.zoo.cards import zoo_folder
 from costgym.experiments.reproduction.claims import UNPUBLISHED, _bends, counted
-from costgym.experiments.reproduction.curves import BUDGETS, FIGURES, THRESHOLDS, USES, Point, _episodes
+from costgym.experiments.reproduction.curves import BUDGETS, FIGURES, THRESHOLDS, USES, Point, play_point
 from costgym.experiments.reproduction.decisions import ACCURACIES
 from costgym.experiments.reproduction.instructions import follow, instruction_rows, tag_rows, wins
 from costgym.experiments.reproduction.page import write_page
@@ -90,6 +90,22 @@ def test_a_run_that_is_kept_is_continued(tmp_path) -> None:
     assert steps == [(24, 24)] * 6
 
 
+@pytest.mark.parametrize("name", ["btp", "toolplanner"])
+def test_a_run_that_was_stopped_plays_only_what_is_missing(name: str, tmp_path) -> None:
+    small = {"episodes": 2, "out": tmp_path}
+    first = reproduce(name, **small)
+    kept = sorted(tmp_path.glob("board/**/*-*.jsonl"))
+    kept = [path for path in kept if (path.parent / "run.json").exists()]
+    before = {path: path.read_bytes() for path in kept}
+    kept[3].unlink()
+    steps: list[tuple[int, int]] = []
+    assert reproduce(name, **small, jobs=2, progress=lambda *at: steps.append(at)) == first
+    assert steps[-2:] == [(len(kept) - 1, len(kept)), (len(kept), len(kept))]
+    assert {path: path.read_bytes() for path in kept} == before
+    with pytest.raises(ConfigError, match="another run"):
+        reproduce(name, **small, seed=1)
+
+
 @pytest.fixture(scope="module")
 def btp(tmp_path_factory) -> tuple[dict, object]:
     folder = tmp_path_factory.mktemp("btp")
@@ -155,7 +171,7 @@ def test_a_point_played_anew_says_what_the_leaderboard_said(btp) -> None:
         place = folder / protocol.name
         document = protocol.scenario(enlarged(load_scenario("marketplace"), 6)).model_dump_json()
         point = Point("dfsdt+btp", "R", 20.0, str(place / "experience.jsonl"))
-        again = [EpisodeResult.from_json(line) for line in _episodes(document, protocol, point, 6, 2)]
+        again = [EpisodeResult.from_json(line) for line in play_point((document, protocol, 6, 2), point)]
         kept = [EpisodeResult.from_json(line) for line in (place / "btp" / "episodes.jsonl").read_text().splitlines()]
         assert again == [result for result in kept if result.agent == "dfsdt+btp"]
 
