@@ -122,8 +122,8 @@ def play_curves(
         points += [Point(agent, "uses", at, path) for at, path in cut.items() if at != most]
     past = hashlib.blake2b(experience.read_bytes(), digest_size=16).hexdigest()
     manifest = {
-        "scenario": scenario.digest, "search": protocol.search, "btp": protocol.btp, "model": protocol.model, "experience": past,
-        "episodes": episodes, "seed": seed,
+        "scenario": scenario.digest, "search": protocol.search, "btp": protocol.btp, "model": protocol.model,
+        "experience": past, "episodes": episodes, "seed": seed,
     }  # fmt: skip
     shared = scenario.model_dump_json(), protocol, episodes, seed
     pieces = {f"{point.agent}-{point.curve}-{point.at:g}": point for point in points}

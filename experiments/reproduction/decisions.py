@@ -11,12 +11,16 @@ from typing import Any
 import numpy as np
 
 from ...agents.deer import DECISION, RATES, Decider, RuleDecider, SimulatedDecider, examples
+from ...agents.deer.learnt import load_decider
+from ...agents.registry import find_agent, run_folder
 from ...envs.decision import DecisionAwareEnv
 from ...simulators.decision.samples import CALL, NO_CALL, NO_SEARCH
-from ..decisions import ACCURACIES, DecisionRecord, accuracies, evaluate
+from ..decisions import ACCURACIES, DecisionRecord, accuracies, evaluate, evaluate_together
 from ..statistics import intervals
 
 FITTED_ON = 3000
+TRAINED = "zoo:deer"
+"""Scored beside the others where the extra `train` is installed."""
 _COUNTED: tuple[Callable[[DecisionRecord], bool], ...] = (
     lambda record: record.kind == NO_SEARCH,
     lambda record: record.kind != NO_SEARCH,
@@ -51,7 +55,7 @@ def _right(record: DecisionRecord, place: int) -> bool:
 
 
 def decision_rows(episodes: int | None = None, seed: int = 0, data: str | None = None) -> list[Row]:
-    """Score the rule-based decider, fitted on seen tools, and the simulated ones on seen (`valid`) and unseen tools (`test`).
+    """Score the rule, the simulated deciders and the trained one on seen (`valid`) and unseen tools (`test`).
 
     Args:
         episodes: number of samples from the start of each split; None for all.
@@ -69,8 +73,11 @@ def decision_rows(episodes: int | None = None, seed: int = 0, data: str | None =
         splits["valid"] = splits["valid"][1::2]
     deciders: list[tuple[str, Decider]] = [("deer-rule", rule)]
     deciders += [(f"deer ({name})", SimulatedDecider(name=name)) for name in RATES]
-    return [
-        decision_row(name, decider.model or None, split, evaluate(decider, known, seed), seed)
-        for split, known in splits.items()
-        for name, decider in deciders
-    ]
+    trained = load_decider(run_folder(TRAINED), TRAINED) if find_agent(TRAINED).playable else None
+    rows = []
+    for split, known in splits.items():
+        for name, decider in deciders:
+            rows.append(decision_row(name, decider.model or None, split, evaluate(decider, known, seed), seed))
+        if trained is not None:
+            rows.append(decision_row(TRAINED, trained.model, split, evaluate_together(trained, known), seed))
+    return rows

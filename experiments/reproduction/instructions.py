@@ -20,7 +20,7 @@ import numpy as np
 
 from ...agents.base import TEXT
 from ...agents.llm.agent import LlmAgent
-from ...agents.registry import make_agent
+from ...agents.registry import find_agent, make_agent
 from ...agents.strategies import SearchSettings
 from ...agents.toolplanner.agent import ToolPlanner
 from ...agents.toolplanner.feedback import REQUIRES, match, names, passed
@@ -40,6 +40,8 @@ from ..statistics import intervals
 from .kept import play_kept
 
 AGENTS = ("dfsdt", "toolplanner", "toolplanner-answers", "toolplanner-no-tags", "toolplanner-no-path")
+TRAINED = "zoo:toolplanner"
+"""Played beside the simulated ones where the extra `train` is installed."""
 REFERENCE = "dfsdt"
 RETRIEVED = (1, 3, 5)
 STEPS = 400
@@ -138,6 +140,11 @@ def follow(
     return found
 
 
+def planners() -> list[str]:
+    """The agents of the table: the simulated ones, and the trained one if it can play here."""
+    return [*AGENTS, *([TRAINED] if find_agent(TRAINED).playable else [])]
+
+
 def follow_all(
     agents: Sequence[str],
     episodes: int,
@@ -231,16 +238,20 @@ def instruction_rows(
         reference = played(REFERENCE, level, 1)
         for name in agents:
             found = played(name, level, 0)
-            flags = {
-                "match_rate": [float(f.matched) for f in found],
-                "meaningful_rate": [float(f.meaningful) for f in found],
-                "win_rate": [wins(f.result, r.result) for f, r in zip(found, reference, strict=True)],
-            }
-            if not REQUIRES[level]:
-                del flags["match_rate"]
+            flags = flags_of(found, reference, level)
             row = summarise([f.result for f in found], "judge", seed=seed)
             rows.append({**row, "level": level, **with_intervals(row, flags, seed)})
     return rows
+
+
+def flags_of(found: Sequence[Followed], reference: Sequence[Followed], level: str) -> dict[str, list[float]]:
+    """Match (where the level names tools), Pass and Win of each episode, from 0 to 1, by the name of their rate."""
+    flags = {
+        "match_rate": [float(f.matched) for f in found],
+        "meaningful_rate": [float(f.meaningful) for f in found],
+        "win_rate": [wins(f.result, r.result) for f, r in zip(found, reference, strict=True)],
+    }
+    return {name: values for name, values in flags.items() if name != "match_rate" or REQUIRES[level]}
 
 
 def with_intervals(row: Row, flags: dict[str, list[float]], seed: int) -> Row:
@@ -261,6 +272,9 @@ def tag_rows(
 ) -> list[Row]:
     """Measure precision, recall and F1 of tag extraction and of a retriever over the whole catalog, by level.
 
+    Tags are those of the simulated planner without path planning, which changes none, and, where its episodes are kept, of the
+    trained one.
+
     F1 has intervals. Each level is scored at the granularity of its instructions; `statement`, which names no tools, at the
     granularity of categories.
     """
@@ -275,11 +289,14 @@ def tag_rows(
         retriever = Retriever(list(world.catalog))
         ranked = [retriever.top(task.instructions.get(level, task.query), max(RETRIEVED)) for task in tasks]
         lists = {f"retriever@{count}": [names(tools[:count], granularity) for tools in ranked] for count in RETRIEVED}
-        if kept is None:
-            followed = follow("toolplanner-no-path", level, episodes, seed, scenario)
-        else:
-            followed = kept["toolplanner-no-path", level, 0]
-        lists["tag extraction"] = [names(f.tags.mappings(), granularity) if f.tags else frozenset() for f in followed]
+        models: dict[str, str | None] = {}
+        for title, agent in (("tag extraction", "toolplanner-no-path"), (f"tag extraction, {TRAINED}", TRAINED)):
+            if kept is None and agent == TRAINED:
+                continue
+            found = follow(agent, level, episodes, seed, scenario) if kept is None else kept.get((agent, level, 0))
+            if found is not None:
+                lists[title] = [names(f.tags.mappings(), granularity) if f.tags else frozenset() for f in found]
+                models[title] = found[0].result.model
         for name, said in lists.items():
             score = tag_score(zip(said, gold, strict=True))
             hits = np.array([[2.0 * len(s & g), len(s) + len(g)] for s, g in zip(said, gold, strict=True)])
@@ -287,7 +304,7 @@ def tag_rows(
             rows.append(
                 {
                     "agent": name,
-                    "model": "simulated" if name == "tag extraction" else None,
+                    "model": models.get(name),
                     "level": level,
                     "episodes": episodes,
                     "tag_precision": score.precision,

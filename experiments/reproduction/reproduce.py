@@ -35,7 +35,7 @@ from .catp.play import reproduce_catp
 from .claims import RESAMPLES, Results, btp_effects, ecoact_effects, toolplanner_effects
 from .curves import Point, curve_rows, play_curves
 from .decisions import decision_rows
-from .instructions import AGENTS, follow_all, instruction_rows, tag_rows
+from .instructions import follow_all, instruction_rows, planners, tag_rows
 from .protocols import PUBLISHED, Protocol, protocols
 from .published import PUBLISHED as PUBLISHED_ROWS
 from .published import published
@@ -71,9 +71,10 @@ NOTES = {
     "ecoact": "Cost counts the model's tokens only, at the paper's prices for gpt-4o.",
     "deer": (
         "The error rates of the simulated deciders are those of the paper's table, so their rows only check the scoring; "
-        "deer-rule is measured."
+        "deer-rule and zoo:deer, which is trained here, are measured."
     ),
-    "toolplanner": "Match, Pass and Win are defined as in the paper; facts are also graded, by the judge and strictly.",
+    "toolplanner": "Match, Pass and Win are defined as in the paper; facts are also graded, by the judge and strictly. "
+    "zoo:toolplanner is a small model trained here.",
     "catp": (
         "CATP, IFT and RLTF are small policies trained here and measured on unseen tasks and samples; the prompted planners "
         "are the simulated model. Figures 6 and 7 are pictures without numbers, so only their claims are checked."
@@ -251,11 +252,12 @@ def _toolplanner(
     protocol: Protocol, seed: int, episodes: int, jobs: int, out: Path, progress: Progress | None
 ) -> dict[str, list[Row]]:
     world = protocol.scenario(enlarged(load_scenario("marketplace"), episodes))
-    kept = follow_all(AGENTS, episodes, seed, world, protocol.search, protocol.model, out, jobs, progress)
-    ours = instruction_rows(episodes, seed, scenario=world, kept=kept)
+    agents = planners()
+    kept = follow_all(agents, episodes, seed, world, protocol.search, protocol.model, out, jobs, progress)
+    ours = instruction_rows(episodes, seed, agents, scenario=world, kept=kept)
     if protocol.name == PUBLISHED:
         ours += tag_rows(episodes, seed, scenario=world, kept=kept)
-    return {"ours": ours, "effects": toolplanner_effects(ours)}
+    return {"ours": ours, "effects": toolplanner_effects(kept, ours, seed)}
 
 
 def ecoact_scenario() -> Scenario:

@@ -9,6 +9,7 @@ from rich.console import Console
 from rich.table import Table
 
 from ..leaderboard.metric_columns import figure, interval, is_simulated, plain, written
+from . import decisions, instructions
 from .claims import counted
 from .protocols import PROTOCOLS
 from .reproduce import NOTES, Row
@@ -172,7 +173,11 @@ def notes(name: str, found: Mapping[str, Sequence[Row]]) -> str:
         said.append(
             f"BTP plans from {row['uses']:,} past uses in {row['queries']:,} train queries, {row['uses_per_tool']:.0f} a tool."
         )
-    return " ".join([*said, NOTES[name]])
+    said.append(NOTES[name])
+    trained = {"deer": decisions.TRAINED, "toolplanner": instructions.TRAINED}.get(name)
+    if trained and not any(row["agent"] == trained for row in found.get("ours", ())):
+        said.append(f"The row of {trained} is left out: it needs the extra `train` (torch), which is not installed.")
+    return " ".join(said)
 
 
 def _group(row: Row, key: str) -> str:

@@ -11,19 +11,20 @@ import pytest
 from rich.console import Console
 
 from costgym import ConfigError, UnknownName
+from costgym.agents import registry
 from costgym.agents.btp.plan import BtpSettings
 from costgym.agents.models.simulated import read_rates
 from costgym.agents.strategies import SearchSettings
 from costgym.agents.zoo.cards import zoo_folder
-from costgym.experiments.reproduction.claims import UNPUBLISHED, _bends, counted
+from costgym.experiments.reproduction.claims import UNPUBLISHED, _bends, counted, toolplanner_effects
 from costgym.experiments.reproduction.curves import BUDGETS, FIGURES, THRESHOLDS, USES, Point, play_point
 from costgym.experiments.reproduction.decisions import ACCURACIES
-from costgym.experiments.reproduction.instructions import follow, instruction_rows, tag_rows, wins
+from costgym.experiments.reproduction.instructions import Followed, follow, instruction_rows, tag_rows, wins
 from costgym.experiments.reproduction.page import write_page
 from costgym.experiments.reproduction.protocols import PROTOCOLS, protocols
 from costgym.experiments.reproduction.published import PUBLISHED, published
 from costgym.experiments.reproduction.reproduce import enlarged, reproduce
-from costgym.experiments.reproduction.tables import print_reproduction, tables, verdict
+from costgym.experiments.reproduction.tables import notes, print_reproduction, tables, verdict
 from costgym.experiments.results import EpisodeResult
 from costgym.simulators.scenario import load_scenario
 from tests.helpers.shared_data import shared
@@ -280,6 +281,44 @@ def test_a_trained_planner_plays_with_its_own_model_whatever_its_name() -> None:
     assert [found.result.calls for found in shipped] == [found.result.calls for found in by_folder]
     with pytest.raises(ConfigError, match="language model"):
         follow("cheapest", "tool", 1)
+
+
+def followed(matched: list[bool], meaningful: bool = True) -> list[Followed]:
+    result = follow("dfsdt", "tool", 1)[0].result
+    return [Followed(replace(result, episode=n, price=n), flag, meaningful, None) for n, flag in enumerate(matched)]
+
+
+def test_toolplanners_claims_follow_where_the_paired_interval_excludes_zero() -> None:
+    plain, often, always = ([n % every == 0 for n in range(24)] for every in (4, 3, 1))
+    agents = {"dfsdt": plain, "toolplanner": always, "toolplanner-no-path": often, "toolplanner-no-tags": plain}
+    kept = {(name, level, 0): followed(flags) for name, flags in agents.items() for level in ("statement", "tool")}
+    kept |= {("dfsdt", level, 1): followed(plain) for level in ("statement", "tool")}
+    tags = [{"level": "tool", "agent": name, "tag_f1": f1} for name, f1 in (("retriever@3", 0.5), ("tag extraction", 0.9))]
+    effects = {row["claim"]: row for row in toolplanner_effects(kept, tags)}
+    assert "statement: Match rises" not in effects
+    rises, more = effects["tool: Match rises"], effects["tool: tags raise Match more than paths"]
+    assert rises["follows"] and rises["measured"].startswith("+75.0 points [")
+    assert more["measured"].startswith("+8.3 points [-") and not more["follows"]
+    assert not effects["tool: Pass rises"]["follows"] and not effects["tool: Win rises"]["follows"]
+    assert effects["tool: at most 3 points fewer facts found"]["follows"]
+    assert effects["tool: extracted tags beat the best retriever"]["by_construction"]
+    assert len(counted(list(effects.values()))) == 6
+
+
+@pytest.mark.parametrize("name", ["deer", "toolplanner"])
+def test_a_trained_row_stands_beside_the_simulated_ones_where_torch_is_there(name: str, monkeypatch) -> None:
+    with monkeypatch.context() as without:
+        without.setattr(registry, "find_spec", lambda module: None)
+        found = reproduce(name, episodes=4)
+    assert not any("zoo:" in row["agent"] for row in found["ours"])
+    assert f"The row of zoo:{name} is left out" in notes(name, found)
+    pytest.importorskip("torch", reason="the train extra is not installed")
+    more = reproduce(name, episodes=4)
+    assert [row for row in more["ours"] if "zoo:" not in row["agent"]] == found["ours"]
+    assert {row["model"] for row in more["ours"] if row["agent"] == f"zoo:{name}"} == {
+        "small" if name == "deer" else "zoo:toolplanner"
+    }
+    assert "left out: it needs" not in notes(name, more)
 
 
 @pytest.mark.parametrize("name", ["deer", "toolplanner"])
