@@ -17,19 +17,29 @@ from typing import Any
 from costgym.agents.strategies import SearchSettings
 from costgym.experiments.files import write_atomically
 from costgym.experiments.reproduction.fit import DETERMINED, fit, measure, sweep
+from costgym.experiments.reproduction.protocols import protocols
 
 MANY = {"source": {"candidates": [21, 64]}}
-SWEPT: dict[str, dict[str, Any]] = {
-    "attend_costs": {"agents": ("react", "react+prompt")},
-    "notice": {"scenario": MANY, "search": SearchSettings(depth=24)},
-    "register_more": {"scenario": MANY, "search": SearchSettings(depth=24), "agents": ("react+ecoact", "react+ecoact-several")},
-    "skim": {"scenario": {"source": {"candidates": [21, 64], "misnamed": 0.3}}, "search": SearchSettings(depth=24)},
-    "search": {
-        "scenario": {"source": {"candidates": {"from": "catalogue", "retriever": "bm25", "k": 5}}},
-        "agents": ("react", "react+search"),
-    },
-}
-"""Where each free rate is met. (`forbidden` changes nothing that is paid: such calls are refused.)"""
+BTP: dict[str, Any] = {"agents": ("react", "react+btp"), "protocol": protocols("btp")[0]}
+SWEPT: tuple[tuple[str, dict[str, Any]], ...] = (
+    ("attend_costs", {"agents": ("react", "react+prompt")}),
+    ("attend_costs", BTP),
+    ("forbidden", BTP),
+    ("notice", {"scenario": MANY, "search": SearchSettings(depth=24)}),
+    (
+        "register_more",
+        {"scenario": MANY, "search": SearchSettings(depth=24), "agents": ("react+ecoact", "react+ecoact-several")},
+    ),
+    ("skim", {"scenario": {"source": {"candidates": [21, 64], "misnamed": 0.3}}, "search": SearchSettings(depth=24)}),
+    (
+        "search",
+        {
+            "scenario": {"source": {"candidates": {"from": "catalogue", "retriever": "bm25", "k": 5}}},
+            "agents": ("react", "react+search"),
+        },
+    ),
+)
+"""Where each free rate is met."""
 VALUES = (0.0, 0.25, 0.5, 0.75, 1.0)
 
 
@@ -39,17 +49,22 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=2)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--sweep", action="store_true")
-    parser.add_argument("--only", choices=tuple(SWEPT), help="Sweep this rate alone.")
+    parser.add_argument("--only", choices=sorted({rate for rate, _ in SWEPT}), help="Sweep this rate alone.")
     parser.add_argument("--json", type=Path)
     args = parser.parse_args()
     document: dict[str, Any] = {"episodes": args.episodes, "seed": args.seed}
     if args.sweep:
         document["sweeps"] = []
-        for rate, settings in SWEPT.items() if args.only is None else [(args.only, SWEPT[args.only])]:
+        for rate, settings in SWEPT:
+            if args.only not in (None, rate):
+                continue
             rows = sweep(rate, VALUES, args.episodes, args.seed, **settings)
-            document["sweeps"].append({"rate": rate, "agents": settings.get("agents", ("react", "react+ecoact")), "rows": rows})
+            agents = settings.get("agents", ("react", "react+ecoact"))
+            document["sweeps"].append({"rate": rate, "agents": agents, "rows": rows})
+            print(f"{agents[1]} less {agents[0]}")
             for row in rows:
-                shown = f"PR {row['PR']:+.1f}, PBC {row['PBC']:+.1f}, cost {row['cost']:+.1%}, tokens {row['tokens']:+.1%}"
+                points = f"PR {row['PR']:+.1f}, PBC {row['PBC']:+.1f}, strict {row['PBC_strict']:+.1f}"
+                shown = f"{points}, cost {row['cost']:+.1%}, tokens {row['tokens']:+.1%}"
                 print(f"{rate} {row['value']:g}: {shown}", flush=True)
     else:
         found = fit(

@@ -18,6 +18,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...agents.base import TEXT
+from ...agents.btp.experience import Experience
+from ...agents.btp.plan import BtpSettings
 from ...agents.models.simulated import SimulatedRates, read_rates
 from ...agents.registry import make_agent
 from ...agents.strategies import SearchSettings
@@ -27,7 +29,8 @@ from ...simulators.scenario import load_scenario
 from ..leaderboard.suites import STEP_LIMIT
 from ..results import EpisodeResult
 from ..rollout import play_many
-from .protocols import protocols
+from ..training.data.experience import past_uses
+from .protocols import Protocol, protocols
 
 Floats = NDArray[np.float64]
 BASELINES = ("react", "dfsdt", "tot-dfs")
@@ -66,12 +69,13 @@ class Target:
     metric: str
     value: float
     tolerance: float
-    source: str = "BTP, Table 1, R = 20"
+    source: str = "BTP, Table 2, R = 20"
 
 
 def _row(agent: str, pr: float, ac: float, pbc: float, rfbc: float) -> list[Target]:
     values = {"PR": (pr, 2.0), "AC": (ac, 0.1 * ac), "PBC": (pbc, 2.0), "RFBC": (rfbc, 3.0)}
-    return [Target(agent, metric, *value) for metric, value in values.items()]
+    tables = {"PR": 3, "AC": 2, "PBC": 2, "RFBC": 3}
+    return [Target(agent, metric, *value, f"BTP, Table {tables[metric]}, R = 20") for metric, value in values.items()]
 
 
 TARGETS = tuple(
@@ -209,7 +213,7 @@ def sweep(
     scenario: Mapping[str, Any] | None = None,
     agents: Sequence[str] = ("react", "react+ecoact"),
     search: SearchSettings | None = None,
-    experience: str | None = None,
+    protocol: Protocol | None = None,
 ) -> list[dict[str, Any]]:
     """Play two agents over the range of a rate that no target determines.
 
@@ -221,36 +225,42 @@ def sweep(
         scenario: what differs from the default world.
         agents: the plain one and the one under test.
         search: limits of both.
-        experience: file of past uses, for BTP.
+        protocol: gives world, limits, past uses, BTP's settings and the other rates, instead of `scenario` and `search`.
 
     Returns:
-        Rows with `value` and, for the second agent less the first, `PR` and `PBC` in points, `cost` and `tokens` as relative
-        changes.
+        Rows with `value` and, for the second agent less the first, `PR`, `PBC` and `PBC_strict` in points, `cost` and `tokens`
+        as relative changes.
     """
-    document = {"extends": "marketplace", "name": "sweep", **(scenario or {})}
+    document: Any = {"extends": "marketplace", "name": "sweep", **(scenario or {})}
+    start = SimulatedRates()
+    own: dict[str, Any] = {"search": search}
+    if protocol is not None:
+        document, start = protocol.scenario(load_scenario("marketplace")), read_rates(protocol.model)
+        own = {
+            "search": SearchSettings.chosen(protocol.search, agents[0]),
+            "btp": BtpSettings(**protocol.btp),
+            "experience": Experience.from_jsonl(past_uses(document, protocol.experience)),
+        }
     rows = []
     for value in values:
-        rates = replace(SimulatedRates(), **{rate: value})
+        rates = replace(start, **{rate: value})
         sums = []
         for name in agents:
             env = make(
                 TEXT, scenario=document, split="test", budget={"price": BUDGET}, enforcement="record", grading="judge",
                 max_steps=STEP_LIMIT, disable_env_checker=True,
             )  # fmt: skip
-            agent = make_agent(name, model=SimulatedToolPlanner(rates), search=search, experience=experience)
+            agent = make_agent(name, model=SimulatedToolPlanner(rates), **own)
             results = [result for result, _ in play_many(env, agent, TEXT, range(episodes), seed)]
-            sums.append({**table_figures(results), "tokens": sum(result.tokens for result in results) / episodes})
+            strict = 100.0 * sum(result.strict and result.price <= BUDGET for result in results) / episodes
+            tokens = sum(result.tokens for result in results) / episodes
+            sums.append({**table_figures(results), "PBC_strict": strict, "tokens": tokens})
         plain, ours = sums
-        rows.append(
-            {
-                "rate": rate,
-                "value": value,
-                "PR": ours["PR"] - plain["PR"],
-                "PBC": ours["PBC"] - plain["PBC"],
-                "cost": ours["AC"] / plain["AC"] - 1.0 if plain["AC"] else 0.0,
-                "tokens": ours["tokens"] / plain["tokens"] - 1.0 if plain["tokens"] else 0.0,
-            }
-        )
+        points = {metric: ours[metric] - plain[metric] for metric in ("PR", "PBC", "PBC_strict")}
+        changes = {
+            name: ours[key] / plain[key] - 1.0 if plain[key] else 0.0 for name, key in (("cost", "AC"), ("tokens", "tokens"))
+        }
+        rows.append({"rate": rate, "value": value, **points, **changes})
     return rows
 
 

@@ -120,34 +120,104 @@ EFFECT_HEADINGS = ("protocol", "claim", "grading", "measured", "follows")
 def print_reproduction(name: str, found: Mapping[str, Sequence[Row]], console: Console) -> None:
     """Print the paper's table, our table with 95 % intervals, and whether each effect follows.
 
+    A table has one protocol and one kind of tasks. Where it is wider than the console, it is printed without intervals, and
+    where that is not enough, in parts.
+
     Args:
         name: name of the paper.
         found: result of `reproduce`.
         console: console to print on.
     """
+    cut = False
     for title, headings, lines in tables(name, found):
-        table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
-        names = headings.index("agent")
-        for place, heading in enumerate(headings):
-            table.add_column(heading, no_wrap=True, justify="left" if place <= names else "right")
-        for line in lines:
-            table.add_row(*line)
-        console.print(table)
+        for part, own_headings, own in _split(title, headings, lines):
+            cut |= _print_table(part, own_headings, own, console)
         rows = found[title.rpartition(" ")[2]]
         for source in dict.fromkeys(row["source"] for row in rows if "source" in row):
             console.print(f"source: {source}", style="dim", highlight=False)
         if any(is_simulated(row) for row in rows):
             console.print("ours: simulated model; compare effects, not absolute values", style="dim", highlight=False)
-        console.print()
     if found.get("effects"):
-        table = Table(title=f"{name}: effects", title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
-        for heading in EFFECT_HEADINGS:
-            table.add_column(heading)
-        for line in effect_lines(found["effects"]):
-            table.add_row(*line)
-        console.print(table)
+        for title, headings, lines in _split(f"{name}: effects", EFFECT_HEADINGS, effect_lines(found["effects"])):
+            table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
+            for heading in headings:
+                table.add_column(heading)
+            for line in lines:
+                table.add_row(*line)
+            console.print(table)
         console.print(verdict(found["effects"]), highlight=False)
     console.print(notes(name, found), style="dim", highlight=False)
+    if cut:
+        console.print("Intervals: on the page of --out, with --json, or on a wider terminal.", style="dim", highlight=False)
+
+
+_NONE = "–"  # as `written` shows a figure that is not there
+_SPLIT = ("protocol", "tasks", "split", "curve")
+"""Columns by which a table is printed in parts."""
+_GAP, _NAME = 2, 14
+"""Characters between columns, and least of an agent's name."""
+
+
+def _split(title: str, headings: Sequence[str], lines: Sequence[list[str]]) -> list[tuple[str, list[str], list[list[str]]]]:
+    """Split a table by its protocol and the like, and by rows that have no figure in common; leave empty columns out."""
+    places = [place for place, heading in enumerate(headings) if heading in _SPLIT]
+    groups: dict[tuple[str, ...], list[list[str]]] = {}
+    figures = headings.index("agent") + 1 if "agent" in headings else 0
+    filled: list[frozenset[int]] = []  # sets of columns that belong together
+    for line in lines if figures else ():
+        own = frozenset(place for place in range(figures, len(line)) if line[place] != _NONE)
+        own = own.union(*(each for each in filled if each & own))
+        filled = [*(each for each in filled if not each & own), own]
+    for line in lines:
+        kind = next((n for n, each in enumerate(filled) if any(line[place] != _NONE for place in each)), 0)
+        groups.setdefault((*(line[place] for place in places), str(kind)), []).append(line)
+    found = []
+    for key, own_lines in groups.items():
+        kept = [
+            place
+            for place in range(len(headings))
+            if place not in places and any(line[place] not in ("", _NONE) for line in own_lines)
+        ]
+        said = ", ".join([title, *filter(None, key[:-1])])
+        found.append((said, [headings[place] for place in kept], [[line[place] for place in kept] for line in own_lines]))
+    return found
+
+
+def _print_table(title: str, headings: Sequence[str], lines: Sequence[Sequence[str]], console: Console) -> bool:
+    """Print a table of figures within the console's width; return whether intervals were left out."""
+
+    def widths(rows: Sequence[Sequence[str]]) -> list[int]:
+        words = [max(map(len, heading.split())) for heading in headings]
+        return [max(word, *(len(row[place]) for row in rows)) for place, word in enumerate(words)]
+
+    names, most = headings.index("agent"), console.width
+    shown, wide = lines, widths(lines)
+    cut = sum(wide) + _GAP * (len(wide) - 1) > most and any(" [" in cell for line in lines for cell in line)
+    if cut:
+        shown = [[*line[: names + 1], *(cell.partition(" [")[0] for cell in line[names + 1 :])] for line in lines]
+        wide = widths(shown)
+    keys = list(range(names + 1))
+    columns = list(range(names + 1, len(headings)))
+    least = sum(wide[place] for place in keys[:-1]) + min(wide[names], _NAME) + _GAP * names
+    while columns:
+        part, used = [columns.pop(0)], 0
+        used = least + _GAP + wide[part[0]]
+        while columns and used + _GAP + wide[columns[0]] <= most:
+            used += _GAP + wide[columns[0]]
+            part.append(columns.pop(0))
+        own = [*keys, *part]
+        table = Table(
+            title=title, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False, padding=(0, _GAP - 1, 0, 0)
+        )
+        for place in own:
+            width = min(wide[names], most - used + min(wide[names], _NAME)) if place == names else wide[place]
+            left = place <= names
+            table.add_column(headings[place], width=width, overflow="fold", justify="left" if left else "right")
+        for line in shown:
+            table.add_row(*(line[place] for place in own))
+        console.print(table)
+        console.print()
+    return cut
 
 
 def verdict(effects: Sequence[Row]) -> str:

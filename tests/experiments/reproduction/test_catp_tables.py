@@ -151,9 +151,10 @@ def test_the_page_has_the_tables_the_differences_and_a_picture(as_published: dic
     for file in ("catp.svg", "catp-board.svg"):
         assert file in text
         ElementTree.fromstring((tmp_path / file).read_text())
-    console = Console(file=io.StringIO(), width=200)
+    console = Console(file=io.StringIO(), width=80)
     print_reproduction("catp", found, console)
-    assert "effects follow" in console.file.getvalue()  # type: ignore[attr-defined]
+    shown = console.file.getvalue()  # type: ignore[attr-defined]
+    assert "effects follow" in shown and "…" not in shown and max(map(len, shown.splitlines())) <= 80
 
 
 @pytest.mark.slow

@@ -11,6 +11,7 @@ from costgym.agents.registry import make_agent, make_model
 from costgym.agents.strategies import SearchSettings
 from costgym.envs.registration import make
 from costgym.experiments.reproduction.fit import FREE, TARGETS, Target, fit, fitted_rates, measure, sweep
+from costgym.experiments.reproduction.protocols import protocols
 from costgym.experiments.rollout import play_many
 from costgym.simulators.errors import ConfigError, UnknownName
 
@@ -42,6 +43,11 @@ def test_figures_are_measured_on_plain_baselines_alone() -> None:
 def test_a_sweep_shows_an_effect_over_a_rate() -> None:
     rows = sweep("search", (0.0, 1.0), 6, scenario={"source": {"candidates": {"k": 2}}}, agents=("react", "react+search"))
     assert rows[0]["PR"] == 0.0 and rows[1]["tokens"] > 0.0
+
+
+def test_calls_of_tools_that_btp_took_away_are_refused_and_yet_cost_replies() -> None:
+    never, always = sweep("forbidden", (0.0, 1.0), 12, agents=("react", "react+btp"), protocol=protocols("btp")[0])
+    assert always["tokens"] > never["tokens"] and always["PBC"] < never["PBC"]
 
 
 def test_a_simulated_model_may_be_named_with_its_rates() -> None:

@@ -191,6 +191,7 @@ def test_every_effect_is_said_to_follow_or_not_and_the_page_says_it_too(btp, tmp
     for file in ("btp.svg", "btp-board.svg"):
         assert file in text
         ElementTree.fromstring((tmp_path / file).read_text())
+    check_that_all_is_read_in_80_columns("btp", found)
     console = Console(file=io.StringIO(), width=200)
     print_reproduction("btp", found, console)
     shown = console.file.getvalue()  # type: ignore[attr-defined]
@@ -321,11 +322,25 @@ def test_a_trained_row_stands_beside_the_simulated_ones_where_torch_is_there(nam
     assert "left out: it needs" not in notes(name, more)
 
 
+def check_that_all_is_read_in_80_columns(name: str, found: dict) -> None:
+    console = Console(file=io.StringIO(), width=80)
+    print_reproduction(name, found, console)
+    text = console.file.getvalue()  # type: ignore[attr-defined]
+    assert max(map(len, text.splitlines())) <= 80 and "…" not in text
+    assert "Intervals: on the page" in text
+    for _, headings, lines in tables(name, found):
+        at = headings.index("agent")
+        assert all(word in text for heading in headings[at:] for word in heading.split())
+        assert all(line[at] in text or line[at][:14] in text for line in lines)  # a long name is folded
+
+
 @pytest.mark.parametrize("name", ["deer", "toolplanner"])
 def test_both_tables_are_printed_with_their_sources(name: str) -> None:
+    found = reproduce(name, episodes=8)
     console = Console(file=io.StringIO(), width=200)
-    print_reproduction(name, reproduce(name, episodes=8), console)
+    print_reproduction(name, found, console)
     text = console.file.getvalue()  # type: ignore[attr-defined]
+    check_that_all_is_read_in_80_columns(name, found)
     assert f"{name}: paper" in text and f"{name}: ours" in text and "source:" in text and "simulated" in text and "[" in text
 
 
