@@ -10,12 +10,8 @@ from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
-import numpy as np
-
 from ..metrics import paired_difference
 from ..results import EpisodeResult
-from ..statistics import intervals
-from .instructions import REFERENCE, Kept, flags_of
 
 Row = dict[str, Any]
 Results = Mapping[str, Sequence[EpisodeResult]]
@@ -189,33 +185,28 @@ def ecoact_effects(scales: Mapping[str, Results], rows: Sequence[Row], seed: int
 # -- ToolPlanner ---------------------------------------------------------------------------------------------------------
 
 
-def toolplanner_effects(kept: Kept, rows: Sequence[Row], seed: int = 0) -> list[Row]:
+def toolplanner_effects(differences: Sequence[Row], rows: Sequence[Row]) -> list[Row]:
     """Check the claims of ToolPlanner's Sections 5.3 and 5.5: comparison with plain tree search and with a retriever.
 
     Args:
-        kept: episodes of all agents at all levels.
+        differences: those of `difference_rows`.
         rows: those of `tag_rows`; others are ignored.
-        seed: of the resampling.
     """
     found = []
-    levels = list(dict.fromkeys(level for _, level, _ in kept))
+    table = {(row["level"], row["agent"]): row for row in differences}
+    levels = list(dict.fromkeys(level for level, _ in table))
     for level in levels:
-        reference = kept[REFERENCE, level, 1]
-        flags = {
-            agent: flags_of(kept[agent, level, 0], reference, level) for agent, at, luck in kept if (at, luck) == (level, 0)
-        }
+        full, parts = (table[level, f"toolplanner{pair}"] for pair in (" less dfsdt", "-no-path less toolplanner-no-tags"))
         for metric, name in (("match_rate", "Match"), ("meaningful_rate", "Pass"), ("win_rate", "Win")):
-            if metric in flags["toolplanner"]:
-                text, low = _difference(flags["toolplanner"][metric], flags["dfsdt"][metric], seed)
+            if metric in full:
+                text, _, low = _measured(full, metric)
                 found.append(effect(f"{level}: {name} rises", text, low > 0, source="Table 1"))
-        if "match_rate" in flags["toolplanner"]:
-            tags, path = (flags[f"toolplanner-no-{part}"]["match_rate"] for part in ("path", "tags"))
-            text, low = _difference(tags, path, seed)
+        if "match_rate" in parts:
+            text, _, low = _measured(parts, "match_rate")
             found.append(effect(f"{level}: tags raise Match more than paths", text, low > 0, source="Table 5"))
     for grading, (passes, _) in PASSES.items():
         for level in levels:
-            results = {agent: [f.result for f in kept[agent, level, 0]] for agent in ("toolplanner", "dfsdt")}
-            text, gain, _ = _points(results, "toolplanner", "dfsdt", passes, seed)
+            text, gain, _ = _measured(table[level, "toolplanner less dfsdt"], passes)
             found.append(effect(f"{level}: at most 3 points fewer facts found", text, gain >= -3.0, grading, UNPUBLISHED))
     f1 = {(row["level"], row["agent"]): row["tag_f1"] for row in rows if "tag_f1" in row}
     for level in dict.fromkeys(level for level, _ in f1):
@@ -227,9 +218,7 @@ def toolplanner_effects(kept: Kept, rows: Sequence[Row], seed: int = 0) -> list[
     return found
 
 
-def _difference(ours: Sequence[float], base: Sequence[float], seed: int) -> tuple[str, float]:
-    """The difference of two agents' means over the same episodes in points, with its 95 % interval, and the lower end."""
-    both = 100.0 * np.array([ours, base]).T  # (episodes, 2)
-    lows, highs = intervals(both, np.ones_like(both), range(len(both)), seed, RESAMPLES, difference=True)
-    gain, low, high = float(both[:, 0].mean() - both[:, 1].mean()), float(lows[0]), float(highs[0])
-    return f"{gain:+.1f} points [{low:+.1f}, {high:+.1f}]", low
+def _measured(row: Row, metric: str) -> tuple[str, float, float]:
+    """A difference in points as text, as a number, and the lower end of its interval."""
+    gain, low, high = (100 * value for value in (row[metric], *row["ci95"][metric]))
+    return f"{gain:+.1f} points [{low:+.1f}, {high:+.1f}]", gain, low

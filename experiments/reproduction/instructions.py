@@ -254,6 +254,35 @@ def flags_of(found: Sequence[Followed], reference: Sequence[Followed], level: st
     return {name: values for name, values in flags.items() if name != "match_rate" or REQUIRES[level]}
 
 
+def difference_rows(kept: Kept, seed: int = 0) -> list[Row]:
+    """Compare every agent with plain tree search, and tags alone with paths alone, episode by episode.
+
+    Returns:
+        Rows by level with the differences of match, meaningful and win rate and of the two pass rates, from -1 to 1, with their
+        paired intervals.
+    """
+    agents = dict.fromkeys(agent for agent, _, _ in kept if agent != REFERENCE)
+    pairs = [*((agent, REFERENCE) for agent in agents), ("toolplanner-no-path", "toolplanner-no-tags")]
+    rows = []
+    for level in dict.fromkeys(level for _, level, _ in kept):
+        for ours, base in pairs:
+            sides = []
+            for found in (kept[ours, level, 0], kept[base, level, 0]):
+                passes = {
+                    "judged_pass_rate": [float(f.result.judged) for f in found],
+                    "pass_rate": [float(f.result.strict) for f in found],
+                }
+                sides.append({**flags_of(found, kept[REFERENCE, level, 1], level), **passes})
+            row: Row = {"agent": f"{ours} less {base}", "level": level, "episodes": len(kept[ours, level, 0]), "ci95": {}}
+            for name in sides[0]:
+                both = np.array([side[name] for side in sides]).T  # (episodes, 2)
+                low, high = intervals(both, np.ones_like(both), range(len(both)), seed, 2000, difference=True)
+                row[name] = float(both[:, 0].mean() - both[:, 1].mean())
+                row["ci95"][name] = [float(low[0]), float(high[0])]
+            rows.append(row)
+    return rows
+
+
 def with_intervals(row: Row, flags: dict[str, list[float]], seed: int) -> Row:
     """Add the means of further per-episode values and their intervals to a row."""
     values = np.array(list(flags.values())).T  # (episodes, metrics)
@@ -272,8 +301,8 @@ def tag_rows(
 ) -> list[Row]:
     """Measure precision, recall and F1 of tag extraction and of a retriever over the whole catalog, by level.
 
-    Tags are those of the simulated planner without path planning, which changes none, and, where its episodes are kept, of the
-    trained one.
+    Tags are those of the simulated planner without path planning, which changes none. (The trained one chooses tags among
+    listed tools only.)
 
     F1 has intervals. Each level is scored at the granularity of its instructions; `statement`, which names no tools, at the
     granularity of categories.
@@ -289,14 +318,10 @@ def tag_rows(
         retriever = Retriever(list(world.catalog))
         ranked = [retriever.top(task.instructions.get(level, task.query), max(RETRIEVED)) for task in tasks]
         lists = {f"retriever@{count}": [names(tools[:count], granularity) for tools in ranked] for count in RETRIEVED}
-        models: dict[str, str | None] = {}
-        for title, agent in (("tag extraction", "toolplanner-no-path"), (f"tag extraction, {TRAINED}", TRAINED)):
-            if kept is None and agent == TRAINED:
-                continue
-            found = follow(agent, level, episodes, seed, scenario) if kept is None else kept.get((agent, level, 0))
-            if found is not None:
-                lists[title] = [names(f.tags.mappings(), granularity) if f.tags else frozenset() for f in found]
-                models[title] = found[0].result.model
+        followed = (
+            kept["toolplanner-no-path", level, 0] if kept else follow("toolplanner-no-path", level, episodes, seed, scenario)
+        )
+        lists["tag extraction"] = [names(f.tags.mappings(), granularity) if f.tags else frozenset() for f in followed]
         for name, said in lists.items():
             score = tag_score(zip(said, gold, strict=True))
             hits = np.array([[2.0 * len(s & g), len(s) + len(g)] for s, g in zip(said, gold, strict=True)])
@@ -304,7 +329,7 @@ def tag_rows(
             rows.append(
                 {
                     "agent": name,
-                    "model": models.get(name),
+                    "model": "simulated" if name == "tag extraction" else None,
                     "level": level,
                     "episodes": episodes,
                     "tag_precision": score.precision,

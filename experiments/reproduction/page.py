@@ -20,6 +20,7 @@ TITLES = {"btp": "BTP", "ecoact": "EcoAct", "deer": "DEER", "toolplanner": "Tool
 _CURVES = {"btp": curves_svg, "catp": plan_curves_svg}
 _HEADINGS = {
     "btp": {"differences": "BTP less its plain form", "curves": "Over the budget R, the threshold τ and past uses"},
+    "toolplanner": {"differences": "Less plain search, and tags less paths"},
     "catp": {"differences": "Plan by plan", "curves": "Over the weight of the score, and over the policy's width"},
 }
 

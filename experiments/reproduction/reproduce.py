@@ -35,7 +35,7 @@ from .catp.play import reproduce_catp
 from .claims import RESAMPLES, Results, btp_effects, ecoact_effects, toolplanner_effects
 from .curves import Point, curve_rows, play_curves
 from .decisions import decision_rows
-from .instructions import follow_all, instruction_rows, planners, tag_rows
+from .instructions import difference_rows, follow_all, instruction_rows, planners, tag_rows
 from .protocols import PUBLISHED, Protocol, protocols
 from .published import PUBLISHED as PUBLISHED_ROWS
 from .published import published
@@ -107,10 +107,11 @@ def reproduce(
         steps: optimiser steps of each policy that is trained; for "catp" only. None for its default.
 
     Returns:
-        ``{"paper": rows, "ours": rows, "effects": rows}``, for "btp" and "catp" also ``"curves"`` and ``"differences"`` (an
-        agent less another one, with paired intervals), for "btp" ``"experience"``. Rows have the format of leaderboard rows
-        with their `protocol`; the paper's contain only the metrics that the paper reports. An effect has `protocol`, `claim`,
-        `grading` (empty if the claim does not depend on it), `measured`, `follows`, `by_construction` and `source`.
+        ``{"paper": rows, "ours": rows, "effects": rows}``, for "btp", "catp" and "toolplanner" also ``"differences"`` (an agent
+        less another one, with paired intervals), for "btp" and "catp" ``"curves"``, for "btp" ``"experience"``. Rows have the
+        format of leaderboard rows with their `protocol`; the paper's contain only the metrics that the paper reports. An effect
+        has `protocol`, `claim`, `grading` (empty if the claim does not depend on it), `measured`, `follows`, `by_construction`
+        and `source`.
 
     Raises:
         UnknownName: the paper is not included.
@@ -257,7 +258,8 @@ def _toolplanner(
     ours = instruction_rows(episodes, seed, agents, scenario=world, kept=kept)
     if protocol.name == PUBLISHED:
         ours += tag_rows(episodes, seed, scenario=world, kept=kept)
-    return {"ours": ours, "effects": toolplanner_effects(kept, ours, seed)}
+    differences = difference_rows(kept, seed)
+    return {"ours": ours, "differences": differences, "effects": toolplanner_effects(differences, ours)}
 
 
 def ecoact_scenario() -> Scenario:

@@ -61,19 +61,29 @@ _FIGURES: dict[str, tuple[tuple[str, str, str], ...]] = {
 """Columns of each paper's table: metric, heading, and kind as in `columns`."""
 
 
-_CURVES = (
-    ("judged_pass_rate_under_budget", "PBC %", _SHARES),
-    ("pass_rate_under_budget", "PBC strict %", _SHARES),
-    ("average_cost", "AC", "number"),
-)
-_DIFFERENCES = (
-    ("judged_pass_rate_under_budget", "PBC, points", _SHARES),
-    ("pass_rate_under_budget", "PBC strict, points", _SHARES),
-    ("judged_pass_rate", "PR, points", _SHARES),
-    ("pass_rate", "PR strict, points", _SHARES),
-    ("average_cost", "AC", "number"),
-    ("budget_failure_rate", "RFBC, points", _SHARES),
-)
+_SIDES: dict[tuple[str, str], tuple[tuple[str, str, str], ...]] = {
+    ("btp", "curves"): (
+        ("judged_pass_rate_under_budget", "PBC %", _SHARES),
+        ("pass_rate_under_budget", "PBC strict %", _SHARES),
+        ("average_cost", "AC", "number"),
+    ),
+    ("btp", "differences"): (
+        ("judged_pass_rate_under_budget", "PBC, points", _SHARES),
+        ("pass_rate_under_budget", "PBC strict, points", _SHARES),
+        ("judged_pass_rate", "PR, points", _SHARES),
+        ("pass_rate", "PR strict, points", _SHARES),
+        ("average_cost", "AC", "number"),
+        ("budget_failure_rate", "RFBC, points", _SHARES),
+    ),
+    ("toolplanner", "differences"): (
+        ("match_rate", "Match, points", _SHARES),
+        ("meaningful_rate", "Pass, points", _SHARES),
+        ("win_rate", "Win, points", _SHARES),
+        ("judged_pass_rate", "facts, judged, points", _SHARES),
+        ("pass_rate", "facts, strict, points", _SHARES),
+    ),
+}
+"""Columns where they differ from those of the paper's table."""
 _GROUPS = ("protocol", "tasks", "alpha", "group", "split", "level", "curve", "at", "R")
 
 
@@ -87,7 +97,7 @@ def tables(name: str, found: Mapping[str, Sequence[Row]]) -> list[tuple[str, lis
     made = []
     for side in ("paper", "ours", "differences", "curves"):
         rows = found.get(side, [])
-        columns = {("btp", "curves"): _CURVES, ("btp", "differences"): _DIFFERENCES}.get((name, side), _FIGURES[name])
+        columns = _SIDES.get((name, side), _FIGURES[name])
         shown = [column for column in columns if any(figure(row, column[0]) is not None for row in rows)]
         keys = [key for key in _GROUPS if any(key in row for row in rows)]
         headings = [*keys, "agent", *[title for _, title, _ in shown]]

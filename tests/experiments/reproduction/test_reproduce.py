@@ -19,7 +19,7 @@ from costgym.agents.zoo.cards import zoo_folder
 from costgym.experiments.reproduction.claims import UNPUBLISHED, _bends, counted, toolplanner_effects
 from costgym.experiments.reproduction.curves import BUDGETS, FIGURES, THRESHOLDS, USES, Point, play_point
 from costgym.experiments.reproduction.decisions import ACCURACIES
-from costgym.experiments.reproduction.instructions import Followed, follow, instruction_rows, tag_rows, wins
+from costgym.experiments.reproduction.instructions import Followed, difference_rows, follow, instruction_rows, tag_rows, wins
 from costgym.experiments.reproduction.page import write_page
 from costgym.experiments.reproduction.protocols import PROTOCOLS, protocols
 from costgym.experiments.reproduction.published import PUBLISHED, published
@@ -295,13 +295,13 @@ def test_toolplanners_claims_follow_where_the_paired_interval_excludes_zero() ->
     kept = {(name, level, 0): followed(flags) for name, flags in agents.items() for level in ("statement", "tool")}
     kept |= {("dfsdt", level, 1): followed(plain) for level in ("statement", "tool")}
     tags = [{"level": "tool", "agent": name, "tag_f1": f1} for name, f1 in (("retriever@3", 0.5), ("tag extraction", 0.9))]
-    effects = {row["claim"]: row for row in toolplanner_effects(kept, tags)}
-    assert "statement: Match rises" not in effects
+    effects = {(row["claim"] + row["grading"]): row for row in toolplanner_effects(difference_rows(kept), tags)}
+    assert len(effects) == 7 + 2 * 2 and "statement: Match rises" not in effects
     rises, more = effects["tool: Match rises"], effects["tool: tags raise Match more than paths"]
     assert rises["follows"] and rises["measured"].startswith("+75.0 points [")
     assert more["measured"].startswith("+8.3 points [-") and not more["follows"]
     assert not effects["tool: Pass rises"]["follows"] and not effects["tool: Win rises"]["follows"]
-    assert effects["tool: at most 3 points fewer facts found"]["follows"]
+    assert effects["tool: at most 3 points fewer facts foundjudge"]["follows"]
     assert effects["tool: extracted tags beat the best retriever"]["by_construction"]
     assert len(counted(list(effects.values()))) == 6
 

@@ -1,0 +1,63 @@
+"""Play BTP over the number of past uses that it plans from, further than `costgym reproduce btp`: up to 200 a tool.
+
+    python benchmarks/experience.py --episodes 300 --out runs/experience --json benchmarks/results/experience.json
+
+Uses that are not shipped or in the cache are collected first, which takes about eight processor minutes for 200 a tool, once.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+
+from costgym.experiments.execution.engine import Local
+from costgym.experiments.files import write_atomically
+from costgym.experiments.reproduction.curves import Point, curve_rows, play_point
+from costgym.experiments.reproduction.kept import play_kept
+from costgym.experiments.reproduction.protocols import PUBLISHED, protocols
+from costgym.experiments.reproduction.reproduce import enlarged
+from costgym.experiments.results import EpisodeResult
+from costgym.experiments.training.data.experience import describe_experience, first_uses, past_uses
+from costgym.simulators.scenario import load_scenario
+
+USES = (0.0, 1.0, 3.0, 10.0, 20.0, 40.0, 100.0, 200.0)
+AGENTS = ("react+btp", "dfsdt+btp", "tot-dfs+btp")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--episodes", type=int, default=300)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--jobs", type=int, default=1)
+    parser.add_argument("--protocol", choices=("published", "board"), default=PUBLISHED)
+    parser.add_argument("--uses", type=float, nargs="+", default=USES, help="past uses a tool")
+    parser.add_argument("--out", type=Path, required=True, help="folder of the episodes; repeating the command continues")
+    parser.add_argument("--json", type=Path)
+    args = parser.parse_args()
+    protocol = next(each for each in protocols("btp") if each.name == args.protocol)
+    assert protocol.experience is not None
+    scenario = protocol.scenario(enlarged(load_scenario("marketplace"), args.episodes))
+    most = protocol.experience.model_copy(update={"uses": max(args.uses)})
+    text, tools = past_uses(scenario, most, Local(args.jobs)), len(scenario.build().catalog)
+    args.out.mkdir(parents=True, exist_ok=True)
+    points = {}
+    for at in args.uses:
+        path = args.out / f"experience-{at:g}.jsonl"
+        write_atomically(path, first_uses(text, at * tools))
+        points |= {f"{agent}-{at:g}": Point(agent, "uses", at, str(path)) for agent in AGENTS}
+    manifest = {"scenario": scenario.digest, "protocol": protocol.name, "episodes": args.episodes, "seed": args.seed}
+    shared = scenario.model_dump_json(), protocol, args.episodes, args.seed
+    kept = play_kept(args.out / "episodes", manifest, play_point, shared, points, args.jobs)
+    played = {point: [EpisodeResult.from_json(line) for line in kept[name]] for name, point in points.items()}
+    rows = curve_rows(played, args.seed)
+    for row in rows:
+        shares = f"{100 * row['judged_pass_rate_under_budget']:.1f} / {100 * row['pass_rate_under_budget']:.1f}"
+        print(f"{row['agent']}, {row['at']:g} uses a tool: PBC {shares} (judge / strict), AC {row['average_cost']:.1f}")
+    if args.json is not None:
+        document = {"protocol": protocol.name, "seed": args.seed, "experience": describe_experience(text), "rows": rows}
+        write_atomically(args.json, json.dumps(document, indent=1, ensure_ascii=False) + "\n")
+
+
+if __name__ == "__main__":
+    main()
