@@ -26,7 +26,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 MINUTES = 10.0
-TRAINERS = ("ppo", "dqn", "catp", "ift", "rltf", "deer", "toolplanner", "btp-longformer", "grpo")
+TRAINERS = ("ppo", "lagrangian", "dqn", "catp", "ift", "rltf", "deer", "toolplanner", "btp-longformer", "grpo", "sft")
+"""All but `vision_tools`, which trains on the processor, where the same seed gives the same weights."""
 Check = Callable[[], Any]
 
 
@@ -160,12 +161,14 @@ def _train(name: str, out: Path, setting: Setting) -> Any:
     narrow = {"hidden_size": 16, "heads": 2, "layers": 1} if setting.small else {}
     source = {"kind": "marketplace", "tools": 240, "providers": 60, "categories": 10, "train": 40, "test": 40}
     world = Scenario.model_validate({"name": "small", "source": source, "failures": "reliable"})
-    if name in ("ppo", "dqn"):
+    if name in ("ppo", "lagrangian", "dqn"):
         from costgym.experiments.training.sb3 import train as sb3
 
         own: dict[str, Any] = {"n_envs": 8, "batch_size": 32}
-        own |= {"n_steps": 8, "n_epochs": 1} if name == "ppo" else {"buffer_size": 500, "learning_starts": 16}
-        return getattr(sb3, f"train_{name}")(out, world, steps=64 * short, **own)
+        if name == "dqn":
+            return sb3.train_dqn(out, world, steps=64 * short, buffer_size=500, learning_starts=16, **own)
+        limits = {"price": 5.0} if name == "lagrangian" else None
+        return sb3.train_ppo(out, world, steps=64 * short, lagrangian=limits, n_steps=8, n_epochs=1, **own)
     if name in ("catp", "ift", "rltf"):
         from costgym.experiments.training.catp import train as catp
 
@@ -189,12 +192,33 @@ def _train(name: str, out: Path, setting: Setting) -> Any:
         from costgym.experiments.training.usefulness.train import train_btp
 
         return train_btp(out, world, episodes=24, held_out=12, model="longformer", epochs=1)
+    if name == "sft":
+        from costgym.experiments.training.sft.train import train_sft
+
+        own = {"batch_size": 2, "held_out": 2, "max_length": 4096, "warmup_steps": 1, "bf16": setting.device == "cuda"}
+        return train_sft(out, world, steps=short, model=str(_tiny_model(setting.folder)), **own)
     from costgym.experiments.training.grpo.train import train_grpo
     from costgym.experiments.training.grpo.world import GrpoWorld
 
     own = {"num_generations": 2, "max_completion_length": 64, "hidden_size": 32, "layers": 1, "vocabulary": 512}
     own |= {"warm_start_steps": short, "warm_start_batch_size": 2, "warm_start_variants": 2}
     return train_grpo(out, GrpoWorld(world, tasks=1, rounds=4), steps=1 if setting.small else 3, **own)
+
+
+def _tiny_model(folder: Path) -> Path:
+    """The model that the check of GRPO began from, with the template of fetched models."""
+    import transformers
+
+    from costgym.agents.models.chat_template import CHAT_TEMPLATE
+
+    begun, tiny = folder / "grpo" / "warm-start", folder / "tiny-model"
+    if not begun.is_dir():
+        raise Skipped("it tunes the model that grpo makes, and grpo did not run")
+    tokenizer = transformers.AutoTokenizer.from_pretrained(begun)
+    tokenizer.chat_template = CHAT_TEMPLATE
+    tokenizer.save_pretrained(tiny)
+    transformers.AutoModelForCausalLM.from_pretrained(begun).save_pretrained(tiny)
+    return tiny
 
 
 # -- back-ends -----------------------------------------------------------------------------------------------------------------
