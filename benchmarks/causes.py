@@ -59,6 +59,7 @@ def write(path: Path, args: argparse.Namespace, chosen: list[Protocol], found: F
         "paper": args.paper,
         "episodes": args.episodes,
         "seed": args.seed,
+        **({"agents": args.agents.split(",")} if args.agents else {}),
         "variations": [{"name": v.name, "whose": v.whose, "summary": v.summary} for v in chosen],
         "effects": {
             claim: {name: {"measured": text, "follows": follows} for name, (text, follows) in row.items()}

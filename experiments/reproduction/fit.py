@@ -43,7 +43,7 @@ DETERMINED = 0.5
 """Share of a rate's prior variance that the targets must take away for the rate to count as determined."""
 FREE = {
     "forbidden": "calls of tools that BTP has taken away",
-    "attend_costs": "prices that `+prompt` and BTP tell",
+    "attend_costs": "prices that `+prompt` tells",
     "notice": "documentation that EcoAct registers",
     "register_more": "registrations of several tools at once, an ablation of EcoAct",
     "skim": "misnamed tools, which only worlds with `misnamed` have",
