@@ -210,7 +210,7 @@ def _print_table(title: str, headings: Sequence[str], lines: Sequence[Sequence[s
     columns = list(range(names + 1, len(headings)))
     least = sum(wide[place] for place in keys[:-1]) + min(wide[names], _NAME) + _GAP * names
     while columns:
-        part, used = [columns.pop(0)], 0
+        part = [columns.pop(0)]
         used = least + _GAP + wide[part[0]]
         while columns and used + _GAP + wide[columns[0]] <= most:
             used += _GAP + wide[columns[0]]
