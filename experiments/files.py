@@ -41,6 +41,24 @@ def writing(path: Path) -> Iterator[None]:
         raise cannot_write(path, error) from error
 
 
+def make_folder(folder: Path, option: str = "--out") -> None:
+    """Make a folder, and those above it that are missing; they outlast a power cut.
+
+    Raises:
+        ConfigError: it cannot be one; names the command's option.
+        DataError: the disk is full or fails.
+    """
+    try:
+        missing = [each for each in (folder, *folder.parents) if not each.is_dir()]
+        folder.mkdir(parents=True, exist_ok=True)
+        for each in missing:
+            _sync_folder(each.parent)
+    except OSError as error:
+        if error.errno in _REMEDIES:
+            raise cannot_write(folder, error) from error
+        raise ConfigError(option, f"{folder} cannot be a folder: {error.strerror}") from error
+
+
 def write_atomically(path: Path, content: str | bytes) -> None:
     """Replace a file's content in one step; what was written outlasts a power cut."""
     if not path.name:
@@ -105,10 +123,7 @@ def _finished(path: Path, replace: bool) -> Iterator[Path]:
     _put_back(path)
     if path.exists() and not replace:
         raise ConfigError("--out", f"{path} exists already; choose another name")
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise ConfigError("--out", f"{path.parent} cannot be a folder: {error.strerror}") from error
+    make_folder(path.parent)
     remove_drafts(path)
     draft = _draft_of(path)
     remove(draft)
@@ -245,15 +260,18 @@ def finish_change(folder: Path) -> None:
     if not decided.is_dir():
         return
     try:
+        touched = {folder}
         # documents come last: who finds a new table finds its pages
         for part in sorted(decided.iterdir(), key=lambda part: (part.suffix == ".json", part.name)):
             for each in sorted(part.iterdir()) if part.is_dir() else [part]:
                 place = folder / each.relative_to(decided)
                 place.parent.mkdir(exist_ok=True)
+                touched.add(place.parent)
                 if each.is_dir():
                     remove(place)
                 each.replace(place)
-        _sync_folder(folder)
+        for each in sorted(touched):
+            _sync_folder(each)
         shutil.rmtree(decided)
     except OSError as error:
         problem = f"a change that was begun cannot be finished: {error.strerror or error}"
@@ -309,6 +327,50 @@ def keep_lines(path: Path, most: int) -> int:
             end += len(line)
         store.truncate(end)
     return kept
+
+
+class LineFile:
+    """Lines appended to a file, each of them whole or not at all; a line is with the system when `append` returns.
+
+    Args:
+        path: the file, which ends with a whole line.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        with writing(path):
+            self._store = path.open("ab", buffering=0)
+            self._ends = [self._store.seek(0, os.SEEK_END)]
+
+    @property
+    def empty(self) -> bool:
+        """Return whether there is no line yet."""
+        return self._ends[-1] == 0
+
+    def append(self, line: str) -> None:
+        """Append a line; raises DataError where that fails, and leaves the file as it was."""
+        rest = memoryview(f"{line}\n".encode())
+        end = self._ends[-1] + len(rest)
+        with writing(self.path):
+            try:
+                while rest:
+                    rest = rest[self._store.write(rest) :]
+            except OSError:
+                self._cut()
+                raise
+        self._ends = [self._ends[-1], end]
+
+    def take_back(self) -> None:
+        """Cut off the line that was appended last."""
+        del self._ends[1:]
+        self._cut()
+
+    def _cut(self) -> None:
+        with suppress(OSError):
+            os.ftruncate(self._store.fileno(), self._ends[-1])
+
+    def close(self) -> None:
+        self._store.close()
 
 
 @contextmanager

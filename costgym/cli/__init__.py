@@ -1,5 +1,14 @@
 """The command line."""
 
-from .app import main
+from __future__ import annotations
 
-__all__ = ["main"]
+import sys
+
+
+def main() -> None:
+    """Run the command `costgym`; Ctrl-C while its modules are imported ends it as it does afterwards."""
+    try:
+        from .app import main as run
+    except KeyboardInterrupt:
+        sys.exit(130)
+    run()

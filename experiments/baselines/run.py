@@ -16,7 +16,7 @@ from ...envs.registration import class_of
 from ...simulators.errors import ConfigError, DataError, UnknownName
 from ...simulators.version import __version__
 from ..execution.engine import Engine, Local
-from ..files import write_atomically
+from ..files import make_folder, write_atomically
 from ..training.run import require_modules
 from .measure import measure, open_env
 from .methods import METHODS, Unit
@@ -96,7 +96,7 @@ def run(
     for unit in wanted:
         open_env(unit.env, unit.level, "test").close()
     folder = Path(out) / RUNS
-    folder.mkdir(parents=True, exist_ok=True)
+    make_folder(folder)
     kept = {unit: read_record(folder / unit.file, chosen) for unit in wanted if (folder / unit.file).is_file()}
     missing = [unit for unit in wanted if unit not in kept]
     if progress is not None:

@@ -21,7 +21,7 @@ from ...agents.strategies import SearchSettings
 from ...simulators.errors import ConfigError, DataError, UnknownName
 from ...simulators.scenario import parse_scenario
 from ..execution.engine import Engine, Local
-from ..files import change_together, finish_change, sole_writer, write_atomically
+from ..files import change_together, finish_change, make_folder, sole_writer, write_atomically
 from ..metrics import summarise, with_budget_areas, with_fault_robustness
 from ..results import EpisodeResult
 from ..rollout import CHUNK, RolloutContext, play_many
@@ -87,10 +87,7 @@ def run(
     if isinstance(jobs, bool) or not isinstance(jobs, int) or jobs < 1:
         raise ConfigError("--jobs", f"expected a positive whole number, got {jobs!r}")
     folder = Path(out)
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise ConfigError("--out", f"{folder} cannot be a folder: {error.strerror}") from error
+    make_folder(folder)
     check_owner(config.to_json(), folder)
     with sole_writer(folder):
         finish_change(folder)

@@ -9,11 +9,11 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import IO, Any, NamedTuple
+from typing import Any, NamedTuple
 from urllib.parse import quote
 
 from ...simulators.errors import DataError
-from ..files import finished_file, iter_lines, sync, write_atomically, writing
+from ..files import LineFile, finished_file, iter_lines, make_folder, sync, write_atomically, writing
 from ..results import EpisodeResult
 from ..trajectories.format import parse_header, parse_trajectory
 from .conditions import condition_key
@@ -51,40 +51,38 @@ class RunLog:
         self._keys = {(row.track.name, row.agent, row.condition.key): row.key for row in rows}
         self._files = {row.key: folder / trajectory_path(row) for row in rows}
         self.found: dict[Key, EpisodeResult] = {}
-        self._results: IO[str] | None = None
-        self._trajectories: tuple[Path, IO[str]] | None = None
+        self._results: LineFile | None = None
+        self._trajectories: LineFile | None = None
         self._load()
         for track in config.tracks:
-            with writing(folder):
-                (folder / FOLDER / track.name).mkdir(parents=True, exist_ok=True)
+            make_folder(folder / FOLDER / track.name)
         write_atomically(self._path, "".join(f"{result.to_json()}\n" for result in self.found.values()))
 
     def __enter__(self) -> RunLog:
-        with writing(self._path):
-            self._results = self._path.open("a", encoding="utf-8")
+        self._results = LineFile(self._path)
         return self
 
     def __exit__(self, *exc: object) -> None:
-        stores = (self._path, self._results), self._trajectories or (self._path, None)
+        stores = self._results, self._trajectories
         self._results = self._trajectories = None
-        for path, store in stores:
+        for store in stores:
             if store is not None:
-                with writing(path):
-                    store.close()
+                store.close()
 
     def add(self, played: EpisodeOutput) -> None:
-        """Append an episode to the files."""
+        """Append an episode to the files; raises DataError where that fails, and leaves them as they were."""
         assert self._results is not None
         key = self._key(played.result)
+        store = None
         if played.line is not None:
-            path = self._files[key[:3]]
-            with writing(path):
-                store = self._open(path, played.header)
-                store.write(played.line + "\n")
-                store.flush()
-        with writing(self._path):
-            self._results.write(played.result.to_json() + "\n")
-            self._results.flush()
+            store = self._open(self._files[key[:3]], played.header)
+            store.append(played.line)
+        try:
+            self._results.append(played.result.to_json())
+        except DataError:
+            if store is not None:
+                store.take_back()
+            raise
         self.found[key] = played.result
 
     def finish(self) -> list[EpisodeResult]:
@@ -104,15 +102,14 @@ class RunLog:
         row = track_of(result.env), result.agent, condition_key(result.budget, result.settings)
         return (*self._keys[row], result.episode)
 
-    def _open(self, path: Path, header: str) -> IO[str]:
-        if self._trajectories is None or self._trajectories[0] != path:
+    def _open(self, path: Path, header: str) -> LineFile:
+        if self._trajectories is None or self._trajectories.path != path:
             if self._trajectories is not None:
-                self._trajectories[1].close()
-            store = path.open("a", encoding="utf-8")
-            if store.tell() == 0:
-                store.write(header + "\n")
-            self._trajectories = (path, store)
-        return self._trajectories[1]
+                self._trajectories.close()
+            self._trajectories = LineFile(path)
+            if self._trajectories.empty:
+                self._trajectories.append(header)
+        return self._trajectories
 
     def _load(self) -> None:
         results: dict[Key, EpisodeResult] = {}

@@ -27,6 +27,8 @@ from starlette.types import Message, Receive, Scope, Send
 from ...simulators.errors import ConfigError, CostGymError
 from ...simulators.scenario import Scenario
 from ...simulators.tools import Tool
+from ..serving.connections import Gate
+from ..serving.limits import Limits
 from ..serving.server import LOOPBACK, Server, address_of
 from ..serving.tools import SESSION_HEADER, VERSION_HEADER, need_session
 from .bridge import Bridge
@@ -36,6 +38,8 @@ from .world import world_around
 
 GOODBYE_S = 5.0
 """Real time that a server over HTTP has to end a session."""
+LIMITS = Limits(sessions=64, request_bytes=4 * 2**20)
+"""Of the clients over HTTP. Each session runs a server of its own; a call may hold a document."""
 IDLE_S = 1800.0
 """Real time after which a client over HTTP that says nothing is gone."""
 
@@ -198,6 +202,10 @@ class Endpoint:
             await need_session(scope, receive, send, "requests that stand alone are not supported; initialize a session")
             return
         name = request.headers.get(SESSION_HEADER)
+        if name is None and len(self._sessions) >= LIMITS.sessions:
+            busy = f"{LIMITS.sessions} sessions are open; end one first"
+            await JSONResponse({"error": busy}, 503)(scope, receive, send)
+            return
         if name is not None and name not in self._sessions:
             await JSONResponse({"error": "there is no such session; initialize a new one"}, 404)(scope, receive, send)
             return
@@ -267,8 +275,9 @@ def serve_http(proxy: Proxy, host: str, port: int, ready: Callable[[str], None])
         host, port: Where to listen; port 0 takes a free one.
         ready: Called with the address once it listens.
     """
-    endpoint = Endpoint(proxy, local=host in LOOPBACK)
-    app = Starlette(routes=[Route("/mcp", endpoint)], lifespan=endpoint.life)
+    local = host in LOOPBACK
+    endpoint = Endpoint(proxy, local)
+    app = Gate(Starlette(routes=[Route("/mcp", endpoint)], lifespan=endpoint.life), LIMITS, LOOPBACK if local else None)
     config = uvicorn.Config(app, host=host, port=port, access_log=False, log_level="warning", server_header=False)
 
     async def run() -> None:

@@ -6,6 +6,7 @@ import json
 import math
 import pickle
 import tempfile
+from collections import Counter
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -16,7 +17,7 @@ import numpy as np
 
 from ...envs.base import base_env
 from ...envs.registration import make
-from ...simulators.calls import Usage
+from ...simulators.calls import Call, Usage, WorldEvent
 from ...simulators.episode import Episode
 from ...simulators.errors import ConfigError
 from ...simulators.scenario import Scenario
@@ -32,20 +33,55 @@ STEPS = 24
 
 
 class Tally:
-    """Counts of what was played: worlds, episodes and actions."""
+    """Counts of what was played: worlds, episodes and actions; and of the worlds that an oracle could not play, by its name."""
 
     def __init__(self) -> None:
         self.worlds = self.episodes = self.steps = 0
+        self.refused = Counter[str]()
 
 
-def act(episode: Episode, random: Random, usages: list[tuple[float, float, int]]) -> None:
+class News:
+    """What an episode has told so far; `wait` has to tell the rest in the order of time."""
+
+    def __init__(self) -> None:
+        self.problem: str | None = None
+        self._told = set[int]()
+
+    def told(self, *found: Call | WorldEvent) -> None:
+        self._told.update(id(each) for each in found)
+
+    def waited(self, episode: Episode, found: Call | WorldEvent | None, at_s: float, in_flight: int) -> None:
+        """Note what a wait returned that began at `at_s`, with so many calls in flight."""
+        events = [each for each in episode.world.notices(episode.number) if each.at_s <= episode.now_s]
+        ended = [call for call in episode.calls if call.k and call.started_s >= 0 and call.finished_s >= 0]
+        every: list[Call | WorldEvent] = [*events, *ended]
+        left = [_time(each) for each in every if id(each) not in self._told and each is not found]
+        if found is None:
+            if in_flight and not episode.over:
+                self.problem = f"10: a wait with {in_flight} calls in flight told nothing"
+            elif not in_flight and episode.now_s != at_s:
+                self.problem = "10: a wait for nothing took time"
+            return
+        if id(found) in self._told:
+            self.problem = "10: a wait told the same twice"
+        elif left and min(left) < _time(found):
+            self.problem = f"10: a wait told of {_time(found)!r} s, and not of {min(left)!r} s"
+        self.told(found)
+
+
+def _time(news: Call | WorldEvent) -> float:
+    return news.finished_s if isinstance(news, Call) else news.at_s
+
+
+def act(episode: Episode, random: Random, usages: list[tuple[float, float, int]], news: News | None = None) -> None:
     """Take one random action; thoughts that were charged in full are noted as seconds, price and output tokens."""
+    news = News() if news is None else news
     slot = random.randrange(-1, len(episode.candidates))
     match random.randrange(13):
         case 0 | 1 | 2 | 3:
             episode.submit(slot)
         case 4 | 5:
-            episode.call(max(0, slot))
+            news.told(episode.call(max(0, slot)))
         case 6:
             need = episode.candidates[max(0, slot)].need
             arguments = episode.needs[need].arguments if need >= 0 and random.random() < 0.7 else {"key": "nothing"}
@@ -61,11 +97,12 @@ def act(episode: Episode, random: Random, usages: list[tuple[float, float, int]]
             if not episode.over:
                 usages.append((episode.now_s - at_s, episode.ledger.price - price, usage.output_tokens))
         case 10:
-            episode.notices()
+            news.told(*episode.notices())
         case 11 if random.random() < 0.15:
             episode.finish(None if random.random() < 0.7 else "fact 0 0, fact 0 1", random.random() < 0.2)
         case _:
-            episode.wait()
+            before = episode.now_s, episode.in_flight
+            news.waited(episode, episode.wait(), *before)
 
 
 def begin(scenario: Scenario, random: Random) -> Episode:
@@ -91,13 +128,15 @@ def rules(scenario: Scenario, seed: int, tally: Tally) -> Iterator[str]:
     """Every rule of the world holds, time never runs back, and thinking costs what it says."""
     random = Random(seed)
     for _ in range(4):
-        episode, now, thoughts = begin(scenario, random), 0.0, list[tuple[float, float, int]]()
+        episode, now, thoughts, news = begin(scenario, random), 0.0, list[tuple[float, float, int]](), News()
         world = episode.world
         for _ in range(STEPS):
             if episode.over:
                 break
-            act(episode, random, thoughts)
+            act(episode, random, thoughts, news)
             tally.steps += 1
+            if news.problem is not None:
+                yield news.problem
             if not now <= episode.now_s < math.inf:
                 yield f"1: time went from {now!r} to {episode.now_s!r} s"
             now = episode.now_s
@@ -171,18 +210,22 @@ def views(scenario: Scenario, seed: int, tally: Tally) -> Iterator[str]:
     """The native vector environment equals Gymnasium's over the scalar one, in a random form and autoreset mode."""
     from gymnasium.vector import AutoresetMode
 
+    from ...simulators.batch.rng import most_threads
+
     random = Random(seed)
     settings: dict[str, Any] = {
         "scenario": scenario,
         "enforcement": scenario.enforcement,
         "split": random.choice(("train", "test")),
         "concurrent": random.random() < 0.5,
+        "mask": random.choice(("useful", "legal")),
         "max_steps": random.choice((4, 12)),
     }
     mode = random.choice(list(AutoresetMode))
+    threads = min(random.choice((1, 2)), most_threads())
     tally.episodes, tally.steps = tally.episodes + 3, tally.steps + 3 * STEPS
     try:
-        run_views(3, STEPS, seed, mode, **settings)
+        run_views(3, STEPS, seed, mode, threads=threads, **settings)
     except Difference as difference:
         yield f"{mode.value}, {'concurrent' if settings['concurrent'] else 'one at a time'}: {difference}"
 
@@ -259,6 +302,7 @@ def check(name: str, scenario: Scenario, seed: int, tally: Tally) -> str | None:
         return next(ORACLES[name](scenario, seed, tally), None)
     except ConfigError as error:
         if name in ("batch", "views", "records"):  # a world that one view cannot hold is refused with a sentence
+            tally.refused[name] += 1
             return None
         return f"refused while it was played: {error}"
     except Exception as error:

@@ -11,11 +11,12 @@ from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from typing import Any
 
-from ...simulators.calls import CONNECTION_REFUSED_S, QUANTILES, Call
+from ...simulators.calls import CONNECTION_REFUSED_S, QUANTILES, Call, WorldEvent
 from ...simulators.draws import CONTENT, DURATION, KIND, OUTCOME, DrawSource
 from ...simulators.episode import Episode
 from ...simulators.failures import pick, state_chances
 from ...simulators.status import Status
+from ...simulators.tasks import Need
 
 REFUSALS = frozenset(status for status in Status if 10 <= status <= 16 or 30 <= status <= 31)
 _WHOLE = 1e-9  # relative tolerance where sums may be taken in another order
@@ -92,6 +93,8 @@ def broken_rules(episode: Episode) -> Iterator[str]:
         yield from _instances(episode, slot, calls)
         yield from _outcomes(episode, slot, calls, luck)
     yield from _memory(episode)
+    yield from _bans(episode)
+    yield from _facts(episode)
     yield from _budgets(episode)
     yield from _grade(episode, luck)
 
@@ -254,6 +257,77 @@ def _outcomes(episode: Episode, slot: int, calls: Sequence[Call], luck: Luck) ->
             yield f"7: call {call.k} of {spec.name} ended as {call.status.label}, expected {[each.label for each in expected]}"
         if not close(call.finished_s - call.ready_s, duration, call.finished_s):
             yield f"6: call {call.k} of {spec.name} took {call.finished_s - call.ready_s!r} s, expected {duration!r}"
+
+
+def _bans(episode: Episode) -> Iterator[str]:
+    events = [each for each in _in_time(episode) if each.kind in ("ban", "unban")]
+    for call in episode.calls:
+        if call.slot < 0 or call.reason or any(each.at_s == call.submitted_s for each in events):
+            continue  # refused for a reason of its own, or asked for at the very time of an event
+        banned = False
+        for each in events:
+            if each.at_s < call.submitted_s and call.slot in each.slots:
+                banned = each.kind == "ban"
+        if banned != (call.status is Status.BANNED):
+            yield f"7: {call.tool} was {'let through' if banned else 'refused'} {'in' if banned else 'outside'} a ban"
+
+
+def _in_time(episode: Episode) -> list[WorldEvent]:
+    return sorted(episode.world.notices(episode.number), key=lambda event: event.at_s)
+
+
+class Wishes:
+    """What the user wants of each need over time."""
+
+    def __init__(self, episode: Episode) -> None:
+        self._needs = episode.task.needs
+        self._changes = [event for event in _in_time(episode) if event.kind == "preference_change" and event.need >= 0]
+
+    def tied(self, *times: float) -> bool:
+        """Return whether a wish may change at the very time of something else."""
+        return any(event.at_s == at_s for event in self._changes for at_s in times)
+
+    def at(self, number: int, at_s: float) -> tuple[Need, int]:
+        """A need as it is at a time, and how often it has changed."""
+        need, version = self._needs[number], 0
+        for event in self._changes:
+            if event.need == number and event.at_s < at_s and need.alternative is not None:
+                need, version = need.alternative, version + 1
+        return need, version
+
+
+def _facts(episode: Episode) -> Iterator[str]:
+    """A working call gives the fact if it is asked for as the user wants it and what it builds on is known."""
+    wishes, found = Wishes(episode), list[tuple[int, float, int]]()  # need, time, version
+
+    def known(number: int, at_s: float) -> bool:
+        return any(need == number and end < at_s and version == wishes.at(number, at_s)[1] for need, end, version in found)
+
+    ran = [call for call in episode.calls if call.started_s >= 0 and call.finished_s >= 0]
+    useful = [call for call in ran if episode.candidates[call.slot].need >= 0]
+    for call in sorted(useful, key=lambda call: call.finished_s):
+        if wishes.tied(call.submitted_s, call.started_s, call.finished_s):
+            return
+        number = episode.candidates[call.slot].need
+        need, version = wishes.at(number, call.started_s)
+        if call.arguments is None:
+            if any(end == call.started_s for _, end, _ in found):
+                return
+            right = all(known(before, call.started_s) for before in need.after)
+        else:
+            right = all(call.arguments.get(name) == value for name, value in (need.arguments or {}).items())
+        if call.status is Status.OK and right:
+            if version == wishes.at(number, call.submitted_s)[1]:
+                found.append((number, call.finished_s, version))
+        elif call.status is Status.OK and call.arguments is None:
+            yield f"7: {call.tool} answered what builds on a fact that was not known"
+        elif right and call.status in (Status.WRONG_ARGUMENTS, Status.NO_DATA):
+            yield f"7: {call.tool} was asked for what the user wants and answered {call.status.label}"
+    if wishes.tied(episode.now_s):
+        return
+    for number, said in enumerate(episode.known):
+        if said != known(number, math.nextafter(episode.now_s, math.inf)):
+            yield f"7: fact {number} is {'known' if said else 'unknown'}, and its calls say otherwise"
 
 
 def _budgets(episode: Episode) -> Iterator[str]:

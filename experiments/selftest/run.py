@@ -16,7 +16,7 @@ import yaml
 
 from ...simulators.errors import ConfigError, CostGymError, DataError
 from ...simulators.scenario import Scenario, parse_scenario
-from ..files import write_atomically
+from ..files import make_folder, write_atomically
 from .oracles import ORACLES, Tally, check
 from .worlds import Document, Writer
 
@@ -87,7 +87,9 @@ def run(
         DataError: a found case cannot be read.
     """
     report = Report()
-    for path in sorted(found.glob("*.yaml")) if found is not None and found.is_dir() else []:
+    if found is not None:
+        make_folder(found, "--found")  # a finding that cannot be kept is lost
+    for path in sorted(found.glob("*.yaml")) if found is not None else []:
         oracle, number, document = _read(path)
         problem = check(oracle, parse_scenario(document, path), number, report.tally)
         if problem is None:
@@ -104,7 +106,6 @@ def run(
         for finding in _world(number, seed, scenario, report, until):
             report.findings.append(finding)
             if found is not None:
-                found.mkdir(parents=True, exist_ok=True)
                 write_atomically(found / f"{finding.name}.yaml", finding.to_yaml())
         report.tally.worlds += 1
         number += 1
@@ -147,7 +148,7 @@ def _read(path: Path) -> tuple[str, int, Document]:
     try:
         case = yaml.safe_load(path.read_text(encoding="utf-8"))
         oracle, number, document = case["oracle"], int(case["seed"]), dict(case["scenario"])
-    except (OSError, yaml.YAMLError, KeyError, TypeError, ValueError) as error:
+    except (OSError, yaml.YAMLError, LookupError, TypeError, ValueError, OverflowError, RecursionError) as error:
         raise DataError(path, f"is no found case of `costgym selftest` ({error})") from None
     if oracle not in ORACLES:
         raise ConfigError(str(path), f"oracle: expected one of {', '.join(ORACLES)}, got {oracle!r:.60}")

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from contextlib import ExitStack
+from itertools import chain
 from pathlib import Path
 from typing import Any, Self
 
 import gymnasium as gym
 
 from ...envs.base import base_env
-from ...simulators.errors import ConfigError
-from ..files import finish_change, sole_writer, write_atomically, writing
+from ...simulators.errors import ConfigError, DataError
+from ..files import finish_change, make_folder, sole_writer, write_atomically
 from ..leaderboard.board import check_owner, publish, summarise_run
 from ..leaderboard.run_config import RunConfig, read_run_config
 from ..leaderboard.run_log import EpisodeOutput, RunLog
@@ -69,14 +71,13 @@ class EntryRecorder:
         env = self.make_env()
         self._world, self._header = base_env(env), Header.of(env, env_id)
         self._held = ExitStack()
-        with writing(folder):
-            folder.mkdir(parents=True, exist_ok=True)
+        make_folder(folder, "--record")
         check_owner(config.to_json(), folder)
         self._held.enter_context(sole_writer(folder))
         finish_change(folder)
         write_atomically(folder / "run.json", config.to_json())
         self._log = self._held.enter_context(RunLog(folder, config))
-        self._left = iter([i for i in range(config.episodes) if (*self._row.key, i) not in self._log.found])
+        self._left: Iterator[int] = iter([i for i in range(config.episodes) if (*self._row.key, i) not in self._log.found])
 
     def make_env(self) -> gym.Env[Any, Any]:
         """An environment under the run's condition."""
@@ -106,7 +107,11 @@ class EntryRecorder:
         agent, index = AgentInfo(self._row.agent, ""), tape.assigned.index
         trajectory = tape.trajectory(env, agent.name, index, truncated)
         result = result_of(base_env(env), agent, self._env_id, index, self._row.condition.settings)
-        self._log.add(EpisodeOutput(result, self._header.to_json(), trajectory.sealed_json(self._header)))
+        try:
+            self._log.add(EpisodeOutput(result, self._header.to_json(), trajectory.sealed_json(self._header)))
+        except DataError:
+            self._left = chain((index,), self._left)  # somebody has to play it again
+            raise
 
     def close(self) -> None:
         """Write table and page if all episodes have ended, and free the folder."""

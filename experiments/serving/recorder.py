@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import os
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol, Self
@@ -12,8 +11,9 @@ import gymnasium as gym
 import numpy as np
 
 from ...envs.base import NO_OPTIONS, Instance, base_env
+from ...simulators.bounds import unreadable
 from ...simulators.errors import ConfigError
-from ..files import iter_lines, keep_lines, sole_writer, write_atomically, writing
+from ..files import LineFile, iter_lines, keep_lines, make_folder, sole_writer, sync, write_atomically
 from ..trajectories.format import Header, Trajectory
 from ..trajectories.record import digest, trajectory_of
 
@@ -34,7 +34,7 @@ class Records(Protocol):
         ...
 
     def add(self, env: gym.Env[Any, Any], tape: Tape, truncated: bool) -> None:
-        """Write the episode that has just ended in an environment."""
+        """Write the episode that has just ended in an environment; raises DataError where it cannot be written."""
         ...
 
 
@@ -50,16 +50,17 @@ class Recorder:
         agent: the name under which the episodes are recorded.
 
     Raises:
-        ConfigError: the folder holds a collection of another world, or another process writes to it.
+        ConfigError: the folder holds a collection of another world, another process writes to it, or no file can hold the name.
     """
 
     def __init__(self, folder: Path, env: gym.Env[Any, Any], env_id: str, agent: str) -> None:
+        if problem := unreadable(agent):
+            raise ConfigError("--record-as", problem)
         self.agent, self._held = agent, ExitStack()
         self._header = Header.of(env, env_id)
-        with writing(folder):
-            folder.mkdir(parents=True, exist_ok=True)
+        make_folder(folder, "--record")
         self._held.enter_context(sole_writer(folder))
-        path = self._path = folder / "trajectories.jsonl"
+        path = folder / "trajectories.jsonl"
         first = next(iter_lines(path), None) if path.exists() else None
         if first is None:
             write_atomically(path, self._header.to_json() + "\n")
@@ -67,7 +68,7 @@ class Recorder:
             self._held.close()
             raise ConfigError("--record", f"{path} holds episodes of another scenario or other settings; choose another folder")
         self.episodes = keep_lines(path, 2**62) - 1
-        self._store = self._held.enter_context(path.open("a", encoding="utf-8"))
+        self._store = self._held.enter_context(closing(LineFile(path)))
 
     def __enter__(self) -> Self:
         return self
@@ -82,16 +83,13 @@ class Recorder:
     def add(self, env: gym.Env[Any, Any], tape: Tape, truncated: bool) -> None:
         """Write the episode that has just ended in an environment."""
         trajectory = tape.trajectory(env, self.agent, self.episodes, truncated)
-        with writing(self._path):
-            self._store.write(trajectory.sealed_json(self._header) + "\n")
-            self._store.flush()
+        self._store.append(trajectory.sealed_json(self._header))
         self.episodes += 1
 
     def close(self) -> None:
         """Sync the file, close it and free the folder."""
-        if not self._store.closed:
-            os.fsync(self._store.fileno())
-        self._held.close()
+        with self._held:
+            sync(self._store.path)
 
 
 class Tape:

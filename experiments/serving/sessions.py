@@ -15,7 +15,7 @@ from typing import Any
 import gymnasium as gym
 
 from ...envs.base import base_env
-from ...simulators.errors import CostGymError
+from ...simulators.errors import CostGymError, DataError
 from .limits import Bucket, Limits, Refused
 from .recorder import Records, Tape
 from .wire import encode_info, encode_observation, read_action
@@ -128,8 +128,11 @@ class Session:
         if self._tape is not None and self._recorder is not None:
             self._tape.step(action, float(reward), observation)
             if self._done:
-                self._recorder.add(self.env, self._tape, truncated)
-                self._tape = None
+                tape, self._tape = self._tape, None
+                try:
+                    self._recorder.add(self.env, tape, truncated)
+                except DataError as error:
+                    raise Refused(f"the episode has ended and is not recorded: {error}", "EXECUTION_ERROR", 507) from error
         return self._answer(observation, float(reward), terminated, truncated, info)
 
     def begin(self) -> None:

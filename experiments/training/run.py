@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 from ...agents.checkpoints import FOLDER, checkpoints, save_checkpoint
 from ...agents.settings import CONFIG, PolicyConfig, differences, read_config
 from ...simulators.errors import ConfigError, require
-from ..files import cannot_write, sole_writer, write_atomically
+from ..files import cannot_write, make_folder, sole_writer, write_atomically
 from .curve import CURVE, Curve
 
 METRICS = "metrics.json"
@@ -146,10 +146,7 @@ def open_run(
     """
     folder = Path(out)
     check_folder(folder, config, resume, files)
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise ConfigError("--out", f"{folder} cannot be a folder: {error.strerror}") from error
+    make_folder(folder)
     with sole_writer(folder):
         check_folder(folder, config, resume, files)
         if not resume:

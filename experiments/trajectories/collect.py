@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import itertools
-import os
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +14,7 @@ from ...agents.base import Agent
 from ...envs.base import base_env
 from ...simulators.errors import ConfigError
 from ..execution.engine import Engine, Local
-from ..files import iter_lines, keep_lines, sole_writer, write_atomically, writing
+from ..files import LineFile, iter_lines, keep_lines, make_folder, sole_writer, sync, write_atomically
 from ..rollout import RolloutContext, chunks
 from .format import Header, parse_trajectory
 from .record import record
@@ -52,21 +52,19 @@ def collect(
     context = RolloutContext(env, agent)
     header = context.header
     folder = Path(out)
-    with writing(folder):
-        folder.mkdir(parents=True, exist_ok=True)
+    make_folder(folder)
     path = folder / "trajectories.jsonl"
     with sole_writer(folder):
         if not _check_owner(path, header, agent.name, seed):
             write_atomically(path, header.to_json() + "\n")
         kept = keep_lines(path, episodes + 1) - 1
-        with writing(path), path.open("a", encoding="utf-8") as store:
+        with closing(LineFile(path)) as store:
             lines = (engine or Local()).stream(_lines, (context, seed), chunks(kept, episodes))
             for done, line in enumerate(lines, kept + 1):
-                store.write(line + "\n")
-                store.flush()
+                store.append(line)
                 if progress is not None:
                     progress(done, episodes)
-            os.fsync(store.fileno())
+        sync(path)
     return path
 
 

@@ -14,7 +14,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, StringConstraints
 
-from ..bounds import StrictModel
+from ..bounds import StrictModel, within
 from ..errors import DataError, InvalidProfile, UnknownName
 from ..tasks import Need, Task, TaskSet, arguments_match, normalise
 from ..tools import Catalog, Tool, ToolProfile
@@ -79,7 +79,7 @@ class CustomTask(StrictModel):
     needs: tuple[CustomNeed, ...] = Field(min_length=1)
     tools: tuple[str, ...] | None = None
     split: Literal["train", "test"] | None = None
-    size_level: int = Field(default=0, ge=0, le=3)
+    size_level: int = within("source.tasks.size_level", default=0)
 
 
 class CustomSource(StrictModel):

@@ -9,10 +9,9 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from pydantic import Field
-
-from ..bounds import StrictModel
+from ..bounds import BOUNDS, StrictModel, out_of_bounds, within
 from ..draws import DrawSource, stable_generator
+from ..errors import ConfigError
 from ..failures import FailureModel
 from ..tools import Catalog, ToolProfile
 from ..world import World
@@ -27,9 +26,9 @@ class Stress(StrictModel):
         latency: On the duration of calls and cold starts.
     """
 
-    failures: float = Field(default=1.0, ge=0, le=100, allow_inf_nan=False)
-    rate_limits: float = Field(default=1.0, ge=0, le=100, allow_inf_nan=False)
-    latency: float = Field(default=1.0, gt=0, le=1000, allow_inf_nan=False)
+    failures: float = within("stress.failures", default=1.0)
+    rate_limits: float = within("stress.rate_limits", default=1.0)
+    latency: float = within("stress.latency", default=1.0)
 
     def applied(self, world: World, seed: int) -> World:
         """The same world under stress: its tools' profiles and its failure model differ.
@@ -37,12 +36,19 @@ class Stress(StrictModel):
         Args:
             world: As its scenario has it otherwise.
             seed: The scenario's; it says which tools gain a rate limit.
+
+        Raises:
+            ConfigError: Under this stress a number of the world leaves the range of its place.
         """
         model = world.failures
         tools = [replace(tool, profile=self._profile(tool.name, tool.profile, model, seed)) for tool in world.catalog]
         factor, bursts = self.failures, model.bursts
         if bursts is not None:
-            bursts = bursts.model_copy(update={"every_s": bursts.every_s / factor}) if factor else None
+            place = "failures.bursts.every_s"
+            every_s = min(bursts.every_s / factor, BOUNDS[place].high) if factor else 0.0
+            if factor and (problem := out_of_bounds(place, every_s)):
+                raise ConfigError("stress.failures", f"{factor:g} times as many outages: {place}: {problem}")
+            bursts = bursts.model_copy(update={"every_s": every_s}) if factor else None
         failures = model.model_copy(update={"slip": self._slip(model.slip), "bursts": bursts})
         own: dict[str, Any] = {"_slots": {}, "_notices": {}, "_source": DrawSource(), "_kinds": []}
         return replace(world, catalog=Catalog(tools), failures=failures, **own)
@@ -61,9 +67,15 @@ class Stress(StrictModel):
             slip=None if profile.slip is None else self._slip(slip),
             rate_limit=self._admitted(limit),
             quota=self._admitted(profile.quota),
-            latency_s=tuple(seconds * self.latency for seconds in profile.latency_s),
-            cold_start_s=profile.cold_start_s * self.latency,
+            latency_s=tuple(self._longer(name, "latency_s", seconds) for seconds in profile.latency_s),
+            cold_start_s=self._longer(name, "cold_start_s", profile.cold_start_s),
         )
+
+    def _longer(self, tool: str, field: str, seconds: float) -> float:
+        longer = seconds * self.latency
+        if problem := out_of_bounds(f"profile.{field}", longer):
+            raise ConfigError("stress.latency", f"{self.latency:g} times as long for {tool}: {field}: {problem}")
+        return longer
 
     def _slip(self, slip: float) -> float:
         """Return the slip under this stress: at most as large, since a larger one would let dead tools answer."""

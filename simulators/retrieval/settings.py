@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from pydantic import Field, model_validator
+from pydantic import model_validator
 
 from ..bounds import StrictModel, within
 
@@ -25,7 +25,7 @@ class Retrieval(StrictModel):
     retriever: Literal["bm25", "embedding", "oracle"] = "bm25"
     k: int = within("source.candidates", default=5)
     level: Literal["statement", "category", "tool", "api", "hybrid"] | None = None
-    seconds: float = Field(default=0.3, ge=0, le=3600, allow_inf_nan=False)
+    seconds: float = within("source.candidates.seconds", default=0.3)
 
     @model_validator(mode="before")
     @classmethod

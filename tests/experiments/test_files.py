@@ -11,8 +11,17 @@ from typing import Any
 import pytest
 
 from costgym.experiments import files
-from costgym.experiments.files import change_together, finished_file, finished_folder, write_atomically
-from costgym.simulators.errors import CostGymError, DataError
+from costgym.experiments.files import (
+    LineFile,
+    change_together,
+    finished_file,
+    finished_folder,
+    make_folder,
+    read_lines,
+    write_atomically,
+)
+from costgym.simulators.errors import ConfigError, CostGymError, DataError
+from tests.helpers.full_disk import no_file_longer_than
 
 
 def replace_file(folder: Path) -> None:
@@ -129,3 +138,29 @@ def test_a_pipe_is_written_to_and_not_replaced(tmp_path: Path) -> None:
     write_atomically(pipe, "new")
     assert (os.read(reader, 10), pipe.is_fifo(), [*tmp_path.iterdir()]) == (b"new", True, [pipe])
     os.close(reader)
+
+
+def test_a_line_that_cannot_be_written_whole_leaves_the_file_as_it_was(tmp_path: Path) -> None:
+    lines = LineFile(tmp_path / "lines")
+    lines.append("one")
+    with no_file_longer_than(10), pytest.raises(DataError, match="limit on the size of files"):
+        lines.append("a second line")
+    assert (tmp_path / "lines").read_text() == "one\n"
+    lines.append("two")
+    lines.append("three")
+    lines.take_back()
+    lines.append("four")
+    lines.close()
+    assert read_lines(tmp_path / "lines") == ["one", "two", "four"]
+
+
+def test_the_folders_that_are_made_are_synced_from_below(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    synced = list[Path]()
+    monkeypatch.setattr(files, "_sync_folder", synced.append)
+    make_folder(tmp_path / "a" / "b" / "c")
+    assert synced == [tmp_path / "a" / "b", tmp_path / "a", tmp_path]
+    make_folder(tmp_path / "a" / "b" / "d")
+    assert synced[3:] == [tmp_path / "a" / "b"]
+    (tmp_path / "file").write_text("")
+    with pytest.raises(ConfigError, match=r"--found.*cannot be a folder"):
+        make_folder(tmp_path / "file", "--found")

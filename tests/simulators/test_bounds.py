@@ -61,6 +61,9 @@ REFUSED: dict[str, dict[str, Any]] = {
     "a tool offered twice": {
         "source": {**OWN, "tasks": [{"query": "q", "tools": ["a", "a"], "needs": [{"capability": "c", "fact": "f"}]}]}
     },
+    "outages that stress makes endless": {"stress": {"failures": 100}, "failures": {"bursts": {"every_s": 5, "lasts_s": 1}}},
+    "calls that stress makes endless": {**own(latency_s=[1000.0]), "stress": {"latency": 1000}},
+    "a stress that is no number": {"stress": {"latency": math.nan}},
     "a number of a million digits": {"seed": 10**300_000},
 }  # fmt: skip
 

@@ -38,8 +38,14 @@ def serve(
         float, typer.Option("--timeout", metavar="SECONDS", help="Time for a client to send a request or read an answer.")
     ] = 10.0,
     client_sessions: Annotated[
-        int, typer.Option("--client-sessions", min=0, help="Greatest number of open sessions of one client address; 0 for any.")
-    ] = 0,
+        int | None,
+        typer.Option(
+            "--client-sessions",
+            min=0,
+            help="Greatest number of open sessions of one client address, 0 for any; by default a quarter of --sessions, "
+            "and any where only this machine is served.",
+        ),
+    ] = None,
     record: Annotated[
         Path | None, typer.Option("--record", metavar="DIR", help="Record the episodes that end as trajectories.")
     ] = None,
@@ -61,6 +67,8 @@ def serve(
     from ...envs.registration import describe, make
     from ...experiments.serving.limits import Limits
 
+    if client_sessions is None:
+        client_sessions = 0 if stdio or host in ("127.0.0.1", "localhost", "::1") else max(1, sessions // 4)
     limits = Limits(sessions, idle, max_request, rate, read_s=timeout, write_s=timeout, client_sessions=client_sessions)
     with ExitStack() as held:
         recorder: Any = None

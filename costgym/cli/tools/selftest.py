@@ -38,8 +38,9 @@ def selftest(
         tally = report.tally
         typer.echo(
             f"seed {seed}: {tally.worlds} worlds, {tally.episodes} episodes, {tally.steps} actions in "
-            f"{time.monotonic() - begin:.0f} s, {report.refused} worlds refused with a sentence; "
-            f"{len(report.findings)} findings by {', '.join(oracles())}"
+            f"{time.monotonic() - begin:.0f} s, {report.refused} worlds refused with a sentence"
+            + "".join(f", {count} by {name}" for name, count in sorted(tally.refused.items()))
+            + f"; {len(report.findings)} findings by {', '.join(oracles())}"
         )
     if report.findings:
         raise typer.Exit(1)

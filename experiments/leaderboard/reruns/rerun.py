@@ -17,7 +17,7 @@ from pathlib import Path
 from ....agents.custom import is_custom
 from ....simulators.errors import ConfigError, DataError
 from ...execution.engine import Engine
-from ...files import sole_writer, write_atomically
+from ...files import make_folder, sole_writer, write_atomically
 from ...rollout import play_many
 from ...trajectories.format import Header
 from ..board import check_owner, experience_text, publish, summarise_run
@@ -97,10 +97,7 @@ def rerun(
         raise DataError(submission, "; ".join(verdict.problems[:3]))
     config = rerun_config(manifest, seed_of_text(text), episodes, outcomes)
     folder = Path(out)
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise ConfigError("--out", f"{folder} cannot be a folder: {error.strerror}") from error
+    make_folder(folder)
     check_owner(config.to_json(), folder)
     ended = (folder / "leaderboard.json").is_file()
     if (folder / "run.json").exists() and not ended:

@@ -14,9 +14,11 @@ from costgym.experiments.selftest.run import run
 from costgym.experiments.selftest.worlds import Writer
 from costgym.experiments.trajectories import verify
 from costgym.simulators import episode
+from costgym.simulators.calls import refusal_at_gateway
 from costgym.simulators.episode import Episode
-from costgym.simulators.errors import DataError
+from costgym.simulators.errors import ConfigError, DataError
 from costgym.simulators.ledger import Ledger
+from costgym.simulators.marketplace.custom import CustomAnswers
 from costgym.simulators.scenario import load_scenario, parse_scenario
 from tests.helpers.command_line import invoke
 
@@ -60,10 +62,33 @@ def nothing_wrong(*_: Any) -> tuple[str, None]:
     return "", None
 
 
+def never_banned(of: Episode, spec: Any, call: Any) -> Any:
+    kept, of.banned = of.banned, set()
+    try:
+        return refusal_at_gateway(of, spec, call)
+    finally:
+        of.banned = kept
+
+
+def any_answer(*_: Any) -> str:
+    return "fact"
+
+
+def the_last_news(of: Episode) -> Any:
+    found = wait(of)
+    while of._done and found is not None:
+        found = of._done.popleft()
+    return found
+
+
+wait = Episode._wait
 DEFECTS: dict[str, tuple[Any, str, Any]] = {
     "a ledger that does not add up": (Ledger, "charge", wrong_sum),
     "a budget that can be overdrawn": (Episode, "affordable", always),
     "memory that is shared without end": (episode, "gpu_fits", always),
+    "a ban that holds nobody": (episode, "refusal_at_gateway", never_banned),
+    "a wait that forgets what came first": (Episode, "_wait", the_last_news),
+    "wrong arguments that give the fact": (episode, "arguments_match", always),
     "a verification that looks at nothing": (verify.Checker, "check", nothing_wrong),
 }
 
@@ -73,6 +98,8 @@ def test_a_defect_is_found_kept_small_and_played_first(name: str, tmp_path: Path
     place, attribute, defect = DEFECTS[name]
     with monkeypatch.context() as broken:
         broken.setattr(place, attribute, defect)
+        if attribute == "arguments_match":
+            broken.setattr(CustomAnswers, "answer", any_answer)
         report = run(120.0, seed=0, found=tmp_path, most=1)
         assert len(report.findings) == 1
         (path,) = tmp_path.glob("*.yaml")
@@ -86,8 +113,11 @@ def test_a_defect_is_found_kept_small_and_played_first(name: str, tmp_path: Path
 def test_a_scenario_of_ones_own_is_checked_and_a_broken_case_is_named(tmp_path: Path) -> None:
     report = run(60.0, seed=0, scenario=load_scenario("storm"), worlds=3)
     assert report.findings == [] and report.tally.worlds == 3
-    (tmp_path / "case.yaml").write_text("oracle: rules\n")
-    with pytest.raises(DataError, match=r"case\.yaml"):
-        run(0.0, seed=0, found=tmp_path)
+    for text in ("oracle: rules\n", "{oracle: rules, seed: .inf, scenario: {}}", "[" * 5_000):
+        (tmp_path / "case.yaml").write_text(text)
+        with pytest.raises(DataError, match=r"case\.yaml"):
+            run(0.0, seed=0, found=tmp_path)
+    with pytest.raises(ConfigError, match="--found"):
+        run(0.0, seed=0, found=tmp_path / "case.yaml")  # before anything is played
     done = invoke("selftest", "storm", "--minutes", "0.01", "--found", str(tmp_path / "none"))
     assert done.exit_code == 0 and "0 findings" in done.stdout

@@ -14,8 +14,9 @@ from costgym.experiments.serving.entry import EntryRecorder, entry_config
 from costgym.experiments.serving.limits import Limits, Refused
 from costgym.experiments.serving.sessions import Sessions
 from costgym.experiments.verify import verify
-from costgym.simulators.errors import ConfigError, UnknownName
+from costgym.simulators.errors import ConfigError, DataError, UnknownName
 from tests.helpers.command_line import invoke
+from tests.helpers.full_disk import no_file_longer_than
 
 ENV = "costgym/MarketplaceChat-v0"
 FINISH = '{"name": "finish", "arguments": {"answer": "x"}}'
@@ -36,6 +37,30 @@ def play(sessions: Sessions, answer: str = FINISH) -> None:
     session.act("no call")
     session.act(answer)
     sessions.close(session)
+
+
+def full(line: str) -> None:
+    raise DataError("episodes.jsonl", "the disk is full")
+
+
+def test_an_episode_that_cannot_be_written_is_refused_and_handed_out_again(
+    board: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mine = tmp_path / "mine"
+    with EntryRecorder(mine, entry_config(board, ENV, "ours", {"price": 10.0}), ENV) as recorder:
+        sessions = open_sessions(recorder)
+        play(sessions)
+        (trajectories,) = (mine / "trajectories").rglob("*.jsonl")
+        kept = trajectories.read_bytes()
+        with no_file_longer_than(len(kept) + 10), pytest.raises(Refused, match=r"not recorded.*cannot be written"):
+            play(sessions)
+        with monkeypatch.context() as broken, pytest.raises(Refused, match=r"not recorded.*full"):
+            broken.setattr(recorder._log._results, "append", full)  # the trajectory fits, the result does not
+            play(sessions)
+        assert recorder.missing == 2 and trajectories.read_bytes() == kept
+        play(sessions)
+        play(sessions)
+    assert verify(mine).verified
 
 
 def test_what_was_played_over_the_service_is_ranked_verified_packed_and_added(board: Path, tmp_path: Path) -> None:
