@@ -95,8 +95,11 @@ class DecisionAwareEnv(ToolEnv[Observation, "int | np.integer[Any]"]):
     | k + 2 | none fits | Say that no candidate fits. Ends the episode. |
 
     k is the number of candidates, 5 by default. Before a search `info["action_mask"]` allows 0 and 1, after it the rest,
-    without tools that are banned or (under `enforcement="refuse"`) not affordable. An action outside the mask is refused,
-    which takes a moment (`gateway_s`, 0.05 s by default) and changes nothing.
+    without tools that are banned. Under `enforcement="refuse"` a call is masked too if the rest of the budget does not pay the
+    tokens of the decision and the advertised price, and a search if nothing would be left to say that none fits. An action
+    outside the mask is refused, which takes a moment (`gateway_s`, 0.05 s by default) and changes nothing. `answer` and `none
+    fits` are always allowed; where even their tokens cannot be paid, they give up: the episode ends without an answer and
+    without a charge.
 
     ## Observation space
 
@@ -110,7 +113,8 @@ class DecisionAwareEnv(ToolEnv[Observation, "int | np.integer[Any]"]):
 
     ### `candidates`: one row for each candidate, (k, 6 + `features`)
 
-    All zeros before a search.
+    All zeros before a search. The rows stand in the sample's own order, which DEER draws at random, so a place says nothing;
+    `similarity` is what ranks them. The text of a sample has the same order, and an action names a row of both.
 
     | column | name | range | meaning |
     | --- | --- | --- | --- |
@@ -151,7 +155,9 @@ class DecisionAwareEnv(ToolEnv[Observation, "int | np.integer[Any]"]):
 
     ## Episode end
 
-    * Termination: the agent answers, calls a candidate or says that none fits, or a limit of the budget is passed.
+    * Termination: the agent answers, calls a candidate or says that none fits, or a limit of the budget is passed. Under
+      `enforcement="refuse"` (the default) that can only be the limit of seconds, by a call that takes long, and the price limit
+      by a pay-per-use call dearer than advertised; under `enforcement="record"` the episode goes on, but is no success.
     * Truncation: `max_steps` steps were taken, which takes refused actions.
 
     A step after the end changes nothing and is rewarded with 0.
@@ -160,7 +166,7 @@ class DecisionAwareEnv(ToolEnv[Observation, "int | np.integer[Any]"]):
 
     | key | type | meaning |
     | --- | --- | --- |
-    | `status` | int | How the last call ended, as in `Status`; 0 is a success, or no call. |
+    | `status` | int | How the last call ended or was refused, as in `Status`; 0 is a success, or no call. |
     | `searched` | bool | The candidates are shown. |
     | `action_mask` | bool array | Which actions are allowed, (k + 3,). |
 
@@ -175,10 +181,11 @@ class DecisionAwareEnv(ToolEnv[Observation, "int | np.integer[Any]"]):
     | `features` | The length of an embedding. |
     | `answer_tokens` | The tokens that an answer without a tool takes. |
     | `max_steps` | The number of steps after which an episode is truncated. |
+    | `enforcement` | What a limit does, as above. `None` takes `"refuse"`, or without limits the scenario's choice. |
 
     ## Version history
 
-    * v0: first version.
+    * v0: first version. Since 0.2 a search or a call that the budget cannot pay is refused.
 
     ## References
 
@@ -235,6 +242,11 @@ class DecisionAwareEnv(ToolEnv[Observation, "int | np.integer[Any]"]):
         self.searched = False
         self.decision: str | None = None
 
+    def _enter(self, scenario: Scenario) -> None:
+        super()._enter(scenario)
+        if self._given_enforcement is None and self.budget.as_dict():
+            self.enforcement = "refuse"
+
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Observation, dict[str, Any]]:
         episode = self._begin(seed, options)
         self.searched, self.decision = False, None
@@ -279,10 +291,15 @@ class DecisionAwareEnv(ToolEnv[Observation, "int | np.integer[Any]"]):
         if episode.over:
             return self._observe(episode), 0.0, True, False, self._full_info()
         self._steps += 1
-        if self.action_masks()[int(action)] if 0 <= int(action) < self.k + 3 else False:
-            self._decide(episode, int(action))
-        else:
+        action = int(action)
+        if not self._due(episode, action):
             self._status = episode.submit(-1, None, Status.UNKNOWN_TOOL, "this action is not open at this stage").status
+        elif self._payable(episode, action):
+            self._decide(episode, action)
+        elif action in (ANSWER, self.none_action):
+            episode.finish("", gave_up=True)
+        else:
+            self._status = episode.submit(-1, None, Status.OVER_BUDGET, "the budget does not pay for this").status
         reward, over, truncated = self._outcome(episode)
         return self._observe(episode), reward, over, truncated, self._full_info()
 
@@ -355,6 +372,35 @@ class DecisionAwareEnv(ToolEnv[Observation, "int | np.integer[Any]"]):
             total += lengths[slot.number]
         return total
 
+    def _due(self, episode: Episode, action: int) -> bool:
+        """Return whether an action is open at this stage, whatever it costs."""
+        if not self.searched:
+            return action in (ANSWER, SEARCH)
+        slot = action - FIRST_CALL
+        return action == self.none_action or (0 <= slot < min(self.k, len(episode.candidates)) and slot not in episode.banned)
+
+    def _payable(self, episode: Episode, action: int) -> bool:
+        """Return whether the budget pays an action that is due; under `refuse` alone it can fail to.
+
+        The tokens of a search count with those of saying that none fits, and the tokens of a call with its advertised price.
+        """
+        if episode.enforcement != "refuse":
+            return True
+        context, quote, calls = self._context, 0.0, 0
+        usages = [self._usage(action, context)]
+        if action == SEARCH:
+            usages.append(self._usage(self.none_action, context + self._reading(episode.candidates)))
+        elif FIRST_CALL <= action < self.none_action:
+            quote, calls = episode.quote(action - FIRST_CALL), 1
+        world, ledger = self.world, episode.ledger
+        price, now, tokens = ledger.price, episode.now_s, ledger.tokens
+        for usage in usages:
+            price += 0.0 if world.tokens is None else float(world.tokens.price(*usage[:3]))
+            now += world.thinking_s(usage)
+            tokens += usage.input_tokens + usage.output_tokens
+        most = self._ceilings
+        return price + quote <= most[0] and now <= most[1] and tokens <= most[2] and ledger.calls + calls <= most[3]
+
     def usages(self, number: int) -> list[Usage]:
         """The tokens charged in a task, in the order of `THINKING`: the first two before a search, the others after it."""
         before = count_tokens(self.world.tasks[number].query)
@@ -413,16 +459,11 @@ class DecisionAwareEnv(ToolEnv[Observation, "int | np.integer[Any]"]):
 
     def action_masks(self) -> NDArray[np.bool_]:
         """The present action mask, (k + 3,) bool, with at least one allowed action."""
-        episode = self._playing()
-        mask = np.zeros(self.k + 3, np.bool_)
-        if not self.searched:
-            mask[[ANSWER, SEARCH]] = True
-            return mask
-        mask[self.none_action] = True
-        for slot in range(min(self.k, len(episode.candidates))):
-            refused = episode.enforcement == "refuse" and not episode.affordable(slot)
-            mask[FIRST_CALL + slot] = slot not in episode.banned and not refused
-        return mask
+        episode, always = self._playing(), (ANSWER, self.none_action)
+        open_now = [
+            self._due(episode, action) and (action in always or self._payable(episode, action)) for action in range(self.k + 3)
+        ]
+        return np.array(open_now)
 
 
 @lru_cache(maxsize=4)
