@@ -12,8 +12,9 @@ import gymnasium as gym
 import numpy as np
 from numpy.typing import NDArray
 
-from ..simulators.decision.samples import DIRECT, NO_SEARCH, NONE_FITS, DecisionSettings, called, decision_world
+from ..simulators.decision.samples import DIRECT, NO_SEARCH, NONE_FITS, called
 from ..simulators.decision.toolsets import what_it_does
+from ..simulators.decision.worlds import build_world
 from ..simulators.errors import ConfigError
 from ..simulators.ledger import Budget
 from ..simulators.oracle.optimum import Optimum
@@ -23,7 +24,7 @@ from ..simulators.scenario import Scenario, load_scenario, parse_scenario
 from ..simulators.status import Status
 from ..simulators.tasks import fact_in, normalise
 from ..simulators.tools import Tool
-from ..simulators.world import Candidate, Episode, Usage, World
+from ..simulators.world import Candidate, Episode, Usage
 from .actions import count_tokens
 from .marketplace import HIGHEST
 from .seats import DecisionSeat, cards_of, past_decisions
@@ -39,7 +40,7 @@ SIMILARITY_WORDS = 1024
 """Length of the vectors behind `similarity`: long enough that words hardly ever share a place."""
 
 THINKING = ("answer", "search", "call", "none fits")
-"""Decisions whose tokens are charged, see `DecisionAwareEnv.usages`."""
+"""Decisions whose tokens are charged, see `DecisionAwareEnv.costs`."""
 
 Observation = dict[str, NDArray[np.float32]]
 
@@ -54,6 +55,14 @@ class Template(NamedTuple):
 
     query: NDArray[np.float32]
     candidates: NDArray[np.float32]
+
+
+class Cost(NamedTuple):
+    """The cost of a decision's tokens: price, simulated seconds and number of tokens."""
+
+    price: float
+    seconds: float
+    tokens: int
 
 
 class Reading(NamedTuple):
@@ -220,7 +229,7 @@ class DecisionAwareEnv(ToolEnv[Observation, "int | np.integer[Any]"]):
             settings["split"], data = split, None
         super().__init__(scenario=scenario, max_steps=max_steps, **settings)
         wanted = None if data is not None else json.dumps(samples or {}, sort_keys=True)
-        self.world = _build(self.scenario.model_dump_json(), data, wanted)
+        self.world = build_world(self.scenario.model_dump_json(), data, wanted)
         self.split = split
         self.numbers = self.world.tasks.numbers(split)
         self.k = max(len(self.world.tasks[number].candidates) for number in self.numbers[:64])
@@ -239,6 +248,7 @@ class DecisionAwareEnv(ToolEnv[Observation, "int | np.integer[Any]"]):
         self.observation_space = gym.spaces.Dict(spaces)  # type: ignore[assignment]
         self.action_space = gym.spaces.Discrete(self.k + 3)
         self._read = _shared_reading(self.scenario.model_dump_json(), data, wanted, features, self.k)
+        self._costs: dict[int, list[Cost]] = {}
         self.searched = False
         self.decision: str | None = None
 
@@ -386,27 +396,34 @@ class DecisionAwareEnv(ToolEnv[Observation, "int | np.integer[Any]"]):
         """
         if episode.enforcement != "refuse":
             return True
-        context, quote, calls = self._context, 0.0, 0
-        usages = [self._usage(action, context)]
+        answer, search, call, none_fits = self.costs(episode.number)
+        quote, calls, ledger = 0.0, episode.ledger.calls, episode.ledger
         if action == SEARCH:
-            usages.append(self._usage(self.none_action, context + self._reading(episode.candidates)))
-        elif FIRST_CALL <= action < self.none_action:
-            quote, calls = episode.quote(action - FIRST_CALL), 1
-        world, ledger = self.world, episode.ledger
+            steps: tuple[Cost, ...] = search, none_fits
+        elif action in (ANSWER, self.none_action):
+            steps = (answer if action == ANSWER else none_fits,)
+        else:
+            steps, quote, calls = (call,), episode.quote(action - FIRST_CALL), calls + 1
         price, now, tokens = ledger.price, episode.now_s, ledger.tokens
-        for usage in usages:
-            price += 0.0 if world.tokens is None else float(world.tokens.price(*usage[:3]))
-            now += world.thinking_s(usage)
-            tokens += usage.input_tokens + usage.output_tokens
+        for step in steps:
+            price, now, tokens = price + step.price, now + step.seconds, tokens + step.tokens
         most = self._ceilings
-        return price + quote <= most[0] and now <= most[1] and tokens <= most[2] and ledger.calls + calls <= most[3]
+        return price + quote <= most[0] and now <= most[1] and tokens <= most[2] and calls <= most[3]
 
-    def usages(self, number: int) -> list[Usage]:
-        """The tokens charged in a task, in the order of `THINKING`: the first two before a search, the others after it."""
-        before = count_tokens(self.world.tasks[number].query)
-        after = before + self._reading(self.world.candidates(number))
-        contexts = ((ANSWER, before), (SEARCH, before), (FIRST_CALL, after), (self.none_action, after))
-        return [self._usage(action, context) for action, context in contexts]
+    def costs(self, number: int) -> list[Cost]:
+        """What the decisions of a task cost, in the order of `THINKING`: the first two before a search, the others after it."""
+        found = self._costs.get(number)
+        if found is None:
+            before = count_tokens(self.world.tasks[number].query)
+            after = before + self._reading(self.world.candidates(number))
+            contexts = ((ANSWER, before), (SEARCH, before), (FIRST_CALL, after), (self.none_action, after))
+            found = self._costs[number] = [self._cost(self._usage(action, context)) for action, context in contexts]
+        return found
+
+    def _cost(self, usage: Usage) -> Cost:
+        tokens = self.world.tokens
+        price = 0.0 if tokens is None else float(tokens.price(*usage[:3]))
+        return Cost(price, self.world.thinking_s(usage), usage.input_tokens + usage.output_tokens)
 
     def right(self, number: int) -> list[bool]:
         """Return whether each decision (answer, none fits, call candidate 0, 1, ...) yields all facts of a task."""
@@ -459,28 +476,18 @@ class DecisionAwareEnv(ToolEnv[Observation, "int | np.integer[Any]"]):
 
     def action_masks(self) -> NDArray[np.bool_]:
         """The present action mask, (k + 3,) bool, with at least one allowed action."""
-        episode, always = self._playing(), (ANSWER, self.none_action)
-        open_now = [
-            self._due(episode, action) and (action in always or self._payable(episode, action)) for action in range(self.k + 3)
-        ]
-        return np.array(open_now)
-
-
-@lru_cache(maxsize=4)
-def _build(scenario: str, data: str | None, samples: str | None) -> World:
-    """Build the world, once per process for equal settings."""
-    settings = parse_scenario(json.loads(scenario))
-    if settings.source.kind == "tooldeer":
-        return settings.build()
-    if data is not None:
-        from ..simulators.decision.recorded import recorded_world
-
-        return recorded_world(settings.build(), settings.seed, data)
-    world, _ = decision_world(settings.build(), settings.seed, DecisionSettings.from_mapping(json.loads(samples or "{}")))
-    return world
+        episode = self._playing()
+        mask = np.zeros(self.k + 3, np.bool_)
+        if not self.searched:
+            mask[ANSWER], mask[SEARCH] = True, self._payable(episode, SEARCH)
+            return mask
+        mask[self.none_action] = True
+        for action in range(FIRST_CALL, self.none_action):
+            mask[action] = self._due(episode, action) and self._payable(episode, action)
+        return mask
 
 
 @lru_cache(maxsize=4)
 def _shared_reading(scenario: str, data: str | None, samples: str | None, features: int, candidates: int) -> Reading:
-    documents = [what_it_does(tool) for tool in _build(scenario, data, samples).catalog]
+    documents = [what_it_does(tool) for tool in build_world(scenario, data, samples).catalog]
     return Reading(TextEmbedding(documents, features), TextEmbedding(documents, SIMILARITY_WORDS), {}, {})

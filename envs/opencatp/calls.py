@@ -14,6 +14,7 @@ from ...simulators.draws import log
 from ...simulators.errors import ConfigError, UnknownName
 from ...simulators.ledger import Enforcement
 from ...simulators.opencatp.episode_view import PlanView, plan_call
+from ...simulators.opencatp.levels import LEVELS
 from ...simulators.opencatp.running import PlanCall, RunningPlan
 from ...simulators.opencatp.tools import TOOLS, predecessors
 from ...simulators.plan import TASK_INPUT, Plan
@@ -207,7 +208,11 @@ class OpenCATPCallsEnv(OpenCATPBase[Observation, "int | np.integer[Any]"]):
         self.finish_action = len(CALLS) + concurrent
         self.action_names = (*CALL_NAMES, *(("wait", "finish") if concurrent else ("finish",)))
         self._load_s = self.profile.cold_start_s() if self.cold_starts else dict.fromkeys(TOOLS, 0.0)
-        for level in range(4):
+        self._costs = [
+            {tool: (self.profile.price(tool, level), self._load_s[tool], self.profile.seconds(tool, level)) for tool in TOOLS}
+            for level in range(LEVELS)
+        ]  # price, seconds to load, seconds to run
+        for level in range(LEVELS):
             RunningPlan(self.profile, level, slots, gpu_capacity_mb, self.cold_starts)  # refuses what cannot run
         self.observation_space: gym.spaces.Space[Observation] = gym.spaces.Dict(self._boxes())  # type: ignore[assignment]
         self.action_space = gym.spaces.Discrete(self.finish_action + 1)
@@ -280,23 +285,20 @@ class OpenCATPCallsEnv(OpenCATPBase[Observation, "int | np.integer[Any]"]):
 
     def _callable(self, tool: str, source: str) -> bool:
         running = self._running
-        return running.call_of(tool) is None and running.is_ready(source) and (not self._refuses or tool in self._payable())
+        there = running.call_of(tool) is None and running.is_ready(source)
+        return there and (not self._refuses or tool in self._payable())
 
     def _payable(self) -> set[str]:
         """The tools whose call keeps every limit, beside the calls that still run. One that has to queue may end later."""
-        running, profile, level, loading = self._running, self.profile, self.size_level, self._load_s
+        running, costs = self._running, self._costs[self.size_level]
         price, seconds, _, calls = self._ceilings
+        if len(running.calls) + 1 > calls:
+            return set()
         spent, now = running.price, running.now_s
         for call in running.calls:
             if call.end_s is None:
-                spent += profile.price(call.tool, level)
-        if len(running.calls) + 1 > calls:
-            return set()
-        return {
-            tool
-            for tool in TOOLS
-            if spent + profile.price(tool, level) <= price and now + loading[tool] + profile.seconds(tool, level) <= seconds
-        }
+                spent += costs[call.tool][0]
+        return {tool for tool, cost in costs.items() if spent + cost[0] <= price and now + cost[1] + cost[2] <= seconds}
 
     def _call(self, tool: str, source: str) -> None:
         self._running.submit(tool, source)
