@@ -334,13 +334,16 @@ class DecisionAwareEnv(ToolEnv[Observation, "int | np.integer[Any]"]):
         """The optimum of the present episode.
 
         It is the sequence of right decisions, or the cheapest wrong decision if the right ones cost more than they are worth or
-        than the budget allows.
+        than the budget allows; or to give up where not even an answer can be paid.
 
         Args:
             budget: limits to keep; None for those of the environment.
         """
         limits = self.budget if budget is None else budget
         found = [self._price_of(actions, limits) for actions in (self.right_actions(), (ANSWER,))]
+        answer = self.costs(self._playing().number)[0]
+        if self.enforcement == "refuse" and limits.exceeded(answer.price, answer.seconds, answer.tokens, 0):
+            found.append((0.0, 0.0, 0.0, False))
         price, seconds, quality, feasible = max(found, key=lambda outcome: outcome[2])
         return Optimum((), (), price, seconds, feasible, True, quality, quality)
 

@@ -205,6 +205,17 @@ def test_its_settings_are_plain_data() -> None:
     assert spec.kwargs["samples"]["clusters"] == 4
 
 
+@pytest.mark.parametrize("price", [0.2, 0.4, 1.0])
+def test_nobody_does_better_than_the_optimum_under_a_tight_budget(price: float) -> None:
+    env, generator = DecisionAwareEnv(samples={"counts": COUNTS}, budget={"price": price}), np.random.default_rng(3)
+    for number in env.numbers:
+        _, info = env.reset(seed=int(number), options={"task": number})
+        best, over = env.optimum(), False
+        while not over:
+            *_, over, _, info = env.step(int(generator.choice(np.flatnonzero(info["action_mask"]))))
+        assert env.quality() <= best.quality + 1e-12
+
+
 def test_nobody_does_better_than_the_optimum(env: DecisionAwareEnv) -> None:
     generator = np.random.default_rng(3)
     for number in env.numbers[:60]:
@@ -223,5 +234,8 @@ def test_nobody_does_better_than_the_optimum(env: DecisionAwareEnv) -> None:
 
 def test_where_the_right_decision_is_not_affordable_the_optimum_is_to_save(env: DecisionAwareEnv) -> None:
     begin(env, CALL)
-    best = env.optimum(Budget(tokens=1))
-    assert not best.feasible and best.quality < 0
+    answered = env.costs(env.task.number)[ANSWER]
+    saved = env.optimum(Budget(tokens=answered.tokens))
+    assert not saved.feasible and saved.price == answered.price and saved.quality < 0
+    given_up = env.optimum(Budget(tokens=answered.tokens - 1))
+    assert not given_up.feasible and given_up.price == given_up.quality == 0
