@@ -347,6 +347,17 @@ def test_a_plan_made_by_calls_comes_to_what_it_is_worth(name: str) -> None:
         assert (final["price"], final["quality_of_plan"]) == pytest.approx((outcome.price, outcome.quality), rel=1e-9)
 
 
+@pytest.mark.parametrize("concurrent", [False, True])
+def test_a_plan_made_by_calls_leaves_out_what_cannot_be_paid(concurrent: bool) -> None:
+    env = view(CALLS, split="test", concurrent=concurrent, enforcement="refuse", budget={"price": 0.1})
+    agent, left_out = make_agent("fixed-all", CALLS), 0
+    for task in (0, 16, 202, 226):
+        recorded, _ = record(env, agent, task, seed=8)
+        assert not recorded.truncated and recorded.final["exceeded"] is None and recorded.final["price"] <= 0.1
+        left_out += len(agent.proposal.plan.nodes) > recorded.final["calls"]  # type: ignore[attr-defined]
+    assert left_out
+
+
 def test_a_view_that_is_none_of_opencatp_is_refused() -> None:
     with pytest.raises(costgym.UnknownName, match="agent of costgym/Marketplace-v0"):
         make_agent("few-shot", "costgym/Marketplace-v0")
