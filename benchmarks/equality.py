@@ -63,7 +63,7 @@ SCENARIOS: dict[str, list[Any]] = {
 ENFORCEMENTS = ("refuse", "terminate", "record")
 BUDGETS: dict[str, list[dict[str, float] | None]] = {
     "marketplace": [None, {}, {"seconds": 15.0, "calls": 10}],
-    "decision": [None, {}, {"price": 4.0, "seconds": 6.0, "tokens": 1200}],
+    "decision": [None, {}, {"price": 4.0, "seconds": 6.0, "tokens": 1200}, {"price": 0.7, "calls": 1}],
 }
 VIEWS: dict[str, dict[str, Any]] = {
     "marketplace": {"max_steps": 48},

@@ -12,8 +12,9 @@ import gymnasium as gym
 import numpy as np
 from numpy.typing import NDArray
 
-from ..simulators.decision.samples import DIRECT, NO_SEARCH, NONE_FITS, DecisionSettings, called, decision_world
+from ..simulators.decision.samples import DIRECT, NO_SEARCH, NONE_FITS, called
 from ..simulators.decision.toolsets import what_it_does
+from ..simulators.decision.worlds import build_world
 from ..simulators.errors import ConfigError
 from ..simulators.ledger import Budget
 from ..simulators.oracle.optimum import Optimum
@@ -23,7 +24,7 @@ from ..simulators.scenario import Scenario, load_scenario, parse_scenario
 from ..simulators.status import Status
 from ..simulators.tasks import fact_in, normalise
 from ..simulators.tools import Tool
-from ..simulators.world import Candidate, Episode, Usage, World
+from ..simulators.world import Candidate, Episode, Usage
 from .actions import count_tokens
 from .marketplace import HIGHEST
 from .seats import DecisionSeat, cards_of, past_decisions
@@ -39,7 +40,7 @@ SIMILARITY_WORDS = 1024
 """Length of the vectors behind `similarity`: long enough that words hardly ever share a place."""
 
 THINKING = ("answer", "search", "call", "none fits")
-"""Decisions whose tokens are charged, see `DecisionAwareEnv.usages`."""
+"""Decisions whose tokens are charged, see `DecisionAwareEnv.costs`."""
 
 Observation = dict[str, NDArray[np.float32]]
 
@@ -54,6 +55,14 @@ class Template(NamedTuple):
 
     query: NDArray[np.float32]
     candidates: NDArray[np.float32]
+
+
+class Cost(NamedTuple):
+    """The cost of a decision's tokens: price, simulated seconds and number of tokens."""
+
+    price: float
+    seconds: float
+    tokens: int
 
 
 class Reading(NamedTuple):
@@ -95,8 +104,11 @@ class DecisionAwareEnv(ToolEnv[Observation, "int | np.integer[Any]"]):
     | k + 2 | none fits | Say that no candidate fits. Ends the episode. |
 
     k is the number of candidates, 5 by default. Before a search `info["action_mask"]` allows 0 and 1, after it the rest,
-    without tools that are banned or (under `enforcement="refuse"`) not affordable. An action outside the mask is refused,
-    which takes a moment (`gateway_s`, 0.05 s by default) and changes nothing.
+    without tools that are banned. Under `enforcement="refuse"` a call is masked too if the rest of the budget does not pay the
+    tokens of the decision and the advertised price, and a search if nothing would be left to say that none fits. An action
+    outside the mask is refused, which takes a moment (`gateway_s`, 0.05 s by default) and changes nothing. `answer` and `none
+    fits` are always allowed; where even their tokens cannot be paid, they give up: the episode ends without an answer and
+    without a charge.
 
     ## Observation space
 
@@ -110,7 +122,8 @@ class DecisionAwareEnv(ToolEnv[Observation, "int | np.integer[Any]"]):
 
     ### `candidates`: one row for each candidate, (k, 6 + `features`)
 
-    All zeros before a search.
+    All zeros before a search. The rows stand in the sample's own order, which DEER draws at random, so a place says nothing;
+    `similarity` is what ranks them. The text of a sample has the same order, and an action names a row of both.
 
     | column | name | range | meaning |
     | --- | --- | --- | --- |
@@ -151,7 +164,9 @@ class DecisionAwareEnv(ToolEnv[Observation, "int | np.integer[Any]"]):
 
     ## Episode end
 
-    * Termination: the agent answers, calls a candidate or says that none fits, or a limit of the budget is passed.
+    * Termination: the agent answers, calls a candidate or says that none fits, or a limit of the budget is passed. Under
+      `enforcement="refuse"` (the default) that can only be the limit of seconds, by a call that takes long, and the price limit
+      by a pay-per-use call dearer than advertised; under `enforcement="record"` the episode goes on, but is no success.
     * Truncation: `max_steps` steps were taken, which takes refused actions.
 
     A step after the end changes nothing and is rewarded with 0.
@@ -160,7 +175,7 @@ class DecisionAwareEnv(ToolEnv[Observation, "int | np.integer[Any]"]):
 
     | key | type | meaning |
     | --- | --- | --- |
-    | `status` | int | How the last call ended, as in `Status`; 0 is a success, or no call. |
+    | `status` | int | How the last call ended or was refused, as in `Status`; 0 is a success, or no call. |
     | `searched` | bool | The candidates are shown. |
     | `action_mask` | bool array | Which actions are allowed, (k + 3,). |
 
@@ -175,10 +190,11 @@ class DecisionAwareEnv(ToolEnv[Observation, "int | np.integer[Any]"]):
     | `features` | The length of an embedding. |
     | `answer_tokens` | The tokens that an answer without a tool takes. |
     | `max_steps` | The number of steps after which an episode is truncated. |
+    | `enforcement` | What a limit does, as above. `None` takes `"refuse"`, or without limits the scenario's choice. |
 
     ## Version history
 
-    * v0: first version.
+    * v0: first version. Since 0.2 a search or a call that the budget cannot pay is refused.
 
     ## References
 
@@ -213,7 +229,7 @@ class DecisionAwareEnv(ToolEnv[Observation, "int | np.integer[Any]"]):
             settings["split"], data = split, None
         super().__init__(scenario=scenario, max_steps=max_steps, **settings)
         wanted = None if data is not None else json.dumps(samples or {}, sort_keys=True)
-        self.world = _build(self.scenario.model_dump_json(), data, wanted)
+        self.world = build_world(self.scenario.model_dump_json(), data, wanted)
         self.split = split
         self.numbers = self.world.tasks.numbers(split)
         self.k = max(len(self.world.tasks[number].candidates) for number in self.numbers[:64])
@@ -232,8 +248,14 @@ class DecisionAwareEnv(ToolEnv[Observation, "int | np.integer[Any]"]):
         self.observation_space = gym.spaces.Dict(spaces)  # type: ignore[assignment]
         self.action_space = gym.spaces.Discrete(self.k + 3)
         self._read = _shared_reading(self.scenario.model_dump_json(), data, wanted, features, self.k)
+        self._costs: dict[int, list[Cost]] = {}
         self.searched = False
         self.decision: str | None = None
+
+    def _enter(self, scenario: Scenario) -> None:
+        super()._enter(scenario)
+        if self._given_enforcement is None and self.budget.as_dict():
+            self.enforcement = "refuse"
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Observation, dict[str, Any]]:
         episode = self._begin(seed, options)
@@ -279,10 +301,15 @@ class DecisionAwareEnv(ToolEnv[Observation, "int | np.integer[Any]"]):
         if episode.over:
             return self._observe(episode), 0.0, True, False, self._full_info()
         self._steps += 1
-        if self.action_masks()[int(action)] if 0 <= int(action) < self.k + 3 else False:
-            self._decide(episode, int(action))
-        else:
+        action = int(action)
+        if not self._due(episode, action):
             self._status = episode.submit(-1, None, Status.UNKNOWN_TOOL, "this action is not open at this stage").status
+        elif self._payable(episode, action):
+            self._decide(episode, action)
+        elif action in (ANSWER, self.none_action):
+            episode.finish("", gave_up=True)
+        else:
+            self._status = episode.submit(-1, None, Status.OVER_BUDGET, "the budget does not pay for this").status
         reward, over, truncated = self._outcome(episode)
         return self._observe(episode), reward, over, truncated, self._full_info()
 
@@ -307,13 +334,16 @@ class DecisionAwareEnv(ToolEnv[Observation, "int | np.integer[Any]"]):
         """The optimum of the present episode.
 
         It is the sequence of right decisions, or the cheapest wrong decision if the right ones cost more than they are worth or
-        than the budget allows.
+        than the budget allows; or to give up where not even an answer can be paid.
 
         Args:
             budget: limits to keep; None for those of the environment.
         """
         limits = self.budget if budget is None else budget
         found = [self._price_of(actions, limits) for actions in (self.right_actions(), (ANSWER,))]
+        answer = self.costs(self._playing().number)[0]
+        if self.enforcement == "refuse" and limits.exceeded(answer.price, answer.seconds, answer.tokens, 0):
+            found.append((0.0, 0.0, 0.0, False))
         price, seconds, quality, feasible = max(found, key=lambda outcome: outcome[2])
         return Optimum((), (), price, seconds, feasible, True, quality, quality)
 
@@ -355,12 +385,48 @@ class DecisionAwareEnv(ToolEnv[Observation, "int | np.integer[Any]"]):
             total += lengths[slot.number]
         return total
 
-    def usages(self, number: int) -> list[Usage]:
-        """The tokens charged in a task, in the order of `THINKING`: the first two before a search, the others after it."""
-        before = count_tokens(self.world.tasks[number].query)
-        after = before + self._reading(self.world.candidates(number))
-        contexts = ((ANSWER, before), (SEARCH, before), (FIRST_CALL, after), (self.none_action, after))
-        return [self._usage(action, context) for action, context in contexts]
+    def _due(self, episode: Episode, action: int) -> bool:
+        """Return whether an action is open at this stage, whatever it costs."""
+        if not self.searched:
+            return action in (ANSWER, SEARCH)
+        slot = action - FIRST_CALL
+        return action == self.none_action or (0 <= slot < min(self.k, len(episode.candidates)) and slot not in episode.banned)
+
+    def _payable(self, episode: Episode, action: int) -> bool:
+        """Return whether the budget pays an action that is due; under `refuse` alone it can fail to.
+
+        The tokens of a search count with those of saying that none fits, and the tokens of a call with its advertised price.
+        """
+        if episode.enforcement != "refuse":
+            return True
+        answer, search, call, none_fits = self.costs(episode.number)
+        quote, calls, ledger = 0.0, episode.ledger.calls, episode.ledger
+        if action == SEARCH:
+            steps: tuple[Cost, ...] = search, none_fits
+        elif action in (ANSWER, self.none_action):
+            steps = (answer if action == ANSWER else none_fits,)
+        else:
+            steps, quote, calls = (call,), episode.quote(action - FIRST_CALL), calls + 1
+        price, now, tokens = ledger.price, episode.now_s, ledger.tokens
+        for step in steps:
+            price, now, tokens = price + step.price, now + step.seconds, tokens + step.tokens
+        most = self._ceilings
+        return price + quote <= most[0] and now <= most[1] and tokens <= most[2] and calls <= most[3]
+
+    def costs(self, number: int) -> list[Cost]:
+        """What the decisions of a task cost, in the order of `THINKING`: the first two before a search, the others after it."""
+        found = self._costs.get(number)
+        if found is None:
+            before = count_tokens(self.world.tasks[number].query)
+            after = before + self._reading(self.world.candidates(number))
+            contexts = ((ANSWER, before), (SEARCH, before), (FIRST_CALL, after), (self.none_action, after))
+            found = self._costs[number] = [self._cost(self._usage(action, context)) for action, context in contexts]
+        return found
+
+    def _cost(self, usage: Usage) -> Cost:
+        tokens = self.world.tokens
+        price = 0.0 if tokens is None else float(tokens.price(*usage[:3]))
+        return Cost(price, self.world.thinking_s(usage), usage.input_tokens + usage.output_tokens)
 
     def right(self, number: int) -> list[bool]:
         """Return whether each decision (answer, none fits, call candidate 0, 1, ...) yields all facts of a task."""
@@ -416,30 +482,15 @@ class DecisionAwareEnv(ToolEnv[Observation, "int | np.integer[Any]"]):
         episode = self._playing()
         mask = np.zeros(self.k + 3, np.bool_)
         if not self.searched:
-            mask[[ANSWER, SEARCH]] = True
+            mask[ANSWER], mask[SEARCH] = True, self._payable(episode, SEARCH)
             return mask
         mask[self.none_action] = True
-        for slot in range(min(self.k, len(episode.candidates))):
-            refused = episode.enforcement == "refuse" and not episode.affordable(slot)
-            mask[FIRST_CALL + slot] = slot not in episode.banned and not refused
+        for action in range(FIRST_CALL, self.none_action):
+            mask[action] = self._due(episode, action) and self._payable(episode, action)
         return mask
 
 
 @lru_cache(maxsize=4)
-def _build(scenario: str, data: str | None, samples: str | None) -> World:
-    """Build the world, once per process for equal settings."""
-    settings = parse_scenario(json.loads(scenario))
-    if settings.source.kind == "tooldeer":
-        return settings.build()
-    if data is not None:
-        from ..simulators.decision.recorded import recorded_world
-
-        return recorded_world(settings.build(), settings.seed, data)
-    world, _ = decision_world(settings.build(), settings.seed, DecisionSettings.from_mapping(json.loads(samples or "{}")))
-    return world
-
-
-@lru_cache(maxsize=4)
 def _shared_reading(scenario: str, data: str | None, samples: str | None, features: int, candidates: int) -> Reading:
-    documents = [what_it_does(tool) for tool in _build(scenario, data, samples).catalog]
+    documents = [what_it_does(tool) for tool in build_world(scenario, data, samples).catalog]
     return Reading(TextEmbedding(documents, features), TextEmbedding(documents, SIMILARITY_WORDS), {}, {})

@@ -35,10 +35,11 @@ class DeerAgent(Agent):
 
     def act(self, observation: Any, info: dict[str, Any]) -> int:
         if not info["searched"]:
-            return SEARCH if self.decider.search(self._query) else ANSWER
+            searches = self.decider.search(self._query) and info["action_mask"][SEARCH]
+            return SEARCH if searches else ANSWER
         chosen = self.decider.choose(self._query, info["documents"])
         action = self._none if chosen is None else FIRST_CALL + chosen
-        # a call that the budget or a ban forbids leaves one thing to say
+        # a call that the budget or a ban forbids leaves one thing to say; so does a search that the budget forbids
         return int(action if info["action_mask"][action] else self._none)
 
 

@@ -14,14 +14,14 @@ from ..classic import RandomAgent
 from ..seat import Seat
 from .base import Planner, situation_at
 
-_CALLED, _RUNNING, _READY = (TOOL_FEATURES.index(name) for name in ("called", "running", "ready"))
+_RUNNING, _READY = (TOOL_FEATURES.index(name) for name in ("running", "ready"))
 
 
 class PlanCaller(Agent):
     """Makes a planner's plan by calls: each tool as soon as all that it depends on is there, then `finish`.
 
-    A tool is called on the last of its dependencies, as plans are read. What cannot be called is left out, with all that
-    depends on it; without a plan there is nothing to do but to finish.
+    A tool is called on the last of its dependencies, as plans are read. What cannot be called or paid is left out, with all
+    that depends on it; without a plan there is nothing to do but to finish.
     """
 
     env_id = PLAN_CALLS
@@ -42,7 +42,7 @@ class PlanCaller(Agent):
         there = {TASK_INPUT, *(TOOLS[number] for number in np.flatnonzero(tools[:, _READY]))}
         for step in self._steps:
             call = (step.tool, step.deps[-1])
-            if call in CALLS and there.issuperset(step.deps) and not tools[TOOLS.index(step.tool), _CALLED]:
+            if call in CALLS and there.issuperset(step.deps) and info["action_mask"][CALLS.index(call)]:
                 return CALLS.index(call)
         return self._finish if self._wait is None or not tools[:, _RUNNING].any() else self._wait
 

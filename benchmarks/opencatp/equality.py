@@ -3,10 +3,10 @@
     python benchmarks/opencatp/equality.py --steps 1000000 --json benchmarks/results/equality_opencatp.json
     python benchmarks/opencatp/equality.py --env calls --steps 1000000 --json benchmarks/results/equality_opencatp_calls.json
 
-So many steps are shared between kinds of tasks, autoreset modes, budgets (plans) or machines
-(calls); splits, rewards, size levels, profiles and costs go round. Compared after every step: observations, rewards, ends,
-masks and all of `info` (costs, clocks, scores, what is left of each budget), dtypes included. Then a tenth as many random plans
-are scored in batch and one by one. The first difference ends the run with its place.
+So many steps are shared between kinds of tasks, autoreset modes, budgets (plans) or machines (calls); what limits do, splits,
+rewards, size levels, profiles and costs go round. Compared after every step: observations, rewards, ends, masks and all of
+`info` (costs, clocks, scores, what is left of each budget), dtypes included. Then a tenth as many random plans are scored in
+batch and one by one. The first difference ends the run with its place.
 """
 
 from __future__ import annotations
@@ -42,7 +42,9 @@ MACHINES: tuple[dict[str, Any], ...] = (
     {"slots": 2, "cold_starts": True},
     {"gpu_capacity_mb": 2300.7, "budget": {"seconds": 30.0}},
     {"slots": 3, "gpu_capacity_mb": 2000.3, "cold_starts": True, "budget": {"price": 0.5, "calls": 6}},
+    {"slots": 2, "budget": {"price": 0.12, "seconds": 2.0}},
 )
+ENFORCEMENTS = (None, "refuse", "terminate", "record")
 
 
 def round_profile() -> Profile:
@@ -72,7 +74,9 @@ def play(env_id: str, steps: int, envs: int, seed: int) -> dict[str, Any]:
             reward, length = ("incremental", "cumulative")[number // 2 % 2], (41, 41, 18)[number // 4 % 3]
             settings |= {"budget": variant, "reward": reward, "max_tokens": length}
         else:
-            settings |= {"max_steps": (64, 4)[number % 5 == 0], "concurrent": number // 3 % 2 == 1, **variant}
+            steps_limit, enforcement = (64, 4)[number % 7 == 0], ENFORCEMENTS[number // 2 % 4]
+            concurrent = number // 3 % 2 == 1
+            settings |= {"max_steps": steps_limit, "concurrent": concurrent, "enforcement": enforcement, **variant}
         met += run_opencatp(env_id, envs, rounds, seed + number, mode, **settings)
         named = variant or "no limits"
         name = profile if isinstance(profile, str) else profile.name

@@ -69,7 +69,8 @@ Grading = Annotated[
     str | None, typer.Option("--grading", help="Grade that counts as a pass: strict (every fact, the default) or judge.")
 ]
 Enforcement = Annotated[
-    str | None, typer.Option("--enforcement", help="Effect of a passed limit: terminate (the default), refuse or record.")
+    str | None,
+    typer.Option("--enforcement", help="What a limit does: refuse, terminate or record; each environment has a default."),
 ]
 Documents = Annotated[
     str | None, typer.Option("--documents", help="Text view: full documents of the tools (the default), or short ones.")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, get_args
 
 import gymnasium as gym
 import numpy as np
@@ -11,8 +11,10 @@ import numpy.typing as npt
 
 from ...simulators.calls import Call
 from ...simulators.draws import log
-from ...simulators.errors import ConfigError
+from ...simulators.errors import ConfigError, UnknownName
+from ...simulators.ledger import Enforcement
 from ...simulators.opencatp.episode_view import PlanView, plan_call
+from ...simulators.opencatp.levels import LEVELS
 from ...simulators.opencatp.running import PlanCall, RunningPlan
 from ...simulators.opencatp.tools import TOOLS, predecessors
 from ...simulators.plan import TASK_INPUT, Plan
@@ -53,7 +55,8 @@ class OpenCATPCallsEnv(OpenCATPBase[Observation, "int | np.integer[Any]"]):
     | 46 | `finish` | Hand in the outputs. |
 
     `info["action_mask"]` is true for calls of tools that were not called yet on artefacts that exist, and always for `finish`.
-    An action outside the mask does nothing.
+    Under `enforcement="refuse"` calls that the rest of the budget cannot pay are masked too. An action outside the mask is
+    refused: the step counts, but nothing is called, takes time or costs anything.
 
     With `concurrent=True` action 46 is `wait` (go to the end of the next call), which is allowed while a call runs, and
     `finish` is action 47; calls that still run then are cut off and charged for the time they ran.
@@ -120,6 +123,7 @@ class OpenCATPCallsEnv(OpenCATPBase[Observation, "int | np.integer[Any]"]):
     | 7 | `calls_left` | ≤ 1 | Share of the calls left, likewise. |
 
     The space holds the true ends of what is open here: they follow from the profile and the limits, since a tool runs once.
+    No limit is ever passed under `enforcement="refuse"`, unless calls run side by side.
 
     ## Rewards
 
@@ -134,7 +138,10 @@ class OpenCATPCallsEnv(OpenCATPBase[Observation, "int | np.integer[Any]"]):
 
     ## Episode end
 
-    * Termination: `finish`, or a limit of the budget is passed, which leaves the episode without a score.
+    * Termination: `finish`, or a limit of the budget is passed, which leaves the episode without a score. Under
+      `enforcement="refuse"` (the default) no call is made that would pass one: what a call costs and how long it takes is known
+      beforehand. With `concurrent=True` the calls that still run count with their whole price; a call that has to queue may end
+      after the limit of seconds, which ends the episode. Under `enforcement="record"` the episode goes on, but has no score.
     * Truncation: `max_steps` steps were taken. `env.spec.max_episode_steps` is the same number.
 
     A step after the end changes nothing and is rewarded with 0.
@@ -144,6 +151,7 @@ class OpenCATPCallsEnv(OpenCATPBase[Observation, "int | np.integer[Any]"]):
     | argument | meaning |
     | --- | --- |
     | `concurrent` | A call starts a tool, and `wait` goes to the next end; else a step is a call and its result. |
+    | `enforcement` | What a limit does, as above. `None` takes `"refuse"`, or `"terminate"` if `concurrent`. |
     | `slots` | How many tools run at once; further calls queue. `None`: any number. |
     | `gpu_capacity_mb` | GPU memory in MB that tools share; a call waits until it fits. `None`: enough for all. |
     | `cold_starts` | Load a tool when it is called, for as long as the profile says. |
@@ -157,7 +165,8 @@ class OpenCATPCallsEnv(OpenCATPBase[Observation, "int | np.integer[Any]"]):
 
     ## Version history
 
-    * v0: first version.
+    * v0: first version. Since 0.2 a step is a call and its result, and a call that the budget cannot pay is refused; with
+      `concurrent=True` both are as in 0.1.0.
 
     ## References
 
@@ -178,6 +187,7 @@ class OpenCATPCallsEnv(OpenCATPBase[Observation, "int | np.integer[Any]"]):
         gpu_capacity_mb: float | None = None,
         cold_starts: bool = False,
         max_steps: int = 64,
+        enforcement: Enforcement | None = None,
         **settings: Any,
     ) -> None:
         super().__init__(tasks, split, alpha, profile, **settings)
@@ -188,12 +198,21 @@ class OpenCATPCallsEnv(OpenCATPBase[Observation, "int | np.integer[Any]"]):
                 raise ConfigError(name, f"expected a positive whole number, got {number!r}")
         if not isinstance(concurrent, bool):
             raise ConfigError("concurrent", f"expected true or false, got {concurrent!r}")
+        if enforcement not in (None, *get_args(Enforcement)):
+            raise UnknownName("enforcement", str(enforcement), get_args(Enforcement))
+        self.enforcement: Enforcement = enforcement or ("terminate" if concurrent else "refuse")
+        self._refuses = self.enforcement == "refuse" and bool(self.budget.as_dict())
         self.slots, self.gpu_capacity_mb, self.cold_starts = slots, gpu_capacity_mb, bool(cold_starts)
         self.max_steps, self.concurrent = max_steps, concurrent
         self.wait_action = len(CALLS) if concurrent else None
         self.finish_action = len(CALLS) + concurrent
         self.action_names = (*CALL_NAMES, *(("wait", "finish") if concurrent else ("finish",)))
-        for level in range(4):
+        self._load_s = self.profile.cold_start_s() if self.cold_starts else dict.fromkeys(TOOLS, 0.0)
+        self._costs = [
+            {tool: (self.profile.price(tool, level), self._load_s[tool], self.profile.seconds(tool, level)) for tool in TOOLS}
+            for level in range(LEVELS)
+        ]  # price, seconds to load, seconds to run
+        for level in range(LEVELS):
             RunningPlan(self.profile, level, slots, gpu_capacity_mb, self.cold_starts)  # refuses what cannot run
         self.observation_space: gym.spaces.Space[Observation] = gym.spaces.Dict(self._boxes())  # type: ignore[assignment]
         self.action_space = gym.spaces.Discrete(self.finish_action + 1)
@@ -205,11 +224,15 @@ class OpenCATPCallsEnv(OpenCATPBase[Observation, "int | np.integer[Any]"]):
         loading = sum(profile.cold_start_s().values()) if self.cold_starts else 0.0
         prices = [max(profile.price(tool, level) for level in range(4)) / self.max_price for tool in TOOLS]
         seconds = [max(profile.seconds(tool, level) for level in range(4)) for tool in TOOLS]
-        ends = (sum(prices) * self.max_price, sum(seconds) + loading, 0.0, float(len(TOOLS)))
+        ends = [sum(prices) * self.max_price, sum(seconds) + loading, 0.0, float(len(TOOLS))]
+        dearest = sum(prices)
+        if self._refuses and not self.concurrent:  # then no limit is ever passed
+            ends = [min(end, most) for end, most in zip(ends, self._ceilings, strict=True)]
+            dearest = min(dearest, self._ceilings[0] / self.max_price)
         left = [0.0 if limit is None else min(0.0, 1.0 - end / limit) for end, limit in zip(ends, self._limits, strict=True)]
         tools = np.ones((len(TOOLS), len(TOOL_FEATURES)), np.float32)
         tools[:, 0], tools[:, 1] = prices, np.log1p(seconds)
-        high = [sum(prices), log(1.0 + ends[1]), 1.0, 1.0, 1.0, 1.0, 1.0, 1.0]
+        high = [dearest, log(1.0 + ends[1]), 1.0, 1.0, 1.0, 1.0, 1.0, 1.0]
         box = gym.spaces.Box
         return {
             "task": box(0.0, 1.0, (len(TASK_FEATURES),), np.float32),
@@ -245,7 +268,7 @@ class OpenCATPCallsEnv(OpenCATPBase[Observation, "int | np.integer[Any]"]):
             if not self.concurrent:
                 running.wait()
         kept = self._check_budget(self._used())
-        if not kept:
+        if not kept and self.enforcement != "record":
             running.finish()
         if running.over:
             self._over = True
@@ -261,7 +284,21 @@ class OpenCATPCallsEnv(OpenCATPBase[Observation, "int | np.integer[Any]"]):
         return self._observe(), reward, self._over, truncated, self._info()
 
     def _callable(self, tool: str, source: str) -> bool:
-        return self._running.call_of(tool) is None and self._running.is_ready(source)
+        running = self._running
+        there = running.call_of(tool) is None and running.is_ready(source)
+        return there and (not self._refuses or tool in self._payable())
+
+    def _payable(self) -> set[str]:
+        """The tools whose call keeps every limit, beside the calls that still run. One that has to queue may end later."""
+        running, costs = self._running, self._costs[self.size_level]
+        price, seconds, _, calls = self._ceilings
+        if len(running.calls) + 1 > calls:
+            return set()
+        spent, now = running.price, running.now_s
+        for call in running.calls:
+            if call.end_s is None:
+                spent += costs[call.tool][0]
+        return {tool for tool, cost in costs.items() if spent + cost[0] <= price and now + cost[1] + cost[2] <= seconds}
 
     def _call(self, tool: str, source: str) -> None:
         self._running.submit(tool, source)
@@ -287,7 +324,8 @@ class OpenCATPCallsEnv(OpenCATPBase[Observation, "int | np.integer[Any]"]):
             running = self._running
             called = {call.tool for call in running.calls}
             there = {TASK_INPUT, *(call.tool for call in running.calls if call.end_s is not None)}
-            mask[: len(CALLS)] = [tool not in called and source in there for tool, source in CALLS]
+            open_tools = (self._payable() if self._refuses else set(TOOLS)) - called
+            mask[: len(CALLS)] = [tool in open_tools and source in there for tool, source in CALLS]
             if self.wait_action is not None:
                 mask[self.wait_action] = running.in_flight > 0
         return mask
@@ -310,8 +348,10 @@ class OpenCATPCallsEnv(OpenCATPBase[Observation, "int | np.integer[Any]"]):
         return self.action_names[action] if 0 <= action <= self.finish_action else f"action {action}"
 
     def world_settings(self) -> dict[str, Any]:
+        enforced = {"enforcement": self.enforcement} if self.budget.as_dict() else {}
         return {
             **super().world_settings(),
+            **enforced,
             "concurrent": self.concurrent,
             "slots": self.slots,
             "gpu_capacity_mb": self.gpu_capacity_mb,
@@ -323,8 +363,8 @@ class OpenCATPCallsEnv(OpenCATPBase[Observation, "int | np.integer[Any]"]):
     def world_arguments(
         cls, document: Mapping[str, Any], settings: Mapping[str, Any], data: str | None = None
     ) -> dict[str, Any]:
-        # records without a form were made when there was only one
-        return super().world_arguments(document, {"concurrent": True, **settings}, data)
+        # records without a form were made when there was only one, and without an enforcement when a limit ended the episode
+        return super().world_arguments(document, {"concurrent": True, "enforcement": "terminate", **settings}, data)
 
     def give_up(self) -> None:
         super().give_up()

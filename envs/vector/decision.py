@@ -36,14 +36,13 @@ class DecisionVectorEnv(NativeVectorEnv):
         self._numbers = np.array(scalar.numbers, np.int64)
         self._row_of = np.full(len(world.tasks), -1, np.int64)
         width = len(CANDIDATE_FEATURES) + scalar.features
-        written = [usage.output_tokens for usage in scalar.usages(int(self._numbers[0]))]
         self._view = kernels.View(
             query=np.zeros((0, scalar.features), np.float32),
             candidates=np.zeros((0, scalar.k, width), np.float32),
             right=np.zeros((0, scalar.k + 2), np.bool_),
             tokens=np.zeros((0, len(THINKING)), np.int64),
             price=np.zeros((0, len(THINKING))),
-            seconds=np.array([world.ttft_s + tokens / world.tokens_per_s for tokens in written]),
+            seconds=np.array([cost.seconds for cost in scalar.costs(int(self._numbers[0]))]),
             choices=len(scalar.numbers) if self.all_tables else 0,
             max_steps=scalar.max_steps,
             loss=float(scalar._loss),
@@ -74,19 +73,18 @@ class DecisionVectorEnv(NativeVectorEnv):
         if unknown:
             used = len(self.batch.numbers)
             self.batch.add(unknown)
-            scalar, view, tokens = self.scalar, self._view, self.scalar.world.tokens
-            usages = [scalar.usages(number) for number in unknown]
+            scalar, view = self.scalar, self._view
+            costs = [scalar.costs(number) for number in unknown]
             right = np.zeros((len(unknown), scalar.k + 2), np.bool_)
             for row, number in zip(right, unknown, strict=True):
                 flags = scalar.right(number)
                 row[: len(flags)] = flags
-            price = [[0.0 if tokens is None else float(tokens.price(*usage[:3])) for usage in four] for four in usages]
             blocks: dict[str, Any] = {
                 "query": np.stack([scalar.template(number).query for number in unknown]),
                 "candidates": np.stack([scalar.template(number).candidates for number in unknown]),
                 "right": right,
-                "tokens": np.array([[usage.input_tokens + usage.output_tokens for usage in four] for four in usages]),
-                "price": np.array(price),
+                "tokens": np.array([[cost.tokens for cost in four] for four in costs]),
+                "price": np.array([[cost.price for cost in four] for four in costs]),
             }
             grown: dict[str, Any] = {name: put_rows(getattr(view, name), used, block) for name, block in blocks.items()}
             self._view = view._replace(**grown)

@@ -61,6 +61,7 @@ class Rules(NamedTuple):
         tools: (4, 10, columns) `observation["tools"]` at the start, by level.
         cumulative: the reward is the published one.
         max_tokens, max_steps, concurrent: of the environment that has them, 0 and False in the other.
+        refuse, record: what a limit does to a call, and False where plans are written.
     """
 
     alpha: float
@@ -79,6 +80,8 @@ class Rules(NamedTuple):
     max_tokens: int
     max_steps: int
     concurrent: bool
+    refuse: bool
+    record: bool
 
 
 class Common(NamedTuple):
@@ -221,6 +224,8 @@ class OpenCATPVectorBase(NativeVectorEnv):
             max_tokens=0,
             max_steps=0,
             concurrent=False,
+            refuse=False,
+            record=False,
         )
         self._pending = np.zeros(self.num_envs, np.int64)
         self._kept: Observation | None = None

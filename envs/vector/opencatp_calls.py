@@ -31,7 +31,12 @@ class OpenCATPCallsVectorEnv(OpenCATPVectorBase):
     def _build(self) -> None:
         super()._build()
         scalar, num_envs = self.scalar, self.num_envs
-        self.rules = self.rules._replace(max_steps=scalar.max_steps, concurrent=scalar.concurrent)
+        self.rules = self.rules._replace(
+            max_steps=scalar.max_steps,
+            concurrent=scalar.concurrent,
+            refuse=scalar._refuses,
+            record=scalar.enforcement == "record",
+        )
         self.machine = _machine(scalar)
         places = (num_envs, len(TOOLS))
         self.state = kernels.State(
@@ -107,11 +112,10 @@ def _machine(scalar: OpenCATPCallsEnv) -> Machine:
         by_tool, there = gpu_bytes(scalar.profile, level, scalar.gpu_capacity_mb)
         if there is not None:
             needs[level], memory[level] = [by_tool[tool] for tool in TOOLS], there
-    load_s = scalar.profile.cold_start_s() if scalar.cold_starts else dict.fromkeys(TOOLS, 0.0)
     return Machine(
         slots=scalar.slots or 0,
         needs=needs,
         memory=memory,
-        load_s=np.array([load_s[tool] for tool in TOOLS], np.float64),
+        load_s=np.array([scalar._load_s[tool] for tool in TOOLS], np.float64),
         fee=float(scalar.profile.pricing.per_run),
     )

@@ -13,8 +13,16 @@ import pytest
 from gymnasium.utils.env_checker import check_env
 
 import costgym
+from costgym.envs.registration import parameters_of
 
 NUMERIC = [name for name in costgym.ENV_IDS if "Chat" not in name]
+REFUSING = [name for name in NUMERIC if "enforcement" in parameters_of(name)]
+TIGHT: dict[str, list[dict[str, float]]] = {
+    "costgym/Marketplace-v0": [{"price": 5.0}, {"price": 9.0, "calls": 1.5}],
+    "costgym/OpenCATPCalls-v0": [{"price": 0.05}, {"seconds": 0.9}, {"price": 0.1, "calls": 2.5}],
+    "costgym/DecisionAware-v0": [{"price": 0.2}, {"price": 2.0}, {"tokens": 100}, {"tokens": 500, "calls": 0.5}],
+}
+"""Limits that random play passes where nothing is refused."""
 CONSTANT_KEYS = {
     "cost", "cost_price", "cost_seconds", "cost_tokens", "cost_calls", "cost_sum",
     "budget_remaining_price", "budget_remaining_seconds", "budget_remaining_tokens", "budget_remaining_calls", "is_success",
@@ -105,6 +113,28 @@ def test_masks_never_empty_and_agree(env_id: str) -> None:
         _, _, terminated, truncated, info = env.step(action)
         if terminated or truncated:
             _, info = env.reset()
+
+
+def overspent(env_id: str, enforcement: str | None, budget: dict[str, float], **form: Any) -> int:
+    """Episodes of random allowed actions that pass a limit."""
+    env = costgym.make(env_id, budget=budget, enforcement=enforcement, **form)
+    generator, found = np.random.default_rng(0), 0
+    for seed in range(60):
+        _, info = env.reset(seed=seed)
+        over = False
+        while not over:
+            action = int(generator.choice(np.flatnonzero(info["action_mask"])))
+            _, _, terminated, truncated, info = env.step(action)
+            over = terminated or truncated
+        found += min(info[f"budget_remaining_{resource}"] for resource in budget) < 0.0
+    return found
+
+
+@pytest.mark.parametrize(("env_id", "budget"), [(env_id, budget) for env_id in REFUSING for budget in TIGHT[env_id]])
+def test_no_action_of_the_mask_overspends_under_refuse_which_is_the_default(env_id: str, budget: dict[str, float]) -> None:
+    assert overspent(env_id, None, budget) == 0 < overspent(env_id, "terminate", budget)
+    if "concurrent" in parameters_of(env_id):
+        assert overspent(env_id, "refuse", budget, concurrent=True) == 0
 
 
 @pytest.mark.parametrize("env_id", NUMERIC)

@@ -110,11 +110,62 @@ def test_a_wandering_agent_is_cut_off(env: DecisionAwareEnv) -> None:
 
 
 def test_a_spent_budget_ends_the_episode_without_success() -> None:
-    env = DecisionAwareEnv(samples={"counts": COUNTS}, budget={"tokens": 40})
+    env = DecisionAwareEnv(samples={"counts": COUNTS}, budget={"tokens": 40}, enforcement="terminate")
     begin(env, CALL)
     env.step(SEARCH)
     _, _, terminated, _, info = env.step(FIRST_CALL + gold(env) if env.searched else ANSWER)
     assert terminated and not info["is_success"] and info["budget_remaining_tokens"] < 0
+
+
+def limited(begun: str, **budget: float) -> tuple[DecisionAwareEnv, dict[str, Any]]:
+    env = DecisionAwareEnv(samples={"counts": COUNTS}, budget=budget)
+    return env, begin(env, begun)
+
+
+def test_a_budget_is_kept_by_default_and_without_one_the_scenario_chooses() -> None:
+    assert limited(CALL, price=5.0)[0].enforcement == "refuse"
+    assert DecisionAwareEnv(samples={"counts": COUNTS}, budget={}).enforcement == "terminate"
+    assert DecisionAwareEnv(samples={"counts": COUNTS}, budget={"price": 5.0}, enforcement="record").enforcement == "record"
+
+
+def test_a_search_that_leaves_nothing_for_the_decision_after_it_is_refused(env: DecisionAwareEnv) -> None:
+    begin(env, CALL)
+    spent = [env.step(action)[4]["cost_tokens"] for action in (SEARCH, env.none_action)]
+    for tokens, allowed in ((sum(spent), True), (sum(spent) - 1, False)):
+        tight, info = limited(CALL, tokens=tokens)
+        assert info["action_mask"][[ANSWER, SEARCH]].tolist() == [True, allowed]
+        observation, reward, terminated, _, info = tight.step(SEARCH)
+        assert info["searched"] is allowed and not terminated
+        if not allowed:
+            assert (reward, info["status"], info["cost_tokens"]) == (0.0, int(Status.OVER_BUDGET), 0)
+            assert info["cost_seconds"] == tight.world.gateway_s and not observation["candidates"].any()
+        assert tight.step(tight.none_action if allowed else ANSWER)[2]
+
+
+def test_a_call_must_be_paid_with_the_tokens_of_its_decision(env: DecisionAwareEnv) -> None:
+    begin(env, CALL)
+    searched = env.step(SEARCH)[4]["cost_price"]
+    quotes = [env._playing().quote(slot) for slot in range(5)]
+    dearest = quotes.index(max(quotes))
+    thought = env.step(FIRST_CALL + dearest)[4]["cost_price"] - quotes[dearest]
+    for limit, paid in ((searched + thought + quotes[dearest] + 1e-9, True), (searched + quotes[dearest], False)):
+        tight, _ = limited(CALL, price=limit)
+        info = tight.step(SEARCH)[4]
+        assert info["action_mask"][FIRST_CALL + dearest] == paid and info["action_mask"][tight.none_action]
+        _, _, terminated, _, info = tight.step(FIRST_CALL + dearest)
+        assert terminated is paid and info["cost_calls"] == int(paid) and info["budget_remaining_price"] >= 0.0
+        assert paid or info["status"] == int(Status.OVER_BUDGET)
+
+
+def test_who_cannot_pay_for_an_answer_gives_up(env: DecisionAwareEnv) -> None:
+    begin(env, NO_SEARCH)
+    cost = env.step(ANSWER)[4]["cost_price"]
+    for limit, answered in ((cost, True), (0.9 * cost, False)):
+        tight, info = limited(NO_SEARCH, price=limit)
+        assert info["action_mask"][ANSWER]
+        _, _, terminated, _, info = tight.step(ANSWER)
+        assert (terminated, info["is_success"], info["cost_price"]) == (True, answered, cost if answered else 0.0)
+        assert info["budget_remaining_price"] >= 0.0 and tight.episode is not None and tight.episode.exceeded is None
 
 
 def test_the_samples_of_a_folder_play_the_same_way() -> None:
@@ -154,6 +205,17 @@ def test_its_settings_are_plain_data() -> None:
     assert spec.kwargs["samples"]["clusters"] == 4
 
 
+@pytest.mark.parametrize("price", [0.2, 0.4, 1.0])
+def test_nobody_does_better_than_the_optimum_under_a_tight_budget(price: float) -> None:
+    env, generator = DecisionAwareEnv(samples={"counts": COUNTS}, budget={"price": price}), np.random.default_rng(3)
+    for number in env.numbers:
+        _, info = env.reset(seed=int(number), options={"task": number})
+        best, over = env.optimum(), False
+        while not over:
+            *_, over, _, info = env.step(int(generator.choice(np.flatnonzero(info["action_mask"]))))
+        assert env.quality() <= best.quality + 1e-12
+
+
 def test_nobody_does_better_than_the_optimum(env: DecisionAwareEnv) -> None:
     generator = np.random.default_rng(3)
     for number in env.numbers[:60]:
@@ -172,5 +234,8 @@ def test_nobody_does_better_than_the_optimum(env: DecisionAwareEnv) -> None:
 
 def test_where_the_right_decision_is_not_affordable_the_optimum_is_to_save(env: DecisionAwareEnv) -> None:
     begin(env, CALL)
-    best = env.optimum(Budget(tokens=1))
-    assert not best.feasible and best.quality < 0
+    answered = env.costs(env.task.number)[ANSWER]
+    saved = env.optimum(Budget(tokens=answered.tokens))
+    assert not saved.feasible and saved.price == answered.price and saved.quality < 0
+    given_up = env.optimum(Budget(tokens=answered.tokens - 1))
+    assert not given_up.feasible and given_up.price == given_up.quality == 0

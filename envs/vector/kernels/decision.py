@@ -12,11 +12,13 @@ from numpy.typing import NDArray
 from ....simulators.batch import kernels as world
 from ....simulators.batch.memory import clear_row, copy_row
 from ....simulators.batch.rng import compiled, inlined, next_draw, prange, row, threaded
+from ....simulators.status import Status
 from ..info import NOTHING_SPENT, report, spent
 
 _ANSWER, _SEARCH, _FIRST_CALL = 0, 1, 2
 _CALL, _NONE_FITS = 2, 3
 """Indices into the tables of token costs, after `_ANSWER` and `_SEARCH`."""
+_OVER_BUDGET = int(Status.OVER_BUDGET)
 
 
 class View(NamedTuple):
@@ -177,11 +179,18 @@ def step_row(
     else:
         e.steps += 1
         action = np.int64(actions[i])
-        if _open(tables, rules, state, i, action):
-            _decide(tables, rules, state, view, i, action)
-        else:
+        kind = _kind(state, action)
+        if not _due(tables, state, i, action):
             world.refuse(tables, rules, state, i)
             e.status = world.UNKNOWN_TOOL
+        elif _payable(tables, rules, state, view, i, action):
+            _decide(tables, rules, state, view, i, action)
+        elif kind in (_ANSWER, _NONE_FITS):
+            world.answer(tables, rules, state, i, 0)
+            e.judged = False  # who gives up never passes
+        else:
+            world.refuse(tables, rules, state, i)
+            e.status = _OVER_BUDGET
         e.news = 0  # nobody waits for them
     cost, success = _show(tables, rules, state, view, out, i, before)
     reward = -view.loss * cost
@@ -221,27 +230,43 @@ def _begin(tables: Any, rules: Any, state: Any, view: Any, streams: Any, i: int,
 
 
 @inlined
-def _open(tables: Any, rules: Any, state: Any, i: int, action: int) -> bool:
+def _kind(state: Any, action: int) -> int:
+    return _NONE_FITS if action == _FIRST_CALL + state.slots.shape[1] else min(action, _CALL)
+
+
+@inlined
+def _due(tables: Any, state: Any, i: int, action: int) -> bool:
+    """Return whether an action is open at this stage, whatever it costs."""
     e, width = state.episodes[i], state.slots.shape[1]
     if not e.told:
         return action in (_ANSWER, _SEARCH)
     if action == _FIRST_CALL + width:
         return True
-    return _callable(tables, rules, state, i, action - _FIRST_CALL)
+    slot = action - _FIRST_CALL
+    return 0 <= slot < min(tables.slot_count[e.task], width) and not tables.banned[e.task, e.epoch, slot]
 
 
 @inlined
-def _callable(tables: Any, rules: Any, state: Any, i: int, slot: int) -> bool:
-    e = state.episodes[i]
-    if slot < 0 or slot >= min(tables.slot_count[e.task], state.slots.shape[1]) or tables.banned[e.task, e.epoch, slot]:
-        return False
-    return not rules.refuse or world.affordable(tables, rules, state, i, slot)
+def _payable(tables: Any, rules: Any, state: Any, view: Any, i: int, action: int) -> bool:
+    """Return whether the budget pays an action that is due; the sums are those of `DecisionAwareEnv._payable`, in its order."""
+    if not rules.refuse:
+        return True
+    e, kind = state.episodes[i], _kind(state, action)
+    price, now = e.price + view.price[e.task, kind], e.now + view.seconds[kind]
+    tokens, calls = e.tokens + view.tokens[e.task, kind], e.calls + (kind == _CALL)
+    if kind == _SEARCH:
+        price += view.price[e.task, _NONE_FITS]
+        now += view.seconds[_NONE_FITS]
+        tokens += view.tokens[e.task, _NONE_FITS]
+    elif kind == _CALL:
+        price += tables.quote[e.task, e.epoch, action - _FIRST_CALL]
+    kept = price <= rules.price_limit and now <= rules.seconds_limit
+    return kept and tokens <= rules.tokens_limit and calls <= rules.calls_limit
 
 
 @inlined
 def _decide(tables: Any, rules: Any, state: Any, view: Any, i: int, action: int) -> None:
-    e, width = state.episodes[i], state.slots.shape[1]
-    kind = _NONE_FITS if action == _FIRST_CALL + width else min(action, _CALL)
+    e, kind = state.episodes[i], _kind(state, action)
     world.think(tables, rules, state, i, view.seconds[kind], view.price[e.task, kind], view.tokens[e.task, kind])
     if e.over:
         return
@@ -268,14 +293,16 @@ def _show(tables: Any, rules: Any, state: Any, view: Any, out: Any, i: int, befo
     if e.told:
         copy_row(out.candidates, i, view.candidates, np.int64(e.task))
         out.mask[i, _FIRST_CALL + width] = True
-        for slot in range(width):
-            out.mask[i, _FIRST_CALL + slot] = _callable(tables, rules, state, i, slot)
+        for action in range(_FIRST_CALL, _FIRST_CALL + width):
+            open_now = _due(tables, state, i, action) and _payable(tables, rules, state, view, i, action)
+            out.mask[i, action] = open_now
         for action in range(_FIRST_CALL, _FIRST_CALL + width + 1):
             out.shown[i, action] = out.mask[i, action]
     else:
         clear_row(out.candidates, i)
-        out.mask[i, _ANSWER] = out.mask[i, _SEARCH] = True
-        out.shown[i, _ANSWER] = out.shown[i, _SEARCH] = 1.0
+        out.mask[i, _ANSWER] = True
+        out.mask[i, _SEARCH] = _payable(tables, rules, state, view, i, _SEARCH)
+        out.shown[i, _ANSWER], out.shown[i, _SEARCH] = 1.0, out.mask[i, _SEARCH]
     out.stage[i, 0], out.stage[i, 1] = (0.0, 1.0) if e.told else (1.0, 0.0)
     out.searched[i] = e.told
     return report(rules, view, out, e, i, before)

@@ -18,13 +18,15 @@ from ....simulators.plan import TASK_INPUT
 from ...opencatp import calls
 from .. import opencatp_base as view
 
-EPISODE = np.dtype([*view.SHARED, ("before", "f8"), ("steps", "i4"), ("kept", "?")], align=True)
-"""Fields of both environments; price before the step, number of steps, whether this step kept the budget."""
+EPISODE = np.dtype([*view.SHARED, ("before", "f8"), ("steps", "i4"), ("payable", "i4"), ("kept", "?")], align=True)
+"""Fields of both environments; price before the step, number of steps, tools that the rest of the budget pays, as bits, and
+whether this step kept the budget."""
 
 _CALLS, _N = len(calls.CALLS), plans.N_TOOLS
 CALL_TOOL = np.array([TOOLS.index(tool) for tool, _ in calls.CALLS], np.int8)
 CALL_SOURCE = np.array([-1 if source == TASK_INPUT else TOOLS.index(source) for _, source in calls.CALLS], np.int8)
 _STEP = np.float32(0.1)
+_ALL_TOOLS = (1 << _N) - 1
 
 
 class State(NamedTuple):
@@ -197,6 +199,7 @@ def _begin(tables: Any, rules: Any, machine: Any, state: Any, streams: Any, i: i
     e = state.episodes[i]
     e.steps = 0
     clock.begin(machine, state.clocks, i, np.int64(e.level))
+    e.payable = _payable(tables, rules, machine, state, i) if rules.refuse else _ALL_TOOLS
 
 
 @inlined
@@ -226,16 +229,40 @@ def _act(tables: Any, rules: Any, machine: Any, state: Any, i: int, action: int)
         if not rules.concurrent:
             clock.wait(tables, machine, clocks, e, i)
     e.kept = view.keeps_budget(rules, e)
-    if not e.kept and not e.over:
+    if not e.kept and not e.over and not rules.record:
         clock.finish(tables, machine, clocks, e, i, state.order)
         e.over = True
+    if rules.refuse and not e.over:
+        e.payable = _payable(tables, rules, machine, state, i)
+
+
+@inlined
+def _payable(tables: Any, rules: Any, machine: Any, state: Any, i: int) -> int:
+    """The tools whose call keeps every limit, as bits; the sums are those of `OpenCATPCallsEnv._payable`, in its order."""
+    e, limits = state.episodes[i], rules.limits
+    ended, level = np.int64(state.clocks.clocks[i].ended), np.int64(e.level)
+    spent = e.price
+    for k in range(e.calls):
+        called = np.int64(state.order[i, k])
+        if not (ended >> called) & 1:
+            spent += tables.price[level, called]
+    found = 0
+    if e.calls + 1 <= limits[3]:
+        for tool in range(_N):
+            if (
+                spent + tables.price[level, tool] <= limits[0]
+                and e.seconds + machine.load_s[tool] + tables.seconds[level, tool] <= limits[1]
+            ):
+                found |= 1 << tool
+    return found
 
 
 @inlined
 def _callable(e: Any, ended: int, action: int) -> Any:
-    """Return whether the tool was not called yet and its artefact exists."""
+    """Return whether the tool was not called yet and can be paid, and its artefact exists."""
     source = np.int64(CALL_SOURCE[action])
-    return not (e.used >> CALL_TOOL[action]) & 1 and (source < 0 or (ended >> source) & 1)
+    payable = (e.payable & ~e.used) >> CALL_TOOL[action]
+    return payable & 1 and (source < 0 or (ended >> source) & 1)
 
 
 @inlined

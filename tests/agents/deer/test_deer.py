@@ -20,9 +20,10 @@ from costgym.agents.deer import (
 )
 from costgym.agents.deer.deciders import best_threshold
 from costgym.agents.seat import begin
-from costgym.envs.decision import DecisionAwareEnv
+from costgym.envs.decision import ANSWER, DecisionAwareEnv
 from costgym.experiments.decisions import Accuracies, accuracies, evaluate
 from costgym.simulators.tools import Tool
+from tests.helpers.playing import play
 from tests.helpers.shared_data import shared
 
 COUNTS = {"train": (60, 120, 180), "valid": (60, 90, 150), "test": (0, 90, 150)}
@@ -126,6 +127,11 @@ def test_an_agent_fits_the_rule_to_the_world_it_meets(env: DecisionAwareEnv) -> 
             over = terminated or truncated
         wins += info["is_success"]
     assert wins > 20
+
+
+def test_a_search_that_the_budget_forbids_leaves_the_answer() -> None:
+    env = DecisionAwareEnv(samples={"counts": COUNTS}, split="valid", budget={"tokens": 250})
+    assert play(env, DeerAgent(Always()), task=env.numbers[0])[0] == [ANSWER]
 
 
 def test_recorded_samples_are_scored_the_same_way() -> None:

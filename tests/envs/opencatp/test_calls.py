@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from costgym.envs.opencatp.calls import CALL_NAMES, CALLS, OpenCATPCallsEnv
-from costgym.simulators.errors import ConfigError, EpisodeOver
+from costgym.simulators.errors import ConfigError, EpisodeOver, UnknownName
 from costgym.simulators.opencatp import v100
 from costgym.simulators.opencatp.profile import Profile, ToolCost
 from costgym.simulators.opencatp.tools import TOOLS
@@ -119,6 +119,62 @@ def test_a_passed_limit_ends_the_episode_without_a_score() -> None:
     env.step(call("image_captioning"))
     _, _, over, _, info = env.step(WAIT)
     assert (over, info["score"], info["is_success"], env.exceeded) == (True, 0.0, False, "seconds")
+
+
+def test_a_call_that_the_budget_cannot_pay_is_masked_and_refused_by_default() -> None:
+    profile = v100()
+    caption, detect = (profile.price(tool, 0) for tool in ("image_captioning", "object_detection"))
+    for limit, paid in ((caption + detect, True), (np.nextafter(caption + detect, 0.0), False)):
+        env = make(concurrent=False, budget={"price": float(limit)})
+        env.reset(options={"task": 226, "level": 0})
+        info = env.step(call("image_captioning"))[4]
+        second = call("object_detection")
+        assert info["action_mask"][second] == paid and info["action_mask"][env.finish_action]
+        observation, reward, over, _, info = env.step(second)
+        assert info["budget_remaining_price"] == (0.0 if paid else limit - caption) and not over
+        assert paid or (reward, info["cost_calls"], info["cost_seconds"]) == (0.0, 0, 0.0)
+        assert observation in env.observation_space
+        assert env.step(env.finish_action)[4]["score"] == (0.5 if paid else 0.25)
+
+
+@pytest.mark.parametrize("budget", [{"seconds": 0.2}, {"calls": 0.5}])
+def test_seconds_and_calls_are_known_beforehand_too(budget: dict[str, float]) -> None:
+    env = make(concurrent=False, budget=budget)
+    _, info = env.reset(options={"task": 24, "level": 0})
+    assert not info["action_mask"][call("image_captioning")]
+    assert info["action_mask"][: len(CALLS)].any() == ("seconds" in budget)
+
+
+def test_calls_that_still_run_count_with_their_whole_price() -> None:
+    profile = v100()
+    caption, detect = (profile.price(tool, 0) for tool in ("image_captioning", "object_detection"))
+    env = make(budget={"price": caption + 0.5 * detect}, enforcement="refuse")
+    env.reset(options={"task": 226, "level": 0})
+    info = env.step(call("image_captioning"))[4]
+    assert info["price"] == 0.0 and not info["action_mask"][call("object_detection")]
+
+
+def test_loading_counts_as_time() -> None:
+    profile = Profile("cold", {tool: ToolCost((1000.0,) * 4, 100.0, 100.0, cold_start_s=2.0) for tool in TOOLS})
+    for cold, allowed in ((False, True), (True, False)):
+        env = make(profile=profile, concurrent=False, cold_starts=cold, budget={"seconds": 2.5})
+        _, info = env.reset(seed=0)
+        assert info["action_mask"][: len(CALLS)].any() == allowed
+
+
+def test_what_a_passed_limit_does_is_the_users_choice() -> None:
+    assert (make(concurrent=False).enforcement, make().enforcement) == ("refuse", "terminate")
+    ends = {}
+    for enforcement in ("terminate", "record"):
+        env = make(concurrent=False, budget={"seconds": 0.2}, enforcement=enforcement)
+        env.reset(options={"task": 24, "level": 0})
+        assert env.action_masks()[call("image_captioning")]
+        over = env.step(call("image_captioning"))[2]
+        info = env.step(env.finish_action)[4]
+        ends[enforcement] = over, info["score"], info["is_success"], env.exceeded
+    assert ends == {"terminate": (True, 0.0, False, "seconds"), "record": (False, 0.0, False, "seconds")}
+    with pytest.raises(UnknownName, match="enforcement"):
+        make(enforcement="ask")
 
 
 def test_steps_are_limited() -> None:

@@ -15,6 +15,7 @@ pytest.importorskip("numba", reason="needs the extra `train`")
 
 from costgym.envs.vector.decision import DecisionVectorEnv
 from costgym.experiments.selftest.lockstep import difference, run_views, some_decisions
+from costgym.simulators.status import Status
 
 SAMPLES = {"counts": {"train": (20, 40, 60), "test": (5, 10, 15)}}
 STORM = {
@@ -42,10 +43,11 @@ def views(count: int, steps: int, mode: AutoresetMode, **settings: Any) -> Any:
     [
         {},
         {"enforcement": "refuse", "cost": "tokens", "budget": {"price": 3.0, "tokens": 900}},
+        {"scenario": STORM, "grading": "judge", "budget": {"price": 1.2, "seconds": 4.0, "calls": 1}},
         {"scenario": STORM, "grading": "judge", "cost": "calls", "max_steps": 2, "budget": {"seconds": 12.0}, "split": "test"},
         {"scenario": STORM, "enforcement": "record", "cost": "seconds", "budget": {"price": 2.0, "calls": 0.5, "seconds": 4.0}},
     ],
-    ids=("default", "refused", "ends of all kinds", "recorded"),
+    ids=("default", "refused", "refused by default", "ends of all kinds", "recorded"),
 )
 def test_native_and_scalar_decisions_are_equal_to_the_last_bit(mode: AutoresetMode, settings: dict[str, Any]) -> None:
     met = views(6, 80, mode, **settings)
@@ -53,10 +55,16 @@ def test_native_and_scalar_decisions_are_equal_to_the_last_bit(mode: AutoresetMo
 
 
 def test_limits_end_decisions_in_both_views_alike() -> None:
-    met = views(4, 60, AutoresetMode.SAME_STEP, budget={"tokens": 300}) + views(
-        4, 60, AutoresetMode.NEXT_STEP, budget={"seconds": 3.0}, max_steps=3
+    met = views(4, 60, AutoresetMode.SAME_STEP, budget={"tokens": 300}, enforcement="terminate") + views(
+        4, 60, AutoresetMode.NEXT_STEP, budget={"seconds": 3.0}, max_steps=3, enforcement="terminate"
     )
     assert met["terminated"] and met["truncated"]
+
+
+@pytest.mark.parametrize("budget", [{"price": 0.2}, {"price": 0.6}, {"tokens": 300}, {"seconds": 1.5}, {"calls": 0.5}])
+def test_limits_refuse_decisions_in_both_views_alike(budget: dict[str, float]) -> None:
+    met = views(4, 60, AutoresetMode.SAME_STEP, budget=budget)
+    assert met["terminated"] and met[str(int(Status.OVER_BUDGET))]
 
 
 def test_make_vec_takes_the_native_batch() -> None:

@@ -27,7 +27,7 @@ SMALL: dict[str, dict[str, Any]] = {
     "costgym/Marketplace-v0": {"scenario": {"source": SOURCE, "failures": "storm"}, "max_steps": 12},
     "costgym/DecisionAware-v0": {"samples": {"counts": {"train": [4, 4, 4]}}},
     "costgym/OpenCATP-v0": {},
-    "costgym/OpenCATPCalls-v0": {"slots": 2},
+    "costgym/OpenCATPCalls-v0": {"slots": 2, "budget": {"price": 0.1}},
 }
 
 

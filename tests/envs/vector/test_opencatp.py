@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import random
 from functools import lru_cache
 from typing import Any
@@ -83,6 +84,7 @@ def test_plans_written_natively_are_equal_to_the_last_bit(
 @given(
     settings(), st.sampled_from(list(AutoresetMode)), st.integers(0, 10**6), st.none() | st.integers(1, 4),
     st.none() | st.floats(300.0, 900.0), st.booleans(), st.integers(3, 40), st.booleans(),
+    st.sampled_from((None, "refuse", "terminate", "record")),
 )  # fmt: skip
 def test_calls_made_natively_are_equal_to_the_last_bit(
     chosen: dict[str, Any],
@@ -93,11 +95,23 @@ def test_calls_made_natively_are_equal_to_the_last_bit(
     cold_starts: bool,
     max_steps: int,
     concurrent: bool,
+    enforcement: str | None,
 ) -> None:
     if chosen["profile"] == "v100" and gpu_mb is not None:
         gpu_mb += 1300.0
     machine = {"slots": slots, "gpu_capacity_mb": gpu_mb, "cold_starts": cold_starts, "concurrent": concurrent}
-    run_opencatp(CALLS, 3, 40, seed, mode, max_steps=max_steps, **machine, **chosen)
+    run_opencatp(CALLS, 3, 40, seed, mode, max_steps=max_steps, enforcement=enforcement, **machine, **chosen)
+
+
+@pytest.mark.parametrize("enforcement", ["refuse", "terminate", "record"])
+@pytest.mark.parametrize("concurrent", [False, True])
+def test_tight_limits_are_equal_to_the_last_bit(enforcement: str, concurrent: bool) -> None:
+    tight: list[dict[str, float]] = [{"price": 0.05}, {"seconds": 0.9, "calls": 2.5}, {"price": 0.2, "seconds": 2.0}]
+    form = {"tasks": "all", "scores": RuleScores(), "enforcement": enforcement, "concurrent": concurrent}
+    machines: list[dict[str, Any]] = [{}, {"profile": profile(2), "slots": 2, "cold_starts": True}]
+    for number, (budget, machine) in enumerate(itertools.product(tight, machines)):
+        met = run_opencatp(CALLS, 3, 60, number, AutoresetMode.SAME_STEP, budget=budget, max_steps=12, **machine, **form)
+        assert met["terminated"]
 
 
 @pytest.mark.parametrize("env_id", VIEWS)

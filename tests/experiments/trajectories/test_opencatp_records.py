@@ -146,12 +146,20 @@ def test_a_header_names_the_world_whole() -> None:
     header = Header.of(view(CALLS, slots=2, alpha=0.3, budget={"seconds": 4}), CALLS)
     assert header.scenario == {"name": "opencatp", "profile": profile_record(v100()), "outcomes": shipped_outcomes().digest}
     assert header.settings == {
-        "alpha": 0.3, "budget": {"seconds": 4}, "cold_starts": False, "concurrent": False, "gpu_capacity_mb": None,
-        "level": None, "max_steps": 64, "samples": "drawn", "slots": 2, "split": "train", "success_score": 0.5, "tasks": "all",
+        "alpha": 0.3, "budget": {"seconds": 4}, "cold_starts": False, "concurrent": False, "enforcement": "refuse",
+        "gpu_capacity_mb": None, "level": None, "max_steps": 64, "samples": "drawn", "slots": 2, "split": "train",
+        "success_score": 0.5, "tasks": "all",
     }  # fmt: skip
     again = header.make().unwrapped
     assert isinstance(again, opencatp_calls.OpenCATPCallsEnv)
-    assert (again.profile, again.slots, again.alpha) == (v100(), 2, 0.3)
+    assert (again.profile, again.slots, again.alpha, again.enforcement) == (v100(), 2, 0.3, "refuse")
+
+
+def test_a_header_without_limits_says_nothing_of_them_and_one_without_an_enforcement_ends_at_a_limit() -> None:
+    assert "enforcement" not in Header.of(view(CALLS), CALLS).settings
+    header = Header.of(view(CALLS, budget={"seconds": 4}), CALLS)
+    old = replace(header, settings={name: value for name, value in header.settings.items() if name != "enforcement"})
+    assert old.make().unwrapped.enforcement == "terminate"  # type: ignore[attr-defined]
 
 
 # -- collections ---------------------------------------------------------------------------------------------------------
@@ -337,6 +345,17 @@ def test_a_plan_made_by_calls_comes_to_what_it_is_worth(name: str) -> None:
         final = recorded.final
         assert (final["score"], final["seconds"]) == (outcome.score, pytest.approx(outcome.seconds, rel=1e-12))
         assert (final["price"], final["quality_of_plan"]) == pytest.approx((outcome.price, outcome.quality), rel=1e-9)
+
+
+@pytest.mark.parametrize("concurrent", [False, True])
+def test_a_plan_made_by_calls_leaves_out_what_cannot_be_paid(concurrent: bool) -> None:
+    env = view(CALLS, split="test", concurrent=concurrent, enforcement="refuse", budget={"price": 0.1})
+    agent, left_out = make_agent("fixed-all", CALLS), 0
+    for task in (0, 16, 202, 226):
+        recorded, _ = record(env, agent, task, seed=8)
+        assert not recorded.truncated and recorded.final["exceeded"] is None and recorded.final["price"] <= 0.1
+        left_out += len(agent.proposal.plan.nodes) > recorded.final["calls"]  # type: ignore[attr-defined]
+    assert left_out
 
 
 def test_a_view_that_is_none_of_opencatp_is_refused() -> None:

@@ -1,0 +1,30 @@
+"""Build the world of DEER's decisions: from generated samples, or from those of a ToolDEER folder."""
+
+from __future__ import annotations
+
+import json
+from functools import lru_cache
+
+from ..scenario import parse_scenario
+from ..world import World
+from .samples import DecisionSettings, decision_world
+
+
+@lru_cache(maxsize=4)
+def build_world(scenario: str, data: str | None, samples: str | None) -> World:
+    """Build the world, once per process for equal settings.
+
+    Args:
+        scenario: The scenario as JSON; one of kind `tooldeer` has its own samples.
+        data: A ToolDEER folder whose samples are played in the scenario's market, or None.
+        samples: The fields of `DecisionSettings` as JSON, for generated samples.
+    """
+    settings = parse_scenario(json.loads(scenario))
+    if settings.source.kind == "tooldeer":
+        return settings.build()
+    if data is not None:
+        from .recorded import recorded_world
+
+        return recorded_world(settings.build(), settings.seed, data)
+    world, _ = decision_world(settings.build(), settings.seed, DecisionSettings.from_mapping(json.loads(samples or "{}")))
+    return world
