@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from markupsafe import Markup
@@ -93,6 +93,7 @@ class PageContext:
         sections: after the figures.
         agent_page: address of the page of a row's agent.
         describe: what an agent of a row is, in a line.
+        drawn: learning curves of agents whose training runs are elsewhere, as HTML; "" for none.
     """
 
     policy: str = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'"
@@ -102,12 +103,18 @@ class PageContext:
     sections: Markup = NOTHING
     agent_page: Callable[[Row], str] | None = None
     describe: Callable[[Row], str] = describe
+    drawn: Mapping[str, str] = field(default_factory=dict)
 
 
-def pages_of(leaderboard: Mapping[str, Any]) -> dict[str, str]:
-    """Render the pages of a leaderboard, by the names of their files: `index.html` is that of its first track."""
-    names = track_files(leaderboard)
-    return {file: page_of(leaderboard, track=track) for track, file in names.items()}
+def pages_of(leaderboard: Mapping[str, Any], drawn: Mapping[str, str] | None = None) -> dict[str, str]:
+    """Render the pages of a leaderboard, by the names of their files: `index.html` is that of its first track.
+
+    Args:
+        leaderboard: the content of `leaderboard.json`.
+        drawn: learning curves of agents whose training runs are elsewhere, as HTML; "" for none.
+    """
+    names, context = track_files(leaderboard), PageContext(drawn=drawn or {})
+    return {file: page_of(leaderboard, context, track) for track, file in names.items()}
 
 
 def track_files(leaderboard: Mapping[str, Any]) -> dict[str, str]:
@@ -147,7 +154,7 @@ def page_of(leaderboard: Mapping[str, Any], context: PageContext | None = None, 
     budgets_alone = all(not settings_of(row, leaderboard) for row in rows)
     drawn = ranking_metric(leaderboard, "strict") == PASS_RATE and budgets_alone
     varied = "Budget" if budgets_alone else "Played under"
-    sections = context.sections + plan_figures(leaderboard) + curves_section(rows)
+    sections = context.sections + plan_figures(leaderboard) + curves_section(rows, context.drawn)
     return render(
         "page.html",
         context=context,

@@ -103,6 +103,24 @@ def test_added_rows_are_verified_and_stay(board: Path, packed: Path, tmp_path: P
     assert validate(mine / "submissions" / "Team A").verified
 
 
+def test_an_entry_is_replaced_by_its_own_contact_and_by_nobody_else(board: Path, packed: Path, tmp_path: Path) -> None:
+    mine = tmp_path / "board"
+    shutil.copytree(board, mine)
+    add(mine, packed)
+    before = {path: path.read_bytes() for path in mine.rglob("*") if path.is_file()}
+    other = pack(board, tmp_path / "other", "Team A", "b@example.org", agents=["cheapest"])
+    with pytest.raises(costgym.ConfigError, match=r"'Team A' is an entry of a@example\.org .* under another --name"):
+        add(mine, other)
+    assert {path: path.read_bytes() for path in mine.rglob("*") if path.is_file()} == before
+    assert verify(mine).verified
+    add(mine, pack(board, tmp_path / "again", "Team A", "a@example.org", agents=["cheapest"]))
+    rows = json.loads((mine / "leaderboard.json").read_text())["rows"]
+    assert {row["agent"] for row in rows if "submission" in row} == {"cheapest (Team A)"}
+    (mine / "submissions" / "Team A" / "manifest.json").unlink()
+    with pytest.raises(costgym.ConfigError, match="an entry that cannot be read"):
+        add(mine, packed)
+
+
 def test_a_submission_of_another_run_is_not_added(board: Path, tmp_path: Path) -> None:
     other = run(make_run_config("quick", **{**PLAN, "seed": 4, "agents": ["cheapest"]}), tmp_path / "other").folder  # type: ignore[arg-type]
     packed = pack(other, tmp_path / "packed", "B", "b@example.org")
