@@ -225,6 +225,7 @@ def summarise_run(config: RunConfig, results: Iterable[EpisodeResult], experienc
         "suite": config.suite,
         "seed": config.seed,
         "version": config.version,
+        **({} if config.release is None else {"release": config.release}),
         "run": config.digest,
         "grading": config.grading,
         "ranked_by": first["ranked_by"],

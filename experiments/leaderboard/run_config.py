@@ -142,6 +142,7 @@ class RunConfig(BaseModel):
         btp: fields of `BtpSettings` that differ from the default.
         weights: hashes of the weights of trained agents; other weights make another run.
         experience: how the past uses were collected that agents with BTP plan from; None where none do.
+        release: of the benchmark, whose terms and worlds these are; None where none is claimed.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -156,6 +157,7 @@ class RunConfig(BaseModel):
     btp: dict[str, Any] = {}
     weights: dict[str, str] = {}
     experience: ExperienceSettings | None = Field(default=None, exclude_if=lambda value: value is None)
+    release: str | None = Field(default=None, exclude_if=lambda value: value is None)
 
     def to_json(self) -> str:
         """The content of `run.json`."""

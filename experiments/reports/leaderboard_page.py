@@ -44,7 +44,7 @@ from ..leaderboard.metric_columns import (
 )
 from ..leaderboard.tracks import TRACKS, track_documents
 from ..metrics import GRADINGS
-from .agent_notes import describe
+from .agent_notes import describe, papers_behind
 from .findings import finding, gains
 from .html import asset, embedded, render
 from .learning_curves import curves_section
@@ -202,6 +202,7 @@ def page_of(leaderboard: Mapping[str, Any], context: PageContext | None = None, 
         explained=_EXPLAINED if len(gradings) > 1 else (),
         checked=_CHECKED if any(row.get("verified") for row in rows) else "",
         columns=columns,
+        papers=papers_behind(rows),
         footer=(
             "Intervals are at 95 %: Wilson’s for shares, with the episodes of one task counted together, and percentiles of a "
             "bootstrap over episodes for all other figures, paired: every agent is resampled alike. "
@@ -259,6 +260,7 @@ def _facts(leaderboard: Mapping[str, Any], rows: Sequence[Row], scenario: Mappin
         "Seed": leaderboard.get("seed"),
         "BTP’s past uses a tool": None if past is None else f"{past['uses_per_tool']:.0f}, by {past['explorer']}",
         "Version": leaderboard.get("version"),
+        "Release": leaderboard.get("release"),
     }
     return [(name, value) for name, value in facts.items() if value not in (None, "")]
 
@@ -347,6 +349,9 @@ def _row(
         under = "bound, not ranked"
     else:
         under = plain(row["model"]) if row.get("model") else "no language model"
+    submission = row.get("submission")
+    if isinstance(submission, Mapping) and submission.get("model"):
+        under += f", thinks with {plain(submission['model'])} by its own account"
     if row.get("verified"):
         under += f", {row['verified'] if isinstance(row['verified'], str) else 'replayed'}"
     return {

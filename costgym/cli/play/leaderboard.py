@@ -38,7 +38,7 @@ def leaderboard(
     suite: Annotated[str, typer.Option("--suite", help="What to run; `list` says which there are.")] = "quick",
     release: Annotated[
         str | None,
-        typer.Option("--release", metavar="NAME", help="Refuse to play anything but this frozen release."),
+        typer.Option("--release", metavar="NAME", help="Play this frozen release, or refuse; the results say so."),
     ] = None,
     scenario: ScenarioName = None,
     data: Data = None,
@@ -127,6 +127,7 @@ def leaderboard(
         from ...experiments.leaderboard.releases.release import load_release
 
         load_release(release).check(config)
+        config = config.model_copy(update={"release": release})
     with workers(engine, jobs, ray_address, model, None) as place, Progress("playing", quiet) as progress:
         spending = make_spending(model, prices, spend_limit, progress.say)
         board = run(config, out, progress=progress.update, engine=place, spending=spending)

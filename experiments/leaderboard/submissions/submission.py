@@ -37,7 +37,8 @@ def pack(run: str | Path, out: str | Path, name: str, contact: str, agents: Sequ
         out: the submission's folder; must not exist.
         name, contact: of the submitter.
         agents: which of the run's agents; all by default, but for those that read the world and are never ranked.
-        about: further fields of the manifest: `url`, `description`, `organisation`, `date`, `code`, `commit`, `cost`.
+        about: further fields of the manifest: `url`, `description`, `organisation`, `date`, `code`, `commit`, `cost`,
+            `model`.
 
     Raises:
         ConfigError: the run is none or has not ended, `out` exists, an agent reads the world, or an entry of the manifest is

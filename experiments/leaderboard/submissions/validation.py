@@ -306,6 +306,13 @@ def _check_config(run: RunConfig, data: str | None) -> list[str]:
     suite = SUITES.get(run.suite)
     if suite is None:
         return [f"suite: there is none named {run.suite!r}"]
+    if run.release is not None:
+        from ..releases.release import load_release
+
+        try:
+            load_release(run.release).check(run)
+        except CostGymError as error:
+            return [f"release: {error}"]
     stray = [agent for agent in run.weights if agent not in run.agents or not is_trained(agent)]
     if stray:
         return [f"weights: {stray[0]!r:.80} is no trained agent of this run"]

@@ -246,6 +246,18 @@ def test_what_replay_denies_is_not_added(board: Path, packed: Path, tmp_path: Pa
     assert {path: path.read_bytes() for path in mine.rglob("*") if path.is_file()} == before
 
 
+def test_an_entry_says_what_it_thinks_with_and_one_without_keeps_its_bytes(board: Path, packed: Path, tmp_path: Path) -> None:
+    assert "model" not in json.loads((packed / "manifest.json").read_text())
+    mine = tmp_path / "board"
+    shutil.copytree(board, mine)
+    told = ["submit", "pack", str(board), "--out", str(tmp_path / "told"), "--name", "T", "--contact", "t", "--model", "GPT-9"]
+    assert CliRunner().invoke(app, [*told, "--agents", "react"]).exit_code == 0
+    rows = add(mine, tmp_path / "told")
+    assert {row["submission"]["model"] for row in rows} == {"GPT-9"}
+    assert "thinks with GPT-9 by its own account" in (mine / "index.html").read_text()
+    assert verify(mine).verified
+
+
 def test_packing_says_what_is_missing(board: Path, tmp_path: Path) -> None:
     with pytest.raises(costgym.ConfigError, match="is not a leaderboard run"):
         pack(tmp_path, tmp_path / "x", "A", "a")
