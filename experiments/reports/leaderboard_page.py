@@ -49,6 +49,7 @@ from .findings import finding, gains
 from .html import asset, embedded, render
 from .learning_curves import curves_section
 from .opencatp_figures import plan_figures
+from .reliability import reliability_section
 from .robustness import robustness_section
 
 _GRADING_TITLES = {"strict": "Strict", "judge": "Lenient judge"}
@@ -197,7 +198,7 @@ def page_of(leaderboard: Mapping[str, Any], context: PageContext | None = None, 
         drawn=drawn,
         simulated_mark=" † simulated language model." if any(is_simulated(row) for row in rows) else "",
         sections=sections,
-        robustness=robustness_section(leaderboard),
+        robustness=robustness_section(leaderboard) + reliability_section(leaderboard),
         gains=_gains(leaderboard),
         explained=_EXPLAINED if len(gradings) > 1 else (),
         checked=_CHECKED if any(row.get("verified") for row in rows) else "",

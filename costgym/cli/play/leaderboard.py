@@ -45,6 +45,9 @@ def leaderboard(
     agents: Annotated[str | None, typer.Option("--agents", metavar="A,B,...", help="By default the suite's.")] = None,
     budgets: BudgetText = None,
     episodes: Annotated[int | None, typer.Option("--episodes", help="Per agent and budget; by default the suite's.")] = None,
+    seeds: Annotated[
+        int | None, typer.Option("--seeds", help="Episodes of each task, for pass^k; by default the suite's.")
+    ] = None,
     split: Split = "test",
     grading: Grading = None,
     seed: Seed = 0,
@@ -122,6 +125,7 @@ def leaderboard(
         profile=profile,
         vary=None if alpha is None else {"alpha": _numbers("--alpha", alpha)},
         experience=None if experience is None else ExperienceSettings.parse(experience),
+        seeds=seeds,
     )
     if release is not None:
         from ...experiments.leaderboard.releases.release import load_release

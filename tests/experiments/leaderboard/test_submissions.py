@@ -258,6 +258,25 @@ def test_an_entry_says_what_it_thinks_with_and_one_without_keeps_its_bytes(board
     assert verify(mine).verified
 
 
+def test_a_board_of_more_seeds_shows_every_k_and_verifies(tmp_path: Path) -> None:
+    config = make_run_config("quick", agents=["react"], budgets="price=20", seeds=6, episodes=12)
+    folder = run(config, tmp_path / "board").folder
+    row = json.loads((folder / "leaderboard.json").read_text())["rows"][0]
+    assert config.tracks[0].seeds == len(row["pass_hat_k"]) == 6
+    page = (folder / "index.html").read_text()
+    assert "strict, k = 6" in page and "judge, k = 6" in page and "k = 7" not in page
+    for k, share in enumerate(row["pass_hat_k"]):
+        assert page.count(f'<td class="figure">{100 * share:.1f}</td>') >= row["pass_hat_k"].count(share), k
+    assert verify(folder).verified
+    assert validate(pack(folder, tmp_path / "packed", "A", "a@example.org")).verified
+    assert [each.episodes for each in make_run_config("quick", agents=["react"], seeds=8).tracks[0].conditions] == [320] * 3
+    for wrong in (0, 1.5, True):
+        with pytest.raises(costgym.ConfigError, match="--seeds"):
+            make_run_config("quick", agents=["react"], seeds=wrong)  # type: ignore[arg-type]
+    with pytest.raises(costgym.ConfigError, match="--seeds"):
+        make_run_config("opencatp", agents=["greedy"], seeds=2)
+
+
 def test_packing_says_what_is_missing(board: Path, tmp_path: Path) -> None:
     with pytest.raises(costgym.ConfigError, match="is not a leaderboard run"):
         pack(tmp_path, tmp_path / "x", "A", "a")
