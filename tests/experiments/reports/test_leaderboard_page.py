@@ -94,7 +94,7 @@ def test_the_page_links_the_papers_behind_its_agents():
         "Budget-constrained tool learning with planning": "https://arxiv.org/abs/2402.15960",
         "ReAct: synergizing reasoning and acting in language models": "https://arxiv.org/abs/2210.03629",
     }
-    assert "<dt>react, react+btp</dt>" in page and "<dt>react+btp</dt>" in page
+    assert "</a>: react, react+btp</p>" in page and "</a>: react+btp</p>" in page
 
 
 def test_the_page_says_what_was_run_and_asks_nothing_of_the_network():
