@@ -283,11 +283,24 @@ class PairedDifference:
 
 
 def paired_difference(
-    a: Iterable[EpisodeResult], b: Iterable[EpisodeResult], metric: str, *, seed: int = 0, resamples: int = RESAMPLES
+    a: Iterable[EpisodeResult],
+    b: Iterable[EpisodeResult],
+    metric: str,
+    *,
+    seed: int = 0,
+    resamples: int = RESAMPLES,
+    seeds: int = 1,
 ) -> PairedDifference:
     """Compare two agents episode by episode, so that differences between worlds cancel out.
 
     The p-value comes from exchanging the two records within episodes at random, which for a mean is the sign-flip test.
+
+    Args:
+        a, b: results of the two.
+        metric: one of `METRICS`.
+        seed: of bootstrap and permutations.
+        resamples: how many of each.
+        seeds: episodes of one task in a row, which the bootstrap draws together.
 
     Raises:
         UnknownName: no such metric.
@@ -307,7 +320,8 @@ def paired_difference(
     figures = _ratio(a_num, a_den), _ratio(b_num, b_den)
     if figures[0] is None or figures[1] is None:
         raise ConfigError("comparison", f"expected a common episode with a {metric} for both, got none")
-    low, high = intervals(np.stack([a_num, b_num], 1), np.stack([a_den, b_den], 1), common, seed, resamples, difference=True)
+    columns = np.stack([a_num, b_num], 1), np.stack([a_den, b_den], 1)
+    low, high = intervals(*columns, common, seed, resamples, difference=True, group=seeds)
     return PairedDifference(
         metric=metric,
         episodes=len(common),

@@ -172,14 +172,25 @@ def document_text(document: Mapping[str, Any]) -> str:
     return json.dumps(document, indent=1, ensure_ascii=False) + "\n"
 
 
-def pages_of(document: Mapping[str, Any]) -> dict[str, str]:
+def pages_of(document: Mapping[str, Any], drawn: Mapping[str, str] | None = None) -> dict[str, str]:
     """The pages as they are written, by the names of their files: one a track.
 
     They show how trained agents learnt, where their training runs are still there.
+
+    Args:
+        document: the content of `leaderboard.json`.
+        drawn: learning curves of agents whose training runs are elsewhere, as HTML; "" for none.
     """
     from ..reports.leaderboard_page import pages_of as pages
 
-    return pages(document)
+    return pages(document, drawn)
+
+
+def page_files(document: Mapping[str, Any]) -> list[str]:
+    """The names of the pages' files."""
+    from ..reports.leaderboard_page import track_files
+
+    return list(track_files(document).values())
 
 
 def summarise_run(config: RunConfig, results: Iterable[EpisodeResult], experience: str | None = None) -> dict[str, Any]:
@@ -211,6 +222,7 @@ def summarise_run(config: RunConfig, results: Iterable[EpisodeResult], experienc
         "suite": config.suite,
         "seed": config.seed,
         "version": config.version,
+        **({} if config.release is None else {"release": config.release}),
         "run": config.digest,
         "grading": config.grading,
         "ranked_by": first["ranked_by"],

@@ -35,6 +35,8 @@ from .weights import weights_of
 
 FORMAT = "costgym.leaderboard/1"
 ALL_VIEWS = "*"
+MAX_SEEDS = 1000
+"""Episodes of one task."""
 
 
 class TrackConfig(BaseModel):
@@ -60,7 +62,7 @@ class TrackConfig(BaseModel):
     agents: tuple[str, ...]
     conditions: tuple[Condition, ...]
     split: str
-    seeds: int = Field(default=1, ge=1, le=1000)
+    seeds: int = Field(default=1, ge=1, le=MAX_SEEDS)
     ranked_by: str = PASS_RATE
     settings: dict[str, dict[str, Any]] = {}  # pydantic copies it
 
@@ -142,6 +144,7 @@ class RunConfig(BaseModel):
         btp: fields of `BtpSettings` that differ from the default.
         weights: hashes of the weights of trained agents; other weights make another run.
         experience: how the past uses were collected that agents with BTP plan from; None where none do.
+        release: of the benchmark, whose terms and worlds these are; None where none is claimed.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -156,6 +159,7 @@ class RunConfig(BaseModel):
     btp: dict[str, Any] = {}
     weights: dict[str, str] = {}
     experience: ExperienceSettings | None = Field(default=None, exclude_if=lambda value: value is None)
+    release: str | None = Field(default=None, exclude_if=lambda value: value is None)
 
     def to_json(self) -> str:
         """The content of `run.json`."""
@@ -208,6 +212,7 @@ def make_run_config(
     profile: str | Path | None = None,
     vary: Mapping[str, Sequence[Any]] | None = None,
     experience: ExperienceSettings | None = None,
+    seeds: int | None = None,
 ) -> RunConfig:
     """The configuration of a run, checked before anything runs.
 
@@ -226,6 +231,8 @@ def make_run_config(
         profile: what the OpenCATP tools cost.
         vary: settings that vary within the run, with their values, such as ``{"alpha": [0.3, 0.5]}``.
         experience: how past uses are collected for agents with BTP; None for the default.
+        seeds: episodes of each task of a tool world, for pass^k up to so many k; None for the suite's. Without `episodes`, as
+            many tasks are played as by the suite.
 
     Raises:
         UnknownName: a suite, scenario, agent, split or grading is unknown; the message has the nearest ones.
@@ -239,7 +246,9 @@ def make_run_config(
         raise ConfigError("--seed", f"expected a whole number from 0 to 2**62, got {seed!r}")
     if episodes is not None and (isinstance(episodes, bool) or not isinstance(episodes, int) or episodes < 1):
         raise ConfigError("--episodes", f"expected a positive whole number, got {episodes!r}")
-    asked = _Asked(scenario, data, budgets, episodes, split, grading, model, prices, profile, dict(vary or {}))
+    if seeds is not None and (isinstance(seeds, bool) or not isinstance(seeds, int) or not 1 <= seeds <= MAX_SEEDS):
+        raise ConfigError("--seeds", f"expected a whole number from 1 to {MAX_SEEDS}, got {seeds!r}")
+    asked = _Asked(scenario, data, budgets, episodes, split, grading, model, prices, profile, dict(vary or {}), seeds)
     tracks: list[TrackConfig] = []
     for world, names in _worlds(chosen, agents, asked):
         tracks += _tracks_of(chosen, world, names, asked)
@@ -328,12 +337,14 @@ class _Asked:
     prices: str | Path | None
     profile: str | Path | None
     vary: dict[str, Sequence[Any]]
+    seeds: int | None
 
     def refused_by(self, world: SuiteWorld) -> str:
         """An option that the world has no use for; "" where there is none."""
         kind = class_of(world.env)
         wrong = {
             "--scenario": self.scenario is not None and "scenario" not in kind.WORLD_ARGUMENTS,
+            "--seeds": self.seeds is not None and "scenario" not in kind.WORLD_ARGUMENTS,
             "--prices": self.prices is not None and "scenario" not in kind.WORLD_ARGUMENTS,
             "--profile": self.profile is not None and "profile" not in kind.WORLD_ARGUMENTS,
             "--grading": self.grading != GRADINGS[0] and not kind.gradings,
@@ -344,7 +355,7 @@ class _Asked:
     @property
     def about_a_world(self) -> bool:
         """Some option replaces what a suite says of a world."""
-        given = (self.scenario, self.data, self.budgets, self.prices, self.profile)
+        given = (self.scenario, self.data, self.budgets, self.prices, self.profile, self.seeds)
         return bool(self.vary) or any(value is not None for value in given) or self.grading != GRADINGS[0]
 
 
@@ -403,6 +414,7 @@ def _tracks_of(suite: Suite, world: SuiteWorld, agents: Sequence[str], asked: _A
     """A world's tracks, one for each view that some agent plays in; the same scenario and conditions for all."""
     kind = class_of(world.env)
     fits = not asked.refused_by(world)
+    seeds = asked.seeds if asked.seeds is not None and fits else world.seeds
     settings = {env_id: dict(given) for env_id, given in world.settings.items()}
     if kind.gradings:
         settings.setdefault(ALL_VIEWS, {})["grading"] = asked.grading
@@ -433,11 +445,11 @@ def _tracks_of(suite: Suite, world: SuiteWorld, agents: Sequence[str], asked: _A
             arguments = {**settings.get(ALL_VIEWS, {}), **settings.get(env_id, {}), **of_env}
             env = base_env(make(env_id, split=asked.split, disable_env_checker=True, **made, **arguments))
             document = env.world_document()
-            count = asked.episodes or world.episodes or env.instances
+            count = asked.episodes or (world.episodes or 0) // world.seeds * seeds or env.instances
             if count is None:
                 raise ConfigError("--episodes", f"the suite {suite.name} needs a number of episodes")
-            if world.seeds > 1:
-                count = min(count, world.seeds * len(env.numbers))
+            if seeds > 1:
+                count = min(count, seeds * len(env.numbers))
             conditions.append(Condition(budget=limit.as_dict(), settings=varied, episodes=count))
         assert document is not None
         tracks.append(
@@ -449,7 +461,7 @@ def _tracks_of(suite: Suite, world: SuiteWorld, agents: Sequence[str], asked: _A
                 agents=tuple(names),
                 conditions=tuple(ordered(conditions)),
                 split=asked.split,
-                seeds=world.seeds,
+                seeds=seeds,
                 ranked_by=world.ranked_by,
                 settings=settings,
             )

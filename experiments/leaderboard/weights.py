@@ -15,6 +15,11 @@ _WEIGH = ("config.json", "checkpoint.json", "adapter_config.json", "tokenizer.js
 """Files, besides the weights, that determine how weights are used."""
 
 
+def is_trained(agent: str) -> bool:
+    """The name is that of a trained agent, whether its weights are here or not."""
+    return agent.startswith(LEARNT)
+
+
 def weights_of(agents: Iterable[str]) -> dict[str, str]:
     """Hash the weights of trained agents (``sb3:RUN``, ``toolplanner:RUN``, ...), by the agent's name.
 
@@ -23,7 +28,7 @@ def weights_of(agents: Iterable[str]) -> dict[str, str]:
     """
     found = {}
     for agent in agents:
-        if agent.startswith(LEARNT):
+        if is_trained(agent):
             folder = run_folder(agent)
             files = _weight_files(folder)
             if any(path.suffix == ".safetensors" for path in files):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from ...agents.custom import is_custom
@@ -49,6 +49,15 @@ def papers_of(row: Mapping[str, Any]) -> list[tuple[str, str]]:
     parts = ["btp" if part.startswith("btp-no-") else part.removesuffix("-answers") for part in parts]
     parts = [part.removesuffix("-rule").removesuffix("-no-tags").removesuffix("-no-path") for part in parts]
     return [(PAPERS[part][0], f"https://arxiv.org/abs/{PAPERS[part][1]}") for part in dict.fromkeys(parts) if part in PAPERS]
+
+
+def papers_behind(rows: Iterable[Mapping[str, Any]]) -> list[tuple[str, str, list[str]]]:
+    """List title and address of the papers behind the agents of rows, and the agents' names, in the order of first use."""
+    found: dict[tuple[str, str], dict[str, None]] = {}
+    for row in rows:
+        for paper in papers_of(row):
+            found.setdefault(paper, {})[str(row.get("agent"))] = None
+    return [(title, address, sorted(agents)) for (title, address), agents in found.items()]
 
 
 def own_name(row: Mapping[str, Any]) -> str:

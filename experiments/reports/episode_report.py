@@ -68,7 +68,7 @@ def report_recorded(path: Path, key: str | None = None, data: str | None = None)
         data: the folder or file that the world is read from, where it lies elsewhere now.
 
     Raises:
-        UnknownName: there is no such episode; says what there is.
+        UnknownName: there is no such episode; says which indices, tasks or files there are.
         DataError: nothing is recorded there, or the record cannot be played again.
     """
     place = Path(path)
@@ -121,7 +121,8 @@ def _agent(file: Path) -> str:
 
 def _find(files: list[Path], wanted: str, key: str) -> tuple[Path, int, Trajectory]:
     """Find the first episode with an index or a task's id; its file and line."""
-    seen: list[str] = []
+    tasks: dict[str, None] = {}
+    last = -1
     for file in files:
         for place, line in enumerate(iter_lines(file), 1):
             if place == 1:
@@ -129,9 +130,12 @@ def _find(files: list[Path], wanted: str, key: str) -> tuple[Path, int, Trajecto
             recorded = parse_trajectory(line, file, place)
             if wanted in ("", str(recorded.episode), recorded.task):
                 return file, place, recorded
-            if len(seen) < MAX_SUGGESTIONS:
-                seen += [str(recorded.episode), recorded.task]
-    raise UnknownName("episode", key or wanted, seen)
+            last = max(last, recorded.episode)
+            if len(tasks) < MAX_SUGGESTIONS:
+                tasks[recorded.task] = None
+    if wanted.isdecimal() and last >= 0:
+        raise UnknownName("episode", key or wanted, [f"0 to {last}, or a task's id"])
+    raise UnknownName("episode", key or wanted, tasks)
 
 
 def _settings(header: Header) -> str:

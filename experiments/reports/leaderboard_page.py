@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from markupsafe import Markup
@@ -44,11 +44,12 @@ from ..leaderboard.metric_columns import (
 )
 from ..leaderboard.tracks import TRACKS, track_documents
 from ..metrics import GRADINGS
-from .agent_notes import describe
+from .agent_notes import describe, papers_behind
 from .findings import finding, gains
 from .html import asset, embedded, render
 from .learning_curves import curves_section
 from .opencatp_figures import plan_figures
+from .reliability import reliability_section
 from .robustness import robustness_section
 
 _GRADING_TITLES = {"strict": "Strict", "judge": "Lenient judge"}
@@ -93,6 +94,7 @@ class PageContext:
         sections: after the figures.
         agent_page: address of the page of a row's agent.
         describe: what an agent of a row is, in a line.
+        drawn: learning curves of agents whose training runs are elsewhere, as HTML; "" for none.
     """
 
     policy: str = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'"
@@ -102,12 +104,18 @@ class PageContext:
     sections: Markup = NOTHING
     agent_page: Callable[[Row], str] | None = None
     describe: Callable[[Row], str] = describe
+    drawn: Mapping[str, str] = field(default_factory=dict)
 
 
-def pages_of(leaderboard: Mapping[str, Any]) -> dict[str, str]:
-    """Render the pages of a leaderboard, by the names of their files: `index.html` is that of its first track."""
-    names = track_files(leaderboard)
-    return {file: page_of(leaderboard, track=track) for track, file in names.items()}
+def pages_of(leaderboard: Mapping[str, Any], drawn: Mapping[str, str] | None = None) -> dict[str, str]:
+    """Render the pages of a leaderboard, by the names of their files: `index.html` is that of its first track.
+
+    Args:
+        leaderboard: the content of `leaderboard.json`.
+        drawn: learning curves of agents whose training runs are elsewhere, as HTML; "" for none.
+    """
+    names, context = track_files(leaderboard), PageContext(drawn=drawn or {})
+    return {file: page_of(leaderboard, context, track) for track, file in names.items()}
 
 
 def track_files(leaderboard: Mapping[str, Any]) -> dict[str, str]:
@@ -147,7 +155,7 @@ def page_of(leaderboard: Mapping[str, Any], context: PageContext | None = None, 
     budgets_alone = all(not settings_of(row, leaderboard) for row in rows)
     drawn = ranking_metric(leaderboard, "strict") == PASS_RATE and budgets_alone
     varied = "Budget" if budgets_alone else "Played under"
-    sections = context.sections + plan_figures(leaderboard) + curves_section(rows)
+    sections = context.sections + plan_figures(leaderboard) + curves_section(rows, context.drawn)
     return render(
         "page.html",
         context=context,
@@ -190,11 +198,12 @@ def page_of(leaderboard: Mapping[str, Any], context: PageContext | None = None, 
         drawn=drawn,
         simulated_mark=" † simulated language model." if any(is_simulated(row) for row in rows) else "",
         sections=sections,
-        robustness=robustness_section(leaderboard),
+        robustness=robustness_section(leaderboard) + reliability_section(leaderboard),
         gains=_gains(leaderboard),
         explained=_EXPLAINED if len(gradings) > 1 else (),
         checked=_CHECKED if any(row.get("verified") for row in rows) else "",
         columns=columns,
+        papers=papers_behind(rows),
         footer=(
             "Intervals are at 95 %: Wilson’s for shares, with the episodes of one task counted together, and percentiles of a "
             "bootstrap over episodes for all other figures, paired: every agent is resampled alike. "
@@ -252,6 +261,7 @@ def _facts(leaderboard: Mapping[str, Any], rows: Sequence[Row], scenario: Mappin
         "Seed": leaderboard.get("seed"),
         "BTP’s past uses a tool": None if past is None else f"{past['uses_per_tool']:.0f}, by {past['explorer']}",
         "Version": leaderboard.get("version"),
+        "Release": leaderboard.get("release"),
     }
     return [(name, value) for name, value in facts.items() if value not in (None, "")]
 
@@ -340,6 +350,9 @@ def _row(
         under = "bound, not ranked"
     else:
         under = plain(row["model"]) if row.get("model") else "no language model"
+    submission = row.get("submission")
+    if isinstance(submission, Mapping) and submission.get("model"):
+        under += f", thinks with {plain(submission['model'])} by its own account"
     if row.get("verified"):
         under += f", {row['verified'] if isinstance(row['verified'], str) else 'replayed'}"
     return {

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from markupsafe import Markup
+from markupsafe import Markup, escape
 
 from ...agents.registry import run_folder
 from ...agents.settings import CONFIG
@@ -142,14 +143,58 @@ def curves_of_agent(row: Mapping[str, Any]) -> Markup:
         return Markup("")  # results are shown whatever became of the training run
 
 
-def curves_section(rows: Iterable[Mapping[str, Any]]) -> Markup:
+def curves_section(rows: Iterable[Mapping[str, Any]], drawn: Mapping[str, str] | None = None) -> Markup:
     """Draw the curves of all trained agents of a leaderboard as a section of its page, the style included; empty
-    without any."""
-    agents = {row.get("agent"): row for row in rows}
-    learnt = [(str(agent), figures) for agent, row in agents.items() if (figures := curves_of_agent(row))]
+    without any.
+
+    Args:
+        rows: of the leaderboard.
+        drawn: drawings of agents whose training runs are elsewhere, as `drawings_in` returns them; "" for none.
+    """
+    agents, there = {row.get("agent"): row for row in rows}, drawn or {}
+    figures = {str(a): Markup(there[str(a)]) if str(a) in there else curves_of_agent(row) for a, row in agents.items()}
+    learnt = [(agent, each) for agent, each in figures.items() if each]
     return (
         part("curves-section.html", learnt=learnt, css=Markup(asset("curves.css")), note=CURVES_NOTE) if learnt else Markup("")
     )
+
+
+def drawings_in(page: str, agents: Iterable[str]) -> dict[str, str]:
+    """Find the drawings of agents in the section that `curves_section` made.
+
+    Returns:
+        HTML as `curve_figures` returns it, by agent: figures with a short title over an SVG picture with numbers at its axes.
+        An agent without any, or with something else in that place, is left out.
+    """
+    found = {}
+    for agent in agents:
+        _, heading, after = page.partition(f"<h3>{escape(agent)}</h3>\n")
+        drawing, end, _ = after.partition("\n</div>")
+        if heading and end and is_drawing(drawing + end):
+            found[agent] = drawing + end
+    return found
+
+
+_NUMBER = "[-+−]?[0-9.,]+(?:e[-+−]?[0-9]+)?[kM]?"
+_TITLE = rf"[A-Z][A-Za-z0-9_ ,]{{0,50}}(?:, limit {_NUMBER})?"
+_TEXTS = re.compile(rf"{_NUMBER}|step|limit {_NUMBER}|{_TITLE}|{_NUMBER} at the end")
+_SVG = (
+    r'<svg xmlns="http://www\.w3\.org/2000/svg" xmlns:xlink="http://www\.w3\.org/1999/xlink" viewBox="[0-9. ]+" version="1\.1" '
+    rf'role="img" aria-label="{_TITLE} over steps: {_NUMBER} at first, {_NUMBER} at the end" class="chart">'
+)
+_STYLE = '(?:(?:fill|opacity|stroke|font|text-anchor)[a-z-]*: [^"<>:;]*(?:; )?)*'
+_TAGS = re.compile(
+    f'<div class="curves">|<figure><figcaption>|<small>|{_SVG}|<(?:defs|g|path|rect|use|text|clipPath)'
+    f'(?: (?:(?:d|id|x|y|width|height|transform|clip-path|xlink:href)="[^"<>;:]*"|style="{_STYLE}"))*(?: ?/)?>'
+    "|</(?:div|figure|figcaption|small|svg|defs|g|path|rect|use|text|clipPath)>"
+)
+
+
+def is_drawing(html: str) -> bool:
+    """Return whether HTML holds learning curves as `curve_figures` draws them, and nothing else."""
+    texts = (text.strip() for text in re.split("<[^>]*>", html))
+    tags = "".join(re.findall("<[^>]*>", html))
+    return not _TAGS.sub("", tags) and all(not text or _TEXTS.fullmatch(text) for text in texts)
 
 
 CURVES_NOTE = (

@@ -252,3 +252,14 @@ def test_rows_are_ranked_by_budget_then_pass_rate_then_price():
     assert [r["agent"] for r in rank_rows(rows, {})] == ["a", "b", "c", "e", "d"]
     assert [r["agent"] for r in rank_rows(rows, {}, "judge")] == ["a", "c", "b", "e", "d"]
     assert budget_order({"price": 10}) < budget_order({"price": 20}) < budget_order({})
+
+
+def test_the_episodes_of_one_task_are_drawn_together():
+    a = [record(i, price=10 + i // 2) for i in range(8)]
+    b = [record(i, price=10) for i in range(8)]
+    tasks = paired_difference(a[::2], b[::2], "average_cost", resamples=4000)
+    together = paired_difference(a, b, "average_cost", seeds=2, resamples=4000)
+    apart = paired_difference(a, b, "average_cost", resamples=4000)
+    width = {name: each.ci95[1] - each.ci95[0] for name, each in (("tasks", tasks), ("all", together), ("apart", apart))}
+    assert width["all"] == pytest.approx(width["tasks"], rel=0.1)
+    assert width["apart"] < 0.85 * width["all"]

@@ -85,6 +85,14 @@ def _configuration(**values: Any) -> Callable[[Path], None]:
     return forge
 
 
+def _file(name: str) -> Callable[[Path], None]:
+    def forge(board: Path) -> None:
+        (board / name).parent.mkdir(parents=True, exist_ok=True)
+        (board / name).write_text("gpt-9 won")
+
+    return forge
+
+
 def _lines(change: Callable[[list[str]], list[str]]) -> Callable[[str], str]:
     return lambda text: "".join(f"{line}\n" for line in change(text.splitlines()))
 
@@ -139,10 +147,22 @@ FORGERIES: dict[str, tuple[Callable[[Path], None], str]] = {
         _document(lambda document: document["tracks"][0]["experience"].update(uses=99)),
         "leaderboard.json, tracks",
     ),
-    "a file that belongs to no row": (
-        lambda board: (board / "trajectories" / "text" / "gpt-9.price=10.jsonl").write_text("x"),  # type: ignore[dict-item,return-value]
-        "belongs to no row",
-    ),
+    **{
+        f"an extra file {name}": (_file(name), f"{name.rpartition('Team A/')[2]}: is extra")
+        for name in (
+            "trajectories/text/gpt-9.price=10.jsonl",
+            "extra.html",
+            ".hidden.html",
+            "plans.html",
+            "pictures/winner.html",
+            "submissions/Team A/extra.txt",
+            "submissions/Team A/rerun/extra.txt",
+            "submissions/.hidden/index.html",
+            "submissions/extra.txt",
+        )
+    },
+    "weights of an agent that did not play": (_configuration(weights={"sb3:/nowhere": "00" * 16}), "weights: 'sb3:/nowhere'"),
+    "weights of an agent that has none": (_configuration(weights={"greedy": "00" * 16}), "weights: 'greedy'"),
     "a file less": (lambda board: (board / TRAJECTORIES).unlink(), "no such file"),
     "other rows of a submission": (
         _text("submissions/Team A/rows.json", lambda text: text.replace('"agent": "cheapest', '"agent": "best', 1)),

@@ -38,13 +38,16 @@ def leaderboard(
     suite: Annotated[str, typer.Option("--suite", help="What to run; `list` says which there are.")] = "quick",
     release: Annotated[
         str | None,
-        typer.Option("--release", metavar="NAME", help="Refuse to play anything but this frozen release."),
+        typer.Option("--release", metavar="NAME", help="Play this frozen release, or refuse; the results say so."),
     ] = None,
     scenario: ScenarioName = None,
     data: Data = None,
     agents: Annotated[str | None, typer.Option("--agents", metavar="A,B,...", help="By default the suite's.")] = None,
     budgets: BudgetText = None,
     episodes: Annotated[int | None, typer.Option("--episodes", help="Per agent and budget; by default the suite's.")] = None,
+    seeds: Annotated[
+        int | None, typer.Option("--seeds", help="Episodes of each task, for pass^k; by default the suite's.")
+    ] = None,
     split: Split = "test",
     grading: Grading = None,
     seed: Seed = 0,
@@ -122,11 +125,13 @@ def leaderboard(
         profile=profile,
         vary=None if alpha is None else {"alpha": _numbers("--alpha", alpha)},
         experience=None if experience is None else ExperienceSettings.parse(experience),
+        seeds=seeds,
     )
     if release is not None:
         from ...experiments.leaderboard.releases.release import load_release
 
         load_release(release).check(config)
+        config = config.model_copy(update={"release": release})
     with workers(engine, jobs, ray_address, model, None) as place, Progress("playing", quiet) as progress:
         spending = make_spending(model, prices, spend_limit, progress.say)
         board = run(config, out, progress=progress.update, engine=place, spending=spending)

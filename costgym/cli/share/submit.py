@@ -27,6 +27,7 @@ def pack(
     code: Annotated[str, typer.Option("--code", metavar="URL", help="Where the agents' code is; https.")] = "",
     commit: Annotated[str, typer.Option("--commit", help="Commit of that code.")] = "",
     cost: Annotated[str, typer.Option("--cost", help="What the run cost, in money or machine hours.")] = "",
+    model: Annotated[str, typer.Option("--model", help="What the agents think with, such as a language model's name.")] = "",
 ) -> None:
     """Make a submission of a run.
 
@@ -35,7 +36,7 @@ def pack(
     from ...experiments.leaderboard.submissions.submission import pack as make
 
     about = {"url": url, "description": description, "organisation": organisation, "date": date}
-    about |= {"code": code, "commit": commit, "cost": cost}
+    about |= {"code": code, "commit": commit, "cost": cost, "model": model}
     typer.echo(str(make(run, out, name, contact, names_in(agents), **about)))
 
 

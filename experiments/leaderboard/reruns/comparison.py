@@ -176,7 +176,7 @@ def rerun_config(manifest: Submission, seed: int, episodes: int | None, outcomes
         tracks.append(_on_table(track, outcomes) if outcomes is not None and track.name == PLANS else track)
     if not tracks:
         raise ConfigError("--submission", "nothing in it can be rerun")
-    return manifest.run.model_copy(update={"tracks": tuple(tracks), "seed": seed})
+    return manifest.run.model_copy(update={"tracks": tuple(tracks), "seed": seed, "release": None})
 
 
 def _on_table(track: Any, outcomes: str | Path) -> Any:

@@ -51,6 +51,12 @@ class Submission(BaseModel):
     code: str = Field(default="", max_length=500, pattern="^(https://.*)?$", description="Where the agents' code is.")
     commit: str = Field(default="", pattern="^([0-9a-f]{7,64})?$", description="Commit of the code that was run.")
     cost: str = Field(default="", max_length=200, description="What the run cost, in real money or machine hours.")
+    model: str = Field(
+        default="",
+        max_length=200,
+        exclude_if=lambda value: not value,  # manifests from before this field keep their bytes
+        description="What the agents think with: a language model and its version, a policy's network, none.",
+    )
     run: RunConfig = Field(description="The run's configuration, with the version that played it.")
     files: list[TrajectoryFile] = Field(min_length=1, max_length=10_000, description="The entries.")
     rows: list[dict[str, Any]] = Field(description="Leaderboard rows claimed by the submitter, one per entry.")
@@ -63,7 +69,8 @@ class Submission(BaseModel):
     def about(self) -> dict[str, str]:
         """Describe the submitter, the contact and the manifest, as the leaderboard shows them; what was left empty is
         left out."""
-        optional = {name: getattr(self, name) for name in ("description", "organisation", "date", "code", "commit", "cost")}
+        names = ("description", "organisation", "date", "code", "commit", "cost", "model")
+        optional = {**{name: getattr(self, name) for name in names}, "release": self.run.release or ""}
         known = {name: value for name, value in optional.items() if value}
         return {"name": self.name, "contact": self.contact, "url": self.url, **known, "manifest": manifest_digest(self)}
 

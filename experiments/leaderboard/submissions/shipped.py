@@ -11,7 +11,7 @@ import warnings
 from importlib.resources import files
 from pathlib import Path
 
-from ....simulators.errors import DataError
+from ....simulators.errors import ConfigError, DataError
 from ...execution.engine import Engine
 from ..run_config import RunConfig
 from .manifest import read_manifest
@@ -52,8 +52,6 @@ def add_shipped(board: Path, config: RunConfig, engine: Engine | None = None, fo
     for entry in shipped_entries(config, folder):
         try:
             found += [str(row["agent"]) for row in add(board, entry, None, None, engine)]
-        except DataError as error:
-            warnings.warn(
-                f"the recorded entry {entry.name!r} is not shown, for it is not what replay finds: {error}", stacklevel=2
-            )
+        except (ConfigError, DataError) as error:
+            warnings.warn(f"the recorded entry {entry.name!r} is not shown, for it cannot be added: {error}", stacklevel=2)
     return found

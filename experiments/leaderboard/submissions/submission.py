@@ -17,7 +17,7 @@ from pydantic import ValidationError
 from ....simulators.errors import ConfigError, DataError, UnknownName
 from ...execution.engine import Engine
 from ...files import finish_change, finished_folder, sole_writer
-from ..board import Addition, publish
+from ..board import SUBMISSIONS, Addition, publish
 from ..reruns.comparison import OUTCOMES, RECORD, RERUN
 from ..run_config import RunConfig, read_run_config
 from ..run_log import EPISODES, FOLDER, trajectory_path
@@ -37,7 +37,8 @@ def pack(run: str | Path, out: str | Path, name: str, contact: str, agents: Sequ
         out: the submission's folder; must not exist.
         name, contact: of the submitter.
         agents: which of the run's agents; all by default, but for those that read the world and are never ranked.
-        about: further fields of the manifest: `url`, `description`, `organisation`, `date`, `code`, `commit`, `cost`.
+        about: further fields of the manifest: `url`, `description`, `organisation`, `date`, `code`, `commit`, `cost`,
+            `model`.
 
     Raises:
         ConfigError: the run is none or has not ended, `out` exists, an agent reads the world, or an entry of the manifest is
@@ -110,8 +111,8 @@ def add(
 
     Its rows carry `"verified": "replayed"` and `"submission"` (who, and where to ask); their figures are those that replay
     derived, in the leaderboard's own world. The submission is kept below the run's folder, so that anyone can check it again,
-    and a later `run` shows it too. A submission of the same name is replaced. Files, table and page change together or not
-    at all. With a rerun, rows whose agents agreed carry `"verified": "rerun"`, and what was found is kept beside them.
+    and a later `run` shows it too. A submission of the same name and contact is replaced. Files, table and page change together
+    or not at all. With a rerun, rows whose agents agreed carry `"verified": "rerun"`, and what was found is kept beside them.
 
     Args:
         leaderboard: folder of a run that has ended.
@@ -125,8 +126,8 @@ def add(
         The added rows.
 
     Raises:
-        ConfigError: the submission's scenario, budgets, seed or another setting differs from the leaderboard's; raised before
-            replay.
+        ConfigError: the submission's scenario, budgets, seed or another setting differs from the leaderboard's, or its name is
+            that of somebody else's; raised before replay.
         DataError: the submission differs from replay; the message lists the first problems. Nothing is added.
     """
     board, source = Path(leaderboard), Path(submission)
@@ -135,6 +136,7 @@ def add(
     if manifest is None:
         raise DataError(source / MANIFEST, problems[0])
     ended(board)
+    check_name(board, manifest)
     different = differences(config, manifest.run)
     if different:
         raise ConfigError("--add", f"{source} was not played as {board} is; different: {', '.join(different)}")
@@ -160,6 +162,25 @@ def add(
     with sole_writer(board), as_written(board):
         publish(board, ended(board), Addition(manifest.name, rows, fill))
     return rows
+
+
+def check_name(board: Path, manifest: Submission) -> None:
+    """Refuse a submission that would take the place of somebody else's; a contact may replace its own.
+
+    Raises:
+        ConfigError: the leaderboard has an entry of this name, of another contact or one that cannot be read.
+    """
+    kept = board / SUBMISSIONS / manifest.name
+    if not kept.exists():
+        return
+    theirs, _ = read_manifest(kept) if (kept / MANIFEST).is_file() else (None, [])
+    if theirs is None or theirs.contact != manifest.contact:
+        whose = f"an entry of {theirs.contact}" if theirs is not None else "an entry that cannot be read"
+        raise ConfigError(
+            "--add",
+            f"{manifest.name!r} is {whose} on {board}, and this one is of {manifest.contact}; pack it under another --name, or "
+            f"give the same --contact if the entry is yours. Whoever keeps the leaderboard can remove {kept}",
+        )
 
 
 def _copy(source: Path, manifest: Submission, place: Path) -> None:

@@ -7,8 +7,7 @@ lies there to the last character: what is extra, missing, reordered or edited is
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Sequence, Set
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -17,19 +16,18 @@ from ....agents.custom import is_custom
 from ....agents.registry import find_agent
 from ....envs.base import base_env
 from ....envs.registration import class_of
-from ....simulators.errors import ConfigError, CostGymError, DataError, UnknownName
+from ....simulators.errors import ConfigError, CostGymError, UnknownName
 from ....simulators.version import __version__
 from ...execution.engine import Engine, Local
-from ...files import finish_change, has_tail, iter_lines
+from ...files import finish_change
 from ...results import EpisodeResult
-from ...trajectories.format import decode_once, relocated
-from ...trajectories.verify import BROKEN, NOT_AS_WRITTEN, TAIL
+from ...trajectories.format import relocated
+from ...trajectories.verify import BROKEN, NOT_AS_WRITTEN
 from ..board import (
     ROWS,
     SUBMISSIONS,
-    document_text,
     experience_text,
-    pages_of,
+    page_files,
     rows_text,
     summarise_run,
     with_submissions,
@@ -51,15 +49,19 @@ from ..run_config import ALL_VIEWS, RowConfig, RunConfig, read_run_config
 from ..run_log import EPISODES, FOLDER, trajectory_path
 from ..suites import SUITES
 from ..tracks import TRACKS
-from ..weights import weights_of
+from ..weights import is_trained
 from .alarms import Signs, alarms
 from .alarms import total as total_of
-from .manifest import MANIFEST, MAX_PROBLEMS, Submission, manifest_text, read_manifest
+from .differences import check_pages, check_rows, compare_documents, compare_lines, strangers, text_of
+from .manifest import MANIFEST, Submission, manifest_text, read_manifest
 from .replay import RecordedRow, check_entries, world_of
 
 REPLAYED = "replayed"
 """What `verified` says of a row whose every figure follows from recorded actions."""
 Progress = Callable[[int, int], None]
+_OF_A_RUN = ("run.json", "leaderboard.json", EPISODES, RECORD, OUTCOMES)
+_OF_A_SUBMISSION = (MANIFEST, ROWS, EPISODES, f"{RERUN}/{RECORD}", f"{RERUN}/{OUTCOMES}", f"{RERUN}/{FOLDER}/")
+"""Files besides the trajectories. Those that a leaderboard adds to a submission are compared where it keeps them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,8 +152,8 @@ def validate(
     results, problems, signs = _replay(place, run, rows, progress, engine)
     derived = [row for row in summarise_run(run, results)["rows"] if not row["missing_episodes"]]
     if not problems:
-        problems += _check_rows(manifest, derived)
-        problems += _strangers(place, {file.path for file in manifest.files})
+        problems += check_rows(manifest, derived)
+        problems += strangers(place, {*(file.path for file in manifest.files), *_OF_A_SUBMISSION})
     if not problems and (place / MANIFEST).read_text(encoding="utf-8") != manifest_text(manifest):
         problems.append(f"{MANIFEST}: {NOT_AS_WRITTEN}")
     conditions = {"conditions": [each for track in run.tracks for each in track.document()["conditions"]]}
@@ -179,18 +181,20 @@ def validate_run(
     rows = [RecordedRow(trajectory_path(row), row, None, None if row.track.data is None else data) for row in config.rows()]
     results, problems, _ = _replay(place, config, rows, progress, engine)
     document = summarise_run(config, results, experience_text(config, engine, data))
-    problems += _compare_lines(place / EPISODES, [result.to_json() for result in results], EPISODES, results)
-    problems += _strangers(place, {row.path for row in rows})
+    problems += compare_lines(place / EPISODES, [result.to_json() for result in results], EPISODES, results)
+    submissions = sorted(path for path in place.glob(f"{SUBMISSIONS}/*") if not path.name.startswith("."))
+    looked_at = (f"{SUBMISSIONS}/{kept.name}/" for kept in submissions)
+    problems += strangers(place, {*(row.path for row in rows), *page_files(document), *_OF_A_RUN, *looked_at})
     submitted = []
-    for kept in sorted(path for path in place.glob(f"{SUBMISSIONS}/*") if not path.name.startswith(".")):
+    for kept in submissions:
         found, wrong = _check_kept(kept, config, data, engine)
         problems += [f"{SUBMISSIONS}/{kept.name}: {problem}" for problem in wrong]
         submitted.append(found)
     if not problems:
         whole = with_submissions(document, submitted)
-        problems += _compare_documents(place / "leaderboard.json", whole)
-        problems += _check_pages(place, config, whole)
-        if not problems and _text(place / "run.json") != config.to_json():
+        problems += compare_documents(place / "leaderboard.json", whole)
+        problems += check_pages(place, config, whole)
+        if not problems and text_of(place / "run.json") != config.to_json():
             problems.append(f"run.json: {NOT_AS_WRITTEN}")
     return SubmissionVerdict(place, None, len(results), tuple(problems), tuple(document["rows"]), tuple(results))
 
@@ -241,8 +245,8 @@ def check_rerun(
         where = str(table) if own else None if row.track.data is None else data or row.track.data
         rows.append(RecordedRow(trajectory_path(row), row, None, where))
     results, problems, _ = _replay(folder, judged, rows, None, engine)
-    problems += _strangers(folder, {row.path for row in rows})
-    if not problems and _text(folder / RECORD) != record.to_json():
+    problems += strangers(folder, {row.path for row in rows}, FOLDER)
+    if not problems and text_of(folder / RECORD) != record.to_json():
         problems.append(f"{RECORD}: {NOT_AS_WRITTEN}")
     if problems:
         return [], problems
@@ -302,6 +306,16 @@ def _check_config(run: RunConfig, data: str | None) -> list[str]:
     suite = SUITES.get(run.suite)
     if suite is None:
         return [f"suite: there is none named {run.suite!r}"]
+    if run.release is not None:
+        from ..releases.release import load_release
+
+        try:
+            load_release(run.release).check(run)
+        except CostGymError as error:
+            return [f"release: {error}"]
+    stray = [agent for agent in run.weights if agent not in run.agents or not is_trained(agent)]
+    if stray:
+        return [f"weights: {stray[0]!r:.80} is no trained agent of this run"]
     for track in run.tracks:
         if track.name not in TRACKS or track.env != TRACKS[track.name].views[0]:
             return [f"tracks: {track.name!r} in {track.env!r} is none"]
@@ -329,7 +343,7 @@ def _check_config(run: RunConfig, data: str | None) -> list[str]:
         said = {
             "settings": (found, wanted),
             "ranked_by": (track.ranked_by, world.ranked_by),
-            "seeds": (track.seeds, world.seeds),
+            "seeds": (track.seeds, track.seeds if "scenario" in class_of(track.env).WORLD_ARGUMENTS else world.seeds),
         }
         for name, (got, expected) in said.items():
             if got != expected:
@@ -337,49 +351,6 @@ def _check_config(run: RunConfig, data: str | None) -> list[str]:
         if any(condition.settings.keys() != world.vary.keys() for condition in track.conditions):
             return [f"conditions: the suite {run.suite} varies {sorted(world.vary) or 'nothing'}"]
     return []
-
-
-# -- files -----------------------------------------------------------------------------------------------------------------
-
-
-def _text(path: Path) -> str:
-    """A file's text as it stands there; "" where there is none."""
-    try:
-        return path.read_bytes().decode("utf-8")
-    except FileNotFoundError:
-        return ""
-    except (OSError, UnicodeDecodeError) as error:
-        raise DataError(path, f"cannot be read: {error}") from error
-
-
-def _strangers(place: Path, known: set[str]) -> list[str]:
-    """Files among the trajectories that belong to no row."""
-    found = (path.relative_to(place).as_posix() for path in sorted((place / FOLDER).rglob("*")) if not path.is_dir())
-    return [f"{path}: belongs to no row" for path in found if path not in known and not path.rpartition("/")[2].startswith(".")]
-
-
-def _compare_lines(path: Path, wanted: Sequence[str], name: str, results: Sequence[EpisodeResult]) -> Iterator[str]:
-    """Find the first difference between a file of results and the lines that replay derives."""
-    if not path.is_file():
-        yield f"{name}: is missing"
-        return
-    if has_tail(path):
-        yield f"{name}: {TAIL}"
-    count = 0
-    try:
-        for count, line in enumerate(iter_lines(path), 1):
-            if count > len(wanted):
-                yield f"{name}, line {count}: stands behind the last of {len(wanted)} episodes"
-                return
-            if line != wanted[count - 1]:
-                result = results[count - 1]
-                yield f"{name}, {result.agent} episode {result.episode}: replay says {wanted[count - 1]}; the file {line[:300]}"
-                return
-    except DataError as error:
-        yield str(error)
-        return
-    if count < len(wanted):
-        yield f"{name}: ends after {count} of {len(wanted)} episodes"
 
 
 def _check_kept(
@@ -395,97 +366,10 @@ def _check_kept(
     if verdict.manifest.name != kept.name:
         problems.append(f"{MANIFEST}: names itself {verdict.manifest.name!r}")
     results = [replace(result, agent=f"{result.agent} ({kept.name})") for result in verdict.results]
-    problems += _compare_lines(kept / EPISODES, [result.to_json() for result in results], EPISODES, results)
+    problems += compare_lines(kept / EPISODES, [result.to_json() for result in results], EPISODES, results)
     reran, wrong = check_rerun(kept / RERUN, verdict, config, data, engine) if (kept / RERUN).is_dir() else ([], [])
     problems += [f"{RERUN}: {problem}" for problem in wrong]
     rows = rows_on_board(verdict.manifest, verdict, reran)
-    if _text(kept / ROWS) != rows_text(rows):
+    if text_of(kept / ROWS) != rows_text(rows):
         problems.append(f"{ROWS}: is not what replay derives")
     return rows, problems
-
-
-def _check_pages(place: Path, config: RunConfig, document: Mapping[str, Any]) -> list[str]:
-    weights = dict(config.weights)
-    if weights and weights_of(weights) != weights:
-        return []  # the page shows how agents learnt in training runs that are elsewhere now
-    wrong = [name for name, text in pages_of(document).items() if _text(place / name) != text]
-    return [f"{name}: is not the page of this leaderboard; run the leaderboard again to write it anew" for name in wrong]
-
-
-# -- documents -------------------------------------------------------------------------------------------------------------
-
-
-def _compare_documents(path: Path, wanted: Mapping[str, Any]) -> list[str]:
-    """List how `leaderboard.json` differs from the document that replay derives."""
-    try:
-        text = _text(path)
-        found = decode_once(text)
-    except (DataError, ValueError, RecursionError) as error:
-        return [f"{path.name}: is no JSON ({error})"]
-    derived = json.loads(json.dumps(wanted))
-    if not isinstance(found, dict) or not isinstance(found.get("rows"), list):
-        return [f"{path.name}: is not as a leaderboard run writes it"]
-    problems = []
-    for name in dict.fromkeys([*derived, *found]):
-        if name != "rows" and _json(derived.get(name)) != _json(found.get(name)):
-            problems.append(f"{path.name}, {name}: {_said(derived.get(name), found.get(name))}")
-    problems += [f"{path.name}, {problem}" for problem in _compare_rows(derived, found["rows"])]
-    if not problems and text != document_text(wanted):
-        problems.append(f"{path.name}: {NOT_AS_WRITTEN}")
-    return problems[:MAX_PROBLEMS]
-
-
-def _check_rows(manifest: Submission, rows: Sequence[Mapping[str, Any]]) -> list[str]:
-    """List how the rows that a submission claims differ from those that replay derives."""
-    conditions = [condition for track in manifest.run.tracks for condition in track.document()["conditions"]]
-    derived = json.loads(json.dumps({"conditions": conditions, "rows": list(rows)}))
-    problems = list(_compare_rows(derived, manifest.rows))
-    if len(manifest.rows) != len(manifest.files):
-        problems.insert(0, f"rows: expected one row for each of the {len(manifest.files)} files")
-    return [f"{MANIFEST}, {problem}" for problem in problems[:MAX_PROBLEMS]]
-
-
-def _compare_rows(derived: Mapping[str, Any], found: Sequence[Any]) -> Iterator[str]:
-    """Rows that are extra, missing, edited or out of order.
-
-    Args:
-        derived: a leaderboard's document, with the rows that there should be.
-        found: the rows that there are.
-    """
-    if not all(isinstance(row, dict) for row in found):
-        yield "rows: expected objects"
-        return
-    wanted = {_row_name(row, derived): row for row in derived["rows"]}
-    seen = set[str]()
-    for row in found:
-        name = _row_name(row, derived)
-        if name not in wanted:
-            yield f"rows, {name}: was never played"
-        elif name in seen:
-            yield f"rows, {name}: stands there twice"
-        else:
-            for field in dict.fromkeys([*wanted[name], *row]):
-                if _json(wanted[name].get(field)) != _json(row.get(field)) or (field in row) != (field in wanted[name]):
-                    yield f"rows, {name}: {field}: {_said(wanted[name].get(field), row.get(field))}"
-        seen.add(name)
-    for name in wanted:
-        if name not in seen:
-            yield f"rows, {name}: is missing"
-    order = [_row_name(row, derived) for row in found]
-    if set(order) == set(wanted) and len(order) == len(wanted) and order != list(wanted):
-        yield "rows: are not in the order of the leaderboard"
-
-
-def _row_name(row: Mapping[str, Any], document: Mapping[str, Any]) -> str:
-    try:
-        return f"{row.get('agent')} under {row_key(row, document)}"
-    except (TypeError, ValueError, AttributeError):
-        return f"{row.get('agent')!r:.80} under {row.get('budget')!r:.80}"
-
-
-def _json(value: Any) -> str:
-    return json.dumps(value, sort_keys=True)
-
-
-def _said(wanted: Any, found: Any) -> str:
-    return f"replay says {wanted!r:.120}, the file {found!r:.120}"

@@ -160,7 +160,7 @@ def agent_page(
     submission = row.get("submission") or {}
     if submission:
         facts |= {"Submitted by": submission.get("name"), "Contact": submission.get("contact")}
-        more = ("organisation", "date", "url", "code", "commit", "cost")
+        more = ("organisation", "date", "url", "code", "commit", "cost", "model", "release")
         facts |= {name.capitalize(): submission.get(name) for name in more if submission.get(name)}
     curves = curves_of_agent(row)
     body = part(

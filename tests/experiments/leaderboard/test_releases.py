@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
+from costgym.cli.app import app
+from costgym.experiments.leaderboard.board import run
 from costgym.experiments.leaderboard.releases.release import FOLDER, load_release, make_release, release_names
 from costgym.experiments.leaderboard.run_config import make_run_config
+from costgym.experiments.leaderboard.submissions.submission import pack, validate
+from costgym.experiments.verify import verify
 from costgym.simulators.errors import ConfigError, UnknownName
 from costgym.simulators.world import World
 
@@ -28,6 +34,21 @@ def test_a_run_of_some_agents_passes_and_one_on_other_terms_does_not():
             release.check(make_run_config(**{"suite": "quick", "agents": ["greedy"], **other}))
     with pytest.raises(UnknownName):
         load_release("costgym-2026.12")
+
+
+def test_a_run_of_a_release_says_so_and_one_on_other_terms_that_says_so_is_refused(tmp_path: Path):
+    arguments = ["leaderboard", "--agents", "cheapest", "--jobs", "1", "--quiet", "--out", str(tmp_path / "board")]
+    assert CliRunner().invoke(app, [*arguments, "--release", NAME]).exit_code == 0
+    documents = [json.loads((tmp_path / "board" / name).read_text()) for name in ("run.json", "leaderboard.json")]
+    assert [document["release"] for document in documents] == [NAME, NAME]
+    assert f"<dd>{NAME}</dd>" in (tmp_path / "board" / "index.html").read_text()
+    packed = pack(tmp_path / "board", tmp_path / "packed", "A", "a@example.org")
+    assert validate(packed).verified
+    assert json.loads((packed / "manifest.json").read_text())["run"]["release"] == NAME
+    assert "release" not in make_run_config(agents=["greedy"]).to_json()
+    other = make_run_config(agents=["greedy"], episodes=2).model_copy(update={"release": NAME})
+    problems = verify(run(other, tmp_path / "other").folder).problems
+    assert problems[0].startswith("run.json, release: --release: the track numbers is not played on the terms of")
 
 
 def test_other_rules_are_another_world(monkeypatch):

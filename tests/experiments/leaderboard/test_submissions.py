@@ -103,6 +103,24 @@ def test_added_rows_are_verified_and_stay(board: Path, packed: Path, tmp_path: P
     assert validate(mine / "submissions" / "Team A").verified
 
 
+def test_an_entry_is_replaced_by_its_own_contact_and_by_nobody_else(board: Path, packed: Path, tmp_path: Path) -> None:
+    mine = tmp_path / "board"
+    shutil.copytree(board, mine)
+    add(mine, packed)
+    before = {path: path.read_bytes() for path in mine.rglob("*") if path.is_file()}
+    other = pack(board, tmp_path / "other", "Team A", "b@example.org", agents=["cheapest"])
+    with pytest.raises(costgym.ConfigError, match=r"'Team A' is an entry of a@example\.org .* under another --name"):
+        add(mine, other)
+    assert {path: path.read_bytes() for path in mine.rglob("*") if path.is_file()} == before
+    assert verify(mine).verified
+    add(mine, pack(board, tmp_path / "again", "Team A", "a@example.org", agents=["cheapest"]))
+    rows = json.loads((mine / "leaderboard.json").read_text())["rows"]
+    assert {row["agent"] for row in rows if "submission" in row} == {"cheapest (Team A)"}
+    (mine / "submissions" / "Team A" / "manifest.json").unlink()
+    with pytest.raises(costgym.ConfigError, match="an entry that cannot be read"):
+        add(mine, packed)
+
+
 def test_a_submission_of_another_run_is_not_added(board: Path, tmp_path: Path) -> None:
     other = run(make_run_config("quick", **{**PLAN, "seed": 4, "agents": ["cheapest"]}), tmp_path / "other").folder  # type: ignore[arg-type]
     packed = pack(other, tmp_path / "packed", "B", "b@example.org")
@@ -226,6 +244,37 @@ def test_what_replay_denies_is_not_added(board: Path, packed: Path, tmp_path: Pa
     with pytest.raises(costgym.DataError, match="pass_rate: replay says"):
         add(mine, packed)
     assert {path: path.read_bytes() for path in mine.rglob("*") if path.is_file()} == before
+
+
+def test_an_entry_says_what_it_thinks_with_and_one_without_keeps_its_bytes(board: Path, packed: Path, tmp_path: Path) -> None:
+    assert "model" not in json.loads((packed / "manifest.json").read_text())
+    mine = tmp_path / "board"
+    shutil.copytree(board, mine)
+    told = ["submit", "pack", str(board), "--out", str(tmp_path / "told"), "--name", "T", "--contact", "t", "--model", "GPT-9"]
+    assert CliRunner().invoke(app, [*told, "--agents", "react"]).exit_code == 0
+    rows = add(mine, tmp_path / "told")
+    assert {row["submission"]["model"] for row in rows} == {"GPT-9"}
+    assert "thinks with GPT-9 by its own account" in (mine / "index.html").read_text()
+    assert verify(mine).verified
+
+
+def test_a_board_of_more_seeds_shows_every_k_and_verifies(tmp_path: Path) -> None:
+    config = make_run_config("quick", agents=["react"], budgets="price=20", seeds=6, episodes=12)
+    folder = run(config, tmp_path / "board").folder
+    row = json.loads((folder / "leaderboard.json").read_text())["rows"][0]
+    assert config.tracks[0].seeds == len(row["pass_hat_k"]) == 6
+    page = (folder / "index.html").read_text()
+    assert "strict, k = 6" in page and "judge, k = 6" in page and "k = 7" not in page
+    for k, share in enumerate(row["pass_hat_k"]):
+        assert page.count(f'<td class="figure">{100 * share:.1f}</td>') >= row["pass_hat_k"].count(share), k
+    assert verify(folder).verified
+    assert validate(pack(folder, tmp_path / "packed", "A", "a@example.org")).verified
+    assert [each.episodes for each in make_run_config("quick", agents=["react"], seeds=8).tracks[0].conditions] == [320] * 3
+    for wrong in (0, 1.5, True):
+        with pytest.raises(costgym.ConfigError, match="--seeds"):
+            make_run_config("quick", agents=["react"], seeds=wrong)  # type: ignore[arg-type]
+    with pytest.raises(costgym.ConfigError, match="--seeds"):
+        make_run_config("opencatp", agents=["greedy"], seeds=2)
 
 
 def test_packing_says_what_is_missing(board: Path, tmp_path: Path) -> None:

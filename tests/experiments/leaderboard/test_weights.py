@@ -10,6 +10,7 @@ from costgym.experiments.leaderboard import board as leaderboard
 from costgym.experiments.leaderboard.run_config import RunConfig, make_run_config
 from costgym.experiments.leaderboard.submissions.manifest import Submission
 from costgym.experiments.leaderboard.weights import weights_of
+from costgym.experiments.verify import verify
 from costgym.simulators.errors import ConfigError
 
 torch = pytest.importorskip("torch", reason="the train extra is not installed")
@@ -67,28 +68,55 @@ def test_older_runs_of_reinforcement_learning_are_hashed_too(tmp_path: Path) -> 
     assert weights_of([f"sb3:{tmp_path}"]) != first
 
 
-def test_a_leaderboard_does_not_go_on_with_other_weights(tmp_path: Path) -> None:
+def learnt(run: Path, value: float) -> str:
+    """An agent that plays in the track of numbers."""
     from costgym.agents.checkpoints import save_checkpoint
     from costgym.agents.sb3 import Sb3Config
     from costgym.agents.settings import NetworkSettings
     from costgym.agents.tool_network import ToolNetwork
 
-    def learnt(value: float) -> None:
-        torch.manual_seed(0)
-        network = ToolNetwork(NetworkSettings(hidden_size=8, rounds=1))
-        with torch.no_grad():
-            network.others.bias[1] = value
-        about = Sb3Config(trainer="ppo", settings={}, env_settings={}, lagrangian=None, network=network.describe())
-        (tmp_path / "run" / "config.json").write_text(about.model_dump_json())
-        save_checkpoint(tmp_path / "run", 7, network.state_dict(), {}, {})
+    torch.manual_seed(0)
+    network = ToolNetwork(NetworkSettings(hidden_size=8, rounds=1))
+    with torch.no_grad():
+        network.others.bias[1] = value
+    about = Sb3Config(trainer="ppo", settings={}, env_settings={}, lagrangian=None, network=network.describe())
+    run.mkdir(exist_ok=True)
+    (run / "config.json").write_text(about.model_dump_json())
+    save_checkpoint(run, 7, network.state_dict(), {}, {})
+    return f"sb3:{run}"
 
-    (tmp_path / "run").mkdir()
-    learnt(-100.0)
-    agents = [f"sb3:{tmp_path / 'run'}", "cheapest"]
+
+@pytest.mark.parametrize("moved", [False, True])
+def test_a_forged_page_is_named_wherever_the_weights_are(tmp_path: Path, moved: bool) -> None:
+    agent = learnt(tmp_path / "run", -100.0)
+    curve = "".join(f'{{"step": {step}, "success": {step / 10}}}\n' for step in range(1, 9))
+    (tmp_path / "run" / "curve.jsonl").write_text(curve)
+    config = make_run_config(agents=[agent, "cheapest"], episodes=2, budgets="price=20")
+    board = leaderboard.run(config, tmp_path / "board").folder
+    if moved:
+        (tmp_path / "run").rename(tmp_path / "elsewhere")
+    assert verify(board).verified
+    page = (board / "index.html").read_text()
+    drawing = page.index('<div class="curves">')
+    for old, new, after in (
+        ("cheapest", "llama-9", 0),
+        ("Pass rate <small>", "gpt-9 won <small>", drawing),
+        ("<g>", "<g onload='alert(1)'>", drawing),
+        ("<defs>", "<h2>gpt-9 won</h2><defs>", drawing),
+        ("</div>", "</div><p>gpt-9 won</p>", drawing),
+    ):
+        (board / "index.html").write_text(page[:after] + page[after:].replace(old, new, 1))
+        assert verify(board).problems == (
+            "index.html: is not the page of this leaderboard; run the leaderboard again to write it anew",
+        )
+
+
+def test_a_leaderboard_does_not_go_on_with_other_weights(tmp_path: Path) -> None:
+    agents = [learnt(tmp_path / "run", -100.0), "cheapest"]
     config = make_run_config(agents=agents, episodes=2, budgets="price=20")
     assert list(config.weights) == agents[:1]
     leaderboard.run(config, tmp_path / "board")
-    learnt(-50.0)
+    learnt(tmp_path / "run", -50.0)
     with pytest.raises(ConfigError, match=r"different: weights"):
         leaderboard.run(make_run_config(agents=agents, episodes=2, budgets="price=20"), tmp_path / "board")
 

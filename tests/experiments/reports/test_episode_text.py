@@ -108,9 +108,18 @@ def test_episodes_of_a_leaderboard_and_a_submission_go_by_agent_budget_and_index
     assert report_recorded(tmp_path / "submission", "react.price=20/1").text.splitlines()[2:] == told.splitlines()[2:]
 
 
-@pytest.mark.parametrize("key", ["react/99", "nobody/0", "99", "react.price=15/0"])
-def test_an_unknown_episode_is_named_with_those_there_are(board: Path, key: str) -> None:
-    with pytest.raises(costgym.UnknownName, match="known: "):
+@pytest.mark.parametrize(
+    ("key", "known"),
+    [
+        ("react/99", "0 to 1, or a task's id$"),
+        ("99", "0 to 1, or a task's id$"),
+        ("nobody/0", "cheapest.price=10, "),
+        ("react.price=15/0", "cheapest.price=10, "),
+        ("test-99999", "test-00000$"),
+    ],
+)
+def test_an_unknown_episode_is_named_with_those_there_are(board: Path, key: str, known: str) -> None:
+    with pytest.raises(costgym.UnknownName, match=f"known: {known}"):
         report_recorded(board, key)
 
 

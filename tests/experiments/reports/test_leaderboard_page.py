@@ -87,12 +87,22 @@ def test_the_table_holds_every_figure_without_a_script():
         assert written(row[column.metric], column.kind) in shown
 
 
+def test_the_page_links_the_papers_behind_its_agents():
+    page = page_of(board())
+    links = {link["text"]: link["href"] for link in Document(page).all("a") if "arxiv" in link.get("href", "")}
+    assert links == {
+        "Budget-constrained tool learning with planning": "https://arxiv.org/abs/2402.15960",
+        "ReAct: synergizing reasoning and acting in language models": "https://arxiv.org/abs/2210.03629",
+    }
+    assert "</a>: react, react+btp</p>" in page and "</a>: react+btp</p>" in page
+
+
 def test_the_page_says_what_was_run_and_asks_nothing_of_the_network():
     page = page_of(board())
     text = Document(page).all("body")[0]["text"]
     for word in ("quick", "marketplace", "A market.", "12 episodes each", "0.1.0", "costgym/MarketplaceChat-v0"):
         assert word in text
-    without_namespace = page.replace("http://www.w3.org/2000/svg", "")
+    without_namespace = page.replace("http://www.w3.org/2000/svg", "").replace('<a href="https://arxiv.org/abs/', "")
     assert not re.search(r"https?://|//cdn|@import|url\(|<link|<img|<iframe|fetch\(|XMLHttp", without_namespace)
     assert "default-src 'none'" in page
     assert "innerHTML" not in page and "eval(" not in page
