@@ -83,7 +83,7 @@ def signs_of(world: Any, episode: EpisodeView, actions: list[Any], result: Episo
         result: of the episode.
     """
     better = int(result.regret is not None and result.regret < -ROUNDING)
-    task = frozenset({result.task})
+    task = frozenset({result.task if world.world is not None else str(world.task.task_id)})  # of all its samples
     flawed = frozenset() if result.regret is not None and abs(result.regret) <= ROUNDING else task
     if world.world is None:
         return Signs(better, tasks=task, flawed=flawed)
