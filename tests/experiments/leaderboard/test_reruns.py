@@ -14,18 +14,23 @@ import numpy as np
 import pytest
 
 import costgym
+from costgym.envs.registration import class_of
 from costgym.experiments.leaderboard.board import run
 from costgym.experiments.leaderboard.reruns import process_agent
+from costgym.experiments.leaderboard.reruns.configuration import rerun_config
 from costgym.experiments.leaderboard.reruns.process_agent import ProcessAgent, hides_files
 from costgym.experiments.leaderboard.reruns.record import read_record, world_seed_of_text
 from costgym.experiments.leaderboard.reruns.rerun import commitment_of, new_secret, rerun, seed_of
 from costgym.experiments.leaderboard.reruns.wire import Patience, receive, send
 from costgym.experiments.leaderboard.run_config import make_run_config
+from costgym.experiments.leaderboard.submissions.manifest import read_manifest
 from costgym.experiments.leaderboard.submissions.submission import add, pack
+from costgym.experiments.training.data.experience import ExperienceSettings
 from costgym.experiments.verify import verify
 from costgym.simulators.errors import ConfigError, DataError
 from costgym.simulators.opencatp.scoring.known import known_evaluator
 from costgym.simulators.opencatp.scoring.table import TABLE
+from costgym.simulators.scenario import load_scenario
 
 MEMO = """
 import json
@@ -210,6 +215,28 @@ def test_an_agent_that_knows_the_public_world_by_heart_falls_in_another(
     assert verify(tmp_path / "board").verified
 
 
+def test_generated_worlds_have_others_of_their_kind_and_recorded_ones_have_none() -> None:
+    chat, decision = class_of("costgym/MarketplaceChat-v0"), class_of("costgym/DecisionAware-v0")
+    generated, recorded = (load_scenario(name).model_dump(mode="json") for name in ("marketplace", "toolbench"))
+    other = chat.another_world(generated, {}, 7)
+    assert other == {**generated, "seed": 7} and chat.world_digest(other) != chat.world_digest(generated)
+    assert chat.another_world(recorded, {}, 7) is None
+    samples = load_scenario("decision").model_dump(mode="json")
+    assert decision.another_world(samples, {}, 7) == {**samples, "seed": 7}
+    assert decision.another_world(samples, {"data": "folder"}, 7) is None
+    assert class_of("costgym/OpenCATPChat-v0").another_world({}, {}, 7) is None
+
+
+def test_a_rerun_may_play_more_episodes_than_were_handed_in_but_none_twice(tmp_path: Path) -> None:
+    ran = run(make_run_config("quick", agents=["greedy"], budgets="price=20", episodes=4), tmp_path / "board")
+    manifest, _ = read_manifest(pack(ran.folder, tmp_path / "packed", "A", "a@example.org"))
+    assert manifest is not None
+    (track,) = rerun_config(manifest, "s" * 32, 640).tracks
+    assert [each.episodes for each in track.conditions] == [640]
+    (track,) = rerun_config(manifest, "s" * 32, 10_000).tracks
+    assert [each.episodes for each in track.conditions] == [1600]  # 400 tasks, each under four seeds
+
+
 def test_a_rerun_of_the_older_format_says_that_its_worlds_were_public(tmp_path: Path) -> None:
     (tmp_path / "rerun.json").write_text('{"format": "costgym.rerun/1"}')
     with pytest.raises(DataError, match="played in the public worlds"):
@@ -322,3 +349,17 @@ def test_half_an_answer_is_not_waited_for_beyond_the_deadline() -> None:
         other.flush()
         with pytest.raises(TimeoutError):
             receive(Patience(pipe, 0.05))
+
+
+def test_past_uses_are_collected_in_the_world_of_the_rerun_and_lie_in_no_file_meanwhile(
+    secret: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    terms = {"budgets": "price=20", "episodes": 4, "experience": ExperienceSettings(uses=0.02)}
+    ran = run(make_run_config("quick", agents=["react+btp"], **terms), tmp_path / "board")  # type: ignore[arg-type]
+    packed = pack(ran.folder, tmp_path / "packed", "A", "a@example.org")
+    (row,) = rerun(packed, secret, tmp_path / "again")
+    assert row.agrees and not list((tmp_path / "cache").rglob("*.xz"))
+    board, again = (json.loads((tmp_path / name / "leaderboard.json").read_text()) for name in ("board", "again"))
+    assert board["tracks"][0]["experience"]["digest"] != again["tracks"][0]["experience"]["digest"]
+    assert verify(tmp_path / "again").verified
