@@ -196,6 +196,18 @@ class BaseEnv(gym.Env[ObsType, ActType], Generic[ObsType, ActType]):
         """A world's document under settings that vary within a run, and those of them that are arguments of the environment."""
         return dict(document), dict(settings)
 
+    @classmethod
+    def another_world(cls, document: Mapping[str, Any], settings: Mapping[str, Any], seed: int) -> dict[str, Any] | None:
+        """The document of another world of the same kind; None where the world is recorded data, of which there is no other.
+
+        Args:
+            document: recorded result of `world_document`.
+            settings: other arguments of the environment.
+            seed: keys everything that is drawn once per world.
+        """
+        del document, settings, seed
+        return None
+
     def check_world(self, document: Mapping[str, Any]) -> None:
         """Check that this environment read the same data as the one that made a record.
 

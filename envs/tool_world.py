@@ -14,6 +14,7 @@ import numpy as np
 from ..simulators.draws import stable_integer
 from ..simulators.errors import ConfigError, UnknownName
 from ..simulators.ledger import Budget
+from ..simulators.marketplace.sources import MarketplaceSource
 from ..simulators.marketplace.stress import Stress
 from ..simulators.quality import quality_of_plan
 from ..simulators.scenario import UNSEEN, Scenario, load_scenario, parse_scenario
@@ -321,6 +322,13 @@ class ToolEnv(BaseEnv[ObsType, ActType], Generic[ObsType, ActType]):
         elif data is not None:
             arguments["scenario"] = {**document, "source": {**document["source"], "data": data}}
         return arguments
+
+    @classmethod
+    def another_world(cls, document: Mapping[str, Any], settings: Mapping[str, Any], seed: int) -> dict[str, Any] | None:
+        scenario = parse_scenario(dict(document), "header")
+        if settings.get("data") is not None or not isinstance(scenario.source, MarketplaceSource):
+            return None
+        return scenario.model_copy(update={"seed": seed}).model_dump(mode="json")
 
     @classmethod
     def vary_world(cls, document: Mapping[str, Any], settings: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:

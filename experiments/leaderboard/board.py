@@ -260,7 +260,7 @@ def check_owner(manifest: str, folder: Path) -> None:
         )
 
 
-def experience_text(config: RunConfig, engine: Engine | None = None, data: str | None = None) -> str | None:
+def experience_text(config: RunConfig, engine: Engine | None = None, data: str | None = None, keep: bool = True) -> str | None:
     """Return what planning agents learn on the train split before anyone is ranked; None where no agent plans from
     experience.
 
@@ -268,6 +268,7 @@ def experience_text(config: RunConfig, engine: Engine | None = None, data: str |
         config: configuration of the run.
         engine: engine that collects them, where they are neither shipped nor in the cache.
         data: folder that the world is read from, where it lies elsewhere now.
+        keep: in the cache, what had to be collected.
     """
     track = next((track for track in config.tracks if _plans_from_experience(track)), None)
     if track is None:
@@ -278,7 +279,7 @@ def experience_text(config: RunConfig, engine: Engine | None = None, data: str |
     document = dict(track.scenario)
     if data is not None and isinstance(source, dict) and source.get("data"):
         document["source"] = {**source, "data": data}
-    return past_uses(parse_scenario(document, "run.json"), config.experience, engine)
+    return past_uses(parse_scenario(document, "run.json"), config.experience, engine, keep=keep)
 
 
 def _plans_from_experience(track: TrackConfig) -> bool:

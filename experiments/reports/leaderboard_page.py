@@ -299,8 +299,8 @@ def _notes(rows: Sequence[Row]) -> list[str]:
     again = {plain(row.get("agent")): None for row in rows if (row.get("rerun") or {}).get("unpublished") is False}
     if again:
         notes.append(
-            f"Run again on the public samples, since those of plans ship with the package: {', '.join(again)}. They count as "
-            "replayed; an outcome table that nobody else has makes it a rerun."
+            "Run again on the public tasks, since their world is recorded data or ships with the package: "
+            f"{', '.join(again)}. They count as replayed; plans become a rerun by an outcome table that nobody else has."
         )
     broken = list(dict.fromkeys(plain(row.get("agent")) for row in rows if is_void(row)))
     if broken:

@@ -1,4 +1,4 @@
-"""`costgym rerun`: run a submission's agents again on secret seeds."""
+"""`costgym rerun`: run a submission's agents again on secret seeds, in secret worlds."""
 
 from __future__ import annotations
 
@@ -24,7 +24,9 @@ def rerun(
     ] = None,
     commitment: Annotated[str | None, typer.Option("--commitment", metavar="HASH", help="The hash that was published.")] = None,
     code: Annotated[Path | None, typer.Option("--code", metavar="DIR", help="Where agents of one's own lie.")] = None,
-    episodes: Annotated[int | None, typer.Option("--episodes", min=1, help="Of every row; by default all.")] = None,
+    episodes: Annotated[
+        int | None, typer.Option("--episodes", min=1, help="Of every row; by default as many as were handed in.")
+    ] = None,
     data: Annotated[
         Path | None,
         typer.Option("--data", metavar="FILE", help="Plans: an outcome table of `build-table` that nobody else has."),
@@ -37,8 +39,9 @@ def rerun(
 ) -> None:
     """Run a submission's agents again, each in a process without a network and without the world, on seeds nobody knew.
 
-    Nothing that tells the seed is written before the last of those processes has ended, and the secret's file is hidden from
-    them where the system can. Other files are not: rerun code that you do not trust on a machine of its own.
+    Generated worlds are generated anew from the secret. Nothing that tells the seed or the world is written before the last of
+    those processes has ended, and the secret's file is hidden from them where the system can. Other files are not: rerun code
+    that you do not trust on a machine of its own.
 
     Example: `costgym rerun theirs --secret-seed secret.txt --commitment 9f86d081...`
     """

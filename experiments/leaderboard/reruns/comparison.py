@@ -1,103 +1,40 @@
-"""A rerun beside what was claimed: the secret that its seed follows from, its configuration, and whether rows agree."""
+"""A rerun beside what was claimed: whether rows agree."""
 
 from __future__ import annotations
 
-import hashlib
-import json
 import math
-import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
-from typing import Any, Literal
+from typing import Any, NamedTuple
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from ....simulators.errors import ConfigError, DataError
 from ...results import EpisodeResult
 from ...statistics import independent_trials
-from ...trajectories.format import decode_once
 from ..conditions import PASS_RATE, condition_key
-from ..run_config import ALL_VIEWS, RunConfig
-from ..submissions.manifest import Submission, manifest_digest
+from ..run_config import RunConfig
+from ..submissions.alarms import Signs
 from ..tracks import track_of
+from .configuration import unpublished_tracks
 
 LEVEL = 0.01
-"""An honest submission has a row that falls less often than this, whatever its number of rows."""
+"""By either figure that is compared, an honest submission has a row that falls less often than this, whatever its rows."""
 RERUN = "rerun"
 """What `verified` says of a row whose agent was run again on unpublished seeds and agreed; also the folder that says so."""
-RECORD = "rerun.json"
-OUTCOMES = "outcomes.npz"
-"""The outcome table of a rerun of plans, beside its record, where it is not the public one."""
-STANDARD_INPUT = "-"
-PLANS = "plans"
-"""The track whose samples ship with the package: other ones need an outcome table of one's own."""
+WORLD_SD = {"text": 0.02, "numbers": 0.05, "decisions": 0.045}
+"""Standard deviation of an honest agent's pass rate between worlds that differ in their seed, beyond what episodes explain.
+
+Of each track the largest of our agents, over 17 worlds at the settings of the suite `quick`.
+"""
+LEAD_TRACKS = frozenset({"text", "numbers"})
+"""Tracks whose agents choose among tools for one need. An honest agent's lead does not vary between worlds beyond its error."""
 
 
-class Record(BaseModel):
-    """`rerun.json`: what was run again, and by which secret.
+class Played(NamedTuple):
+    """An episode, and what it shows of its agent."""
 
-    Attributes:
-        manifest: hash of the submission's manifest.
-        secret: published with the rerun; the seed follows from it.
-        commitment: its hash, which was published before.
-        episodes: of every row at most; None for all that were handed in.
-        outcomes: digest of the outcome table that plans were run on, where it is not the public one.
-    """
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
-    format: Literal["costgym.rerun/1"] = "costgym.rerun/1"
-    manifest: str
-    secret: str = Field(min_length=32, max_length=1000)
-    commitment: str
-    episodes: int | None = Field(default=None, ge=1)
-    outcomes: str | None = None
-
-    def to_json(self) -> str:
-        """The record as it is written."""
-        return json.dumps(self.model_dump(mode="json"), indent=1) + "\n"
-
-    def problems(self, manifest: Submission) -> list[str]:
-        """List how the record contradicts itself or the submission."""
-        found = []
-        if self.manifest != manifest_digest(manifest):
-            found.append(f"{RECORD}: is of another submission")
-        if self.commitment != commitment_of_text(self.secret):
-            found.append(f"{RECORD}: the secret does not fit the commitment")
-        return found
-
-
-def read_record(folder: Path) -> Record:
-    """Read what a rerun's folder holds; raises DataError where that is no record."""
-    path = folder / RECORD
-    try:
-        return Record.model_validate(decode_once(path.read_text(encoding="utf-8")))
-    except (ValidationError, ValueError, RecursionError) as error:
-        raise DataError(path, "is no record of a rerun; `costgym rerun` writes one") from error
-    except OSError as error:
-        raise DataError(path, f"cannot be read: {error.strerror}; expected the folder that `costgym rerun` wrote") from error
-
-
-def read_secret(path: Path) -> str:
-    """Read a secret from a file, or from standard input where the path is ``-``."""
-    try:
-        text = (sys.stdin.read() if str(path) == STANDARD_INPUT else path.read_text(encoding="ascii")).strip()
-    except (OSError, UnicodeDecodeError) as error:
-        raise DataError(path, f"cannot be read as a secret ({error})") from error
-    if len(text) < 32:
-        raise DataError(path, f"expected a secret of at least 32 characters, got {len(text)}")
-    return text
-
-
-def commitment_of_text(secret: str) -> str:
-    """The hash that commits to a secret."""
-    return hashlib.sha256(secret.encode()).hexdigest()
-
-
-def seed_of_text(secret: str) -> int:
-    """The seed that follows from a secret."""
-    return int.from_bytes(hashlib.sha256(f"costgym rerun {secret}".encode()).digest()[:8], "big") >> 4
+    result: EpisodeResult
+    signs: Signs
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +48,10 @@ class RerunRow:
         trials: how many independent trials stand behind each.
         p_value: of a difference at least so large in the claim's favour, if both were the same agent's by chance; times the
             number of rows compared (Bonferroni).
-        unpublished: the rerun met worlds that nobody knew. Without a table of one's own, plans are run on the public samples.
+        unpublished: the rerun met worlds that nobody knew. Worlds that are recorded data stay the public ones.
+        lead: by how much more reliable the tools are that the agent chose than others for the same need, in the claim and in
+            the rerun, over all rows of the agent in the track; None where agents do not choose among such tools.
+        lead_p_value: as `p_value`, of the difference in lead; times the number of agents and tracks compared.
     """
 
     track: str
@@ -124,10 +64,12 @@ class RerunRow:
     trials: tuple[float, float]
     p_value: float
     unpublished: bool = True
+    lead: tuple[float, float] | None = None
+    lead_p_value: float = 1.0
 
     @property
     def agrees(self) -> bool:
-        return self.p_value >= LEVEL
+        return min(self.p_value, self.lead_p_value) >= LEVEL
 
     @property
     def key(self) -> tuple[str, str]:
@@ -144,80 +86,94 @@ class RerunRow:
             "p_value": float(f"{self.p_value:.6g}"),
             "agrees": self.agrees,
             "unpublished": self.unpublished,
+            **({} if self.lead is None else {"lead": list(self.lead), "lead_p_value": float(f"{self.lead_p_value:.6g}")}),
         }
 
     def said(self) -> str:
         """The comparison in a line."""
         unit, scale = (" %", 100.0) if self.metric == PASS_RATE else ("", 1.0)
-        return f"claimed {scale * self.claimed:.3g}{unit}, again {scale * self.rerun:.3g}{unit}, p = {self.p_value:.3g}" + (
-            "" if self.unpublished else " (on the public samples)"
-        )
+        said = f"claimed {scale * self.claimed:.3g}{unit}, again {scale * self.rerun:.3g}{unit}, p = {self.p_value:.3g}"
+        if self.lead is not None and self.lead_p_value < LEVEL:
+            said += (
+                f"; the tools it chose are more reliable than their rivals by {self.lead[0]:.2f}, again by {self.lead[1]:.2f}, "
+                f"p = {self.lead_p_value:.3g}"
+            )
+        return said if self.unpublished else f"{said} (on the public tasks)"
 
 
-def rerun_config(manifest: Submission, seed: int, episodes: int | None, outcomes: str | Path | None = None) -> RunConfig:
-    """The submission's run on another seed, with the rows that were handed in.
+def compare(run: RunConfig, rerun: RunConfig, claimed: Iterable[Played], again: Iterable[Played]) -> list[RerunRow]:
+    """Compare every row of a rerun with that of the submission, both from their episodes.
 
-    Args:
-        manifest: of the submission.
-        seed: of the rerun.
-        episodes: of every row at most; None for as many as were handed in.
-        outcomes: an outcome table that plans are run on, instead of the submission's.
-    """
-    tracks = []
-    for track in manifest.run.tracks:
-        agents = tuple(dict.fromkeys(file.agent for file in manifest.files if file.track == track.name))
-        if not agents:
-            continue
-        conditions = tuple(
-            each if episodes is None else each.model_copy(update={"episodes": min(episodes, each.episodes)})
-            for each in track.conditions
-        )
-        track = track.model_copy(update={"agents": agents, "conditions": conditions})
-        tracks.append(_on_table(track, outcomes) if outcomes is not None and track.name == PLANS else track)
-    if not tracks:
-        raise ConfigError("--submission", "nothing in it can be rerun")
-    return manifest.run.model_copy(update={"tracks": tuple(tracks), "seed": seed, "release": None})
-
-
-def _on_table(track: Any, outcomes: str | Path) -> Any:
-    """A track of plans on another outcome table."""
-    from ....simulators.opencatp.scoring.table import OutcomeTable
-
-    scenario = {**track.scenario, "outcomes": OutcomeTable.load(outcomes).digest}
-    settings = {**track.settings, ALL_VIEWS: {**track.settings.get(ALL_VIEWS, {}), "outcomes": str(outcomes)}}
-    return track.model_copy(update={"scenario": scenario, "settings": settings})
-
-
-def compare(
-    config: RunConfig, claimed: Iterable[EpisodeResult], again: Iterable[EpisodeResult], own_table: bool = False
-) -> list[RerunRow]:
-    """Compare the ranking figure of every row of a rerun with that of the submission, both from their episodes.
+    The figure that ranks the track is compared row by row, the lead of the chosen tools once for an agent and a track.
 
     Args:
-        config: of the rerun.
+        run: that the submission was played in.
+        rerun: its rerun.
         claimed, again: episodes of the submission and of the rerun.
-        own_table: plans were run on an outcome table that nobody knew.
     """
-    sides = [_by_row(results) for results in (claimed, again)]
-    found = []
-    for row in config.rows():
+    sides = [by_row(played) for played in (claimed, again)]
+    unpublished = unpublished_tracks(run, rerun)
+    rows: list[RerunRow] = []
+    for row in rerun.rows():
         key = row.agent, condition_key(row.condition.budget, row.condition.settings, row.track.name)
         if not sides[0].get(key) or not sides[1].get(key):
             continue
-        metric = row.track.ranked_by
-        values = [_values(side[key], metric, row.track.seeds) for side in sides]
-        means, trials, p_value = _compared(values[0], values[1], metric == PASS_RATE)
-        unpublished = row.track.name != PLANS or own_table
-        about = row.track.name, row.agent, dict(row.condition.budget), dict(row.condition.settings)
-        found.append(RerunRow(*about, metric, *means, trials, p_value, unpublished))
-    return [replace(row, p_value=min(1.0, row.p_value * len(found))) for row in found]
+        metric, name = row.track.ranked_by, row.track.name
+        values = [_values([each.result for each in side[key]], metric, row.track.seeds) for side in sides]
+        spread = WORLD_SD.get(name, 0.0) if name in unpublished else 0.0
+        means, trials, p_value = _compared(values[0], values[1], metric == PASS_RATE, spread)
+        about = name, row.agent, dict(row.condition.budget), dict(row.condition.settings)
+        rows.append(RerunRow(*about, metric, *means, trials, p_value, name in unpublished))
+    leads = _leads(rerun, sides)
+    found = []
+    for each in rows:
+        p_value = min(1.0, each.p_value * len(rows))
+        lead, lead_p_value = leads.get((each.track, each.agent), (None, 1.0))
+        if lead is not None:
+            lead_p_value = min(1.0, lead_p_value * len(leads))
+        found.append(replace(each, p_value=p_value, lead=lead, lead_p_value=lead_p_value))
+    return found
 
 
-def _by_row(results: Iterable[EpisodeResult]) -> dict[tuple[str, str], list[EpisodeResult]]:
-    found: dict[tuple[str, str], list[EpisodeResult]] = {}
-    for result in results:
+def _leads(
+    rerun: RunConfig, sides: Sequence[Mapping[tuple[str, str], Sequence[Played]]]
+) -> dict[tuple[str, str], tuple[tuple[float, float], float]]:
+    """The lead of the chosen tools in the claim and in the rerun, and the p-value of the difference, by track and agent."""
+    found = {}
+    for track in rerun.tracks:
+        for agent in track.agents if track.name in LEAD_TRACKS else ():
+            keys = [(agent, condition_key(each.budget, each.settings, track.name)) for each in track.conditions]
+            played = [[each for key in keys for each in side.get(key, ())] for side in sides]
+            (claimed, first), (again, second) = (_lead(each, track.seeds) for each in played)
+            if math.isnan(claimed) or math.isnan(again):
+                continue
+            p_value = _tail(claimed - again, math.sqrt(first + second))
+            found[track.name, agent] = (float(f"{claimed:.12g}"), float(f"{again:.12g}")), p_value
+    return found
+
+
+def _lead(played: Sequence[Played], seeds: int) -> tuple[float, float]:
+    """The mean lead of the chosen tools and its variance; episodes of one task count as one cluster. NaN for fewer than two."""
+    clusters: dict[int, list[Signs]] = {}
+    for each in played:
+        clusters.setdefault(each.result.episode // seeds, []).append(each.signs)
+    sums = [(sum(s.lead for s in signs), sum(s.choices for s in signs)) for _, signs in sorted(clusters.items())]
+    sums = [(lead, choices) for lead, choices in sums if choices]
+    count = sum(choices for _, choices in sums)
+    if len(sums) < 2:
+        return math.nan, math.nan
+    mean = sum(lead for lead, _ in sums) / count
+    squares = sum((lead - mean * choices) ** 2 for lead, choices in sums)
+    return mean, squares * len(sums) / (len(sums) - 1) / count**2
+
+
+def by_row(played: Iterable[Played]) -> dict[tuple[str, str], list[Played]]:
+    """Sort episodes by agent and condition, as `RerunRow.key` has them."""
+    found: dict[tuple[str, str], list[Played]] = {}
+    for each in played:
+        result = each.result
         key = result.agent, condition_key(result.budget, result.settings, track_of(result.env))
-        found.setdefault(key, []).append(result)
+        found.setdefault(key, []).append(each)
     return found
 
 
@@ -234,9 +190,15 @@ def _values(results: Sequence[EpisodeResult], metric: str, seeds: int) -> np.nda
 
 
 def _compared(
-    claimed: np.ndarray[Any, Any], again: np.ndarray[Any, Any], share: bool
+    claimed: np.ndarray[Any, Any], again: np.ndarray[Any, Any], share: bool, spread: float
 ) -> tuple[tuple[float, float], tuple[float, float], float]:
-    """Both means, the trials behind them, and the one-sided p-value of the difference."""
+    """Both means, the trials behind them, and the one-sided p-value of the difference.
+
+    Args:
+        claimed, again: values of the episodes, as `_values` has them.
+        share: the figure is a share of passes.
+        spread: standard deviation of the figure between the two sides' worlds.
+    """
     means, trials, errors = [], [], []
     for values in (claimed, again):
         known = ~np.isnan(values)
@@ -248,10 +210,15 @@ def _compared(
     if share:
         pooled = (means[0] * trials[0] + means[1] * trials[1]) / sum(trials)
         errors = [max(pooled * (1.0 - pooled), 1e-9)] * 2
-    error = math.sqrt(max(sum(each / count for each, count in zip(errors, trials, strict=True)), 1e-18))
-    p_value = 0.5 * math.erfc((means[0] - means[1]) / error / math.sqrt(2.0))
+    chance = sum(each / count for each, count in zip(errors, trials, strict=True))
+    p_value = _tail(means[0] - means[1], math.sqrt(chance + 2.0 * spread**2))
     rounded = [float(f"{each:.12g}") for each in (*means, *trials)]
     return (rounded[0], rounded[1]), (rounded[2], rounded[3]), p_value
+
+
+def _tail(difference: float, error: float) -> float:
+    """The chance of a difference at least so large, of the normal distribution."""
+    return 0.5 * math.erfc(difference / max(error, 1e-9) / math.sqrt(2.0))
 
 
 def with_reruns(

@@ -1,10 +1,10 @@
-"""Rerun a submission: its agents play again, on seeds that nobody could know when they were handed in.
+"""Rerun a submission: its agents play again, on seeds and in worlds that nobody could know when they were handed in.
 
 The maintainer of a leaderboard draws a secret, publishes its hash, and publishes the secret itself after the rerun: so
-everybody can check that the seeds were not chosen afterwards. An agent that learnt the public seeds by heart falls.
+everybody can check that seeds and worlds were not chosen afterwards. An agent that learnt the public ones by heart falls.
 
-Nothing that tells the seed is written before the process of the last agent has ended. The secret's own file is hidden from
-those processes where the system can; where it cannot, hand the secret over on standard input.
+Nothing that tells the seed or the world is written before the process of the last agent has ended. The secret's own file is
+hidden from those processes where the system can; where it cannot, hand the secret over on standard input.
 """
 
 from __future__ import annotations
@@ -24,20 +24,11 @@ from ..board import check_owner, experience_text, publish, summarise_run
 from ..run_config import RowConfig, RunConfig, entry_of
 from ..run_log import EpisodeOutput, RunLog
 from ..submissions.manifest import manifest_digest
-from ..submissions.validation import validate
-from .comparison import (
-    OUTCOMES,
-    RECORD,
-    STANDARD_INPUT,
-    Record,
-    RerunRow,
-    commitment_of_text,
-    compare,
-    read_secret,
-    rerun_config,
-    seed_of_text,
-)
+from ..submissions.validation import check_rerun, validate
+from .comparison import RerunRow
+from .configuration import PLANS, rerun_config
 from .process_agent import ProcessAgent, unreadable_memory
+from .record import OUTCOMES, RECORD, STANDARD_INPUT, Record, commitment_of_text, read_secret, seed_of_text
 
 
 def new_secret(path: Path) -> str:
@@ -71,18 +62,19 @@ def rerun(
 ) -> list[RerunRow]:
     """Run the agents of a submission again, each in a process of its own, and compare their figures with what was claimed.
 
-    The submission is replayed first: what it claims is what follows from its actions.
+    The submission is replayed first: what it claims is what follows from its actions. Past uses of tools, which agents with BTP
+    plan from, are collected anew in the rerun's world.
 
     Args:
         submission: its folder.
-        secret: file with the secret that the seed follows from; ``-`` reads it from standard input.
+        secret: file with the secret that seeds and worlds follow from; ``-`` reads it from standard input.
         out: folder of the rerun, a leaderboard run that `costgym verify` checks like any other.
         commitment: the hash that was published before; the secret must fit it.
         code: folder in which agents of one's own (``FILE.py:CLASS``) are looked for.
-        episodes: of every row; by default as many as were handed in.
+        episodes: of every row, as far as its world has so many; by default as many as were handed in.
         progress: called with the numbers of finished and of all episodes.
         outcomes: an outcome table that nobody else has, for the track of plans, whose samples are public otherwise.
-        engine: where the submission is replayed; by default here.
+        engine: where the submission is replayed and past uses are collected; by default here.
 
     Raises:
         ConfigError: the secret does not fit the commitment, nothing can be rerun, or `out` belongs to another run.
@@ -95,14 +87,14 @@ def rerun(
     manifest = verdict.manifest
     if manifest is None or not verdict.verified:
         raise DataError(submission, "; ".join(verdict.problems[:3]))
-    config = rerun_config(manifest, seed_of_text(text), episodes, outcomes)
+    config = rerun_config(manifest, text, episodes, outcomes)
     folder = Path(out)
     make_folder(folder)
     check_owner(config.to_json(), folder)
     ended = (folder / "leaderboard.json").is_file()
     if (folder / "run.json").exists() and not ended:
         raise ConfigError("--out", f"{folder} holds a rerun that was broken off and tells the seed; choose another folder")
-    experience = experience_text(config)
+    experience = experience_text(config, engine, keep=False)  # a file of them would tell of the world
     hidden = () if str(secret) == STANDARD_INPUT else (secret,)
     with sole_writer(folder):
         outputs: list[EpisodeOutput] = []
@@ -124,13 +116,16 @@ def rerun(
             secret=text,
             commitment=commitment_of_text(text),
             episodes=episodes,
-            outcomes=None if outcomes is None else str(config.track("plans").scenario["outcomes"]),
+            outcomes=None if outcomes is None else str(config.track(PLANS).scenario["outcomes"]),
         )
         if outcomes is not None:
             shutil.copyfile(outcomes, folder / OUTCOMES)
         write_atomically(folder / RECORD, record.to_json())
         publish(folder, summarise_run(config, again, experience))
-    return compare(config, verdict.results, again, outcomes is not None)
+    rows, problems = check_rerun(folder, verdict, manifest.run, engine=engine)
+    if problems:
+        raise DataError(folder, "; ".join(problems[:3]))
+    return rows
 
 
 def _play(

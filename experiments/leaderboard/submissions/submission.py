@@ -18,7 +18,8 @@ from ....simulators.errors import ConfigError, DataError, UnknownName
 from ...execution.engine import Engine
 from ...files import finish_change, finished_folder, sole_writer
 from ..board import SUBMISSIONS, Addition, publish
-from ..reruns.comparison import OUTCOMES, RECORD, RERUN
+from ..reruns.comparison import RERUN
+from ..reruns.record import OUTCOMES, RECORD
 from ..run_config import RunConfig, read_run_config
 from ..run_log import EPISODES, FOLDER, trajectory_path
 from ..store.runs import as_written

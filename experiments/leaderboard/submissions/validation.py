@@ -7,7 +7,7 @@ lies there to the last character: what is extra, missing, reordered or edited is
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence, Set
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -32,19 +32,10 @@ from ..board import (
     summarise_run,
     with_submissions,
 )
-from ..conditions import condition_key, row_key
-from ..reruns.comparison import (
-    OUTCOMES,
-    PLANS,
-    RECORD,
-    RERUN,
-    RerunRow,
-    compare,
-    read_record,
-    rerun_config,
-    seed_of_text,
-    with_reruns,
-)
+from ..conditions import row_key
+from ..reruns.comparison import RERUN, Played, RerunRow, by_row, compare, with_reruns
+from ..reruns.configuration import PLANS, rerun_config
+from ..reruns.record import OUTCOMES, RECORD, read_record
 from ..run_config import ALL_VIEWS, RowConfig, RunConfig, read_run_config
 from ..run_log import EPISODES, FOLDER, trajectory_path
 from ..suites import SUITES
@@ -74,7 +65,7 @@ class SubmissionVerdict:
         episodes: how many agreed.
         problems: what did not, in words, each with its place.
         rows: the leaderboard rows as replay derives them, in the order of the leaderboard.
-        results: of the episodes that agreed, entry by entry.
+        played: the episodes that agreed, entry by entry, with what they show of their agents.
         alarms: that ring, in sentences, by the row's place in `rows`.
     """
 
@@ -83,12 +74,17 @@ class SubmissionVerdict:
     episodes: int
     problems: tuple[str, ...]
     rows: tuple[dict[str, Any], ...]
-    results: tuple[EpisodeResult, ...] = ()
+    played: tuple[Played, ...] = ()
     alarms: tuple[tuple[str, ...], ...] = ()
 
     @property
     def verified(self) -> bool:
         return not self.problems and self.episodes > 0
+
+    @property
+    def results(self) -> list[EpisodeResult]:
+        """The results of the episodes that agreed."""
+        return [each.result for each in self.played]
 
 
 def is_privileged(row: RowConfig) -> bool:
@@ -149,7 +145,8 @@ def validate(
         own = row.track.data
         where = None if own is None else data or (own if board is not None else None)
         rows.append(RecordedRow(file.path, row, file.digest, where))
-    results, problems, signs = _replay(place, run, rows, progress, engine)
+    played, problems = _replay(place, run, rows, progress, engine)
+    results = [each.result for each in played]
     derived = [row for row in summarise_run(run, results)["rows"] if not row["missing_episodes"]]
     if not problems:
         problems += check_rows(manifest, derived)
@@ -157,8 +154,9 @@ def validate(
     if not problems and (place / MANIFEST).read_text(encoding="utf-8") != manifest_text(manifest):
         problems.append(f"{MANIFEST}: {NOT_AS_WRITTEN}")
     conditions = {"conditions": [each for track in run.tracks for each in track.document()["conditions"]]}
-    rung = tuple(tuple(alarms(signs[row["agent"], row_key(row, conditions)])) for row in derived)
-    return SubmissionVerdict(place, manifest, len(results), tuple(problems), tuple(derived), tuple(results), rung)
+    signs = {key: total_of(each.signs for each in of_row) for key, of_row in by_row(played).items()}
+    rung = tuple(tuple(alarms(signs.get((row["agent"], row_key(row, conditions)), Signs()), row["track"])) for row in derived)
+    return SubmissionVerdict(place, manifest, len(results), tuple(problems), tuple(derived), tuple(played), rung)
 
 
 def validate_run(
@@ -179,7 +177,8 @@ def validate_run(
     if problems:
         return SubmissionVerdict(place, None, 0, tuple(problems), ())
     rows = [RecordedRow(trajectory_path(row), row, None, None if row.track.data is None else data) for row in config.rows()]
-    results, problems, _ = _replay(place, config, rows, progress, engine)
+    played, problems = _replay(place, config, rows, progress, engine)
+    results = [each.result for each in played]
     document = summarise_run(config, results, experience_text(config, engine, data))
     problems += compare_lines(place / EPISODES, [result.to_json() for result in results], EPISODES, results)
     submissions = sorted(path for path in place.glob(f"{SUBMISSIONS}/*") if not path.name.startswith("."))
@@ -196,7 +195,7 @@ def validate_run(
         problems += check_pages(place, config, whole)
         if not problems and text_of(place / "run.json") != config.to_json():
             problems.append(f"run.json: {NOT_AS_WRITTEN}")
-    return SubmissionVerdict(place, None, len(results), tuple(problems), tuple(document["rows"]), tuple(results))
+    return SubmissionVerdict(place, None, len(results), tuple(problems), tuple(document["rows"]), tuple(played))
 
 
 def rows_on_board(manifest: Submission, verdict: SubmissionVerdict, reran: Sequence[RerunRow] = ()) -> list[dict[str, Any]]:
@@ -235,39 +234,36 @@ def check_rerun(
     if problems:
         return [], problems
     table = folder / OUTCOMES if record.outcomes is not None else None
-    config = rerun_config(manifest, seed_of_text(record.secret), record.episodes, table)
-    if table is not None and config.track(PLANS).scenario["outcomes"] != record.outcomes:
+    in_worlds = manifest.model_copy(update={"run": _in_worlds_of(manifest.run, board)})
+    judged = rerun_config(in_worlds, record.secret, record.episodes, table)
+    if table is not None and judged.track(PLANS).scenario["outcomes"] != record.outcomes:
         return [], [f"{OUTCOMES}: is not the outcome table {record.outcomes}"]
-    judged = _in_worlds_of(config, board, frozenset() if table is None else {PLANS})
     rows = []
     for row in judged.rows():
         own = table is not None and row.track.name == PLANS
         where = str(table) if own else None if row.track.data is None else data or row.track.data
         rows.append(RecordedRow(trajectory_path(row), row, None, where))
-    results, problems, _ = _replay(folder, judged, rows, None, engine)
+    played, problems = _replay(folder, judged, rows, None, engine)
     problems += strangers(folder, {row.path for row in rows}, FOLDER)
     if not problems and text_of(folder / RECORD) != record.to_json():
         problems.append(f"{RECORD}: {NOT_AS_WRITTEN}")
     if problems:
         return [], problems
-    return compare(judged, verdict.results, results, table is not None), []
+    return compare(manifest.run, judged, verdict.played, played), []
 
 
 def _replay(
     place: Path, run: RunConfig, rows: Sequence[RecordedRow], progress: Progress | None, engine: Engine | None
-) -> tuple[list[EpisodeResult], list[str], dict[tuple[str, str], Signs]]:
-    """The results of all episodes that agree, what is wrong with the files, and the signs by agent and condition."""
-    results, problems, signs = list[EpisodeResult](), list[str](), dict[tuple[str, str], Signs]()
+) -> tuple[list[Played], list[str]]:
+    """All episodes that agree, with what they show of their agents, and what is wrong with the files."""
+    played, problems = list[Played](), list[str]()
     total = sum(row.row.condition.episodes for row in rows)
     for entry in check_entries(place, run.seed, rows, engine or Local()):
         problems += [f"{entry.file.path}: {problem}" for problem in entry.problems]
-        results += entry.results
-        row = entry.file.row
-        key = condition_key(row.condition.budget, row.condition.settings, row.track.name)
-        signs[row.agent, key] = total_of(entry.signs)
+        played += map(Played, entry.results, entry.signs)
         if progress is not None:
-            progress(len(results), total)
-    return results, problems, signs
+            progress(len(played), total)
+    return played, problems
 
 
 def _as_on_board(row: RowConfig, board: RunConfig) -> RowConfig | None:
@@ -282,9 +278,9 @@ def _as_on_board(row: RowConfig, board: RunConfig) -> RowConfig | None:
 # -- configurations --------------------------------------------------------------------------------------------------------
 
 
-def _in_worlds_of(run: RunConfig, board: RunConfig, but: Set[str] = frozenset()) -> RunConfig:
-    """A run's configuration with the worlds of a leaderboard, as far as it has those tracks; some tracks keep their own."""
-    own = {track.name: track for track in board.tracks if track.name not in but}
+def _in_worlds_of(run: RunConfig, board: RunConfig) -> RunConfig:
+    """A run's configuration with the worlds of a leaderboard, as far as it has those tracks."""
+    own = {track.name: track for track in board.tracks}
     tracks = [
         track.model_copy(update={"scenario": own[track.name].scenario, "settings": own[track.name].settings})
         if track.name in own

@@ -137,6 +137,7 @@ def past_uses(
     settings: ExperienceSettings | None = None,
     engine: Engine | None = None,
     progress: Callable[[int, int], None] | None = None,
+    keep: bool = True,
 ) -> str:
     """Return past uses of tools as JSON lines: those that come with the package, those of the cache, or newly collected ones.
 
@@ -148,6 +149,7 @@ def past_uses(
         settings: explorer, number of uses and seed.
         engine: engine that collects what is missing; by default this process.
         progress: called with the number of uses so far and the number wanted, while they are collected.
+        keep: in the cache, what had to be collected.
     """
     chosen = settings or ExperienceSettings()
     scenario = _explored(scenario, chosen)
@@ -163,6 +165,8 @@ def past_uses(
             if cut is not None:
                 return "".join(lines[:cut])
     found = _collected(scenario, chosen, lines, engine, None, progress)
+    if not keep:
+        return "".join(found)
     with contextlib.suppress(OSError, DataError):  # a cache that cannot be written costs time only
         cached.parent.mkdir(parents=True, exist_ok=True)
         write_experience(cached, "".join(found))

@@ -14,17 +14,23 @@ import numpy as np
 import pytest
 
 import costgym
+from costgym.envs.registration import class_of
 from costgym.experiments.leaderboard.board import run
 from costgym.experiments.leaderboard.reruns import process_agent
+from costgym.experiments.leaderboard.reruns.configuration import rerun_config
 from costgym.experiments.leaderboard.reruns.process_agent import ProcessAgent, hides_files
+from costgym.experiments.leaderboard.reruns.record import read_record, world_seed_of_text
 from costgym.experiments.leaderboard.reruns.rerun import commitment_of, new_secret, rerun, seed_of
 from costgym.experiments.leaderboard.reruns.wire import Patience, receive, send
 from costgym.experiments.leaderboard.run_config import make_run_config
+from costgym.experiments.leaderboard.submissions.manifest import read_manifest
 from costgym.experiments.leaderboard.submissions.submission import add, pack
+from costgym.experiments.training.data.experience import ExperienceSettings
 from costgym.experiments.verify import verify
 from costgym.simulators.errors import ConfigError, DataError
 from costgym.simulators.opencatp.scoring.known import known_evaluator
 from costgym.simulators.opencatp.scoring.table import TABLE
+from costgym.simulators.scenario import load_scenario
 
 MEMO = """
 import json
@@ -109,6 +115,134 @@ def test_an_honest_agent_agrees_and_one_that_learnt_the_seeds_by_heart_falls(
     record.write_text(text)
 
 
+HEARTS = """
+import json
+from functools import lru_cache
+
+import costgym
+from costgym.agents import Agent
+from costgym.agents.classic import GreedyAgent
+from costgym.simulators.decision.examples import examples
+
+
+@lru_cache(1)
+def labels():
+    env = costgym.make("costgym/DecisionAware-v0", split="test", disable_env_checker=True).unwrapped
+    return {example.query: example for example in examples(env.world, "test")}
+
+
+class Decide(Agent):
+    env_id = "costgym/DecisionAware-v0"
+
+    def reset(self, seat, observation, info, seed):
+        self.known, self.none = labels().get(seat.query), seat.none_action
+
+    def act(self, observation, info):
+        if not info["searched"]:
+            return 0 if self.known is not None and self.known.kind == "NoSearch" else 1
+        chosen = self.none if self.known is None or self.known.gold is None else 2 + self.known.gold
+        return chosen if info["action_mask"][chosen] else self.none
+
+
+@lru_cache(1)
+def facts():
+    world = costgym.make("costgym/MarketplaceChat-v0", split="test", disable_env_checker=True).unwrapped.world
+    return {world.tasks[n].query: [need.fact for need in world.tasks[n].needs] for n in world.tasks.numbers("test")}
+
+
+class Answer(Agent):
+    env_id = "costgym/MarketplaceChat-v0"
+
+    def reset(self, seat, observation, info, seed):
+        self.facts = next((known for query, known in facts().items() if query in seat.query), [])
+
+    def act(self, observation, info):
+        return json.dumps({"name": "finish", "arguments": {"answer": " ".join(map(str, self.facts))}})
+
+
+@lru_cache(1)
+def reliabilities():
+    env = costgym.make("costgym/Marketplace-v0", split="test", disable_env_checker=True).unwrapped
+    found = {}
+    for number in env.numbers:
+        key = env.reset(seed=0, options={"task": number})[0]["tools"][:, :11].tobytes()
+        found[key] = {env.action_of(slot.index): slot.reliability for slot in env.world.candidates(number)}
+    return found
+
+
+class Reliable(GreedyAgent):
+    def reset(self, seat, observation, info, seed):
+        super().reset(seat, observation, info, seed)
+        self.known = reliabilities().get(observation["tools"][:, :11].tobytes(), {})
+
+    def act(self, observation, info):
+        tools = observation["tools"].copy()
+        for row, reliability in self.known.items():
+            tools[row, 3] = reliability
+        return super().act({**observation, "tools": tools}, info)
+"""
+
+
+def test_an_agent_that_knows_the_public_world_by_heart_falls_in_another(
+    secret: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    code = tmp_path / "code"
+    code.mkdir()
+    monkeypatch.chdir(code)
+    (code / "hearts.py").write_text(HEARTS)
+    hearts = [f"hearts.py:{name}" for name in ("Decide", "Answer", "Reliable")]
+    honest = ["deer-rule", "react", "greedy"]
+    ran = run(make_run_config("quick", agents=[*hearts, *honest], budgets="price=20"), tmp_path / "board")
+    packed = pack(ran.folder, tmp_path / "packed", "A", "a@example.org")
+    rows = {row.agent: row for row in rerun(packed, secret, tmp_path / "again", code=code)}
+    assert [rows[name].agrees for name in [*hearts, *honest]] == [False] * 3 + [True] * 3
+    assert all(row.unpublished for row in rows.values())
+    decide, answer, reliable = (rows[name] for name in hearts)
+    assert (decide.claimed, answer.claimed, answer.rerun) == (0.9975, 1.0, 0.0) and decide.rerun < 0.5
+    # reliabilities show in the tools that are chosen, long before they show in the figure that ranks
+    assert reliable.p_value > 0.01 > reliable.lead_p_value and reliable.lead is not None
+    assert reliable.lead[0] > reliable.lead[1] + 0.1
+    # the worlds and the seed follow from the secret, and the board replays the rerun in its own such worlds
+    config = json.loads((tmp_path / "again" / "run.json").read_text())
+    text = secret.read_text().strip()
+    assert {track["scenario"]["seed"] for track in config["tracks"]} == {world_seed_of_text(text)} != {config["seed"]}
+    added = {row["agent"]: row for row in add(tmp_path / "board", packed, rerun=tmp_path / "again")}
+    assert [added[f"{name} (A)"]["verified"] for name in hearts] == ["replayed"] * 3
+    assert [added[f"{name} (A)"]["verified"] for name in honest] == ["rerun"] * 3
+    rung = [" ".join(added[f"{name} (A)"]["alarms"]) for name in hearts]
+    assert "399 of 400 tasks have no flaw" in rung[0] and "nothing that the agent had read held them" in rung[1]
+    assert "more reliable than their rivals" in rung[2] and all("run again, it falls" in each for each in rung)
+    assert verify(tmp_path / "board").verified
+
+
+def test_generated_worlds_have_others_of_their_kind_and_recorded_ones_have_none() -> None:
+    chat, decision = class_of("costgym/MarketplaceChat-v0"), class_of("costgym/DecisionAware-v0")
+    generated, recorded = (load_scenario(name).model_dump(mode="json") for name in ("marketplace", "toolbench"))
+    other = chat.another_world(generated, {}, 7)
+    assert other == {**generated, "seed": 7} and chat.world_digest(other) != chat.world_digest(generated)
+    assert chat.another_world(recorded, {}, 7) is None
+    samples = load_scenario("decision").model_dump(mode="json")
+    assert decision.another_world(samples, {}, 7) == {**samples, "seed": 7}
+    assert decision.another_world(samples, {"data": "folder"}, 7) is None
+    assert class_of("costgym/OpenCATPChat-v0").another_world({}, {}, 7) is None
+
+
+def test_a_rerun_may_play_more_episodes_than_were_handed_in_but_none_twice(tmp_path: Path) -> None:
+    ran = run(make_run_config("quick", agents=["greedy"], budgets="price=20", episodes=4), tmp_path / "board")
+    manifest, _ = read_manifest(pack(ran.folder, tmp_path / "packed", "A", "a@example.org"))
+    assert manifest is not None
+    (track,) = rerun_config(manifest, "s" * 32, 640).tracks
+    assert [each.episodes for each in track.conditions] == [640]
+    (track,) = rerun_config(manifest, "s" * 32, 10_000).tracks
+    assert [each.episodes for each in track.conditions] == [1600]  # 400 tasks, each under four seeds
+
+
+def test_a_rerun_of_the_older_format_says_that_its_worlds_were_public(tmp_path: Path) -> None:
+    (tmp_path / "rerun.json").write_text('{"format": "costgym.rerun/1"}')
+    with pytest.raises(DataError, match="played in the public worlds"):
+        read_record(tmp_path)
+
+
 PRY = """
 import os
 from pathlib import Path
@@ -171,7 +305,7 @@ def test_plans_are_run_again_and_say_that_their_samples_are_public(secret: Path,
     assert len(rows) == 4 and all(row.agrees and not row.unpublished for row in rows)
     added = add(tmp_path / "board", packed, rerun=tmp_path / "again")
     assert {row["verified"] for row in added} == {"replayed"} and all(row["rerun"]["agrees"] for row in added)
-    assert "Run again on the public samples" in (tmp_path / "board" / "index.html").read_text()
+    assert "Run again on the public tasks" in (tmp_path / "board" / "index.html").read_text()
     assert verify(tmp_path / "board").verified
 
 
@@ -215,3 +349,17 @@ def test_half_an_answer_is_not_waited_for_beyond_the_deadline() -> None:
         other.flush()
         with pytest.raises(TimeoutError):
             receive(Patience(pipe, 0.05))
+
+
+def test_past_uses_are_collected_in_the_world_of_the_rerun_and_lie_in_no_file_meanwhile(
+    secret: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    terms = {"budgets": "price=20", "episodes": 4, "experience": ExperienceSettings(uses=0.02)}
+    ran = run(make_run_config("quick", agents=["react+btp"], **terms), tmp_path / "board")  # type: ignore[arg-type]
+    packed = pack(ran.folder, tmp_path / "packed", "A", "a@example.org")
+    (row,) = rerun(packed, secret, tmp_path / "again")
+    assert row.agrees and not list((tmp_path / "cache").rglob("*.xz"))
+    board, again = (json.loads((tmp_path / name / "leaderboard.json").read_text()) for name in ("board", "again"))
+    assert board["tracks"][0]["experience"]["digest"] != again["tracks"][0]["experience"]["digest"]
+    assert verify(tmp_path / "again").verified
