@@ -98,12 +98,13 @@ def sentence(row: Row, beside: Mapping[str, Row]) -> str:
         beside: rows by method.
     """
     name, kind = row["method"], row["kind"]
-    if kind == "rule":
-        return ""
     parts = []
-    rival = beside.get("bc" if name == "iql" else "greedy")
-    if rival is not None and row["success_interval"] is not None:
-        low, high = row["success_interval"]
+    rival = beside.get({"iql": "bc", "greedy": "random"}.get(name, "greedy"))
+    own = row["success_interval"] or ((row["success"], row["success"]) if kind == "rule" else None)
+    if own is None:
+        parts.append("was trained under one seed, which supports no comparison")
+    elif rival is not None:
+        low, high = own
         theirs = rival["success_interval"] or (rival["success"], rival["success"])
         gap = 100.0 * (row["success"] - rival["success"])
         if low > theirs[1]:

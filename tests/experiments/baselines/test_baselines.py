@@ -115,7 +115,9 @@ def test_returns_are_normalised_by_random_and_the_informed_optimum() -> None:
 
 
 def test_a_sentence_says_no_more_than_the_intervals() -> None:
-    records = [record("greedy", 0, 0.7), *(record("ppo", seed, 0.8 + seed / 100) for seed in range(3))]
+    records = [record("greedy", 0, 0.7), record("cheapest", 0, 0.48), record("dqn", 0, 0.9)]
+    records += [record("random", seed, 0.3) for seed in range(3)]
+    records += [*(record("ppo", seed, 0.8 + seed / 100) for seed in range(3))]
     records += [record("bc", seed, 0.7 + seed / 100) for seed in range(3)]
     records += [record("iql", seed, 0.71 + seed / 100) for seed in range(3)]
     records += [record("ppo-lagrangian", seed, 0.6, cost=6.0 + seed) for seed in range(3)]
@@ -124,7 +126,10 @@ def test_a_sentence_says_no_more_than_the_intervals() -> None:
     assert "11.0 points more" in said["ppo"] and "`greedy`" in said["ppo"]
     assert "not told apart from `bc`" in said["iql"]
     assert "fewer test tasks" in said["ppo-lagrangian"] and "in 2 of 3 runs" in said["ppo-lagrangian"]
-    assert said["greedy"] == ""
+    assert said["greedy"] == "`greedy` passes 40.0 points more test tasks than `random`."
+    assert "22.0 points fewer test tasks than `greedy`" in said["cheapest"]
+    assert "supports no comparison" in said["dqn"]
+    assert all(said.values())
 
 
 def test_a_table_goes_on_where_it_was_and_refuses_other_settings(tmp_path: Path) -> None:
