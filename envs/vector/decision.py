@@ -46,6 +46,7 @@ class DecisionVectorEnv(NativeVectorEnv):
             seconds=np.array([world.ttft_s + tokens / world.tokens_per_s for tokens in written]),
             choices=len(scalar.numbers) if self.all_tables else 0,
             max_steps=scalar.max_steps,
+            time_limit=self.time_limit,
             loss=float(scalar._loss),
             alpha=float(world.alpha),
             judged=scalar.grading == "judge",
