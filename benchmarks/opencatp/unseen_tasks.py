@@ -2,7 +2,7 @@
 
     OMP_NUM_THREADS=1 python benchmarks/opencatp/unseen_tasks.py --json benchmarks/results/unseen_tasks.json
 
-`share` is the mean Quality of Plan over that of `oracle-informed`, the best fixed plan per task and size level on the train samples.
+`share` is the mean Quality of Plan over that of `oracle-informed`, the best fixed plan per task and level on train samples.
 """
 
 from __future__ import annotations
