@@ -136,7 +136,7 @@ def _cells(row: Row) -> tuple[str, ...]:
         if name not in row:
             return ""
         spread = row.get(f"{name}_interval")
-        text = f"{row[name]:.{digits}f}"
+        text = f"{round(row[name], digits) + 0.0:.{digits}f}"  # no -0
         return text if spread is None else f"{text} ({spread[0]:.{digits}f} to {spread[1]:.{digits}f})"
 
     def reached(name: str) -> str:
