@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+from ..envs.decision import ANSWER, DecisionAwareEnv
 from ..envs.marketplace import MarketplaceEnv
 from ..simulators.errors import ConfigError
 from ..simulators.oracle.expected_optimum import ExpectedOptimumPolicy, expected_optimum_policy
 from ..simulators.oracle.optimum import WAIT, optimum
 from ..simulators.status import Status
-from .base import NUMERIC, Agent
+from .base import DECISION, NUMERIC, Agent
 from .seat import Seat, WorldSeat
 
 
@@ -96,3 +97,20 @@ class ExpectedOptimumAgent(Agent):
             elif call.k and call.status is not Status.OUTAGE:
                 self._policy.learn(call.slot, call.status in (Status.OK, Status.WRONG_ARGUMENTS, Status.NO_DATA))
         self._seen = len(calls)
+
+
+class RightDecisionsAgent(Agent):
+    """Plays the optimum of DEER's decisions: the right ones, or an answer at once where those cost more than they bring."""
+
+    name = "oracle"
+    env_id = DECISION
+    privileged = True
+
+    def reset(self, seat: WorldSeat, observation: Any, info: dict[str, Any], seed: int) -> None:
+        env = seat.env if isinstance(seat, WorldSeat) else None
+        if not isinstance(env, DecisionAwareEnv):
+            raise ConfigError(f"agent {self.name}", f"expected to be shown an environment {DECISION}, got {type(env).__name__}")
+        self._actions = iter(env.right_actions() if env.optimum().feasible else (ANSWER,))
+
+    def act(self, observation: Any, info: dict[str, Any]) -> int:
+        return next(self._actions, ANSWER)

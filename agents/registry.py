@@ -18,7 +18,7 @@ from .btp.plan import BtpSettings
 from .btp.usefulness import Usefulness
 from .classic import CheapestAgent, GreedyAgent, RandomAgent
 from .custom import custom_agent, is_custom
-from .deer.agent import DeerAgent, RuleAgent
+from .deer.agent import DeerAgent, RandomDecider, RuleAgent
 from .deer.deciders import SimulatedDecider
 from .llm.agent import LlmAgent
 from .llm.types import Strategy, ToolAccess
@@ -36,7 +36,7 @@ from .opencatp.rules import (
     RandomPlanner,
 )
 from .opencatp.simulated import SimulatedPlanner
-from .oracle import ExpectedOptimumAgent, OracleAgent
+from .oracle import ExpectedOptimumAgent, OracleAgent, RightDecisionsAgent
 from .strategies import CotAtN, Dfsdt, PlanThenAct, ReAct, SearchSettings, TotDfs
 from .toolplanner.agent import PlannerSettings, ToolPlanner
 from .toolplanner.simulated import SimulatedToolPlanner
@@ -196,6 +196,8 @@ _AGENTS = (
         "deer", "decides whether to search and what to call, by a simulated model", (DECISION,), _simulated_deer, simulated=True
     ),
     _policy("deer-rule", "decides by the words that query and documentation share", RuleAgent, DECISION),
+    _policy("random", "decides at random", RandomDecider, DECISION),
+    _policy("oracle", "the right decisions, or an answer where they cost more", RightDecisionsAgent, DECISION, privileged=True),
     _strategy("react", "reason and act, one chain", ReAct),
     _strategy("cot@5", "up to five independent chains", lambda settings: CotAtN(5, settings)),
     _strategy("dfsdt", "depth-first tree search over replies", Dfsdt),

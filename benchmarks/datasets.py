@@ -38,8 +38,9 @@ def main() -> None:
     given = parser.parse_args()
     os.environ["MINARI_DATASETS_PATH"] = str(given.root.resolve())
     kept_file = RESULTS / "datasets.json"
-    kept = json.loads(kept_file.read_text())["datasets"] if kept_file.exists() else []
-    rows: dict[str, dict[str, Any]] = {row["dataset"]: row for row in kept}
+    kept = json.loads(kept_file.read_text()) if kept_file.exists() else {"datasets": [], "worlds": []}
+    rows: dict[str, dict[str, Any]] = {row["dataset"]: row for row in kept["datasets"]}
+    worlds: dict[str, dict[str, Any]] = {each["world"]: each for each in kept["worlds"]}
     known = [*dataset_names(), *dataset_names(flat=True)]
     for name in given.names or known:
         seconds = rows.get(name, {}).get("build_s")
@@ -50,11 +51,11 @@ def main() -> None:
             seconds = round(time.process_time() - began, 1)
         rows[name] = {**asdict(summarise(name)), "build_s": seconds, **check(name)}
         print(json.dumps(rows[name]), flush=True)
-        worlds = [world(family.name) for family in FAMILIES if any(f"/{family.name}/" in found for found in rows)]
+        worlds |= {family.name: world(family.name) for family in FAMILIES if built(family.name)}
         document = {
             "command": "OMP_NUM_THREADS=1 python benchmarks/datasets.py",
             "machine": f"{platform.machine()}, Python {platform.python_version()}, costgym {costgym.__version__}",
-            "worlds": worlds,
+            "worlds": [worlds[family.name] for family in FAMILIES if family.name in worlds],
             "datasets": [rows[found] for found in known if found in rows],
         }
         write_atomically(kept_file, json.dumps(document, indent=1) + "\n")
@@ -76,9 +77,15 @@ def check(name: str) -> dict[str, Any]:
 
 @cache
 def reached(world: str, kind: str) -> Reference:
-    """Measure the policy of a kind of dataset in the recovered evaluation environment."""
-    env = minari.load_dataset(next(name for name in dataset_names() if f"/{world}/" in name and folder_of(name).exists()))
-    return measure(env.recover_environment(eval_env=True), recipe_of(f"costgym/{world}/{kind}-v0").parts[0].make())
+    """Measure the policy of a kind of dataset in the recovered evaluation environment, without wrappers: agents read dicts."""
+    env = minari.load_dataset(built(world)[0]).recover_environment(eval_env=True)
+    return measure(env.unwrapped, recipe_of(f"costgym/{world}/{kind}-v0").parts[0].make())
+
+
+def built(world: str) -> list[str]:
+    """The datasets of a world that are in the folder."""
+    known = [*dataset_names(), *dataset_names(flat=True)]
+    return [name for name in known if f"/{world}/" in name and folder_of(name).exists()]
 
 
 def world(name: str) -> dict[str, Any]:

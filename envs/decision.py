@@ -183,7 +183,7 @@ class DecisionAwareEnv(ToolEnv[Observation, "int | np.integer[Any]"]):
 
     | argument | meaning |
     | --- | --- |
-    | `scenario` | A generated marketplace, which also prices the samples of `data`; or a scenario of kind `tooldeer`. |
+    | `scenario` | One generated marketplace, which also prices the samples of `data`; or a scenario of kind `tooldeer`. |
     | `data` | A ToolDEER folder, whose tools and samples take the place of generated ones. |
     | `split` | `"train"` and `"valid"` are about tools that training sees, `"test"` about others. |
     | `samples` | How samples are generated: the fields of `DecisionSettings`. |
@@ -201,6 +201,8 @@ class DecisionAwareEnv(ToolEnv[Observation, "int | np.integer[Any]"]):
     * DEER (arXiv 2402.16696).
     """
 
+    reset_options = frozenset({"task"})
+
     def __init__(
         self,
         scenario: str | Path | dict[str, Any] | Scenario = "decision",
@@ -215,6 +217,9 @@ class DecisionAwareEnv(ToolEnv[Observation, "int | np.integer[Any]"]):
         for name, number in (("features", features), ("answer_tokens", answer_tokens)):
             if isinstance(number, bool) or not isinstance(number, int) or number < 1:
                 raise ConfigError(name, f"expected a positive whole number, got {number!r}")
+        given: Any = scenario
+        if isinstance(given, list | tuple) or (isinstance(given, dict) and "any_of" in given):
+            raise ConfigError("scenario", "expected one scenario, whose decisions make this world; several take Marketplace-v0")
         if isinstance(scenario, dict):
             scenario = parse_scenario({"name": "inline", **scenario})
         elif not isinstance(scenario, Scenario):

@@ -132,7 +132,9 @@ class MarketplaceEnv(ToolEnv[Observation, "int | np.integer[Any]"]):
     | 7 | `price_spent` | 0 to 10 | Money spent, in units of `max_price` / 10. |
 
     What lies beyond a range is shown as its end: a price of 10 units costs more than an episode can earn. With
-    `concurrent=True` nothing is cut off, and candidates stand in the task's own order.
+    `concurrent=True` nothing is cut off, and candidates stand in the task's own order. The space is open there (infinite) for
+    prices, seconds and the shares left: how often calls are retried and repeated, and how far a shock raises prices and
+    latencies, has no end that holds in every scenario.
 
     ## Rewards
 

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import importlib
 import inspect
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import gymnasium as gym
 
 from ..simulators.errors import UnknownName
-
-if TYPE_CHECKING:
-    from .base import BaseEnv
+from .base import BaseEnv, with_step_limit
 
 
 def _known() -> list[str]:
@@ -58,7 +56,11 @@ def make_vec(
         from .vector.device import make_on_device
 
         return make_on_device(env_id, num_envs, device, **kwargs)
-    return gym.make_vec(env_id, num_envs=num_envs, **kwargs)
+    made = gym.make_vec(env_id, num_envs=num_envs, **kwargs)
+    if isinstance(made, gym.vector.SyncVectorEnv | gym.vector.AsyncVectorEnv):
+        inner = made.get_attr("spec")[0]  # Gymnasium copies the registered one, which knows no step limit
+        made.spec = with_step_limit(made.spec, None if inner is None else inner.max_episode_steps)
+    return made
 
 
 def parameters_of(env_id: str) -> dict[str, Any]:

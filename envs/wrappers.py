@@ -26,6 +26,19 @@ def checked_multiplier(value: float) -> float:
     return float(value)
 
 
+def expect_five_values(env: Any, what: str) -> None:
+    """Check that nothing under a wrapper or a loop returns six values from `step`.
+
+    Raises:
+        ConfigError: a `CostTuple`, scalar or vector, is there.
+    """
+    while env is not None:
+        if getattr(env, "returns_cost", False):
+            advice = "put CostTuple around everything else, or read info['cost']"
+            raise ConfigError(what, f"expected five values from step, but CostTuple returns six; {advice}")
+        env = vars(env).get("env")
+
+
 class DictLayout:
     """The positions of a Dict's boxes in one float32 vector, in the order of the Dict's keys.
 
@@ -74,8 +87,12 @@ def masked_space(actions: gym.Space[Any], observations: gym.Space[Any]) -> gym.s
 class CostTuple(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
     """Return the cost of a step next to its reward, as Safety-Gymnasium does: `step` returns six values.
 
-    The cost is `info["cost"]`, the step's use of the resource chosen by the environment's argument `cost`. Gymnasium's
-    wrappers expect five values from `step`, so this one goes outermost; `envs.vector.wrappers.CostTuple` is its vector form.
+    The cost is `info["cost"]`, the step's use of the resource chosen by the environment's argument `cost`. Wrappers, vector
+    environments and trainers of Gymnasium and Stable-Baselines3 expect five values from `step`, so this wrapper goes outermost;
+    `envs.vector.wrappers.CostTuple` is its vector form.
+
+    Raises:
+        ConfigError: there is a `CostTuple` already. Our other wrappers and `rollout` raise it when they meet one.
 
     >>> import costgym
     >>> env = CostTuple(costgym.make("costgym/Marketplace-v0", cost="seconds"))
@@ -85,7 +102,10 @@ class CostTuple(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
     True
     """
 
+    returns_cost = True
+
     def __init__(self, env: gym.Env[Any, Any]) -> None:
+        expect_five_values(env, "CostTuple")
         RecordConstructorArgs.__init__(self)
         gym.Wrapper.__init__(self, env)
 
@@ -116,6 +136,7 @@ class LagrangianReward(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
     """
 
     def __init__(self, env: gym.Env[Any, Any], multiplier: float = 0.0) -> None:
+        expect_five_values(env, "LagrangianReward")
         RecordConstructorArgs.__init__(self, multiplier=multiplier)
         gym.Wrapper.__init__(self, env)
         self.multiplier = multiplier
@@ -152,6 +173,7 @@ class FlattenObservation(gym.ObservationWrapper[Any, Any, Any], RecordConstructo
     """
 
     def __init__(self, env: gym.Env[Any, Any]) -> None:
+        expect_five_values(env, "FlattenObservation")
         RecordConstructorArgs.__init__(self)
         gym.ObservationWrapper.__init__(self, env)
         self._layout = DictLayout(env.observation_space)
@@ -178,6 +200,7 @@ class MaskObservation(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
     """
 
     def __init__(self, env: gym.Env[Any, Any]) -> None:
+        expect_five_values(env, "MaskObservation")
         RecordConstructorArgs.__init__(self)
         gym.Wrapper.__init__(self, env)
         self.observation_space = masked_space(env.action_space, env.observation_space)

@@ -21,6 +21,8 @@ PAGES = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").rglob("*.md"))]
 SHORTER = (
     (r"--minutes [\d.]+", "--minutes 0.05"),
     (r"--episodes \d{3,}", "--episodes 20"),
+    (r"costgym baselines", "costgym baselines --methods random,greedy --seeds 1 --episodes 20"),
+    (r"--seeds 5", "--seeds 1"),
     (r"total_timesteps=[\d_]+", "total_timesteps=512"),
 )
 """What a reader waits minutes for, the tests do for seconds."""

@@ -7,6 +7,7 @@ from typing import Any
 from ...envs.decision import ANSWER, FIRST_CALL, SEARCH
 from ...simulators.decision.examples import Example
 from ..base import DECISION, Agent
+from ..classic import RandomAgent
 from ..seat import DecisionSeat
 from .deciders import Decider, DeciderPort, RuleDecider
 
@@ -56,3 +57,9 @@ class RuleAgent(DeerAgent):
         if seat.examples is not self._fitted_on:
             self._fitted_on, self.decider = seat.examples, RuleDecider.fit(seat.examples)
         super().reset(seat, observation, info, seed)
+
+
+class RandomDecider(RandomAgent):
+    """Any decision that the mask allows, each as likely."""
+
+    env_id = DECISION

@@ -20,6 +20,7 @@ from ...simulators.opencatp.tools import TOOLS, predecessors
 from ...simulators.plan import TASK_INPUT, Plan
 from ...simulators.status import Status
 from .base import TASK_FEATURES, Observation, OpenCATPBase
+from .bounds import cost_boxes
 
 CALLS: tuple[tuple[str, str], ...] = tuple((tool, source) for tool in TOOLS for source in predecessors(tool))
 """All calls as (tool, artefact). An artefact is the task's input or a tool's output, of the kind that the tool reads."""
@@ -220,26 +221,19 @@ class OpenCATPCallsEnv(OpenCATPBase[Observation, "int | np.integer[Any]"]):
 
     def _boxes(self) -> dict[str, gym.spaces.Space[Any]]:
         """The spaces of the observation, with true ends: no more than every tool once, at the dearest and slowest level."""
-        profile = self.profile
-        loading = sum(profile.cold_start_s().values()) if self.cold_starts else 0.0
-        prices = [max(profile.price(tool, level) for level in range(4)) / self.max_price for tool in TOOLS]
-        seconds = [max(profile.seconds(tool, level) for level in range(4)) for tool in TOOLS]
-        ends = [sum(prices) * self.max_price, sum(seconds) + loading, 0.0, float(len(TOOLS))]
-        dearest = sum(prices)
-        if self._refuses and not self.concurrent:  # then no limit is ever passed
-            ends = [min(end, most) for end, most in zip(ends, self._ceilings, strict=True)]
-            dearest = min(dearest, self._ceilings[0] / self.max_price)
-        left = [0.0 if limit is None else min(0.0, 1.0 - end / limit) for end, limit in zip(ends, self._limits, strict=True)]
-        tools = np.ones((len(TOOLS), len(TOOL_FEATURES)), np.float32)
-        tools[:, 0], tools[:, 1] = prices, np.log1p(seconds)
-        high = [dearest, log(1.0 + ends[1]), 1.0, 1.0, 1.0, 1.0, 1.0, 1.0]
+        loading = sum(self.profile.cold_start_s().values()) if self.cold_starts else 0.0
+        between = RESOURCE_FEATURES.index("price_left") - 2
+        tools, resources = cost_boxes(
+            self.profile, self.max_price, self._limits, len(TOOL_FEATURES), between, loading_s=loading,
+            most=self._ceilings if self._refuses and not self.concurrent else None,  # then no limit is ever passed
+        )  # fmt: skip
         box = gym.spaces.Box
         return {
             "task": box(0.0, 1.0, (len(TASK_FEATURES),), np.float32),
             "level": box(0.0, 1.0, (4,), np.float32),
-            "tools": box(np.zeros_like(tools), _beyond(tools, np.inf), dtype=np.float32),
+            "tools": tools,
             "sources": box(0.0, 1.0, (len(TOOLS), 1 + len(TOOLS)), np.float32),
-            "resources": box(_beyond([0.0] * 4 + left, -np.inf), _beyond(high, np.inf), dtype=np.float32),
+            "resources": resources,
         }
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Observation, dict[str, Any]]:
@@ -404,8 +398,3 @@ class OpenCATPCallsEnv(OpenCATPBase[Observation, "int | np.integer[Any]"]):
             "sources": self._sources.copy(),
             "resources": resources,
         }
-
-
-def _beyond(values: Any, to: float) -> npt.NDArray[np.float32]:
-    """The next float32 values in a direction, since sums may be rounded either way."""
-    return np.nextafter(np.asarray(values, np.float32), np.float32(to))

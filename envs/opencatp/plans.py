@@ -28,6 +28,7 @@ from ..tpl import (
     kind_of,
 )
 from .base import REWARDS, TASK_FEATURES, Observation, OpenCATPBase
+from .bounds import cost_boxes
 
 TOOL_FEATURES = ("price", "log_seconds", "takes_text", "gives_text", "used", "needed", "current", "named")
 """Columns of `observation["tools"]`, described in `OpenCATPEnv`."""
@@ -125,6 +126,8 @@ class OpenCATPEnv(OpenCATPBase[Observation, "int | np.integer[Any]"]):
     | 8 | `tokens_left` | ≤ 1 | Share of the tokens left, likewise. |
     | 9 | `calls_left` | ≤ 1 | Share of the tools left, likewise. |
 
+    The space holds the true ends of what is open here: they follow from the profile and the limits, since a tool runs once.
+
     ## Rewards
 
     With `reward="incremental"` each tool brings -(1 - alpha) × (its price) / `max_price` and `EOP` brings alpha × score, so
@@ -184,13 +187,17 @@ class OpenCATPEnv(OpenCATPBase[Observation, "int | np.integer[Any]"]):
             raise UnknownName("reward", reward, REWARDS)
         self.reward, self.max_tokens = reward, max_tokens
         self._states = {kind: TplState(kind, max_tokens) for kind in {kind_of(task): None for task in self.tasks}}
+        between = PROGRESS_FEATURES.index("price_left") - 2
+        tools_box, progress_box = cost_boxes(
+            self.profile, self.max_price, self._limits, len(TOOL_FEATURES), between, tokens=max_tokens
+        )
         self.observation_space: gym.spaces.Space[Observation] = gym.spaces.Dict(  # type: ignore[assignment]
             {
                 "tokens": gym.spaces.Box(0, 2 + N_ACTIONS, (max_tokens,), np.int32),
                 "task": gym.spaces.Box(0.0, 1.0, (len(TASK_FEATURES),), np.float32),
                 "level": gym.spaces.Box(0.0, 1.0, (4,), np.float32),
-                "tools": gym.spaces.Box(-1e9, 1e9, (len(TOOLS), len(TOOL_FEATURES)), np.float32),
-                "progress": gym.spaces.Box(-1e9, 1e9, (len(PROGRESS_FEATURES),), np.float32),
+                "tools": tools_box,
+                "progress": progress_box,
             }
         )
         self.action_space = gym.spaces.Discrete(N_ACTIONS)

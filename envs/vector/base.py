@@ -28,6 +28,7 @@ Arrays = NDArray[np.float64]
 Mask = NDArray[np.bool_]
 
 _WORD = (1 << 64) - 1
+NO_TIME_LIMIT = (1 << 31) - 1  # steps; no episode is as long
 MOST_KEPT = 3  # arrays of one shape: those of this step and of the step before, and one more
 _UNHELD = 3  # references to an array that only the pool holds: its list, a variable, and an argument
 
@@ -134,6 +135,8 @@ class NativeVectorEnv(gym.vector.VectorEnv[Observation, Any, Any]):
         copy: return new arrays at every step. Without it, a step overwrites the observations of the step before, which is
             faster.
         threads: number of threads that play a step. The results do not depend on it.
+        max_episode_steps: number of steps after which an episode is truncated, as by Gymnasium's wrapper `TimeLimit` around the
+            scalar environment; unlike `max_steps`, observations tell nothing of it. None or -1: no such limit.
         all_tables: make the tables of all tasks at the start, also of a large split, so that kernels draw the tasks.
         settings: keyword arguments of the scalar environment.
 
@@ -159,15 +162,17 @@ class NativeVectorEnv(gym.vector.VectorEnv[Observation, Any, Any]):
         copy: bool = True,
         threads: int = 1,
         all_tables: bool = False,
+        max_episode_steps: int | None = None,
         **settings: Any,
     ) -> None:
         self.all_tables = all_tables
         self.autoreset_mode, self.threads = _checked_mode(num_envs, autoreset_mode), _checked_threads(threads)
+        self.time_limit = _checked_time_limit(max_episode_steps)
         self.scalar = scalar = self._make_scalar(settings)
         self.num_envs, self.copy = num_envs, copy
         self.metadata = {**self.metadata, "autoreset_mode": self.autoreset_mode}
         self.render_mode = None
-        self.step_limit = scalar.step_limit
+        self.step_limit = min(self.time_limit, scalar.step_limit or NO_TIME_LIMIT)
         self.single_observation_space, self.single_action_space = scalar.observation_space, scalar.action_space
         self.observation_space = batch_space(self.single_observation_space, num_envs)
         self.action_space = batch_space(self.single_action_space, num_envs)
@@ -198,9 +203,8 @@ class NativeVectorEnv(gym.vector.VectorEnv[Observation, Any, Any]):
     # -- what a subclass provides ------------------------------------------------------------------------------------------
 
     def _make_scalar(self, settings: dict[str, Any]) -> BaseEnv[Any, Any]:
-        """Make the scalar environment. `gymnasium.make_vec` passes the step limit of a spec on as `max_episode_steps`."""
-        limit = settings.pop("max_episode_steps", None)
-        return self.scalar_type(**(settings if limit is None else {"max_steps": limit, **settings}))
+        """Make the scalar environment."""
+        return self.scalar_type(**settings)
 
     def _build(self) -> None:
         """Allocate the state of N episodes and the tables they share; the constructor calls this last."""
@@ -398,6 +402,14 @@ def _checked_threads(threads: int) -> int:
     if isinstance(threads, bool) or not isinstance(threads, int) or not 1 <= threads <= most:
         raise ConfigError("threads", f"expected a whole number from 1 to {most}, the threads of this machine, got {threads!r}")
     return threads
+
+
+def _checked_time_limit(steps: int | None) -> int:
+    if steps in (None, -1):
+        return NO_TIME_LIMIT
+    if isinstance(steps, bool) or not isinstance(steps, int) or steps < 1:
+        raise ConfigError("max_episode_steps", f"expected a positive whole number, got {steps!r}")
+    return steps
 
 
 def _checked_mode(num_envs: int, autoreset_mode: str | AutoresetMode) -> AutoresetMode:

@@ -45,6 +45,7 @@ class DecisionVectorEnv(NativeVectorEnv):
             seconds=np.array([cost.seconds for cost in scalar.costs(int(self._numbers[0]))]),
             choices=len(scalar.numbers) if self.all_tables else 0,
             max_steps=scalar.max_steps,
+            time_limit=self.time_limit,
             loss=float(scalar._loss),
             alpha=float(world.alpha),
             judged=scalar.grading == "judge",

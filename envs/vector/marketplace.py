@@ -67,6 +67,7 @@ class MarketplaceVectorEnv(NativeVectorEnv):
             least=float(scalar._least),
             choices=0 if self._by_row else len(scalar.numbers),
             max_steps=scalar.max_steps,
+            time_limit=self.time_limit,
             scale=float(scalar._scale),
             loss=float(scalar._loss),
             alpha=float(scalar.world.alpha),

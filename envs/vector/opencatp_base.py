@@ -61,6 +61,7 @@ class Rules(NamedTuple):
         tools: (4, 10, columns) `observation["tools"]` at the start, by level.
         cumulative: the reward is the published one.
         max_tokens, max_steps, concurrent: of the environment that has them, 0 and False in the other.
+        time_limit: steps after which an episode is truncated whatever it says.
         refuse, record: what a limit does to a call, and False where plans are written.
     """
 
@@ -79,6 +80,7 @@ class Rules(NamedTuple):
     cumulative: bool
     max_tokens: int
     max_steps: int
+    time_limit: int
     concurrent: bool
     refuse: bool
     record: bool
@@ -223,6 +225,7 @@ class OpenCATPVectorBase(NativeVectorEnv):
             cumulative=False,
             max_tokens=0,
             max_steps=0,
+            time_limit=self.time_limit,
             concurrent=False,
             refuse=False,
             record=False,

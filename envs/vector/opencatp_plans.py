@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 
 from ...simulators.opencatp.tasks import all_tasks
 from ...simulators.opencatp.tools import TOOLS
-from ..base import BaseEnv
 from ..opencatp.plans import PROGRESS_FEATURES, TOOL_FEATURES, OpenCATPEnv
 from ..tpl import KINDS, N_ACTIONS, kind_of
 from .base import Beginning, Mask, Observation, Parts, Turn
@@ -27,10 +26,6 @@ class OpenCATPVectorEnv(OpenCATPVectorBase):
     kernels = kernels
     scalar_type = OpenCATPEnv
     scalar: OpenCATPEnv
-
-    def _make_scalar(self, settings: dict[str, Any]) -> BaseEnv[Any, Any]:
-        settings.pop("max_episode_steps", None)  # from a spec, where it is `max_tokens`
-        return super()._make_scalar(settings)
 
     def _build(self) -> None:
         super()._build()

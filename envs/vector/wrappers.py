@@ -11,7 +11,7 @@ from gymnasium.vector.utils import batch_space
 from numpy.typing import NDArray
 
 from ...simulators.errors import ConfigError
-from ..wrappers import DictLayout, checked_multiplier, masked_space
+from ..wrappers import DictLayout, checked_multiplier, expect_five_values, masked_space
 
 Info = dict[str, Any]
 Array = NDArray[Any]
@@ -37,6 +37,12 @@ class CostTuple(VectorWrapper):
     >>> costs.shape
     (3,)
     """
+
+    returns_cost = True
+
+    def __init__(self, env: VectorEnv[Any, Any, Any]) -> None:
+        expect_five_values(env, "CostTuple")
+        super().__init__(env)
 
     def step(self, actions: Any) -> Any:
         observations, rewards, terminated, truncated, info = self.env.step(actions)
@@ -64,6 +70,7 @@ class LagrangianReward(VectorWrapper):
     """
 
     def __init__(self, env: VectorEnv[Any, Any, Any], multiplier: float = 0.0) -> None:
+        expect_five_values(env, "LagrangianReward")
         super().__init__(env)
         self.multiplier = multiplier
 
@@ -116,6 +123,7 @@ class FlattenObservation(_Observations):
     """
 
     def __init__(self, env: VectorEnv[Any, Any, Any]) -> None:
+        expect_five_values(env, "FlattenObservation")
         super().__init__(env)
         self._layout = DictLayout(env.single_observation_space)
         self.single_observation_space = self._layout.space
@@ -139,6 +147,7 @@ class MaskObservation(_Observations):
     """
 
     def __init__(self, env: VectorEnv[Any, Any, Any]) -> None:
+        expect_five_values(env, "MaskObservation")
         super().__init__(env)
         space = masked_space(env.single_action_space, env.single_observation_space)
         self.single_observation_space: gym.Space[Any] = space

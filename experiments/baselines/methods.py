@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
+
+from ...agents.base import DECISION, NUMERIC, PLAN_CALLS, PLAN_CHAT, PLANS
 
 Kind = Literal["rule", "online", "constrained", "offline"]
 
@@ -40,6 +43,45 @@ _ALL = (
     Method("iql", "offline", "implicit Q-learning with discrete actions, under the mask"),
 )
 METHODS = {method.name: method for method in _ALL}
+
+
+@dataclass(frozen=True, slots=True)
+class Offer:
+    """What an environment has for the methods.
+
+    Attributes:
+        rules: agents that play the rules there, by method.
+        cost_limit: on the mean price of an episode, for constrained methods, in the environment's currency.
+        discrete: actions are discrete and masked, so that policies can be learnt.
+    """
+
+    rules: Mapping[str, str]
+    cost_limit: float
+    discrete: bool = True
+
+
+LIMIT_SHARE = 0.6
+"""Limits are this share of the greedy rule's mean price over 400 train episodes, to one significant digit."""
+_PLANNERS = {name: name for name in ("random", "greedy", "oracle-informed")}
+OFFERS = {
+    NUMERIC: Offer({name: name for name, method in METHODS.items() if method.kind == "rule"}, 7.0),
+    DECISION: Offer({"random": "random", "greedy": "deer-rule", "oracle-informed": "oracle"}, 2.0),
+    PLAN_CALLS: Offer(_PLANNERS, 0.07),
+    PLANS: Offer(_PLANNERS, 0.07),
+    PLAN_CHAT: Offer(_PLANNERS, 0.07, discrete=False),
+}
+
+
+def lacks(env: str, method: str) -> str | None:
+    """Say why a method cannot be run in an environment; None where it can."""
+    offer = OFFERS.get(env)
+    if offer is None:
+        return "there are no baselines"
+    if METHODS[method].kind == "rule":
+        return None if method in offer.rules else "there is no such rule there"
+    if not offer.discrete:
+        return "its actions are texts"
+    return "it learns in costgym/Marketplace-v0 alone" if method == "ppo-tools" and env != NUMERIC else None
 
 
 class Unit(NamedTuple):

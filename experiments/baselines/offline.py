@@ -18,10 +18,10 @@ from ...envs.wrappers import DictLayout
 from ...simulators.draws import stable_generator
 from ..trajectories.record import record
 from .measure import LearntPolicy, open_env
-from .methods import Unit
+from .methods import OFFERS, Unit
 
 BEHAVIOUR = ("greedy", "random")
-"""Agents that the recorded episodes are of, in turn: half of them good, half of them broad."""
+"""Rules that the recorded episodes are of, in turn: half of them good, half of them broad."""
 HIDDEN, BATCH, LEARNING_RATE = 128, 256, 1e-3
 EXPECTILE, SHARPNESS, MAX_WEIGHT, TARGET_RATE = 0.7, 10.0, 100.0, 0.005
 """Of implicit Q-learning: the expectile of the values, the inverse temperature of the policy, the largest weight of a decision,
@@ -53,6 +53,7 @@ class _Recorder(Agent):
 
     def __init__(self, agent: Agent, layout: DictLayout) -> None:
         self.env_id, self.name, self._agent, self._layout = agent.env_id, agent.name, agent, layout
+        self.wants_examples = agent.wants_examples
         self.kept: list[tuple[Any, ...]] = []
 
     def reset(self, seat: Any, observation: Any, info: dict[str, Any], seed: int) -> None:
@@ -72,8 +73,8 @@ class _Recorder(Agent):
 def behaviour(env_id: str, level: str, episodes: int) -> Transitions:
     """Record episodes of the behaviour agents on the train split; the same ones for every training seed."""
     env = open_env(env_id, level, "train")
-    layout = DictLayout(env.observation_space)
-    world, recorders = base_env(env), [_Recorder(make_agent(name, env_id), layout) for name in BEHAVIOUR]
+    layout, rules = DictLayout(env.observation_space), OFFERS[env_id].rules
+    world, recorders = base_env(env), [_Recorder(make_agent(rules[name], env_id), layout) for name in BEHAVIOUR]
     for index in range(episodes):
         number, seed = world.instance(index // len(recorders), 0)[:2]
         record(env, recorders[index % len(recorders)], number, seed, index)

@@ -68,7 +68,7 @@ def rows(records: Sequence[Record]) -> list[Row]:
             low, high = (iqm([each["figures"]["return"] for each in end]) for end in ends if end)
             normal = [100.0 * (each["figures"]["return"] - low) / (high - low) for each in own]
             row["normalised_return"], row["normalised_return_interval"] = _summary(normal, f"{method} normalised")
-        limit = own[0]["settings"]["cost_limit"]
+        limit = own[0]["cost_limit"]
         row["cost_by_limit"] = row["cost"] / limit
         row["limit_kept"] = sum(each["figures"]["cost"] <= limit for each in own)
         row["seconds"], row["steps"] = iqm([each["seconds"] for each in own]), iqm([each["steps"] for each in own])
@@ -98,12 +98,13 @@ def sentence(row: Row, beside: Mapping[str, Row]) -> str:
         beside: rows by method.
     """
     name, kind = row["method"], row["kind"]
-    if kind == "rule":
-        return ""
     parts = []
-    rival = beside.get("bc" if name == "iql" else "greedy")
-    if rival is not None and row["success_interval"] is not None:
-        low, high = row["success_interval"]
+    rival = beside.get({"iql": "bc", "greedy": "random"}.get(name, "greedy"))
+    own = row["success_interval"] or ((row["success"], row["success"]) if kind == "rule" else None)
+    if own is None:
+        parts.append("was trained under one seed, which supports no comparison")
+    elif rival is not None:
+        low, high = own
         theirs = rival["success_interval"] or (rival["success"], rival["success"])
         gap = 100.0 * (row["success"] - rival["success"])
         if low > theirs[1]:
@@ -135,7 +136,7 @@ def _cells(row: Row) -> tuple[str, ...]:
         if name not in row:
             return ""
         spread = row.get(f"{name}_interval")
-        text = f"{row[name]:.{digits}f}"
+        text = f"{round(row[name], digits) + 0.0:.{digits}f}"  # no -0
         return text if spread is None else f"{text} ({spread[0]:.{digits}f} to {spread[1]:.{digits}f})"
 
     def reached(name: str) -> str:
@@ -178,20 +179,31 @@ def curves(records: Sequence[Record]) -> str:
                     xs, ys = [0, longest], [ys[0], ys[0]]
                 drawn.append(Series(name, xs, ys, colour, dashed=METHODS[name].kind == "rule"))
             if figure == "cost" and any(METHODS[name].kind == "constrained" for name in names):
-                drawn.append(Series("limit", [0, longest], [own[0]["settings"]["cost_limit"]] * 2, SERIES - 1, dashed=True))
+                drawn.append(Series("limit", [0, longest], [own[0]["cost_limit"]] * 2, SERIES - 1, dashed=True))
             line.append(Panel(f"{title}, {level or env}", "thousand decisions", drawn))
         if longest:
             grid.append(line)
     return panels(grid) if grid else ""
 
 
-def write(folder: str | Path, records: Sequence[Record], command: str, date: str, machine: str) -> Path:
-    """Write `baselines.md`, and `baselines.svg` where something learnt online; returns the page."""
+def write(
+    folder: str | Path, records: Sequence[Record], command: str, date: str, machine: str, missing: Sequence[str] = ()
+) -> Path:
+    """Write `baselines.md`, and `baselines.svg` where something learnt online; returns the page.
+
+    Args:
+        folder: of the page.
+        records: of all runs.
+        command, date, machine: what made them.
+        missing: what `left_out` says.
+    """
     place = Path(folder)
     picture = curves(records)
     if picture:
         write_atomically(place / "baselines.svg", picture)
     text = f"`{command}`, {date}, {machine}.\n\n{table(rows(records))}"
+    if missing:
+        text += "\n" + "\n".join(f"* {line}." for line in missing) + "\n"
     if picture:
         text += "\n![Pass rate and mean cost on test tasks over decisions](baselines.svg)\n"
     write_atomically(place / "baselines.md", text)

@@ -12,14 +12,14 @@ from pydantic import Field
 from ...agents.base import NUMERIC, Agent
 from ...agents.registry import make_agent
 from ...agents.settings import Amount, Count, Settings
-from ...envs.registration import class_of
+from ...envs.registration import class_of, parameters_of
 from ...simulators.errors import ConfigError, DataError, UnknownName
 from ...simulators.version import __version__
 from ..execution.engine import Engine, Local
 from ..files import make_folder, write_atomically
 from ..training.run import require_modules
 from .measure import measure, open_env
-from .methods import METHODS, Unit
+from .methods import METHODS, OFFERS, Unit, lacks
 
 RUNS = "runs"
 Record = dict[str, Any]
@@ -33,34 +33,62 @@ class BaselineSettings(Settings):
     points: Count = Field(default=6, description="Measurements on the way.")
     point_episodes: Count = Field(default=100, description="Test episodes of a measurement on the way.")
     episodes: Count = Field(default=400, description="Test episodes at the end.")
-    cost_limit: float = Field(default=7.0, gt=0, description="On the mean price of an episode, for constrained methods.")
+    cost_limit: float | None = Field(
+        default=None,
+        gt=0,
+        description="On the mean price of an episode, for constrained methods; None for the environment's.",
+    )
     recorded: Count = Field(default=2_000, description="Recorded episodes that offline methods learn from.")
     updates: Count = Field(default=3_000, description="Updates of an offline method.")
 
 
-def units(methods: Sequence[str], envs: Sequence[str], levels: Sequence[str], seeds: int) -> list[Unit]:
-    """List the runs of a table, cheap ones first.
+def units(methods: Sequence[str], envs: Sequence[str], levels: Sequence[str] | None, seeds: int) -> list[Unit]:
+    """List the runs of a table, cheap ones first; `left_out` says what is not among them.
+
+    Args:
+        methods: names of `METHODS`.
+        envs: ids of environments.
+        levels: scenarios, for environments that take one; None for the default scenario of each.
+        seeds: training runs of every method.
 
     Raises:
-        UnknownName: there is no such method.
-        ConfigError: an agent or a level is named twice, or there are no seeds.
+        UnknownName: there is no such method or environment.
+        ConfigError: a name is given twice, there are no seeds, or an environment has none of the methods.
     """
     for name in methods:
         if name not in METHODS:
             raise UnknownName("method", name, METHODS)
     for option, names in (("--methods", methods), ("--envs", envs), ("--levels", levels)):
+        if names is None:
+            continue
         if not names or len(set(names)) < len(names):
             raise ConfigError(option, "expected at least one name, and every name once")
     if seeds < 1:
         raise ConfigError("--seeds", f"expected at least 1, got {seeds}")
     found = []
     for env in envs:
-        for level in levels if "scenario" in class_of(env).WORLD_ARGUMENTS else ("",):
-            for name in methods:
+        leveled = "scenario" in class_of(env).WORLD_ARGUMENTS
+        there = [name for name in methods if lacks(env, name) is None]
+        if not there:
+            why = "; ".join(f"{name}: {lacks(env, name)}" for name in methods)
+            raise ConfigError("--envs", f"none of the methods can be run in {env} ({why})")
+        for level in (levels or (parameters_of(env)["scenario"],)) if leveled else ("",):
+            for name in there:
                 # rules learn nothing; chance has them differ from seed to seed only where they draw
                 count = 1 if METHODS[name].kind == "rule" and name != "random" else seeds
                 found += [Unit(name, env, level, seed) for seed in range(count)]
     return sorted(found, key=lambda unit: (METHODS[unit.method].kind != "rule", METHODS[unit.method].kind != "offline"))
+
+
+def left_out(methods: Sequence[str], envs: Sequence[str]) -> list[str]:
+    """Say which methods are not run in which environments, and why: a line for each environment and reason."""
+    lines = []
+    for env in envs:
+        reasons = {name: reason for name in methods if (reason := lacks(env, name)) is not None}
+        for why in dict.fromkeys(reasons.values()):
+            names = ", ".join(name for name, reason in reasons.items() if reason == why)
+            lines.append(f"{env} is played without {names}: {why}")
+    return lines
 
 
 def run(
@@ -68,10 +96,11 @@ def run(
     settings: BaselineSettings | None = None,
     methods: Sequence[str] = tuple(METHODS),
     envs: Sequence[str] = (NUMERIC,),
-    levels: Sequence[str] = ("marketplace",),
+    levels: Sequence[str] | None = None,
     seeds: int = 5,
     engine: Engine | None = None,
     progress: Callable[[int, int], None] | None = None,
+    say: Callable[[str], None] | None = None,
 ) -> list[Record]:
     """Run the baselines that a folder does not hold yet, and return the records of all.
 
@@ -80,10 +109,11 @@ def run(
         settings: of all runs.
         methods: names of `METHODS`.
         envs: ids of environments.
-        levels: scenarios, for environments that take one.
+        levels: scenarios, for environments that take one; None for the default scenario of each.
         seeds: training runs of every method.
         engine: where runs are made; by default here.
         progress: called with the numbers of finished and of all runs.
+        say: told, before anything is played, what an environment is played without.
 
     Raises:
         UnknownName, ConfigError: a name or a number is wrong, or the folder holds runs with other settings.
@@ -93,8 +123,11 @@ def run(
     wanted = units(methods, envs, levels, seeds)
     if any(METHODS[unit.method].kind != "rule" for unit in wanted):
         require_modules("torch", "stable_baselines3", "sb3_contrib")
-    for unit in wanted:
-        open_env(unit.env, unit.level, "test").close()
+    if say is not None:
+        for line in left_out(methods, envs):
+            say(line)
+    for env, level in dict.fromkeys((unit.env, unit.level) for unit in wanted):
+        open_env(env, level, "test").close()
     folder = Path(out) / RUNS
     make_folder(folder)
     kept = {unit: read_record(folder / unit.file, chosen) for unit in wanted if (folder / unit.file).is_file()}
@@ -135,9 +168,10 @@ def _play(settings: BaselineSettings, unit: Unit) -> Iterator[Record]:
         figures = measure(test, agent, settings.point_episodes)
         curve.append({"steps": steps, "seconds": round(seconds, 2), **figures})
 
+    limit = settings.cost_limit or OFFERS[unit.env].cost_limit
     kind, steps, seconds, seed = METHODS[unit.method].kind, 0, 0.0, None
     if kind == "rule":
-        agent, seed = make_agent(unit.method, unit.env), unit.seed if unit.method == "random" else None
+        agent, seed = make_agent(OFFERS[unit.env].rules[unit.method], unit.env), unit.seed if unit.method == "random" else None
         watch(0, 0.0, agent)
     elif kind == "offline":
         from .offline import learn as learn_offline
@@ -148,7 +182,7 @@ def _play(settings: BaselineSettings, unit: Unit) -> Iterator[Record]:
 
         every = max(1, settings.steps // settings.points)
         limit_s = 60.0 * settings.minutes
-        steps, seconds, agent = learn_online(unit, settings.steps, limit_s, every, settings.cost_limit, watch)
+        steps, seconds, agent = learn_online(unit, settings.steps, limit_s, every, limit, watch)
         if not curve or curve[-1]["steps"] < steps:
             watch(steps, seconds, agent)
     final = measure(test, agent, settings.episodes, seed)
@@ -157,6 +191,7 @@ def _play(settings: BaselineSettings, unit: Unit) -> Iterator[Record]:
         **unit._asdict(),
         "version": __version__,
         "settings": settings.model_dump(),
+        "cost_limit": limit,
         "steps": steps,
         "seconds": round(seconds, 2),
         "curve": curve,

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 WIDTH, HEIGHT = 4.7, 3.1  # inches; the page scales them
 FONT_SIZE = 8.5  # points
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", ">", "p")
+MAX_TICKS = 10  # of a panel; more would overlap
 SERIES = 12  # colours that pages have, --c0 to --c11
 LONGEST_NAME = 28  # characters
 FIXED_COLOURS = (
@@ -234,7 +235,9 @@ def panels(grid: Sequence[Sequence[Panel]]) -> str:
                 axes.plot(each.xs, each.ys, style, color=colour, lw=1.4, marker="o", ms=3.5)
             axes.set_ylim(bottom=0)
             if panel.series:
-                axes.set_xticks(sorted({x for each in panel.series for x in each.xs}))
+                at = sorted({x for each in panel.series for x in each.xs})
+                if len(at) <= MAX_TICKS:  # else matplotlib places them
+                    axes.set_xticks(at)
                 _name_at_the_end(figure, axes, panel.series)
         figure.savefig(store, format="svg", metadata={"Date": None, "Creator": None}, facecolor="white")
     text = store.getvalue()

@@ -13,6 +13,7 @@ import numpy as np
 from ...agents.base import Agent
 from ...agents.seat import begin
 from ...envs.base import NO_OPTIONS, BaseEnv, base_env
+from ...envs.wrappers import expect_five_values
 from ...simulators.episode_view import EpisodeView
 from .format import Trajectory
 
@@ -37,8 +38,10 @@ def record(
         options: further reset options.
 
     Raises:
+        ConfigError: a `CostTuple` is around the environment.
         InfrastructureError: a real back-end failed, so the episode is not a result of the agent.
     """
+    expect_five_values(env, "env")
     world = base_env(env)
     observation, info = env.reset(seed=seed, options={**options} if task is None else {"task": task, **options})
     tell = begin(agent, env, observation, info, world.agent_seed(seed) if agent_seed is None else agent_seed)

@@ -137,7 +137,7 @@ class SampleWriter:
     def __init__(self, seed: int, catalog: Catalog, answers: GeneratedAnswers, settings: DecisionSettings) -> None:
         self.seed, self.settings = seed, settings
         self._database = answers.database
-        known = vocabulary()
+        known = vocabulary(links=True)  # its samples are about any catalog
         self._capabilities = {c.name: c for category in known.categories for c in category.capabilities}
         self._openers = {category.name: category.opener for category in known.categories}
         self.seen, self.unseen = split_tools(seed, catalog, settings.seen, settings.unseen)

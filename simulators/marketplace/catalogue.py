@@ -161,7 +161,7 @@ def false_promise(tool: Tool) -> str:
 
 @lru_cache(maxsize=1)
 def _capability_names() -> frozenset[str]:
-    return frozenset(capability.name for category in vocabulary().categories for capability in category.capabilities)
+    return frozenset(capability.name for category in vocabulary(links=True).categories for capability in category.capabilities)
 
 
 def _tool(

@@ -11,7 +11,7 @@ from .answers import GeneratedAnswers
 from .catalogue import ProfileRules, build_tools
 from .facts import Database
 from .market import Marketplace
-from .tasks import NEEDS, SIZE_LEVELS, Candidates, LazyTaskSet, Offers, TaskWriter
+from .tasks import MAX_CHAIN, NEEDS, SIZE_LEVELS, Candidates, LazyTaskSet, Offers, TaskWriter
 from .vocabulary import vocabulary
 
 
@@ -30,6 +30,7 @@ def generate_marketplace(
     alternative_share: float = 0.3,
     needs: int | tuple[int, int] | None = None,
     misnamed: float = 0.0,
+    chain_length: int | tuple[int, int] = 2,
 ) -> Marketplace:
     """Make a marketplace's tools, tasks and answers, as a pure function of the arguments.
 
@@ -44,12 +45,16 @@ def generate_marketplace(
         chain_share: Share of the tasks with several needs in which one call's answer is another's argument.
         needs: Number of needs of a task, or its lowest and highest value; None for 1 to 6, as in StableToolBench.
         misnamed: Share of the tools whose name promises what another capability does and their documentation denies.
+        chain_length: Number of calls in a chain, or its lowest and highest value; no more than the task has needs.
         alternative_share: Share of the needs about which the user may change their mind, among those that nothing depends on.
 
     Raises:
         ConfigError: The sizes do not fit together; says which.
     """
-    known = vocabulary()
+    lengths = (chain_length, chain_length) if isinstance(chain_length, int) else chain_length
+    if not 2 <= lengths[0] <= lengths[1] <= MAX_CHAIN:
+        raise ConfigError("marketplace.chain_length", f"expected 2 to {MAX_CHAIN}, or such a range, got {chain_length}")
+    known = vocabulary(links=lengths[1] > 2)
     counts = dict(tasks) if tasks is not None else {"train": 400, "test": 400}
     _check_sizes(tools, providers, categories, counts, candidates, size_levels, len(known.categories))
     capabilities = {c.name: c for category in known.categories for c in category.capabilities}
@@ -62,7 +67,17 @@ def generate_marketplace(
     if bounds is not None and not 1 <= bounds[0] <= bounds[1] <= len(NEEDS):
         raise ConfigError("marketplace.needs", f"expected 1 to {len(NEEDS)}, or such a range, got {needs}")
     writer = TaskWriter(
-        seed, offers, answers, known, tuple(counts), candidates, chain_share, alternative_share, tuple(size_levels), bounds
+        seed,
+        offers,
+        answers,
+        known,
+        tuple(counts),
+        candidates,
+        chain_share,
+        alternative_share,
+        tuple(size_levels),
+        bounds,
+        lengths,
     )
     return Marketplace(catalog, LazyTaskSet(writer, counts), answers)
 

@@ -31,6 +31,7 @@ class MarketplaceSource(StrictModel):
         candidates: Number of tools on offer in a task; two numbers give a range; or how they are retrieved.
         needs: Number of facts that a task needs, 1 to 6; two numbers give a range. None: as in StableToolBench, mostly 2 or 3.
         chain_share: Share of the tasks in which one call's answer is another's argument; None for 0.35.
+        chain_length: Calls that follow from one another in such a task, 2 to 4; two numbers give a range. None for 2.
         misnamed: Share of the tools whose name promises what their documentation denies; None for none.
     """
 
@@ -43,6 +44,7 @@ class MarketplaceSource(StrictModel):
     candidates: Candidates | tuple[Candidates, Candidates] | Retrieval = 16
     needs: int | tuple[int, int] | None = Field(default=None, exclude_if=is_none)
     chain_share: Share | None = Field(default=None, exclude_if=is_none)
+    chain_length: int | tuple[int, int] | None = Field(default=None, exclude_if=is_none)
     misnamed: Share | None = Field(default=None, exclude_if=is_none)
 
     def market(self, seed: int, failures: FailureModel) -> Marketplace:
@@ -59,6 +61,7 @@ class MarketplaceSource(StrictModel):
             failures=failures,
             needs=self.needs,
             chain_share=0.35 if self.chain_share is None else self.chain_share,
+            chain_length=2 if self.chain_length is None else self.chain_length,
             misnamed=self.misnamed or 0.0,
         )
 

@@ -23,6 +23,8 @@ from .vocabulary import Capability, MarketVocabulary
 GROUPS = {"G1": 0.4, "G2": 0.3, "G3": 0.3}
 NEEDS = (27, 525, 152, 42, 16, 3)
 """Weights of tasks with 1, 2, ... 6 needs. Source: relevant APIs of StableToolBench's 765 solvable queries."""
+MAX_CHAIN = 4
+"""Most calls of a chain."""
 SIZE_LEVELS = (0.4, 0.3, 0.2, 0.1)
 _ASKS = ("Please find {}.", "I would like to know {}.", "Tell me {}.", "Could you look up {}?")
 _MORE = ("I also need {}.", "Then find out {}.", "On top of that, tell me {}.", "Please also look up {}.", "And what is {}?")
@@ -34,6 +36,7 @@ KEPT = 2_048
 
 Candidates = int | tuple[int, int]
 T = TypeVar("T")
+LongPlace = tuple[str, list[Capability], list[tuple[Capability, ...]]]
 Place = tuple[str, list[Capability], list[tuple[Capability, Capability]]]
 
 
@@ -88,6 +91,7 @@ class Offers:
         }
         self._across = [(head, tail) for head, tail in self._places["G3"][0][2] if head.category != tail.category]
         self._eligible: dict[tuple[str, int, bool], list[Place]] = {}
+        self._long: dict[tuple[str, int, int], list[LongPlace]] = {}
 
     def places(self, group: str, needs: int, chained: bool) -> list[Place]:
         """Providers (G1), categories (G2) or the whole market (G3) that can serve this many needs, chained if wanted."""
@@ -121,6 +125,51 @@ class Offers:
         chosen.sort(key=lambda c: any(c.takes(kind) for kind in given))  # what a call needs is asked for before it
         return (name if group == "G1" else ""), chosen, chained
 
+    def long_places(self, group: str, needs: int, length: int) -> list[LongPlace]:
+        """The places that can serve this many needs, among them a chain of this length."""
+        key = (group, needs, length)
+        if key not in self._long:
+            found = [(name, own, chains(pairs, length)) for name, own, pairs in self._places[group] if len(own) >= needs]
+            self._long[key] = [place for place in found if place[2]]
+        return self._long[key]
+
+    def choose_long(self, luck: Luck, group: str, needs: int, length: int) -> tuple[str, list[Capability]]:
+        """Choose a task's provider, if it has one, and the capabilities of its needs, with one chain of this length.
+
+        What is chosen beside the chain neither lengthens it nor gives what a call of it takes.
+        """
+        places = self.long_places(group, needs, length)
+        name, own, found = places[luck.below(len(places))]
+        chosen = list(found[luck.below(len(found))])
+        end = chosen[-1].gives
+        given = {c.gives for c in chosen} - {""}
+        taken = {kind.name for c in chosen for kind in c.parameters}
+        free = [c for c in own if c not in chosen and c.gives not in given | taken and not c.takes(end)]
+        while len(chosen) < needs and free:
+            rest = free
+            if group == "G3" and len({c.category for c in chosen}) == 1:
+                rest = [c for c in free if c.category != chosen[0].category] or free
+            chosen.append(rest[luck.below(len(rest))])
+            free = [c for c in free if c is not chosen[-1] and not (c.gives and c.gives == chosen[-1].gives)]
+        chosen = luck.order(chosen)
+        return (name if group == "G1" else ""), sorted(chosen, key=lambda c: _depth(c, chosen))
+
+
+def _depth(capability: Capability, chosen: Sequence[Capability]) -> int:
+    """The number of calls that have to come before a capability's, one after the other."""
+    return max((1 + _depth(other, chosen) for other in chosen if other.gives and capability.takes(other.gives)), default=0)
+
+
+def chains(pairs: Sequence[tuple[Capability, Capability]], length: int) -> list[tuple[Capability, ...]]:
+    """All chains of a length in which each capability's answer is the next one's argument."""
+    following: dict[str, list[Capability]] = {}
+    for head, tail in pairs:
+        following.setdefault(head.name, []).append(tail)
+    found: list[tuple[Capability, ...]] = list(pairs)
+    for _ in range(length - 2):
+        found = [(*chain, tail) for chain in found for tail in following.get(chain[-1].name, ()) if tail not in chain]
+    return found
+
 
 def _place(name: str, capabilities: list[Capability]) -> Place:
     """A place to choose needs from, with the pairs in which one capability's answer is the other's argument."""
@@ -142,6 +191,7 @@ class TaskWriter:
         alternative_share: Share of the needs about which the user may change their mind.
         size_levels: Weights of the size levels.
         needs: Lowest and highest number of needs; None for all that `NEEDS` weighs.
+        chain_length: Lowest and highest number of calls in a chain.
     """
 
     def __init__(
@@ -156,9 +206,10 @@ class TaskWriter:
         alternative_share: float,
         size_levels: tuple[float, ...] = SIZE_LEVELS,
         needs: tuple[int, int] | None = None,
+        chain_length: tuple[int, int] = (2, 2),
     ) -> None:
         self.seed, self.offers, self.splits, self.candidates = seed, offers, tuple(splits), candidates
-        self._size_levels = size_levels
+        self._size_levels, self._chain_length = size_levels, chain_length
         self.chain_share, self.alternative_share = chain_share, alternative_share
         self._database: Database = answers.database
         self._openers = {category.name: category.opener for category in vocabulary.categories}
@@ -179,7 +230,12 @@ class TaskWriter:
             group = next((other for other in reversed(self._groups) if self.offers.places(other, count, False)), group)
         chained = luck.uniform() < self.chain_share
         size_level = luck.weighted(self._size_levels)
-        provider, chosen, chained = self.offers.choose(luck, group, count, chained)
+        length = self._length(luck, group, count) if chained else 2
+        if length > 2:
+            group = group if self.offers.long_places(group, count, length) else "G3"
+            provider, chosen = self.offers.choose_long(luck, group, count, length)
+        else:
+            provider, chosen, chained = self.offers.choose(luck, group, count, chained)
         needs, query = self._needs(luck, split, chosen, chained)
         gold = [self._gold(luck, capability, provider) for capability in chosen]
         return Task(
@@ -192,6 +248,15 @@ class TaskWriter:
             instructions=instructions(query, needs, gold),
             size_level=size_level,
         )
+
+    def _length(self, luck: Luck, group: str, count: int) -> int:
+        """Choose the length of a task's chain, as long as its needs and what is on offer allow."""
+        low, high = self._chain_length
+        if high == 2:
+            return 2
+        wanted = min(count, low + luck.below(high - low + 1))
+        across = ("G3",) if "G3" in self._groups else ()
+        return next((n for n in range(wanted, 2, -1) if any(self.offers.long_places(g, count, n) for g in (group, *across))), 2)
 
     def _slots(self, split: str, index: int) -> int:
         wanted = self.candidates

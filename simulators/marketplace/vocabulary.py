@@ -2,7 +2,7 @@
 
 `vocabulary.json` holds one line per capability: ``name | wish | answer field``. The placeholders of the wish are the
 capability's parameters. The answer is a format of `facts`, or ``code:KIND`` where it is a code that other capabilities take
-as an argument; such answers make chains.
+as an argument; such answers make chains. Its `links` take a code and give another one, so that chains can be long.
 """
 
 from __future__ import annotations
@@ -64,15 +64,19 @@ class MarketVocabulary:
 
 
 @cache
-def vocabulary() -> MarketVocabulary:
-    """The vocabulary that comes with the package."""
+def vocabulary(links: bool = False) -> MarketVocabulary:
+    """The vocabulary that comes with the package.
+
+    Args:
+        links: With the capabilities that long chains are made of.
+    """
     document = json.loads((Path(__file__).parent / "vocabulary.json").read_text(encoding="utf-8"))
     kinds = {name: Kind.code(name, noun, prefix) for name, (noun, prefix) in document["codes"].items()}
     kinds |= {name: Kind.of_values(name, spec) for name, spec in document["values"].items()}
     categories = []
     for name, entry in document["categories"].items():
         capabilities = []
-        for line in entry["capabilities"]:
+        for line in [*entry["capabilities"], *(document["links"].get(name, ()) if links else ())]:
             title, wish, result = line.split(" | ")
             answer, field = result.split()
             parameters = tuple(kinds.setdefault(kind, Kind.named(kind)) for kind in _PLACEHOLDER.findall(wish))

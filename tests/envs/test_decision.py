@@ -13,6 +13,7 @@ from gymnasium.utils.env_checker import check_env
 import costgym
 from costgym.envs.decision import ANSWER, FIRST_CALL, SEARCH, DecisionAwareEnv
 from costgym.simulators.decision.samples import CALL, NO_CALL, NO_SEARCH
+from costgym.simulators.errors import ConfigError, UnknownName
 from costgym.simulators.ledger import Budget
 from costgym.simulators.status import Status
 from tests.helpers.shared_data import shared
@@ -239,3 +240,12 @@ def test_where_the_right_decision_is_not_affordable_the_optimum_is_to_save(env: 
     assert not saved.feasible and saved.price == answered.price and saved.quality < 0
     given_up = env.optimum(Budget(tokens=answered.tokens - 1))
     assert not given_up.feasible and given_up.price == given_up.quality == 0
+
+
+def test_several_scenarios_are_refused_in_words():
+    for several in (["decision", "storm"], {"any_of": ["decision", "storm"]}):
+        with pytest.raises(ConfigError, match="expected one scenario"):
+            costgym.make("costgym/DecisionAware-v0", scenario=several)
+    env = costgym.make("costgym/DecisionAware-v0")
+    with pytest.raises(UnknownName, match="option of reset"):
+        env.reset(seed=0, options={"scenario": "storm"})

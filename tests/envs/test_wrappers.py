@@ -11,6 +11,7 @@ from gymnasium.utils.env_checker import check_env
 
 import costgym
 import costgym.envs.wrappers as wrappers
+from costgym.agents import make_agent
 from costgym.envs.wrappers import CostTuple, FlattenObservation, LagrangianReward, MaskObservation
 from costgym.simulators.errors import ConfigError
 
@@ -107,3 +108,12 @@ def test_wrappers_say_what_they_need():
         FlattenObservation(chat)
     with pytest.raises(ConfigError, match="discrete actions"):
         MaskObservation(chat)
+
+
+@pytest.mark.parametrize("around", [CostTuple, FlattenObservation, LagrangianReward, MaskObservation])
+def test_the_cost_tuple_goes_outermost(around):
+    inner = gym.wrappers.OrderEnforcing(CostTuple(make()))
+    with pytest.raises(ConfigError, match=rf"{around.__name__}: expected five values from step, but CostTuple returns six"):
+        around(inner)
+    with pytest.raises(ConfigError, match="put CostTuple around everything else"):
+        costgym.rollout(CostTuple(make()), make_agent("greedy"), episodes=1)

@@ -18,14 +18,16 @@ def baselines(
     methods: Annotated[str | None, typer.Option("--methods", metavar="A,B,...", help="By default all.")] = None,
     envs: Annotated[str | None, typer.Option("--envs", metavar="ID,...", help="By default costgym/Marketplace-v0.")] = None,
     levels: Annotated[
-        str | None, typer.Option("--levels", metavar="NAME,...", help="Scenarios; by default the default marketplace.")
+        str | None,
+        typer.Option("--levels", metavar="NAME,...", help="Scenarios; by default that of each environment."),
     ] = None,
     seeds: Annotated[int, typer.Option("--seeds", min=1, help="Training runs of every method.")] = 5,
     minutes: Annotated[float | None, typer.Option("--minutes", help="Processor time of an online run at most; 2.")] = None,
     steps: Annotated[int | None, typer.Option("--steps", help="Decisions of an online run at most; 98304.")] = None,
     episodes: Annotated[int | None, typer.Option("--episodes", help="Test episodes of every run; 400.")] = None,
     cost_limit: Annotated[
-        float | None, typer.Option("--cost-limit", help="On the mean price of an episode, for constrained methods; 7.")
+        float | None,
+        typer.Option("--cost-limit", help="On the mean price of an episode, for constrained methods; 7 credits."),
     ] = None,
     jobs: Annotated[int | None, typer.Option("--jobs", help="Processes; all processors by default.")] = None,
     engine: EngineName = "local",
@@ -47,7 +49,7 @@ def baselines(
     from ...agents.base import NUMERIC
     from ...experiments.baselines.methods import METHODS
     from ...experiments.baselines.report import rows, table, write
-    from ...experiments.baselines.run import BaselineSettings, run
+    from ...experiments.baselines.run import BaselineSettings, left_out, run
     from ...experiments.files import write_atomically
 
     sizes = {"minutes": minutes, "steps": steps, "episodes": episodes, "cost_limit": cost_limit}
@@ -59,19 +61,22 @@ def baselines(
         f"--seeds {seeds}",
         *(f"--{name.replace('_', '-')} {value:g}" for name, value in given.items()),
     ]
+    worlds = names_in(envs) or [NUMERIC]
     with workers(engine, jobs, ray_address, default=None) as place, Progress("baselines", quiet) as progress:
         records = run(
             out,
             settings,
             chosen,
-            names_in(envs) or [NUMERIC],
-            names_in(levels) or ["marketplace"],
+            worlds,
+            names_in(levels) or None,
             seeds,
             place,
             progress.update,
+            progress.say,
         )
     machine = f"{platform.machine()}, Python {platform.python_version()}, {os.cpu_count()} processors"
-    page = write(out, records, " ".join(asked), datetime.date.today().isoformat(), machine)
+    missing = left_out(chosen, worlds)
+    page = write(out, records, " ".join(asked), datetime.date.today().isoformat(), machine, missing)
     found = rows(records)
     if json_file is not None:
         write_atomically(json_file, json.dumps(found, indent=1) + "\n")

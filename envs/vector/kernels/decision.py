@@ -31,6 +31,7 @@ class View(NamedTuple):
         seconds: (4,) duration of each decision.
         choices: number of tasks that a reset draws from, the first in the tables; 0 if the kernels do not draw.
         max_steps, loss, alpha: of `DecisionAwareEnv`.
+        time_limit: steps after which an episode is truncated whatever it says.
         judged: the lenient grade counts.
         resource: index of the resource that `cost_sum` reports.
     """
@@ -43,6 +44,7 @@ class View(NamedTuple):
     seconds: NDArray[np.float64]
     choices: int
     max_steps: int
+    time_limit: int
     loss: float
     alpha: float
     judged: bool
@@ -196,7 +198,7 @@ def step_row(
     reward = -view.loss * cost
     out.rewards[i] = 0.0 if anew else reward + view.alpha if success else reward
     out.terminated[i] = e.over and not anew
-    out.truncated[i] = not e.over and e.steps >= view.max_steps and not anew
+    out.truncated[i] = ((not e.over and e.steps >= view.max_steps) or e.steps >= view.time_limit) and not anew
     e.ended = out.terminated[i] or out.truncated[i]
 
 

@@ -48,6 +48,7 @@ class View(NamedTuple):
         highest, least: bounds of prices and clocks, and of shares that are left, in an observation.
         choices: number of tasks that a reset draws from, the first in the tables; 0 if the kernels do not draw.
         max_steps, scale, loss, alpha: of `MarketplaceEnv`.
+        time_limit: steps after which an episode is truncated whatever it says.
         price_share, seconds_share, calls_share: 1 / limit, or 0.
         judged: the lenient grade counts.
         resource: index of the resource that `cost_sum` reports.
@@ -66,6 +67,7 @@ class View(NamedTuple):
     least: float
     choices: int
     max_steps: int
+    time_limit: int
     scale: float
     loss: float
     alpha: float
@@ -224,7 +226,7 @@ def step_row(
     reward = -view.loss * cost
     out.rewards[i] = 0.0 if anew else reward + view.alpha if success else reward
     out.terminated[i] = e.over and not anew
-    out.truncated[i] = not e.over and e.steps >= view.max_steps and not anew
+    out.truncated[i] = ((not e.over and e.steps >= view.max_steps) or e.steps >= view.time_limit) and not anew
     e.ended = out.terminated[i] or out.truncated[i]
     return world.places_used(e)
 

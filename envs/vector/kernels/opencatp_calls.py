@@ -288,7 +288,7 @@ def _close(tables: Any, rules: Any, store: Any, state: Any, common: Any, i: int,
         gained = rules.alpha * worth
     reward = gained - rules.loss * (e.price - e.before)
     e.worth += reward
-    truncated = not e.over and e.steps >= rules.max_steps
+    truncated = (not e.over and e.steps >= rules.max_steps) or e.steps >= rules.time_limit
     e.ended = e.over or truncated
     common.rewards[i], common.terminated[i], common.truncated[i] = reward, e.over, truncated
     return True

@@ -292,6 +292,7 @@ def _act(tables: Any, rules: Any, store: Any, state: Any, common: Any, i: int, a
         e.over = e.ended = True
         e.worth += _INVALID_REWARD
         common.rewards[i], common.terminated[i] = _INVALID_REWARD, True
+        common.truncated[i] = e.written - e.calls >= rules.time_limit  # this step wrote nothing
         return True
     state.sequence[i, e.written] = 3 + action
     e.written += 1
@@ -362,8 +363,9 @@ def _earn(rules: Any, e: Any, common: Any, i: int, gained: float, added: float, 
     if rules.cumulative:
         charged = _INVALID_REWARD if e.price == _INVALID_COST else -(1.0 - rules.alpha) * e.price / rules.max_price
         reward = written * charged + gained
-    common.rewards[i], common.terminated[i] = reward, e.over
-    e.ended = e.over
+    truncated = e.written - 1 - e.calls >= rules.time_limit  # a step writes a token, and SOD after a tool
+    common.rewards[i], common.terminated[i], common.truncated[i] = reward, e.over, truncated
+    e.ended = e.over or truncated
 
 
 @inlined

@@ -224,3 +224,12 @@ def test_calls_that_a_byte_cannot_count_are_counted_in_larger_records() -> None:
 
     run_views(2, 300, 3, AutoresetMode.NEXT_STEP, **small(), max_steps=300, budget={}, choose=first)
     assert max(seen) > 255 / 4
+
+
+def test_long_chains_are_equal_too() -> None:
+    source = {"kind": "marketplace", "train": 20, "test": 3, "needs": [4, 6], "chain_share": 1.0, "chain_length": [3, 4]}
+    for number, form in enumerate(FORMS):
+        for failures in ("reliable", "storm"):
+            world = {"source": source, "failures": failures}
+            met = run_views(4, 120, number, AutoresetMode.NEXT_STEP, scenario=world, budget={}, max_steps=20, **form)
+            assert met["terminated"]

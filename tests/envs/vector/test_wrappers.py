@@ -77,3 +77,11 @@ def test_what_cannot_be_wrapped_is_said() -> None:
 def test_the_examples_in_the_documentation_run() -> None:
     found = doctest.testmod(vector)
     assert found.attempted > 10 and found.failed == 0
+
+
+@pytest.mark.parametrize(
+    "around", [vector.CostTuple, vector.FlattenObservation, vector.LagrangianReward, vector.MaskObservation]
+)
+def test_the_cost_tuple_goes_outermost(around: Any) -> None:
+    with pytest.raises(ConfigError, match=rf"{around.__name__}: expected five values from step, but CostTuple returns six"):
+        around(vector.CostTuple(costgym.make_vec(ENV_ID, 2)))

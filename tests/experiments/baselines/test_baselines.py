@@ -8,9 +8,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from costgym.experiments.baselines.methods import METHODS, Unit
+from costgym.agents import make_agent
+from costgym.agents.base import DECISION, PLAN_CALLS, PLAN_CHAT, PLANS, TEXT
+from costgym.experiments.baselines.measure import measure, open_env
+from costgym.experiments.baselines.methods import LIMIT_SHARE, METHODS, OFFERS, Unit
 from costgym.experiments.baselines.report import curves, interval, iqm, rows, sentence, table, write
-from costgym.experiments.baselines.run import BaselineSettings, run, units
+from costgym.experiments.baselines.run import BaselineSettings, left_out, run, units
 from costgym.simulators.errors import ConfigError, UnknownName
 
 ENV = "costgym/Marketplace-v0"
@@ -23,7 +26,7 @@ def record(method: str, seed: int, success: float, cost: float = 5.0, value: flo
     settings = BaselineSettings().model_dump()
     return {
         "method": method, "env": ENV, "level": "marketplace", "seed": seed, "steps": 10, "seconds": 1.0, "settings": settings,
-        "curve": [], "figures": figures,
+        "curve": [], "figures": figures, "cost_limit": 7.0,
     }  # fmt: skip
 
 
@@ -54,6 +57,56 @@ def test_wrong_names_and_numbers_are_refused() -> None:
         units(["greedy"], [ENV], ["storm", "storm"], 1)
 
 
+def test_what_an_environment_lacks_is_left_out_and_said_before_anything_is_played(tmp_path: Path) -> None:
+    found = units(tuple(METHODS), [ENV, PLAN_CALLS, DECISION, PLANS], None, 1)
+    assert {unit.level for unit in found if unit.env == DECISION} == {"decision"}
+    assert {unit.method for unit in found if unit.env == PLAN_CALLS} == set(METHODS) - {"cheapest", "ppo-tools"}
+    assert left_out(tuple(METHODS), [ENV]) == []
+    said: list[str] = []
+    run(
+        tmp_path,
+        SMALL.model_copy(update={"episodes": 1, "point_episodes": 1}),
+        ("cheapest", "greedy"),
+        [DECISION],
+        say=said.append,
+    )
+    assert said == [f"{DECISION} is played without cheapest: there is no such rule there"]
+    with pytest.raises(ConfigError, match="actions are texts"):
+        units(["ppo"], [PLAN_CHAT], None, 1)
+    with pytest.raises(ConfigError, match="no baselines"):
+        units(tuple(METHODS), [TEXT], None, 1)
+    with pytest.raises(UnknownName, match="environment"):
+        units(["greedy"], ["costgym/Market-v0"], None, 1)
+
+
+@pytest.mark.parametrize("env", [DECISION, PLAN_CALLS, PLANS])
+def test_the_rules_of_other_environments_stand_in_the_order_of_their_returns(env: str, tmp_path: Path) -> None:
+    few = SMALL.model_copy(update={"episodes": 60, "point_episodes": 1})
+    found = {row["method"]: row for row in rows(run(tmp_path, few, RULES, [env], seeds=1))}
+    assert 0 == found["random"]["normalised_return"] < found["greedy"]["normalised_return"]
+    assert found["oracle-informed"]["normalised_return"] == 100
+    assert found["greedy"]["cost_by_limit"] == found["greedy"]["cost"] / OFFERS[env].cost_limit
+
+
+@pytest.mark.parametrize("env", sorted(OFFERS))
+def test_a_limit_is_a_share_of_what_the_greedy_rule_spends(env: str) -> None:
+    level = {ENV: "marketplace", DECISION: "decision"}.get(env, "")
+    spent = measure(open_env(env, level, "train"), make_agent(OFFERS[env].rules["greedy"], env), 400)["cost"]
+    assert float(f"{LIMIT_SHARE * spent:.1g}") == OFFERS[env].cost_limit
+
+
+@pytest.mark.parametrize(
+    ("env", "method"),
+    [(DECISION, "pid-lagrangian"), (DECISION, "iql"), (PLAN_CALLS, "pid-lagrangian"), (PLANS, "dqn"), (PLANS, "bc")],
+)
+def test_a_method_learns_in_other_environments(env: str, method: str, tmp_path: Path) -> None:
+    pytest.importorskip("sb3_contrib")
+    found = run(tmp_path, SMALL.model_copy(update={"steps": 300}), [method], [env], seeds=1)[0]
+    assert found["steps"] > 0 and found["cost_limit"] == OFFERS[env].cost_limit
+    given = SMALL.model_copy(update={"episodes": 1, "point_episodes": 1, "cost_limit": 3.0})
+    assert run(tmp_path / "given", given, ["greedy"], [env], seeds=1)[0]["cost_limit"] == 3.0
+
+
 def test_returns_are_normalised_by_random_and_the_informed_optimum() -> None:
     records = [record("random", 0, 0.3, value=0.1), record("oracle-informed", 0, 0.9, value=0.5)]
     records += [record("ppo", seed, 0.8, value=0.4) for seed in range(3)]
@@ -62,7 +115,9 @@ def test_returns_are_normalised_by_random_and_the_informed_optimum() -> None:
 
 
 def test_a_sentence_says_no_more_than_the_intervals() -> None:
-    records = [record("greedy", 0, 0.7), *(record("ppo", seed, 0.8 + seed / 100) for seed in range(3))]
+    records = [record("greedy", 0, 0.7), record("cheapest", 0, 0.48), record("dqn", 0, 0.9)]
+    records += [record("random", seed, 0.3) for seed in range(3)]
+    records += [*(record("ppo", seed, 0.8 + seed / 100) for seed in range(3))]
     records += [record("bc", seed, 0.7 + seed / 100) for seed in range(3)]
     records += [record("iql", seed, 0.71 + seed / 100) for seed in range(3)]
     records += [record("ppo-lagrangian", seed, 0.6, cost=6.0 + seed) for seed in range(3)]
@@ -71,7 +126,10 @@ def test_a_sentence_says_no_more_than_the_intervals() -> None:
     assert "11.0 points more" in said["ppo"] and "`greedy`" in said["ppo"]
     assert "not told apart from `bc`" in said["iql"]
     assert "fewer test tasks" in said["ppo-lagrangian"] and "in 2 of 3 runs" in said["ppo-lagrangian"]
-    assert said["greedy"] == ""
+    assert said["greedy"] == "`greedy` passes 40.0 points more test tasks than `random`."
+    assert "22.0 points fewer test tasks than `greedy`" in said["cheapest"]
+    assert "supports no comparison" in said["dqn"]
+    assert all(said.values())
 
 
 def test_a_table_goes_on_where_it_was_and_refuses_other_settings(tmp_path: Path) -> None:

@@ -1,0 +1,46 @@
+"""What planners lose on OpenCATP tasks that training did not see, against seen tasks; all on samples that it did not see.
+
+    OMP_NUM_THREADS=1 python benchmarks/opencatp/unseen_tasks.py --json benchmarks/results/unseen_tasks.json
+
+`share` is the mean Quality of Plan over that of `oracle-informed`, the best fixed plan per task and level on train samples.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[2]))
+
+from benchmarks.report import write_report
+from costgym.agents.registry import make_planner
+from costgym.experiments.training.catp.measure import measure, plans_of
+from costgym.simulators.opencatp import tasks
+from costgym.simulators.opencatp.scoring.evaluation import Evaluator, shipped_outcomes
+
+PLANNERS = ("oracle-informed", "zoo:catp", "greedy", "fixed-all")
+SPLITS = {"train": "seen", "test": "unseen"}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--json", type=Path)
+    given = parser.parse_args()
+    evaluator = Evaluator(shipped_outcomes(None))
+    rows = []
+    for kind in ("sequential", "nonsequential"):
+        for split, which in SPLITS.items():
+            informed = 0.0
+            for name in PLANNERS:
+                found = measure(plans_of(make_planner(name), evaluator), tasks(kind, split), "test", evaluator)
+                informed = informed or found.quality
+                rows.append(
+                    {"planner": name, "tasks": kind, "which": which, "plans": found.plans, "quality": found.quality}
+                    | {"share": found.quality / informed, "valid": found.valid}
+                )
+    write_report({"command": "OMP_NUM_THREADS=1 python benchmarks/opencatp/unseen_tasks.py", "rows": rows}, given.json)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,36 @@
+"""Draw how a constrained run found its limit: mean cost of an episode, multiplier and pass rate over decisions.
+
+python benchmarks/plot_limit.py agents/zoo/lagrangian docs/limit.svg
+"""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from costgym.experiments.files import write_atomically
+from costgym.experiments.reports.charts import SERIES, Panel, Series, panels
+from costgym.experiments.training.curve import read_curve
+
+PANELS = {"cost": "mean cost of an episode, credits", "multiplier": "multiplier", "success": "pass rate"}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("run", type=Path, help="folder of a run of `costgym train ppo --cost-limit`")
+    parser.add_argument("picture", type=Path)
+    given = parser.parse_args()
+    lines = read_curve(given.run)
+    steps = [line["step"] / 1000 for line in lines]
+    drawn = []
+    for colour, (name, title) in enumerate(PANELS.items()):
+        series = [Series(name, steps, [line[name] for line in lines], colour)]
+        if name == "cost":
+            ends = [lines[0], lines[-1]]
+            series.append(Series("limit", [steps[0], steps[-1]], [line["limit"] for line in ends], SERIES - 1, dashed=True))
+        drawn.append(Panel(title, "thousand decisions", series))
+    write_atomically(given.picture, panels([drawn]))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,58 @@
+"""Gymnasium's `max_episode_steps` truncates the same steps in the scalar and the native environments."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+import pytest
+
+import costgym
+from costgym import ConfigError
+
+LIMIT = 3
+ENVS = ("costgym/Marketplace-v0", "costgym/DecisionAware-v0", "costgym/OpenCATPCalls-v0", "costgym/OpenCATP-v0")
+
+
+def played(made: Any, steps: int = 60) -> list[dict[str, Any]]:
+    """Random actions, most of them under the mask; what each step returned."""
+    chance = np.random.default_rng(0)
+    observation, info = made.reset(seed=5)
+    found = [dict(observation)]
+    for _ in range(steps):
+        free = chance.random((made.num_envs, info["action_mask"].shape[1])) * np.where(info["action_mask"], 1.0, 0.2)
+        observation, reward, terminated, truncated, info = made.step(free.argmax(1))
+        found.append({**observation, "reward": reward, "terminated": terminated, "truncated": truncated})
+    return found
+
+
+@pytest.mark.parametrize("more", [{}, {"max_steps": LIMIT}], ids=["limit", "both"])
+@pytest.mark.parametrize("env_id", ENVS)
+def test_a_time_limit_is_the_same_in_the_batch_and_around_the_scalar_environment(env_id: str, more: dict[str, int]) -> None:
+    if more and env_id == "costgym/OpenCATP-v0":
+        pytest.skip("its steps are limited by max_tokens")
+    native = gym.make_vec(env_id, 4, max_episode_steps=LIMIT, **more)
+    around = gym.make_vec(env_id, 4, max_episode_steps=LIMIT, vectorization_mode="sync", **more)
+    assert native.single_observation_space == around.single_observation_space
+    assert native.spec is not None and native.spec.max_episode_steps == LIMIT
+    ends = set()
+    for ours, theirs in zip(played(native), played(around), strict=True):
+        for name in theirs:
+            np.testing.assert_array_equal(ours[name], theirs[name], err_msg=name)
+        ends |= set(zip(theirs.get("terminated", ()), theirs.get("truncated", ()), strict=True))
+    assert (False, True) in ends or env_id == "costgym/DecisionAware-v0"  # whose episodes hardly last as long
+    assert (True, False) in ends
+
+
+@pytest.mark.parametrize("mode", ["sync", "async", "vector_entry_point"])
+def test_every_vector_form_tells_its_step_limit(mode: str) -> None:
+    for given, limit in (({}, 64), ({"max_steps": 9}, 9), ({"max_episode_steps": 5}, 5)):
+        made = costgym.make_vec(ENVS[0], 2, vectorization_mode=mode, **given)
+        assert made.spec is not None and made.spec.max_episode_steps == limit
+        made.close()
+
+
+def test_a_time_limit_is_a_positive_number() -> None:
+    with pytest.raises(ConfigError, match="max_episode_steps: expected a positive whole number, got 0"):
+        costgym.make_vec(ENVS[0], 2, max_episode_steps=0)
