@@ -25,6 +25,8 @@ from ....agents.toolplanner.simulated import SimulatedToolPlanner
 from ....agents.world_side import ModelPort, Port, behind
 from ....simulators.errors import DataError
 from ....simulators.opencatp.scoring.evaluation import Evaluator
+from ..tracks import track_of
+from .configuration import PLANS
 from .wire import Patience, receive, send
 
 LONG = 100
@@ -149,7 +151,7 @@ class ProcessAgent(Agent):
     def _models_of(name: str, env_id: str) -> tuple[Port, ...]:
         """The models that stay on this side; files of others are not opened here."""
         if is_custom(name):
-            return (ModelPort(SimulatedToolPlanner()),)
+            return () if track_of(env_id) == PLANS else (ModelPort(SimulatedToolPlanner()),)  # it reads tool worlds
         return make_agent(name, env_id).ports
 
     def reset(self, seat: Any, observation: Any, info: dict[str, Any], seed: int) -> None:

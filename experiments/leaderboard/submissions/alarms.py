@@ -30,8 +30,8 @@ MIN_CALLS = 50
 FLAWLESS = {"plans": 2 / 3, "decisions": 0.98}
 """Share of a track's tasks, at most, that an honest agent plays as well as the optimum does, which knows the answer.
 
-Of plans this is the share of samples on which the best fixed plan of the task is the best (0.67 of the sequential, 0.53 of the
-non-sequential ones); of decisions it is more than any of our agents reaches on the public tasks (0.88).
+Of plans the best fixed plan of each task, which knows how they go on average, is the best on all of its samples in 0.22 of the
+sequential tasks and in none of the others; of decisions the best of our agents is without a flaw in 0.88 of the public tasks.
 """
 FLAWLESS_LEVEL = 0.01
 """Tasks without a flaw ring where such an agent has so many by chance more rarely than this."""
@@ -139,19 +139,26 @@ def alarms(signs: Signs, track: str = "") -> list[str]:
     """
     found = []
     if signs.better:
-        found.append(f"{signs.better} episodes came out better than the optimum of their world allows")
+        found.append(
+            f"{signs.better} episodes came out better than the optimum of their world allows "
+            "(rings by chance for no honest row)"
+        )
     if signs.unseen:
-        found.append(f"{signs.unseen} right facts stand in answers although nothing that the agent had read held them")
+        found.append(
+            f"{signs.unseen} right facts stand in answers although nothing that the agent had read held them (rang for none of "
+            "our agents)"
+        )
     if signs.calls >= MIN_CALLS and signs.z > LUCKY_Z:
         found.append(
             f"{signs.worked:.0f} of {signs.calls} first calls worked where {signs.expected:.0f} were to be expected of these "
-            f"tools: {signs.z:.1f} standard deviations"
+            f"tools: {signs.z:.1f} standard deviations (rings by chance for one honest row in 30,000)"
         )
     flawless, tasks = len(signs.tasks - signs.flawed), len(signs.tasks)
     chance = _at_least(flawless, tasks, FLAWLESS[track]) if track in FLAWLESS else 1.0
     if chance < FLAWLESS_LEVEL:
         found.append(
-            f"{flawless} of {tasks} tasks have no flaw, as if the answers were known: of an honest agent p < {chance:.1g}"
+            f"{flawless} of {tasks} tasks have no flaw, as if the answers were known: of an honest agent p < {chance:.1g} "
+            "(rings by chance for one honest row in 100 at most)"
         )
     return found
 

@@ -23,7 +23,8 @@ def test_an_episode_better_than_the_optimum_rings_and_one_that_equals_it_does_no
     found = signs_of(world, world.account(), trajectory.actions, result)
     assert found.better == 0 and alarms(found) == []
     found = signs_of(world, world.account(), trajectory.actions, replace(result, regret=-0.01))
-    assert alarms(found) == ["1 episodes came out better than the optimum of their world allows"]
+    (alarm,) = alarms(found)
+    assert alarm.startswith("1 episodes came out better than the optimum of their world allows (")
 
 
 def test_facts_that_no_observation_held_ring_and_facts_that_a_call_returned_do_not() -> None:

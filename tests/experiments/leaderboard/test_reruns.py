@@ -298,6 +298,51 @@ def test_an_agent_that_looks_for_the_seed_finds_nothing(
     assert str(seed_of(secret)) in (tmp_path / "again" / "run.json").read_text()
 
 
+PLANNER = """
+from functools import lru_cache
+
+import costgym
+from costgym.agents import Agent, make_agent
+from costgym.agents.seat import begin
+
+ENV = "costgym/OpenCATPChat-v0"
+
+
+class Ordered(Agent):
+    env_id = ENV
+
+    def __init__(self):
+        self.met = {}
+
+    def reset(self, seat, observation, info, seed):
+        assert "sample" not in info
+        number = seat.task.task_id
+        sample = self.met[number] = self.met.get(number, 59) + 1
+        env = costgym.make(ENV, tasks=seat.task.kind, samples="each", split="test", alpha=0.5, disable_env_checker=True)
+        self.oracle = make_agent("oracle", ENV)
+        self.seen = env.reset(seed=0, options={"task": number, "sample": sample})
+        begin(self.oracle, env, *self.seen, 0)
+
+    def act(self, observation, info):
+        return self.oracle.act(*self.seen)
+"""
+
+
+def test_a_planner_that_counts_the_public_samples_stays_replayed_and_an_alarm_rings(
+    secret: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    code = tmp_path / "code"
+    code.mkdir()
+    monkeypatch.chdir(code)
+    (code / "planner.py").write_text(PLANNER)
+    config = make_run_config("opencatp", agents=["planner.py:Ordered"], episodes=18, vary={"tasks": ("sequential",)})
+    packed = pack(run(config, tmp_path / "board").folder, tmp_path / "packed", "A", "a@example.org")
+    (row,) = rerun(packed, secret, tmp_path / "again", code=code)
+    assert row.agrees and not row.unpublished and row.said().endswith("(on the public tasks)")
+    (added,) = add(tmp_path / "board", packed, rerun=tmp_path / "again")
+    assert added["verified"] == "replayed" and "18 of 18 tasks have no flaw" in added["alarms"][0]
+
+
 def test_plans_are_run_again_and_say_that_their_samples_are_public(secret: Path, tmp_path: Path) -> None:
     config = make_run_config("opencatp", agents=["few-shot", "random"], episodes=24)
     packed = pack(run(config, tmp_path / "board").folder, tmp_path / "packed", "A", "a@example.org")
