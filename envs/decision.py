@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 
 from ..simulators.decision.samples import DIRECT, NO_SEARCH, NONE_FITS, called
 from ..simulators.decision.toolsets import what_it_does
-from ..simulators.decision.worlds import build_world
 from ..simulators.errors import ConfigError
 from ..simulators.ledger import Budget
 from ..simulators.oracle.optimum import Optimum
@@ -26,6 +25,7 @@ from ..simulators.tasks import fact_in, normalise
 from ..simulators.tools import Tool
 from ..simulators.world import Candidate, Episode, Usage
 from .actions import count_tokens
+from .decision_worlds import build_world
 from .marketplace import HIGHEST
 from .seats import DecisionSeat, cards_of, past_decisions
 from .tool_world import ToolEnv
@@ -38,7 +38,6 @@ DECISION_TOKENS = 16
 """Tokens that a model writes for a decision or a call."""
 SIMILARITY_WORDS = 1024
 """Length of the vectors behind `similarity`: long enough that words hardly ever share a place."""
-
 THINKING = ("answer", "search", "call", "none fits")
 """Decisions whose tokens are charged, see `DecisionAwareEnv.costs`."""
 

@@ -1,6 +1,6 @@
 """Play BTP over the number of past uses that it plans from, further than `costgym reproduce btp`: up to 200 a tool.
 
-    python benchmarks/experience.py --episodes 300 --out runs/experience --json benchmarks/results/experience.json
+    python benchmarks/papers/experience.py --episodes 300 --out runs/experience --json benchmarks/results/experience.json
 
 Uses that are not shipped or in the cache are collected first, which takes about eight processor minutes for 200 a tool, once.
 """

@@ -1,6 +1,6 @@
 """Find what decides whether a paper's effects follow: the published protocol with one change at a time.
 
-    python benchmarks/causes.py ecoact --episodes 300
+    python benchmarks/papers/causes.py ecoact --episodes 300
 
 prints each counted effect under the published protocol and under every variation, with whose setting the change is: the
 paper's, where its text or code leave it open, or ours.

@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 from functools import lru_cache
 
-from ..scenario import parse_scenario
-from ..world import World
-from .samples import DecisionSettings, decision_world
+from ..simulators.decision.samples import DecisionSettings, decision_world
+from ..simulators.scenario import parse_scenario
+from ..simulators.world import World
 
 
 @lru_cache(maxsize=4)
@@ -23,7 +23,7 @@ def build_world(scenario: str, data: str | None, samples: str | None) -> World:
     if settings.source.kind == "tooldeer":
         return settings.build()
     if data is not None:
-        from .recorded import recorded_world
+        from ..simulators.decision.recorded import recorded_world
 
         return recorded_world(settings.build(), settings.seed, data)
     world, _ = decision_world(settings.build(), settings.seed, DecisionSettings.from_mapping(json.loads(samples or "{}")))

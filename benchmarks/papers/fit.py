@@ -1,7 +1,7 @@
 """Fit the simulated model's rates to the papers' plain baselines, and sweep the rates that no baseline determines.
 
-    python benchmarks/fit.py --episodes 100 --rounds 2 --json benchmarks/results/fit.json
-    python benchmarks/fit.py --sweep --episodes 100 --json benchmarks/results/sweep.json
+    python benchmarks/papers/fit.py --episodes 100 --rounds 2 --json benchmarks/results/fit.json
+    python benchmarks/papers/fit.py --sweep --episodes 100 --json benchmarks/results/sweep.json
 
 The rates that ship are not changed by this. `residual` counts the tolerances between a figure and its target.
 """
