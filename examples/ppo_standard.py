@@ -13,7 +13,8 @@ import costgym  # noqa: F401  registers the environments
 SEED, WORLD = int(sys.argv[1]) if len(sys.argv) > 1 else 0, {"budget": {"price": 20}}
 torch.set_num_threads(1)
 test = gym.make("costgym/Marketplace-v0", split="test", **WORLD)
-model = MaskablePPO("MultiInputPolicy", make_vec_env("costgym/Marketplace-v0", 8, SEED, env_kwargs=WORLD), gamma=1.0, seed=SEED)
+train = make_vec_env("costgym/Marketplace-v0", 8, SEED, env_kwargs={**WORLD, "split": "train-large"})
+model = MaskablePPO("MultiInputPolicy", train, gamma=1.0, seed=SEED)
 spent = 0.0
 for updates in (6, 26):
     begin = time.process_time()
