@@ -36,7 +36,8 @@ def test_the_spaces_hold_what_is_observed_and_are_finite(env_id: str, budget: di
 @pytest.mark.parametrize("env_id", ENVS)
 def test_the_dearest_plan_is_where_the_spaces_end(env_id: str) -> None:
     part, names = ENVS[env_id]
-    env: Any = costgym.make(env_id, budget={"price": 0.1, "calls": 4}).unwrapped
+    ends = {} if "Calls" not in env_id else {"enforcement": "terminate"}  # what is refused passes no limit
+    env: Any = costgym.make(env_id, budget={"price": 0.1, "calls": 4}, **ends).unwrapped
     dearest = sum(max(env.profile.price(tool, level) for level in range(4)) for tool in env.profile.tools)
     box = env.observation_space[part]
     end = dict(zip(names, zip(box.low.tolist(), box.high.tolist(), strict=True), strict=True))
@@ -45,3 +46,11 @@ def test_the_dearest_plan_is_where_the_spaces_end(env_id: str) -> None:
     assert end["calls_left"] == pytest.approx((1 - 10 / 4, 1))
     assert end["seconds_left"] == pytest.approx((0, 1))
     assert (env.observation_space["tools"].high[:, 2:] <= 1.000001).all()
+
+
+def test_where_calls_are_refused_the_spaces_end_at_the_limits() -> None:
+    env: Any = costgym.make("costgym/OpenCATPCalls-v0", budget={"price": 0.1, "calls": 4}).unwrapped
+    box = env.observation_space["resources"]
+    end = dict(zip(RESOURCE_FEATURES, zip(box.low.tolist(), box.high.tolist(), strict=True), strict=True))
+    assert end["price"][1] == pytest.approx(0.1 / env.max_price)
+    assert end["price_left"] == pytest.approx((0, 1), abs=1e-6) and end["calls_left"] == pytest.approx((0, 1), abs=1e-6)
