@@ -53,8 +53,8 @@ def played(world: World, number: int) -> tuple[Any, ...]:
 
 def test_six_threads_on_one_world_play_the_episodes_that_one_plays() -> None:
     world = load_scenario("storm").build()
-    alone = [played(world, number) for number in range(100)]
-    assert in_threads(lambda number: played(world, number), 100) == [alone] * THREADS
+    alone = [played(world, number) for number in range(600)]
+    assert in_threads(lambda number: played(world, number), 600) == [alone] * THREADS
 
 
 @pytest.mark.parametrize("env_id", ["costgym/Marketplace-v0", "costgym/MarketplaceChat-v0", "costgym/DecisionAware-v0"])
