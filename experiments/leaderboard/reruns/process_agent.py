@@ -123,9 +123,9 @@ class ProcessAgent(Agent):
         elif isolates_network():
             command = [*_WITHOUT_NETWORK, *command]
         environment = {key: os.environ[key] for key in _KEPT if key in os.environ} | {"HOME": self._folder.name}
-        environment["PYTHONPATH"] = os.pathsep.join(
-            [str(Path(__file__).resolve().parents[4]), *filter(None, [os.environ.get("PYTHONPATH")])]
-        )
+        # not where this file lies: in a checkout named costgym, its parents hold a costgym without a package's beginning
+        package = str(Path(str(sys.modules[__name__.partition(".")[0]].__file__)).resolve().parents[1])
+        environment["PYTHONPATH"] = os.pathsep.join([package, *filter(None, [os.environ.get("PYTHONPATH")])])
         self._process = subprocess.Popen(
             command,
             stdin=subprocess.PIPE,
