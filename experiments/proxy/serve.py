@@ -28,8 +28,8 @@ from ...simulators.errors import ConfigError, CostGymError
 from ...simulators.scenario import Scenario
 from ...simulators.tools import Tool
 from ..serving.connections import Gate
-from ..serving.limits import Limits
-from ..serving.server import LOOPBACK, Server, address_of
+from ..serving.limits import LOOPBACK, Limits
+from ..serving.server import Server, address_of
 from ..serving.tools import SESSION_HEADER, VERSION_HEADER, need_session
 from .bridge import Bridge
 from .call_log import CallLog, named_by_time
@@ -190,6 +190,10 @@ class Endpoint:
         self._sessions: dict[str, StreamableHTTPServerTransport] = {}
         self._group: anyio.abc.TaskGroup | None = None
 
+    @property
+    def open_sessions(self) -> int:
+        return len(self._sessions)
+
     @asynccontextmanager
     async def life(self, app: object) -> AsyncIterator[None]:
         async with anyio.create_task_group() as self._group:
@@ -202,7 +206,7 @@ class Endpoint:
             await need_session(scope, receive, send, "requests that stand alone are not supported; initialize a session")
             return
         name = request.headers.get(SESSION_HEADER)
-        if name is None and len(self._sessions) >= LIMITS.sessions:
+        if name is None and self.open_sessions >= LIMITS.sessions:
             busy = f"{LIMITS.sessions} sessions are open; end one first"
             await JSONResponse({"error": busy}, 503)(scope, receive, send)
             return
@@ -267,6 +271,14 @@ class Endpoint:
         )
 
 
+def application(proxy: Proxy, host: str) -> Gate:
+    """The ASGI application that serves clients at `/mcp`: hosts, origins and sizes are checked before a server is started."""
+    local = host in LOOPBACK
+    endpoint = Endpoint(proxy, local)
+    inner = Starlette(routes=[Route("/mcp", endpoint)], lifespan=endpoint.life)
+    return Gate(inner, LIMITS, LOOPBACK if local else None)
+
+
 def serve_http(proxy: Proxy, host: str, port: int, ready: Callable[[str], None]) -> None:
     """Serve clients at `/mcp` until a signal.
 
@@ -275,9 +287,7 @@ def serve_http(proxy: Proxy, host: str, port: int, ready: Callable[[str], None])
         host, port: Where to listen; port 0 takes a free one.
         ready: Called with the address once it listens.
     """
-    local = host in LOOPBACK
-    endpoint = Endpoint(proxy, local)
-    app = Gate(Starlette(routes=[Route("/mcp", endpoint)], lifespan=endpoint.life), LIMITS, LOOPBACK if local else None)
+    app = application(proxy, host)
     config = uvicorn.Config(app, host=host, port=port, access_log=False, log_level="warning", server_header=False)
 
     async def run() -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 from ...simulators.version import __version__
 from ..execution.engine import Local, Work
-from ..files import read_lines, sole_writer, write_atomically
+from ..files import make_folder, read_lines, sole_writer, write_atomically
 from ..leaderboard.board import check_owner
 
 
@@ -36,7 +36,7 @@ def play_kept(
     Raises:
         ConfigError: the folder belongs to another run, or another process writes to it.
     """
-    folder.mkdir(parents=True, exist_ok=True)
+    make_folder(folder)
     text = json.dumps({"version": __version__, **manifest}, indent=1, ensure_ascii=False) + "\n"
     check_owner(text, folder)
     with sole_writer(folder):

@@ -6,6 +6,19 @@ from dataclasses import dataclass, fields
 
 from ...simulators.errors import ConfigError, CostGymError
 
+LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
+"""Host names under which a server is reached from its own machine alone."""
+
+
+def sessions_of_a_client(host: str, sessions: int) -> int:
+    """The default limit of one client address: a quarter of all sessions; 0 (none) where all clients have one address.
+
+    Args:
+        host: where the server listens.
+        sessions: greatest number of open sessions.
+    """
+    return 0 if host in LOOPBACK else max(1, sessions // 4)
+
 
 @dataclass(frozen=True, slots=True)
 class Limits:

@@ -20,12 +20,11 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from ...envs.base import base_env
 from .connections import Gate, protocols
-from .limits import Limits
+from .limits import LOOPBACK, Limits
 from .openenv import OpenEnv
 from .recorder import Records
 from .sessions import Sessions
 
-LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
 LONGEST_HEAD = 16 * 1024
 SHUTDOWN_S = 3
 """Time for requests in progress to end at shutdown, seconds."""

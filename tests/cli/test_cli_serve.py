@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import sys
+from importlib.abc import MetaPathFinder
+
 import pytest
 
+from costgym.cli import main
+from costgym.experiments.serving.limits import sessions_of_a_client
 from tests.helpers.command_line import invoke
 
 pytest.importorskip("mcp", reason="the extra `serve` is not installed")
@@ -25,3 +30,21 @@ def test_a_wrong_option_is_an_error_that_helps(options: str, words: str) -> None
     done = invoke("serve", *options.split())
     assert done.exit_code == 2
     assert words in done.stderr
+
+
+def test_one_address_may_take_a_quarter_of_the_sessions_beyond_this_machine() -> None:
+    assert [sessions_of_a_client(host, 256) for host in ("127.0.0.1", "localhost", "0.0.0.0")] == [0, 0, 64]
+    assert sessions_of_a_client("0.0.0.0", 2) == 1
+
+
+def test_an_interruption_while_modules_are_imported_is_no_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Interrupting(MetaPathFinder):
+        def find_spec(self, name: str, *_: object) -> None:
+            if name == "costgym.cli.app":
+                raise KeyboardInterrupt
+
+    monkeypatch.delitem(sys.modules, "costgym.cli.app", raising=False)
+    monkeypatch.setattr(sys, "meta_path", [Interrupting(), *sys.meta_path])
+    with pytest.raises(SystemExit) as ended:
+        main()
+    assert ended.value.code == 130

@@ -65,10 +65,10 @@ def serve(
     for module in ("starlette", "uvicorn", "websockets", "mcp_types", "mcp"):
         require(module, "serve")
     from ...envs.registration import describe, make
-    from ...experiments.serving.limits import Limits
+    from ...experiments.serving.limits import LOOPBACK, Limits, sessions_of_a_client
 
     if client_sessions is None:
-        client_sessions = 0 if stdio or host in ("127.0.0.1", "localhost", "::1") else max(1, sessions // 4)
+        client_sessions = 0 if stdio else sessions_of_a_client(host, sessions)
     limits = Limits(sessions, idle, max_request, rate, read_s=timeout, write_s=timeout, client_sessions=client_sessions)
     with ExitStack() as held:
         recorder: Any = None
@@ -101,7 +101,7 @@ def serve(
         if stdio:
             _serve_stdio(make_env, limits, seed, recorder)
             return
-        from ...experiments.serving.server import LOOPBACK, Service
+        from ...experiments.serving.server import Service
         from ...experiments.serving.server import serve as run
 
         hosts = LOOPBACK if host in LOOPBACK else None

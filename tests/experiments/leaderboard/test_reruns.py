@@ -59,6 +59,15 @@ class Memo(Agent):
 
 
 @pytest.fixture
+def code(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty folder for agents of one's own, in which the test runs."""
+    folder = tmp_path / "code"
+    folder.mkdir()
+    monkeypatch.chdir(folder)
+    return folder
+
+
+@pytest.fixture
 def secret(tmp_path: Path) -> Path:
     path = tmp_path / "secret.txt"
     path.write_text("the same in every run of the tests\n")
@@ -75,12 +84,9 @@ def test_a_secret_is_drawn_once_and_must_fit_what_was_published(secret: Path, tm
 
 @pytest.mark.parametrize(("suite", "other"), [("quick", "deer-rule"), ("btp", "cheapest")])
 def test_an_honest_agent_agrees_and_one_that_learnt_the_seeds_by_heart_falls(
-    suite: str, other: str, secret: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    suite: str, other: str, secret: Path, code: Path, tmp_path: Path
 ) -> None:
     # the default suite plays one decision a step, BTP's calls side by side
-    code = tmp_path / "code"
-    code.mkdir()
-    monkeypatch.chdir(code)
     terms = {"budgets": "price=20", "episodes": 60}
     oracle = run(make_run_config(suite, agents=["oracle"], **terms), tmp_path / "oracle").folder  # type: ignore[arg-type]
     shutil.copy(oracle / "trajectories/numbers/oracle.price=20.jsonl", code / "oracle.jsonl")
@@ -183,12 +189,7 @@ class Reliable(GreedyAgent):
 """
 
 
-def test_an_agent_that_knows_the_public_world_by_heart_falls_in_another(
-    secret: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    code = tmp_path / "code"
-    code.mkdir()
-    monkeypatch.chdir(code)
+def test_an_agent_that_knows_the_public_world_by_heart_falls_in_another(secret: Path, code: Path, tmp_path: Path) -> None:
     (code / "hearts.py").write_text(HEARTS)
     hearts = [f"hearts.py:{name}" for name in ("Decide", "Answer", "Reliable")]
     honest = ["deer-rule", "react", "greedy"]
@@ -274,13 +275,10 @@ class Pry(Agent):
 
 @pytest.mark.parametrize("confined", [True, False])
 def test_an_agent_that_looks_for_the_seed_finds_nothing(
-    confined: bool, secret: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    confined: bool, secret: Path, code: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if confined and not hides_files():
         pytest.skip("this system hides no file from a process")
-    code = tmp_path / "code"
-    code.mkdir()
-    monkeypatch.chdir(code)
     (code / "pry.py").write_text(PRY)
     places = [tmp_path / "again", *([secret] if confined else [])]
     (code / "where.txt").write_text("\n".join(map(str, places)))
@@ -329,11 +327,8 @@ class Ordered(Agent):
 
 
 def test_a_planner_that_counts_the_public_samples_stays_replayed_and_an_alarm_rings(
-    secret: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    secret: Path, code: Path, tmp_path: Path
 ) -> None:
-    code = tmp_path / "code"
-    code.mkdir()
-    monkeypatch.chdir(code)
     (code / "planner.py").write_text(PLANNER)
     config = make_run_config("opencatp", agents=["planner.py:Ordered"], episodes=18, vary={"tasks": ("sequential",)})
     packed = pack(run(config, tmp_path / "board").folder, tmp_path / "packed", "A", "a@example.org")

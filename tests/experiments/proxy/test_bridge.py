@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import sys
 from collections.abc import Awaitable, Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -20,11 +22,12 @@ from mcp.shared.exceptions import MCPError
 from mcp.shared.memory import create_client_server_memory_streams
 
 from costgym.experiments.proxy.call_log import CallLog, read_runs
-from costgym.experiments.proxy.serve import Proxy
+from costgym.experiments.proxy.serve import LIMITS, Proxy, application
 from costgym.experiments.proxy.session import Settings
 from costgym.simulators.errors import DataError
 from costgym.simulators.ledger import Budget
 from costgym.simulators.scenario import load_scenario
+from tests.helpers.attack import http
 from tests.helpers.command_line import invoke
 from tests.helpers.real_tools import Tools, through
 from tests.helpers.served import listening
@@ -264,3 +267,18 @@ def test_options_that_cannot_be_are_named() -> None:
         done = invoke("proxy", *options, "--", "true")
         assert done.exit_code == 2 and word in done.stderr
     assert "no-such-command cannot be started" in invoke("proxy", "--", "no-such-command").stderr
+
+
+def test_a_request_is_checked_before_a_server_is_started(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    started = tmp_path / "started"
+    app = SimpleNamespace(app=application(Proxy(("touch", str(started))), "127.0.0.1"))
+    ours = {"host": "127.0.0.1:8000"}
+    evil = {**ours, "origin": "http://evil.example"}
+    status, said = asyncio.run(http(app, "POST", "/mcp", b"{}", **evil))
+    assert status == 403 and "origin" in said
+    assert asyncio.run(http(app, "POST", "/mcp", b"{}", host="evil.example"))[0] == 403
+    assert asyncio.run(http(app, "POST", "/mcp", b" " * (LIMITS.request_bytes + 1), **ours))[0] == 413
+    monkeypatch.setattr("costgym.experiments.proxy.serve.Endpoint.open_sessions", LIMITS.sessions)
+    status, said = asyncio.run(http(app, "POST", "/mcp", b"{}", **ours))
+    assert status == 503 and "64 sessions are open" in said
+    assert not started.exists()
