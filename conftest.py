@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import os
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,18 @@ from costgym import MissingExtra
 
 # A busy machine makes an example slow, not wrong; the same code meets the same examples.
 settings.register_profile("costgym", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
-settings.load_profile("costgym")
+settings.register_profile("quick", settings.get_profile("costgym"), max_examples=40)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Meet fewer examples where slow tests are left out."""
+    settings.load_profile("quick" if "not slow" in config.option.markexpr else "costgym")
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
+    """One process more than there are processors: many tests wait for a browser, a server or a command."""
+    return (os.cpu_count() or 1) + 1
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:

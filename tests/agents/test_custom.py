@@ -62,6 +62,7 @@ def test_a_file_that_is_missing_or_fails_is_named(tmp_path: Path) -> None:
         make_agent("no_such.module:A")
 
 
+@pytest.mark.slow
 def test_it_is_ranked_by_any_number_of_processes_and_verified(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(file.parent)
     boards = []

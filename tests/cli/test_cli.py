@@ -192,6 +192,7 @@ def test_help_is_whole_on_a_narrow_terminal(verb: str) -> None:
     assert "…" not in shown and max(map(len, shown.splitlines())) <= 80
 
 
+@pytest.mark.slow
 def test_named_datasets_are_listed_and_built(tmp_path: Path) -> None:
     pytest.importorskip("minari")
     costgym("datasets", "names", "--json", tmp_path / "names.json")

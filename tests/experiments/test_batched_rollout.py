@@ -65,6 +65,7 @@ def test_a_model_that_fails_once_is_asked_again_and_an_error_leaves_no_thread_wa
         rollout_batched(lambda member: 1 / 0, Counting(), 4, 0, 2)
 
 
+@pytest.mark.slow
 def test_the_command_plays_a_local_model_in_batches(tmp_path):
     pytest.importorskip("torch", reason="the extra `train` is not installed")
     model = f"local:{save_tiny_model(tmp_path / 'm')},max_tokens=2"

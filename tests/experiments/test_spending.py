@@ -82,6 +82,7 @@ def test_a_run_stops_at_its_limit_and_goes_on_to_the_same_bytes(server, prices, 
     assert files(tmp_path / "part") == files(tmp_path / "whole")
 
 
+@pytest.mark.slow
 def test_episodes_under_way_in_several_processes_keep_to_the_limit(server, prices, tmp_path):
     config = board(prices)
     dearest = stopped(config, tmp_path / "run", prices, 1e-6).next_usd

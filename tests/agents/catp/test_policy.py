@@ -79,7 +79,7 @@ def test_forbidden_choices_have_no_probability_and_no_gradient(evaluator):
     assert policy.tool_head.bias.grad.abs().max() > 0
 
 
-@pytest.mark.parametrize("model", ["llama", "gpt2"])
+@pytest.mark.parametrize("model", ["llama", pytest.param("gpt2", marks=pytest.mark.slow)])
 @pytest.mark.parametrize("method", ["catp", "ift"])
 def test_teacher_forcing_equals_step_by_step_decoding(evaluator, model, method):
     settings = CatpSettings(**TINY, model=model, method=method, window=4)

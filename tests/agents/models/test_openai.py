@@ -382,6 +382,7 @@ def test_a_model_goes_to_another_process_without_its_key(monkeypatch, tmp_path):
         pickle.loads(sent)
 
 
+@pytest.mark.slow
 def test_a_real_models_agent_plays_in_several_processes(server, monkeypatch):
     monkeypatch.setenv(URL_VARIABLE, server.url)
     monkeypatch.setenv(KEY_VARIABLE, "sk-secret")

@@ -53,6 +53,7 @@ def test_the_tiny_back_end_scores_what_the_table_says(view: str) -> None:
         assert "measured_seconds" not in looked_up
 
 
+@pytest.mark.slow
 def test_published_models_are_executed_with_their_doubled_images(tmp_path: Path) -> None:
     backend = small_published(tmp_path)
     for view in ("OpenCATP", "OpenCATPChat"):

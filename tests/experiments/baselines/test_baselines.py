@@ -97,7 +97,13 @@ def test_a_limit_is_a_share_of_what_the_greedy_rule_spends(env: str) -> None:
 
 @pytest.mark.parametrize(
     ("env", "method"),
-    [(DECISION, "pid-lagrangian"), (DECISION, "iql"), (PLAN_CALLS, "pid-lagrangian"), (PLANS, "dqn"), (PLANS, "bc")],
+    [
+        pytest.param(DECISION, "pid-lagrangian", marks=pytest.mark.slow),
+        (DECISION, "iql"),
+        pytest.param(PLAN_CALLS, "pid-lagrangian", marks=pytest.mark.slow),
+        (PLANS, "dqn"),
+        (PLANS, "bc"),
+    ],
 )
 def test_a_method_learns_in_other_environments(env: str, method: str, tmp_path: Path) -> None:
     pytest.importorskip("sb3_contrib")
@@ -155,7 +161,7 @@ def test_curves_show_the_limit_where_a_method_is_held_to_it() -> None:
     assert ">limit<" not in curves(learnt[:1]) and ">limit<" in curves(learnt)
 
 
-@pytest.mark.parametrize("method", ["bc", "iql", "dqn", "pid-lagrangian", "ppo-tools"])
+@pytest.mark.parametrize("method", ["bc", "iql", "dqn", pytest.param("pid-lagrangian", marks=pytest.mark.slow), "ppo-tools"])
 def test_a_method_learns_and_the_same_seed_gives_the_same_run(method: str, tmp_path: Path) -> None:
     pytest.importorskip("sb3_contrib")
     found = [run(tmp_path / name, SMALL, [method], seeds=1)[0] for name in "ab"]

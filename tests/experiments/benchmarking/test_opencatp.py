@@ -13,6 +13,7 @@ from rich.console import Console
 from costgym.experiments.benchmarking import opencatp as bench_opencatp
 
 
+@pytest.mark.slow
 def test_the_bench_measures_both_views_and_whole_plans(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(bench_opencatp, "SIZES", (2, 16))
     monkeypatch.setattr(bench_opencatp, "SHORTEST_S", 0.001)

@@ -152,6 +152,7 @@ def test_the_fitted_world_fails_as_the_known_one_did(fitted: Any, log: Path) -> 
     assert after == pytest.approx(before, abs=0.07)  # a run of 120 episodes has a standard error of 0.02
 
 
+@pytest.mark.slow
 def test_same_log_same_bytes(log: Path, fitted: Any, tmp_path: Path) -> None:
     calibrate(log).write(tmp_path / "a.yaml", tmp_path / "a.json")
     fitted.write(tmp_path / "b.yaml", tmp_path / "b.json")

@@ -129,6 +129,7 @@ def until(holds: Callable[[], bool]) -> None:
         time.sleep(0.02)
 
 
+@pytest.mark.slow
 def test_workers_that_are_lost_again_and_again_are_the_infrastructures_failure() -> None:
     with pytest.raises(InfrastructureError, match="lost in a row"):
         list(Local(2).stream(die, None, range(4)))

@@ -82,7 +82,7 @@ def test_a_secret_is_drawn_once_and_must_fit_what_was_published(secret: Path, tm
         rerun(tmp_path, secret, tmp_path / "out", commitment="0" * 64)
 
 
-@pytest.mark.parametrize(("suite", "other"), [("quick", "deer-rule"), ("btp", "cheapest")])
+@pytest.mark.parametrize(("suite", "other"), [pytest.param("quick", "deer-rule", marks=pytest.mark.slow), ("btp", "cheapest")])
 def test_an_honest_agent_agrees_and_one_that_learnt_the_seeds_by_heart_falls(
     suite: str, other: str, secret: Path, code: Path, tmp_path: Path
 ) -> None:
@@ -189,6 +189,7 @@ class Reliable(GreedyAgent):
 """
 
 
+@pytest.mark.slow
 def test_an_agent_that_knows_the_public_world_by_heart_falls_in_another(secret: Path, code: Path, tmp_path: Path) -> None:
     (code / "hearts.py").write_text(HEARTS)
     hearts = [f"hearts.py:{name}" for name in ("Decide", "Answer", "Reliable")]
@@ -326,6 +327,7 @@ class Ordered(Agent):
 """
 
 
+@pytest.mark.slow
 def test_a_planner_that_counts_the_public_samples_stays_replayed_and_an_alarm_rings(
     secret: Path, code: Path, tmp_path: Path
 ) -> None:
@@ -338,6 +340,7 @@ def test_a_planner_that_counts_the_public_samples_stays_replayed_and_an_alarm_ri
     assert added["verified"] == "replayed" and "18 of 18 tasks have no flaw" in added["alarms"][0]
 
 
+@pytest.mark.slow
 def test_plans_are_run_again_and_say_that_their_samples_are_public(secret: Path, tmp_path: Path) -> None:
     config = make_run_config("opencatp", agents=["few-shot", "random"], episodes=24)
     packed = pack(run(config, tmp_path / "board").folder, tmp_path / "packed", "A", "a@example.org")

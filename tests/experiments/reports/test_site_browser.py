@@ -133,6 +133,7 @@ def test_the_viewer_shows_calls_side_by_side_with_statuses_prices_and_the_ledger
     assert texts(driver, "#query") == [episode["query"]]
 
 
+@pytest.mark.slow
 def test_the_viewer_shows_plans_over_the_opencatp_tools(driver: Any, tmp_path: Path) -> None:
     pytest.importorskip("torch", reason="costgym[vision] makes the images again")
     run = read_run(recorded_run(tmp_path / "run"))
@@ -159,6 +160,7 @@ def test_the_viewer_shows_plans_over_the_opencatp_tools(driver: Any, tmp_path: P
     assert texts(driver, "th[data-sort=share]") == ["Score, %"]
 
 
+@pytest.mark.slow
 def test_the_ranking_of_plans_sorts_by_every_column_and_has_the_theme_switch(driver: Any, tmp_path: Path) -> None:
     from selenium.webdriver.common.by import By
 
@@ -257,6 +259,7 @@ def test_the_choice_of_a_budget_holds_for_every_table(driver: Any, board: Path) 
     assert len(texts(driver, "[data-of-condition] h3")) == 4
 
 
+@pytest.mark.slow
 def test_ten_thousand_episodes_do_not_freeze_the_browser(driver: Any, tmp_path: Path) -> None:
     build([imagined(agents=10, episodes=500)], tmp_path / "site")
     visit(driver, tmp_path / "site" / "episodes.html", "", READY)

@@ -143,6 +143,7 @@ def test_all_claims_hold_for_the_papers_own_figures_and_few_for_equal_ones(as_pu
     assert {name for order in ORDER.values() for name in order} <= {row["agent"] for row in equal["ours"]}
 
 
+@pytest.mark.slow
 def test_the_page_has_the_tables_the_differences_and_a_picture(as_published: dict[str, float], tmp_path: Path) -> None:
     found = {"paper": published("catp"), **tables_of(played(as_published))}
     text = write_page("catp", found, tmp_path, "costgym reproduce catp").read_text()

@@ -91,7 +91,9 @@ def test_a_run_that_is_kept_is_continued(tmp_path) -> None:
     assert steps == [(24, 24)] * 6
 
 
-@pytest.mark.parametrize("name", ["btp", "toolplanner"])
+@pytest.mark.parametrize(
+    "name", [pytest.param("btp", marks=pytest.mark.slow), pytest.param("toolplanner", marks=pytest.mark.slow)]
+)
 def test_a_run_that_was_stopped_plays_only_what_is_missing(name: str, tmp_path) -> None:
     small = {"episodes": 2, "out": tmp_path}
     first = reproduce(name, **small)
@@ -113,6 +115,7 @@ def btp(tmp_path_factory) -> tuple[dict, object]:
     return reproduce("btp", episodes=6, seed=2, out=folder), folder
 
 
+@pytest.mark.slow
 def test_the_curves_hold_every_point_and_meet_the_table_at_the_papers_setting(btp) -> None:
     found, _ = btp
     bases = ("react", "dfsdt", "tot-dfs")
@@ -306,7 +309,7 @@ def test_toolplanners_claims_follow_where_the_paired_interval_excludes_zero() ->
     assert len(counted(list(effects.values()))) == 6
 
 
-@pytest.mark.parametrize("name", ["deer", "toolplanner"])
+@pytest.mark.parametrize("name", ["deer", pytest.param("toolplanner", marks=pytest.mark.slow)])
 def test_a_trained_row_stands_beside_the_simulated_ones_where_torch_is_there(name: str, monkeypatch) -> None:
     with monkeypatch.context() as without:
         without.setattr(registry, "find_spec", lambda module: None)
@@ -334,7 +337,7 @@ def check_that_all_is_read_in_80_columns(name: str, found: dict) -> None:
         assert all(line[at] in text or line[at][:14] in text for line in lines)  # a long name is folded
 
 
-@pytest.mark.parametrize("name", ["deer", "toolplanner"])
+@pytest.mark.parametrize("name", ["deer", pytest.param("toolplanner", marks=pytest.mark.slow)])
 def test_both_tables_are_printed_with_their_sources(name: str) -> None:
     found = reproduce(name, episodes=8)
     console = Console(file=io.StringIO(), width=200)

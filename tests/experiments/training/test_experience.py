@@ -47,6 +47,7 @@ def test_collecting_plays_distinct_train_tasks_until_each_tool_has_enough_uses()
     assert 0.2 < sum(flags) / len(flags) < 0.9
 
 
+@pytest.mark.slow
 def test_the_number_of_processes_changes_nothing():
     assert collect_experience(SCENARIO, FEW, Local(2)).to_jsonl() == collect_experience(SCENARIO, FEW).to_jsonl()
 

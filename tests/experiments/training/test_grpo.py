@@ -70,6 +70,7 @@ def test_short_documents_of_a_task_are_those_of_supervised_episodes() -> None:
             assert schema["parameters"]["required"] == known["parameters"]["required"]
 
 
+@pytest.mark.slow
 def test_a_model_folder_with_the_fetched_models_template_is_trained(tmp_path: Path) -> None:
     pytest.importorskip("trl", reason="needs trl (the train extra)")
     import transformers

@@ -247,6 +247,7 @@ def test_it_is_measured_as_the_others_are(run):
     assert all(each.result.model == f"toolplanner:{run}" and each.tags is not None for each in found)
 
 
+@pytest.mark.slow
 def test_ablations_leave_their_question_out(tmp_path):
     train_toolplanner(tmp_path / "run", WORLD, **{**TINY, "tags": False, "path": False})
     found = follow(f"toolplanner:{tmp_path / 'run'}", "tool", 2, scenario=WORLD)
@@ -285,6 +286,7 @@ def test_a_run_holds_config_seed_and_metrics(finished):
     assert all(line["loss"] == pytest.approx(line["sft"] + line["ranking"] + 3 * line["rehearsal"]) for line in curve)
 
 
+@pytest.mark.slow
 def test_an_ablation_may_start_from_the_same_first_stage(tmp_path, finished):
     before = files(finished / "sft")
     train_toolplanner(tmp_path / "other", WORLD, sft=finished / "sft", **{**TINY, "following": False})

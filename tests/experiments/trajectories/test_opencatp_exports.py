@@ -200,6 +200,7 @@ def test_an_edited_record_is_not_passed_off_as_replayed(run: Run, tmp_path: Path
         assert not detail["replayed"] and "does not agree" in detail["note"]
 
 
+@pytest.mark.slow
 def test_the_plans_of_a_leaderboard_are_shown_as_they_run(tmp_path: Path) -> None:
     config = make_run_config("opencatp", agents=["fixed-all", "zero-shot"], episodes=12)
     board = run_leaderboard(config, tmp_path / "run").folder

@@ -89,6 +89,7 @@ def _wants(number: int) -> str:
         return ""
 
 
+@pytest.mark.slow
 def test_another_scorers_table_holds_every_score_that_can_be_asked_for(folder: Path, tmp_path: Path) -> None:
     path = build_table(tmp_path / "t.npz", Words(), images=read_images(folder, 32), text_scorer=Length())  # type: ignore[arg-type]
     table = OutcomeTable.load(path)
