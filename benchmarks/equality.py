@@ -1,20 +1,20 @@
 """Step the native vector environment beside Gymnasium's SyncVectorEnv over the scalar one, and compare every byte.
 
-    python benchmarks/equality.py --steps 1000000 --json benchmarks/results/equality.json
-    python benchmarks/equality.py --threads 2 --steps 1000000
-    python benchmarks/equality.py --form concurrent --steps 1000000 --json benchmarks/results/equality_concurrent.json
-    python benchmarks/equality.py --scenarios silent --steps 1000000 --json benchmarks/results/equality_silent.json
-    python benchmarks/equality.py --env decision --steps 1000000 --json benchmarks/results/equality_decision.json
+    python benchmarks/equality.py --forms default,legal,concurrent --threads 1,2
+    python benchmarks/equality.py --scenarios silent
+    python benchmarks/equality.py --env decision --threads 1,2
 
-Steps are shared between scenarios, autoreset modes, enforcement modes and budgets. Compared after every step: observations,
-rewards, ends, masks and all of `info` (costs, statuses, clocks, what is left of each budget), dtypes included. The first
-difference ends the run with its place. `--part 1/6` runs a sixth of the cases, and adds
-its counts to those of other parts in `--json`.
+A comparison is of one form of an environment on one number of threads; its steps are shared between scenarios, autoreset modes,
+enforcement modes and budgets. Compared after every step: observations, rewards, ends, masks and all of `info` (costs, statuses,
+clocks, what is left of each budget), dtypes included. The first difference ends the run with its place. `--json` holds one
+report for each comparison; a new one replaces that of the same comparison. `--part 1/6` runs a sixth of the cases, and adds
+its counts to those of other parts.
 """
 
 from __future__ import annotations
 
 import argparse
+import datetime
 import itertools
 import json
 import sys
@@ -74,40 +74,66 @@ VIEWS: dict[str, dict[str, Any]] = {
 }  # fmt: skip
 
 
+RESULTS = Path(__file__).parent / "results" / "equality.json"
+KEY = ("env", "form", "threads", "scenarios", "envs", "seed")
+"""Fields of a report that say which comparison it is of."""
+Report = dict[str, Any]
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--env", choices=list(VIEWS), default="marketplace")
-    parser.add_argument("--form", choices=list(FORMS), default="default", help="of the marketplace")
-    parser.add_argument("--steps", type=int, default=1_000_000)
+    parser.add_argument("--forms", default="default", help=f"of the marketplace, with commas between them: {', '.join(FORMS)}")
+    parser.add_argument("--threads", default="1", help="numbers of threads of the native environment, with commas between them")
+    parser.add_argument("--steps", type=int, default=1_000_000, help="of each comparison")
     parser.add_argument("--envs", type=int, default=16)
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--threads", type=int, default=1, help="of the native environment")
     parser.add_argument("--scenarios", help="names, with commas between them; by default all that are compared")
     parser.add_argument("--part", default="1/1", help="K/N: every N-th case, from the K-th on")
-    parser.add_argument("--json", type=Path)
+    parser.add_argument("--json", type=Path, default=RESULTS)
     options = parser.parse_args()
+    forms = options.forms.split(",")
+    if not set(forms) <= set(FORMS) or (options.env != "marketplace" and forms != ["default"]):
+        parser.error(f"--forms: expected some of {', '.join(FORMS)}, and of decisions default alone, got {options.forms}")
+    for form, threads in itertools.product(forms, map(int, options.threads.split(","))):
+        keep(compare(options, form, threads), options.json)
+
+
+def compare(options: argparse.Namespace, form: str, threads: int) -> Report:
+    """Compare the cases of one part.
+
+    Args:
+        options: of the command line.
+        form: of the marketplace.
+        threads: of the native environment.
+
+    Raises:
+        Difference: a byte differs; says where.
+    """
     part, parts = map(int, options.part.split("/"))
     scenarios = options.scenarios.split(",") if options.scenarios else SCENARIOS[options.env]
     cases = list(itertools.product(scenarios, AutoresetMode, ENFORCEMENTS, BUDGETS[options.env]))
     rounds = -(-options.steps // (len(cases) * options.envs))
+    view = {**VIEWS[options.env], **(FORMS[form] if options.env == "marketplace" else {})}
     met: Counter[str] = Counter()
     begin = time.process_time()
     for number in range(part - 1, len(cases), parts):
         scenario, mode, enforcement, budget = cases[number]
         settings = {
-            **VIEWS[options.env], **FORMS[options.form], "scenario": scenario, "enforcement": enforcement, "budget": budget,
-            "threads": options.threads,
+            **view, "scenario": scenario, "enforcement": enforcement, "budget": budget, "threads": threads,
             "grading": ("strict", "judge")[number % 2], "cost": ("price", "seconds", "calls", "tokens")[number % 4],
         }  # fmt: skip
         met.update(run_views(options.envs, rounds, options.seed + number, mode, **settings))
-        print(f"{number + 1}/{len(cases)} {scenario} {mode.value} {enforcement} {budget}: equal", flush=True)
+        place = f"{options.env}, {form}, threads {threads}, {number + 1}/{len(cases)}"
+        print(f"{place}: {scenario} {mode.value} {enforcement} {budget}: equal", flush=True)
     compared = len(range(part - 1, len(cases), parts))
     statuses = {Status(int(key)).label: count for key, count in sorted(met.items(), key=str) if key.isdigit()}
-    report: dict[str, Any] = {
+    return {
         "env": options.env,
-        "form": options.form,
+        "form": form,
+        "threads": threads,
+        "scenarios": scenarios,
         "envs": options.envs,
-        "threads": options.threads,
         "seed": options.seed,
         "differences": 0,
         "parts": {str(part): parts},
@@ -116,20 +142,29 @@ def main() -> None:
         "ends": {key: met[key] for key in ("terminated", "truncated", "success")},
         "last_statuses": statuses,
         "cpu_seconds": round(time.process_time() - begin, 1),
+        "date": datetime.datetime.now(datetime.UTC).date().isoformat(),
     }
-    if parts > 1 and options.json is not None and options.json.exists():
-        report = added(json.loads(options.json.read_text()), report)
-    write_report(report, options.json, ("numpy", "numba", "gymnasium"))
 
 
-def added(before: dict[str, Any], now: dict[str, Any]) -> dict[str, Any]:
+def keep(report: Report, path: Path) -> None:
+    """Write a report into a file, beside those of other comparisons."""
+    kept = json.loads(path.read_text())["comparisons"] if path.exists() else []
+    place = {key: report[key] for key in KEY}
+    before = [each for each in kept if {key: each[key] for key in KEY} == place]
+    others = [each for each in kept if {key: each[key] for key in KEY} != place]
+    if before and list(report["parts"].values()) != [1]:
+        report = added(before[0], report)
+    ordered = sorted([*others, report], key=lambda each: [str(each[key]) for key in KEY])
+    write_report({"comparisons": ordered}, path, ("numpy", "numba", "gymnasium"))
+
+
+def added(before: Report, now: Report) -> Report:
     """The report of several parts of the same cases.
 
     Raises:
-        SystemExit: the parts do not belong together, or one is there twice.
+        SystemExit: one part is there twice, or the parts are not of one division.
     """
-    same = ("env", "form", "envs", "threads", "seed")
-    if [before[key] for key in same] != [now[key] for key in same] or set(before["parts"]) & set(now["parts"]):
+    if set(before["parts"]) & set(now["parts"]):
         raise SystemExit(f"expected other parts of the same comparison, found {before['parts']} and {now['parts']}")
     if set(before["parts"].values()) != set(now["parts"].values()):
         raise SystemExit(f"expected parts of one division, found {before['parts']} and {now['parts']}")

@@ -1,6 +1,7 @@
 """Proximal policy optimisation with action masks, in one file that reads from top to bottom. Torch and costgym, nothing else.
 
     python examples/ppo_marketplace.py --minutes 3
+    python examples/ppo_marketplace.py --updates 55 --minibatch 2048 --seed 1
     python examples/ppo_marketplace.py --device cuda --envs 4096 --minibatch 32768
 
 Observations, actions, rewards and networks are tensors on one device, from the environment's step to the gradient.
@@ -35,6 +36,7 @@ class Args:
     """Settings; each is a command line flag."""
 
     scenario: str = "marketplace"
+    split: str = "train"  # tasks to learn from; or train-large
     price: float = 20.0  # the budget of an episode
     minutes: float = 3.0  # of training, wall clock, once the environment is compiled
     updates: int = 0  # or so many updates, whatever the clock says
@@ -114,6 +116,7 @@ def train(args: Args, price_of_cost: Callable[[float], float] | None = None, sho
         args.envs,
         autoreset_mode="SameStep",
         scenario=args.scenario,
+        split=args.split,
         budget={"price": args.price},
         device=args.device,
         tensors=True,
@@ -124,7 +127,7 @@ def train(args: Args, price_of_cost: Callable[[float], float] | None = None, sho
     env.reset(seed=args.seed)
     env.step(torch.zeros(args.envs, dtype=torch.int64, device=args.device))
     seen, info = env.reset(seed=args.seed)
-    began, update, multiplier, reached = time.monotonic(), 0, 0.0, False
+    began, began_cpu, update, multiplier, reached = time.monotonic(), time.process_time(), 0, 0.0, False
     while (done := _share(args, update, began)) < 1.0:
         optimizer.param_groups[0]["lr"] = args.learning_rate * (1.0 - (1.0 - args.final_lr_fraction) * done)
         stored: list[tuple[Observation, Tensor, Tensor, Tensor, Tensor]] = []
@@ -179,6 +182,7 @@ def train(args: Args, price_of_cost: Callable[[float], float] | None = None, sho
             figures = f"passed {share:.3f}  cost {cost_sum:6.3f}  multiplier {multiplier:.4f}  steps took {stepping:.2f} s"
             print(f"{elapsed:5.0f} s  update {update:4}  {figures}{'  target reached' if first else ''}", flush=True)
     env.close()
+    print(f"{update} updates took {time.monotonic() - began:.0f} s, {time.process_time() - began_cpu:.0f} s of processor time")
     return policy.cpu()
 
 

@@ -30,17 +30,17 @@ RATE = 0.1  # of the dual ascent: the multiplier's step for twice the limit, in 
 MARGIN = 0.05  # share below the limit that is aimed at, for the tools that were not seen
 
 
-def world(split: str = "train") -> gym.Env[Any, Any]:
+def world(split: str = "train", scenario: Any = "decision") -> gym.Env[Any, Any]:
     """The decisions, with tokens as the cost; the reward loses a price on them."""
-    return LagrangianReward(gym.make("costgym/DecisionAware-v0", split=split, cost="tokens"))
+    return LagrangianReward(gym.make("costgym/DecisionAware-v0", scenario=scenario, split=split, cost="tokens"))
 
 
 class DualAscent(BaseCallback):
     """Raises the price of a token after updates whose episodes took too many, and lowers it after the others."""
 
-    def __init__(self, limit: float) -> None:
+    def __init__(self, limit: float, rate: float = RATE) -> None:
         super().__init__()
-        self.target, self.multiplier = (1.0 - MARGIN) * limit, 0.0
+        self.target, self.rate, self.multiplier = (1.0 - MARGIN) * limit, rate, 0.0
         self.tokens: list[float] = []
 
     def _on_step(self) -> bool:
@@ -51,10 +51,31 @@ class DualAscent(BaseCallback):
     def _on_rollout_end(self) -> None:
         mean, self.tokens = float(np.mean(self.tokens)), []
         if self.target:
-            self.multiplier = max(0.0, self.multiplier + RATE * (mean / self.target - 1.0) / self.target)
+            self.multiplier = max(0.0, self.multiplier + self.rate * (mean / self.target - 1.0) / self.target)
             for env in self.training_env.envs:  # type: ignore[attr-defined]
                 env.set_wrapper_attr("multiplier", self.multiplier)
         print(f"{self.num_timesteps:7} decisions  {mean:5.0f} tokens  multiplier {self.multiplier:.6f}", flush=True)
+
+
+def train(limit: float, decisions: int, seed: int, rate: float = RATE, scenario: Any = "decision") -> MaskablePPO:
+    """Learn under a limit on the mean tokens of an episode; 0 for none."""
+    envs = make_vec_env(lambda: world("train", scenario), 8, seed)
+    model = MaskablePPO("MultiInputPolicy", envs, n_steps=256, ent_coef=0.01, gamma=1.0, seed=seed, device="cpu")
+    return model.learn(decisions, callback=DualAscent(limit, rate))
+
+
+def measure(model: MaskablePPO, episodes: int, split: str = "test", scenario: Any = "decision") -> tuple[float, float]:
+    """Share of a split's first episodes that are decided rightly, and their mean tokens."""
+    env, success, tokens = world(split, scenario), 0, 0.0
+    for number in range(episodes):
+        observation, info = env.reset(seed=number, options={"task": env.unwrapped.numbers[number]})  # type: ignore[attr-defined]
+        over = False
+        while not over:
+            action, _ = model.predict(observation, action_masks=info["action_mask"])
+            observation, _, terminated, truncated, info = env.step(int(action))
+            over = terminated or truncated
+        success, tokens = success + info["is_success"], tokens + info["cost_sum"]
+    return success / episodes, tokens / episodes
 
 
 def main() -> None:
@@ -66,23 +87,11 @@ def main() -> None:
     given = parser.parse_args()
     torch.set_num_threads(1)
     began = time.process_time()
-    envs = make_vec_env(world, 8, given.seed)
-    model = MaskablePPO("MultiInputPolicy", envs, n_steps=256, ent_coef=0.01, gamma=1.0, seed=given.seed, device="cpu")
-    model.learn(given.decisions, callback=DualAscent(given.limit))
+    model = train(given.limit, given.decisions, given.seed)
     print(f"{time.process_time() - began:.0f} seconds of processor time")
-
-    test, success, tokens = world("test"), 0, 0.0
-    for number in range(given.episodes):
-        observation, info = test.reset(seed=number, options={"task": test.unwrapped.numbers[number]})  # type: ignore[attr-defined]
-        over = False
-        while not over:
-            action, _ = model.predict(observation, action_masks=info["action_mask"])
-            observation, _, terminated, truncated, info = test.step(int(action))
-            over = terminated or truncated
-        success, tokens = success + info["is_success"], tokens + info["cost_sum"]
-    mean = tokens / given.episodes
-    verdict = "no limit" if not given.limit else f"limit {given.limit:g}: {'kept' if mean <= given.limit else 'broken'}"
-    print(f"{given.episodes} test episodes: right {success / given.episodes:.3f}, {mean:.0f} tokens, {verdict}")
+    success, tokens = measure(model, given.episodes)
+    verdict = "no limit" if not given.limit else f"limit {given.limit:g}: {'kept' if tokens <= given.limit else 'broken'}"
+    print(f"{given.episodes} test episodes: right {success:.3f}, {tokens:.0f} tokens, {verdict}")
 
 
 if __name__ == "__main__":

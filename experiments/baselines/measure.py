@@ -10,6 +10,8 @@ import gymnasium as gym
 from ...agents.base import Agent
 from ...envs.base import base_env
 from ...envs.registration import class_of, make
+from ...simulators.errors import ConfigError, UnknownName
+from ...simulators.marketplace.tasks import LARGE_SPLIT
 from ..rollout import play
 
 Choose = Callable[[Any, dict[str, Any]], int]
@@ -25,6 +27,29 @@ def world_of(env_id: str, level: str) -> dict[str, Any]:
 def open_env(env_id: str, level: str, split: str) -> gym.Env[Any, Any]:
     """An environment at a level, in its default form."""
     return make(env_id, split=split, disable_env_checker=True, **world_of(env_id, level))
+
+
+def learning_split(env_id: str, level: str, wanted: str | None = None) -> str:
+    """Choose the split whose tasks are learnt from.
+
+    Args:
+        env_id: the environment.
+        level: its scenario.
+        wanted: name of the split; None for `train-large` where the world makes tasks on demand, else `train`.
+
+    Raises:
+        ConfigError: the environment has no such split at this level, or it is measured with.
+    """
+    name = wanted or LARGE_SPLIT
+    try:
+        if name == "test":
+            raise ConfigError("--train-split", "its tasks measure what was learnt")
+        open_env(env_id, level, name).close()
+    except (ConfigError, UnknownName) as error:
+        if wanted is None:
+            return "train"
+        raise ConfigError("--train-split", f"expected a split of {env_id} other than test, got {wanted!r}") from error
+    return name
 
 
 class LearntPolicy(Agent):

@@ -70,9 +70,9 @@ class _Recorder(Agent):
 
 
 @lru_cache(maxsize=2)
-def behaviour(env_id: str, level: str, episodes: int) -> Transitions:
-    """Record episodes of the behaviour agents on the train split; the same ones for every training seed."""
-    env = open_env(env_id, level, "train")
+def behaviour(env_id: str, level: str, split: str, episodes: int) -> Transitions:
+    """Record episodes of the behaviour agents on a split; the same ones for every training seed."""
+    env = open_env(env_id, level, split)
     layout, rules = DictLayout(env.observation_space), OFFERS[env_id].rules
     world, recorders = base_env(env), [_Recorder(make_agent(rules[name], env_id), layout) for name in BEHAVIOUR]
     for index in range(episodes):
@@ -82,18 +82,19 @@ def behaviour(env_id: str, level: str, episodes: int) -> Transitions:
     return Transitions(*(np.array(column) for column in zip(*kept, strict=True)))
 
 
-def learn(unit: Unit, episodes: int, updates: int) -> tuple[int, float, Agent]:
+def learn(unit: Unit, split: str, episodes: int, updates: int) -> tuple[int, float, Agent]:
     """Train an offline method.
 
     Args:
         unit: method, environment, level and seed.
+        split: whose tasks the episodes are of.
         episodes: recorded ones to learn from.
         updates: of the networks.
 
     Returns:
         Recorded decisions, seconds of processor time, and the policy.
     """
-    data = behaviour(unit.env, unit.level, episodes)
+    data = behaviour(unit.env, unit.level, split, episodes)
     torch.set_num_threads(1)  # seconds of processor time are compared
     begin = time.process_time()
     with torch.random.fork_rng(devices=[]):
@@ -104,7 +105,7 @@ def learn(unit: Unit, episodes: int, updates: int) -> tuple[int, float, Agent]:
         for _ in range(updates):
             drawn = chance.integers(0, len(data.actions), BATCH)
             loss_of([torch.from_numpy(np.ascontiguousarray(part[drawn])) for part in data])
-    layout = DictLayout(open_env(unit.env, unit.level, "train").observation_space)
+    layout = DictLayout(open_env(unit.env, unit.level, split).observation_space)
 
     def choose(observation: Any, info: dict[str, Any]) -> int:
         with torch.inference_mode():

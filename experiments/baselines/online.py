@@ -137,11 +137,14 @@ class Follow(BaseCallback):  # type: ignore[misc]
             env.price, env.costs = self._controller.value, []
 
 
-def learn(unit: Unit, steps: int, limit_s: float, every: int, limit: float, watch: Watch) -> tuple[int, float, Agent]:
-    """Train an online method in the train split.
+def learn(
+    unit: Unit, split: str, steps: int, limit_s: float, every: int, limit: float, watch: Watch
+) -> tuple[int, float, Agent]:
+    """Train an online method.
 
     Args:
         unit: method, environment, level and seed.
+        split: whose tasks it learns from.
         steps: decisions at most.
         limit_s: seconds of processor time at most.
         every: decisions between two measurements.
@@ -155,19 +158,19 @@ def learn(unit: Unit, steps: int, limit_s: float, every: int, limit: float, watc
 
     torch.set_num_threads(1)  # seconds of processor time are compared
     if unit.method == "ppo-tools":
-        return _train_ppo(unit, steps, limit_s, every, watch)
-    model, choose = _dqn(unit) if unit.method == "dqn" else _ppo(unit)
+        return _train_ppo(unit, split, steps, limit_s, every, watch)
+    model, choose = _dqn(unit, split) if unit.method == "dqn" else _ppo(unit, split)
     agent, controller = LearntPolicy(unit.env, unit.method, choose), controller_of(unit.method, limit)
     follow = Follow(limit_s, every, watch, agent, controller)
     model.learn(steps, callback=follow)
     return int(model.num_timesteps), follow.seconds, agent
 
 
-def _ppo(unit: Unit) -> tuple[Any, Choose]:
+def _ppo(unit: Unit, split: str) -> tuple[Any, Choose]:
     from sb3_contrib import MaskablePPO
 
     constrained = unit.method != "ppo"
-    env = make_vec_env(lambda: open_env(unit.env, unit.level, "train"), PPO_ENVS, unit.seed)
+    env = make_vec_env(lambda: open_env(unit.env, unit.level, split), PPO_ENVS, unit.seed)
     more: dict[str, Any] = {"n_steps": CONSTRAINED_STEPS, "ent_coef": 0.01} if constrained else {}
     priced = PricedVecEnv(env) if constrained else env
     model = MaskablePPO("MultiInputPolicy", priced, gamma=1.0, seed=unit.seed, device="cpu", **more)
@@ -178,10 +181,10 @@ def _ppo(unit: Unit) -> tuple[Any, Choose]:
     return model, choose
 
 
-def _dqn(unit: Unit) -> tuple[Any, Choose]:
+def _dqn(unit: Unit, split: str) -> tuple[Any, Choose]:
     from stable_baselines3 import DQN
 
-    env = make_vec_env(lambda: open_env(unit.env, unit.level, "train"), DQN_ENVS, unit.seed)
+    env = make_vec_env(lambda: open_env(unit.env, unit.level, split), DQN_ENVS, unit.seed)
     model = DQN("MultiInputPolicy", env, seed=unit.seed, device="cpu", **DQN_SETTINGS)
 
     def choose(observation: Any, info: dict[str, Any]) -> int:
@@ -225,7 +228,7 @@ class _Checkpoints(Callback):
             self._watch(at, self._seconds_at[at], Sb3Agent(self._run))
 
 
-def _train_ppo(unit: Unit, steps: int, limit_s: float, every: int, watch: Watch) -> tuple[int, float, Agent]:
+def _train_ppo(unit: Unit, split: str, steps: int, limit_s: float, every: int, watch: Watch) -> tuple[int, float, Agent]:
     """`costgym train ppo` with its default settings, but for the checkpoints that are measured."""
     if unit.env != NUMERIC:
         raise ConfigError("--methods", f"ppo-tools learns in {NUMERIC} alone, not in {unit.env}")
@@ -234,7 +237,9 @@ def _train_ppo(unit: Unit, steps: int, limit_s: float, every: int, watch: Watch)
     with TemporaryDirectory() as folder:
         run = Path(folder) / "run"
         follow = _Checkpoints(run, limit_s, watch)
-        result = train_ppo(run, unit.level, unit.seed, steps=steps, callback=follow, updates_per_checkpoint=updates)
+        result = train_ppo(
+            run, unit.level, unit.seed, steps=steps, split=split, callback=follow, updates_per_checkpoint=updates
+        )
         seconds = follow.seconds
         follow.measure()
         return result.steps, seconds, Sb3Agent(run)

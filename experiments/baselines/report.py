@@ -68,6 +68,7 @@ def rows(records: Sequence[Record]) -> list[Row]:
             low, high = (iqm([each["figures"]["return"] for each in end]) for end in ends if end)
             normal = [100.0 * (each["figures"]["return"] - low) / (high - low) for each in own]
             row["normalised_return"], row["normalised_return_interval"] = _summary(normal, f"{method} normalised")
+        row["split"] = own[0]["split"]
         limit = own[0]["cost_limit"]
         row["cost_by_limit"] = row["cost"] / limit
         row["limit_kept"] = sum(each["figures"]["cost"] <= limit for each in own)
@@ -124,7 +125,8 @@ def table(found: Sequence[Row]) -> str:
     for env, level in dict.fromkeys((row["env"], row["level"]) for row in found):
         own = {row["method"]: row for row in found if (row["env"], row["level"]) == (env, level)}
         lines = [COLUMNS, ("---",) * len(COLUMNS), *(_cells(row) for row in own.values())]
-        parts.append(f"### `{env}`" + (f", `{level}`" if level else "") + "\n")
+        learnt_from = next((f"; learnt from `{row['split']}`" for row in own.values() if row["split"]), "")
+        parts.append(f"### `{env}`" + (f", `{level}`" if level else "") + learnt_from + "\n")
         parts.append("\n".join("| " + " | ".join(line) + " |" for line in lines) + "\n")
         said = [text for row in own.values() if (text := sentence(row, own))]
         parts.append("\n".join(f"* {text}" for text in said) + "\n")

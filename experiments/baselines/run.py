@@ -18,7 +18,7 @@ from ...simulators.version import __version__
 from ..execution.engine import Engine, Local
 from ..files import make_folder, write_atomically
 from ..training.run import require_modules
-from .measure import measure, open_env
+from .measure import learning_split, measure, open_env
 from .methods import METHODS, OFFERS, Unit, lacks
 
 RUNS = "runs"
@@ -37,6 +37,10 @@ class BaselineSettings(Settings):
         default=None,
         gt=0,
         description="On the mean price of an episode, for constrained methods; None for the environment's.",
+    )
+    train_split: str | None = Field(
+        default=None,
+        description="Split of the tasks that are learnt from; None for train-large where there is one, else train.",
     )
     recorded: Count = Field(default=2_000, description="Recorded episodes that offline methods learn from.")
     updates: Count = Field(default=3_000, description="Updates of an offline method.")
@@ -128,6 +132,7 @@ def run(
             say(line)
     for env, level in dict.fromkeys((unit.env, unit.level) for unit in wanted):
         open_env(env, level, "test").close()
+        learning_split(env, level, chosen.train_split)
     folder = Path(out) / RUNS
     make_folder(folder)
     kept = {unit: read_record(folder / unit.file, chosen) for unit in wanted if (folder / unit.file).is_file()}
@@ -170,19 +175,20 @@ def _play(settings: BaselineSettings, unit: Unit) -> Iterator[Record]:
 
     limit = settings.cost_limit or OFFERS[unit.env].cost_limit
     kind, steps, seconds, seed = METHODS[unit.method].kind, 0, 0.0, None
-    if kind == "rule":
+    split = None if kind == "rule" else learning_split(unit.env, unit.level, settings.train_split)
+    if split is None:
         agent, seed = make_agent(OFFERS[unit.env].rules[unit.method], unit.env), unit.seed if unit.method == "random" else None
         watch(0, 0.0, agent)
     elif kind == "offline":
         from .offline import learn as learn_offline
 
-        steps, seconds, agent = learn_offline(unit, settings.recorded, settings.updates)
+        steps, seconds, agent = learn_offline(unit, split, settings.recorded, settings.updates)
     else:
         from .online import learn as learn_online
 
         every = max(1, settings.steps // settings.points)
         limit_s = 60.0 * settings.minutes
-        steps, seconds, agent = learn_online(unit, settings.steps, limit_s, every, limit, watch)
+        steps, seconds, agent = learn_online(unit, split, settings.steps, limit_s, every, limit, watch)
         if not curve or curve[-1]["steps"] < steps:
             watch(steps, seconds, agent)
     final = measure(test, agent, settings.episodes, seed)
@@ -191,6 +197,7 @@ def _play(settings: BaselineSettings, unit: Unit) -> Iterator[Record]:
         **unit._asdict(),
         "version": __version__,
         "settings": settings.model_dump(),
+        "split": split,
         "cost_limit": limit,
         "steps": steps,
         "seconds": round(seconds, 2),

@@ -234,7 +234,8 @@ def decision_world(world: World, seed: int, settings: DecisionSettings | None = 
         raise ConfigError("decision", problem)
     settings = settings or DecisionSettings()
     writer = SampleWriter(seed, world.catalog, world.answers, settings)
-    tasks = LazyTaskSet(cast("TaskWriter", writer), {split: sum(numbers) for split, numbers in settings.counts.items()})
+    counts = {split: sum(numbers) for split, numbers in settings.counts.items()}
+    tasks = LazyTaskSet(cast("TaskWriter", writer), counts, on_demand=False)  # kinds of samples come in counted numbers
     return with_decisions(world, tasks), writer
 
 

@@ -30,6 +30,7 @@ _ASKS = ("Please find {}.", "I would like to know {}.", "Tell me {}.", "Could yo
 _MORE = ("I also need {}.", "Then find out {}.", "On top of that, tell me {}.", "Please also look up {}.", "And what is {}?")
 
 LARGE_SPLIT, LARGE = "train-large", 20_000
+LEARNING_SPLITS = ("train", LARGE_SPLIT)
 """A split with more tasks than `train`, and how many it has."""
 KEPT = 2_048
 """Tasks that are kept once they are written."""
@@ -390,16 +391,22 @@ class LazyTaskSet(TaskSet):
 
     Beside the splits that are counted, ``train-large`` has `LARGE` tasks: those of ``train`` and more, whose numbers follow
     behind all others. They share the entities of ``train``, never those of another split.
+
+    Args:
+        writer: writes a task when it is asked for.
+        counts: number of tasks in each split.
+        on_demand: the writer can write more tasks than are counted, so there is ``train-large``.
     """
 
-    def __init__(self, writer: TaskWriter, counts: Mapping[str, int]) -> None:
+    def __init__(self, writer: TaskWriter, counts: Mapping[str, int], on_demand: bool = True) -> None:
         edges = list(accumulate(counts.values(), initial=0))
         splits = {name: range(start, start + count) for (name, count), start in zip(counts.items(), edges[:-1], strict=True)}
         super().__init__((), splits)
         self._writer, self._ranges = writer, splits
         self._written: OrderedDict[int, Task] = OrderedDict()
         self._count = self._end = edges[-1]
-        if "train" in splits:
+        self._has_large = on_demand and "train" in splits
+        if self._has_large:
             self._end += max(0, LARGE - len(splits["train"]))
 
     def __len__(self) -> int:
@@ -409,7 +416,7 @@ class LazyTaskSet(TaskSet):
         return 0 <= number < self._end
 
     def numbers(self, split: str) -> Sequence[int]:
-        if split == LARGE_SPLIT and "train" in self._ranges:
+        if split == LARGE_SPLIT and self._has_large:
             return _Joined(self._ranges["train"], range(self._count, self._end))
         return super().numbers(split)
 

@@ -70,6 +70,7 @@ def test_an_option_of_another_trainer_is_refused(called: dict[str, Any], tmp_pat
         ("ppo --steps 9 --budget price=20 --cost-limit 7", {"steps": 9, "budget": {"price": 20.0}, "lagrangian": {"price": 7}}),
         ("ppo --learning-rate 1e-4 --n-steps 8 --ent-coef 0.01 --no-needed-only --no-resume",
          {"learning_rate": 1e-4, "n_steps": 8, "ent_coef": 0.01, "needed_only": False, "resume": False}),
+        ("ppo --split train-large", {"split": "train-large"}),
         ("ppo --target-kl 0.02 --scenario storm", {"target_kl": 0.02, "args": ("storm", 0)}),
         ("dqn --buffer-size 100 --exploration-fraction 0.2", {"buffer_size": 100, "exploration_fraction": 0.2}),
         ("catp", {"steps": 3000, "pool": ()}),
@@ -97,7 +98,7 @@ def test_options_reach_the_trainer_and_others_keep_its_defaults(
     shown = train(name, "--out", tmp_path / "run", "--quiet", *rest)
     assert shown.exit_code == 0, shown.exception
     assert {key: called[key] for key in options} == options
-    known = {"args", "callback", "resume", "steps", "minutes", "budget", "lagrangian", "pool", "sft", "seed", "data"}
+    known = {"args", "callback", "resume", "steps", "minutes", "split", "budget", "lagrangian", "pool", "sft", "seed", "data"}
     assert set(called) - known <= set(options)
 
 
@@ -107,6 +108,8 @@ def test_options_reach_the_trainer_and_others_keep_its_defaults(
         ("toolplanner --without tag", "unknown part to leave out 'tag'; nearest: tags"),
         ("ppo --budget price=1,2", "--budget: expected one limit per resource, got 'price=1,2'"),
         ("ppo --batch-size 1 --steps 9", "batch_size: expected a number greater than or equal to 2, got 1"),
+        ("ppo --split test", "unknown split to learn from 'test'"),
+        ("dqn --split train-large --scenario examples/weather_desk.yaml", "unknown split 'train-large'; nearest: train"),
         ("ppo --steps 9 --minutes 1", "--steps: expected steps or minutes, got both"),
         ("catp --tasks some", "tasks: expected 'sequential', 'nonsequential' or 'all', got 'some'"),
         ("deer --sampling mixed", "unknown sampling strategy 'mixed'; nearest: mixture"),

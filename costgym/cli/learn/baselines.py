@@ -29,6 +29,10 @@ def baselines(
         float | None,
         typer.Option("--cost-limit", help="On the mean price of an episode, for constrained methods; 7 credits."),
     ] = None,
+    train_split: Annotated[
+        str | None,
+        typer.Option("--train-split", metavar="NAME", help="Tasks to learn from; train-large where there is one, else train."),
+    ] = None,
     jobs: Annotated[int | None, typer.Option("--jobs", help="Processes; all processors by default.")] = None,
     engine: EngineName = "local",
     ray_address: RayAddress = None,
@@ -54,10 +58,11 @@ def baselines(
 
     sizes = {"minutes": minutes, "steps": steps, "episodes": episodes, "cost_limit": cost_limit}
     given: dict[str, Any] = {name: value for name, value in sizes.items() if value is not None}
-    settings, chosen = BaselineSettings(**given), names_in(methods) or list(METHODS)
+    settings, chosen = BaselineSettings(train_split=train_split, **given), names_in(methods) or list(METHODS)
+    texts = {"methods": methods, "envs": envs, "levels": levels, "train-split": train_split}
     asked = [
         "costgym baselines",
-        *(f"--{name} {text}" for name, text in (("methods", methods), ("envs", envs), ("levels", levels)) if text),
+        *(f"--{name} {text}" for name, text in texts.items() if text),
         f"--seeds {seeds}",
         *(f"--{name.replace('_', '-')} {value:g}" for name, value in given.items()),
     ]

@@ -19,8 +19,9 @@ from ....agents.checkpoints import OPTIMIZER, read_state, read_tensors
 from ....agents.sb3 import Sb3Config, load_network
 from ....agents.settings import NetworkSettings
 from ....simulators.draws import stable_integer
-from ....simulators.errors import ConfigError, TrainingFailed
+from ....simulators.errors import ConfigError, TrainingFailed, UnknownName
 from ....simulators.ledger import Budget
+from ....simulators.marketplace.tasks import LEARNING_SPLITS
 from ....simulators.scenario import Scenario, load_scenario
 from ..run import Callback, TrainingResult, TrainingRun, TrainingStep, check_steps, open_run, require_modules
 from .settings import DqnSettings, Lagrangian, PpoSettings
@@ -36,13 +37,14 @@ def train_ppo(
     *,
     steps: int | None = None,
     minutes: float | None = None,
+    split: str = "train",
     budget: Mapping[str, float] | None = None,
     lagrangian: Constraints = None,
     resume: bool = True,
     callback: Callback | None = None,
     **settings: Any,
 ) -> TrainingResult:
-    """Train MaskablePPO on the train split.
+    """Train MaskablePPO.
 
     Args:
         out: folder of the run; ``sb3:OUT`` is the agent.
@@ -50,6 +52,7 @@ def train_ppo(
         seed: seed of the run; the same seed and steps give the same weights.
         steps: number of decisions; give either steps or minutes.
         minutes: wall-clock training time in minutes, after compilation of the kernels; 5 if neither is given.
+        split: tasks to learn from: ``train``, or ``train-large`` of generated worlds.
         budget: resource limits; None for the scenario's. Unaffordable calls are masked in training and evaluation.
         lagrangian: constraints on the mean cost per episode: one, several, limits by resource such as
             ``{"price": 7, "seconds": 20}``, or a number, which limits the mean price.
@@ -61,13 +64,13 @@ def train_ppo(
         The metrics of the last update.
 
     Raises:
-        ConfigError, UnknownName: a setting is invalid, or the folder holds another run.
+        ConfigError, UnknownName: a setting is invalid, the world has no such split, or the folder holds another run.
         TrainingFailed: the loss is NaN; the last good checkpoint is kept.
         DataError: the checkpoint to resume from cannot be read.
         MissingExtra: Stable-Baselines3, sb3-contrib, safetensors or torch is not installed.
     """
     chosen = PpoSettings(**{"seed": seed, **settings})
-    return _train("ppo", chosen, out, scenario, steps, minutes, budget, lagrangian, resume, callback)
+    return _train("ppo", chosen, out, scenario, steps, minutes, split, budget, lagrangian, resume, callback)
 
 
 def train_dqn(
@@ -77,18 +80,19 @@ def train_dqn(
     *,
     steps: int | None = None,
     minutes: float | None = None,
+    split: str = "train",
     budget: Mapping[str, float] | None = None,
     resume: bool = True,
     callback: Callback | None = None,
     **settings: Any,
 ) -> TrainingResult:
-    """Train DQN on the train split.
+    """Train DQN.
 
     SB3's DQN has no action masking. Here the mask is part of the observation, and illegal actions are excluded in acting, in
     exploration and in the target. Arguments and errors are those of `train_ppo`; `settings` are fields of `DqnSettings`.
     """
     chosen = DqnSettings(**{"seed": seed, **settings})
-    return _train("dqn", chosen, out, scenario, steps, minutes, budget, None, resume, callback)
+    return _train("dqn", chosen, out, scenario, steps, minutes, split, budget, None, resume, callback)
 
 
 def _train(
@@ -98,6 +102,7 @@ def _train(
     scenario: str | Path | Scenario,
     steps: int | None,
     minutes: float | None,
+    split: str,
     budget: Mapping[str, float] | None,
     lagrangian: Constraints,
     resume: bool,
@@ -112,7 +117,10 @@ def _train(
         if isinstance(minutes, bool) or not isinstance(minutes, int | float) or not 0 < minutes < math.inf:
             raise ConfigError("--minutes", f"expected a positive number, got {minutes!r}")
     constraints = _constraints(lagrangian)
+    if split not in LEARNING_SPLITS:
+        raise UnknownName("split to learn from", split, LEARNING_SPLITS)
     world = scenario if isinstance(scenario, Scenario) else load_scenario(scenario)
+    world.build().tasks.numbers(split)  # before the folder is made: not every world has `train-large`
     limits = world.limits() if budget is None else Budget.from_mapping(budget)
     config = Sb3Config(
         trainer=algorithm,  # type: ignore[arg-type]
@@ -120,7 +128,7 @@ def _train(
         settings=settings.model_dump(),
         lagrangian=[each.model_dump() for each in constraints] or None,
         env_settings={
-            "split": "train",
+            "split": split,
             "budget": limits.as_dict(),
             "enforcement": "refuse",
             "mask": "useful" if settings.needed_only else "legal",

@@ -10,7 +10,7 @@ import pytest
 
 from costgym.agents import make_agent
 from costgym.agents.base import DECISION, PLAN_CALLS, PLAN_CHAT, PLANS, TEXT
-from costgym.experiments.baselines.measure import measure, open_env
+from costgym.experiments.baselines.measure import learning_split, measure, open_env
 from costgym.experiments.baselines.methods import LIMIT_SHARE, METHODS, OFFERS, Unit
 from costgym.experiments.baselines.report import curves, interval, iqm, rows, sentence, table, write
 from costgym.experiments.baselines.run import BaselineSettings, left_out, run, units
@@ -26,7 +26,7 @@ def record(method: str, seed: int, success: float, cost: float = 5.0, value: flo
     settings = BaselineSettings().model_dump()
     return {
         "method": method, "env": ENV, "level": "marketplace", "seed": seed, "steps": 10, "seconds": 1.0, "settings": settings,
-        "curve": [], "figures": figures, "cost_limit": 7.0,
+        "curve": [], "figures": figures, "cost_limit": 7.0, "split": None if METHODS[method].kind == "rule" else "train-large",
     }  # fmt: skip
 
 
@@ -55,6 +55,33 @@ def test_wrong_names_and_numbers_are_refused() -> None:
         units(["pppo"], [ENV], ["marketplace"], 1)
     with pytest.raises(ConfigError, match="--levels"):
         units(["greedy"], [ENV], ["storm", "storm"], 1)
+
+
+def test_methods_learn_from_tasks_made_on_demand_where_a_world_has_them(tmp_path: Path) -> None:
+    assert learning_split(ENV, "marketplace") == "train-large"
+    assert (
+        learning_split(PLAN_CALLS, "")
+        == learning_split(DECISION, "decision")
+        == learning_split(ENV, "examples/weather_desk.yaml")
+        == "train"
+    )
+    assert learning_split(ENV, "marketplace", "train") == "train"
+    for env, split in ((PLAN_CALLS, "train-large"), (DECISION, "train-large"), (ENV, "trian"), (ENV, "test")):
+        with pytest.raises(ConfigError, match=rf"--train-split: expected a split .* got '{split}'"):
+            run(tmp_path, SMALL.model_copy(update={"train_split": split}), ["greedy"], [env], seeds=1)
+    assert not any(tmp_path.iterdir())
+
+
+def test_a_table_names_the_split_that_was_learnt_from(tmp_path: Path) -> None:
+    pytest.importorskip("sb3_contrib")
+    few = SMALL.model_copy(update={"episodes": 2, "point_episodes": 1})
+    large, small = (
+        run(tmp_path / str(split), few.model_copy(update={"train_split": split}), ["greedy", "bc"], seeds=1)
+        for split in (None, "train")
+    )
+    assert f"### `{ENV}`, `marketplace`; learnt from `train-large`\n" in table(rows(large))
+    assert f"### `{ENV}`, `marketplace`; learnt from `train`\n" in table(rows(small))
+    assert f"### `{ENV}`, `marketplace`\n" in table(rows(large[:1]))
 
 
 def test_what_an_environment_lacks_is_left_out_and_said_before_anything_is_played(tmp_path: Path) -> None:

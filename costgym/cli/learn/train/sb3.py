@@ -18,6 +18,7 @@ Minutes = Annotated[
     float | None,
     typer.Option("--minutes", help="Training time in minutes after compilation, instead of --steps; 5 if neither is given."),
 ]
+Split = Annotated[str, typer.Option("--split", help="Tasks to learn from: train, or train-large.")]
 
 
 @with_settings(PpoSettings)
@@ -27,6 +28,7 @@ def ppo(
     scenario: ScenarioName = None,
     steps: Steps = None,
     minutes: Minutes = None,
+    split: Split = "train",
     budget: BudgetText = None,
     cost_limit: Annotated[
         str | None,
@@ -59,6 +61,7 @@ def ppo(
         seed,
         steps=steps,
         minutes=minutes,
+        split=split,
         budget=limits,
         lagrangian=held,
         resume=resume,
@@ -73,6 +76,7 @@ def dqn(
     scenario: ScenarioName = None,
     steps: Steps = None,
     minutes: Minutes = None,
+    split: Split = "train",
     budget: BudgetText = None,
     resume: Resume = True,
     seed: Seed = 0,
@@ -94,6 +98,7 @@ def dqn(
         seed,
         steps=steps,
         minutes=minutes,
+        split=split,
         budget=limits,
         resume=resume,
         **settings,
