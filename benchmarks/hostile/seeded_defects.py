@@ -33,7 +33,7 @@ DEFECTS: tuple[tuple[str, str, str, str], ...] = (
     ("persistence pulls the wrong way", "simulators/failures/model.py",
      "chance + pull * (1.0 - chance) if", "chance - pull * chance if"),
     ("outages begin late", "simulators/failures/model.py", "return begin <= at_s < end", "return begin + 0.05 <= at_s < end"),
-    ("thinking forgets the first token", EPISODE, "world.ttft_s + usage.output_tokens", "usage.output_tokens"),
+    ("thinking forgets the first token", "simulators/world.py", "self.ttft_s + usage.output_tokens", "usage.output_tokens"),
     ("the batch's outages are 0.01 % longer", BATCH,
      "kept.begin - rules.burst_lasts_s", "kept.begin - 1.0001 * rules.burst_lasts_s"),
     ("verification accepts everything", "experiments/trajectories/verify.py", "    def check(self,",
@@ -56,6 +56,9 @@ def main() -> None:
     given = parser.parse_args()
     rows = list[dict[str, Any]]()
     chosen = [DEFECTS[number - 1] for number in given.only] if given.only else list(DEFECTS)
+    for _, file, right, _ in chosen:
+        if right not in (ROOT / file).read_text(encoding="utf-8"):
+            raise SystemExit(f"{file} no longer holds {right!r}")
     for name, file, right, wrong in chosen:
         with tempfile.TemporaryDirectory() as folder:
             copy = Path(folder) / "costgym"
@@ -63,8 +66,6 @@ def main() -> None:
             left_out = shutil.ignore_patterns("__pycache__") if file == BATCH else None
             shutil.copytree(ROOT / "costgym", copy, symlinks=False, ignore=left_out)
             text = (copy / file).read_text(encoding="utf-8")
-            if right not in text:
-                raise SystemExit(f"{file} no longer holds {right!r}")
             (copy / file).write_text(text.replace(right, wrong), encoding="utf-8")
             command = [sys.executable, "-c", SEARCH, str(given.minutes), str(given.seed)]
             environment = {**os.environ, "PYTHONPATH": folder}
