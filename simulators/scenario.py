@@ -28,7 +28,6 @@ from .marketplace.sources import (
     FolderSource,
     MarketplaceSource,
     MGToolBenchSource,
-    Share,
     ToolBenchSource,
     ToolDeerSource,
     is_none,
@@ -69,7 +68,7 @@ class Event(StrictModel):
     kind: Literal["price_change", "ban", "unban", "preference_change"]
     tools: tuple[str, ...] | None = None
     category: str | None = None
-    share: Share = 1.0
+    share: float = within("events.share", default=1.0)
     factor: float = within("events.factor", default=1.0)
     need: int = within("events.need", default=0)
 

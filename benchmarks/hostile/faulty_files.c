@@ -1,5 +1,5 @@
 /* A file system with one fault, for benchmarks/hostile/faults.py: the calls of the C library that change files below one folder
- * are counted, and one of them fails, is cut short, or ends the process. Loaded with LD_PRELOAD, so that all code of a process
+ * are counted, and one of them fails, is cut short, takes 50 ms, or ends the process. Loaded with LD_PRELOAD, so that all code of a process
  * goes through it: Python, SQLite, Arrow, HDF5, safetensors.
  *
  *     cc -shared -fPIC -O1 -o faulty_files.so faulty_files.c -ldl
@@ -20,7 +20,8 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
-enum fault { NONE, FAIL, FULL, SHORT, KILL, TORN };
+enum fault { NONE, FAIL, FULL, SHORT, KILL, TORN, DELAY };
+enum { DELAY_US = 50000 };
 
 static char folder[PATH_MAX];
 static long wanted, calls;
@@ -66,6 +67,7 @@ static enum fault met(const char *call, const char *path, int grows) {
     if (log_file >= 0) dprintf(log_file, "%s %s\n", call, path);
     if (number == wanted) {
         if (chosen == KILL) end();
+        if (chosen == DELAY) { usleep(DELAY_US); return NONE; }
         if (chosen == FULL) full = 1;
         else return chosen;
     }

@@ -32,7 +32,7 @@ from costgym.simulators.opencatp.tools import TOOLS
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 from benchmarks.report import write_report
-from tests.helpers.opencatp_lockstep import VIEWS, run_opencatp
+from costgym.experiments.selftest.opencatp import VIEWS, run_opencatp
 
 IDS = dict(zip(("plans", "calls"), VIEWS, strict=True))
 KINDS_OF_TASKS = ("sequential", "nonsequential", "all")

@@ -21,6 +21,7 @@ from resources_servers.gymnasium import GymnasiumServer, extract_text
 from ...agents.models.base import Function, FunctionCall
 from ...simulators.draws import stable_integer
 from ...simulators.errors import CostGymError
+from ..files import write_atomically
 from .episode import ToolEpisode, task_rows
 
 SETTINGS = ("scenario", "budget", "split", "documents", "grading", "enforcement")
@@ -82,7 +83,7 @@ def write_rows(
             about = {"task": row["task"], "seed": number, **settings}
             reference = {"type": "responses_api_agents", "name": agent}
             lines.append(json.dumps({"responses_create_params": asked, **about, "agent_ref": reference}))
-    Path(path).write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+    write_atomically(Path(path), "".join(f"{line}\n" for line in lines))
     return Path(path)
 
 

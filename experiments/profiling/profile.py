@@ -29,6 +29,7 @@ from ...simulators.opencatp.backends.named import BACKENDS
 from ...simulators.opencatp.levels import IMAGE_SIZES, LEVELS, TEXT_LENGTHS
 from ...simulators.opencatp.profile import Profile, ToolCost, save_profile
 from ...simulators.opencatp.tools import TOOLS
+from ..files import write_atomically
 
 PARTIAL_FORMAT = "costgym.profile-partial/1"
 MOST_TILES = 256
@@ -122,7 +123,7 @@ class Measurement:
             "measured": [{"tool": tool, "level": level, **_fields(point)} for (tool, level), point in self.points.items()],
             "skipped": [{"tool": tool, "level": level, "reason": why} for (tool, level), why in self.skipped.items()],
         }
-        path.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
+        write_atomically(path, json.dumps(record, indent=1) + "\n")
 
     def _missing(self) -> str:
         by_reason: dict[tuple[int, str], list[str]] = {}

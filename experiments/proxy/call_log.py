@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -42,10 +43,17 @@ class CallLog:
             raise DataError(path, f"cannot be written: {error.strerror}") from error
 
     def write(self, record: Mapping[str, Any]) -> None:
-        line = json.dumps({"run": self.run, **record}, default=str)
+        rest = memoryview(json.dumps({"run": self.run, **record}, default=str).encode() + b"\n")
+        before = written = 0
         try:
-            self._file.write(line.encode() + b"\n")
+            before = os.fstat(self._file.fileno()).st_size
+            while rest:  # a system may take less than it is given
+                taken = self._file.write(rest)
+                written, rest = written + taken, rest[taken:]
         except OSError as error:
+            with suppress(OSError):  # half a line goes, unless another run has written behind it
+                if written and os.fstat(self._file.fileno()).st_size == before + written:
+                    os.ftruncate(self._file.fileno(), before)
             raise DataError(self.path, f"cannot be written: {error.strerror}") from error
 
     def close(self) -> None:

@@ -20,12 +20,12 @@ from ...envs.registration import make
 from ...simulators.calls import Call, Usage, WorldEvent
 from ...simulators.episode import Episode
 from ...simulators.errors import ConfigError
-from ...simulators.scenario import Scenario
+from ...simulators.scenario import Scenario, parse_scenario
 from ...simulators.status import Status
 from ..trajectories.format import Header
 from ..trajectories.record import digest, trajectory_of
 from ..trajectories.verify import verify_file
-from .lockstep import FINISH, WAIT, Difference, play, run_views
+from .lockstep import FINISH, WAIT, Difference, play, run_views, some_decisions
 from .rules import broken_rules
 
 STEPS = 24
@@ -285,6 +285,49 @@ def edited(line: str, random: Random) -> str:
     return json.dumps(document, separators=(",", ":"))
 
 
+def decisions(scenario: Scenario, seed: int, tally: Tally) -> Iterator[str]:
+    """The native environment of DEER's decisions equals the scalar one, over a generated market under the scenario's rules."""
+    from gymnasium.vector import AutoresetMode
+
+    from ...envs.decision import DecisionAwareEnv
+    from ...envs.vector.decision import DecisionVectorEnv
+
+    random = Random(seed)
+    if scenario.source.kind != "marketplace":
+        source = {"kind": "marketplace", "tools": 120, "providers": 20, "categories": 5}
+        scenario = parse_scenario({**scenario.model_dump(mode="json"), "source": source})
+    settings: dict[str, Any] = {
+        "samples": {"counts": {"train": (10, 20, 30), "test": (5, 10, 15)}},
+        "split": random.choice(("train", "test")),
+        "grading": random.choice(("strict", "judge")),
+        "cost": random.choice(("price", "seconds", "tokens", "calls")),
+        "max_steps": random.choice((2, 8)),
+    }
+    mode = random.choice(list(AutoresetMode))
+    tally.episodes, tally.steps = tally.episodes + 3, tally.steps + 3 * STEPS
+    made: dict[str, Any] = {"scalar_env": DecisionAwareEnv, "native_env": DecisionVectorEnv, "choose": some_decisions}
+    try:
+        run_views(3, STEPS, seed, mode, scenario=scenario, enforcement=scenario.enforcement, **made, **settings)
+    except Difference as difference:
+        yield f"{mode.value}, {settings}: {difference}"
+
+
+def opencatp(scenario: Scenario, seed: int, tally: Tally) -> Iterator[str]:
+    """OpenCATP's native environments equal the scalar ones under random settings; the scenario is not theirs."""
+    from gymnasium.vector import AutoresetMode
+
+    from .opencatp import VIEWS, random_settings, run_opencatp
+
+    random = Random(seed)
+    for env_id in VIEWS:
+        settings, mode = random_settings(random, env_id), random.choice(list(AutoresetMode))
+        tally.episodes, tally.steps = tally.episodes + 3, tally.steps + 3 * STEPS
+        try:
+            run_opencatp(env_id, 3, STEPS, seed % 2**30, mode, **settings)
+        except Difference as difference:
+            yield f"{env_id}, {mode.value}, {settings}: {difference}"
+
+
 Oracle = Callable[[Scenario, int, Tally], Iterator[str]]
 ORACLES: dict[str, Oracle] = {
     "rules": rules,
@@ -293,15 +336,29 @@ ORACLES: dict[str, Oracle] = {
     "records": records,
     "views": views,
     "threads": threads,
+    "decisions": decisions,
+    "opencatp": opencatp,
 }
+COMPILED = ("batch", "views", "decisions", "opencatp")
+"""Oracles that need Numba."""
+WITHOUT_SCENARIO = ("opencatp",)
+"""Oracles that play worlds of their own, and say nothing of a scenario."""
 
 
-def check(name: str, scenario: Scenario, seed: int, tally: Tally) -> str | None:
-    """The first problem that an oracle finds in a world; a crash is one."""
+def check(name: str, scenario: Scenario, seed: int, tally: Tally, own: bool = False) -> str | None:
+    """Find the first problem of an oracle in a world; a crash is one, and so is a refusal.
+
+    Args:
+        name: the oracle.
+        scenario: the world.
+        seed: keys the play.
+        tally: counts what is played.
+        own: the world is a user's: that a view cannot hold it is counted, and no problem.
+    """
     try:
         return next(ORACLES[name](scenario, seed, tally), None)
     except ConfigError as error:
-        if name in ("batch", "views", "records"):  # a world that one view cannot hold is refused with a sentence
+        if own and name in (*COMPILED, "records"):
             tally.refused[name] += 1
             return None
         return f"refused while it was played: {error}"

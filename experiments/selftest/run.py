@@ -17,7 +17,7 @@ import yaml
 from ...simulators.errors import ConfigError, CostGymError, DataError
 from ...simulators.scenario import Scenario, parse_scenario
 from ..files import make_folder, write_atomically
-from .oracles import ORACLES, Tally, check
+from .oracles import COMPILED, ORACLES, WITHOUT_SCENARIO, Tally, check
 from .worlds import Document, Writer
 
 SHRINKS = 150
@@ -98,8 +98,8 @@ def run(
             report.findings.append(Finding(oracle, number, problem, document))
     warm = Writer(Random(0)).scenario() if scenario is None else scenario.model_dump(mode="json")
     for name in oracles():
-        if name in ("batch", "views"):
-            check(name, parse_scenario(warm), 0, Tally())  # Numba compiles before the time runs
+        if name in COMPILED and (scenario is None or name not in WITHOUT_SCENARIO):
+            check(name, parse_scenario(warm), 0, Tally(), own=True)  # Numba compiles before the time runs
     until = time.monotonic() + seconds
     number = 0
     while time.monotonic() < until and len(report.findings) < most and (worlds is None or number < worlds):
@@ -128,11 +128,11 @@ def _world(number: int, seed: int, given: Scenario | None, report: Report, until
     except Exception as error:
         yield Finding("rules", play, f"{type(error).__name__}: {error}", document)
         return
-    others = [name for name in oracles() if name not in EACH_WORLD]
+    others = [name for name in oracles() if name not in EACH_WORLD and (given is None or name not in WITHOUT_SCENARIO)]
     for name in (*(name for name in oracles() if name in EACH_WORLD), others[number % len(others)]):
         if time.monotonic() >= until:
             return
-        problem = check(name, scenario, play, report.tally)
+        problem = check(name, scenario, play, report.tally, given is not None)
         if problem is not None:
             yield smaller(Finding(name, play, problem, document))
             return
@@ -141,7 +141,7 @@ def _world(number: int, seed: int, given: Scenario | None, report: Report, until
 def oracles() -> list[str]:
     """The oracles that can be asked here: without Numba there is no batch."""
     compiled = importlib.util.find_spec("numba") is not None
-    return [name for name in ORACLES if compiled or name not in ("batch", "views")]
+    return [name for name in ORACLES if compiled or name not in COMPILED]
 
 
 def _read(path: Path) -> tuple[str, int, Document]:

@@ -8,7 +8,9 @@ of the protocol's 2026 revision, where requests stand alone.
 
 from __future__ import annotations
 
+import asyncio
 import json
+from collections import Counter
 from collections.abc import Awaitable, Mapping
 from typing import TYPE_CHECKING, Any, cast
 
@@ -276,6 +278,8 @@ class McpEndpoint:
 
     def __init__(self, tools: Tools, limits: Limits) -> None:
         self._tools = tools
+        self._turns: dict[str, asyncio.Lock] = {}
+        self._requests = Counter[str]()  # of each session, waiting or in progress
         self.manager = StreamableHTTPSessionManager(
             app=tools.server,
             json_response=True,
@@ -298,6 +302,22 @@ class McpEndpoint:
                 await PlainResponse(answer)(scope, receive, send)
                 return
             receive = replayed(body, receive)
+        if scope["method"] == "GET" or SESSION_HEADER not in headers:
+            await self._pass_on(scope, receive, send, headers)
+            return
+        name = headers[SESSION_HEADER]
+        turn = self._turns.setdefault(name, asyncio.Lock())
+        self._requests[name] += 1
+        try:
+            async with turn:  # the SDK loses an answer where two requests have one id, or one ends the session meanwhile
+                await self._pass_on(scope, receive, send, headers)
+        finally:
+            self._requests[name] -= 1
+            if not self._requests[name]:
+                del self._requests[name], self._turns[name]
+
+    async def _pass_on(self, scope: Scope, receive: Receive, send: Send, headers: Mapping[str, str]) -> None:
+        """Let the SDK answer; the end of its session closes ours."""
         ended = headers.get(SESSION_HEADER) if scope["method"] == "DELETE" else None
 
         async def watch(message: Message) -> None:

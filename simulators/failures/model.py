@@ -15,7 +15,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 from math import inf
-from typing import Annotated
 
 import numpy as np
 from pydantic import Field, field_validator, model_validator
@@ -48,8 +47,6 @@ TAIL_FACTOR = 3.0
 """The slowest 5 % of the latencies are stretched by up to this factor, because the measured tail is fatter than the
 lognormal's: 2.4 % of the tools lie above 30 s, where the lognormal has 0.9 %."""
 
-Share = Annotated[float, Field(ge=0, le=1)]
-
 
 class Bursts(StrictModel):
     """Global outages, during which every call that starts fails.
@@ -80,19 +77,19 @@ class FailureModel(StrictModel):
         rate_limited_share, quota_share: Share of tools that have a rate limit, and that have a quota.
     """
 
-    usable: Share = 0.444
-    dead_share: Share = 0.129
-    perfect_share: Share = 0.469
+    usable: float = within("failures.usable", default=0.444)
+    dead_share: float = within("failures.dead_share", default=0.129)
+    perfect_share: float = within("failures.perfect_share", default=0.469)
     beta: tuple[float, float] = (1.38, 0.38)
-    slip: Share = 0.08
-    persistence: Share = 0.3
-    sticky: Share = 0.9
+    slip: float = within("failures.slip", default=0.08)
+    persistence: float = within("failures.persistence", default=0.3)
+    sticky: float = within("failures.sticky", default=0.9)
     kinds: Mapping[str, float] = Field(default_factory=lambda: dict(KINDS))
     advertised_spread: float = within("failures.advertised_spread", default=0.1)
-    advertised_floor: Share = 0.6
+    advertised_floor: float = within("failures.advertised_floor", default=0.6)
     bursts: Bursts | None = None
-    rate_limited_share: Share = 0.15
-    quota_share: Share = 0.05
+    rate_limited_share: float = within("failures.rate_limited_share", default=0.15)
+    quota_share: float = within("failures.quota_share", default=0.05)
 
     @field_validator("beta")
     @classmethod

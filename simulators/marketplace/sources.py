@@ -11,7 +11,6 @@ from ..failures import FailureModel
 from ..retrieval import Retrieval
 from .market import Marketplace
 
-Share = Annotated[float, Field(ge=0, le=1)]
 LISTED = 16
 """Tools that a task lists where a number is not given."""
 Candidates = Annotated[int, within("source.candidates")]
@@ -43,9 +42,9 @@ class MarketplaceSource(StrictModel):
     test: int = within("source.tasks", default=400)
     candidates: Candidates | tuple[Candidates, Candidates] | Retrieval = 16
     needs: int | tuple[int, int] | None = Field(default=None, exclude_if=is_none)
-    chain_share: Share | None = Field(default=None, exclude_if=is_none)
+    chain_share: Annotated[float, within("source.chain_share")] | None = Field(default=None, exclude_if=is_none)
     chain_length: int | tuple[int, int] | None = Field(default=None, exclude_if=is_none)
-    misnamed: Share | None = Field(default=None, exclude_if=is_none)
+    misnamed: Annotated[float, within("source.misnamed")] | None = Field(default=None, exclude_if=is_none)
 
     def market(self, seed: int, failures: FailureModel) -> Marketplace:
         """The tools, tasks and answers of this source."""

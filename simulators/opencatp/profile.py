@@ -32,6 +32,7 @@ import yaml
 from ..errors import DataError, InvalidProfile, UnknownName
 from ..plan import Plan
 from ..pricing import PER_RUN, FaasPricing
+from .files import replace_file
 from .levels import LEVELS
 from .tools import TOOLS
 
@@ -241,7 +242,7 @@ def load_profile(name_or_path: str | Path) -> Profile:
 
 def save_profile(profile: Profile, path: str | Path) -> None:
     """Write a profile as JSON, which `load_profile` reads."""
-    Path(path).write_text(json.dumps(profile_record(profile), indent=1) + "\n", encoding="utf-8")
+    replace_file(Path(path), (json.dumps(profile_record(profile), indent=1) + "\n").encode())
 
 
 def profile_record(profile: Profile) -> dict[str, Any]:

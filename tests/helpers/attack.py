@@ -71,6 +71,14 @@ def _scope(kind: str, path: str, headers: dict[str, str], **more: Any) -> dict[s
 
 async def http(service: Service, method: str, path: str, body: bytes = b"", **headers: str) -> tuple[int, str]:
     """Status and text of the answer to a request."""
+    status, _, text = await request(service, method, path, body, headers)
+    return status, text
+
+
+async def request(
+    service: Service, method: str, path: str, body: bytes, headers: dict[str, str]
+) -> tuple[int, dict[str, str], str]:
+    """Status, headers and text of the answer to a request."""
     sent: list[Any] = []
     parts = [{"type": "http.request", "body": body, "more_body": False}]
 
@@ -82,7 +90,8 @@ async def http(service: Service, method: str, path: str, body: bytes = b"", **he
 
     given = {"content-type": "application/json", "accept": "application/json, text/event-stream", **headers}
     await asyncio.wait_for(service.app(_scope("http", path, given, method=method), receive, send), 20)
-    return sent[0]["status"], b"".join(message.get("body", b"") for message in sent[1:]).decode("utf-8", "replace")
+    answered = {name.decode(): value.decode("latin-1") for name, value in sent[0].get("headers", ())}
+    return sent[0]["status"], answered, b"".join(message.get("body", b"") for message in sent[1:]).decode("utf-8", "replace")
 
 
 async def socket(service: Service, messages: Iterable[str | bytes], path: str = "/ws", **headers: str) -> list[str]:
@@ -112,6 +121,9 @@ _ATOMS: tuple[Any, ...] = (
 )  # fmt: skip
 _KEYS = ("session_id", "seed", "task", "index", "split", "episode_id", "action", "name", "arguments", "calls", "usage", "data",
          "type", "params", "method", "id", "jsonrpc", "start", "stop", "metadata", "tool_name", "\udfff", "")  # fmt: skip
+MCP_SESSION = "mcp-session-id"
+GREETING = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "x", "version": "1"}}
+"""What an MCP client sends with `initialize`."""
 
 
 class Attacker:
@@ -125,6 +137,7 @@ class Attacker:
         self.random = Random(seed)
         self.names: list[str] = ["x"]
         self.tools: list[dict[str, Any]] = []
+        self.protocol_sessions: list[str] = []
 
     def value(self, depth: int = 0) -> Any:
         random = self.random
@@ -182,10 +195,7 @@ class Attacker:
                 ("tools/list", session),
                 ("tools/call", {**session, **self.call()}),
                 ("tools/call", self.call()),
-                (
-                    "initialize",
-                    {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "x", "version": "1"}},
-                ),
+                ("initialize", GREETING),
                 ("prompts/list", {}),
                 ("ping", {}),
             ]
@@ -213,26 +223,43 @@ class Attacker:
                  {"split": "test", "index": 1, "start": 0, "stop": 2}),
                 ("POST", "/mcp", self.rpc()),
                 ("POST", f"/mcp/{name}", self.rpc()),
+                ("DELETE", random.choice(("/mcp", "/mcp/a")), None),
                 (random.choice(("GET", "DELETE", "PUT")), random.choice(("/reset", "/mcp/a/b", "/state", "/close")), None),
             ]
         )  # fmt: skip
+
+    def headers(self, path: str) -> dict[str, str]:
+        """Headers of a request: over MCP often those of a session of the protocol."""
+        if not path.startswith("/mcp") or self.random.random() < 0.4:
+            return {}
+        return {MCP_SESSION: self.random.choice((*self.protocol_sessions, "x", "\u00e9" * 40))}
 
     def messages(self) -> list[str | bytes]:
         """Messages of one WebSocket."""
         kinds = [{"type": "reset", "data": {}}, {"type": "state"}, {"type": "close"}, *(None,) * 6]
         found: list[str | bytes] = [json.dumps({"type": "reset", "data": {}})]
         for _ in range(self.random.randrange(1, 8)):
-            message = self.random.choice(kinds) or {"type": "step", "data": {"action": self.call()}}
+            call = self.call()
+            step = {"type": "step", "data": self.random.choice((call, call, {"action": json.dumps(call)}, {"action": call}))}
+            message = self.random.choice(kinds) or step
             raw = self.text(self.spoil(message))
             found.append(raw if self.random.random() < 0.05 else raw.decode("utf-8", "replace"))
         return found
 
 
-async def play_honestly(service: Service, took_s: list[float], stop: asyncio.Event) -> None:
-    """Play episodes as a client should, until told to stop; how long each answer took is added to `took_s`."""
+async def play_honestly(service: Service, took_s: list[float], stop: asyncio.Event, think_s: float = 0.0) -> None:
+    """Play episodes as a client should, until told to stop.
+
+    Args:
+        service: the service.
+        took_s: receives how long each answer took, seconds.
+        stop: set when to stop.
+        think_s: how long the client thinks before each message, seconds.
+    """
     while not stop.is_set():
         name, path, body = "", "/reset", dict[str, Any]()
         for turn in range(12):
+            await asyncio.sleep(think_s)
             begin = time.perf_counter()
             status, text = await http(service, "POST", path, json.dumps(body).encode())
             took_s.append(time.perf_counter() - begin)
@@ -247,68 +274,123 @@ async def play_honestly(service: Service, took_s: list[float], stop: asyncio.Eve
         await http(service, "POST", "/close", json.dumps({"session_id": name}).encode())
 
 
-async def attack(
-    service: Service, messages: int, seed: int, honest: int = 0, took_s: list[float] | None = None
-) -> tuple[Counter[str], list[str]]:
+class Attack:
+    """An attack on a service whose life has begun.
+
+    Args:
+        service: the service.
+        seed: keys all messages.
+
+    Attributes:
+        met: how often each answer came.
+        wrong: what was wrong with answers, or with the service afterwards.
+    """
+
+    def __init__(self, service: Service, seed: int) -> None:
+        self.service, self.attacker = service, Attacker(seed)
+        self.met, self.wrong = Counter[str](), list[str]()
+        probe = service.sessions.example.unwrapped
+        probe.reset(seed=0)  # type: ignore[attr-defined]
+        self.attacker.tools = [each["function"] for each in probe.documentation()]  # type: ignore[attr-defined]
+
+    async def run(self, messages: int, connections: int = 1) -> None:
+        """Wait for that many further answers, over so many connections at once."""
+        until = self.met.total() + messages
+        await asyncio.gather(*(self._connection(until) for _ in range(connections)))
+        before = len(self.service.sessions)
+        await socket(self.service, ['{"type": "reset"}'])
+        if len(self.service.sessions) > before:
+            self.wrong.append("a session outlives its WebSocket")
+
+    async def _connection(self, until: int) -> None:
+        attacker, service = self.attacker, self.service
+        while self.met.total() < until:
+            await asyncio.sleep(0)
+            if attacker.random.random() < 0.3:
+                spoken = attacker.messages()
+                for answer in await socket(service, spoken):
+                    self.met[f"socket {json.loads(answer)['type']}"] += 1
+                    self._look("socket", spoken, answer)
+                continue
+            method, path, body = attacker.request()
+            raw = b"" if body is None else attacker.text(attacker.spoil(body))
+            headers = attacker.headers(path)
+            status, answered, text = await request(service, method, path, raw, headers)
+            self.met[f"{path.split('?')[0].split('/')[1][:6]} {status}"] += 1
+            if status >= 500 and status not in (501, 503):
+                self.wrong.append(f"{method} {path} {raw[:200]!r}: {status} {text[:200]}")
+            self._look(f"{method} {path}", raw, text)
+            if path.startswith("/reset") and status == 200:
+                _remember(attacker.names, json.loads(text)["metadata"]["session_id"])
+            if status == 404 and headers.get(MCP_SESSION) in attacker.protocol_sessions:
+                attacker.protocol_sessions.remove(headers[MCP_SESSION])  # it has ended
+            elif MCP_SESSION in answered:
+                _remember(attacker.protocol_sessions, answered[MCP_SESSION])
+            if len(service.sessions) >= service.limits.sessions - 2:
+                for session in service.sessions:
+                    service.sessions.close(session)
+
+    def _look(self, what: str, said: Any, text: str) -> None:
+        secret = secret_in(text)
+        if secret:
+            self.wrong.append(f"{what} {said!r:.300}: tells {secret!r}")
+        if '"EXECUTION_ERROR"' in text and "failed" in text:
+            self.wrong.append(f"{what} {said!r:.300}: {text[:200]}")
+        tools = self.attacker.tools
+        if len(tools) < 60 and '"functions"' in text:
+            answer = json.loads(text)
+            observation = answer.get("data", answer).get("observation", {})
+            tools += [each["function"] for each in observation.get("functions", ())]
+
+
+def _remember(names: list[str], name: str) -> None:
+    """Add a name; the oldest of many is forgotten."""
+    names.append(name)
+    if len(names) > 40:
+        del names[1]
+
+
+async def attack(service: Service, messages: int, seed: int, connections: int = 1) -> tuple[Counter[str], list[str]]:
     """Send messages to a service.
 
     Args:
         service: the service.
         messages: how many answers to wait for.
         seed: keys all messages.
-        honest: clients that play beside, as they should.
-        took_s: receives how long each of their answers took.
+        connections: how many clients attack at once.
 
     Returns:
         How often each answer came, and what was wrong with answers or with the service afterwards.
     """
-    attacker, met, wrong = Attacker(seed), Counter[str](), list[str]()
-    probe = service.sessions.example.unwrapped
-    probe.reset(seed=0)  # type: ignore[attr-defined]
-    attacker.tools = [each["function"] for each in probe.documentation()]  # type: ignore[attr-defined]
-
-    def look(what: str, text: str) -> None:
-        secret = secret_in(text)
-        if secret:
-            wrong.append(f"{what}: tells {secret!r}")
-        if '"EXECUTION_ERROR"' in text and "failed" in text:
-            wrong.append(f"{what}: {text[:200]}")
-        if len(attacker.tools) < 60 and '"functions"' in text:
-            answer = json.loads(text)
-            observation = answer.get("data", answer).get("observation", {})
-            attacker.tools += [each["function"] for each in observation.get("functions", ())]
-
     async with service._life(None):  # type: ignore[arg-type]
-        stop, took = asyncio.Event(), [] if took_s is None else took_s
-        beside = [asyncio.create_task(play_honestly(service, took, stop)) for _ in range(honest)]
-        while met.total() < messages:
-            if attacker.random.random() < 0.3:
-                spoken = attacker.messages()
-                for answer in await socket(service, spoken):
-                    met[f"socket {json.loads(answer)['type']}"] += 1
-                    look(f"socket {spoken!r:.300}", answer)
-                continue
-            method, path, body = attacker.request()
-            raw = b"" if body is None else attacker.text(attacker.spoil(body))
-            status, text = await http(service, method, path, raw)
-            met[f"{path.split('?')[0].split('/')[1][:6]} {status}"] += 1
-            if status >= 500 and status not in (501, 503):
-                wrong.append(f"{method} {path} {raw[:200]!r}: {status} {text[:200]}")
-            look(f"{method} {path} {raw[:200]!r}", text)
-            if path.startswith("/reset") and status == 200 and len(attacker.names) < 40:
-                attacker.names.append(json.loads(text)["metadata"]["session_id"])
-            if len(service.sessions) >= service.limits.sessions - 2:
-                for session in service.sessions:
-                    service.sessions.close(session)
-        stop.set()
-        for failed in await asyncio.gather(*beside, return_exceptions=True):
-            if failed is not None:
-                wrong.append(f"an honest client failed: {failed!r}")
-        before = len(service.sessions)
-        await socket(service, ['{"type": "reset"}'])
-        if len(service.sessions) != before:
-            wrong.append("a session outlives its WebSocket")
-    return met, wrong
+        attacking = Attack(service, seed)
+        await attacking.run(messages, connections)
+    return attacking.met, attacking.wrong
+
+
+async def open_and_close(service: Service, number: int) -> None:
+    """Open a session, play one step and leave: by turns over a WebSocket, HTTP, and MCP with and without a name."""
+    step = {"name": "wait", "arguments": {"seconds": 1}}
+    if number % 3 == 0:
+        answers = await socket(service, ['{"type": "reset"}', json.dumps({"type": "step", "data": step})])
+        assert [json.loads(answer)["type"] for answer in answers] == ["observation", "observation"], answers
+        return
+    if number % 3 == 1:
+        status, text = await http(service, "POST", "/reset", b"{}")
+        assert status == 200, text
+        name = json.loads(text)["metadata"]["session_id"]
+        for path in ("/step", "/close"):
+            status, text = await http(service, "POST", path, json.dumps({"session_id": name, "action": step}).encode())
+            assert status == 200, text
+        return
+    headers = {"content-type": "application/json", "accept": "application/json, text/event-stream"}
+    for rpc, params in (("initialize", GREETING), ("tools/call", {"name": "wait", "arguments": {"seconds": 1}})):
+        said = json.dumps({"jsonrpc": "2.0", "id": 1, "method": rpc, "params": params}).encode()
+        status, answered, text = await request(service, "POST", "/mcp", said, headers)
+        assert status == 200 and "error" not in json.loads(text), text
+        headers = {**headers, MCP_SESSION: answered.get(MCP_SESSION, headers.get(MCP_SESSION, ""))}
+    status, _, text = await request(service, "DELETE", "/mcp", b"", headers)
+    assert status == 200, text
 
 
 if __name__ == "__main__":

@@ -89,6 +89,39 @@ def test_both_ends_of_a_profiles_range_are_taken_and_nothing_beyond(place: str) 
             parse_scenario(own(**{name: [value] if name == "latency_s" else value})).build()
 
 
+def with_share(place: str, value: float) -> dict[str, Any]:
+    part, _, name = place.partition(".")
+    found: dict[str, Any] = {"name": "x", "source": {"kind": "marketplace", "tools": 40, "providers": 8, "categories": 2}}
+    if part == "events":
+        return {**found, "events": [{"at_s": 1.0, "kind": "ban", name: value}]}
+    if name == "perfect_share":  # with dead_share, at most everything
+        return {**found, "failures": {name: value, "dead_share": 0.0}}
+    if name == "dead_share":
+        return {**found, "failures": {name: value, "perfect_share": 0.0}}
+    return {**found, part: {**found.get(part, {}), name: value}}
+
+
+@pytest.mark.parametrize(
+    "place",
+    [
+        place
+        for place, range_ in BOUNDS.items()
+        if place.split(".")[0] in ("failures", "events", "source") and range_[:2] == (0, 1)
+    ],
+)
+def test_both_ends_of_a_share_are_taken_and_nothing_beyond(place: str) -> None:
+    for value in (0, 1):
+        parse_scenario(with_share(place, value)).build()
+    for wrong in (-1e-9, 1.0000001, math.nan, math.inf):
+        with pytest.raises((DataError, ConfigError), match=place.rpartition(".")[2]):
+            parse_scenario(with_share(place, wrong))
+
+
+def test_every_share_of_the_failure_model_stands_in_the_table() -> None:
+    tuples = {"beta", "kinds", "bursts"}
+    assert {f"failures.{name}" for name in FailureModel.model_fields.keys() - tuples} <= BOUNDS.keys()
+
+
 @pytest.mark.parametrize(
     "make",
     [

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -87,7 +88,9 @@ def show(
     if format == "png":
         from PIL import Image
 
-        Image.fromarray(shown.png()).save(target, "PNG")
+        store = BytesIO()
+        Image.fromarray(shown.png()).save(store, "PNG")
+        write_atomically(target, store.getvalue())
     else:
         write_atomically(target, shown.svg() if format == "svg" else shown.html())
     typer.echo(str(target))

@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from ....simulators.errors import ConfigError, require
+from ....simulators.errors import ConfigError, CostGymError, require
 from ...files import finished_file, finished_folder
 from ..replay import ReplayedEpisode, Step, readable, replayed
 
@@ -90,11 +90,21 @@ def save_dataset(load: Callable[[Path], Any], out: Path) -> Path:
         datasets.disable_progress_bars()
         try:
             load(Path(cache)).save_to_disk(str(draft))
+        except datasets.exceptions.DatasetBuildError as error:
+            raise _reason(error) from error
         finally:
             if noisy:
                 datasets.enable_progress_bars()
         _name_by_content(draft)
     return out
+
+
+def _reason(error: BaseException) -> BaseException:
+    """Why the library could not build a dataset: the disk's error or ours, which it wraps; itself if there is none."""
+    reason: BaseException | None = error
+    while reason is not None and not isinstance(reason, OSError | CostGymError):
+        reason = reason.__cause__ or reason.__context__
+    return reason or error
 
 
 def _name_by_content(dataset: Path) -> None:

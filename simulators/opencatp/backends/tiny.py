@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...errors import DataError, UnknownName, require
+from ..files import replace_file
 from ..scenes import language
 from ..scenes.degrade import inverse_of_blur
 from .base import ALL_TOOLS, RESTORERS, TEXT_TOOLS, Images, check_inputs
@@ -61,10 +62,7 @@ def save_weights(network: torch.nn.Module, path: Path, metadata: dict[str, str])
     safetensors = require("safetensors.torch", "vision")
     tensors = {k: v.detach().cpu().contiguous() for k, v in network.state_dict().items()}
     state = {k: v.half() if v.is_floating_point() else v for k, v in tensors.items()}
-    path.parent.mkdir(parents=True, exist_ok=True)
-    partial = path.with_suffix(".partial")
-    partial.write_bytes(safetensors.save(state, metadata=metadata))
-    partial.replace(path)
+    replace_file(path, safetensors.save(state, metadata=metadata))
 
 
 def load_network(tool: str, folder: Path) -> torch.nn.Module:

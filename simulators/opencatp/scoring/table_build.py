@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import io
 import json
 from collections.abc import Callable, Sequence
 from itertools import permutations
@@ -14,6 +15,7 @@ from numpy.typing import NDArray
 
 from ...errors import DataError
 from ..backends.base import READERS, RESTORERS, TEXT_TOOLS, Backend, Images, run_images, run_texts
+from ..files import replace_file
 from ..scenes import degrade
 from ..scenes import scene as scenes
 from ..scenes.own_images import OwnImage, images_digest, with_german
@@ -99,11 +101,9 @@ def _usable(part: Path, origin: dict[str, Any]) -> bool:
 
 
 def _write(path: Path, arrays: dict[str, NDArray[Any]], meta: dict[str, Any]) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    partial = path.with_name(path.name + ".partial")
-    with partial.open("wb") as file:
-        np.savez_compressed(file, meta=np.array(json.dumps(meta)), **arrays)  # type: ignore[arg-type]
-    partial.replace(path)
+    store = io.BytesIO()
+    np.savez_compressed(store, meta=np.array(json.dumps(meta)), **arrays)  # type: ignore[arg-type]
+    replace_file(path, store.getvalue())
 
 
 def _lines(texts: list[str]) -> NDArray[np.uint8]:

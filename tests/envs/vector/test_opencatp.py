@@ -24,9 +24,9 @@ from costgym.envs.vector.kernels import opencatp_plans as kernels
 from costgym.envs.vector.opencatp_calls import OpenCATPCallsVectorEnv
 from costgym.envs.vector.opencatp_plans import OpenCATPVectorEnv
 from costgym.experiments.selftest.lockstep import difference
+from costgym.experiments.selftest.opencatp import VIEWS, run_opencatp
 from costgym.simulators.opencatp.profile import Profile, ToolCost
 from costgym.simulators.opencatp.tools import TOOLS
-from tests.helpers.opencatp_lockstep import VIEWS, run_opencatp
 from tests.helpers.opencatp_scores import RuleScores
 
 PLANS, CALLS = VIEWS

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import errno
+import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from costgym.experiments.proxy.call_log import CallLog, give_verdict, read_runs
 from costgym.experiments.proxy.session import Real, Reply, Session, Settings
 from costgym.experiments.proxy.world import tool_of, world_around
-from costgym.simulators.errors import ConfigError, CostGymError, UnknownName
+from costgym.simulators.errors import ConfigError, CostGymError, DataError, UnknownName
 from costgym.simulators.ledger import Budget
 from costgym.simulators.scenario import load_scenario, parse_scenario
 from costgym.simulators.status import Status
@@ -246,3 +249,33 @@ def test_a_world_fitted_to_the_log_gives_the_proxy_its_luck_again(tmp_path: Path
     profile, fitted = world.catalog.get("alpha").profile, again.catalog.get("alpha").profile
     assert fitted.latency_s[0] == pytest.approx(profile.latency_s[0], rel=0.15)
     assert fitted.fee == 0.5
+
+
+class Stingy:
+    """A file that takes three bytes at a time, and after some of them none."""
+
+    def __init__(self, file: Any, most: int) -> None:
+        self.file, self.left = file, most
+
+    def fileno(self) -> int:
+        return int(self.file.fileno())
+
+    def write(self, text: memoryview) -> int:
+        if self.left <= 0:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        self.left -= 3
+        return int(self.file.write(text[:3]))
+
+
+def test_a_line_of_the_log_is_whole_or_not_there(tmp_path: Path) -> None:
+    path = tmp_path / "log.jsonl"
+    log = CallLog(path, "one")
+    log.write({"format": 1})
+    log._file = Stingy(log._file, 10_000)  # type: ignore[assignment]
+    log.write({"event": "a"})
+    before = path.read_bytes()
+    assert [json.loads(line) for line in before.splitlines()][1] == {"run": "one", "event": "a"}
+    log._file.left = 9  # type: ignore[attr-defined]
+    with pytest.raises(DataError, match=r"log\.jsonl.*No space left"):
+        log.write({"event": "b"})
+    assert path.read_bytes() == before

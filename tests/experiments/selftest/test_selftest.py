@@ -22,7 +22,7 @@ from costgym.simulators.marketplace.custom import CustomAnswers
 from costgym.simulators.scenario import load_scenario, parse_scenario
 from tests.helpers.command_line import invoke
 
-WITHOUT_BATCH = [name for name in asked.ORACLES if name not in ("batch", "views")]
+WITHOUT_BATCH = [name for name in asked.ORACLES if name not in asked.COMPILED]
 
 
 @pytest.fixture(autouse=True)
@@ -108,6 +108,26 @@ def test_a_defect_is_found_kept_small_and_played_first(name: str, tmp_path: Path
         assert run(0.0, seed=0, found=tmp_path).findings  # the next run plays it first
     again = run(0.0, seed=0, found=tmp_path)
     assert (again.findings, again.mended) == ([], [path.name])
+
+
+@pytest.mark.parametrize("name", asked.COMPILED)
+def test_every_random_world_is_played_by_every_view(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("numba", reason="needs the extra `train`")
+    monkeypatch.setattr("costgym.experiments.selftest.run.oracles", lambda: [name, "threads"])
+    report = run(120.0, seed=5, worlds=4)
+    assert [finding.problem for finding in report.findings] == [] and not report.tally.refused
+
+
+def test_a_refusal_is_a_finding_unless_the_world_is_a_users_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: Any) -> Any:
+        raise ConfigError("budget", "too large for this view")
+
+    monkeypatch.setitem(asked.ORACLES, "records", refuse)
+    monkeypatch.setattr("costgym.experiments.selftest.run.oracles", lambda: ["records", "threads"])
+    (finding,) = run(60.0, seed=0, worlds=1, most=1).findings or [None]
+    assert finding is not None and "too large for this view" in finding.problem
+    report = run(60.0, seed=0, scenario=load_scenario("storm"), worlds=2)
+    assert report.findings == [] and report.tally.refused["records"]
 
 
 def test_a_scenario_of_ones_own_is_checked_and_a_broken_case_is_named(tmp_path: Path) -> None:

@@ -20,7 +20,19 @@ from costgym.experiments.serving.sessions import Sessions
 from costgym.experiments.serving.tools import call as call_tool
 from costgym.experiments.serving.wire import plain
 from costgym.simulators.errors import ConfigError
-from tests.helpers.attack import ENV, attack, http, make_env, make_service, secret_in, socket
+from tests.helpers.attack import (
+    ENV,
+    GREETING,
+    MCP_SESSION,
+    attack,
+    http,
+    make_env,
+    make_service,
+    open_and_close,
+    request,
+    secret_in,
+    socket,
+)
 from tests.helpers.command_line import invoke
 
 
@@ -35,9 +47,39 @@ def get(service: Service, path: str, **headers: str) -> tuple[int, Any]:
 
 
 def test_no_message_breaks_the_server_leaks_a_session_or_a_secret() -> None:
-    met, wrong = asyncio.run(attack(make_service(), 500, seed=1))
+    met, wrong = asyncio.run(attack(make_service(), 500, seed=1, connections=4))
     assert wrong == []
     assert met.total() >= 500 and len(met) > 20
+
+
+def test_sessions_that_are_left_leave_nothing() -> None:
+    service = make_service()
+
+    async def run() -> int:
+        async with service._life(None):  # type: ignore[arg-type]
+            for number in range(12):
+                await open_and_close(service, number)
+            return len(service.sessions)
+
+    assert asyncio.run(run()) == 0
+
+
+def test_requests_of_one_id_at_once_and_the_end_meanwhile_are_all_answered() -> None:
+    service = make_service()
+    headers = {"content-type": "application/json", "accept": "application/json, text/event-stream"}
+
+    def say(method: str, params: Any) -> bytes:
+        return json.dumps({"jsonrpc": "2.0", "id": 7, "method": method, "params": params}).encode()
+
+    async def run() -> list[int]:
+        async with service._life(None):  # type: ignore[arg-type]
+            _, answered, _ = await request(service, "POST", "/mcp", say("initialize", GREETING), headers)
+            own = {**headers, MCP_SESSION: answered[MCP_SESSION]}
+            both = [request(service, "POST", "/mcp", say("ping", {}), own) for _ in range(2)]
+            ended = [request(service, "POST", "/mcp", say("ping", {}), own), request(service, "DELETE", "/mcp", b"", own)]
+            return [status for pair in (both, ended) for status, _, _ in await asyncio.gather(*pair)]
+
+    assert asyncio.run(run()) == [200, 200, 200, 200]
 
 
 def test_the_search_for_secrets_finds_them_where_they_are_told(monkeypatch: pytest.MonkeyPatch) -> None:

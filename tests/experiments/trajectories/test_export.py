@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import errno
 import json
 import subprocess
 import sys
@@ -18,7 +19,9 @@ from costgym.agents.btp.experience import Experience
 from costgym.agents.registry import make_agent
 from costgym.experiments.trajectories.collect import collect
 from costgym.experiments.trajectories.export.formats import export
+from costgym.experiments.trajectories.export.tables import save_dataset
 from costgym.experiments.trajectories.replay import readable, replayed
+from costgym.simulators.errors import DataError
 from tests.helpers.records import Dice
 
 EPISODES = 12
@@ -320,3 +323,18 @@ def test_trl_trains_on_the_messages_as_they_are(chats: Path, tmp_path: Path, kin
         )
     result = trainer.train()
     assert result.global_step == 2 and np.isfinite(result.training_loss)
+
+
+def test_a_disk_that_fails_under_the_library_is_told_as_such(tmp_path: Path) -> None:
+    datasets = pytest.importorskip("datasets", reason="needs the extra `data`")
+
+    def rows() -> Any:
+        raise OSError(errno.ENOSPC, "No space left on device", str(tmp_path / "out"))
+        yield {}
+
+    def load(cache: Path) -> Any:
+        return datasets.Dataset.from_generator(rows, cache_dir=str(cache))
+
+    with pytest.raises(DataError, match="No space left"):
+        save_dataset(load, tmp_path / "out")
+    assert list(tmp_path.iterdir()) == []

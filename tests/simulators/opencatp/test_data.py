@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import json
 import math
 import os
@@ -332,3 +333,17 @@ def test_files_that_are_no_pool(tmp_path: Path) -> None:
         (tmp_path / "pool.json").write_text(text)
         with pytest.raises(DataError, match=r"pool\.json"):
             load_pool(tmp_path / "pool.json")
+
+
+def test_a_profile_that_cannot_be_written_leaves_the_old_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "mine.json"
+    save_profile(v100(), path)
+    before = path.read_bytes()
+
+    def full(_: int) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr("os.fsync", full)
+    with pytest.raises(DataError, match=r"mine\.json.*No space left"):
+        save_profile(v100(), path)
+    assert path.read_bytes() == before and [each.name for each in tmp_path.iterdir()] == ["mine.json"]

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from random import Random
 from typing import Any
 
 import numpy as np
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
 
-from costgym.envs.opencatp.calls import CALLS, OpenCATPCallsEnv
-from costgym.envs.opencatp.plans import OpenCATPEnv
-from costgym.envs.vector.opencatp_calls import OpenCATPCallsVectorEnv
-from costgym.envs.vector.opencatp_plans import OpenCATPVectorEnv
-from costgym.experiments.selftest.lockstep import difference, enumerate_all
+from ...envs.opencatp.calls import CALLS, OpenCATPCallsEnv
+from ...envs.opencatp.plans import OpenCATPEnv
+from ...envs.tpl import MIN_TOKENS
+from ...envs.vector.opencatp_calls import OpenCATPCallsVectorEnv
+from ...envs.vector.opencatp_plans import OpenCATPVectorEnv
+from .lockstep import Difference, difference, enumerate_all
 
 VIEWS: dict[str, tuple[Any, Any]] = {
     "costgym/OpenCATP-v0": (OpenCATPEnv, OpenCATPVectorEnv),
@@ -53,7 +54,7 @@ def run_opencatp(
         How often each way to end was met.
 
     Raises:
-        AssertionError: they differ; says where.
+        Difference: they differ; says where.
     """
     single, batch = VIEWS[env_id]
     scalar: Any = SyncVectorEnv([lambda: single(**settings)] * count, autoreset_mode=mode)
@@ -80,13 +81,41 @@ def run_opencatp(
             expected, got = (env.reset(options={"reset_mask": ended.copy(), **(options or {})}) for env in (scalar, native))
             same(f"reset after step {step}", expected, got)
         mask = native.action_masks()
-        assert np.array_equal(mask, np.stack([env.unwrapped.action_masks() for env in scalar.envs])), f"step {step}: masks"
+        if not np.array_equal(mask, np.stack([env.unwrapped.action_masks() for env in scalar.envs])):
+            raise Difference(f"step {step}: masks")
     return met
 
 
 def same(place: str, expected: Any, got: Any) -> None:
     found = difference(dict(enumerate_all(expected)), dict(enumerate_all(got)))
-    assert found is None, f"{place}{found}"
+    if found is not None:
+        raise Difference(f"{place}{found}")
 
 
-Check = Callable[..., Counter[str]]
+def random_settings(random: Random, env_id: str) -> dict[str, Any]:
+    """Tasks, objective, limits and machine of an OpenCATP view; the limits are often too low for the whole task."""
+    high = {"price": 2.0, "seconds": 20.0, "tokens": 30, "calls": 6}
+    settings: dict[str, Any] = {
+        "tasks": random.choice(("sequential", "nonsequential", "all")),
+        "split": random.choice(("train", "test")),
+        "alpha": random.uniform(0.1, 0.9),
+        "level": random.choice((None, 0, 1, 2, 3)),
+        "budget": {name: round(random.uniform(0.01, most), 3) for name, most in high.items() if random.random() < 0.3} or None,
+        "cost": random.choice(sorted(high)),
+        "success_score": random.uniform(-0.5, 0.9),
+    }
+    if env_id == "costgym/OpenCATP-v0":
+        return {
+            **settings,
+            "reward": random.choice(("incremental", "cumulative")),
+            "max_tokens": random.randint(MIN_TOKENS, 60),
+        }
+    return {
+        **settings,
+        "slots": random.choice((None, 1, 2, 4)),
+        "gpu_capacity_mb": random.choice((None, random.uniform(1600, 2200))),
+        "cold_starts": random.random() < 0.5,
+        "concurrent": random.random() < 0.5,
+        "max_steps": random.randint(3, 40),
+        "enforcement": random.choice((None, "refuse", "terminate", "record")),
+    }
