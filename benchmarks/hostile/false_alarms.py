@@ -44,7 +44,7 @@ def honest_agents() -> dict[str, list[str]]:
 def main() -> None:
     parser = argparse.ArgumentParser(description="Alarms among honest entries.")
     parser.add_argument("entries", nargs="?", type=int, default=200)
-    parser.add_argument("--episodes", type=int, default=80, help="of each row")
+    parser.add_argument("--episodes", type=int, default=60, help="of each row")
     parser.add_argument("--json", type=Path)
     arguments = parser.parse_args()
     started = time.process_time()
