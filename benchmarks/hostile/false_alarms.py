@@ -2,8 +2,9 @@
 
     python benchmarks/hostile/false_alarms.py [entries] [--json FILE]
 
-Runs of honest agents are played on one seed after another, packed and validated like anybody's; each row is an entry. Says how
-many were verified, how many alarms rang and the interval of that share.
+An entry is a submission as anybody would make it: one agent of each track of the default suite, all agents of it in turn but
+those that read the world, played on a seed of its own, packed and validated. Of each alarm: how many entries and rows it rang
+for, and the Wilson intervals of those shares, among the rows for which it can ring at all.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import argparse
 import json
 import tempfile
 import time
+from collections import Counter
 from pathlib import Path
 
 from costgym.experiments.leaderboard.board import run
@@ -19,37 +21,72 @@ from costgym.experiments.leaderboard.run_config import make_run_config
 from costgym.experiments.leaderboard.submissions.submission import pack, validate
 from costgym.experiments.statistics import wilson
 
-AGENTS = ("greedy", "cheapest", "react", "dfsdt+ecoact")
+TRACKS: dict[str, frozenset[str]] = {
+    "better than the optimum": frozenset({"text", "numbers", "plans", "decisions"}),
+    "right facts stand in answers": frozenset({"text"}),
+    "first calls worked": frozenset({"text", "numbers"}),
+    "tasks have no flaw": frozenset({"plans", "decisions"}),
+}
+"""The alarms, by what their sentences say, and the tracks in which each can ring."""
+
+
+def share(rang: int, of: int) -> dict[str, object]:
+    low, high = wilson(rang / of, of)
+    return {"rang": rang, "of": of, "share": rang / of, "ci95": [low, high]}
+
+
+def honest_agents() -> dict[str, list[str]]:
+    """The agents of the default suite that can be handed in, by track."""
+    tracks = make_run_config("quick").tracks
+    return {track.name: [name for name in track.agents if not name.startswith("oracle")] for track in tracks}
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description="Alarms among honest entries.")
     parser.add_argument("entries", nargs="?", type=int, default=200)
-    parser.add_argument("--episodes", type=int, default=60)
+    parser.add_argument("--episodes", type=int, default=60, help="of each row")
     parser.add_argument("--json", type=Path)
     arguments = parser.parse_args()
-    started, verified, rung, entries = time.process_time(), 0, [], 0
-    seed = 0
-    while entries < arguments.entries:
-        seed += 1
+    started = time.process_time()
+    by_track, verified, sentences = honest_agents(), 0, []
+    rows: Counter[str] = Counter()
+    rang: Counter[str] = Counter()
+    entries: Counter[str] = Counter()
+    for number in range(arguments.entries):
+        agents = [own[number % len(own)] for own in by_track.values()]
         with tempfile.TemporaryDirectory() as folder:
             config = make_run_config(
-                "quick", agents=list(AGENTS), budgets="price=30", episodes=arguments.episodes, seed=1000 + seed
+                "quick", agents=agents, budgets="price=30", episodes=arguments.episodes, seed=1000 + number
             )
             packed = pack(run(config, Path(folder) / "board").folder, Path(folder) / "packed", "Honest", "a@example.org")
             verdict = validate(packed)
-        entries += len(verdict.rows)
-        verified += len(verdict.rows) if verdict.verified else 0
-        rung += [each for own in verdict.alarms for each in own]
-        if seed % 10 == 0:
-            print(f"{entries} entries, {verified} verified, {len(rung)} alarms", flush=True)
-    low, high = wilson(len(rung) / entries, entries)
+        verified += verdict.verified
+        rung: set[str] = set()
+        for row, said in zip(verdict.rows, verdict.alarms, strict=True):
+            rows[row["track"]] += 1
+            for sentence in said:
+                (alarm,) = (each for each in TRACKS if each in sentence)
+                rang[alarm] += 1
+                rung.add(alarm)
+                sentences.append(f"entry {number}, {row['agent']}: {sentence}")
+                print(sentences[-1], flush=True)
+        entries.update(rung)
+        if (number + 1) % 20 == 0:
+            print(f"{number + 1} entries, {verified} verified, {len(sentences)} alarms, "
+                  f"{time.process_time() - started:.0f} s", flush=True)  # fmt: skip
     found = {
-        "entries": entries,
+        "entries": arguments.entries,
         "verified": verified,
-        "alarms": rung,
-        "share": len(rung) / entries,
-        "ci95": [low, high],
+        "agents": by_track,
+        "rows": dict(rows),
+        "alarms": {
+            alarm: {
+                "entries": share(entries[alarm], arguments.entries),
+                "rows": share(rang[alarm], sum(rows[track] for track in tracks)),
+            }
+            for alarm, tracks in TRACKS.items()
+        },
+        "sentences": sentences,
         "processor_seconds": round(time.process_time() - started, 1),
     }
     print(json.dumps(found, indent=1))

@@ -15,6 +15,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import resource
 import shutil
 import signal
 import subprocess
@@ -29,8 +30,8 @@ import numpy as np
 
 from costgym.experiments.files import finish_change
 
-COLLECT = ("collect", "--agent", "react", "--scenario", "storm", "--episodes", "1000", "--seed", "5", "--quiet")
-TERMS = ("--budgets", "price=10,20", "--episodes", "60", "--seed", "3", "--quiet")
+COLLECT = ("collect", "--agent", "react", "--scenario", "storm", "--episodes", "500", "--seed", "5", "--quiet")
+TERMS = ("--budgets", "price=10,20", "--episodes", "30", "--seed", "3", "--quiet")
 BOARD = ("leaderboard", "--agents", "random,cheapest,react,dfsdt", *TERMS)
 OUT = "out"
 """What a job writes, in a folder of its own: drafts lie beside it."""
@@ -202,7 +203,9 @@ def main() -> None:
             if hidden(folder):
                 object_to(f"{name}: left behind: {', '.join(hidden(folder)[:3])}")
             shutil.rmtree(folder)
-    report = {"kills": dict(kills), "stages": dict(sorted(stages.items())), "runs": runs, "wrong": wrong}
+    used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+    report: dict[str, object] = {"kills": dict(kills), "stages": dict(sorted(stages.items())), "runs": runs, "wrong": wrong}
+    report["processor_seconds"] = round(sum(each.ru_utime + each.ru_stime for each in used), 1)
     print(json.dumps(report, indent=1))
     if report_to is not None:
         report_to.write_text(json.dumps(report, indent=1) + "\n")

@@ -11,7 +11,6 @@ this process's processor, best of three.
 from __future__ import annotations
 
 import argparse
-import copy
 import json
 import sys
 import tempfile
@@ -34,32 +33,10 @@ from costgym.experiments.trajectories.verify import Checker
 from costgym.experiments.verify import verify
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
-from tests.helpers.records import places
+from tests.helpers.records import places, with_another_value
 
 NOT_DERIVED = ("agent", "model", "episode", "seal")
 """Fields that the seal alone protects: a name says nothing about the world."""
-
-
-def edited(document: dict[str, Any], path: tuple[Any, ...], chance: np.random.Generator) -> dict[str, Any]:
-    """The document with one leaf changed: by a little, by much, or to another type."""
-    changed = copy.deepcopy(document)
-    target = changed
-    for key in path[:-1]:
-        target = target[key]
-    old = target[path[-1]]
-    if isinstance(old, bool):
-        choices: list[Any] = [not old, None, int(old)]
-    elif isinstance(old, int | float):
-        near = old + (1e-9 if isinstance(old, float) and abs(old) < 1e3 else 1)
-        choices = [old + 1, old * 2 + 1, -old - 1, str(old), None, near]
-    elif isinstance(old, str):
-        choices = [old + "x", old[:-1], "", None, 7]
-    else:
-        choices = [["x"], 1]
-    choices = [new for new in choices if type(new) is not type(old) or new != old]
-    new = choices[int(chance.integers(len(choices)))]
-    target[path[-1]] = new
-    return changed
 
 
 def tamper(path: Path, records: int, seed: int = 0) -> dict[str, Any]:
@@ -78,7 +55,7 @@ def tamper(path: Path, records: int, seed: int = 0) -> dict[str, Any]:
         document = json.loads(lines[int(chance.integers(len(lines)))])
         leaves = [leaf for leaf in places(document) if leaf[0] == field]
         leaf = leaves[int(chance.integers(len(leaves)))]
-        wrong = edited(document, leaf, chance)
+        wrong = with_another_value(document, leaf, lambda count: int(chance.integers(count)))
         if turn // len(fields) % 2 and field not in NOT_DERIVED:
             wrong["seal"] = Trajectory(**{**wrong, "seal": ""}).sealed(header).seal
         forged.write_text(f"{header_line}\n{json.dumps(wrong)}\n")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from functools import lru_cache
 from importlib.resources import files
 from typing import Any
@@ -33,6 +34,12 @@ def part(template: str, **values: Any) -> Markup:
     return Markup(render(template, **values).strip())
 
 
+def breakable(name: str) -> Markup:
+    """Escape an agent's name and allow it to be broken after each part: `dfsdt+` and `ecoact`, `zoo:` and `toolplanner`."""
+    parts = re.split(r"(?<=[+:/])", plain(name))
+    return Markup("<wbr>").join(parts)
+
+
 def embedded(data: object) -> Markup:
     """Write JSON that cannot end the script element it stands in, whatever a name holds."""
     text = json.dumps(data, sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False)
@@ -51,6 +58,7 @@ def _environment() -> Environment:
         keep_trailing_newline=True,
     )
     found.filters["written"] = written
+    found.filters["breakable"] = breakable
     found.filters["thousands"] = lambda value: f"{value:,}"
     return found
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -40,6 +41,27 @@ def places(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
     if isinstance(value, list) and value:
         return [leaf for index in range(len(value)) for leaf in places(value[index], (*path, index))]
     return [path]
+
+
+def with_another_value(document: Any, path: tuple[Any, ...], pick: Callable[[int], int]) -> Any:
+    """The document with one leaf changed: by a little, by much, or to another type; `pick(n)` chooses one of n."""
+    changed = copy.deepcopy(document)
+    target = changed
+    for key in path[:-1]:
+        target = target[key]
+    old = target[path[-1]]
+    if isinstance(old, bool):
+        choices: list[Any] = [not old, None, int(old)]
+    elif isinstance(old, int | float):
+        near = old + (1e-9 if isinstance(old, float) and abs(old) < 1e3 else 1)
+        choices = [old + 1, old * 2 + 1, -old - 1, str(old), None, near]
+    elif isinstance(old, str):
+        choices = [old + "x", old[:-1], "", None, 7]
+    else:
+        choices = [["x"], 1]
+    choices = [new for new in choices if type(new) is not type(old) or new != old]
+    target[path[-1]] = choices[pick(len(choices))]
+    return changed
 
 
 def tampered(document: dict[str, Any], path: tuple[Any, ...]) -> dict[str, Any]:

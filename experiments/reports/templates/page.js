@@ -168,13 +168,15 @@
       last = x(limit);
     }
     axisTitle(svg, box, `Budget: ${data.axis}${data.unit ? ` (${data.unit})` : ""}${limits.length > 1 ? ", logarithmic" : ""}`);
+    const names = el("g", {});  // above the lines of all references
     for (const label of new Set(data.references.map((row) => row.label))) {
       const own = data.references.filter((row) => row.label === label && row.x !== null && limits.includes(row.x)).sort((a, b) => a.x - b.x);
       const value = (row) => row.figures[MAIN[state.grading]] ?? row.figures[MAIN.strict];
       if (!own.length) continue;
       svg.append(el("polyline", { class: "ruler", points: own.map((row) => `${round(x(row.x))},${round(y(value(row)))}`).join(" ") }));
-      svg.append(el("text", { x: round(x(own[0].x)), y: round(y(value(own[0])) - 5), "text-anchor": "start" }, label));
+      names.append(el("text", { class: "ruler-name", x: round(x(own[0].x)), y: round(y(value(own[0])) - 5), "text-anchor": "start" }, label));
     }
+    svg.append(names);
     const present = [...new Set(rows.map((row) => row.series))].sort((a, b) => a - b);
     const ends = [];
     present.forEach((index, place) => {

@@ -32,6 +32,8 @@ class Document(HTMLParser):
         assert self.open == []
 
     def handle_starttag(self, tag, attrs):
+        if tag == "wbr":  # where a name may be broken: as many as it has parts
+            return
         element = {"tag": tag, "text": "", **dict(attrs)}
         self.elements.append(element)
         if tag not in VOID_TAGS:
