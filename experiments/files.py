@@ -129,7 +129,7 @@ def _finished(path: Path, replace: bool) -> Iterator[Path]:
     remove(draft)
     try:
         yield draft
-        sync(draft)
+        _sync(draft)
         _put(draft, path)
         _sync_folder(path.parent)
     except OSError as error:
@@ -206,10 +206,15 @@ def _alive(process: int) -> bool:
 
 
 def sync(path: Path) -> None:
-    """Make a file, or all that is in a folder, outlast a power cut."""
+    """Make a file, or all that is in a folder, outlast a power cut; raises DataError, which names it."""
+    with writing(path):
+        _sync(path)
+
+
+def _sync(path: Path) -> None:
     if path.is_dir():
         for part in path.iterdir():
-            sync(part)
+            _sync(part)
         _sync_folder(path)
         return
     with path.open("rb") as store:
@@ -244,7 +249,7 @@ def change_together(folder: Path) -> Iterator[Path]:
     try:
         draft.mkdir()
         yield draft
-        sync(draft)
+        _sync(draft)
         draft.rename(folder / NEXT)
     except OSError as error:
         raise cannot_write(folder, error) from error

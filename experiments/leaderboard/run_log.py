@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from urllib.parse import quote
 
 from ...simulators.errors import DataError
-from ..files import LineFile, finished_file, iter_lines, make_folder, sync, write_atomically, writing
+from ..files import LineFile, finished_file, iter_lines, make_folder, sync, write_atomically
 from ..results import EpisodeResult
 from ..trajectories.format import parse_header, parse_trajectory
 from .conditions import condition_key
@@ -91,8 +91,7 @@ class RunLog:
         for path in self._files.values():
             _sort(path)
             if path.exists():
-                with writing(path):
-                    sync(path)  # before the table says that they are there
+                sync(path)  # before the table says that they are there
         order = {key: place for place, key in enumerate(self._files)}
         results = [self.found[key] for key in sorted(self.found, key=lambda key: (order[key[:3]], key[3]))]
         write_atomically(self._path, "".join(f"{result.to_json()}\n" for result in results))

@@ -8,7 +8,9 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from typer.testing import CliRunner
@@ -179,9 +181,10 @@ def test_every_verb_is_tried() -> None:
     assert set(listed) == {verb.split()[0] for verb in VERBS}
 
 
+@pytest.mark.parametrize("call", [invoke, pytest.param(costgym, marks=pytest.mark.slow)], ids=["here", "in a process"])
 @pytest.mark.parametrize("verb", VERBS)
-def test_a_verb_says_how_it_is_used(verb: str) -> None:
-    shown = " ".join(costgym(*verb.split(), "--help").stdout.split())
+def test_a_verb_says_how_it_is_used(verb: str, call: Callable[..., Any]) -> None:
+    shown = " ".join(call(*verb.split(), "--help").stdout.split())
     assert f"costgym {verb} [OPTIONS]" in shown
     assert verb in ("submit", "train", "datasets", "prices", "models", "chaos") or f"Example: `costgym {verb}" in shown
 

@@ -13,6 +13,7 @@ pytest.importorskip("sqlalchemy", reason="no SQLAlchemy here: install costgym[st
 SMALL = ("--episodes", "3", "--agents", "greedy,react", "--budgets", "price=10,20", "--quiet", "--jobs", "1")
 
 
+@pytest.mark.slow
 def test_a_leaderboard_goes_into_a_store_and_a_site_comes_out(tmp_path: Path) -> None:
     store = tmp_path / "results.db"
     costgym("leaderboard", *SMALL, "--out", tmp_path / "run", "--store", f"sqlite:///{store}")

@@ -164,3 +164,13 @@ def test_the_folders_that_are_made_are_synced_from_below(tmp_path: Path, monkeyp
     (tmp_path / "file").write_text("")
     with pytest.raises(ConfigError, match=r"--found.*cannot be a folder"):
         make_folder(tmp_path / "file", "--found")
+
+
+def test_a_file_that_cannot_be_synced_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(handle: int) -> None:
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    (tmp_path / "trajectories.jsonl").write_text("{}\n")
+    monkeypatch.setattr(os, "fsync", fail)
+    with pytest.raises(DataError, match=r"trajectories\.jsonl: cannot be written: Input/output error; check the disk"):
+        files.sync(tmp_path / "trajectories.jsonl")

@@ -172,6 +172,7 @@ def test_an_interval_holds_the_mean_and_shrinks_with_episodes():
     assert width(50) > 1.5 * width(800)
 
 
+@pytest.mark.slow
 def test_a_95_percent_interval_covers_the_truth_about_95_times_in_100():
     rng = np.random.default_rng(2)
     prices = rng.exponential(4.0, size=(300, 100))

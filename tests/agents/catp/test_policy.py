@@ -99,6 +99,7 @@ def test_teacher_forcing_equals_step_by_step_decoding(evaluator, model, method):
                     torch.testing.assert_close(policy(alone)[0, -1], at_once[step], rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.slow
 def test_a_plan_does_not_depend_on_what_is_written_beside_it(evaluator):
     policy = ready_policy(CatpSettings(**TINY), "cpu")
     asked = [(each, level) for each in tasks("all", "test")[::6] for level in range(4)]

@@ -36,8 +36,15 @@ def env(count: int = 3, **settings: Any) -> MarketplaceVectorEnv:
     return MarketplaceVectorEnv(count, **{**small(), **settings})
 
 
-@pytest.mark.parametrize("mode", list(AutoresetMode))
-@pytest.mark.parametrize("scenario", SCENARIOS)
+@pytest.mark.parametrize(
+    ("scenario", "mode"),
+    [
+        # every scenario and every mode of resets; both together only under `make test-all`
+        pytest.param(name, mode, marks=() if mode is AutoresetMode.NEXT_STEP or name == SCENARIOS[0] else pytest.mark.slow)
+        for name in SCENARIOS
+        for mode in AutoresetMode
+    ],
+)
 @pytest.mark.parametrize("form", FORMS, ids=["default", "concurrent"])
 def test_native_and_scalar_environments_are_equal_to_the_last_bit(
     form: dict[str, Any], scenario: str, mode: AutoresetMode

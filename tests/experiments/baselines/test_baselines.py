@@ -116,6 +116,7 @@ def test_the_rules_of_other_environments_stand_in_the_order_of_their_returns(env
 
 
 @pytest.mark.parametrize("env", sorted(OFFERS))
+@pytest.mark.slow
 def test_a_limit_is_a_share_of_what_the_greedy_rule_spends(env: str) -> None:
     level = {ENV: "marketplace", DECISION: "decision"}.get(env, "")
     spent = measure(open_env(env, level, "train"), make_agent(OFFERS[env].rules["greedy"], env), 400)["cost"]

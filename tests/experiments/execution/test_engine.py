@@ -199,6 +199,7 @@ def check_engine(engine: Engine, folder: Path) -> None:
     assert len(submitted.problems) == 3 and submitted.episodes == 90 + 29
 
 
+@pytest.mark.slow
 def test_episodes_played_recorded_and_verified_in_processes_are_the_same(tmp_path: Path) -> None:
     check_engine(Local(2), tmp_path)
 

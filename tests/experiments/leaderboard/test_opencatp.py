@@ -66,6 +66,7 @@ def test_a_row_is_the_mean_of_its_plans(board: Leaderboard) -> None:
         assert row[figure] == pytest.approx(sum(line["figures"][entry] for line in own) / 36, abs=1e-11)
 
 
+@pytest.mark.slow
 def test_the_same_run_gives_the_same_bytes(board: Leaderboard, tmp_path: Path) -> None:
     again = run(make_run_config(**PLAN), tmp_path / "again")
     for name in (*FILES, *(f"trajectories/plans/{file.name}" for file in (board.folder / "trajectories/plans").iterdir())):

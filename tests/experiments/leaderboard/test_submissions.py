@@ -323,6 +323,7 @@ def test_a_submission_is_judged_alike_by_any_number_of_processes(packed: Path, j
     assert verify(packed, engine=Local(jobs)).problems == verdict.problems
 
 
+@pytest.mark.slow
 def test_a_run_is_judged_and_a_submission_added_alike_by_two_processes(board: Path, packed: Path, tmp_path: Path) -> None:
     assert verify(board, engine=Local(2)) == verify(board)
     boards = []
@@ -333,6 +334,7 @@ def test_a_run_is_judged_and_a_submission_added_alike_by_two_processes(board: Pa
     assert (boards[0] / "leaderboard.json").read_bytes() == (boards[1] / "leaderboard.json").read_bytes()
 
 
+@pytest.mark.slow
 def test_no_more_than_twenty_problems_of_a_file_are_looked_for(tmp_path: Path) -> None:
     played = run(make_run_config("btp", agents=["cheapest"], budgets="price=20", episodes=230), tmp_path / "board").folder
     packed = pack(played, tmp_path / "packed", "A", "a")
@@ -347,6 +349,7 @@ def test_no_more_than_twenty_problems_of_a_file_are_looked_for(tmp_path: Path) -
         )
 
 
+@pytest.mark.slow
 def test_runs_and_submissions_are_verified_in_processes_by_command(board: Path, packed: Path, tmp_path: Path) -> None:
     mine = tmp_path / "board"
     shutil.copytree(board, mine)

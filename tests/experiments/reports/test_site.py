@@ -78,6 +78,7 @@ def test_calls_of_one_agent_run_side_by_side(run: Run, site: Path) -> None:
     assert overlaps > 0
 
 
+@pytest.mark.slow
 def test_only_the_viewer_of_a_run_with_images_may_show_images_and_only_those_it_holds(site: Path, tmp_path: Path) -> None:
     shown = build([read_run(recorded_run(tmp_path / "run"))], tmp_path / "site").parent
     build([read_run(tmp_path / "run")], tmp_path / "again")

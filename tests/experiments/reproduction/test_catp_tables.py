@@ -115,6 +115,7 @@ def test_two_agents_are_compared_plan_by_plan() -> None:
     assert row["ci95"]["quality_of_plan"] == pytest.approx([0.05, 0.05])
 
 
+@pytest.mark.slow
 def test_without_a_plan_that_is_valid_for_both_nothing_is_claimed(as_published: dict[str, float], tmp_path: Path) -> None:
     found = played(as_published)
     for results in found.values():
@@ -130,6 +131,7 @@ def test_without_a_plan_that_is_valid_for_both_nothing_is_claimed(as_published: 
     print_reproduction("catp", {"paper": published("catp"), **tables}, Console(file=io.StringIO(), width=200))
 
 
+@pytest.mark.slow
 def test_all_claims_hold_for_the_papers_own_figures_and_few_for_equal_ones(as_published: dict[str, float]) -> None:
     for row in tables_of(played(as_published))["effects"]:
         # few-shot and HuggingGPT change places between the tables; a smaller policy and prices are not as in the paper here

@@ -45,6 +45,7 @@ def test_a_sweep_shows_an_effect_over_a_rate() -> None:
     assert rows[0]["PR"] == 0.0 and rows[1]["tokens"] > 0.0
 
 
+@pytest.mark.slow
 def test_calls_of_tools_that_btp_took_away_are_refused_and_yet_cost_replies() -> None:
     never, always = sweep("forbidden", (0.0, 1.0), 12, agents=("react", "react+btp"), protocol=protocols("btp")[0])
     assert always["tokens"] > never["tokens"] and always["PBC"] < never["PBC"]

@@ -41,6 +41,7 @@ def test_published_figures_are_shares_with_their_sources() -> None:
     assert published("btp")[0]["agent"] == "react"
 
 
+@pytest.mark.slow
 def test_deer_seen_and_unseen_tools() -> None:
     found = reproduce("deer", episodes=200)
     assert found["paper"] == published("deer")
@@ -135,6 +136,7 @@ def test_the_curves_hold_every_point_and_meet_the_table_at_the_papers_setting(bt
             assert all(curves[f"{base}+btp", "R", at]["budget_failure_rate"] == 0.0 for at in BUDGETS)
 
 
+@pytest.mark.slow
 def test_btp_is_compared_with_its_plain_form_at_three_budgets_pair_by_pair(btp) -> None:
     found, _ = btp
     table = {(row["protocol"], row["agent"]): row for row in found["ours"]}
@@ -169,6 +171,7 @@ def test_a_protocol_holds_the_papers_settings() -> None:
         protocols("eco")
 
 
+@pytest.mark.slow
 def test_a_point_played_anew_says_what_the_leaderboard_said(btp) -> None:
     _, folder = btp
     for protocol in protocols("btp"):
@@ -204,6 +207,7 @@ def test_every_effect_is_said_to_follow_or_not_and_the_page_says_it_too(btp, tmp
     }
 
 
+@pytest.mark.slow
 def test_effects_by_construction_say_why_and_are_counted_nowhere(btp) -> None:
     effects = btp[0]["effects"]
     built = [row for row in effects if row["by_construction"]]

@@ -110,7 +110,9 @@ def test_a_defect_is_found_kept_small_and_played_first(name: str, tmp_path: Path
     assert (again.findings, again.mended) == ([], [path.name])
 
 
-@pytest.mark.parametrize("name", asked.COMPILED)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=pytest.mark.slow if name == "views" else ()) for name in asked.COMPILED]
+)
 def test_every_random_world_is_played_by_every_view(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("numba", reason="needs the extra `train`")
     monkeypatch.setattr("costgym.experiments.selftest.run.oracles", lambda: [name, "threads"])

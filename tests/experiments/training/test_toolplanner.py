@@ -176,6 +176,7 @@ def test_a_published_model_that_is_not_there_is_named(tmp_path, model):
 # -- data ----------------------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_what_a_pair_is_follows_from_the_feedback(finished):
     trees = read_trees(finished / "sft" / "trees-6-1.jsonl")
     assert len(trees) == 6

@@ -154,6 +154,7 @@ def test_a_summary_counts_what_is_there(root: Path) -> None:
     assert found.normalised_score == pytest.approx(np.mean(100 * minari.get_normalized_score(dataset, np.array(returns))))
 
 
+@pytest.mark.slow
 def test_the_same_seed_builds_the_same_bytes(tmp_path: Path) -> None:
     script = (
         "import sys; from pathlib import Path; from costgym.experiments.trajectories.named import build as b;"
