@@ -124,10 +124,20 @@ def _code(text: str) -> str:
     return "`" + text.replace("|", "\\|") + "`"
 
 
+def _space(space: gym.Space[Any]) -> str:
+    """A space in one line. Where bounds differ from column to column, the smallest and the largest; the table has them all."""
+    if not isinstance(space, gym.spaces.Box) or len({*space.low.flat}) == len({*space.high.flat}) == 1:
+        return f"`{space}`"
+    low, high = (round(float(bound), 4) + 0.0 for bound in (space.low.min(), space.high.max()))  # bounds may be a bit wider
+    return f"`Box({low}, {high}, {space.shape}, {space.dtype})`; each column has a range of its own, below"
+
+
 def _facts(env_id: str, env: gym.Env[Any, Any]) -> list[str]:
     space = env.observation_space
     spec = gym.spec(env_id)
-    boxes = [f"`{name}`: `{box}`" for name, box in space.items()] if isinstance(space, gym.spaces.Dict) else [f"`{space}`"]
+    boxes = (
+        [f"`{name}`: {_space(box)}" for name, box in space.items()] if isinstance(space, gym.spaces.Dict) else [_space(space)]
+    )
     batch = "no; `costgym.make_vec` runs single environments side by side"
     if spec.vector_entry_point is not None:
         batch = "yes: `costgym.make_vec` runs any number in compiled code (needs the extra `train`)"

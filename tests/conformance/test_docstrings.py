@@ -13,7 +13,7 @@ import pytest
 import costgym
 from costgym.envs import decision, marketplace
 from costgym.envs.opencatp import base, calls, plans
-from docs.extensions.environments import arrays, environment_class, parameters, sections, shared_rows
+from docs.extensions.environments import _facts, arrays, environment_class, parameters, sections, shared_rows
 
 NUMERIC = [name for name in costgym.ENV_IDS if "Chat" not in name]
 SECTIONS = (
@@ -127,3 +127,9 @@ def test_observations_keep_to_the_ranges_described(env_id: str, settings: dict[s
             for row in rows:
                 values = observation[name][..., columns(row["column"], observation[name].shape[-1])]
                 assert within(values, row["range"]), (name, row["name"], row["range"], values)
+
+
+@pytest.mark.parametrize("env_id", costgym.ENV_IDS)
+def test_the_facts_of_a_page_are_rows_of_one_line(env_id: str) -> None:
+    rows = _facts(env_id, costgym.make(env_id))
+    assert all(len(re.findall(r"(?<!\\)\|", row)) == 3 and "\n" not in row and len(row) < 160 for row in rows), rows
