@@ -6,7 +6,7 @@ TORCH ?= torch==2.13.0
 # two threads of BLAS in each of two processes are slower than one
 export OMP_NUM_THREADS ?= 1
 
-.PHONY: leaderboard test test-all test-cuda lint types docs dist audit bench clean
+.PHONY: leaderboard test test-all test-native test-cuda lint types docs dist audit bench clean
 
 leaderboard: .venv/.core
 	.venv/bin/costgym leaderboard --suite quick --seed 0 --out $(OUT)
@@ -59,6 +59,10 @@ bench: .venv/.core
 	$(PIP) $(TORCH)
 	$(PIP) --editable ".[dev,train,vision,data,torchrl,store,serve]"
 	touch $@ .venv/.core
+
+# the native batches against the event-driven world: slow, since each is compiled anew in a fresh checkout
+test-native: .venv/.dev
+	.venv/bin/python -m pytest -n auto tests/envs/vector tests/simulators/batch tests/experiments/selftest --deselect tests/envs/vector/test_device.py
 
 # compiles every kernel for a GPU, without one
 test-cuda: .venv/.dev

@@ -148,7 +148,7 @@ def test_lists_name_what_there_is(what: str, tmp_path: Path) -> None:
     assert len(json.loads((tmp_path / "list.json").read_text())) >= 2
 
 
-@pytest.mark.parametrize("format", ["text", "png", "html"])
+@pytest.mark.parametrize("format", ["text", *(pytest.param(name, marks=pytest.mark.slow) for name in ("png", "html"))])
 def test_show_draws_an_episode(format: str, tmp_path: Path) -> None:
     done = costgym("show", "--agent", "react", "--format", format, "--out", tmp_path / f"episode.{format}")
     if format == "text":

@@ -67,7 +67,10 @@ def test_every_env_replays_itself(env_id: str) -> None:
     assert first == second
 
 
-@pytest.mark.parametrize("env_id", costgym.ENV_IDS)
+@pytest.mark.parametrize(
+    "env_id",
+    [pytest.param(env_id, marks=() if env_id == "costgym/Marketplace-v0" else pytest.mark.slow) for env_id in costgym.ENV_IDS],
+)
 def test_every_env_is_the_same_in_another_process_under_another_hash_seed(env_id: str) -> None:
     script = (
         "import sys, json; sys.path.insert(0, 'tests/conformance'); import test_envs; "

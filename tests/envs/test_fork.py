@@ -26,7 +26,7 @@ def test_every_environment_is_here() -> None:
     assert sorted(SETTINGS) == sorted(costgym.ENV_IDS)
 
 
-@pytest.mark.parametrize("how", COPIES)
+@pytest.mark.parametrize("how", ["fork", "deepcopy", pytest.param("pickle", marks=pytest.mark.slow)])
 @pytest.mark.parametrize(("env_id", "settings"), CASES)
 def test_a_copy_in_mid_episode_goes_on_like_the_original(env_id: str, settings: dict[str, Any], how: str) -> None:
     env = costgym.make(env_id, disable_env_checker=True, **settings)

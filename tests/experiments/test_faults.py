@@ -22,7 +22,7 @@ needs_compiler = pytest.mark.skipif(
 @pytest.mark.parametrize(
     ("jobs", "trials"),
     [
-        ("collect,pack", 6),
+        pytest.param("collect,pack", 6, marks=pytest.mark.slow),
         pytest.param("leaderboard,add,site,store,export messages,export hf", 12, marks=pytest.mark.slow),
     ],
 )

@@ -107,6 +107,7 @@ def test_what_an_environment_lacks_is_left_out_and_said_before_anything_is_playe
 
 
 @pytest.mark.parametrize("env", [DECISION, PLAN_CALLS, PLANS])
+@pytest.mark.slow
 def test_the_rules_of_other_environments_stand_in_the_order_of_their_returns(env: str, tmp_path: Path) -> None:
     few = SMALL.model_copy(update={"episodes": 60, "point_episodes": 1})
     found = {row["method"]: row for row in rows(run(tmp_path, few, RULES, [env], seeds=1))}
@@ -189,7 +190,9 @@ def test_curves_show_the_limit_where_a_method_is_held_to_it() -> None:
     assert ">limit<" not in curves(learnt[:1]) and ">limit<" in curves(learnt)
 
 
-@pytest.mark.parametrize("method", ["bc", "iql", "dqn", pytest.param("pid-lagrangian", marks=pytest.mark.slow), "ppo-tools"])
+@pytest.mark.parametrize(
+    "method", ["bc", "iql", "dqn", *(pytest.param(name, marks=pytest.mark.slow) for name in ("pid-lagrangian", "ppo-tools"))]
+)
 def test_a_method_learns_and_the_same_seed_gives_the_same_run(method: str, tmp_path: Path) -> None:
     pytest.importorskip("sb3_contrib")
     found = [run(tmp_path / name, SMALL, [method], seeds=1)[0] for name in "ab"]

@@ -347,6 +347,7 @@ def test_one_call_alone_can_be_fitted_if_one_insists(tmp_path: Path) -> None:
     assert (profile["latency_s"], profile["latency_spread"], profile["reliability"]) == (1.0, 0.0, 1.0)
 
 
+@pytest.mark.slow
 def test_the_command_writes_and_says_what_it_found(log: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     command(log, tmp_path / "out.yaml", json_file=tmp_path / "report.json")
     shown = capsys.readouterr().out

@@ -204,6 +204,7 @@ def test_a_server_that_dies_costs_its_own_call_and_nothing_else(tmp_path: Path) 
     assert (found.name, found.reason) == ("mortal", "the client closed the connection; the server had ended")
 
 
+@pytest.mark.slow
 def test_over_http_each_session_is_a_run(tmp_path: Path) -> None:
     log = tmp_path / "calls.jsonl"
     options = ("--port", 0, "--scenario", "storm", "--time-scale", 0, "--log", log, "--run", "r")

@@ -111,7 +111,7 @@ def test_a_defect_is_found_kept_small_and_played_first(name: str, tmp_path: Path
 
 
 @pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=pytest.mark.slow if name == "views" else ()) for name in asked.COMPILED]
+    "name", [pytest.param(name, marks=() if name == "decisions" else pytest.mark.slow) for name in asked.COMPILED]
 )
 def test_every_random_world_is_played_by_every_view(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("numba", reason="needs the extra `train`")

@@ -452,7 +452,7 @@ def test_mcp_over_standard_input_and_output(scenario: Path) -> None:
 # -- the process ----------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("number", [signal.SIGTERM, pytest.param(signal.SIGINT, marks=pytest.mark.slow)])
 def test_a_signal_ends_the_server_cleanly_though_sessions_are_open(scenario: Path, number: signal.Signals) -> None:
     with served("--scenario", scenario) as (address, process):
 

@@ -224,6 +224,7 @@ def test_the_plans_of_a_leaderboard_are_shown_as_they_run(tmp_path: Path) -> Non
                 assert max(call[6] for call in detail["calls"]) == pytest.approx(result.seconds, abs=1e-6)
 
 
+@pytest.mark.slow
 def test_a_forged_plan_of_a_leaderboard_is_named(tmp_path: Path) -> None:
     board = run_leaderboard(make_run_config("opencatp", agents=["fixed-all"], episodes=2), tmp_path / "run").folder
     verdict = verify(board)

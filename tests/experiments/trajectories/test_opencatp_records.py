@@ -321,7 +321,14 @@ def test_what_no_document_holds_is_not_recorded(tmp_path: Path) -> None:
 # -- agents --------------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("env_id", "name"), [(env_id, name) for env_id in VIEWS for name in agent_names(env_id)])
+@pytest.mark.parametrize(
+    ("env_id", "name"),
+    [
+        pytest.param(env_id, name, marks=pytest.mark.slow if name.startswith("zoo:") else ())
+        for env_id in VIEWS
+        for name in agent_names(env_id)
+    ],
+)
 def test_every_planner_plays_both_views(env_id: str, name: str) -> None:
     if not find_agent(name, env_id).playable:
         pytest.skip("what it plays with is not installed")

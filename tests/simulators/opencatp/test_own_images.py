@@ -68,6 +68,7 @@ def test_images_are_cut_to_a_square_and_have_their_texts(folder: Path) -> None:
     assert images_digest([dog, cat]) != images_digest([cat, dog])
 
 
+@pytest.mark.slow
 def test_a_table_of_ones_own_images_scores_plans(folder: Path, tmp_path: Path) -> None:
     path = build_table(tmp_path / "mine.npz", Words(), images=read_images(folder, 32))  # type: ignore[arg-type]
     table = OutcomeTable.load(path)
