@@ -89,18 +89,22 @@ def change_threads(frame: Any, event: str, _: Any) -> None:
 
 @pytest.mark.parametrize("env_id", ["costgym/Marketplace-v0", "costgym/MarketplaceChat-v0", "costgym/DecisionAware-v0"])
 def test_a_thread_that_is_interrupted_in_a_draw_draws_what_it_draws_alone(env_id: str) -> None:
+    own = threading.local()
+
     def calls(number: int) -> list[Any]:
-        env: Any = costgym.make(env_id, disable_env_checker=True).unwrapped
+        if not hasattr(own, "env"):
+            own.env = costgym.make(env_id, disable_env_checker=True).unwrapped
+        env = own.env
         env.reset(seed=number)
         for slot in range(len(env.episode.candidates)):
             if not env.episode.over:
                 env.episode.call(slot)
         return [(call.slot, call.status, call.finished_s, call.price) for call in env.episode.calls]
 
-    alone = [calls(number) for number in range(12)]
+    alone = [calls(number) for number in range(40)]
     threading.setprofile(change_threads)
     try:
-        assert in_threads(calls, 12) == [alone] * THREADS
+        assert in_threads(calls, 40) == [alone] * THREADS
     finally:
         threading.setprofile(None)
 
