@@ -18,6 +18,7 @@ import typer
 
 from costgym.cli.app import app
 from tests.helpers.command_line import invoke
+from tests.helpers.full_disk import no_file_longer_than
 
 GARBAGE = (
     "", " ", "-1", "0", "nan", "1e999", "99999999999999999999999", "\udcff", "\ud800", "a\nb", "../../x", "/dev/null",
@@ -63,8 +64,8 @@ def bad_line(random: Random) -> list[str]:
     )
 
 
-def refuses(line: list[str], folder: Path) -> str | None:
-    """Run a line in a folder; what is wrong with the way it ended."""
+def refuses(line: list[str], folder: Path, code: int | None = None) -> str | None:
+    """Run a line in a folder; what is wrong with the way it ended, or with its exit code where one is given."""
     before = Path.cwd()
     os.chdir(folder)
     try:
@@ -73,7 +74,8 @@ def refuses(line: list[str], folder: Path) -> str | None:
         os.chdir(before)
     if done.exception is not None and not isinstance(done.exception, SystemExit):
         return f"{line}: {type(done.exception).__name__}: {done.exception}"
-    return f"{line}: {done.stderr[-300:]}" if "Traceback" in done.stderr else None
+    wrong = "Traceback" in done.stderr or done.exit_code != (done.exit_code if code is None else code)
+    return f"{line}: {done.exit_code}, {done.stderr[-300:]}" if wrong else None
 
 
 def make_folder(folder: Path) -> None:
@@ -107,6 +109,24 @@ def test_no_line_ends_in_a_traceback(tmp_path: Path) -> None:
 )
 def test_a_place_that_is_none_is_an_error_in_words(line: list[str], tmp_path: Path) -> None:
     assert refuses(line, tmp_path) is None
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        ["collect", "--agent", "greedy", "--episodes", "40", "--out", "new"],
+        ["leaderboard", "--agents", "greedy", "--budgets", "price=10", "--episodes", "40", "--jobs", "1", "--out", "new"],
+        ["submit", "pack", "board", "--out", "new", "--name", "n", "--contact", "a@b"],
+        ["site", "--run", "board", "--out", "new"],
+        ["agents", "--json", "new"],
+    ],
+)
+def test_a_disk_that_is_full_is_an_error_in_words(line: list[str], board: Path, tmp_path: Path) -> None:
+    shutil.copytree(board / "board", tmp_path / "board")
+    with no_file_longer_than(1000):
+        problem = refuses([*line, *(["--quiet"] if line[0] in ("collect", "leaderboard", "site") else [])], tmp_path, 2)
+    assert problem is None
+    assert not list(tmp_path.glob(".*"))
 
 
 DAMAGES = {

@@ -36,6 +36,18 @@ def test_a_run_that_does_not_agree_with_replay_is_not_called_verified(tmp_path: 
     assert ", replayed</small>" not in (tmp_path / "site" / "index.html").read_text(encoding="utf-8")
 
 
+def test_a_row_that_nobody_played_is_shown_as_what_does_not_agree(tmp_path: Path) -> None:
+    invoke("leaderboard", *SMALL, "--out", tmp_path / "run")
+    path = tmp_path / "run" / "leaderboard.json"
+    document = json.loads(path.read_text())
+    document["rows"].insert(0, {**document["rows"][0], "agent": "gpt-9", "pass_rate": 1.0, "verified": "replayed"})
+    path.write_text(json.dumps(document, indent=1, ensure_ascii=False) + "\n")
+    shown = invoke("site", "--run", tmp_path / "run", "--out", tmp_path / "site", "--verify", "--quiet")
+    assert "not verified" in shown.stderr and "gpt-9" in shown.stderr
+    pages = [page.read_text(encoding="utf-8") for page in (tmp_path / "site").glob("*.html")]
+    assert any("gpt-9" in page for page in pages) and not any(", replayed</small>" in page for page in pages)
+
+
 @pytest.mark.parametrize(
     ("arguments", "problem"),
     [

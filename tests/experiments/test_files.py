@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import errno
 import os
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -116,6 +118,38 @@ def test_a_fault_at_any_call_leaves_the_old_or_the_new_and_the_next_run_repairs_
 ) -> None:
     raised: BaseException = Killed() if fault == "kill" else OSError(fault, os.strerror(fault), "x")
     assert trials(writer, tmp_path, raised) >= 4
+
+
+def test_a_file_is_synced_before_it_takes_its_place_and_its_folder_afterwards(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log: list[str] = []
+    real = os.fsync
+
+    def synced(handle: int) -> None:
+        place = Path("/proc/self/fd", str(handle)).readlink()
+        log.append("folder" if place == tmp_path else "draft")
+        assert (tmp_path / "board.json").read_text() == ("new" if place == tmp_path else "old")
+        real(handle)
+
+    (tmp_path / "board.json").write_text("old")
+    monkeypatch.setattr(os, "fsync", synced)
+    replace_file(tmp_path)
+    assert log == ["draft", "folder"]
+
+
+@pytest.mark.parametrize(("writer", "name"), [("replace", "board.json"), ("file", "export.bin"), ("folder", "pack")])
+def test_what_a_killed_process_left_goes_and_what_a_living_one_writes_stays(writer: str, name: str, tmp_path: Path) -> None:
+    dead = subprocess.Popen([sys.executable, "-c", ""])
+    dead.wait()
+    for process in (dead.pid, os.getppid()):
+        left = tmp_path / f".{name}.{process}.tmp"
+        if writer == "folder":
+            left.mkdir()
+            left /= "part"
+        left.write_text("half")
+    WRITERS[writer](tmp_path)
+    assert [path.name for path in tmp_path.glob(".*")] == [f".{name}.{os.getppid()}.tmp"]
 
 
 @pytest.mark.parametrize("path", ["", ".", "/"])

@@ -124,9 +124,19 @@ FORGERIES: dict[str, tuple[Callable[[Path], None], str]] = {
     "a row that nobody played": (_document(_invent), "gpt-9 under"),
     "one that says it was handed in": (_document(lambda d: _invent(d, submission={"name": "Team B"})), "gpt-9 under"),
     "a row that calls itself verified": (_document(lambda d: _own(d)[0].update(verified="replayed")), "verified: replay says"),
+    "one that calls itself verified": (_document(lambda d: _invent(d, verified="replayed")), "gpt-9 under"),
+    "a handed-in row that calls itself played again": (
+        _document(lambda d: _handed_in(d)[0].update(verified="rerun")),
+        "verified: replay says",
+    ),
+    "a handed-in row of another agent": (_document(lambda d: _handed_in(d)[0].update(agent="gpt-9")), "gpt-9 under"),
+    "a figure of a handed-in row": (
+        _document(lambda d: _handed_in(d)[0].update(average_cost=0.5)),
+        "average_cost: replay says",
+    ),
     "a row less": (_document(lambda d: d["rows"].remove(_own(d)[-1])), "is missing"),
     "a handed-in row less": (
-        _document(lambda d: d["rows"].remove(next(r for r in d["rows"] if "submission" in r))),
+        _document(lambda d: d["rows"].remove(_handed_in(d)[0])),
         "is missing",
     ),
     "rows in another order": (_document(lambda d: d["rows"].reverse()), "not in the order"),

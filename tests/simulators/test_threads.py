@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pickle
 import sys
+import threading
+import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from threading import Barrier
@@ -13,6 +15,7 @@ import numpy as np
 import pytest
 
 import costgym
+from costgym.simulators import draws
 from costgym.simulators.scenario import load_scenario
 from costgym.simulators.world import World
 
@@ -28,12 +31,14 @@ def threads_that_change_often() -> Iterator[None]:
 
 
 def in_threads(play: Callable[[int], Any], episodes: int) -> list[list[Any]]:
-    """All episodes in every thread."""
+    """All episodes in every thread; each thread begins with another one."""
     start = Barrier(THREADS)
 
-    def work(_: int) -> list[Any]:
+    def work(thread: int) -> list[Any]:
         start.wait(30)
-        return [play(number) for number in range(episodes)]
+        first = thread * episodes // THREADS
+        found = {number % episodes: play(number % episodes) for number in range(first, first + episodes)}
+        return [found[number] for number in range(episodes)]
 
     with ThreadPoolExecutor(THREADS) as pool:
         return list(pool.map(work, range(THREADS)))
@@ -74,6 +79,34 @@ def test_environments_in_threads_share_nothing_that_changes(env_id: str) -> None
 
     alone = [steps(number) for number in range(8)]
     assert in_threads(steps, 8) == [alone] * THREADS
+
+
+def change_threads(frame: Any, event: str, _: Any) -> None:
+    """Let another thread run before each call of the generator: after the jump, and before the draw."""
+    if event == "c_call" and frame.f_globals["__name__"] == draws.__name__:
+        time.sleep(2e-4)
+
+
+@pytest.mark.parametrize("env_id", ["costgym/Marketplace-v0", "costgym/MarketplaceChat-v0", "costgym/DecisionAware-v0"])
+def test_a_thread_that_is_interrupted_in_a_draw_draws_what_it_draws_alone(env_id: str) -> None:
+    own = threading.local()
+
+    def calls(number: int) -> list[Any]:
+        if not hasattr(own, "env"):
+            own.env = costgym.make(env_id, disable_env_checker=True).unwrapped
+        env = own.env
+        env.reset(seed=number)
+        for slot in range(len(env.episode.candidates)):
+            if not env.episode.over:
+                env.episode.call(slot)
+        return [(call.slot, call.status, call.finished_s, call.price) for call in env.episode.calls]
+
+    alone = [calls(number) for number in range(40)]
+    threading.setprofile(change_threads)
+    try:
+        assert in_threads(calls, 40) == [alone] * THREADS
+    finally:
+        threading.setprofile(None)
 
 
 def test_a_world_can_be_pickled_and_the_copy_plays_the_same_episodes() -> None:

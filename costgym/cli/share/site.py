@@ -65,7 +65,7 @@ def site(
 
 
 def _verified(run: Run, data: str | None) -> Run:
-    """Replay a run and mark its own entries as verified; if something differs, print it and return the run unchanged."""
+    """Replay a run and mark its own entries as verified; if something differs, print it and take every such mark away."""
     from ...experiments.verify import verify
 
     if run.folder is None:
@@ -74,6 +74,9 @@ def _verified(run: Run, data: str | None) -> Run:
     if not verdict.verified:
         for problem in verdict.problems[:3]:
             typer.echo(f"not verified: {run.folder}: {problem}", err=True)
-        return run
+        rows = ({**entry.row, "verified": None} for entry in run.entries)  # a row may have claimed it
+        return replace(
+            run, entries=tuple(replace(e, row=row, verified=False) for e, row in zip(run.entries, rows, strict=True))
+        )
     entries = tuple(entry if "submission" in entry.row else replace(entry, verified=True) for entry in run.entries)
     return replace(run, entries=entries)

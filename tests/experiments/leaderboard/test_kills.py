@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -63,6 +64,55 @@ def test_a_file_is_cut_after_its_last_whole_line(tmp_path: Path, cut: int) -> No
     assert keep_lines(path, 2) == min(2, cut // 32)
     assert path.read_bytes() == whole[: min(2, cut // 32) * 32]
     assert len(read_lines(path)) == min(2, cut // 32)
+
+
+class Killed(BaseException):
+    """The process ends here, as far as the files can tell."""
+
+
+def killed_at(patch: pytest.MonkeyPatch, owner: Any, name: str, nth: int, folder: Path) -> list[int]:
+    """Let the nth call for a place in the folder be the process's last one; returns a list that grows with every call."""
+    real, calls = getattr(owner, name), list[int]()
+
+    def wrapped(path: Any, *rest: Any, **settings: Any) -> Any:
+        if str(path).startswith(str(folder)):
+            calls.append(1)
+            if len(calls) == nth:
+                raise Killed
+        return real(path, *rest, **settings)
+
+    patch.setattr(owner, name, wrapped)
+    return calls
+
+
+@pytest.mark.parametrize(("owner", "name"), [(Path, "rename"), (Path, "replace"), (Path, "mkdir"), (shutil, "rmtree")])
+def test_an_entry_that_is_replaced_is_the_old_one_or_the_new_one_at_every_moment(
+    owner: Any, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from costgym.experiments.leaderboard.board import run
+    from costgym.experiments.leaderboard.run_config import make_run_config
+    from costgym.experiments.leaderboard.submissions.submission import add, pack
+    from costgym.experiments.verify import verify
+
+    played = run(make_run_config(agents=["cheapest", "greedy"], budgets="price=10", episodes=1), tmp_path / "board").folder
+    first, second = (pack(played, tmp_path / agent, "A", "a@example.org", agents=[agent]) for agent in ("cheapest", "greedy"))
+    add(played, first)
+    old = files(played)
+    whole = shutil.copytree(played, tmp_path / "whole")
+    add(whole, second)
+    new = files(whole)
+    for nth in range(1, 40):
+        board = shutil.copytree(played, tmp_path / f"killed at {nth}")
+        with monkeypatch.context() as patch, suppress(Killed):
+            moments = killed_at(patch, owner, name, nth, board)
+            add(board, second)
+        if len(moments) < nth:
+            break
+        assert verify(board).verified  # and finishes what was decided
+        assert files(board) in (old, new), nth
+        add(board, second)
+        assert files(board) == new
+    assert nth > 1 and len(moments) < nth
 
 
 @pytest.mark.slow

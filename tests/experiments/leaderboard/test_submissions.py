@@ -236,6 +236,16 @@ def test_a_forged_manifest_is_named(packed: Path, change: Callable[[Any], None],
     assert reason in verdict.problems[0]
 
 
+def test_a_manifest_that_names_its_submitter_twice_is_no_manifest(board: Path, packed: Path) -> None:
+    path = packed / "manifest.json"
+    text = path.read_text()
+    path.write_text(text.replace('"name": "Team A"', '"name": "Team B", "name": "Team A"', 1))
+    assert path.read_text() != text
+    assert validate(packed).problems == ("manifest.json: is no JSON (an object has a duplicate name)",)
+    with pytest.raises(costgym.DataError, match="duplicate name"):
+        add(board, packed)
+
+
 def test_what_replay_denies_is_not_added(board: Path, packed: Path, tmp_path: Path) -> None:
     mine = tmp_path / "board"
     shutil.copytree(board, mine)
