@@ -161,6 +161,10 @@ FORGERIES: dict[str, tuple[Callable[[Path], None], str]] = {
         _text("leaderboard.json", lambda text: text.replace('"seed": 3,', '"seed": 9,\n "seed": 3,', 1)),
         "an object has a duplicate name",
     ),
+    "a name twice in the plan": (
+        _text("run.json", lambda text: text.replace('"seed": 3,', '"seed": 9,\n "seed": 3,', 1)),
+        "run.json: says the same in other characters",
+    ),
     "a space in a record": (_text(TRAJECTORIES, lambda text: text.replace('","model":', '", "model":', 1)), "other characters"),
     "another page": (_text("index.html", lambda text: text.replace("greedy", "gpt-9")), "is not the page"),
     "other experience": (
