@@ -1,6 +1,6 @@
 """Put defects into the world, the batch and the verifier, one at a time, and see how soon `costgym selftest` finds them.
 
-    python benchmarks/hostile/seeded_defects.py --minutes 1 --json benchmarks/results/seeded_defects.json
+    python benchmarks/hostile/seeded_defects.py --minutes 5 --json benchmarks/results/seeded_defects.json
 
 Each defect is a change of one line in a copy of the package. Prints a table: the defect, whether it was found, after how many
 seconds, and by which oracle; the seconds are those of the whole process, with its start and what Numba compiles.

@@ -51,11 +51,11 @@ def test_native_and_scalar_environments_are_equal_to_the_last_bit(
 ) -> None:
     met = sum(
         (
-            run_views(5, 30, number, mode, scenario=scenario, enforcement=enforcement, max_steps=14, budget=budget, **form)
+            run_views(6, 50, number, mode, scenario=scenario, enforcement=enforcement, max_steps=14, budget=budget, **form)
             for number, enforcement in enumerate(ENFORCEMENTS)
             for budget in (None, {"seconds": 20.0, "calls": 12})
         ),
-        start=run_views(5, 30, 9, mode, scenario=scenario, grading="judge", cost="calls", budget={}, **form),
+        start=run_views(6, 50, 9, mode, scenario=scenario, grading="judge", cost="calls", budget={}, **form),
     )
     assert met["0"] and met["10"] and met["terminated"] and met["truncated"] and met["success"], met
 

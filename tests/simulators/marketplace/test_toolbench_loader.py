@@ -409,7 +409,7 @@ def test_the_ids_file_may_be_a_list_but_nothing_else(folder):
         load_toolbench(folder)
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=150)
 @given(records=st.lists(json_values), change=st.dictionaries(st.sampled_from(list(query())), json_values, max_size=2))
 def test_whatever_a_file_holds_it_is_read_or_refused(tmp_path_factory, records, change):
     root = tmp_path_factory.getbasetemp() / "any"
