@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -28,8 +29,11 @@ Record = dict[str, Any]
 class BaselineSettings(Settings):
     """Settings that all runs of a table share."""
 
-    minutes: Amount = Field(default=2.0, description="Processor time of an online run at most, without measurements.")
-    steps: Count = Field(default=98_304, description="Decisions of an online run at most.")
+    steps: Count = Field(default=81_920, description="Decisions of an online run at most.")
+    minutes: Amount | None = Field(
+        default=None,
+        description="Processor time of an online run at most, without measurements; None for as long as its decisions take.",
+    )
     points: Count = Field(default=6, description="Measurements on the way.")
     point_episodes: Count = Field(default=100, description="Test episodes of a measurement on the way.")
     episodes: Count = Field(default=400, description="Test episodes at the end.")
@@ -187,7 +191,7 @@ def _play(settings: BaselineSettings, unit: Unit) -> Iterator[Record]:
         from .online import learn as learn_online
 
         every = max(1, settings.steps // settings.points)
-        limit_s = 60.0 * settings.minutes
+        limit_s = math.inf if settings.minutes is None else 60.0 * settings.minutes
         steps, seconds, agent = learn_online(unit, split, settings.steps, limit_s, every, limit, watch)
         if not curve or curve[-1]["steps"] < steps:
             watch(steps, seconds, agent)

@@ -22,8 +22,10 @@ def baselines(
         typer.Option("--levels", metavar="NAME,...", help="Scenarios; by default that of each environment."),
     ] = None,
     seeds: Annotated[int, typer.Option("--seeds", min=1, help="Training runs of every method.")] = 5,
-    minutes: Annotated[float | None, typer.Option("--minutes", help="Processor time of an online run at most; 2.")] = None,
-    steps: Annotated[int | None, typer.Option("--steps", help="Decisions of an online run at most; 98304.")] = None,
+    minutes: Annotated[
+        float | None, typer.Option("--minutes", help="Processor time of an online run at most; no limit by default.")
+    ] = None,
+    steps: Annotated[int | None, typer.Option("--steps", help="Decisions of an online run at most; 81920.")] = None,
     episodes: Annotated[int | None, typer.Option("--episodes", help="Test episodes of every run; 400.")] = None,
     cost_limit: Annotated[
         float | None,
@@ -41,7 +43,8 @@ def baselines(
 ) -> None:
     """Train and measure the baselines: methods, levels and seeds, with intervals over seeds.
 
-    Repeating the command goes on with the runs that are missing. A run that ends by `--steps` does not depend on the machine.
+    Repeating the command goes on with the runs that are missing. Without `--minutes` a run does not depend on how
+    quick the machine is.
 
     Example: `costgym baselines --levels marketplace-easy,marketplace-hard --out runs/baselines`
     """
