@@ -14,6 +14,8 @@ import pytest
 
 import costgym
 from costgym.agents import make_agent
+from costgym.agents.models.simulated import Simulated
+from costgym.experiments.reproduction.fit import prior
 
 BEHAVIOUR = {
     ("costgym/Marketplace-v0", ()): "8bb6f60cb6f6d25d",
@@ -51,6 +53,7 @@ def test_a_numeric_environment_behaves_as_its_version_says(env_id: str, form: tu
 
 def test_the_text_environment_behaves_as_its_version_says() -> None:
     env = costgym.make("costgym/MarketplaceChat-v0", scenario="storm")
-    results = costgym.rollout(env, make_agent("react"), episodes=20, seed=0)
+    model = Simulated(prior())  # with rates of its own, so that only the environment can change what is played
+    results = costgym.rollout(env, make_agent("react", model=model), episodes=20, seed=0)
     told = [value for r in results for value in (r.price, r.seconds, r.calls, r.attempts, r.strict, r.judged, r.share)]
     assert digest(told) == CHAT

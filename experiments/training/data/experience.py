@@ -9,6 +9,7 @@ import lzma
 import math
 import os
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Literal, cast
 
@@ -20,6 +21,7 @@ from ....agents.btp.usefulness import RuleBased, Usefulness
 from ....agents.llm.agent import LlmAgent
 from ....agents.llm.types import CallResult
 from ....agents.models.base import FunctionCall
+from ....agents.models.simulated import SimulatedRates
 from ....agents.registry import make_agent, read_agent_name
 from ....agents.strategies import SearchSettings
 from ....envs.chat import MarketplaceChatEnv
@@ -199,7 +201,8 @@ def experience_key(scenario: Scenario, settings: ExperienceSettings) -> str:
         "enforcement": "record",
     }
     world = scenario.model_copy(update={**plain, "alpha": 0.5, "max_price": 1.0, "judge": Judge()}).digest
-    explorer = json.dumps({**settings.model_dump(exclude={"uses", "candidates"}), "world": world}, sort_keys=True)
+    played = {**settings.model_dump(exclude={"uses", "candidates"}), "world": world, "rates": asdict(SimulatedRates())}
+    explorer = json.dumps(played, sort_keys=True)
     return hashlib.sha256(explorer.encode()).hexdigest()[:16]
 
 

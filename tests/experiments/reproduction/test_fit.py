@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
+
 import numpy as np
 import pytest
 
@@ -10,10 +13,12 @@ from costgym.agents.models.simulated import SimulatedRates
 from costgym.agents.registry import make_agent, make_model
 from costgym.agents.strategies import SearchSettings
 from costgym.envs.registration import make
-from costgym.experiments.reproduction.fit import FREE, TARGETS, Target, fit, fitted_rates, measure, sweep
+from costgym.experiments.reproduction.fit import CEILINGS, FREE, PRIOR, TARGETS, Target, fit, fitted_rates, measure, sweep
 from costgym.experiments.reproduction.protocols import protocols
 from costgym.experiments.rollout import play_many
 from costgym.simulators.errors import ConfigError, UnknownName
+
+REPORT = Path(__file__).parents[3] / "benchmarks" / "results" / "fit.json"
 
 
 def test_a_fit_finds_the_rates_behind_the_figures_and_leaves_the_others() -> None:
@@ -29,6 +34,20 @@ def test_a_fit_finds_the_rates_behind_the_figures_and_leaves_the_others() -> Non
     assert after["overlook"]["determined"] > 0.9 and after["forget"]["determined"] == pytest.approx(0.0)
     assert after["forget"]["after"] == pytest.approx(after["forget"]["before"])
     assert found["loss"]["after"] < 0.05 * found["loss"]["before"]
+
+
+def test_a_rate_stays_within_what_it_means() -> None:
+    found = fit(lambda rates: np.array([100.0 * rates.wrong_vote]), None, [Target("tot-dfs", "PR", 90.0, 1.0)], ["wrong_vote"])
+    assert found["rates"][0]["after"] == CEILINGS["wrong_vote"] == 0.5
+
+
+def test_the_rates_that_ship_are_those_that_the_fit_found() -> None:
+    """`python benchmarks/papers/fit.py --json benchmarks/results/fit.json` writes the report."""
+    report = json.loads(REPORT.read_text(encoding="utf-8"))
+    found = {row["rate"]: row["after"] for row in report["rates"]}
+    assert found.keys() == PRIOR.keys() == set(fitted_rates())
+    assert found == {name: getattr(SimulatedRates(), name) for name in found}
+    assert report["loss"]["after"] < 0.5 * report["loss"]["before"]
 
 
 def test_figures_are_measured_on_plain_baselines_alone() -> None:
