@@ -191,6 +191,22 @@ def stable_generator(seed: int, *names: object) -> np.random.Generator:
     return np.random.Generator(np.random.Philox(key=int.from_bytes(digest[:16], "little")))
 
 
+_shared = DrawSource()
+
+
+def stable_uniforms(count: int, first: int, seed: int, *names: object) -> list[float]:
+    """Uniforms of the `stable_generator` of a seed and names, without a generator of their own, which takes long to make.
+
+    Args:
+        count: How many.
+        first: Place of the first one among all that it draws; a multiple of 4.
+        seed, names: As for `stable_generator`.
+    """
+    digest = hashlib.sha256("\x1f".join([str(seed), *map(str, names)]).encode()).digest()
+    low, high = int.from_bytes(digest[:8], "little"), int.from_bytes(digest[8:16], "little")
+    return _shared.flat(low, high, 1, first // PURPOSES, -(-count // PURPOSES))[:count].tolist()
+
+
 def stable_integer(seed: int, *names: object) -> int:
     """A 64-bit integer that depends on a seed and on names alone."""
     digest = hashlib.sha256("\x1f".join([str(seed), *map(str, names)]).encode()).digest()

@@ -62,10 +62,9 @@ class Status(IntEnum):
         """The call ran and was billed; it was not refused at the gateway."""
         return self in _EXECUTED
 
-    @property
-    def label(self) -> str:
+    def __init__(self, value: int) -> None:
+        self.label = self.name.lower()
         """The name that observations and reports write, for example ``rate_limited``."""
-        return self.name.lower()
 
 
 _EXECUTED = frozenset(

@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
+from weakref import WeakKeyDictionary
 
 from ...envs.actions import SEARCH
 from ...simulators.marketplace.catalogue import false_promise
@@ -70,6 +71,49 @@ class Context:
         return all(before in self.known for before in self.needs[need].after)
 
 
+class _Known(NamedTuple):
+    """What a reader knows of a task before an episode begins.
+
+    Attributes:
+        task: The task.
+        facts: Number, short form and text of each fact. A fact's number is its need's; changed needs follow.
+        need_of: The need that each tool serves.
+        tools: The candidates by name.
+        misnamed: What the names of candidates promise falsely.
+    """
+
+    task: Task
+    facts: list[tuple[int, str, str]]
+    need_of: dict[str, int]
+    tools: dict[str, Tool]
+    misnamed: dict[str, str]
+
+
+_KNOWN: WeakKeyDictionary[Catalog, dict[int, _Known]] = WeakKeyDictionary()
+MAX_KNOWN = 4096  # tasks of a catalogue
+
+
+def _known(catalog: Catalog, task: Task) -> _Known:
+    tasks = _KNOWN.setdefault(catalog, {})
+    known = tasks.get(task.number)
+    if known is None or known.task is not task:
+        needs = task.needs
+        changed = [(len(needs) + i, n.alternative.fact) for i, n in enumerate(needs) if n.alternative is not None]
+        facts = [*((i, n.fact) for i, n in enumerate(needs)), *changed]
+        tools = {name: catalog.get(name) for name in task.candidates}
+        known = _Known(
+            task,
+            [(number, normalise(fact), fact) for number, fact in facts],
+            {name: i for i, need in enumerate(needs) for name in need.tools},
+            tools,
+            {name: promised for name, tool in tools.items() if (promised := false_promise(tool))},
+        )
+        if len(tasks) >= MAX_KNOWN:
+            tasks.clear()
+        tasks[task.number] = known
+    return known
+
+
 class Reader:
     """Reads contexts of one episode; each message is read once.
 
@@ -81,17 +125,10 @@ class Reader:
     def __init__(self, catalog: Catalog, task: Task) -> None:
         self._plain = task.needs
         self._count = len(task.needs)
-        # a fact's number is its need's; changed needs follow
-        self._facts = [(i, normalise(n.fact), n.fact) for i, n in enumerate(task.needs)]
-        self._facts += [
-            (self._count + i, normalise(n.alternative.fact), n.alternative.fact)
-            for i, n in enumerate(task.needs)
-            if n.alternative is not None
-        ]
-        self._need_of = {name: i for i, need in enumerate(task.needs) for name in need.tools}
         self._catalog = catalog
-        self._tools = {name: catalog.get(name) for name in task.candidates}
-        self._misnamed = {name: promised for name, tool in self._tools.items() if (promised := false_promise(tool))}
+        known = _known(catalog, task)
+        self._facts, self._need_of = known.facts, known.need_of
+        self._tools, self._misnamed = known.tools.copy(), known.misnamed.copy()
         self._read: dict[Message, frozenset[int]] = {}
         self._systems: dict[str, tuple[dict[str, None], Mapping[str, float]]] = {}
         self._current: tuple[Need, ...] = task.needs
@@ -130,7 +167,7 @@ class Reader:
         if messages and messages[0].role == SYSTEM:
             names, costs = self._system(messages[0].content)
         shown = {f.name: None for f in functions if f.name in self._tools or self._found(f.name)}
-        register = next((f for f in functions if f.name == REGISTER), None)
+        register = _named(functions, REGISTER)
         context = Context(
             shown=shown,
             names={name: None for name in names if name not in shown} if register is not None else {},
@@ -142,7 +179,7 @@ class Reader:
             needs=needs,
         )
         context.described = bool(names) and f"\n{prompts.DESCRIPTIONS}\n" in messages[0].content
-        context.search = next((f for f in functions if f.name == SEARCH), None)
+        context.search = _named(functions, SEARCH)
         self._attempts(messages, context)
         return context
 
@@ -267,6 +304,13 @@ class Reader:
     def arguments(self, need: int, context: Context) -> dict[str, Any] | None:
         wanted = context.needs[need].arguments
         return None if wanted is None else dict(wanted)
+
+
+def _named(functions: Sequence[Function], name: str) -> Function | None:
+    for function in functions:
+        if function.name == name:
+            return function
+    return None
 
 
 def plausible(tool: Tool, near: Mapping[str, Any] | None, luck: float) -> dict[str, Any]:

@@ -18,7 +18,7 @@ from math import log2
 from typing import Any
 
 from ...envs.actions import SEARCH
-from ...simulators.draws import stable_generator
+from ...simulators.draws import stable_uniforms
 from ...simulators.errors import ConfigError, UnknownName
 from .. import prompts
 from .base import ACT, FINISH, PLAN, SUMMARISE, USER, VOTE, Function, FunctionCall, Message, Reply, reply
@@ -26,6 +26,8 @@ from .reading import Context, Reader, misread, plausible
 
 MAX_FRUITLESS = 2
 """Searches that brought nothing, after which it searches no more."""
+BLOCK = 64
+"""Uniforms that are drawn at once; the last one is used first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,18 +160,15 @@ class Simulated:
         """
         task = world.task
         self._reader = Reader(world.world.catalog, task)
-        self._generator = stable_generator(seed, "simulated", task.number)
+        self._seed, self._number, self._blocks = seed, task.number, 0
         self._uniforms = []
         self._skimmed: dict[tuple[int, str], bool] = {}
-        count = len(task.needs)
-        lasting = stable_generator(seed, "simulated, lasting", task.number).random((count, 2 + len(task.candidates)))
-        self._noticed = [float(row[0]) >= self.rates.overlook for row in lasting]
-        self._misunderstood = [float(row[1]) < self.rates.misunderstand for row in lasting]
-        self._misreads = {
-            (need, name): self._misunderstood[need] or float(lasting[need][2 + slot]) < self.rates.misread
-            for need in range(count)
-            for slot, name in enumerate(task.candidates)
-        }
+        self._candidates = task.candidates
+        width = 2 + len(task.candidates)
+        self._lasting = stable_uniforms(width * len(task.needs), 0, seed, "simulated, lasting", task.number)
+        self._noticed = [luck >= self.rates.overlook for luck in self._lasting[::width]]
+        self._misunderstood = [luck < self.rates.misunderstand for luck in self._lasting[1::width]]
+        self._corrected: set[tuple[int, str]] = set()
 
     def complete(self, messages: Sequence[Message], functions: Sequence[Function], purpose: str = ACT) -> Reply:
         if purpose == VOTE:
@@ -275,12 +274,20 @@ class Simulated:
             arguments = self._reader.arguments(need, context)
             if arguments is None:
                 arguments = plausible(tool, None, self._uniform())
-            wrong = self._misreads.get((need, name), self._misunderstood[need])
+            wrong = self._misreads(need, name)
             if wrong and not self._misunderstood[need] and name in context.failed and self._chance(self.rates.correct):
-                self._misreads[need, name] = wrong = False
+                self._corrected.add((need, name))
+                wrong = False
             if wrong:
                 arguments = misread(tool, arguments, self._uniform())
         return thought, FunctionCall(name, arguments)
+
+    def _misreads(self, need: int, name: str) -> bool:
+        """Return whether it misunderstands a tool's arguments for a need."""
+        if self._misunderstood[need] or name not in self._candidates or (need, name) in self._corrected:
+            return self._misunderstood[need]
+        place = need * (2 + len(self._candidates)) + 2 + self._candidates.index(name)
+        return self._lasting[place] < self.rates.misread
 
     def _register(self, context: Context, name: str) -> FunctionCall:
         if not context.several:
@@ -349,7 +356,8 @@ class Simulated:
 
     def _uniform(self) -> float:
         if not self._uniforms:
-            self._uniforms = self._generator.random(64).tolist()
+            self._uniforms = stable_uniforms(BLOCK, BLOCK * self._blocks, self._seed, "simulated", self._number)
+            self._blocks += 1
         return self._uniforms.pop()
 
     def _chance(self, rate: float) -> bool:
