@@ -8,7 +8,7 @@ Observations, actions, rewards and networks are tensors on one device, from the 
 The policy reads every tool with the same small network, so what it learns of one slot holds for all of them. It is trained on
 the train split of the default marketplace under a budget of 20 credits and measured on the test split, beside the greedy agent.
 
-Measured on 2026-11-22 with `--updates 55 --minibatch 2048`, 70 processor-seconds, 400 episodes, 95 % intervals:
+Measured on 2026-11-22 with `--updates 55 --minibatch 2048`, 50 processor-seconds, 400 episodes, 95 % intervals:
 
     ppo     return 0.362 [0.341, 0.381]   passed within the budget 0.835 [0.798, 0.870]   mean cost 11.20
     greedy  return 0.303 [0.280, 0.327]   passed within the budget 0.723 [0.680, 0.765]   mean cost 11.56

@@ -7,9 +7,22 @@ from typing import Annotated
 
 import typer
 
+
+def _with_its_folder(file: Path | None) -> Path | None:
+    """Make a file's folder before anything is played, so that no result is lost for want of it."""
+    if file is not None:
+        from ..experiments.files import make_folder
+
+        make_folder(file.parent, "--json")
+    return file
+
+
 Seed = Annotated[int, typer.Option("--seed", min=0, help="Seed; equal seeds give equal bytes.")]
 Quiet = Annotated[bool, typer.Option("--quiet", help="No progress bar, no table.")]
-JsonFile = Annotated[Path | None, typer.Option("--json", metavar="FILE", help="Also write the figures as JSON.")]
+JsonFile = Annotated[
+    Path | None,
+    typer.Option("--json", metavar="FILE", callback=_with_its_folder, help="Also write the figures as JSON."),
+]
 ScenarioName = Annotated[
     str | None, typer.Option("--scenario", metavar="NAME|FILE", help="A scenario of `costgym scenarios`, or a YAML file.")
 ]

@@ -16,6 +16,7 @@ import pytest
 from typer.testing import CliRunner
 
 from costgym.cli.app import app
+from costgym.simulators.errors import ConfigError
 from tests.helpers.command_line import costgym, invoke
 
 SMALL = [
@@ -140,6 +141,14 @@ def test_run_sums_up_one_agent(tmp_path: Path) -> None:
     row = json.loads((tmp_path / "row.json").read_text())
     assert row["agent"] == "cheapest" and row["episodes"] == 5
     assert "pass_rate_under_budget" in shown
+
+
+def test_figures_go_into_a_folder_that_is_made_before_anything_is_played(tmp_path):
+    assert invoke("scenarios", "--json", tmp_path / "new" / "here" / "list.json").exit_code == 0
+    assert json.loads((tmp_path / "new" / "here" / "list.json").read_text())
+    (tmp_path / "file").write_text("")
+    done = invoke("run", "--agent", "cheapest", "--episodes", 10**6, "--json", tmp_path / "file" / "row.json")
+    assert isinstance(done.exception, ConfigError) and "--json" in str(done.exception)
 
 
 @pytest.mark.parametrize("what", ["envs", "agents", "scenarios"])
