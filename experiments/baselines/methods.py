@@ -40,6 +40,7 @@ _ALL = (
     Method("ppo-lagrangian", "constrained", "MaskablePPO; the price of costs follows by dual ascent"),
     Method("pid-lagrangian", "constrained", "MaskablePPO; the price of costs is set by a PID controller"),
     Method("bc", "offline", "behaviour cloning under the mask"),
+    Method("cql", "offline", "conservative Q-learning with discrete actions, under the mask"),
     Method("iql", "offline", "implicit Q-learning with discrete actions, under the mask"),
 )
 METHODS = {method.name: method for method in _ALL}

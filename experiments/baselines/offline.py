@@ -1,8 +1,9 @@
-"""Methods that learn from recorded episodes alone: behaviour cloning and implicit Q-learning, both under the mask."""
+"""Methods that learn from recorded episodes alone, under the mask: cloning, conservative and implicit Q-learning."""
 
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -23,9 +24,18 @@ from .methods import OFFERS, Unit
 BEHAVIOUR = ("greedy", "random")
 """Rules that the recorded episodes are of, in turn: half of them good, half of them broad."""
 HIDDEN, BATCH, LEARNING_RATE = 128, 256, 1e-3
-EXPECTILE, SHARPNESS, MAX_WEIGHT, TARGET_RATE = 0.7, 10.0, 100.0, 0.005
-"""Of implicit Q-learning: the expectile of the values, the inverse temperature of the policy, the largest weight of a decision,
-and the share by which the target network moves."""
+TARGET_RATE = 0.005
+"""Share by which a target network moves with every update."""
+EXPECTILE, SHARPNESS, MAX_WEIGHT = 0.7, 10.0, 100.0
+"""Of implicit Q-learning: expectile of the values, inverse temperature of the policy, largest weight of a decision."""
+CONSERVATISM = 1.0
+"""Of conservative Q-learning: the weight of its regulariser, which is d3rlpy's default for discrete actions."""
+_NEVER = -1e8
+"""Score of what the mask forbids."""
+
+
+Update = Callable[[list[Tensor]], None]
+"""Takes a batch: the fields of `Transitions`, as tensors."""
 
 
 class Transitions(NamedTuple):
@@ -37,6 +47,7 @@ class Transitions(NamedTuple):
         actions: (n,) what was chosen.
         rewards: (n,) of the decision.
         after: (n, features) the observations that followed.
+        masks_after: (n, actions) what was allowed then.
         ended: (n,) the episode was over then.
     """
 
@@ -45,6 +56,7 @@ class Transitions(NamedTuple):
     actions: NDArray[np.int64]
     rewards: NDArray[np.float32]
     after: NDArray[np.float32]
+    masks_after: NDArray[np.bool_]
     ended: NDArray[np.bool_]
 
 
@@ -66,7 +78,8 @@ class _Recorder(Agent):
 
     def observe(self, observation: Any, reward: float, terminated: bool, truncated: bool, info: dict[str, Any]) -> None:
         self._agent.observe(observation, reward, terminated, truncated, info)
-        self.kept.append((*self._before, self._action, reward, self._layout.flat(observation), terminated or truncated))
+        after = self._layout.flat(observation), info["action_mask"].copy()
+        self.kept.append((*self._before, self._action, reward, *after, terminated or truncated))
 
 
 @lru_cache(maxsize=2)
@@ -101,10 +114,10 @@ def learn(unit: Unit, split: str, episodes: int, updates: int) -> tuple[int, flo
         torch.manual_seed(unit.seed)
         chance = stable_generator(unit.seed, "offline", unit.method)
         policy = _network(data, data.masks.shape[1])
-        loss_of = _cloning(policy) if unit.method == "bc" else _implicit_q(policy, data)
+        update = _UPDATES[unit.method](policy, data)
         for _ in range(updates):
             drawn = chance.integers(0, len(data.actions), BATCH)
-            loss_of([torch.from_numpy(np.ascontiguousarray(part[drawn])) for part in data])
+            update([torch.from_numpy(np.ascontiguousarray(part[drawn])) for part in data])
     layout = DictLayout(open_env(unit.env, unit.level, split).observation_space)
 
     def choose(observation: Any, info: dict[str, Any]) -> int:
@@ -127,12 +140,21 @@ def _step(optimiser: Any, loss: Tensor) -> None:
 
 
 def _log_policy(policy: nn.Module, seen: Tensor, masks: Tensor, actions: Tensor) -> Tensor:
-    logits = policy(seen).masked_fill(~masks, -1e8)
-    chosen: Tensor = logits.log_softmax(-1).gather(1, actions[:, None])[:, 0]
-    return chosen
+    return _of(policy(seen).masked_fill(~masks, _NEVER).log_softmax(-1), actions)
 
 
-def _cloning(policy: nn.Module) -> Any:
+def _of(scores: Tensor, actions: Tensor) -> Tensor:
+    """Each row's score of its action."""
+    return scores.gather(1, actions[:, None])[:, 0]
+
+
+def _follow(target: nn.Module, network: nn.Module) -> None:
+    with torch.no_grad():
+        for kept, moved in zip(target.parameters(), network.parameters(), strict=True):
+            kept.lerp_(moved, TARGET_RATE)
+
+
+def _cloning(policy: nn.Module, data: Transitions) -> Update:
     optimiser = torch.optim.Adam(policy.parameters(), LEARNING_RATE)
 
     def update(batch: list[Tensor]) -> None:
@@ -142,7 +164,32 @@ def _cloning(policy: nn.Module) -> Any:
     return update
 
 
-def _implicit_q(policy: nn.Module, data: Transitions) -> Any:
+def _conservative_q(policy: nn.Module, data: Transitions) -> Update:
+    """Conservative Q-learning: the values of allowed actions are pressed down, and that of the recorded one is raised.
+
+    The policy's scores are the values themselves. The next action is chosen by them and valued by the target network.
+
+    Source: Kumar, Zhou, Tucker and Levine 2020, equation 4; van Hasselt, Guez and Silver 2016.
+    """
+    target = _network(data, data.masks.shape[1])
+    target.load_state_dict(policy.state_dict())
+    optimiser = torch.optim.Adam(policy.parameters(), LEARNING_RATE)
+
+    def update(batch: list[Tensor]) -> None:
+        seen, masks, actions, rewards, after, masks_after, ended = batch
+        with torch.no_grad():
+            next_actions = policy(after).masked_fill(~masks_after, _NEVER).argmax(-1)
+            following = rewards + (~ended) * _of(target(after), next_actions)
+        values = policy(seen)
+        chosen = _of(values, actions)
+        gap = values.masked_fill(~masks, _NEVER).logsumexp(-1) - chosen
+        _step(optimiser, (0.5 * (chosen - following) ** 2 + CONSERVATISM * gap).mean())
+        _follow(target, policy)
+
+    return update
+
+
+def _implicit_q(policy: nn.Module, data: Transitions) -> Update:
     """Implicit Q-learning: values are an expectile of the recorded actions' values, so no other action is ever asked for.
 
     Source: Kostrikov, Nair and Levine 2021, equations 5 to 7.
@@ -154,17 +201,19 @@ def _implicit_q(policy: nn.Module, data: Transitions) -> Any:
     of_value = torch.optim.Adam(value.parameters(), LEARNING_RATE)
 
     def update(batch: list[Tensor]) -> None:
-        seen, masks, actions, rewards, after, ended = batch
+        seen, masks, actions, rewards, after, _, ended = batch
         with torch.no_grad():
-            aimed = target(seen).gather(1, actions[:, None])[:, 0]
+            aimed = _of(target(seen), actions)
             following = rewards + (~ended) * value(after)[:, 0]
         ahead = aimed - value(seen)[:, 0]
         _step(of_value, (torch.where(ahead > 0, EXPECTILE, 1 - EXPECTILE) * ahead**2).mean())
-        _step(of_quality, ((quality(seen).gather(1, actions[:, None])[:, 0] - following) ** 2).mean())
+        _step(of_quality, ((_of(quality(seen), actions) - following) ** 2).mean())
+        _follow(target, quality)
         with torch.no_grad():
-            for kept, moved in zip(target.parameters(), quality.parameters(), strict=True):
-                kept.lerp_(moved, TARGET_RATE)
             weights = (SHARPNESS * ahead).exp().clamp(max=MAX_WEIGHT)
         _step(of_policy, -(weights * _log_policy(policy, seen, masks, actions)).mean())
 
     return update
+
+
+_UPDATES: dict[str, Callable[[nn.Module, Transitions], Update]] = {"bc": _cloning, "cql": _conservative_q, "iql": _implicit_q}

@@ -100,7 +100,7 @@ def sentence(row: Row, beside: Mapping[str, Row]) -> str:
     """
     name, kind = row["method"], row["kind"]
     parts = []
-    rival = beside.get({"iql": "bc", "greedy": "random"}.get(name, "greedy"))
+    rival = beside.get({"cql": "bc", "iql": "bc", "greedy": "random"}.get(name, "greedy"))
     own = row["success_interval"] or ((row["success"], row["success"]) if kind == "rule" else None)
     if own is None:
         parts.append("was trained under one seed, which supports no comparison")

@@ -190,8 +190,27 @@ def test_curves_show_the_limit_where_a_method_is_held_to_it() -> None:
     assert ">limit<" not in curves(learnt[:1]) and ">limit<" in curves(learnt)
 
 
+def test_conservative_values_prefer_the_best_recorded_action_to_one_that_nobody_tried() -> None:
+    torch = pytest.importorskip("torch")
+    from costgym.experiments.baselines.offline import Transitions, _conservative_q, _network
+
+    torch.manual_seed(0)
+    count = 64
+    seen, masks = np.ones((count, 2), np.float32), np.tile([True, True, True, False], (count, 1))
+    actions = np.arange(count) % 2  # 0 brings 1, 1 brings nothing, 2 was never tried, 3 is forbidden
+    rewards = (1.0 - actions).astype(np.float32)
+    data = Transitions(seen, masks, actions, rewards, seen, np.zeros_like(masks), np.ones(count, np.bool_))
+    network = _network(data, 4)
+    update = _conservative_q(network, data)
+    for _ in range(500):
+        update([torch.from_numpy(part) for part in data])
+    values = network(torch.ones(2)).tolist()
+    assert values[0] > values[1] > values[2]
+
+
 @pytest.mark.parametrize(
-    "method", ["bc", "iql", "dqn", *(pytest.param(name, marks=pytest.mark.slow) for name in ("pid-lagrangian", "ppo-tools"))]
+    "method",
+    ["bc", "cql", "iql", "dqn", *(pytest.param(name, marks=pytest.mark.slow) for name in ("pid-lagrangian", "ppo-tools"))],
 )
 def test_a_method_learns_and_the_same_seed_gives_the_same_run(method: str, tmp_path: Path) -> None:
     pytest.importorskip("sb3_contrib")
