@@ -61,9 +61,9 @@ bench: .venv/.core
 	$(PIP) --editable ".[dev,train,vision,data,torchrl,store,serve]"
 	touch $@ .venv/.core
 
-# the native batches, which a fresh checkout compiles: in one process, so that none is compiled twice
+# what compiles the native batches: minutes in a fresh checkout
 test-native: .venv/.dev
-	.venv/bin/python -m pytest -m "native and not slow"
+	.venv/bin/python -m pytest -m "native and not slow" -n auto --dist loadfile
 
 # compiles every kernel for a GPU, without one
 test-cuda: .venv/.dev
