@@ -11,11 +11,12 @@ export OMP_NUM_THREADS ?= 1
 leaderboard: .venv/.core
 	.venv/bin/costgym leaderboard --suite quick --seed 0 --out $(OUT)
 
+# a file's tests stay in one process, so that what its fixtures play is played once
 test: .venv/.dev lint types
-	.venv/bin/python -m pytest -m "not slow" -n auto
+	.venv/bin/python -m pytest -m "not slow and not native" -n auto --dist loadfile
 
 test-all: .venv/.dev lint types
-	.venv/bin/python -m pytest -n auto
+	.venv/bin/python -m pytest -n auto --dist loadfile
 
 lint: .venv/.dev
 	.venv/bin/ruff check .
@@ -60,9 +61,9 @@ bench: .venv/.core
 	$(PIP) --editable ".[dev,train,vision,data,torchrl,store,serve]"
 	touch $@ .venv/.core
 
-# the native batches against the event-driven world: slow, since each is compiled anew in a fresh checkout
+# what compiles the native batches: minutes in a fresh checkout
 test-native: .venv/.dev
-	.venv/bin/python -m pytest -n auto tests/envs/vector tests/simulators/batch tests/experiments/selftest --deselect tests/envs/vector/test_device.py
+	.venv/bin/python -m pytest -m "native and not slow" -n auto --dist loadfile
 
 # compiles every kernel for a GPU, without one
 test-cuda: .venv/.dev

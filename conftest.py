@@ -42,33 +42,7 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
     return None
 
 
-COMPILING = {
-    "the marketplace's batch": (
-        "tests/cli/test_train.py",
-        "tests/envs/vector/test_marketplace.py",
-        "tests/envs/vector/test_time_limit.py",
-        "tests/envs/vector/test_wrappers.py",
-        "tests/experiments/baselines/",
-        "tests/experiments/selftest/",
-        "tests/experiments/training/test_conformance.py",
-        "tests/experiments/training/test_sb3.py",
-    ),
-    "the other batches": (
-        "tests/envs/vector/test_decision.py",
-        "tests/envs/vector/test_opencatp.py",
-        "tests/simulators/batch/",
-    ),
-}
-"""Tests that compile native batches. Those of one batch stay in one process, so that two do not compile the same at once."""
-
-
-@pytest.hookimpl(optionalhook=True)
-def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> object:
-    """Keep a file's tests in one process, so that what its fixtures play is played once, and all that compile in one."""
-    from xdist.scheduler import LoadFileScheduling
-
-    class Scheduling(LoadFileScheduling):
-        def _split_scope(self, nodeid: str) -> str:
-            return next((name for name, tests in COMPILING.items() if nodeid.startswith(tests)), super()._split_scope(nodeid))
-
-    return Scheduling(config, log)
+def pytest_itemcollected(item: pytest.Item) -> None:
+    """Mark the examples of the native environments, which compile them."""
+    if item.nodeid.startswith("costgym/envs/vector/"):
+        item.add_marker("native")

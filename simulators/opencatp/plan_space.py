@@ -224,8 +224,9 @@ class PlanValues:
         found = self._tables.prices.get(task.wants)
         if found is None:
             profile = self.evaluator.profile
-            plans = plan_space(task.wants).plans
-            found = np.array([[profile.plan_price(plan, level) for plan in plans] for level in range(LEVELS)])
+            plans = [plan.nodes for plan in plan_space(task.wants).plans]
+            prices = [{tool: profile.price(tool, level) for tool in profile.tools} for level in range(LEVELS)]
+            found = np.array([[sum([price[tool] for tool in plan]) for plan in plans] for price in prices])
             self._tables.prices[task.wants] = found
         return found
 

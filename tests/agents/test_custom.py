@@ -6,11 +6,10 @@ import json
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
 
 from costgym.agents import make_agent
-from costgym.cli.app import app
 from costgym.simulators.errors import ConfigError, DataError, UnknownName
+from tests.helpers.command_line import invoke
 
 CODE = """
 from costgym.agents import Agent
@@ -68,10 +67,10 @@ def test_it_is_ranked_by_any_number_of_processes_and_verified(file: Path, monkey
     boards = []
     for jobs in ("1", "2"):
         options = ["--agents", "mine.py:First,cheapest", "--episodes", "6", "--budgets", "price=10", "--jobs", jobs, "--quiet"]
-        ran = CliRunner().invoke(app, ["leaderboard", "--out", jobs, *options])
+        ran = invoke("leaderboard", "--out", jobs, *options)
         assert ran.exit_code == 0, ran.output
         boards.append(json.loads(Path(jobs, "leaderboard.json").read_text()))
     assert boards[0] == boards[1]
     assert "mine.py:First" in {row["agent"] for row in boards[0]["rows"]}
     for jobs in ("1", "2"):
-        assert CliRunner().invoke(app, ["verify", "1", "--jobs", jobs]).exit_code == 0
+        assert invoke("verify", "1", "--jobs", jobs).exit_code == 0

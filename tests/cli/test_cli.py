@@ -13,9 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from typer.testing import CliRunner
 
-from costgym.cli.app import app
 from tests.helpers.command_line import costgym, invoke
 
 SMALL = [
@@ -199,7 +197,7 @@ def test_a_verb_says_how_it_is_used(verb: str, call: Callable[..., Any]) -> None
 
 @pytest.mark.parametrize("verb", VERBS)
 def test_help_is_whole_on_a_narrow_terminal(verb: str) -> None:
-    shown = CliRunner().invoke(app, [*verb.split(), "--help"], env={"COLUMNS": "80"}).output
+    shown = invoke(*verb.split(), "--help", columns=80).output
     assert "…" not in shown and max(map(len, shown.splitlines())) <= 80
 
 

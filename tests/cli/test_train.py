@@ -123,6 +123,7 @@ def test_bad_options_are_named_and_nothing_is_written(tmp_path: Path, arguments:
     assert not (tmp_path / "run").exists()
 
 
+@pytest.mark.native
 def test_a_policy_is_trained_and_resumed_from_the_command_line(tmp_path: Path) -> None:
     pytest.importorskip("stable_baselines3", reason="the train extra is not installed")
     options = [part for name, value in PPO.items() for part in (f"--{name.replace('_', '-')}", value)]

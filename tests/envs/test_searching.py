@@ -69,6 +69,7 @@ def test_without_a_retriever_the_name_is_an_unknown_function() -> None:
     assert here.unwrapped.seat(TEXT).categories == ()
 
 
+@pytest.mark.native
 def test_the_numeric_environment_and_the_batch_meet_the_same_tools() -> None:
     pytest.importorskip("numba", reason="needs the extra `train`")
     one = costgym.make("costgym/Marketplace-v0", scenario=document(), split="test", disable_env_checker=True)

@@ -5,9 +5,12 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from functools import cache
 from typing import Any
+from unittest.mock import patch
 
-from typer.testing import CliRunner
+import typer.main
+import typer.testing
 
 from costgym.cli.app import app
 
@@ -25,6 +28,12 @@ def costgym(*arguments: object, hash_seed: str = "0", check: bool = True) -> sub
     return done
 
 
-def invoke(*arguments: object) -> Any:
+@cache
+def _command(_: object) -> Any:
+    return typer.main.get_command(app)
+
+
+def invoke(*arguments: object, columns: int = 200) -> Any:
     """Run a command in this process; its output, its errors and its exit code."""
-    return CliRunner().invoke(app, [*map(str, arguments)], env={"COLUMNS": "200"})
+    with patch.object(typer.testing, "_get_command", _command):  # to build all verbs takes longer than most of them
+        return typer.testing.CliRunner().invoke(app, [*map(str, arguments)], env={"COLUMNS": str(columns)})

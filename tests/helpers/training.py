@@ -13,6 +13,7 @@ from costgym.simulators.scenario import parse_scenario
 from tests.helpers.catp_scores import ShapedScores
 from tests.helpers.toolplanner_world import TINY, WORLD
 
+SCORES = Evaluator(ShapedScores(10))  # one for all runs, so that what plans are worth is worked out once
 CATP: dict[str, Any] = {
     "hidden_size": 16,
     "layers": 1,
@@ -95,7 +96,7 @@ def _catp(method: str) -> Callable[..., TrainingResult]:
             "save_every": 2,
             "supervised_steps": 3,
             "group": 2,
-            "evaluator": Evaluator(ShapedScores(10)),
+            "evaluator": SCORES,
         }
         return getattr(trainers, f"train_{method}")(out, **{**usual, **options})  # type: ignore[no-any-return]
 

@@ -10,6 +10,7 @@ import math
 import os
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from dataclasses import asdict
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, Literal, cast
 
@@ -162,10 +163,9 @@ def past_uses(
     lines: list[str] = []
     for path in (SHIPPED / name, cached):
         if path.is_file():
-            lines = _read(path)
-            cut = _enough(lines, chosen.uses * tools, most)
-            if cut is not None:
-                return "".join(lines[:cut])
+            text, lines = _kept(path, path.stat().st_mtime_ns, chosen.uses * tools, most)
+            if text is not None:
+                return text
     found = _collected(scenario, chosen, lines, engine, None, progress)
     if not keep:
         return "".join(found)
@@ -212,6 +212,11 @@ def describe_experience(text: str) -> dict[str, Any]:
     Args:
         text: JSON lines of experience.
     """
+    return dict(_described(text))
+
+
+@lru_cache(maxsize=1)  # each track of a board, and each check of it, asks for the same
+def _described(text: str) -> dict[str, Any]:
     tools: set[str] = set()
     uses = 0
     lines = text.splitlines()
@@ -238,6 +243,18 @@ def _explored(scenario: Scenario, settings: ExperienceSettings) -> Scenario:
     if settings.candidates is None or not isinstance(scenario.source, MarketplaceSource):
         return scenario
     return scenario.model_copy(update={"source": scenario.source.model_copy(update={"candidates": settings.candidates})})
+
+
+@lru_cache(maxsize=1)  # making a board and each check of it ask for the same
+def _kept(path: Path, stamp: int, uses: float, most: int) -> tuple[str | None, list[str]]:
+    """The text of a packed file's first lines that hold so many uses; None where all hold fewer, and then the lines.
+
+    Args:
+        stamp: time of the file's last change.
+    """
+    lines = _read(path)
+    cut = _enough(lines, uses, most)
+    return (None, lines) if cut is None else ("".join(lines[:cut]), [])
 
 
 def _read(path: Path) -> list[str]:

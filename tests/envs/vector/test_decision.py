@@ -17,6 +17,8 @@ from costgym.envs.vector.decision import DecisionVectorEnv
 from costgym.experiments.selftest.lockstep import difference, run_views, some_decisions
 from costgym.simulators.status import Status
 
+pytestmark = pytest.mark.native
+
 SAMPLES = {"counts": {"train": (20, 40, 60), "test": (5, 10, 15)}}
 STORM = {
     "source": {"kind": "marketplace", "tools": 120, "providers": 20, "categories": 5},

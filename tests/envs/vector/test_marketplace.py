@@ -26,6 +26,8 @@ SCENARIOS = ("marketplace", "storm", "faas", "marketplace-reliable")
 ENFORCEMENTS = ("refuse", "terminate", "record")
 FORMS: tuple[dict[str, Any], ...] = ({}, {"concurrent": True})
 
+pytestmark = pytest.mark.native
+
 
 def small(**settings: Any) -> dict[str, Any]:
     source = {"kind": "marketplace", "tools": 40, "providers": 8, "categories": 3, "train": 6, "test": 3, "candidates": [3, 7]}
@@ -36,15 +38,8 @@ def env(count: int = 3, **settings: Any) -> MarketplaceVectorEnv:
     return MarketplaceVectorEnv(count, **{**small(), **settings})
 
 
-@pytest.mark.parametrize(
-    ("scenario", "mode"),
-    [
-        # every scenario and every mode of resets; both together only under `make test-all`
-        pytest.param(name, mode, marks=() if mode is AutoresetMode.NEXT_STEP or name == SCENARIOS[0] else pytest.mark.slow)
-        for name in SCENARIOS
-        for mode in AutoresetMode
-    ],
-)
+@pytest.mark.parametrize("mode", list(AutoresetMode))
+@pytest.mark.parametrize("scenario", SCENARIOS)
 @pytest.mark.parametrize("form", FORMS, ids=["default", "concurrent"])
 def test_native_and_scalar_environments_are_equal_to_the_last_bit(
     form: dict[str, Any], scenario: str, mode: AutoresetMode
@@ -60,7 +55,6 @@ def test_native_and_scalar_environments_are_equal_to_the_last_bit(
     assert met["0"] and met["10"] and met["terminated"] and met["truncated"] and met["success"], met
 
 
-@pytest.mark.slow
 def test_tasks_with_fewer_candidates_and_narrow_views_are_equal_too() -> None:
     for mode, mask in product(AutoresetMode, ("useful", "legal")):
         form = {"mask": mask, "concurrent": mode is AutoresetMode.SAME_STEP}
@@ -180,7 +174,6 @@ def test_several_scenarios_are_no_native_batch() -> None:
         native.reset(options={"scenario": "storm"})
 
 
-@pytest.mark.slow
 @pytest.mark.skipif(most_threads() < 2, reason="needs two threads")
 @pytest.mark.parametrize("form", FORMS, ids=["default", "concurrent"])
 def test_the_number_of_threads_changes_nothing(form: dict[str, Any]) -> None:
@@ -220,7 +213,6 @@ def test_a_step_that_is_a_call_and_its_answer_keeps_room_for_one_call() -> None:
     assert many.nbytes <= 2_300 * 64
 
 
-@pytest.mark.slow
 def test_calls_that_a_byte_cannot_count_are_counted_in_larger_records() -> None:
     assert env(1, max_steps=255).batch.records == SMALL
     assert env(1, max_steps=300).batch.records == LARGE

@@ -29,7 +29,7 @@ from costgym.simulators.opencatp.profile import Profile, ToolCost
 from costgym.simulators.opencatp.tools import TOOLS
 from tests.helpers.opencatp_scores import RuleScores
 
-pytestmark = pytest.mark.slow  # compiles both views of the batch; `make test-native` runs it
+pytestmark = pytest.mark.native
 
 PLANS, CALLS = VIEWS
 

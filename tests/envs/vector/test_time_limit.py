@@ -27,8 +27,9 @@ def played(made: Any, steps: int = 60) -> list[dict[str, Any]]:
     return found
 
 
+@pytest.mark.native
 @pytest.mark.parametrize("more", [{}, {"max_steps": LIMIT}], ids=["limit", "both"])
-@pytest.mark.parametrize("env_id", [ENVS[0], *(pytest.param(env_id, marks=pytest.mark.slow) for env_id in ENVS[1:])])
+@pytest.mark.parametrize("env_id", ENVS)
 def test_a_time_limit_is_the_same_in_the_batch_and_around_the_scalar_environment(env_id: str, more: dict[str, int]) -> None:
     if more and env_id == "costgym/OpenCATP-v0":
         pytest.skip("its steps are limited by max_tokens")

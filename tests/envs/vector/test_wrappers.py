@@ -18,6 +18,8 @@ from costgym.envs.vector import wrappers as vector
 from costgym.experiments.selftest.lockstep import difference
 from costgym.simulators.errors import ConfigError
 
+pytestmark = pytest.mark.native
+
 ENV_ID = "costgym/Marketplace-v0"
 WRAPPERS: dict[str, tuple[Any, Any]] = {
     "lagrangian": (lambda env: scalar.LagrangianReward(env, 0.01), lambda env: vector.LagrangianReward(env, 0.01)),

@@ -13,11 +13,9 @@ from pathlib import Path
 from textwrap import indent
 
 import pytest
-from typer.testing import CliRunner
 
 import costgym
 from costgym.agents import make_agent
-from costgym.cli.app import app
 from costgym.experiments.execution.engine import Engine, Local, open_engine
 from costgym.experiments.leaderboard.board import run
 from costgym.experiments.leaderboard.run_config import make_run_config
@@ -25,6 +23,7 @@ from costgym.experiments.leaderboard.submissions.submission import pack, validat
 from costgym.experiments.trajectories.collect import collect
 from costgym.experiments.verify import verify
 from costgym.simulators.errors import ConfigError, DataError, InfrastructureError, UnknownName
+from tests.helpers.command_line import invoke
 from tests.helpers.ray_here import needs_ray, sent_whole
 
 
@@ -214,7 +213,7 @@ def by_value() -> Iterator[None]:
 @pytest.mark.slow
 def test_a_command_on_ray_writes_the_same_bytes(tmp_path: Path) -> None:
     words = ["collect", "--agent", "react", "--scenario", "storm", "--budget", "price=20", "--episodes", "60", "--quiet"]
-    assert CliRunner().invoke(app, [*words, "--out", str(tmp_path / "here")]).exit_code == 0
+    assert invoke(*words, "--out", tmp_path / "here").exit_code == 0
     on_ray = [*words, "--out", str(tmp_path / "there"), "--engine", "ray", "--jobs", "1"]
     code = "import sys; from costgym.cli.app import main; sys.argv[0] = 'costgym'; main()"
     process = subprocess.Popen([sys.executable, "-c", code, *on_ray], stderr=subprocess.PIPE, text=True, start_new_session=True)

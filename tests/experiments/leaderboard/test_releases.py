@@ -6,9 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
 
-from costgym.cli.app import app
 from costgym.experiments.leaderboard.board import run
 from costgym.experiments.leaderboard.releases.release import FOLDER, load_release, make_release, release_names
 from costgym.experiments.leaderboard.run_config import make_run_config
@@ -16,6 +14,7 @@ from costgym.experiments.leaderboard.submissions.submission import pack, validat
 from costgym.experiments.verify import verify
 from costgym.simulators.errors import ConfigError, UnknownName
 from costgym.simulators.world import World
+from tests.helpers.command_line import invoke
 
 NAME = "costgym-2026.11"
 
@@ -38,7 +37,7 @@ def test_a_run_of_some_agents_passes_and_one_on_other_terms_does_not():
 
 def test_a_run_of_a_release_says_so_and_one_on_other_terms_that_says_so_is_refused(tmp_path: Path):
     arguments = ["leaderboard", "--agents", "cheapest", "--jobs", "1", "--quiet", "--out", str(tmp_path / "board")]
-    assert CliRunner().invoke(app, [*arguments, "--release", NAME]).exit_code == 0
+    assert invoke(*arguments, "--release", NAME).exit_code == 0
     documents = [json.loads((tmp_path / "board" / name).read_text()) for name in ("run.json", "leaderboard.json")]
     assert [document["release"] for document in documents] == [NAME, NAME]
     assert f"<dd>{NAME}</dd>" in (tmp_path / "board" / "index.html").read_text()

@@ -9,16 +9,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from typer.testing import CliRunner
 
 import costgym
-from costgym.cli.app import app
 from costgym.experiments.execution.engine import Local
 from costgym.experiments.leaderboard.board import run
 from costgym.experiments.leaderboard.run_config import make_run_config
 from costgym.experiments.leaderboard.submissions.submission import add, pack, schema, validate
 from costgym.experiments.trajectories.format import Header, Trajectory, seal_of
 from costgym.experiments.verify import verify
+from tests.helpers.command_line import invoke
 
 PLAN = {"agents": ["cheapest", "react", "oracle"], "budgets": "price=10,20", "episodes": 8, "seed": 3}
 
@@ -261,7 +260,7 @@ def test_an_entry_says_what_it_thinks_with_and_one_without_keeps_its_bytes(board
     mine = tmp_path / "board"
     shutil.copytree(board, mine)
     told = ["submit", "pack", str(board), "--out", str(tmp_path / "told"), "--name", "T", "--contact", "t", "--model", "GPT-9"]
-    assert CliRunner().invoke(app, [*told, "--agents", "react"]).exit_code == 0
+    assert invoke(*told, "--agents", "react").exit_code == 0
     rows = add(mine, tmp_path / "told")
     assert {row["submission"]["model"] for row in rows} == {"GPT-9"}
     assert "thinks with GPT-9 by its own account" in (mine / "index.html").read_text()
@@ -368,6 +367,6 @@ def test_runs_and_submissions_are_verified_in_processes_by_command(board: Path, 
         ["submit", "validate", str(packed), "--jobs", "2"],
         ["leaderboard", "--out", str(mine), "--add", str(packed), "--jobs", "2"],
     ):
-        ran = CliRunner().invoke(app, command)
+        ran = invoke(*command)
         assert ran.exit_code == 0, ran.output
     assert len(json.loads((mine / "leaderboard.json").read_text())["rows"]) == 10

@@ -183,6 +183,7 @@ def test_a_point_played_anew_says_what_the_leaderboard_said(btp) -> None:
         assert again == [result for result in kept if result.agent == "dfsdt+btp"]
 
 
+@pytest.mark.slow
 def test_every_effect_is_said_to_follow_or_not_and_the_page_says_it_too(btp, tmp_path) -> None:
     found, _ = btp
     effects = found["effects"]

@@ -110,9 +110,8 @@ def test_a_defect_is_found_kept_small_and_played_first(name: str, tmp_path: Path
     assert (again.findings, again.mended) == ([], [path.name])
 
 
-@pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=() if name == "decisions" else pytest.mark.slow) for name in asked.COMPILED]
-)
+@pytest.mark.native
+@pytest.mark.parametrize("name", asked.COMPILED)
 def test_every_random_world_is_played_by_every_view(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("numba", reason="needs the extra `train`")
     monkeypatch.setattr("costgym.experiments.selftest.run.oracles", lambda: [name, "threads"])

@@ -18,8 +18,9 @@ from tests.helpers.training import TRAINERS, StopAt, Trainer, files, one_thread
 torch = pytest.importorskip("torch", reason="the train extra is not installed")
 
 pytestmark = pytest.mark.filterwarnings("ignore:retrieval accuracy is only")
-NAMES = [pytest.param(name, marks=pytest.mark.slow if name == "toolplanner" else ()) for name in TRAINERS]
-"""ToolPlanner trains in three stages, each on collected episodes: a minute in all."""
+MARKS = {"ppo": pytest.mark.native, "dqn": pytest.mark.native, "toolplanner": pytest.mark.slow}
+"""PPO and DQN play in the native batch; ToolPlanner trains in three stages, each on collected episodes: a minute in all."""
+NAMES = [pytest.param(name, marks=MARKS.get(name, ())) for name in TRAINERS]
 STEPWISE = [param for param in NAMES if TRAINERS[str(param.values[0])].resumes]
 
 
@@ -107,7 +108,7 @@ def test_a_run_stopped_and_resumed_ends_in_the_same_bytes(trainer: Trainer, stop
     assert compared(stopped) == compared(finished)
 
 
-@pytest.mark.parametrize("name", ["ppo", "catp", NAMES[list(TRAINERS).index("toolplanner")]])
+@pytest.mark.parametrize("name", [param for param in NAMES if param.values[0] in ("ppo", "catp", "toolplanner")])
 def test_a_killed_run_goes_on_from_its_last_whole_checkpoint(trainer: Trainer, finished: Path, tmp_path: Path) -> None:
     killed = tmp_path / "killed"
     with pytest.raises(KeyboardInterrupt):

@@ -6,7 +6,6 @@ import json
 import lzma
 
 import pytest
-from typer.testing import CliRunner
 
 from costgym.agents.btp.experience import Experience
 from costgym.agents.registry import make_agent
@@ -24,6 +23,7 @@ from costgym.experiments.training.data.experience import (
 from costgym.simulators.errors import ConfigError, UnknownName
 from costgym.simulators.marketplace.tasks import LARGE_SPLIT
 from costgym.simulators.scenario import load_scenario, parse_scenario
+from tests.helpers.command_line import invoke
 from tests.helpers.playing import SMALL
 
 SCENARIO = parse_scenario({"name": "small", **SMALL})
@@ -131,10 +131,8 @@ def test_what_cannot_explore_is_a_clear_error():
 
 
 def test_the_command_line_writes_experience_and_plays_from_it(tmp_path):
-    from costgym.cli.app import app
-
     past = tmp_path / "past.jsonl"
-    done = CliRunner().invoke(app, ["experience", "--experience", "0.05", "--out", str(past), "--jobs", "1", "--quiet"])
+    done = invoke("experience", "--experience", "0.05", "--out", past, "--jobs", "1", "--quiet")
     assert done.exit_code == 0, done.output
     text = past.read_text()
     assert (
@@ -142,6 +140,6 @@ def test_the_command_line_writes_experience_and_plays_from_it(tmp_path):
         and describe_experience(text)["uses"] > 70
     )
     line = ["run", "--agent", "react+btp", "--episodes", "2", "--budget", "price=20", "--jobs", "1", "--quiet"]
-    assert CliRunner().invoke(app, [*line, "--experience", str(past)]).exit_code == 0
-    refused = CliRunner().invoke(app, ["run", "--agent", "react", "--episodes", "2", "--experience", "5", "--quiet"])
+    assert invoke(*line, "--experience", past).exit_code == 0
+    refused = invoke("run", "--agent", "react", "--episodes", "2", "--experience", "5", "--quiet")
     assert refused.exit_code == 2 and "+btp" in refused.output

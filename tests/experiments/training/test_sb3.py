@@ -37,6 +37,7 @@ def _one_thread() -> None:
 # -- what is seen --------------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.native
 def test_a_decision_is_a_step_of_the_public_environment() -> None:
     from costgym.experiments.training.sb3.decisions import ToolVecEnv
 
@@ -61,6 +62,7 @@ def test_a_decision_is_a_step_of_the_public_environment() -> None:
     )
 
 
+@pytest.mark.native
 def test_the_multiplier_takes_from_the_reward_what_the_cost_is_worth() -> None:
     from costgym.experiments.training.sb3.decisions import ToolVecEnv
 
@@ -77,6 +79,7 @@ def test_the_multiplier_takes_from_the_reward_what_the_cost_is_worth() -> None:
     assert priced_rewards == pytest.approx(rewards - 0.25 * costs, rel=1e-5)
 
 
+@pytest.mark.native
 def test_only_calls_that_can_bring_a_missing_fact_are_allowed() -> None:
     from costgym.experiments.training.sb3.decisions import ToolVecEnv
 
@@ -97,6 +100,7 @@ def observation(count: int = 3) -> dict[str, Any]:
     return {name: torch.from_numpy(part.copy()) for name, part in env.reset().items()}
 
 
+@pytest.mark.native
 def test_the_order_of_tools_and_needs_does_not_matter() -> None:
     from costgym.agents.tool_network import ToolNetwork
     from costgym.envs.marketplace import TOOL_FEATURES
@@ -114,6 +118,7 @@ def test_the_order_of_tools_and_needs_does_not_matter() -> None:
     assert torch.allclose(moved_value, value, atol=1e-6)
 
 
+@pytest.mark.native
 def test_the_number_of_steps_so_far_is_not_read() -> None:
     from costgym.agents.tool_network import ToolNetwork
     from costgym.envs.marketplace import RESOURCE_FEATURES
@@ -168,6 +173,7 @@ def test_the_buffer_of_sb3_agrees() -> None:
     assert buffer.advantages.flatten().tolist() == [1.0, -1.0, 4.75]
 
 
+@pytest.mark.native
 def test_constraints_on_several_resources_are_held_side_by_side(tmp_path: Path) -> None:
     assert train_ppo(tmp_path, steps=256, lagrangian={"price": 5.0, "calls": 2.0, "seconds": 3.0}, **PPO).finished
     last = read_curve(tmp_path)[-1]
@@ -191,6 +197,7 @@ def test_the_examples_multiplier_is_the_same_dual_ascent() -> None:
     assert [multiplier(12.0), multiplier(9.0), multiplier(0.0)] == pytest.approx([0.03 + 0.3, 0.03, 0.0])
 
 
+@pytest.mark.native
 def test_forbidden_actions_have_no_value_and_are_never_explored() -> None:
     from costgym.experiments.training.sb3.decisions import MASK, ToolVecEnv
     from costgym.experiments.training.sb3.policies import MaskedDQN, ToolValuePolicy
@@ -214,6 +221,7 @@ def test_forbidden_actions_have_no_value_and_are_never_explored() -> None:
 # -- runs ----------------------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.native
 def test_a_run_may_be_prolonged(tmp_path: Path) -> None:
     for steps in (128, 512):
         train_ppo(tmp_path / "run", steps=steps, **PPO)
@@ -222,6 +230,7 @@ def test_a_run_may_be_prolonged(tmp_path: Path) -> None:
     assert read_state(newest(tmp_path / "run"))["segments"] == 4
 
 
+@pytest.mark.native
 def test_a_constraint_is_gone_on_with(tmp_path: Path) -> None:
     constraint = Lagrangian(limit=5.0, rate=0.01)
     assert not train_ppo(tmp_path, steps=384, lagrangian=constraint, callback=StopAt(64), **PPO).finished
@@ -231,6 +240,7 @@ def test_a_constraint_is_gone_on_with(tmp_path: Path) -> None:
     assert (before["step"], after["step"]) == (128, 384) and after["multipliers"][0] > before["multipliers"][0] > 0.0
 
 
+@pytest.mark.native
 def test_dqn_learns_resumes_and_plays(tmp_path: Path) -> None:
     train_dqn(tmp_path, steps=128, **DQN)
     assert train_dqn(tmp_path, steps=256, **DQN).steps == 256
@@ -239,6 +249,7 @@ def test_dqn_learns_resumes_and_plays(tmp_path: Path) -> None:
     assert len(played) == 3
 
 
+@pytest.mark.native
 def test_a_config_says_what_was_trained(tmp_path: Path) -> None:
     result = train_ppo(tmp_path, "storm", 4, steps=128, budget={"price": 15}, **PPO)
     found = read_config(tmp_path, Sb3Config)
@@ -249,6 +260,7 @@ def test_a_config_says_what_was_trained(tmp_path: Path) -> None:
     assert result.metrics == {name: value for name, value in read_curve(tmp_path)[-1].items() if name != "step"}
 
 
+@pytest.mark.native
 def test_minutes_count_from_when_the_kernels_are_compiled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from costgym.experiments.training.sb3 import train
     from costgym.experiments.training.sb3.decisions import ToolVecEnv
@@ -300,6 +312,7 @@ def test_an_unknown_resource_is_named() -> None:
         Lagrangian(limit=5.0, resource="money")
 
 
+@pytest.mark.native
 def test_another_algorithm_is_refused(tmp_path: Path) -> None:
     train_ppo(tmp_path, steps=64, **PPO)
     with pytest.raises(ConfigError, match=r"holds another run \(trainer 'ppo' there, 'dqn' asked"):

@@ -20,6 +20,7 @@ SOURCE = {"kind": "marketplace", "tools": 40, "providers": 8, "categories": 3, "
 SETTINGS: dict[str, Any] = {"scenario": {"source": SOURCE}, "max_steps": 12}
 
 
+@pytest.mark.native
 def test_steps_rewards_ends_and_episode_sums_are_those_of_dummyvecenv() -> None:
     native = NativeVecEnv(4, **SETTINGS)
     dummy = DummyVecEnv([lambda: Monitor(MarketplaceEnv(**SETTINGS))] * 4)

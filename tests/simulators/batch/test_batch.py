@@ -22,7 +22,7 @@ from costgym.simulators.ledger import Budget
 from costgym.simulators.pricing import FaasPricing
 from tests.helpers.worlds import BROKEN, small_world, tool
 
-pytestmark = pytest.mark.slow  # compiles the batch without a view; `make test-native` runs it
+pytestmark = pytest.mark.native
 
 STORM = FailureModel(usable=0.5, bursts=Bursts(every_s=4.0, lasts_s=2.0))
 QUIET = FailureModel(kinds={"timeout": 1.0, "partial": 2.0, "corrupt": 2.0, "drifted": 2.0}, sticky=0.3)
