@@ -195,7 +195,10 @@ class MarketplaceChatEnv(ToolEnv[str, str]):
     def quotes(self) -> dict[str, float]:
         """The present price of a call of each candidate."""
         episode = self._playing()
-        return {slot.name: episode.quote(slot.index) for slot in episode.candidates}
+        factors = episode.factors
+        if factors is None:
+            return {slot.name: slot.quote for slot in episode.candidates}
+        return {slot.name: slot.quote * factors[slot.index] for slot in episode.candidates}
 
     def _document_tokens(self, number: int) -> int:
         found = self._documents.get(number)
@@ -309,9 +312,9 @@ class MarketplaceChatEnv(ToolEnv[str, str]):
         return spoken(action)
 
     def _chat_info(self, episode: Episode) -> dict[str, Any]:
-        info = self._info()
-        info["results"] = [{"tool": tool, "status": status.label, "text": text} for tool, status, text in self._results]
+        info, results = self._info(), self._results
+        info["results"] = [{"tool": tool, "status": status.label, "text": text} for tool, status, text in results]
         info["news"] = list(self._news)
-        info["status"] = int(self._results[-1][1]) if self._results else 0
-        info["statuses"] = ",".join(status.label for _, status, _ in self._results)
+        info["status"] = int(results[-1][1]) if results else 0
+        info["statuses"] = ",".join([status.label for _, status, _ in results])
         return info

@@ -108,8 +108,11 @@ def result_of(
     episode, best, quality = world.account(), world.optimum(), world.quality()
     grade, ledger = episode.grade, episode.ledger
     assert grade is not None
-    tokens = float(sum(charge.price for charge in ledger if charge.what == "think"))
-    statuses = Counter(call.status for call in episode.calls if call.status.origin is not Origin.NONE)
+    tokens = float(sum([charge.price for charge in ledger if charge.what == "think"]))
+    statuses = Counter([call.status for call in episode.calls if call.status.origin is not Origin.NONE])
+    errors = dict.fromkeys(ORIGINS, 0)
+    for status, count in statuses.items():
+        errors[status.origin.name.lower()] += count
     return EpisodeResult(
         agent=agent.name,
         model=agent.model,
@@ -127,7 +130,7 @@ def result_of(
         tokens=ledger.tokens,
         calls=ledger.calls,
         attempts=ledger.attempts,
-        errors={origin: sum(n for status, n in statuses.items() if status.origin.name.lower() == origin) for origin in ORIGINS},
+        errors=errors,
         errors_by_status={status.label: n for status, n in sorted(statuses.items())},
         exceeded=episode.exceeded,
         void=void,

@@ -50,7 +50,14 @@ class Usage(NamedTuple):
 
     def document(self) -> dict[str, int | float]:
         """The fields as actions write them."""
-        return {name: value for name, value in self._asdict().items() if value is not None}
+        document: dict[str, int | float] = {
+            "input_tokens": self.input_tokens,
+            "output_tokens": self.output_tokens,
+            "cached_tokens": self.cached_tokens,
+        }
+        if self.seconds is not None:
+            document["seconds"] = self.seconds
+        return document
 
 
 @dataclass(frozen=True, slots=True)

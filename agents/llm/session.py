@@ -29,6 +29,7 @@ from ..models.base import (
     LanguageModel,
     Message,
     Reply,
+    to_json,
 )
 from ..prompts import INSTRUCTIONS, NEWS, NUDGE, SUMMARY
 from ..seat import TextSeat
@@ -98,7 +99,8 @@ class LlmSession:
             purpose: Purpose of the reply, such as `ACT` or `PLAN`.
             functions: Functions that may be called; None for those that the tool access allows.
         """
-        yield from self.pay()
+        if self._owed is not None:
+            yield from self.pay()
         if functions is None:
             functions = self.offered() if purpose in (ACT, PLAN) else ()
         answer = self.model.complete([self._instructions(purpose), *history], functions, purpose)
@@ -126,8 +128,7 @@ class LlmSession:
     def _instructions(self, purpose: str) -> Message:
         if purpose == SUMMARISE:
             return Message(SYSTEM, SUMMARY)
-        parts = [INSTRUCTIONS, *[text for part in self.access if (text := part.system())]]
-        text = "\n\n".join(parts)
+        text = "\n\n".join([INSTRUCTIONS, *[told for part in self.access if (told := part.system())]])
         if text != self._system.content:
             self._system = Message(SYSTEM, text)
         return self._system
@@ -263,7 +264,7 @@ def _read_finish(call: FunctionCall) -> tuple[SearchResult | None, str]:
     answer = arguments.get("answer")
     if answer is None:
         return None, json.dumps({"error": "invalid_arguments", "message": "finish: answer is missing"})
-    return SearchResult((answer if isinstance(answer, str) else json.dumps(answer, default=str))[:MAX_ANSWER]), ""
+    return SearchResult((answer if isinstance(answer, str) else to_json(answer))[:MAX_ANSWER]), ""
 
 
 def found_names(text: str) -> str:
@@ -283,7 +284,7 @@ def _write(documents: list[dict[str, Any]], usage: Usage) -> str:
     """Calls as an action; what JSON cannot hold, or is too long, is asked for and refused as malformed."""
     action: dict[str, Any] = documents[0] if len(documents) == 1 else {"calls": documents}
     try:
-        text = json.dumps({**action, "usage": usage.document()}, default=str)
+        text = to_json({**action, "usage": usage.document()})
     except (ValueError, TypeError, RecursionError):
         text = ""
     if not text or len(text) > MAX_ACTION:

@@ -19,6 +19,10 @@ ACT, VOTE, PLAN, SUMMARISE = "act", "vote", "plan", "summarise"
 """What a model is asked for: the next step, a choice between A and B, a plan in words, the final answer."""
 
 
+to_json = json.JSONEncoder(default=str).encode
+"""JSON text of what a model wrote; what JSON does not know is written as text."""
+
+
 class FunctionCall(NamedTuple):
     """A call as the model wrote it.
 
@@ -45,9 +49,9 @@ class FunctionCall(NamedTuple):
         return value if isinstance(value, dict) else None
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(slots=True, eq=False)
 class Message:
-    """A message of a conversation.
+    """A message of a conversation; nothing changes it once it is written.
 
     Attributes:
         role: System, user, assistant or tool.
@@ -71,7 +75,7 @@ class Message:
             for call in self.calls:
                 written = call.arguments if isinstance(call.arguments, str) else _text(call.arguments)
                 tokens += count_tokens(str(call.name)) + count_tokens(written)
-            object.__setattr__(self, "tokens", tokens)
+            self.tokens = tokens
 
 
 MESSAGE_TOKENS = 4
@@ -171,6 +175,6 @@ def reply(content: str, calls: Sequence[FunctionCall], messages: Sequence[Messag
 
 def _text(value: Any) -> str:
     try:
-        return json.dumps(value, default=str)
+        return to_json(value)
     except (ValueError, TypeError, RecursionError):
         return str(value)

@@ -284,7 +284,8 @@ class Simulated:
         if self._misunderstood[need] or name not in self._candidates or (need, name) in self._corrected:
             return self._misunderstood[need]
         place = need * (2 + len(self._candidates)) + 2 + self._candidates.index(name)
-        return self._lasting[place] < self.rates.misread
+        luck: float = self._lasting[place]
+        return luck < self.rates.misread
 
     def _register(self, context: Context, name: str) -> FunctionCall:
         if not context.several:

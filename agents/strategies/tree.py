@@ -13,7 +13,7 @@ import json
 from .. import prompts
 from ..llm.session import LlmSession
 from ..llm.types import Play, SearchResult, Turn
-from ..models.base import USER, VOTE, Message
+from ..models.base import USER, VOTE, Message, to_json
 from .settings import SearchSettings
 
 STOP = 1_000_000
@@ -159,7 +159,7 @@ def describe(turn: Turn) -> str:
 
 def _short(arguments: object) -> str:
     try:
-        text = arguments if isinstance(arguments, str) else json.dumps(arguments, default=str)
+        text = arguments if isinstance(arguments, str) else to_json(arguments)
     except (ValueError, TypeError, RecursionError):
         text = str(type(arguments))
     return text[:SHORT]
