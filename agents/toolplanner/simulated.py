@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
+from functools import lru_cache
 
 from ...simulators.errors import ConfigError
 from ...simulators.tools import Tool
@@ -88,6 +89,7 @@ def named(tools: Iterable[Tool], text: str) -> list[Tool]:
     return both or apis or providers
 
 
+@lru_cache(maxsize=65_536)
 def _stands_in(name: str, text: str, plain: str) -> bool:
     """The name is there as written; spaces and underscores may stand for each other where it is not."""
     if not name.strip() or (name not in text and plain_name(name) not in plain):
