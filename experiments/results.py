@@ -78,9 +78,10 @@ class EpisodeResult:
         if isinstance(self.errors, Mapping):
             object.__setattr__(self, "errors", {**dict.fromkeys(ORIGINS, 0), **self.errors})
         for name, convert, accept, expected in _FIELDS:
-            value = getattr(self, name)
+            value = plain = getattr(self, name)
             try:
-                plain = convert(value)
+                if type(value) is not convert:
+                    plain = convert(value)
                 fine = bool(plain == value) and accept(plain)
             except (TypeError, ValueError, OverflowError, AttributeError):
                 fine = False

@@ -6,6 +6,7 @@ import json
 import lzma
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from pathlib import Path
 
 import numpy as np
@@ -102,6 +103,13 @@ def _estimate(weights: npt.NDArray[np.float64], record: ToolRecord, settings: Bt
     return value, cap_of(near, counts, value, settings, helped)
 
 
+@lru_cache(maxsize=64)
+def _unseen(settings: BtpSettings) -> tuple[float, int]:
+    """The estimate of a tool without past uses."""
+    value = expected_value((), (), settings)
+    return value, frequency_cap((), (), value, settings)
+
+
 @dataclass
 class Experience:
     """Past queries, by the tools they used."""
@@ -139,8 +147,7 @@ class Experience:
         """The expected value and the frequency cap of each of some tools for a query."""
         index = self._index
         records = [index.records.get(tool) for tool in tools]
-        value = expected_value((), (), settings)
-        unseen = value, frequency_cap((), (), value, settings)
+        unseen = _unseen(settings)
         if not any(records):
             return [unseen] * len(tools)
         weights = weights_of(index.similarities(query), settings)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Literal
 
 import numpy as np
@@ -203,6 +204,14 @@ def plan_tool_usage(costs: Sequence[float], values: Sequence[float], frequency_c
         for number in numbers:
             if not number >= least:  # NaN is not, either
                 raise ConfigError("plan_tool_usage", f"{name}: expected a number of at least 0, got {number!r}")
+    return list(_best_plan(tuple(costs), tuple(values), tuple(frequency_caps), budget))
+
+
+@lru_cache(maxsize=4096)  # agents of one experience plan the same tasks within the same budgets
+def _best_plan(
+    costs: tuple[float, ...], values: tuple[float, ...], frequency_caps: tuple[int, ...], budget: float
+) -> Sequence[int]:
+    count = len(costs)
     if budget < 0:
         return [0] * count
     within = [cost <= budget and value > 0.0 for cost, value in zip(costs, values, strict=True)]
@@ -217,13 +226,15 @@ def plan_tool_usage(costs: Sequence[float], values: Sequence[float], frequency_c
         cost, value = units[tool], float(values[tool])
         if cost > size or value <= 0.0:
             continue
-        for _ in range(int(min(frequency_caps[tool], size // cost if cost else frequency_caps[tool]))):
+        rest = best[cost:]
+        most = int(min(frequency_caps[tool], size // cost if cost else frequency_caps[tool]))
+        for number in range(1, most + 1):
             with_it = best[: size + 1 - cost] + value
-            better = with_it > best[cost:]
-            if not np.count_nonzero(better):
-                break
-            np.maximum(with_it, best[cost:], out=best[cost:])
+            better = with_it > rest
+            np.maximum(with_it, rest, out=rest)
             taken.append((tool, better))
+            if number < most and not better.any():
+                break  # nor does one more help
     left = int(np.argmax(best))  # the smallest budget that reaches the maximum
     for tool, better in reversed(taken):
         if left >= units[tool] and better[left - units[tool]]:

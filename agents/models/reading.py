@@ -136,11 +136,11 @@ class Reader:
     def facts_in(self, text: str) -> frozenset[int]:
         """Numbers of the facts that a text shows."""
         plain = normalise(text)
-        return frozenset(number for number, short, fact in self._facts if short in plain and fact_in(fact, plain))
+        return frozenset([number for number, short, fact in self._facts if short in plain and fact_in(fact, plain)])
 
     def facts_in_history(self, messages: Sequence[Message]) -> frozenset[int]:
         """Facts that results in a conversation show; the request itself shows none."""
-        found: frozenset[int] = frozenset()
+        found: set[int] = set()
         requests = 0
         for message in messages:
             if message.role == USER:
@@ -149,7 +149,7 @@ class Reader:
                     found |= self._shows(message)
             elif message.role == TOOL:
                 found |= self._shows(message)
-        return found
+        return frozenset(found)
 
     def read(self, messages: Sequence[Message], functions: Sequence[Function]) -> Context:
         """Read a context."""
@@ -166,7 +166,8 @@ class Reader:
         costs: Mapping[str, float] = {}
         if messages and messages[0].role == SYSTEM:
             names, costs = self._system(messages[0].content)
-        shown = {f.name: None for f in functions if f.name in self._tools or self._found(f.name)}
+        tools = self._tools
+        shown = {f.name: None for f in functions if f.name in tools or self._found(f.name)}
         register = _named(functions, REGISTER)
         context = Context(
             shown=shown,
@@ -190,24 +191,25 @@ class Reader:
             if last.name == REGISTER:
                 new = [name for name in context.shown if f'"{name}"' in last.content]
                 context.registered = new[0] if len(new) == 1 else ""
-        seen: frozenset[int] = frozenset()
+        seen: set[int] = set()
+        used, failed = context.used, context.failed
         for message in messages:
-            if message.role == TOOL and message.name == SEARCH:
-                self._searched(message.content, context)
-            elif message.role == TOOL and message.name != REGISTER:
-                shows = self._shows(message)
-                context.used[message.name] = None
-                if shows - seen:
-                    seen |= shows
-                    context.failed.discard(message.name)
-                    context.last_failed, context.failures = "", 0
-                else:
-                    context.failed.add(message.name)
-                    context.last_failed, context.failures = message.name, context.failures + 1
+            if message.role == TOOL:
+                name = message.name
+                if name == SEARCH:
+                    self._searched(message.content, context)
+                elif name != REGISTER:
+                    used[name] = None
+                    shows = self._shows(message)
+                    if shows <= seen:
+                        failed.add(name)
+                        context.last_failed, context.failures = name, context.failures + 1
+                    else:
+                        seen |= shows
+                        failed.discard(name)
+                        context.last_failed, context.failures = "", 0
             elif message.role == USER and message.content.startswith(prompts.TRIED):
-                for name in self._tools:
-                    if f'"{name}"' in message.content:
-                        context.failed.add(name)
+                failed.update(tool for tool in self._tools if f'"{tool}"' in message.content)
 
     def _searched(self, text: str, context: Context) -> None:
         try:
@@ -239,6 +241,8 @@ class Reader:
         if len(self._facts) == self._count:
             return frozenset()
         news = [m.content for m in messages if m.role == USER and m.content.startswith(prompts.NEWS)]
+        if not news:
+            return frozenset()
         return frozenset(
             i
             for i, need in enumerate(self._plain)

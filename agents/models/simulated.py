@@ -359,7 +359,7 @@ class Simulated:
         return self._uniforms.pop()
 
     def _chance(self, rate: float) -> bool:
-        return self._uniform() < rate
+        return (self._uniforms.pop() if self._uniforms else self._uniform()) < rate
 
     def _pick(self, names: Sequence[str]) -> str:
         return names[int(self._uniform() * len(names))]
