@@ -236,10 +236,7 @@ class MarketplaceChatEnv(ToolEnv[str, str]):
             return ""
         if action.kind == "wait":
             return self._wait(episode, action.seconds)
-        submitted: list[Call | str] = []
-        for call in action.calls:
-            if not episode.over:
-                submitted.append(self._submit(episode, call))
+        submitted = [self._submit(episode, call) for call in action.calls if not episode.over]
         for running in submitted:
             if isinstance(running, Call):
                 episode.settle(running)

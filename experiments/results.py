@@ -82,7 +82,7 @@ class EpisodeResult:
             try:
                 if type(value) is not convert:
                     plain = convert(value)
-                fine = bool(plain == value) and accept(plain)
+                fine = (plain is value or bool(plain == value)) and accept(plain)
             except (TypeError, ValueError, OverflowError, AttributeError):
                 fine = False
             if not fine:
@@ -145,6 +145,10 @@ def _size(number: float) -> bool:
     return math.isfinite(number) and number >= 0
 
 
+def _copied(given: Mapping[str, Any]) -> dict[str, Any]:
+    return dict(given)
+
+
 def _anything(value: Any) -> bool:
     return True
 
@@ -167,8 +171,8 @@ _FIELDS: tuple[tuple[str, Callable[[Any], Any], Callable[[Any], bool], str], ...
         f"positive limits of {', '.join(RESOURCES)}",
     ),
     ("errors", lambda counts: {o: int(counts[o]) for o in ORIGINS}, _counts, f"counts by {', '.join(ORIGINS)}"),
-    ("settings", dict, lambda given: all(isinstance(name, str) for name in given), "settings by name"),
-    ("figures", dict, lambda given: all(map(_finite, given.values())), "finite numbers by name"),
+    ("settings", _copied, lambda given: all(isinstance(name, str) for name in given), "settings by name"),
+    ("figures", _copied, lambda given: all(map(_finite, given.values())), "finite numbers by name"),
     ("errors_by_status", lambda counts: {str(k): int(counts[k]) for k in sorted(counts)}, _counts, "counts by status"),
 )
 """Name of each field, its conversion, what it has to fulfil, and that in words; the first field at fault is reported."""

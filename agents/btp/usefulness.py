@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping
+from functools import lru_cache
 from typing import Any, NamedTuple, Protocol
 
 from ...simulators.tasks import normalise
@@ -60,6 +61,7 @@ class RuleBased:
 _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 
 
+@lru_cache(maxsize=4096)
 def key_of(name: str) -> str:
     """A name in one spelling: invoiceId and invoice-id are invoice_id."""
     return _CAMEL.sub("_", name).casefold().replace("-", "_")

@@ -37,6 +37,7 @@ from .types import CallResult, Play, SearchResult, Strategy, ToolAccess, Turn
 
 MAX_ANSWER = 16_000
 MAX_CALLS = 16
+_STATUS = {status.label: status for status in Status}
 
 
 class LlmSession:
@@ -69,6 +70,7 @@ class LlmSession:
         self.text_is_answer = text_is_answer
         self.queries = 0
         self.executed: list[CallResult] = []
+        self._shown: list[Message] = []  # the result of each executed call
         self._owed: Usage | None = None
         self._system = Message(SYSTEM, INSTRUCTIONS)
         self.request = Message(USER, query)
@@ -178,10 +180,12 @@ class LlmSession:
                 if call.name == SEARCH and self.seat.categories:
                     text, executed = found_names(text), False
                 result = CallResult(call, text, status, executed)
+                shown = _result_message(call, text)
                 turn.results.append(result)
-                turn.messages.append(_result_message(call, text))
+                turn.messages.append(shown)
                 if executed:
                     self.executed.append(result)
+                    self._shown.append(shown)
                 for part in self.access:
                     part.result(result)
             if news:
@@ -225,9 +229,8 @@ class LlmSession:
     def results(self) -> list[Message]:
         """The request and all executed calls with their results, whatever branch they were made on."""
         history = [self.request]
-        for result in self.executed:
-            history.append(Message(ASSISTANT, "", (result.call,)))
-            history.append(_result_message(result.call, result.text))
+        for result, shown in zip(self.executed, self._shown, strict=True):
+            history += [Message(ASSISTANT, "", (result.call,)), shown]
         return history
 
     # -- the whole episode -----------------------------------------------------------------------------------------------
@@ -299,6 +302,6 @@ def _results(info: Mapping[str, Any], count: int) -> list[tuple[str, Status, boo
     """Text, status and whether it was executed, of each of `count` calls; calls that the episode's end cut off have no text."""
     found = []
     for result in info["results"]:
-        status = Status[result["status"].upper()]
+        status = _STATUS[result["status"]]
         found.append((result["text"], status, status.executed))
     return found + [("", Status.OK, False)] * (count - len(found))
