@@ -42,20 +42,29 @@ class RuleBased:
     """
 
     def helpful(self, query: str, name: str, arguments: Mapping[str, Any], text: str) -> bool:
-        stripped = text.strip()
-        if not stripped:
-            return False
-        try:
-            document = json.loads(stripped)
-        except (ValueError, RecursionError):
-            # cut off, or plain words
-            return not stripped.startswith('{"error"')
-        if document in ({}, [], "", None):
-            return False
-        if isinstance(document, dict) and document.get("error"):
-            return False
+        told = _read(text)
+        if not told:
+            return told is not None
         asked = {key_of(name): normalise(value) for name, value in arguments.items()}
-        return all(normalise(value) == asked[key] for key, value in fields_of(document) if key in asked)
+        return all(value == asked[key] for key, value in told if key in asked)
+
+
+@lru_cache(maxsize=4096)
+def _read(text: str) -> tuple[tuple[str, str], ...] | None:
+    """Names and plain values in a result, as they are compared; None for a result that tells nothing."""
+    stripped = text.strip()
+    if not stripped:
+        return None
+    try:
+        document = json.loads(stripped)
+    except (ValueError, RecursionError):
+        # cut off, or plain words
+        return None if stripped.startswith('{"error"') else ()
+    if document in ({}, [], "", None):
+        return None
+    if isinstance(document, dict) and document.get("error"):
+        return None
+    return tuple([(key, normalise(value)) for key, value in fields_of(document)])
 
 
 _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ...envs.actions import FINISH as FINISH_NAME
-from ...envs.actions import SEARCH, encode_action
+from ...envs.actions import SEARCH, count_tokens, encode_action
 from ...envs.chat import MAX_ACTION
 from ...simulators.calls import Usage
 from ...simulators.status import Status
@@ -70,7 +70,7 @@ class LlmSession:
         self.text_is_answer = text_is_answer
         self.queries = 0
         self.executed: list[CallResult] = []
-        self._shown: list[Message] = []  # the result of each executed call
+        self._shown: list[tuple[Message, Message]] = []  # the reply with each executed call, and the call's result
         self._owed: Usage | None = None
         self._system = Message(SYSTEM, INSTRUCTIONS)
         self.request = Message(USER, query)
@@ -185,7 +185,7 @@ class LlmSession:
                 turn.messages.append(shown)
                 if executed:
                     self.executed.append(result)
-                    self._shown.append(shown)
+                    self._shown.append((message, shown))
                 for part in self.access:
                     part.result(result)
             if news:
@@ -229,8 +229,9 @@ class LlmSession:
     def results(self) -> list[Message]:
         """The request and all executed calls with their results, whatever branch they were made on."""
         history = [self.request]
-        for result, shown in zip(self.executed, self._shown, strict=True):
-            history += [Message(ASSISTANT, "", (result.call,)), shown]
+        for result, (said, shown) in zip(self.executed, self._shown, strict=True):
+            tokens = said.tokens - count_tokens(said.content) if len(said.calls) == 1 else -1
+            history += [Message(ASSISTANT, "", (result.call,), tokens=tokens), shown]
         return history
 
     # -- the whole episode -----------------------------------------------------------------------------------------------

@@ -16,6 +16,7 @@ from .. import prompts
 from .base import SYSTEM, TOOL, USER, Function, Message
 
 REGISTER = "tool_register"
+_MARKERS = (prompts.NAMES, prompts.COSTS, prompts.DESCRIPTIONS)
 
 
 @dataclass(slots=True)
@@ -250,6 +251,8 @@ class Reader:
         )
 
     def _system(self, text: str) -> tuple[dict[str, None], Mapping[str, float]]:
+        if not any(marker in text for marker in _MARKERS):
+            return {}, {}
         found = self._systems.get(text)
         if found is None:
             names: dict[str, None] = {}
