@@ -82,7 +82,7 @@ class EpisodeResult:
             try:
                 if type(value) is not convert:
                     plain = convert(value)
-                fine = (plain is value or bool(plain == value)) and accept(plain)
+                fine = (plain is value or bool(plain == value)) and (accept is None or accept(plain))
             except (TypeError, ValueError, OverflowError, AttributeError):
                 fine = False
             if not fine:
@@ -149,15 +149,11 @@ def _copied(given: Mapping[str, Any]) -> dict[str, Any]:
     return dict(given)
 
 
-def _anything(value: Any) -> bool:
-    return True
-
-
-_FIELDS: tuple[tuple[str, Callable[[Any], Any], Callable[[Any], bool], str], ...] = (
-    *((name, str, _anything, "a text") for name in ("agent", "env", "task", "void_reason")),
-    ("model", lambda v: None if v is None else str(v), _anything, "a text or None"),
+_FIELDS: tuple[tuple[str, Callable[[Any], Any], Callable[[Any], bool] | None, str], ...] = (
+    *((name, str, None, "a text") for name in ("agent", "env", "task", "void_reason")),
+    ("model", lambda v: None if v is None else str(v), None, "a text or None"),
     *((name, int, _whole, "a whole number of at least 0") for name in ("episode", "seed", "tokens", "calls", "attempts")),
-    *((name, bool, _anything, "true or false") for name in ("strict", "judged", "void")),
+    *((name, bool, None, "true or false") for name in ("strict", "judged", "void")),
     ("share", float, lambda x: 0 <= x <= 1, "a number from 0 to 1"),
     *((name, float, _size, "a finite number of at least 0") for name in ("price", "seconds")),
     ("quality", float, math.isfinite, "a finite number"),

@@ -167,9 +167,9 @@ class Reader:
         costs: Mapping[str, float] = {}
         if messages and messages[0].role == SYSTEM:
             names, costs = self._system(messages[0].content)
-        tools = self._tools
-        shown = {f.name: None for f in functions if f.name in tools or self._found(f.name)}
-        register = _named(functions, REGISTER)
+        tools, offered = self._tools, [function.name for function in functions]
+        shown = {name: None for name in offered if name in tools or self._found(name)}
+        register = functions[offered.index(REGISTER)] if REGISTER in offered else None
         context = Context(
             shown=shown,
             names={name: None for name in names if name not in shown} if register is not None else {},
@@ -181,7 +181,7 @@ class Reader:
             needs=needs,
         )
         context.described = bool(names) and f"\n{prompts.DESCRIPTIONS}\n" in messages[0].content
-        context.search = _named(functions, SEARCH)
+        context.search = functions[offered.index(SEARCH)] if SEARCH in offered else None
         self._attempts(messages, context)
         return context
 
@@ -311,13 +311,6 @@ class Reader:
     def arguments(self, need: int, context: Context) -> dict[str, Any] | None:
         wanted = context.needs[need].arguments
         return None if wanted is None else dict(wanted)
-
-
-def _named(functions: Sequence[Function], name: str) -> Function | None:
-    for function in functions:
-        if function.name == name:
-            return function
-    return None
 
 
 def plausible(tool: Tool, near: Mapping[str, Any] | None, luck: float) -> dict[str, Any]:

@@ -41,7 +41,11 @@ class SimulatedToolPlanner(Simulated):
         self._path: tuple[str, ...] = ()
 
     def complete(self, messages: Sequence[Message], functions: Sequence[Function], purpose: str = ACT) -> Reply:
-        request = next((message.content for message in messages if message.role == USER), "")
+        request = ""
+        for message in messages:
+            if message.role == USER:
+                request = message.content
+                break
         if request is not self._request:
             _, found, path = request.rpartition(f"\n{PATH_LINE}")
             self._request, self._path = request, tuple(path.split(", ")) if found else ()
