@@ -133,6 +133,8 @@ class Reader:
         self._read: dict[Message, frozenset[int]] = {}
         self._systems: dict[str, tuple[dict[str, None], Mapping[str, float]]] = {}
         self._current: tuple[Need, ...] = task.needs
+        self._functions: list[Function] = []
+        self._offered: tuple[dict[str, None], Function | None, Function | None] = ({}, None, None)
 
     def facts_in(self, text: str) -> frozenset[int]:
         """Numbers of the facts that a text shows."""
@@ -154,7 +156,6 @@ class Reader:
 
     def read(self, messages: Sequence[Message], functions: Sequence[Function]) -> Context:
         """Read a context."""
-        found = self.facts_in_history(messages)
         changed = self._changed(messages)
         count = self._count
         self._current = needs = (
@@ -162,46 +163,59 @@ class Reader:
             if changed
             else self._plain
         )
-        known = [i for i in range(count) if (i + count if i in changed else i) in found]
         names: dict[str, None] = {}
         costs: Mapping[str, float] = {}
         if messages and messages[0].role == SYSTEM:
             names, costs = self._system(messages[0].content)
-        tools, offered = self._tools, [function.name for function in functions]
-        shown = {name: None for name in offered if name in tools or self._found(name)}
-        register = functions[offered.index(REGISTER)] if REGISTER in offered else None
+        shown, register, search = self._offer(functions)
         context = Context(
             shown=shown,
             names={name: None for name in names if name not in shown} if register is not None else {},
             several=register is not None and "names" in register.parameters.get("properties", {}),
             costs=costs,
-            known=known,
-            open=[i for i in range(count) if i not in known],
+            known=[],
+            open=[],
             changed=changed,
             needs=needs,
+            search=search,
         )
         context.described = bool(names) and f"\n{prompts.DESCRIPTIONS}\n" in messages[0].content
-        context.search = functions[offered.index(SEARCH)] if SEARCH in offered else None
-        self._attempts(messages, context)
+        found = self._attempts(messages, context)
+        for need in range(count):
+            fact = need + count if need in changed else need
+            (context.known if fact in found else context.open).append(need)
+        for message in messages:
+            if message.role == TOOL and message.name == SEARCH:
+                self._searched(message.content, context)
         return context
 
-    def _attempts(self, messages: Sequence[Message], context: Context) -> None:
+    def _offer(self, functions: Sequence[Function]) -> tuple[dict[str, None], Function | None, Function | None]:
+        """Return the tools shown, the function that registers and the one that searches; they rarely change between replies."""
+        given = list(functions)
+        if given != self._functions:
+            names, tools = [function.name for function in given], self._tools
+            shown = {name: None for name in names if name in tools or self._found(name)}
+            register, search = (given[names.index(name)] if name in names else None for name in (REGISTER, SEARCH))
+            self._functions, self._offered = given, (shown, register, search)
+        return self._offered
+
+    def _attempts(self, messages: Sequence[Message], context: Context) -> set[int]:
+        """Take note of the calls that were made; returns the facts that results show."""
         last = messages[-1] if messages else None
         if last is not None and last.role == TOOL:
             context.after_result = last.name not in (REGISTER, SEARCH)
             if last.name == REGISTER:
                 new = [name for name in context.shown if f'"{name}"' in last.content]
                 context.registered = new[0] if len(new) == 1 else ""
-        seen: set[int] = set()
-        used, failed = context.used, context.failed
+        found: set[int] = set()
+        seen: set[int] = set()  # in results of tools
+        used, failed, requests = context.used, context.failed, 0
         for message in messages:
             if message.role == TOOL:
-                name = message.name
-                if name == SEARCH:
-                    self._searched(message.content, context)
-                elif name != REGISTER:
+                shows, name = self._shows(message), message.name
+                found |= shows
+                if name not in (REGISTER, SEARCH):
                     used[name] = None
-                    shows = self._shows(message)
                     if shows <= seen:
                         failed.add(name)
                         context.last_failed, context.failures = name, context.failures + 1
@@ -209,8 +223,13 @@ class Reader:
                         seen |= shows
                         failed.discard(name)
                         context.last_failed, context.failures = "", 0
-            elif message.role == USER and message.content.startswith(prompts.TRIED):
-                failed.update(tool for tool in self._tools if f'"{tool}"' in message.content)
+            elif message.role == USER:
+                requests += 1
+                if requests > 1:  # the request itself shows nothing
+                    found |= self._shows(message)
+                if message.content.startswith(prompts.TRIED):
+                    failed.update(tool for tool in self._tools if f'"{tool}"' in message.content)
+        return found
 
     def _searched(self, text: str, context: Context) -> None:
         try:
