@@ -159,21 +159,18 @@ def _read_arguments(value: Any) -> dict[str, Any] | None:
     return value if isinstance(value, dict) else None
 
 
-_COUNTS = ("input_tokens", "output_tokens", "cached_tokens")
-
-
 def read_usage(value: Any) -> Usage | None:
     """The token usage that an action reports, with the model's time if that is among it; None where it cannot be read."""
     if not isinstance(value, dict):
         return None
-    numbers = [value.get(name, 0) for name in _COUNTS]
-    for number in numbers:
+    read, written, cached = value.get("input_tokens", 0), value.get("output_tokens", 0), value.get("cached_tokens", 0)
+    for number in (read, written, cached):
         if type(number) is not int or not 0 <= number <= MAX_TOKENS_REPORTED:
             return None
     seconds = value.get("seconds")
     if seconds is not None and (type(seconds) not in (int, float) or not 0 <= seconds <= MAX_SECONDS):
         seconds = None
-    return Usage(numbers[0], numbers[1], min(numbers[2], numbers[0]), None if seconds is None else float(seconds))
+    return Usage(read, written, min(cached, read), None if seconds is None else float(seconds))
 
 
 def _seconds(value: Any) -> float:

@@ -6,8 +6,9 @@ Token counts are worked out once per message and per function, so that a context
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from operator import attrgetter
 from typing import Any, NamedTuple, Protocol
 
 from ...envs.actions import count_tokens
@@ -162,9 +163,12 @@ class LanguageModel(Protocol):
         ...
 
 
+_tokens: Callable[[Any], int] = attrgetter("tokens")
+
+
 def context_tokens(messages: Sequence[Message], functions: Sequence[Function]) -> int:
     """Input tokens of a request."""
-    return sum([m.tokens for m in messages]) + sum([f.tokens for f in functions])
+    return sum(map(_tokens, messages)) + sum(map(_tokens, functions))
 
 
 def reply(content: str, calls: Sequence[FunctionCall], messages: Sequence[Message], functions: Sequence[Function]) -> Reply:

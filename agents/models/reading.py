@@ -16,7 +16,6 @@ from .. import prompts
 from .base import SYSTEM, TOOL, USER, Function, Message
 
 REGISTER = "tool_register"
-_MARKERS = (prompts.NAMES, prompts.COSTS, prompts.DESCRIPTIONS)
 
 
 @dataclass(slots=True)
@@ -195,7 +194,8 @@ class Reader:
         if given != self._functions:
             names, tools = [function.name for function in given], self._tools
             shown = {name: None for name in names if name in tools or self._found(name)}
-            register, search = (given[names.index(name)] if name in names else None for name in (REGISTER, SEARCH))
+            register = given[names.index(REGISTER)] if REGISTER in names else None
+            search = given[names.index(SEARCH)] if SEARCH in names else None
             self._functions, self._offered = given, (shown, register, search)
         return self._offered
 
@@ -270,14 +270,13 @@ class Reader:
         )
 
     def _system(self, text: str) -> tuple[dict[str, None], Mapping[str, float]]:
-        if not any(marker in text for marker in _MARKERS):
-            return {}, {}
         found = self._systems.get(text)
         if found is None:
             names: dict[str, None] = {}
             costs: Mapping[str, float] = {}
             described = False
-            for line in text.splitlines():
+            told = prompts.NAMES in text or prompts.COSTS in text or prompts.DESCRIPTIONS in text
+            for line in text.splitlines() if told else ():
                 if line.startswith(prompts.NAMES):
                     names = dict.fromkeys(line[len(prompts.NAMES) :].split(", "))
                 elif line.startswith(prompts.COSTS):

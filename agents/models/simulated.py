@@ -250,7 +250,8 @@ class Simulated:
         return self.rates.wrong_tool + self.rates.crowding * max(0.0, log2(count / 5.0))
 
     def _wrong(self, context: Context, need: int) -> tuple[str, FunctionCall]:
-        others = [name for name in (*context.shown, *context.names) if self._reader.need_of(name) not in context.open]
+        need_of, missing = self._reader.need_of, context.open
+        others = [name for name in (*context.shown, *context.names) if need_of(name) not in missing]
         if not others:
             return self._stop(context)
         return self._call(context, need, self._pick(others))
