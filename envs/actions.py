@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Any
+from types import MappingProxyType
+from typing import Any, NamedTuple
 
 from ..simulators.status import Status
 from ..simulators.world import Usage
@@ -19,18 +19,19 @@ MAX_CALLS = 16
 MAX_SECONDS = 86_400.0
 
 
-@dataclass(frozen=True, slots=True)
-class ToolCall:
+_NO_ARGUMENTS: Mapping[str, Any] = MappingProxyType({})
+
+
+class ToolCall(NamedTuple):
     """A tool call as the agent requested it. `problem` says why it cannot be read, if it cannot."""
 
     name: str
-    arguments: Mapping[str, Any] = field(default_factory=dict)
+    arguments: Mapping[str, Any] = _NO_ARGUMENTS
     status: Status | None = None
     problem: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Action:
+class Action(NamedTuple):
     """A parsed text action.
 
     Attributes:
@@ -158,21 +159,18 @@ def _read_arguments(value: Any) -> dict[str, Any] | None:
     return value if isinstance(value, dict) else None
 
 
-_COUNTS = ("input_tokens", "output_tokens", "cached_tokens")
-
-
 def read_usage(value: Any) -> Usage | None:
     """The token usage that an action reports, with the model's time if that is among it; None where it cannot be read."""
     if not isinstance(value, dict):
         return None
-    numbers = [value.get(name, 0) for name in _COUNTS]
-    for number in numbers:
-        if isinstance(number, bool) or not isinstance(number, int) or not 0 <= number <= MAX_TOKENS_REPORTED:
+    read, written, cached = value.get("input_tokens", 0), value.get("output_tokens", 0), value.get("cached_tokens", 0)
+    for number in (read, written, cached):
+        if type(number) is not int or not 0 <= number <= MAX_TOKENS_REPORTED:
             return None
     seconds = value.get("seconds")
-    if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not 0 <= seconds <= MAX_SECONDS:
+    if seconds is not None and (type(seconds) not in (int, float) or not 0 <= seconds <= MAX_SECONDS):
         seconds = None
-    return Usage(numbers[0], numbers[1], min(numbers[2], numbers[0]), None if seconds is None else float(seconds))
+    return Usage(read, written, min(cached, read), None if seconds is None else float(seconds))
 
 
 def _seconds(value: Any) -> float:

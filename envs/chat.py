@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 from ..simulators.errors import UnknownName
 from ..simulators.failures.silent import unsupported
@@ -22,6 +23,16 @@ MAX_ACTION = 100_000  # characters
 MAX_NAME = 80  # characters of an unknown function's name that are repeated
 MAX_ESCAPE = 12  # characters that JSON makes of one
 DOCUMENTS = ("full", "short")
+MAX_OFFERS = 1024  # tasks whose offer is kept
+
+
+class _Offer(NamedTuple):
+    """The tools on offer: their slots, cards and listed prices by name. Nothing in it is changed."""
+
+    candidates: Sequence[Candidate]
+    slots: dict[str, int]
+    cards: tuple[ToolCard, ...]
+    quotes: dict[str, float]
 
 
 class MarketplaceChatEnv(ToolEnv[str, str]):
@@ -136,10 +147,11 @@ class MarketplaceChatEnv(ToolEnv[str, str]):
     def _enter(self, scenario: Scenario) -> None:
         super()._enter(scenario)
         self._documents: dict[int, int] = {}  # tokens of each task's documentation
+        self._offers: dict[int, _Offer] = {}
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[str, dict[str, Any]]:
         episode = self._begin(seed, options)
-        self._slot_of = {slot.name: slot.index for slot in episode.candidates}
+        self._slot_of = self._offer(episode).slots
         self._found: list[ToolCard] = []  # in the last step
         self._short: list[ToolCard] | None = None
         if self.documents == "short":
@@ -184,7 +196,7 @@ class MarketplaceChatEnv(ToolEnv[str, str]):
             **self.seat_parts(env_id),
             max_price=self.world.max_price,
             query=self.query,
-            tools=tuple(self._short or cards_of(self.world.catalog, self.candidates)),
+            tools=self._offer(self._playing()).cards if self._short is None else tuple(self._short),
             token_pricing=self.world.tokens,
             categories=() if self.world.retriever is None else self.world.retriever.categories,
         )
@@ -195,7 +207,26 @@ class MarketplaceChatEnv(ToolEnv[str, str]):
     def quotes(self) -> dict[str, float]:
         """The present price of a call of each candidate."""
         episode = self._playing()
-        return {slot.name: episode.quote(slot.index) for slot in episode.candidates}
+        factors = episode.factors
+        if factors is None:
+            return self._offer(episode).quotes.copy()
+        return {slot.name: slot.quote * factors[slot.index] for slot in episode.candidates}
+
+    def _offer(self, episode: Episode) -> _Offer:
+        """What is on offer now; that of a task is kept until a search adds to it."""
+        candidates = episode.candidates
+        offer = self._offers.get(episode.number)
+        if offer is None or offer.candidates is not candidates:
+            if len(self._offers) >= MAX_OFFERS:
+                self._offers.clear()
+            catalog = self.world.catalog
+            offer = self._offers[episode.number] = _Offer(
+                candidates,
+                {slot.name: slot.index for slot in candidates},
+                tuple(cards_of(catalog, [catalog[slot.number] for slot in candidates])),
+                {slot.name: slot.quote for slot in candidates},
+            )
+        return offer
 
     def _document_tokens(self, number: int) -> int:
         found = self._documents.get(number)
@@ -233,10 +264,7 @@ class MarketplaceChatEnv(ToolEnv[str, str]):
             return ""
         if action.kind == "wait":
             return self._wait(episode, action.seconds)
-        submitted: list[Call | str] = []
-        for call in action.calls:
-            if not episode.over:
-                submitted.append(self._submit(episode, call))
+        submitted = [self._submit(episode, call) for call in action.calls if not episode.over]
         for running in submitted:
             if isinstance(running, Call):
                 episode.settle(running)
@@ -260,7 +288,7 @@ class MarketplaceChatEnv(ToolEnv[str, str]):
     def _submit(self, episode: Episode, call: ToolCall) -> Call | str:
         if call.name == SEARCH and call.status is None and self.world.retriever is not None:
             text, found = search_tools(self.world.retriever, episode, call.arguments, self._card)
-            self._slot_of = {candidate.name: candidate.index for candidate in episode.candidates}
+            self._slot_of = self._offer(episode).slots
             self._found = [*self._found, *found]
             if self._short is not None:
                 self._short = [*self._short, *found]
@@ -309,9 +337,9 @@ class MarketplaceChatEnv(ToolEnv[str, str]):
         return spoken(action)
 
     def _chat_info(self, episode: Episode) -> dict[str, Any]:
-        info = self._info()
-        info["results"] = [{"tool": tool, "status": status.label, "text": text} for tool, status, text in self._results]
+        info, results = self._info(), self._results
+        info["results"] = [{"tool": tool, "status": status.label, "text": text} for tool, status, text in results]
         info["news"] = list(self._news)
-        info["status"] = int(self._results[-1][1]) if self._results else 0
-        info["statuses"] = ",".join(status.label for _, status, _ in self._results)
+        info["status"] = int(results[-1][1]) if results else 0
+        info["statuses"] = ",".join([status.label for _, status, _ in results])
         return info

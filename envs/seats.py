@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from ..simulators.world import World
 
 _LABELS_THAT_LOOK_OK = frozenset(status.label for status in LOOKS_OK)
+_VERDICTS = _LABELS_THAT_LOOK_OK - {Status.OK.label}
 _SENTENCE_END = re.compile(r"(?<=[a-z)\]0-9])\.\s")
 _PRICE = 1
 """Column of the price in `observation["tools"]` (`marketplace.TOOL_FEATURES`)."""
@@ -135,7 +136,7 @@ class WorldSeat(Seat):
 def without_verdicts(info: dict[str, Any]) -> dict[str, Any]:
     """`info` of the text view without what only the world knows: whether content that came without an error is right."""
     statuses = info["statuses"]
-    if not statuses or all(label not in _LABELS_THAT_LOOK_OK or label == "ok" for label in statuses.split(",")):
+    if _VERDICTS.isdisjoint(statuses.split(",")):
         return info
     results = [
         {**result, "status": Status.OK.label} if result["status"] in _LABELS_THAT_LOOK_OK else result

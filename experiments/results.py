@@ -75,43 +75,20 @@ class EpisodeResult:
     void_reason: str = ""
 
     def __post_init__(self) -> None:
-        def put(name: str, convert: Callable[[Any], Any], accept: Callable[[Any], bool], expected: str) -> None:
-            value = getattr(self, name)
+        if isinstance(self.errors, Mapping):
+            object.__setattr__(self, "errors", {**dict.fromkeys(ORIGINS, 0), **self.errors})
+        for name, convert, accept, expected in _FIELDS:
+            value = plain = getattr(self, name)
             try:
-                plain = convert(value)
-                fine = bool(plain == value) and accept(plain)
+                if type(value) is not convert:
+                    plain = convert(value)
+                fine = (plain is value or bool(plain == value)) and (accept is None or accept(plain))
             except (TypeError, ValueError, OverflowError, AttributeError):
                 fine = False
             if not fine:
                 raise DataError("episode record", f"expected {expected}, got {value!r}", name)
-            object.__setattr__(self, name, plain)
-
-        for name in ("agent", "env", "task", "void_reason"):
-            put(name, str, lambda text: True, "a text")
-        put("model", lambda v: None if v is None else str(v), lambda text: True, "a text or None")
-        for name in ("episode", "seed", "tokens", "calls", "attempts"):
-            put(name, int, lambda n: n >= 0, "a whole number of at least 0")
-        for name in ("strict", "judged", "void"):
-            put(name, bool, lambda flag: True, "true or false")
-        put("share", float, lambda x: 0 <= x <= 1, "a number from 0 to 1")
-        for name in ("price", "seconds"):
-            put(name, float, lambda x: math.isfinite(x) and x >= 0, "a finite number of at least 0")
-        put("quality", float, math.isfinite, "a finite number")
-        put("optimum_price", _optional_float, lambda x: x is None or (math.isfinite(x) and x >= 0), "a finite price or None")
-        put("regret", _optional_float, lambda x: x is None or math.isfinite(x), "a finite number or None")
-        put("exceeded", lambda v: v, lambda v: v is None or v in RESOURCES, f"one of {', '.join(RESOURCES)}, or None")
-        put(
-            "budget",
-            lambda limits: {name: float(limits[name]) for name in RESOURCES if name in limits},
-            lambda limits: all(math.isfinite(x) and x > 0 for x in limits.values()),
-            f"positive limits of {', '.join(RESOURCES)}",
-        )
-        if isinstance(self.errors, Mapping):
-            object.__setattr__(self, "errors", {**dict.fromkeys(ORIGINS, 0), **self.errors})
-        put("errors", lambda counts: {o: int(counts[o]) for o in ORIGINS}, _counts, f"counts by {', '.join(ORIGINS)}")
-        put("settings", dict, lambda given: all(isinstance(name, str) for name in given), "settings by name")
-        put("figures", dict, lambda given: all(map(_finite, given.values())), "finite numbers by name")
-        put("errors_by_status", lambda counts: {str(k): int(counts[k]) for k in sorted(counts)}, _counts, "counts by status")
+            if plain is not value:
+                object.__setattr__(self, name, plain)
 
     @property
     def within_budget(self) -> bool:
@@ -158,6 +135,43 @@ def _counts(counts: Mapping[str, int]) -> bool:
 
 def _finite(value: Any) -> bool:
     return isinstance(value, int | float) and math.isfinite(value)
+
+
+def _whole(number: int) -> bool:
+    return number >= 0
+
+
+def _size(number: float) -> bool:
+    return math.isfinite(number) and number >= 0
+
+
+def _copied(given: Mapping[str, Any]) -> dict[str, Any]:
+    return dict(given)
+
+
+_FIELDS: tuple[tuple[str, Callable[[Any], Any], Callable[[Any], bool] | None, str], ...] = (
+    *((name, str, None, "a text") for name in ("agent", "env", "task", "void_reason")),
+    ("model", lambda v: None if v is None else str(v), None, "a text or None"),
+    *((name, int, _whole, "a whole number of at least 0") for name in ("episode", "seed", "tokens", "calls", "attempts")),
+    *((name, bool, None, "true or false") for name in ("strict", "judged", "void")),
+    ("share", float, lambda x: 0 <= x <= 1, "a number from 0 to 1"),
+    *((name, float, _size, "a finite number of at least 0") for name in ("price", "seconds")),
+    ("quality", float, math.isfinite, "a finite number"),
+    ("optimum_price", _optional_float, lambda x: x is None or _size(x), "a finite price or None"),
+    ("regret", _optional_float, lambda x: x is None or math.isfinite(x), "a finite number or None"),
+    ("exceeded", lambda v: v, lambda v: v is None or v in RESOURCES, f"one of {', '.join(RESOURCES)}, or None"),
+    (
+        "budget",
+        lambda limits: {name: float(limits[name]) for name in RESOURCES if name in limits},
+        lambda limits: all(math.isfinite(x) and x > 0 for x in limits.values()),
+        f"positive limits of {', '.join(RESOURCES)}",
+    ),
+    ("errors", lambda counts: {o: int(counts[o]) for o in ORIGINS}, _counts, f"counts by {', '.join(ORIGINS)}"),
+    ("settings", _copied, lambda given: all(isinstance(name, str) for name in given), "settings by name"),
+    ("figures", _copied, lambda given: all(map(_finite, given.values())), "finite numbers by name"),
+    ("errors_by_status", lambda counts: {str(k): int(counts[k]) for k in sorted(counts)}, _counts, "counts by status"),
+)
+"""Name of each field, its conversion, what it has to fulfil, and that in words; the first field at fault is reported."""
 
 
 def outcome(result: EpisodeResult, grading: str = "strict") -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -14,7 +13,7 @@ from ..agents.base import Agent
 from ..envs.base import NO_OPTIONS, BaseEnv, Instance, base_env
 from ..simulators.episode_view import EpisodeView
 from ..simulators.errors import InfrastructureError
-from ..simulators.status import Origin
+from ..simulators.status import Origin, Status
 from .execution.engine import Engine, Local
 from .results import ORIGINS, TOKEN_COST, EpisodeResult
 from .spending import Spending, sample_episodes
@@ -108,8 +107,13 @@ def result_of(
     episode, best, quality = world.account(), world.optimum(), world.quality()
     grade, ledger = episode.grade, episode.ledger
     assert grade is not None
-    tokens = float(sum(charge.price for charge in ledger if charge.what == "think"))
-    statuses = Counter(call.status for call in episode.calls if call.status.origin is not Origin.NONE)
+    tokens = float(sum([charge.price for charge in ledger if charge.what == "think"]))
+    statuses: dict[Status, int] = {}
+    errors = dict.fromkeys(ORIGINS, 0)
+    for status in [call.status for call in episode.calls]:
+        if status.origin is not Origin.NONE:
+            statuses[status] = statuses.get(status, 0) + 1
+            errors[ORIGINS[status.origin - 1]] += 1
     return EpisodeResult(
         agent=agent.name,
         model=agent.model,
@@ -127,7 +131,7 @@ def result_of(
         tokens=ledger.tokens,
         calls=ledger.calls,
         attempts=ledger.attempts,
-        errors={origin: sum(n for status, n in statuses.items() if status.origin.name.lower() == origin) for origin in ORIGINS},
+        errors=errors,
         errors_by_status={status.label: n for status, n in sorted(statuses.items())},
         exceeded=episode.exceeded,
         void=void,

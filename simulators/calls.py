@@ -50,7 +50,14 @@ class Usage(NamedTuple):
 
     def document(self) -> dict[str, int | float]:
         """The fields as actions write them."""
-        return {name: value for name, value in self._asdict().items() if value is not None}
+        document: dict[str, int | float] = {
+            "input_tokens": self.input_tokens,
+            "output_tokens": self.output_tokens,
+            "cached_tokens": self.cached_tokens,
+        }
+        if self.seconds is not None:
+            document["seconds"] = self.seconds
+        return document
 
 
 @dataclass(frozen=True, slots=True)
@@ -283,9 +290,14 @@ _TEXTS = {
 
 def error_text(call: Call) -> str:
     """A failed call as a JSON object: the error's type, a message, and for a rate limit the seconds to wait."""
-    body: dict[str, object] = {"error": call.status.label, "message": call.reason or _TEXTS[call.status]}
-    if call.status is Status.RATE_LIMITED:
-        body["retry_after_s"] = round(call.retry_after_s, 3)
+    return _error_text(call.status, call.reason, call.retry_after_s if call.status is Status.RATE_LIMITED else 0.0)
+
+
+@lru_cache(maxsize=4096)
+def _error_text(status: Status, reason: str, retry_after_s: float) -> str:
+    body: dict[str, object] = {"error": status.label, "message": reason or _TEXTS[status]}
+    if status is Status.RATE_LIMITED:
+        body["retry_after_s"] = round(retry_after_s, 3)
     return json.dumps(body)
 
 

@@ -7,7 +7,7 @@ are not the sum of the calls' durations.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
 from .bounds import out_of_bounds
@@ -43,10 +43,10 @@ class Budget:
 
     def items(self) -> Iterator[tuple[str, float]]:
         """The limited resources and their limits, in the order of `RESOURCES`."""
-        for field in fields(self):
-            limit = getattr(self, field.name)
+        for name in RESOURCES:
+            limit = getattr(self, name)
             if limit is not None:
-                yield field.name, limit
+                yield name, limit
 
     def as_dict(self) -> dict[str, float]:
         return dict(self.items())

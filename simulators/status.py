@@ -49,22 +49,20 @@ class Status(IntEnum):
     # the infrastructure's: the episode is void
     INFRASTRUCTURE = 60
 
-    @property
-    def origin(self) -> Origin:
-        if self is Status.OK or self is Status.CANCELLED:
-            return Origin.NONE
-        if self < 30:
-            return Origin.AGENT
-        return Origin.TOOL if self < 60 else Origin.INFRASTRUCTURE
+    def __init__(self, value: int) -> None:
+        self.label = self.name.lower()
+        """The name that observations and reports write, for example ``rate_limited``."""
+        if self.name in ("OK", "CANCELLED"):
+            self.origin = Origin.NONE
+        elif value < 30:
+            self.origin = Origin.AGENT
+        else:
+            self.origin = Origin.TOOL if value < 60 else Origin.INFRASTRUCTURE
 
     @property
     def executed(self) -> bool:
         """The call ran and was billed; it was not refused at the gateway."""
         return self in _EXECUTED
-
-    def __init__(self, value: int) -> None:
-        self.label = self.name.lower()
-        """The name that observations and reports write, for example ``rate_limited``."""
 
 
 _EXECUTED = frozenset(

@@ -64,6 +64,8 @@ class EcoAct(ToolAccess):
 
     def functions(self, offered: Sequence[Function]) -> Sequence[Function]:
         self._offered = list(offered)
+        if not self.registered:
+            return [self._meta]
         shown = {function.name: function for function in offered}
         return [*(shown[name] for name in self.registered if name in shown), self._meta]
 
@@ -77,8 +79,7 @@ class EcoAct(ToolAccess):
         return prompts.NAMES + ", ".join(function.name for function in waiting)
 
     def refuse(self, call: FunctionCall) -> Refusal | None:
-        offered = {function.name for function in self._session.candidates}
-        if call.name in offered and call.name not in self.registered:
+        if call.name not in self.registered and any(call.name == function.name for function in self._session.candidates):
             return Refusal(Status.NOT_REGISTERED, f"register {call.name} with {REGISTER} first")
         return None
 
@@ -99,7 +100,7 @@ class EcoAct(ToolAccess):
         return answers[0] if len(answers) == 1 else json.dumps({"registered": [json.loads(answer) for answer in answers]})
 
     def _register(self, name: str) -> str:
-        if name not in {function.name for function in self._offered}:
+        if all(function.name != name for function in self._offered):
             return _problem(f"there is no function named {name[:80]!r} to register")
         known = name in self.registered
         self.registered[name] = None

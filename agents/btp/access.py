@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Sequence
+from typing import Any
 
 from ...simulators.status import Status
 from .. import prompts
@@ -59,14 +60,16 @@ class Btp(ToolAccess):
         self._admitted: deque[tuple[FunctionCall, float]] = deque()
         self._reply = self._price_of_a_reply(session) if self.thinking is None else self.thinking
         quotes = session.quotes()
-        estimates = [self.experience.estimate(session.query, name, self.settings) for name in self._names]
+        estimates = self.experience.estimates(session.query, self._names, self.settings)
         costs = [quotes[name] + self._reply for name in self._names]
         uses = plan_tool_usage(costs, [v for v, _ in estimates], [c for _, c in estimates], self._remaining())
         self.values = {name: value for name, (value, _) in zip(self._names, estimates, strict=True)}
         self.plan = dict(zip(self._names, uses, strict=True))
         self.left = dict(self.plan)
+        self._planned = [name for name in self._names if self.plan[name] > 0]
         self.blacklist: set[str] = set()
         self._helped: set[str] = set()
+        self._known: tuple[dict[str, Any], frozenset[str]] | None = None
 
     def _price_of_a_reply(self, session: LlmSession) -> float:
         pricing = session.seat.token_pricing
@@ -80,12 +83,15 @@ class Btp(ToolAccess):
         left = float(self._session.info.get("budget_remaining_price", float("inf"))) - self.reserve - self._reply
         return left - sum(quote for _, quote in self._admitted)
 
-    def _allowed(self) -> set[str]:
-        """Tools that may be called now."""
-        quotes, remaining = self._session.quotes(), self._remaining() - self._reply + 1e-9
-        return {
-            name for name in self._names if self.left[name] > 0 and name not in self.blacklist and quotes[name] <= remaining
-        }
+    def _allowed(self) -> frozenset[str]:
+        """Tools that may be called now; worked out anew after each step and each call."""
+        info = self._session.info
+        if self._known is None or self._known[0] is not info:
+            quotes, remaining = self._session.quotes(), self._remaining() - self._reply + 1e-9
+            left, blacklist = self.left, self.blacklist
+            names = [name for name in self._planned if left[name] > 0 and name not in blacklist and quotes[name] <= remaining]
+            self._known = info, frozenset(names)
+        return self._known[1]
 
     def functions(self, offered: Sequence[Function]) -> Sequence[Function]:
         allowed = self._allowed()
@@ -93,7 +99,7 @@ class Btp(ToolAccess):
 
     def system(self) -> str:
         allowed = self._allowed()
-        removed = [name for name in self._names if name not in allowed and self.plan[name] > 0]
+        removed = [name for name in self._planned if name not in allowed]
         return prompts.REMOVED + ", ".join(removed) if removed else ""
 
     def refuse(self, call: FunctionCall) -> Refusal | None:
@@ -111,6 +117,7 @@ class Btp(ToolAccess):
     def admit(self, call: FunctionCall) -> None:
         # counted when it goes out: calls side by side share the plan and the purse
         if call.name in self.left:
+            self._known = None
             self.left[call.name] -= 1
             self._admitted.append((call, self._session.quotes()[call.name]))
 
@@ -119,6 +126,7 @@ class Btp(ToolAccess):
         if not (self._admitted and self._admitted[0][0] is result.call):
             return
         self._admitted.popleft()
+        self._known = None
         if not result.executed:
             self.left[name] += 1
             return

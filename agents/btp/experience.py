@@ -6,6 +6,7 @@ import json
 import lzma
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +14,7 @@ import numpy.typing as npt
 
 from ...simulators.errors import DataError
 from ...simulators.retrieval.embedding import TextEmbedding, content_words
-from .plan import BtpSettings, expected_value, frequency_cap
+from .plan import BtpSettings, cap_of, expected_value, frequency_cap, value_of, weights_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +94,22 @@ def _record(uses: Sequence[tuple[int, tuple[bool, ...], bool]]) -> ToolRecord:
     )
 
 
+def _estimate(weights: npt.NDArray[np.float64], record: ToolRecord, settings: BtpSettings) -> tuple[float, int]:
+    """The estimate of a tool, by the weights of all past queries."""
+    value = value_of(weights[record.use_queries], record.use_helped, settings)
+    near, counts, helped = weights[record.queries], record.counts, record.helped
+    if not settings.count_test_queries and record.test.any():
+        near, counts, helped = near[~record.test], counts[~record.test], helped[~record.test]
+    return value, cap_of(near, counts, value, settings, helped)
+
+
+@lru_cache(maxsize=64)
+def _unseen(settings: BtpSettings) -> tuple[float, int]:
+    """The estimate of a tool without past uses."""
+    value = expected_value((), (), settings)
+    return value, frequency_cap((), (), value, settings)
+
+
 @dataclass
 class Experience:
     """Past queries, by the tools they used."""
@@ -124,16 +141,17 @@ class Experience:
 
     def estimate(self, query: str, tool: str, settings: BtpSettings) -> tuple[float, int]:
         """A tool's expected value and frequency cap for a query."""
-        record = self.record(tool)
-        if record is None:
-            value = expected_value((), (), settings)
-            return value, frequency_cap((), (), value, settings)
-        similarities = self._index.similarities(query)
-        value = expected_value(similarities[record.use_queries], record.use_helped, settings)
-        near, counts, helped = similarities[record.queries], record.counts, record.helped
-        if not settings.count_test_queries and record.test.any():
-            near, counts, helped = near[~record.test], counts[~record.test], helped[~record.test]
-        return value, frequency_cap(near, counts, value, settings, helped)
+        return self.estimates(query, [tool], settings)[0]
+
+    def estimates(self, query: str, tools: Sequence[str], settings: BtpSettings) -> list[tuple[float, int]]:
+        """The expected value and the frequency cap of each of some tools for a query."""
+        index = self._index
+        records = [index.records.get(tool) for tool in tools]
+        unseen = _unseen(settings)
+        if not any(records):
+            return [unseen] * len(tools)
+        weights = weights_of(index.similarities(query), settings)
+        return [unseen if record is None else _estimate(weights, record, settings) for record in records]
 
     @property
     def _index(self) -> _Index:

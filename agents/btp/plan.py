@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Literal
 
 import numpy as np
@@ -90,9 +91,11 @@ _ROUND: dict[str, Callable[[float], int]] = {
 Numbers = Sequence[float] | npt.NDArray[np.float64]
 
 
-def _weights(similarities: Numbers, settings: BtpSettings) -> np.ndarray:
+def weights_of(similarities: Numbers, settings: BtpSettings) -> npt.NDArray[np.float64]:
+    """Weights of past queries or uses, by the similarity of their queries."""
     array = np.asarray(similarities, dtype=np.float64)
-    return np.exp(settings.sharpness * (array - settings.offset))
+    weights: npt.NDArray[np.float64] = np.exp(settings.sharpness * (array - settings.offset))
+    return weights
 
 
 def expected_value(similarities: Numbers, helpful: Numbers, settings: BtpSettings | None = None) -> float:
@@ -111,7 +114,11 @@ def expected_value(similarities: Numbers, helpful: Numbers, settings: BtpSetting
     settings = settings or BtpSettings()
     if len(similarities) != len(helpful):
         raise ConfigError("expected_value", f"got {len(similarities)} similarities for {len(helpful)} uses")
-    weights = _weights(similarities, settings)
+    return value_of(weights_of(similarities, settings), helpful, settings)
+
+
+def value_of(weights: npt.NDArray[np.float64], helpful: Numbers, settings: BtpSettings) -> float:
+    """The `expected_value` of uses whose weights are known."""
     total = float(weights.sum()) + settings.prior_weight
     if total <= 0.0:
         return settings.prior_value
@@ -141,6 +148,13 @@ def frequency_cap(
     settings = settings or BtpSettings()
     if len(similarities) != len(counts):
         raise ConfigError("frequency_cap", f"got {len(similarities)} similarities for {len(counts)} counts")
+    return cap_of(weights_of(similarities, settings), counts, value, settings, helpful)
+
+
+def cap_of(
+    weights: npt.NDArray[np.float64], counts: Numbers, value: float, settings: BtpSettings, helpful: Numbers | None = None
+) -> int:
+    """The `frequency_cap` by queries whose weights are known."""
     if not len(counts):
         return settings.unseen_cap
     if value < settings.threshold:
@@ -150,7 +164,6 @@ def frequency_cap(
     uses = np.asarray(counts, dtype=np.float64)
     if helpful is not None and settings.clip_unhelpful:
         uses = np.where(np.asarray(helpful) > 0, uses, np.minimum(uses, 1.0))
-    weights = _weights(similarities, settings)
     return int(_ROUND[settings.rounding](float(weights @ uses) / float(weights.sum())))
 
 
@@ -181,10 +194,24 @@ def plan_tool_usage(costs: Sequence[float], values: Sequence[float], frequency_c
             "plan_tool_usage",
             f"got {count} costs, {len(values)} values and {len(frequency_caps)} caps; expected as many of each",
         )
-    for name, numbers in (("cost", costs), ("value", values), ("cap", frequency_caps), ("budget", (budget,))):
+    limits = (
+        ("cost", costs, 0.0),
+        ("value", values, -math.inf),
+        ("cap", frequency_caps, 0.0),
+        ("budget", (budget,), -math.inf),
+    )
+    for name, numbers, least in limits:
         for number in numbers:
-            if math.isnan(number) or (number < 0 and name in ("cost", "cap")):
+            if not number >= least:  # NaN is not, either
                 raise ConfigError("plan_tool_usage", f"{name}: expected a number of at least 0, got {number!r}")
+    return list(_best_plan(tuple(costs), tuple(values), tuple(frequency_caps), budget))
+
+
+@lru_cache(maxsize=4096)  # agents of one experience plan the same tasks within the same budgets
+def _best_plan(
+    costs: tuple[float, ...], values: tuple[float, ...], frequency_caps: tuple[int, ...], budget: float
+) -> Sequence[int]:
+    count = len(costs)
     if budget < 0:
         return [0] * count
     within = [cost <= budget and value > 0.0 for cost, value in zip(costs, values, strict=True)]
@@ -199,14 +226,15 @@ def plan_tool_usage(costs: Sequence[float], values: Sequence[float], frequency_c
         cost, value = units[tool], float(values[tool])
         if cost > size or value <= 0.0:
             continue
-        for _ in range(int(min(frequency_caps[tool], size // cost if cost else frequency_caps[tool]))):
+        rest = best[cost:]
+        most = int(min(frequency_caps[tool], size // cost if cost else frequency_caps[tool]))
+        for number in range(1, most + 1):
             with_it = best[: size + 1 - cost] + value
-            better = with_it > best[cost:]
-            if not better.any():
-                break
-            best = best.copy()
-            best[cost:] = np.where(better, with_it, best[cost:])
+            better = with_it > rest
+            np.maximum(with_it, rest, out=rest)
             taken.append((tool, better))
+            if number < most and not better.any():
+                break  # nor does one more help
     left = int(np.argmax(best))  # the smallest budget that reaches the maximum
     for tool, better in reversed(taken):
         if left >= units[tool] and better[left - units[tool]]:

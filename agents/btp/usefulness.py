@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping
+from functools import lru_cache
 from typing import Any, NamedTuple, Protocol
 
 from ...simulators.tasks import normalise
@@ -41,25 +42,35 @@ class RuleBased:
     """
 
     def helpful(self, query: str, name: str, arguments: Mapping[str, Any], text: str) -> bool:
-        stripped = text.strip()
-        if not stripped:
-            return False
-        try:
-            document = json.loads(stripped)
-        except (ValueError, RecursionError):
-            # cut off, or plain words
-            return not stripped.startswith('{"error"')
-        if document in ({}, [], "", None):
-            return False
-        if isinstance(document, dict) and document.get("error"):
-            return False
+        told = _read(text)
+        if not told:
+            return told is not None
         asked = {key_of(name): normalise(value) for name, value in arguments.items()}
-        return all(normalise(value) == asked[key] for key, value in fields_of(document) if key in asked)
+        return all(value == asked[key] for key, value in told if key in asked)
+
+
+@lru_cache(maxsize=4096)
+def _read(text: str) -> tuple[tuple[str, str], ...] | None:
+    """Names and plain values in a result, as they are compared; None for a result that tells nothing."""
+    stripped = text.strip()
+    if not stripped:
+        return None
+    try:
+        document = json.loads(stripped)
+    except (ValueError, RecursionError):
+        # cut off, or plain words
+        return None if stripped.startswith('{"error"') else ()
+    if document in ({}, [], "", None):
+        return None
+    if isinstance(document, dict) and document.get("error"):
+        return None
+    return tuple([(key, normalise(value)) for key, value in fields_of(document)])
 
 
 _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 
 
+@lru_cache(maxsize=4096)
 def key_of(name: str) -> str:
     """A name in one spelling: invoiceId and invoice-id are invoice_id."""
     return _CAMEL.sub("_", name).casefold().replace("-", "_")

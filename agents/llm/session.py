@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ...envs.actions import FINISH as FINISH_NAME
-from ...envs.actions import SEARCH, encode_action
+from ...envs.actions import SEARCH, count_tokens, encode_action
 from ...envs.chat import MAX_ACTION
 from ...simulators.calls import Usage
 from ...simulators.status import Status
@@ -29,6 +29,7 @@ from ..models.base import (
     LanguageModel,
     Message,
     Reply,
+    to_json,
 )
 from ..prompts import INSTRUCTIONS, NEWS, NUDGE, SUMMARY
 from ..seat import TextSeat
@@ -36,6 +37,7 @@ from .types import CallResult, Play, SearchResult, Strategy, ToolAccess, Turn
 
 MAX_ANSWER = 16_000
 MAX_CALLS = 16
+_STATUS = {status.label: status for status in Status}
 
 
 class LlmSession:
@@ -68,6 +70,7 @@ class LlmSession:
         self.text_is_answer = text_is_answer
         self.queries = 0
         self.executed: list[CallResult] = []
+        self._shown: list[tuple[Message, Message]] = []  # the reply with each executed call, and the call's result
         self._owed: Usage | None = None
         self._system = Message(SYSTEM, INSTRUCTIONS)
         self.request = Message(USER, query)
@@ -98,7 +101,8 @@ class LlmSession:
             purpose: Purpose of the reply, such as `ACT` or `PLAN`.
             functions: Functions that may be called; None for those that the tool access allows.
         """
-        yield from self.pay()
+        if self._owed is not None:
+            yield from self.pay()
         if functions is None:
             functions = self.offered() if purpose in (ACT, PLAN) else ()
         answer = self.model.complete([self._instructions(purpose), *history], functions, purpose)
@@ -126,8 +130,7 @@ class LlmSession:
     def _instructions(self, purpose: str) -> Message:
         if purpose == SUMMARISE:
             return Message(SYSTEM, SUMMARY)
-        parts = [INSTRUCTIONS, *[text for part in self.access if (text := part.system())]]
-        text = "\n\n".join(parts)
+        text = "\n\n".join([INSTRUCTIONS, *[told for part in self.access if (told := part.system())]])
         if text != self._system.content:
             self._system = Message(SYSTEM, text)
         return self._system
@@ -177,10 +180,12 @@ class LlmSession:
                 if call.name == SEARCH and self.seat.categories:
                     text, executed = found_names(text), False
                 result = CallResult(call, text, status, executed)
+                shown = _result_message(call, text)
                 turn.results.append(result)
-                turn.messages.append(_result_message(call, text))
+                turn.messages.append(shown)
                 if executed:
                     self.executed.append(result)
+                    self._shown.append((message, shown))
                 for part in self.access:
                     part.result(result)
             if news:
@@ -224,9 +229,9 @@ class LlmSession:
     def results(self) -> list[Message]:
         """The request and all executed calls with their results, whatever branch they were made on."""
         history = [self.request]
-        for result in self.executed:
-            history.append(Message(ASSISTANT, "", (result.call,)))
-            history.append(_result_message(result.call, result.text))
+        for result, (said, shown) in zip(self.executed, self._shown, strict=True):
+            tokens = said.tokens - count_tokens(said.content) if len(said.calls) == 1 else -1
+            history += [Message(ASSISTANT, "", (result.call,), tokens=tokens), shown]
         return history
 
     # -- the whole episode -----------------------------------------------------------------------------------------------
@@ -263,7 +268,7 @@ def _read_finish(call: FunctionCall) -> tuple[SearchResult | None, str]:
     answer = arguments.get("answer")
     if answer is None:
         return None, json.dumps({"error": "invalid_arguments", "message": "finish: answer is missing"})
-    return SearchResult((answer if isinstance(answer, str) else json.dumps(answer, default=str))[:MAX_ANSWER]), ""
+    return SearchResult((answer if isinstance(answer, str) else to_json(answer))[:MAX_ANSWER]), ""
 
 
 def found_names(text: str) -> str:
@@ -283,7 +288,7 @@ def _write(documents: list[dict[str, Any]], usage: Usage) -> str:
     """Calls as an action; what JSON cannot hold, or is too long, is asked for and refused as malformed."""
     action: dict[str, Any] = documents[0] if len(documents) == 1 else {"calls": documents}
     try:
-        text = json.dumps({**action, "usage": usage.document()}, default=str)
+        text = to_json({**action, "usage": usage.document()})
     except (ValueError, TypeError, RecursionError):
         text = ""
     if not text or len(text) > MAX_ACTION:
@@ -298,6 +303,6 @@ def _results(info: Mapping[str, Any], count: int) -> list[tuple[str, Status, boo
     """Text, status and whether it was executed, of each of `count` calls; calls that the episode's end cut off have no text."""
     found = []
     for result in info["results"]:
-        status = Status[result["status"].upper()]
+        status = _STATUS[result["status"]]
         found.append((result["text"], status, status.executed))
     return found + [("", Status.OK, False)] * (count - len(found))

@@ -25,8 +25,7 @@ Play = Generator[str, Outcome, T]
 """A part of an episode: yields actions, is sent their outcomes, returns its own result."""
 
 
-@dataclass(frozen=True, slots=True)
-class CallResult:
+class CallResult(NamedTuple):
     """A call and what came of it.
 
     Attributes:
@@ -42,8 +41,7 @@ class CallResult:
     executed: bool
 
 
-@dataclass(frozen=True, slots=True)
-class SearchResult:
+class SearchResult(NamedTuple):
     """The result of a search: an answer, or None where the agent gives up."""
 
     answer: str | None

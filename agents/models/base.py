@@ -6,8 +6,9 @@ Token counts are worked out once per message and per function, so that a context
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from operator import attrgetter
 from typing import Any, NamedTuple, Protocol
 
 from ...envs.actions import count_tokens
@@ -17,6 +18,10 @@ from ...simulators.tools import Tool
 SYSTEM, USER, ASSISTANT, TOOL = "system", "user", "assistant", "tool"
 ACT, VOTE, PLAN, SUMMARISE = "act", "vote", "plan", "summarise"
 """What a model is asked for: the next step, a choice between A and B, a plan in words, the final answer."""
+
+
+to_json = json.JSONEncoder(default=str).encode
+"""JSON text of what a model wrote; what JSON does not know is written as text."""
 
 
 class FunctionCall(NamedTuple):
@@ -45,9 +50,9 @@ class FunctionCall(NamedTuple):
         return value if isinstance(value, dict) else None
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(slots=True, eq=False)
 class Message:
-    """A message of a conversation.
+    """A message of a conversation; nothing changes it once it is written.
 
     Attributes:
         role: System, user, assistant or tool.
@@ -71,7 +76,7 @@ class Message:
             for call in self.calls:
                 written = call.arguments if isinstance(call.arguments, str) else _text(call.arguments)
                 tokens += count_tokens(str(call.name)) + count_tokens(written)
-            object.__setattr__(self, "tokens", tokens)
+            self.tokens = tokens
 
 
 MESSAGE_TOKENS = 4
@@ -158,9 +163,12 @@ class LanguageModel(Protocol):
         ...
 
 
+_tokens: Callable[[Any], int] = attrgetter("tokens")
+
+
 def context_tokens(messages: Sequence[Message], functions: Sequence[Function]) -> int:
     """Input tokens of a request."""
-    return sum([m.tokens for m in messages]) + sum([f.tokens for f in functions])
+    return sum(map(_tokens, messages)) + sum(map(_tokens, functions))
 
 
 def reply(content: str, calls: Sequence[FunctionCall], messages: Sequence[Message], functions: Sequence[Function]) -> Reply:
@@ -171,6 +179,6 @@ def reply(content: str, calls: Sequence[FunctionCall], messages: Sequence[Messag
 
 def _text(value: Any) -> str:
     try:
-        return json.dumps(value, default=str)
+        return to_json(value)
     except (ValueError, TypeError, RecursionError):
         return str(value)

@@ -132,15 +132,17 @@ class Reader:
         self._read: dict[Message, frozenset[int]] = {}
         self._systems: dict[str, tuple[dict[str, None], Mapping[str, float]]] = {}
         self._current: tuple[Need, ...] = task.needs
+        self._functions: list[Function] = []
+        self._offered: tuple[dict[str, None], Function | None, Function | None] = ({}, None, None)
 
     def facts_in(self, text: str) -> frozenset[int]:
         """Numbers of the facts that a text shows."""
         plain = normalise(text)
-        return frozenset(number for number, short, fact in self._facts if short in plain and fact_in(fact, plain))
+        return frozenset([number for number, short, fact in self._facts if short in plain and fact_in(fact, plain)])
 
     def facts_in_history(self, messages: Sequence[Message]) -> frozenset[int]:
         """Facts that results in a conversation show; the request itself shows none."""
-        found: frozenset[int] = frozenset()
+        found: set[int] = set()
         requests = 0
         for message in messages:
             if message.role == USER:
@@ -149,11 +151,10 @@ class Reader:
                     found |= self._shows(message)
             elif message.role == TOOL:
                 found |= self._shows(message)
-        return found
+        return frozenset(found)
 
     def read(self, messages: Sequence[Message], functions: Sequence[Function]) -> Context:
         """Read a context."""
-        found = self.facts_in_history(messages)
         changed = self._changed(messages)
         count = self._count
         self._current = needs = (
@@ -161,53 +162,74 @@ class Reader:
             if changed
             else self._plain
         )
-        known = [i for i in range(count) if (i + count if i in changed else i) in found]
         names: dict[str, None] = {}
         costs: Mapping[str, float] = {}
         if messages and messages[0].role == SYSTEM:
             names, costs = self._system(messages[0].content)
-        shown = {f.name: None for f in functions if f.name in self._tools or self._found(f.name)}
-        register = _named(functions, REGISTER)
+        shown, register, search = self._offer(functions)
         context = Context(
             shown=shown,
             names={name: None for name in names if name not in shown} if register is not None else {},
             several=register is not None and "names" in register.parameters.get("properties", {}),
             costs=costs,
-            known=known,
-            open=[i for i in range(count) if i not in known],
+            known=[],
+            open=[],
             changed=changed,
             needs=needs,
+            search=search,
         )
         context.described = bool(names) and f"\n{prompts.DESCRIPTIONS}\n" in messages[0].content
-        context.search = _named(functions, SEARCH)
-        self._attempts(messages, context)
+        found = self._attempts(messages, context)
+        for need in range(count):
+            fact = need + count if need in changed else need
+            (context.known if fact in found else context.open).append(need)
+        for message in messages:
+            if message.role == TOOL and message.name == SEARCH:
+                self._searched(message.content, context)
         return context
 
-    def _attempts(self, messages: Sequence[Message], context: Context) -> None:
+    def _offer(self, functions: Sequence[Function]) -> tuple[dict[str, None], Function | None, Function | None]:
+        """Return the tools shown, the function that registers and the one that searches; they rarely change between replies."""
+        given = list(functions)
+        if given != self._functions:
+            names, tools = [function.name for function in given], self._tools
+            shown = {name: None for name in names if name in tools or self._found(name)}
+            register = given[names.index(REGISTER)] if REGISTER in names else None
+            search = given[names.index(SEARCH)] if SEARCH in names else None
+            self._functions, self._offered = given, (shown, register, search)
+        return self._offered
+
+    def _attempts(self, messages: Sequence[Message], context: Context) -> set[int]:
+        """Take note of the calls that were made; returns the facts that results show."""
         last = messages[-1] if messages else None
         if last is not None and last.role == TOOL:
             context.after_result = last.name not in (REGISTER, SEARCH)
             if last.name == REGISTER:
                 new = [name for name in context.shown if f'"{name}"' in last.content]
                 context.registered = new[0] if len(new) == 1 else ""
-        seen: frozenset[int] = frozenset()
+        found: set[int] = set()
+        seen: set[int] = set()  # in results of tools
+        used, failed, requests = context.used, context.failed, 0
         for message in messages:
-            if message.role == TOOL and message.name == SEARCH:
-                self._searched(message.content, context)
-            elif message.role == TOOL and message.name != REGISTER:
-                shows = self._shows(message)
-                context.used[message.name] = None
-                if shows - seen:
-                    seen |= shows
-                    context.failed.discard(message.name)
-                    context.last_failed, context.failures = "", 0
-                else:
-                    context.failed.add(message.name)
-                    context.last_failed, context.failures = message.name, context.failures + 1
-            elif message.role == USER and message.content.startswith(prompts.TRIED):
-                for name in self._tools:
-                    if f'"{name}"' in message.content:
-                        context.failed.add(name)
+            if message.role == TOOL:
+                shows, name = self._shows(message), message.name
+                found |= shows
+                if name not in (REGISTER, SEARCH):
+                    used[name] = None
+                    if shows <= seen:
+                        failed.add(name)
+                        context.last_failed, context.failures = name, context.failures + 1
+                    else:
+                        seen |= shows
+                        failed.discard(name)
+                        context.last_failed, context.failures = "", 0
+            elif message.role == USER:
+                requests += 1
+                if requests > 1:  # the request itself shows nothing
+                    found |= self._shows(message)
+                if message.content.startswith(prompts.TRIED):
+                    failed.update(tool for tool in self._tools if f'"{tool}"' in message.content)
+        return found
 
     def _searched(self, text: str, context: Context) -> None:
         try:
@@ -239,6 +261,8 @@ class Reader:
         if len(self._facts) == self._count:
             return frozenset()
         news = [m.content for m in messages if m.role == USER and m.content.startswith(prompts.NEWS)]
+        if not news:
+            return frozenset()
         return frozenset(
             i
             for i, need in enumerate(self._plain)
@@ -251,7 +275,8 @@ class Reader:
             names: dict[str, None] = {}
             costs: Mapping[str, float] = {}
             described = False
-            for line in text.splitlines():
+            told = prompts.NAMES in text or prompts.COSTS in text or prompts.DESCRIPTIONS in text
+            for line in text.splitlines() if told else ():
                 if line.startswith(prompts.NAMES):
                     names = dict.fromkeys(line[len(prompts.NAMES) :].split(", "))
                 elif line.startswith(prompts.COSTS):
@@ -304,13 +329,6 @@ class Reader:
     def arguments(self, need: int, context: Context) -> dict[str, Any] | None:
         wanted = context.needs[need].arguments
         return None if wanted is None else dict(wanted)
-
-
-def _named(functions: Sequence[Function], name: str) -> Function | None:
-    for function in functions:
-        if function.name == name:
-            return function
-    return None
 
 
 def plausible(tool: Tool, near: Mapping[str, Any] | None, luck: float) -> dict[str, Any]:

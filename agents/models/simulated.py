@@ -253,7 +253,8 @@ class Simulated:
         return self.rates.wrong_tool + self.rates.crowding * max(0.0, log2(count / 5.0))
 
     def _wrong(self, context: Context, need: int) -> tuple[str, FunctionCall]:
-        others = [name for name in (*context.shown, *context.names) if self._reader.need_of(name) not in context.open]
+        need_of, missing = self._reader.need_of, context.open
+        others = [name for name in (*context.shown, *context.names) if need_of(name) not in missing]
         if not others:
             return self._stop(context)
         return self._call(context, need, self._pick(others))
@@ -287,7 +288,8 @@ class Simulated:
         if self._misunderstood[need] or name not in self._candidates or (need, name) in self._corrected:
             return self._misunderstood[need]
         place = need * (2 + len(self._candidates)) + 2 + self._candidates.index(name)
-        return self._lasting[place] < self.rates.misread
+        luck: float = self._lasting[place]
+        return luck < self.rates.misread
 
     def _register(self, context: Context, name: str) -> FunctionCall:
         if not context.several:
@@ -361,7 +363,7 @@ class Simulated:
         return self._uniforms.pop()
 
     def _chance(self, rate: float) -> bool:
-        return self._uniform() < rate
+        return (self._uniforms.pop() if self._uniforms else self._uniform()) < rate
 
     def _pick(self, names: Sequence[str]) -> str:
         return names[int(self._uniform() * len(names))]

@@ -13,7 +13,7 @@ import json
 from .. import prompts
 from ..llm.session import LlmSession
 from ..llm.types import Play, SearchResult, Turn
-from ..models.base import USER, VOTE, Message
+from ..models.base import USER, VOTE, Message, to_json
 from .settings import SearchSettings
 
 STOP = 1_000_000
@@ -70,7 +70,7 @@ class _Search:
     def preorder(self, history: list[Message], depth: int, width: int) -> Play[int]:
         if depth >= self.settings.depth:
             return self.settings.depth_levels
-        tried: list[str] = []
+        tried: list[Turn] = []
         for _ in range(width):
             if self._over():
                 return STOP
@@ -87,12 +87,11 @@ class _Search:
     def best_first(self, history: list[Message], depth: int, width: int) -> Play[int]:
         if depth >= self.settings.depth:
             return self.settings.depth_levels
-        tried: list[str] = []
         turns: list[Turn] = []
         for _ in range(width):
             if self._over():
                 break
-            turns.append((yield from self._child(history, tried)))
+            yield from self._child(history, turns)
         for turn in (yield from self._ranked(history, turns)):
             if turn.ending is not None:
                 back = self._end(turn.ending)
@@ -105,13 +104,13 @@ class _Search:
                 return back - 1
         return STOP if self._over() else 1
 
-    def _child(self, history: list[Message], tried: list[str]) -> Play[Turn]:
-        """Take one more step from here, with those before it in the context."""
+    def _child(self, history: list[Message], tried: list[Turn]) -> Play[Turn]:
+        """Take one more step from here, with those before it in the context, and add it to them."""
         session = self.session
-        asked = [*history, Message(USER, prompts.TRIED + " ".join(tried))] if tried else history
+        asked = [*history, Message(USER, prompts.TRIED + " ".join(map(describe, tried)))] if tried else history
         said = yield from session.ask(asked)
         turn = yield from session.perform(said)
-        tried.append(describe(turn))
+        tried.append(turn)
         return turn
 
     def _ranked(self, history: list[Message], turns: list[Turn]) -> Play[list[Turn]]:
@@ -159,7 +158,7 @@ def describe(turn: Turn) -> str:
 
 def _short(arguments: object) -> str:
     try:
-        text = arguments if isinstance(arguments, str) else json.dumps(arguments, default=str)
+        text = arguments if isinstance(arguments, str) else to_json(arguments)
     except (ValueError, TypeError, RecursionError):
         text = str(type(arguments))
     return text[:SHORT]

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
+from functools import lru_cache
 from typing import Any
 
 from ...simulators.errors import UnknownName
@@ -70,7 +71,12 @@ def names(items: Iterable[Named], granularity: str) -> frozenset[Any]:
 
 def plain_name(name: str) -> str:
     """A name as it is compared: case, spaces and underscores do not matter."""
-    return normalise(str(name).replace("_", " "))
+    return _plain(str(name))
+
+
+@lru_cache(maxsize=16_384)
+def _plain(name: str) -> str:
+    return normalise(name.replace("_", " "))
 
 
 def _name(item: Named, granularity: str) -> Any:

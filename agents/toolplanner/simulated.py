@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
+from functools import lru_cache
 
 from ...simulators.errors import ConfigError
 from ...simulators.tools import Tool
@@ -40,9 +41,14 @@ class SimulatedToolPlanner(Simulated):
         self._path: tuple[str, ...] = ()
 
     def complete(self, messages: Sequence[Message], functions: Sequence[Function], purpose: str = ACT) -> Reply:
-        self._request = next((message.content for message in messages if message.role == USER), "")
-        _, _, path = self._request.rpartition(f"\n{PATH_LINE}")
-        self._path = tuple(path.split(", ")) if f"\n{PATH_LINE}" in self._request else ()
+        request = ""
+        for message in messages:
+            if message.role == USER:
+                request = message.content
+                break
+        if request is not self._request:
+            _, found, path = request.rpartition(f"\n{PATH_LINE}")
+            self._request, self._path = request, tuple(path.split(", ")) if found else ()
         if purpose == TAGS:
             return reply(self._tags(messages, functions), (), messages, functions)
         return super().complete(messages, functions, purpose)
@@ -81,16 +87,15 @@ class SimulatedToolPlanner(Simulated):
 
 def named(tools: Iterable[Tool], text: str) -> list[Tool]:
     """The tools that a text names best: by API and provider, else by either of them."""
-    known, plain = list(tools), plain_name(text)
-    providers = [tool for tool in known if _stands_in(tool.provider, text, plain)]
-    apis = [tool for tool in known if _stands_in(tool.title or tool.name, text, plain)]
-    both = [tool for tool in apis if tool in providers]
-    return both or apis or providers
+    known = [(tool, _stands_in(tool.title or tool.name, text), _stands_in(tool.provider, text)) for tool in tools]
+    both = [tool for tool, api, provider in known if api and provider]
+    return both or [tool for tool, api, _ in known if api] or [tool for tool, _, provider in known if provider]
 
 
-def _stands_in(name: str, text: str, plain: str) -> bool:
+@lru_cache(maxsize=65_536)
+def _stands_in(name: str, text: str) -> bool:
     """The name is there as written; spaces and underscores may stand for each other where it is not."""
-    if not name.strip() or (name not in text and plain_name(name) not in plain):
+    if not name.strip() or (name not in text and plain_name(name) not in plain_name(text)):
         return False  # most names are not, and to look for one as a word takes a pattern of its own
     if name.isalpha() and name.islower():
         # an ordinary word names an API only where one is called for: "followers" is in many a wish

@@ -45,14 +45,16 @@ def record(
     world = base_env(env)
     observation, info = env.reset(seed=seed, options={**options} if task is None else {"task": task, **options})
     tell = begin(agent, env, observation, info, world.agent_seed(seed) if agent_seed is None else agent_seed)
+    told = tell(info)
     actions: list[Any] = []
     rewards: list[float] = []
     digests = [digest(observation)]
     terminated = truncated = False
     while not (terminated or truncated):
-        action = agent.act(observation, tell(info))
+        action = agent.act(observation, told)
         observation, reward, terminated, truncated, info = env.step(action)
-        agent.observe(observation, float(reward), terminated, truncated, tell(info))
+        told = tell(info)
+        agent.observe(observation, float(reward), terminated, truncated, told)
         actions.append(int(action) if isinstance(action, np.integer) else action)
         rewards.append(float(reward))
         digests.append(digest(observation))

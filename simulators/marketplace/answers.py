@@ -14,6 +14,8 @@ from .facts import Database, make_fact
 from .vocabulary import Capability
 
 _encode = json.JSONEncoder(ensure_ascii=False).encode
+MAX_TEXTS = 16_384
+"""Answers that are remembered; they take a few hundred bytes each."""
 _WRAPS = ((), ("data",), ("result",), ("response", "payload"), ("items", 0), ("data", "results", 0), ("body", "record"))
 _VALUE_NAMES = ("", "value", "result_value", "output")
 _EXTRAS = (
@@ -93,6 +95,7 @@ class GeneratedAnswers:
     def __init__(self, database: Database, capabilities: Mapping[str, Capability]) -> None:
         self.database, self._capabilities = database, capabilities
         self._shapes: dict[str, Shape] = {}
+        self._texts: dict[tuple[Any, ...], str] = {}
 
     def shape(self, tool: Tool) -> Shape:
         """The shape of the tool's answers."""
@@ -122,6 +125,15 @@ class GeneratedAnswers:
             step += 1
 
     def _write(self, tool: Tool, capability: Capability, numbers: tuple[int, ...]) -> str:
+        key = (tool.name, *numbers)
+        text = self._texts.get(key)
+        if text is None:
+            if len(self._texts) >= MAX_TEXTS:
+                self._texts.clear()
+            text = self._texts[key] = self._text(tool, capability, numbers)
+        return text
+
+    def _text(self, tool: Tool, capability: Capability, numbers: tuple[int, ...]) -> str:
         database = self.database
         values = {k.name: k.value(n, database.seed) for k, n in zip(capability.parameters, numbers, strict=True)}
         luck = stable_integer(database.seed, "extras", tool.name, *numbers)

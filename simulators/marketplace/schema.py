@@ -28,6 +28,8 @@ def check_value(value: Any, schema: Mapping[str, Any], place: str) -> str | None
     wanted = schema.get("type")
     if wanted == "string" and type(value) is str and schema.get("enum") is None:
         return None  # what nearly all arguments are
+    if wanted == "object" and type(value) is dict and schema.get("enum") is None:
+        return _check_members(value, schema, place)
     if wanted is not None:
         types = wanted if isinstance(wanted, list | tuple) else (wanted,)
         if not any(_is(value, name) for name in types):
