@@ -66,7 +66,6 @@ class Btp(ToolAccess):
         self.values = {name: value for name, (value, _) in zip(self._names, estimates, strict=True)}
         self.plan = dict(zip(self._names, uses, strict=True))
         self.left = dict(self.plan)
-        self._planned = [name for name in self._names if self.plan[name] > 0]
         self.blacklist: set[str] = set()
         self._helped: set[str] = set()
         self._known: tuple[dict[str, Any], frozenset[str]] | None = None
@@ -89,7 +88,7 @@ class Btp(ToolAccess):
         if self._known is None or self._known[0] is not info:
             quotes, remaining = self._session.quotes(), self._remaining() - self._reply + 1e-9
             left, blacklist = self.left, self.blacklist
-            names = [name for name in self._planned if left[name] > 0 and name not in blacklist and quotes[name] <= remaining]
+            names = [name for name in self._names if left[name] > 0 and name not in blacklist and quotes[name] <= remaining]
             self._known = info, frozenset(names)
         return self._known[1]
 
@@ -99,7 +98,7 @@ class Btp(ToolAccess):
 
     def system(self) -> str:
         allowed = self._allowed()
-        removed = [name for name in self._planned if name not in allowed]
+        removed = [name for name in self._names if name not in allowed and self.plan[name] > 0]
         return prompts.REMOVED + ", ".join(removed) if removed else ""
 
     def refuse(self, call: FunctionCall) -> Refusal | None:
