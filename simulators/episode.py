@@ -417,8 +417,7 @@ class Episode:
 
     def think(self, usage: Usage) -> None:
         """Charge a model's tokens, and move the clock by the time that they take."""
-        if self.over:
-            self._alive()
+        self._alive()
         self.log.append(("think", usage))
         world = self.world
         self._advance(world.thinking_s(usage))
