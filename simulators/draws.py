@@ -82,11 +82,20 @@ class DrawSource(threading.local):
     def flat(self, seed: int, task: int, slots: int, first: int, count: int) -> array[float]:
         """The rows of `rows` one after the other, as one flat array."""
         # one Philox block of four words per (k, slot)
-        if self._registers is not None:
-            self._registers.jump(seed & _WORD, task & _WORD, first * slots)
-        else:
-            _jump(self._bits, self._state, seed & _WORD, task & _WORD, first * slots)
+        self._go(seed & _WORD, task & _WORD, first * slots)
         return array("d", self._random(count * slots * PURPOSES).tobytes())
+
+    def keyed(self, key: int, first: int, count: int) -> list[float]:
+        """So many uniforms of a generator with a key of 128 bits, from the block `first` of `PURPOSES` on."""
+        self._go(key & _WORD, key >> 64, first)
+        numbers: list[float] = self._random(count).tolist()
+        return numbers
+
+    def _go(self, low: int, high: int, block: int) -> None:
+        if self._registers is not None:
+            self._registers.jump(low, high, block)
+        else:
+            _jump(self._bits, self._state, low, high, block)
 
 
 def _jump(bits: np.random.Philox, state: Any, seed: int, task: int, block: int) -> None:
@@ -203,8 +212,7 @@ def stable_uniforms(count: int, first: int, seed: int, *names: object) -> list[f
         seed, names: As for `stable_generator`.
     """
     digest = hashlib.sha256("\x1f".join([str(seed), *map(str, names)]).encode()).digest()
-    low, high = int.from_bytes(digest[:8], "little"), int.from_bytes(digest[8:16], "little")
-    return _shared.flat(low, high, 1, first // PURPOSES, -(-count // PURPOSES))[:count].tolist()
+    return _shared.keyed(int.from_bytes(digest[:16], "little"), first // PURPOSES, count)
 
 
 def stable_integer(seed: int, *names: object) -> int:

@@ -20,8 +20,8 @@ ACT, VOTE, PLAN, SUMMARISE = "act", "vote", "plan", "summarise"
 """What a model is asked for: the next step, a choice between A and B, a plan in words, the final answer."""
 
 
-to_json = json.JSONEncoder(default=str).encode
-"""JSON text of what a model wrote; what JSON does not know is written as text."""
+to_json = json.JSONEncoder(default=str, check_circular=False).encode
+"""JSON text of what a model wrote; what JSON does not know is written as text. What holds itself is a RecursionError."""
 
 
 class FunctionCall(NamedTuple):

@@ -68,7 +68,8 @@ class Context:
 
     def ready(self, need: int) -> bool:
         """Return whether the facts that its arguments need are known."""
-        return all(before in self.known for before in self.needs[need].after)
+        after = self.needs[need].after
+        return not after or all(before in self.known for before in after)
 
 
 class _Known(NamedTuple):

@@ -249,8 +249,8 @@ class Simulated:
         return self._pick(shown or names)
 
     def _wrong_rate(self, context: Context) -> float:
-        count = max(len(context.shown) + len(context.names), 1)
-        return self.rates.wrong_tool + self.rates.crowding * max(0.0, log2(count / 5.0))
+        count = len(context.shown) + len(context.names)
+        return self.rates.wrong_tool + self.rates.crowding * (log2(count / 5.0) if count > 5 else 0.0)
 
     def _wrong(self, context: Context, need: int) -> tuple[str, FunctionCall]:
         need_of, missing = self._reader.need_of, context.open
