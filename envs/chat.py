@@ -341,5 +341,5 @@ class MarketplaceChatEnv(ToolEnv[str, str]):
         info["results"] = [{"tool": tool, "status": status.label, "text": text} for tool, status, text in results]
         info["news"] = list(self._news)
         info["status"] = int(results[-1][1]) if results else 0
-        info["statuses"] = ",".join([status.label for _, status, _ in results])
+        info["statuses"] = ",".join([status.label for _, status, _ in results]) if results else ""
         return info

@@ -136,7 +136,7 @@ class WorldSeat(Seat):
 def without_verdicts(info: dict[str, Any]) -> dict[str, Any]:
     """`info` of the text view without what only the world knows: whether content that came without an error is right."""
     statuses = info["statuses"]
-    if _VERDICTS.isdisjoint(statuses.split(",")):
+    if not statuses or _VERDICTS.isdisjoint(statuses.split(",")):
         return info
     results = [
         {**result, "status": Status.OK.label} if result["status"] in _LABELS_THAT_LOOK_OK else result
