@@ -11,7 +11,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import costgym
+from costgym.envs import actions
+from costgym.envs import chat as chat_env
 from costgym.envs.actions import MAX_CALLS, count_tokens, encode_action, read_action
+from costgym.simulators.marketplace import answers
 from costgym.simulators.status import Status
 from costgym.simulators.world import Usage
 from tests.helpers.playing import chat
@@ -206,3 +209,38 @@ def test_any_text_is_answered_by_an_observation(env: Any, action: str) -> None:
 def test_reading_never_raises(value: Any) -> None:
     for text in (value, json.dumps(value), json.dumps({"name": "x", "arguments": value, "calls": value, "usage": value})):
         assert read_action(text).kind in ("call", "finish", "wait", "think")
+
+
+@given(st.text(alphabet='{}[]",: \n\ufeff1aeN-.', max_size=24), st.booleans())
+def test_actions_are_decoded_as_json_decodes_them(text: str, enclosed: bool) -> None:
+    def outcome(decode: Any) -> str:
+        try:
+            return repr(decode(text))
+        except (ValueError, RecursionError) as error:
+            return f"{type(error).__name__} {error}"
+
+    text = f'{{"a": {text}}}' if enclosed else text
+    assert outcome(actions._load) == outcome(json.loads)
+
+
+def test_a_changed_quote_of_one_step_is_not_in_the_next() -> None:
+    env = costgym.make("costgym/MarketplaceChat-v0", budget={})
+    base = env.unwrapped
+    env.reset(seed=0, options={"task": base.numbers[0]})
+    listed = base.quotes()
+    base.quotes().clear()
+    assert base.quotes() == listed == {slot.name: slot.quote for slot in base.episode.candidates}
+
+
+def test_what_is_kept_of_tasks_has_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(chat_env, "MAX_OFFERS", 3)
+    monkeypatch.setattr(answers, "MAX_TEXTS", 3)
+    env = costgym.make("costgym/MarketplaceChat-v0", budget={})
+    base = env.unwrapped
+    base.world.answers._texts.clear()
+    for number in base.numbers[:8]:
+        env.reset(seed=0, options={"task": number})
+        for need in base.task.needs:
+            for name in need.tools:
+                base.world.answers.answer(base.world.catalog.get(name), need.arguments, base.task)
+        assert len(base._offers) <= 3 and len(base.world.answers._texts) <= 3

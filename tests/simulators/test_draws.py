@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from costgym.simulators import draws
-from costgym.simulators.draws import PURPOSES, Draws, DrawSource, stable_generator, stable_integer
+from costgym.simulators.draws import PURPOSES, Draws, DrawSource, stable_generator, stable_integer, stable_uniforms
 
 SEEDS = st.integers(0, 2**63)
 PLACES = st.lists(st.tuples(st.integers(0, 40), st.integers(0, 6)), min_size=1, max_size=12)
@@ -114,3 +114,11 @@ def test_our_logarithm_is_the_c_librarys_but_for_its_last_bits(value: float) -> 
     exact = math.log(value)
     assert abs(draws.log(value) - exact) <= 2.0 * math.ulp(exact) + 2.0**-60
     assert draws.log(1.0) == 0.0
+
+
+@given(SEEDS, st.text(max_size=8), st.integers(0, 40), st.integers(0, 150))
+@settings(max_examples=60)
+def test_uniforms_without_a_generator_are_those_of_the_generator(seed: int, name: str, blocks: int, count: int) -> None:
+    first = blocks * PURPOSES
+    wanted = stable_generator(seed, name, 7).random(first + count).tolist()
+    assert stable_uniforms(count, first, seed, name, 7) == wanted[first:]

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from costgym.agents.btp.experience import Experience, PastQuery
-from costgym.agents.btp.plan import BtpSettings
+from costgym.agents.btp.plan import BtpSettings, expected_value, frequency_cap
 from costgym.agents.btp.usefulness import RuleBased
 from costgym.simulators.errors import DataError
 
@@ -62,3 +62,30 @@ def test_usefulness_reads_the_text_alone(text, helpful):
 
 def test_names_of_arguments_are_found_in_any_spelling():
     assert not RuleBased().helpful("q", "pay", {"invoice_id": "IN-1"}, json.dumps({"invoiceId": "IN-2", "clerk": "T"}))
+
+
+@pytest.mark.parametrize("choices", [{}, {"count_test_queries": True}, {"clip_unhelpful": False, "rounding": "floor"}])
+def test_estimates_of_several_tools_are_the_published_formulas_tool_by_tool(choices):
+    past = [
+        PastQuery("the weather in Lille", {"good": (True, True), "bad": (False,)}),
+        PastQuery("the weather in Paris today", {"good": (False,), "bad": (False, False)}, test=True),
+        PastQuery("an invoice of a hotel", {"good": (True,), "other": (False, True, True)}),
+    ]
+    experience, chosen, query = Experience(past), BtpSettings(**choices), "the weather in Lyon"
+    near = experience._index.similarities(query)
+    for name, found in zip(
+        ("good", "bad", "other"), experience.estimates(query, ["good", "bad", "other"], chosen), strict=True
+    ):
+        uses = [(near[i], flag) for i, one in enumerate(past) if not one.test for flag in one.uses.get(name, ())]
+        value = expected_value([s for s, _ in uses], [float(flag) for _, flag in uses], chosen)
+        counted = [(near[i], one) for i, one in enumerate(past) if chosen.count_test_queries or not one.test]
+        queries = [(similarity, one.uses[name]) for similarity, one in counted if name in one.uses]
+        counts, helped = [float(len(flags)) for _, flags in queries], [float(any(flags)) for _, flags in queries]
+        assert found == (value, frequency_cap([s for s, _ in queries], counts, value, chosen, helped))
+
+
+def test_a_new_query_changes_the_estimates_at_once():
+    experience = Experience([PastQuery("weather", {"good": (False,)})])
+    before = experience.estimate("weather", "good", BtpSettings())
+    experience.add(PastQuery("weather", {"good": (True, True)}))
+    assert experience.estimate("weather", "good", BtpSettings())[0] > before[0]

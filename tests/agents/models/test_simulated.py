@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import gc
 import json
+import weakref
 from dataclasses import replace
 
 import pytest
 
 from costgym.agents.llm.agent import LlmAgent
 from costgym.agents.models.base import FINISH, SYSTEM, TOOL, USER, Function, FunctionCall, Message
+from costgym.agents.models.reading import _KNOWN, Reader
 from costgym.agents.models.simulated import Simulated, SimulatedRates
 from costgym.agents.registry import make_agent
 from costgym.agents.strategies import ReAct
@@ -183,3 +186,22 @@ def test_a_misunderstood_wish_stays_misunderstood_whatever_the_tool(env):
     found = model(env, replace(PERFECT, misunderstand=1.0))
     asked = [ask(found, env, *[(name, "{}") for name in failed]) for failed in ([], ["map"], ["atlas"])]
     assert all(call.read()["city"] != "c0" for call in asked)
+
+
+def test_it_sees_a_list_of_functions_that_was_changed_in_place(env):
+    found, functions = model(env), [Function.of(t) for t in env.candidates]
+    messages = [Message(SYSTEM, "system"), Message(USER, env.query)]
+    first = found.complete(messages, functions).message.calls[0].name
+    functions[:] = [function for function in functions if function.name != first]
+    second = found.complete(messages, functions).message.calls[0].name
+    assert {first, second} == {"map", "atlas"}
+
+
+def test_catalogues_are_not_kept_alive_by_what_is_known_of_their_tasks():
+    world = small_world(tool("map"))
+    kept = weakref.ref(world.catalog)
+    Reader(world.catalog, world.tasks[0])
+    assert world.catalog in _KNOWN
+    del world
+    gc.collect()
+    assert kept() is None
