@@ -46,6 +46,7 @@ def test_help_shows_the_trainers_own_options_and_an_example(name: str) -> None:
     assert ("--n-steps" in shown.output) == (name == "ppo")
     assert ("--minutes" in shown.output) == (name in ("ppo", "dqn", "sft"))
     assert ("--pool" in shown.output) == (name == "catp")
+    assert "Undefined" not in shown.output
 
 
 def test_help_lists_the_trainers() -> None:

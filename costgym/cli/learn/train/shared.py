@@ -96,7 +96,8 @@ def _option(kind: type[TrainerSettings], name: str, also: Mapping[str, str]) -> 
     spelling = name.replace("_", "-")
     spelled = f"--{spelling}/--no-{spelling}" if form is bool else f"--{spelling}"
     usual = ",".join(field.default) if isinstance(field.default, tuple) else field.default
-    shown = field.description if usual is None else f"{field.description}  [default: {usual}]"
+    note = "required" if field.is_required() else f"default: {usual}"
+    shown = field.description if usual is None else f"{field.description}  [{note}]"
     names = [spelled, *([also[name]] if name in also else [])]
     option = typer.Option(*names, help=shown, show_default=False)
     return Annotated[form | None, option]
