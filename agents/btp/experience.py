@@ -37,11 +37,11 @@ class PastQuery:
 
 
 @dataclass(frozen=True, slots=True)
-class ToolRecord:
+class _Record:
     """A tool's past, as arrays over the queries that used it and over its uses.
 
     Attributes:
-        queries: rows of those queries in the experience, shape (queries,).
+        rows, columns, values: entries of the embeddings of those queries that are not zero, by row.
         counts: uses in each query, shape (queries,).
         helped: 1 where some use in the query helped, shape (queries,).
         test: whether each is a test query, shape (queries,).
@@ -49,58 +49,72 @@ class ToolRecord:
         use_helped: 1 where that use helped, shape (uses,).
     """
 
-    queries: npt.NDArray[np.intp]
+    rows: npt.NDArray[np.intp]
+    columns: npt.NDArray[np.intp]
+    values: npt.NDArray[np.float64]
     counts: npt.NDArray[np.float64]
     helped: npt.NDArray[np.float64]
     test: npt.NDArray[np.bool_]
     use_queries: npt.NDArray[np.intp]
     use_helped: npt.NDArray[np.float64]
 
+    def similarities(self, query: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+        """Cosine of an embedded query to each query that used the tool, shape (queries,)."""
+        # summed in the order of the rows, so that no library's order of additions counts
+        products = self.values * query[self.columns]
+        return np.asarray(np.bincount(self.rows, products, len(self.counts)), np.float64)
+
+    def estimate(self, query: npt.NDArray[np.float64], settings: BtpSettings) -> tuple[float, int]:
+        """The tool's expected value and frequency cap for an embedded query."""
+        near = weights_of(self.similarities(query), settings)
+        value = value_of(near[self.use_queries], self.use_helped, settings)
+        counts, helped = self.counts, self.helped
+        if not settings.count_test_queries and self.test.any():
+            near, counts, helped = near[~self.test], counts[~self.test], helped[~self.test]
+        return value, cap_of(near, counts, value, settings, helped)
+
 
 class _Index:
-    """The data of the estimates: the tools' records, and the queries' embeddings as sparse rows."""
+    """The data of the estimates: the embedding of queries, and the tools' records as far as they were asked for."""
 
     def __init__(self, queries: Sequence[PastQuery]) -> None:
         texts = [content_words(past.query) for past in queries]
         self._embedding = TextEmbedding(texts)
-        self._rows, self._columns, self._values = self._embedding.sparse(texts)
-        self._count = len(texts)
-        self._last: tuple[str, npt.NDArray[np.float64]] | None = None
-        found: dict[str, list[tuple[int, tuple[bool, ...], bool]]] = {}
+        rows, self._columns, self._values = self._embedding.sparse(texts)
+        self._begins = np.searchsorted(rows, np.arange(len(texts) + 1))
+        self.uses: dict[str, list[tuple[int, tuple[bool, ...], bool]]] = {}
         for number, past in enumerate(queries):
             for name, flags in past.uses.items():
-                found.setdefault(name, []).append((number, flags, past.test))
-        self.records = {name: _record(uses) for name, uses in found.items()}
+                self.uses.setdefault(name, []).append((number, flags, past.test))
+        self._records: dict[str, _Record] = {}
 
-    def similarities(self, query: str) -> npt.NDArray[np.float64]:
-        """Cosine of a query to each past query, shape (queries,); the last is kept, for an episode asks for every tool."""
-        if self._last is None or self._last[0] != query:
-            wanted = self._embedding([query])[0]
-            # summed in the order of the rows, so that no library's order of additions counts
-            products = self._values * wanted[self._columns]
-            self._last = query, np.asarray(np.bincount(self._rows, products, self._count), np.float64)
-        return self._last[1]
+    def embed(self, query: str) -> npt.NDArray[np.float64]:
+        vector: npt.NDArray[np.float64] = self._embedding([query])[0]
+        return vector
 
+    def record(self, tool: str) -> _Record | None:
+        """A tool's past, or None where it has none."""
+        found = self._records.get(tool)
+        if found is None and (uses := self.uses.get(tool)):
+            found = self._records[tool] = self._record(uses)
+        return found
 
-def _record(uses: Sequence[tuple[int, tuple[bool, ...], bool]]) -> ToolRecord:
-    learnt = [(number, flag) for number, flags, test in uses if not test for flag in flags]
-    return ToolRecord(
-        np.array([number for number, _, _ in uses], np.intp),
-        np.array([len(flags) for _, flags, _ in uses], np.float64),
-        np.array([any(flags) for _, flags, _ in uses], np.float64),
-        np.array([test for _, _, test in uses], np.bool_),
-        np.array([number for number, _ in learnt], np.intp),
-        np.array([flag for _, flag in learnt], np.float64),
-    )
-
-
-def _estimate(weights: npt.NDArray[np.float64], record: ToolRecord, settings: BtpSettings) -> tuple[float, int]:
-    """The estimate of a tool, by the weights of all past queries."""
-    value = value_of(weights[record.use_queries], record.use_helped, settings)
-    near, counts, helped = weights[record.queries], record.counts, record.helped
-    if not settings.count_test_queries and record.test.any():
-        near, counts, helped = near[~record.test], counts[~record.test], helped[~record.test]
-    return value, cap_of(near, counts, value, settings, helped)
+    def _record(self, uses: Sequence[tuple[int, tuple[bool, ...], bool]]) -> _Record:
+        queries = np.array([number for number, _, _ in uses], np.intp)
+        begins, lengths = self._begins[queries], self._begins[queries + 1] - self._begins[queries]
+        rows = np.repeat(np.arange(len(uses)), lengths)
+        places = np.arange(len(rows)) + np.repeat(begins - (np.cumsum(lengths) - lengths), lengths)
+        learnt = [(row, flag) for row, (_, flags, test) in enumerate(uses) if not test for flag in flags]
+        return _Record(
+            rows,
+            self._columns[places],
+            self._values[places],
+            np.array([len(flags) for _, flags, _ in uses], np.float64),
+            np.array([any(flags) for _, flags, _ in uses], np.float64),
+            np.array([test for _, _, test in uses], np.bool_),
+            np.array([row for row, _ in learnt], np.intp),
+            np.array([flag for _, flag in learnt], np.float64),
+        )
 
 
 @lru_cache(maxsize=64)
@@ -128,16 +142,12 @@ class Experience:
     @property
     def tools(self) -> list[str]:
         """Names of the tools that were used, sorted."""
-        return sorted(self._index.records)
+        return sorted(self._index.uses)
 
     @property
     def uses(self) -> int:
         """Number of past uses of all tools together."""
         return sum(len(flags) for past in self.queries for flags in past.uses.values())
-
-    def record(self, tool: str) -> ToolRecord | None:
-        """A tool's past, or None where it has none."""
-        return self._index.records.get(tool)
 
     def estimate(self, query: str, tool: str, settings: BtpSettings) -> tuple[float, int]:
         """A tool's expected value and frequency cap for a query."""
@@ -145,13 +155,12 @@ class Experience:
 
     def estimates(self, query: str, tools: Sequence[str], settings: BtpSettings) -> list[tuple[float, int]]:
         """The expected value and the frequency cap of each of some tools for a query."""
-        index = self._index
-        records = [index.records.get(tool) for tool in tools]
-        unseen = _unseen(settings)
+        index, unseen = self._index, _unseen(settings)
+        records = [index.record(tool) for tool in tools]
         if not any(records):
             return [unseen] * len(tools)
-        weights = weights_of(index.similarities(query), settings)
-        return [unseen if record is None else _estimate(weights, record, settings) for record in records]
+        embedded = index.embed(query)
+        return [unseen if record is None else record.estimate(embedded, settings) for record in records]
 
     @property
     def _index(self) -> _Index:
