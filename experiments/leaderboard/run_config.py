@@ -28,13 +28,12 @@ from ...simulators.version import __version__
 from ..metrics import GRADINGS
 from ..training.data.experience import ExperienceSettings
 from .conditions import PASS_RATE, Condition, ordered
-from .suites import Suite, SuiteWorld
+from .suites import ALL_VIEWS, Suite, SuiteWorld
 from .suites import suite as suite_named
 from .tracks import TRACKS, track_of
 from .weights import weights_of
 
 FORMAT = "costgym.leaderboard/1"
-ALL_VIEWS = "*"
 MAX_SEEDS = 1000
 """Episodes of one task."""
 
@@ -104,10 +103,12 @@ class TrackConfig(BaseModel):
     def document(self) -> dict[str, Any]:
         """World, conditions and ranking figure, as `leaderboard.json` lists its tracks."""
         summary = class_of(self.env).world_summary(self.scenario)
+        documents = self.settings.get(self.env, {}).get("documents")
         return {
             "name": self.name,
             "ranked_by": self.ranked_by,
             "seeds": self.seeds,
+            **({} if documents is None else {"documents": documents}),
             "scenario": {**summary, "digest": self.digest, "split": self.split},
             "conditions": [{"track": self.name, **condition.document()} for condition in self.conditions],
         }
@@ -144,6 +145,7 @@ class RunConfig(BaseModel):
         btp: fields of `BtpSettings` that differ from the default.
         weights: hashes of the weights of trained agents; other weights make another run.
         experience: how the past uses were collected that agents with BTP plan from; None where none do.
+        documents: of the tools, full or short, where that was chosen.
         release: of the benchmark, whose terms and worlds these are; None where none is claimed.
     """
 
@@ -159,6 +161,7 @@ class RunConfig(BaseModel):
     btp: dict[str, Any] = {}
     weights: dict[str, str] = {}
     experience: ExperienceSettings | None = Field(default=None, exclude_if=lambda value: value is None)
+    documents: str | None = Field(default=None, exclude_if=lambda value: value is None)
     release: str | None = Field(default=None, exclude_if=lambda value: value is None)
 
     def to_json(self) -> str:
@@ -213,6 +216,7 @@ def make_run_config(
     vary: Mapping[str, Sequence[Any]] | None = None,
     experience: ExperienceSettings | None = None,
     seeds: int | None = None,
+    documents: str | None = None,
 ) -> RunConfig:
     """The configuration of a run, checked before anything runs.
 
@@ -233,6 +237,7 @@ def make_run_config(
         experience: how past uses are collected for agents with BTP; None for the default.
         seeds: episodes of each task of a tool world, for pass^k up to so many k; None for the suite's. Without `episodes`, as
             many tasks are played as by the suite.
+        documents: full or short documents of the tools, where agents read them; None for full ones.
 
     Raises:
         UnknownName: a suite, scenario, agent, split or grading is unknown; the message has the nearest ones.
@@ -248,7 +253,9 @@ def make_run_config(
         raise ConfigError("--episodes", f"expected a positive whole number, got {episodes!r}")
     if seeds is not None and (isinstance(seeds, bool) or not isinstance(seeds, int) or not 1 <= seeds <= MAX_SEEDS):
         raise ConfigError("--seeds", f"expected a whole number from 1 to {MAX_SEEDS}, got {seeds!r}")
-    asked = _Asked(scenario, data, budgets, episodes, split, grading, model, prices, profile, dict(vary or {}), seeds)
+    asked = _Asked(
+        scenario, data, budgets, episodes, split, grading, model, prices, profile, dict(vary or {}), seeds, documents
+    )
     tracks: list[TrackConfig] = []
     for world, names in _worlds(chosen, agents, asked):
         tracks += _tracks_of(chosen, world, names, asked)
@@ -267,6 +274,7 @@ def make_run_config(
         btp=dict(btp or {}),
         weights=weights_of(agent for track in tracks for agent in track.agents),
         experience=(experience or ExperienceSettings()) if plans else None,
+        documents=documents,
     )
 
 
@@ -338,6 +346,7 @@ class _Asked:
     profile: str | Path | None
     vary: dict[str, Sequence[Any]]
     seeds: int | None
+    documents: str | None
 
     def refused_by(self, world: SuiteWorld) -> str:
         """An option that the world has no use for; "" where there is none."""
@@ -348,6 +357,7 @@ class _Asked:
             "--prices": self.prices is not None and "scenario" not in kind.WORLD_ARGUMENTS,
             "--profile": self.profile is not None and "profile" not in kind.WORLD_ARGUMENTS,
             "--grading": self.grading != GRADINGS[0] and not kind.gradings,
+            "--documents": self.documents is not None and not world.views_with("documents"),
             **{f"--{name}": name not in world.vary for name in self.vary},
         }
         return next((option for option, is_wrong in wrong.items() if is_wrong), "")
@@ -355,7 +365,7 @@ class _Asked:
     @property
     def about_a_world(self) -> bool:
         """Some option replaces what a suite says of a world."""
-        given = (self.scenario, self.data, self.budgets, self.prices, self.profile, self.seeds)
+        given = (self.scenario, self.data, self.budgets, self.prices, self.profile, self.seeds, self.documents)
         return bool(self.vary) or any(value is not None for value in given) or self.grading != GRADINGS[0]
 
 
@@ -415,9 +425,7 @@ def _tracks_of(suite: Suite, world: SuiteWorld, agents: Sequence[str], asked: _A
     kind = class_of(world.env)
     fits = not asked.refused_by(world)
     seeds = asked.seeds if asked.seeds is not None and fits else world.seeds
-    settings = {env_id: dict(given) for env_id, given in world.settings.items()}
-    if kind.gradings:
-        settings.setdefault(ALL_VIEWS, {})["grading"] = asked.grading
+    settings = world.settings_of(asked.grading, asked.documents)
     made: dict[str, Any]
     if "scenario" in kind.WORLD_ARGUMENTS:
         named = asked.scenario if fits and asked.scenario is not None else world.scenario

@@ -7,19 +7,23 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ...agents.base import DECISION, NUMERIC, PLAN_CALLS, PLAN_CHAT, TEXT
+from ...envs.registration import class_of, parameters_of
 from ...simulators.errors import UnknownName
 from .conditions import PASS_RATE
+from .tracks import TRACKS
+
+ALL_VIEWS = "*"
 
 STEP_LIMIT = 400
 """Steps after which an episode is cut: far above what any agent needs, so that the budget, not the limit, decides."""
 _SIDE_BY_SIDE: dict[str, Any] = {"concurrent": True}
 _ONE_DECISION: dict[str, Any] = {"concurrent": False}
 """Stated in every suite: a record without a form is one of calls side by side."""
-_RECORDED = {"*": {"enforcement": "record", "max_steps": STEP_LIMIT}, NUMERIC: _SIDE_BY_SIDE}
+_RECORDED = {ALL_VIEWS: {"enforcement": "record", "max_steps": STEP_LIMIT}, NUMERIC: _SIDE_BY_SIDE}
 """Overspending is recorded, not stopped; calls may run side by side in every view."""
-_ENFORCED = {"*": {"enforcement": "refuse", "max_steps": STEP_LIMIT}, NUMERIC: _ONE_DECISION}
+_ENFORCED = {ALL_VIEWS: {"enforcement": "refuse", "max_steps": STEP_LIMIT}, NUMERIC: _ONE_DECISION}
 """A call that the budget does not cover is refused; in the numeric view a step is a call and its answer."""
-_PLANS = {"*": {"samples": "each"}, PLAN_CALLS: _SIDE_BY_SIDE}
+_PLANS = {ALL_VIEWS: {"samples": "each"}, PLAN_CALLS: _SIDE_BY_SIDE}
 """Every sample is an episode; calls may run side by side."""
 _STRATEGIES = ("react", "cot@5", "dfsdt", "tot-dfs", "plan-act")
 
@@ -54,6 +58,19 @@ class SuiteWorld:
     settings: Mapping[str, Mapping[str, Any]] = field(default_factory=lambda: _RECORDED)
     vary: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
     ranked_by: str = PASS_RATE
+
+    def views_with(self, argument: str) -> list[str]:
+        """The views of the world's tracks that take an argument."""
+        return [view for track in self.tracks for view in TRACKS[track].views if argument in parameters_of(view)]
+
+    def settings_of(self, grading: str, documents: str | None) -> dict[str, dict[str, Any]]:
+        """The arguments of the environments, by id, with those that a run chooses."""
+        settings = {env_id: dict(given) for env_id, given in self.settings.items()}
+        if class_of(self.env).gradings:
+            settings.setdefault(ALL_VIEWS, {})["grading"] = grading
+        for view in self.views_with("documents") if documents is not None else ():
+            settings.setdefault(view, {})["documents"] = documents
+        return settings
 
 
 @dataclass(frozen=True, slots=True)

@@ -155,7 +155,6 @@ def page_of(leaderboard: Mapping[str, Any], context: PageContext | None = None, 
     budgets_alone = all(not settings_of(row, leaderboard) for row in rows)
     drawn = ranking_metric(leaderboard, "strict") == PASS_RATE and budgets_alone
     varied = "Budget" if budgets_alone else "Played under"
-    sections = context.sections + plan_figures(leaderboard) + curves_section(rows, context.drawn)
     return render(
         "page.html",
         context=context,
@@ -197,7 +196,7 @@ def page_of(leaderboard: Mapping[str, Any], context: PageContext | None = None, 
         notes=_notes(rows),
         drawn=drawn,
         simulated_mark=" † simulated language model." if any(is_simulated(row) for row in rows) else "",
-        sections=sections,
+        sections=context.sections + plan_figures(leaderboard) + curves_section(rows, context.drawn),
         robustness=robustness_section(leaderboard) + reliability_section(leaderboard),
         gains=_gains(leaderboard),
         explained=_EXPLAINED if len(gradings) > 1 else (),
@@ -258,6 +257,7 @@ def _facts(leaderboard: Mapping[str, Any], rows: Sequence[Row], scenario: Mappin
         "Profile": scenario.get("profile"),
         "Split": scenario.get("split"),
         "Environment": ", ".join(sorted({str(row["env"]) for row in rows if row.get("env")})),
+        "Tools’ documents": leaderboard.get("documents"),
         "Seed": leaderboard.get("seed"),
         "BTP’s past uses a tool": None if past is None else f"{past['uses_per_tool']:.0f}, by {past['explorer']}",
         "Version": leaderboard.get("version"),

@@ -13,6 +13,7 @@ from ..options import (
     BudgetText,
     Cache,
     Data,
+    Documents,
     Enforcement,
     EngineName,
     EnvName,
@@ -46,6 +47,7 @@ def collect(
     split: Split = "train",
     grading: Grading = None,
     enforcement: Enforcement = None,
+    documents: Documents = None,
     seed: Seed = 0,
     model: Model = "simulated",
     prices: Prices = None,
@@ -63,7 +65,17 @@ def collect(
     from ...experiments.trajectories.collect import collect as record_episodes
 
     options = WorldOptions(
-        scenario, data, budget, split, grading, enforcement, tasks=tasks, alpha=alpha, profile=profile, prices=prices
+        scenario,
+        data,
+        budget,
+        split,
+        grading,
+        enforcement,
+        tasks=tasks,
+        alpha=alpha,
+        profile=profile,
+        prices=prices,
+        documents=documents,
     )
     player, world = make_player(agent, env, options, seed, model, cache)
     with workers(engine, jobs, ray_address, model) as place, Progress(f"recording {agent}", quiet) as progress:

@@ -13,6 +13,7 @@ from ..options import (
     BudgetText,
     Cache,
     Data,
+    Documents,
     EngineName,
     ExperienceText,
     Grading,
@@ -50,6 +51,7 @@ def leaderboard(
     ] = None,
     split: Split = "test",
     grading: Grading = None,
+    documents: Documents = None,
     seed: Seed = 0,
     model: Model = "simulated",
     prices: Prices = None,
@@ -126,6 +128,7 @@ def leaderboard(
         vary=None if alpha is None else {"alpha": _numbers("--alpha", alpha)},
         experience=None if experience is None else ExperienceSettings.parse(experience),
         seeds=seeds,
+        documents=documents,
     )
     if release is not None:
         from ...experiments.leaderboard.releases.release import load_release

@@ -8,8 +8,9 @@ from ....envs.base import base_env
 from ....envs.registration import class_of
 from ....simulators.errors import ConfigError
 from ..conditions import Condition
-from ..run_config import ALL_VIEWS, RunConfig, TrackConfig
+from ..run_config import RunConfig, TrackConfig
 from ..submissions.manifest import Submission
+from ..suites import ALL_VIEWS
 from .record import seed_of_text, world_seed_of_text
 
 PLANS = "plans"

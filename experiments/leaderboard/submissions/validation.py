@@ -36,9 +36,9 @@ from ..conditions import row_key
 from ..reruns.comparison import RERUN, Played, RerunRow, by_row, compare, with_reruns
 from ..reruns.configuration import PLANS, rerun_config
 from ..reruns.record import OUTCOMES, RECORD, read_record
-from ..run_config import ALL_VIEWS, RowConfig, RunConfig, read_run_config
+from ..run_config import RowConfig, RunConfig, read_run_config
 from ..run_log import EPISODES, FOLDER, trajectory_path
-from ..suites import SUITES
+from ..suites import ALL_VIEWS, SUITES
 from ..tracks import TRACKS
 from ..weights import is_trained
 from .alarms import Signs, alarms
@@ -330,9 +330,7 @@ def _check_config(run: RunConfig, data: str | None) -> list[str]:
                 return [f"scenario: {NOT_AS_WRITTEN}"]
         except (CostGymError, *BROKEN) as error:
             return [f"scenario: {error}"]
-        wanted = {env: dict(given) for env, given in world.settings.items()}
-        if class_of(track.env).gradings:
-            wanted.setdefault(ALL_VIEWS, {})["grading"] = run.grading
+        wanted = world.settings_of(run.grading, run.documents)
         found = {env: dict(given) for env, given in track.settings.items()}
         for settings in (wanted, found):
             settings.setdefault(ALL_VIEWS, {}).pop("outcomes", None)
