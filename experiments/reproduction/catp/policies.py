@@ -67,16 +67,19 @@ class Policy:
 
 
 def policies() -> tuple[Policy, ...]:
-    """Return all policies of the reproduction; those that learn from the same plans are neighbours."""
+    """Return all policies of the reproduction; those that learn from the same plans are neighbours, as far as that keeps
+    the longest from being the last.
+    """
     paper, other_alphas = CatpSettings.paper(), [alpha for alpha in ALPHAS if alpha != ALPHA]
     whole: Mapping[str, Mapping[str, Any]] = {"catp": {}}
     own = {**whole, **ABLATIONS}
     found = [Policy("catp", BOARD), *(Policy(method, "") for method in METHODS)]
+    found += [Policy(agent, BOARD, settings=change) for agent, change in SIZES.items()]
     found += [Policy("catp", BOARD, "all", alpha) for alpha in other_alphas]
     for kind in KINDS:
         found += [Policy(agent, PUBLISHED, kind, ALPHA, {**paper, **change}) for agent, change in own.items()]
         found += [Policy("catp", PUBLISHED, kind, alpha, paper) for alpha in other_alphas]
-    found += [Policy(agent, BOARD, settings=change) for agent, change in {**ABLATIONS, **CHANGES, **SIZES}.items()]
+    found += [Policy(agent, BOARD, settings=change) for agent, change in {**ABLATIONS, **CHANGES}.items()]
     return tuple(found)
 
 

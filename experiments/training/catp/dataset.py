@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import combinations
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -89,6 +90,7 @@ class ExecutedPlan:
         )
 
 
+@lru_cache(maxsize=1 << 15)
 def choices_of(plan: Plan, kind: str) -> tuple[int, ...] | None:
     """Return the actions that write a plan, or None if the action masks forbid one of them."""
     try:
@@ -208,8 +210,11 @@ def _of_task(task: OpenCATPTask, values: PlanValues, settings: CatpSettings) -> 
         for pool, count in ((near, settings.near), (order, settings.spread)):
             if count and len(pool):
                 picked += chance.choice(pool, size=min(count, len(pool)), replace=False).tolist()
-        written = (choices_of(plans[number], kind) for number in picked)
-        for choices in dict.fromkeys([*(each for each in written if each is not None), *walks]):
+        written = [(choices, number) for number in picked if (choices := choices_of(plans[number], kind)) is not None]
+        for choices, number in written:
+            if choices not in scores:
+                scores[choices] = float(np.mean(values.scores(task)[train, number]))
+        for choices in dict.fromkeys([*(choices for choices, _ in written), *walks]):
             yield executed(choices, level)
 
 
