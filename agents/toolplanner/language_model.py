@@ -6,6 +6,7 @@ compares it. All of them read the same numbers.
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -29,6 +30,20 @@ class Tokens(NamedTuple):
 
     tokens: list[int]
     learnt: list[bool]
+
+
+class ReadContext(NamedTuple):
+    """A context that a model has read.
+
+    Attributes:
+        tokens: their numbers.
+        cache: keys and values of the layers.
+        first: log-probability of each token after it.  # (vocabulary,)
+    """
+
+    tokens: list[int]
+    cache: Any
+    first: Tensor
 
 
 class PlannerModel:
@@ -106,25 +121,45 @@ class PlannerModel:
         chosen = F.log_softmax(logits.float(), dim=-1).gather(-1, tokens[:, 1:][counts][:, None])[:, 0]
         return found.masked_scatter(counts, chosen.to(found.dtype)), counts
 
-    def option_scores(self, context: Sequence[int], options: Sequence[Sequence[int]]) -> list[float]:
-        """Log-probability of each option as a whole, after a context. The context is read once."""
+    def option_scores(
+        self, context: Sequence[int], options: Sequence[Sequence[int]], known: list[ReadContext] | None = None
+    ) -> list[float]:
+        """Log-probability of each option as a whole, after a context. The context is read once.
+
+        Args:
+            context, options: numbers of tokens.
+            known: contexts read with the same weights, to which this one is added; of the longest one that this one begins
+                with, nothing is read again.
+        """
         with torch.inference_mode():
             length = max(len(option) for option in options)
             rows = torch.zeros(len(options), length, dtype=torch.long)
             for row, option in enumerate(options):
                 rows[row, : len(option)] = torch.tensor(option)
             rows = rows.to(self.device)
-            before = self.network(torch.tensor([list(context)], device=self.device), use_cache=True, logits_to_keep=1)
-            cache = before.past_key_values
-            first = F.log_softmax(before.logits[0, -1].float(), dim=-1)
-            scores = first[rows[:, 0]].clone()
+            read = self._read(list(context), [] if known is None else known)
+            scores = read.first[rows[:, 0]].clone()
             if length > 1:
+                cache = read.cache if known is None else copy.deepcopy(read.cache)
                 cache.batch_repeat_interleave(len(options))
                 after = F.log_softmax(self.network(rows[:, :-1], past_key_values=cache, use_cache=True).logits.float(), dim=-1)
                 each = after.gather(-1, rows[:, 1:, None])[..., 0]
                 real = torch.tensor([[place < len(option) for place in range(1, length)] for option in options])
                 scores += (each * real.to(self.device)).sum(-1)
             return [float(score) for score in scores]
+
+    def _read(self, context: list[int], known: list[ReadContext]) -> ReadContext:
+        """Read a context, from where the longest known one ends that it begins with."""
+        before = max(
+            (one for one in known if context[: len(one.tokens)] == one.tokens), key=lambda one: len(one.tokens), default=None
+        )
+        if before is not None and len(before.tokens) == len(context):
+            return before
+        rest, past = (context, None) if before is None else (context[len(before.tokens) :], copy.deepcopy(before.cache))
+        output = self.network(torch.tensor([rest], device=self.device), past_key_values=past, use_cache=True, logits_to_keep=1)
+        found = ReadContext(context, output.past_key_values, F.log_softmax(output.logits[0, -1].float(), dim=-1))
+        known.append(found)
+        return found
 
     def _hidden(self, tokens: Tensor) -> Tensor:
         hidden: Tensor = self._body()(tokens, use_cache=False).last_hidden_state

@@ -45,7 +45,7 @@ from .words import (
 )
 
 if TYPE_CHECKING:
-    from .language_model import PlannerModel
+    from .language_model import PlannerModel, ReadContext
 
 LEARNT = "toolplanner:"
 """Before the folder of a `costgym train toolplanner` run."""
@@ -82,6 +82,7 @@ class LearntPlanner:
         self.model, self.name, self.temperature, self.guided = model, name, temperature, guided
         self.tags: tuple[Tool, ...] | None = None
         self.path: tuple[Tool, ...] | None = None
+        self._read: list[ReadContext] = []
 
     def reset(self, seed: int) -> None:
         """Nothing to do: `begin` tells of an episode."""
@@ -95,6 +96,7 @@ class LearntPlanner:
         """
         self._reader = Reader(world.world.catalog, world.task)
         self._generator = stable_generator(seed, "learnt", world.task.number)
+        self._read = []  # what was read in this episode, so that no score depends on an earlier one
         self._request = str(world.query)
         self.tags = self.path = None
         self._guide: tuple[Tool, ...] = ()
@@ -207,7 +209,7 @@ class LearntPlanner:
         nothing of whether to end.
         """
         options = [self.model.option(text) for text in (*tools, *endings)]
-        found = np.array(self.model.option_scores(self.model.sequence(pieces).tokens, options))
+        found = np.array(self.model.option_scores(self.model.sequence(pieces).tokens, options, self._read))
         if not tools or not endings:
             return list(map(float, found))
         named, ended = np.logaddexp.reduce(found[: len(tools)]), np.logaddexp.reduce(found[len(tools) :])

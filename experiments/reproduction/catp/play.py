@@ -8,11 +8,12 @@ Source: CATP-LLM (arXiv 2411.16313), Section 5 and Tables 2 to 4, Figures 6 and 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
+from ...execution.engine import Local
 from ...files import iter_lines
 from ...leaderboard.board import run as run_leaderboard
 from ...leaderboard.run_config import make_run_config
@@ -49,26 +50,50 @@ def reproduce_catp(
     return tables_of(played, seed)
 
 
+class Board(NamedTuple):
+    """Agents that play the same plans.
+
+    Attributes:
+        folder: name of its folder.
+        tasks, alpha: kind of tasks, and weight of the score.
+        agents: what each agent of the tables is called in the registry.
+    """
+
+    folder: str
+    tasks: str
+    alpha: float
+    agents: dict[str, str]
+
+
 def play_policies(
     names: dict[Policy, str], seed: int, episodes: int | None, jobs: int, out: Path, progress: Progress | None = None
 ) -> Played:
     """Play prompted planners, bounds and policies; return their episodes under both protocols."""
-    played: Played = {}
+    boards: dict[str, Board] = {}
+    parts: dict[tuple[str, str, float], tuple[str, str]] = {}
     for kind in KINDS:
         for alpha in ALPHAS:
             shared = {name: name for name in (*PROMPTED, *BOUNDS)}
             shared |= {policy.agent: name for policy, name in names.items() if not policy.protocol and policy.alpha == alpha}
+            common = Board(f"shared-{kind}-{alpha:g}", kind, alpha, shared)
+            boards[common.folder] = common
             for protocol in PROTOCOLS["catp"]:
                 own = {
                     policy.agent: name
                     for policy, name in names.items()
                     if (policy.protocol, policy.alpha) == (protocol.name, alpha) and policy.tasks in (kind, "all")
                 }
-                for agents, place in ((shared, "shared"), (own, protocol.name)):
-                    folder = out / f"{place}-{kind}-{alpha:g}"
-                    found = _board(agents, kind, alpha, seed, episodes, jobs, folder, progress)
-                    played[protocol.name, kind, alpha] = {**played.get((protocol.name, kind, alpha), {}), **found}
-    return played
+                place = f"{protocol.name}-{kind}-{alpha:g}"
+                boards[place] = Board(place, kind, alpha, own)
+                parts[protocol.name, kind, alpha] = common.folder, place
+    # a process plays whole boards, one after the other: what plans are worth on a sample is worked out once in each
+    for done, _ in enumerate(Local(jobs).stream(_play, (seed, episodes, str(out)), list(boards.values())), 1):
+        if progress is not None:
+            progress(done, len(boards))
+    return {
+        key: {agent: played for place in places for agent, played in _read(boards[place], out).items()}
+        for key, places in parts.items()
+    }
 
 
 def tables_of(played: Played, seed: int = 0) -> dict[str, list[Row]]:
@@ -115,23 +140,22 @@ def _curves(rows: Sequence[Row]) -> list[Row]:
     return found
 
 
-def _board(
-    agents: dict[str, str],
-    kind: str,
-    alpha: float,
-    seed: int,
-    episodes: int | None,
-    jobs: int,
-    out: Path,
-    progress: Progress | None,
-) -> dict[str, list[EpisodeResult]]:
-    """Run a leaderboard of the suite `opencatp`; return its episodes by the agents' names in the tables."""
-    vary = {"alpha": (alpha,), "tasks": (kind,)}
-    config = make_run_config("opencatp", agents=list(agents.values()), episodes=episodes, seed=seed, vary=vary)
-    run_leaderboard(config, out, jobs, progress)
-    shown = {name: agent for agent, name in agents.items()}
-    found: dict[str, list[EpisodeResult]] = {agent: [] for agent in agents}
-    for line in iter_lines(out / "episodes.jsonl"):
+def _play(shared: tuple[int, int | None, str], board: Board) -> Iterator[None]:
+    """Run a leaderboard of the suite `opencatp`, or go on with it."""
+    seed, episodes, out = shared
+    vary = {"alpha": (board.alpha,), "tasks": (board.tasks,)}
+    agents = list(board.agents.values())
+    run_leaderboard(
+        make_run_config("opencatp", agents=agents, episodes=episodes, seed=seed, vary=vary), Path(out) / board.folder
+    )
+    yield None
+
+
+def _read(board: Board, out: Path) -> dict[str, list[EpisodeResult]]:
+    """The episodes of a board by the agents' names in the tables."""
+    shown = {name: agent for agent, name in board.agents.items()}
+    found: dict[str, list[EpisodeResult]] = {agent: [] for agent in board.agents}
+    for line in iter_lines(out / board.folder / "episodes.jsonl"):
         result = EpisodeResult.from_json(line)
         found[shown[result.agent]].append(replace(result, agent=shown[result.agent]))
     return found

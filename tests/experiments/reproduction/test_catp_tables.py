@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import math
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -174,5 +175,6 @@ def test_policies_are_trained_played_and_taken_up_again(tmp_path: Path) -> None:
     results = play_policies(kept, 0, 12, 1, tmp_path / "boards")
     found = tables_of(results)
     assert {row["agent"] for row in found["ours"]} >= {"catp", "ift", "rltf", "catp-no-mask", "hydra", "oracle"}
-    assert all(-0.5 <= row["quality_of_plan"] <= 1 for row in found["ours"] if "quality_of_plan" in row)
+    qualities = [row["quality_of_plan"] for row in found["ours"] if "quality_of_plan" in row]
+    assert qualities and all(math.isfinite(quality) and quality <= 1 for quality in qualities)
     assert isinstance(next(iter(names)), Policy)

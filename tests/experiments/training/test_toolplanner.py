@@ -131,6 +131,16 @@ def test_teacher_forcing_equals_step_by_step_decoding(model):
         assert float((forced * counts).sum()) == pytest.approx(steps, abs=1e-4)
 
 
+def test_a_context_that_begins_with_one_that_was_read_has_the_scores_of_a_fresh_one(model):
+    model.network.eval()
+    known = []
+    options = [model.option(text) for text in (" get_price of Kappa Shop", " finish")]
+    for length in (2, 4, 3, 4, 1):
+        context = model.sequence(TEXT[:length]).tokens
+        assert model.option_scores(context, options, known) == pytest.approx(model.option_scores(context, options), abs=1e-4)
+    assert [len(one.tokens) for one in known] == [len(model.sequence(TEXT[:length]).tokens) for length in (2, 4, 3, 1)]
+
+
 def test_case_and_underscores_do_not_matter_to_the_tokenizer_and_marks_are_one_token(model):
     assert model.numbers(" get_price of Kappa Shop") == model.numbers(" Get price of kappa shop")
     assert [len(model.numbers(marker)) for marker in MARKERS] == [1] * len(MARKERS)
