@@ -233,7 +233,11 @@ def panels(grid: Sequence[Sequence[Panel]]) -> str:
             for each in panel.series:
                 colour, style = _COLOURS[each.colour % SERIES], "--" if each.dashed else "-"
                 axes.plot(each.xs, each.ys, style, color=colour, lw=1.4, marker="o", ms=3.5)
-            axes.set_ylim(bottom=0)
+            if any(y < 0 for each in panel.series for y in each.ys):
+                axes.axhline(0, color=_QUIET, lw=0.6)
+            else:
+                highest = max((y for each in panel.series for y in each.ys), default=0.0)
+                axes.set_ylim(0, max(axes.get_ylim()[1], 1.04 * highest))
             if panel.series:
                 at = sorted({x for each in panel.series for x in each.xs})
                 if len(at) <= MAX_TICKS:  # else matplotlib places them

@@ -11,6 +11,7 @@ import pytest
 from rich.console import Console
 
 from costgym.agents.catp.settings import CatpSettings
+from costgym.experiments.reports.charts import Panel, Series, panels
 from costgym.experiments.reproduction.catp.claims import ORDER
 from costgym.experiments.reproduction.catp.play import Played, play_policies, tables_of
 from costgym.experiments.reproduction.catp.policies import ALPHAS, KINDS, Policy, policies, train_policies
@@ -159,6 +160,15 @@ def test_the_page_has_the_tables_the_differences_and_a_picture(as_published: dic
     print_reproduction("catp", found, console)
     shown = console.file.getvalue()  # type: ignore[attr-defined]
     assert "effects follow" in shown and "…" not in shown and max(map(len, shown.splitlines())) <= 80
+
+
+def test_a_picture_has_the_qualities_below_zero_and_room_above_the_highest() -> None:
+    below, flat = (
+        ElementTree.fromstring(panels([[Panel("quality", "alpha", [Series("catp", [0.3, 0.5], values, 0)])]]))
+        for values in ([-1.0, 2.0], [0.98, 1.0])
+    )
+    labels = [["".join(text.itertext()) for text in each.iter("{http://www.w3.org/2000/svg}text")] for each in (below, flat)]
+    assert "−1.0" in labels[0] and "1.0" in labels[1] and "0.0" in labels[1]
 
 
 @pytest.mark.slow
