@@ -220,7 +220,7 @@ def test_untrained_networks_have_the_published_size() -> None:
 
 
 def test_the_profiles_that_ship_are_whole_and_say_where_they_come_from() -> None:
-    assert {"v100", "cpu-tiny"} <= set(profile_names())
+    assert {"v100", "cpu-tiny", "cpu-published"} <= set(profile_names())
     for name in profile_names():
         made = load_profile(name)
         assert set(made.tools) == set(TOOLS) and made.hardware and made.source and made.date
