@@ -198,7 +198,7 @@ def _digest(document: str) -> str:
     return state.hexdigest()[:16]
 
 
-@lru_cache(maxsize=32)  # a board's nine levels of stress in three scenarios, again for each of its agents
+@lru_cache(maxsize=32)  # more than a board has levels of stress, which come again for each agent
 def _build(document: str) -> World:
     scenario = Scenario.model_validate_json(document)
     source = scenario.source

@@ -82,7 +82,7 @@ class LearntPlanner:
         self.model, self.name, self.temperature, self.guided = model, name, temperature, guided
         self.tags: tuple[Tool, ...] | None = None
         self.path: tuple[Tool, ...] | None = None
-        self._read: list[ReadContext] = []
+        self._contexts: list[ReadContext] = []
 
     def reset(self, seed: int) -> None:
         """Nothing to do: `begin` tells of an episode."""
@@ -96,7 +96,7 @@ class LearntPlanner:
         """
         self._reader = Reader(world.world.catalog, world.task)
         self._generator = stable_generator(seed, "learnt", world.task.number)
-        self._read = []  # what was read in this episode, so that no score depends on an earlier one
+        self._contexts = []  # read in this episode, so that no score depends on an earlier one
         self._request = str(world.query)
         self.tags = self.path = None
         self._guide: tuple[Tool, ...] = ()
@@ -209,7 +209,7 @@ class LearntPlanner:
         nothing of whether to end.
         """
         options = [self.model.option(text) for text in (*tools, *endings)]
-        found = np.array(self.model.option_scores(self.model.sequence(pieces).tokens, options, self._read))
+        found = np.array(self.model.option_scores(self.model.sequence(pieces).tokens, options, self._contexts))
         if not tools or not endings:
             return list(map(float, found))
         named, ended = np.logaddexp.reduce(found[: len(tools)]), np.logaddexp.reduce(found[len(tools) :])
