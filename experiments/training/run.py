@@ -98,9 +98,9 @@ class TrainingRun:
         self.config = self.config.model_copy(update=found)
         write_atomically(self.folder / CONFIG, self.config.model_dump_json(indent=1) + "\n")
 
-    def begin_anew(self) -> None:
-        """Delete the learning curve and the metrics, for a trainer that cannot resume from a checkpoint."""
-        self.curve.cut(-1)
+    def begin_after(self, step: int) -> None:
+        """Delete what the learning curve says of later steps, and the metrics; for a trainer with checkpoints of its own."""
+        self.curve.cut(step)
         (self.folder / METRICS).unlink(missing_ok=True)
 
     def report(self, step: TrainingStep) -> bool:

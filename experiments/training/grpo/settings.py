@@ -22,6 +22,7 @@ class GrpoSettings(TrainerSettings):
     learning_rate: float = Field(default=2e-4, gt=0, description="Learning rate of GRPO.")
     temperature: float = Field(default=1.0, gt=0, description="Sampling temperature of the completions.")
     beta: Amount = Field(default=0.0, description="Weight of the KL divergence from the initial model.")
+    save_every: Count = Field(default=10, description="Steps of GRPO between checkpoints.")
     warm_start_steps: Number = Field(default=150, description="Supervised steps on gold episodes before GRPO; 0 for none.")
     warm_start_batch_size: Count = Field(default=4, description="Episodes per step of the warm start.")
     warm_start_learning_rate: float = Field(default=3e-3, gt=0, description="Peak learning rate of the warm start.")

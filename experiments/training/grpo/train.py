@@ -20,7 +20,7 @@ from .gold import gold_rows, tiny_tokenizer
 from .settings import GrpoConfig, GrpoSettings
 from .world import GrpoWorld, Row
 
-WARM_START, FINAL = "warm-start", "model"
+WARM_START, FINAL, KEPT = "warm-start", "model", ".grpo"
 _LOGGED = {
     "reward": "reward",
     "reward_std": "reward_std",
@@ -50,12 +50,13 @@ def train_grpo(
 
     Args:
         out: folder of the run; at the end `out / "model"` holds the model (or its adapters) and the tokenizer. A warm start
-            that is already in the folder is reused.
+            that is already in the folder is reused, and so is the newest checkpoint. More steps than a finished run had go on
+            from it.
         world: tasks, environments and reward.
         seed: seed of the weights, the data order and the sampling.
         steps: number of GRPO steps.
         resume: continue the run in the folder; if False, delete its files and start again.
-        callback: receives the run's steps and messages; a run that it stops restarts GRPO from the warm start when resumed.
+        callback: receives the run's steps and messages.
         settings: fields of `GrpoSettings`.
 
     Returns:
@@ -71,7 +72,7 @@ def train_grpo(
     chosen = GrpoSettings(**{"seed": seed, **settings})
     tasks = tuple(sorted(world.environment_factory))
     config = GrpoConfig(settings=chosen, scenario=world.scenario, tasks=tasks, documents=world.documents)
-    with open_run(out, config, resume=resume, callback=callback, files=(WARM_START, FINAL)) as run:
+    with open_run(out, config, resume=resume, callback=callback, files=(WARM_START, FINAL, KEPT)) as run:
         done = run.done(FINAL)
         if done is not None and done.steps == steps:
             return done
@@ -132,6 +133,7 @@ def _warm_up(folder: Path, model: Any, tokenizer: Any, rows: list[Row], settings
         warmup_steps=min(20, settings.warm_start_steps // 5),
         max_length=None,
         assistant_only_loss=True,
+        save_strategy="no",
         bf16=False,
         seed=settings.seed,
         **_quiet(),
@@ -155,7 +157,6 @@ def _quiet() -> dict[str, Any]:
 
     return {
         "report_to": "none",
-        "save_strategy": "no",
         "gradient_checkpointing": False,
         "disable_tqdm": True,
         "logging_steps": 1,
@@ -178,10 +179,13 @@ def _optimise(
 
     from ..loop import check_finite
 
-    run.begin_anew()
+    before = max(
+        (path for path in (run.folder / KEPT).glob("checkpoint-*") if _step_of(path) <= steps), key=_step_of, default=None
+    )
+    run.begin_after(0 if before is None else _step_of(before))
     metrics: dict[str, float] = {}
     warm = run.folder / WARM_START
-    kept = warm if warm.exists() else None
+    kept = before or (warm if warm.exists() else None)
 
     class Follower(transformers.TrainerCallback):  # type: ignore[misc]
         stopped = False
@@ -196,11 +200,16 @@ def _optimise(
                 raise TrainingFailed(step, f"{odd[0]} is {metrics[odd[0]]}", kept)
             self.stopped = run.report(TrainingStep("", step, step, steps, metrics)) and step < steps
             control.should_training_stop = control.should_training_stop or self.stopped
+            control.should_save = control.should_save or self.stopped
 
     follower = Follower()
     arguments = trl.GRPOConfig(
-        output_dir=str(run.folder / ".grpo"),
+        output_dir=str(run.folder / KEPT),
         max_steps=steps,
+        lr_scheduler_type="constant",  # so that a longer run goes on as it would have
+        save_strategy="steps",
+        save_steps=settings.save_every,
+        save_total_limit=2,
         per_device_train_batch_size=settings.num_generations * settings.groups,
         num_generations=settings.num_generations,
         max_completion_length=settings.max_completion_length,
@@ -221,9 +230,13 @@ def _optimise(
         peft_config=adapters(settings.lora_rank) if isinstance(model, str) else None,
         callbacks=[follower],
     )
-    trainer.train()
+    trainer.train(resume_from_checkpoint=None if before is None else str(before))
     taken = int(trainer.state.global_step)
     check_finite({name: each for name, each in trainer.model.named_parameters() if each.requires_grad}, taken, kept)
     trainer.model.save_pretrained(run.folder / FINAL)
     tokenizer.save_pretrained(run.folder / FINAL)
     return TrainingResult(run.folder, taken, {}, finished=False) if follower.stopped else run.finish(taken, metrics)
+
+
+def _step_of(checkpoint: Path) -> int:
+    return int(checkpoint.name.rpartition("-")[2])
