@@ -23,8 +23,6 @@ from .trajectories.record import record
 _URL = re.compile(r"\s*https?://[^\s:/]+(?::\d+)?[^\s:]*")  # results name no server
 INFRASTRUCTURE_TRIES = 3
 """Number of times that an episode is played before it counts as void, if the infrastructure fails."""
-CHUNK = 25
-"""Episodes of one task of an engine: large enough to outweigh its dispatch, small enough to share evenly and to lose little."""
 
 
 class RolloutContext:
@@ -52,10 +50,10 @@ def _rebuilt(header: str, agent: Agent) -> RolloutContext:
     return RolloutContext(parse_header(header, Path("header")).make(), agent)
 
 
-def chunks(start: int, stop: int) -> Iterator[range]:
+def chunks(start: int, stop: int, engine: Engine) -> Iterator[range]:
     """Split the indices from `start` to `stop` into tasks for an engine."""
-    for first in range(start, stop, CHUNK):
-        yield range(first, min(stop, first + CHUNK))
+    for first in range(start, stop, engine.episodes_per_task):
+        yield range(first, min(stop, first + engine.episodes_per_task))
 
 
 def play(env: gym.Env[Any, Any], agent: Agent, task: int | str | None, seed: int, agent_seed: int | None = None) -> EpisodeView:
@@ -219,7 +217,7 @@ def rollout(
     results: list[EpisodeResult] = []
     place, shared = engine or Local(), (RolloutContext(env, agent), seed)
     if spending is None or spending.limit_usd is None:
-        played = place.stream(_results, shared, chunks(0, episodes))
+        played = place.stream(_results, shared, chunks(0, episodes, place))
     else:
         singles = ((agent.name, range(index, index + 1)) for index in range(episodes))
         played = spending.stream(place, _results, shared, singles, lambda result: result)

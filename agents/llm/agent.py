@@ -70,7 +70,7 @@ class LlmAgent(Agent):
             known.clear()
         for card in seat.tools:
             pair = known.get(id(card))
-            if pair is None:
+            if pair is None or pair[0] is not card:  # in a copy of the agent, ids may be those of other cards
                 pair = known[id(card)] = card, Function(card.name, card.description, card.parameters)
             found.append(pair[1])
         return found

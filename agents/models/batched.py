@@ -6,18 +6,13 @@ import threading
 from collections.abc import Sequence
 from typing import Any, Protocol
 
-from .base import ACT, Function, Message, Reply
+from .base import ACT, Function, LanguageModel, Message, Reply
 
 Request = tuple[Sequence[Message], Sequence[Function]]
 
 
-class ManyAtOnce(Protocol):
+class ManyAtOnce(LanguageModel, Protocol):
     """A language model that replies to several requests in one batch."""
-
-    @property
-    def name(self) -> str: ...
-
-    def reset(self, seed: int) -> None: ...
 
     def complete_many(self, requests: Sequence[Request]) -> list[Reply]: ...
 
@@ -39,14 +34,22 @@ class Batch:
         self._playing = set(range(seats))
         self._asked: dict[int, Request] = {}
         self._replies: dict[int, Reply | BaseException] = {}
+        self.closed = False
+        self.size = seats
         self.members = [Member(self, model.name, number) for number in range(seats)]
 
     def ask(self, number: int, request: Request) -> Reply:
-        """Wait for the reply to a request of one seat."""
+        """Wait for the reply to a request of one seat.
+
+        Raises:
+            InterruptedError: the batch was closed.
+        """
         with self._turn:
             self._asked[number] = request
             self._ask_if_all_wait()
-            self._turn.wait_for(lambda: number in self._replies)
+            self._turn.wait_for(lambda: self.closed or number in self._replies)
+            if self.closed:
+                raise InterruptedError("the batch was closed")
             found = self._replies.pop(number)
         if isinstance(found, BaseException):
             raise found
@@ -58,8 +61,14 @@ class Batch:
             self._playing.discard(number)
             self._ask_if_all_wait()
 
+    def close(self) -> None:
+        """Reply to nobody any more: those who wait, or ask later, get an error."""
+        with self._turn:
+            self.closed = True
+            self._turn.notify_all()
+
     def _ask_if_all_wait(self) -> None:
-        if not self._playing or self._asked.keys() != self._playing:
+        if self.closed or not self._playing or self._asked.keys() != self._playing:
             return
         numbers = sorted(self._asked)
         try:

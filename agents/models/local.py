@@ -16,6 +16,7 @@ from ...simulators.calls import Usage
 from ...simulators.errors import ConfigError, require
 from .base import ACT, ASSISTANT, Function, FunctionCall, Message, Reply
 from .openai import chat_messages
+from .prefixes import Prefixes
 
 _TAGGED = re.compile(r"<tool_call>\s*(.*?)\s*(?:</tool_call>|\Z)", re.DOTALL)
 _MARKED = re.compile(r"\[TOOL_CALLS\]\s*(.*)\Z", re.DOTALL)
@@ -66,6 +67,7 @@ class LocalModel:
         self._device = device or ("cuda" if torch.cuda.is_available() else "cpu")
         self._model, self._tokenizer = model.to(self._device).eval(), tokenizer
         self.max_tokens, self.temperature = max_tokens, temperature
+        self._prefixes = Prefixes(self._model, tokenizer.pad_token_id)
         self._seed = self._said = 0
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -78,19 +80,29 @@ class LocalModel:
         self._seed, self._said = seed & 0x7FFFFFFF, 0
 
     def complete(self, messages: Sequence[Message], functions: Sequence[Function], purpose: str = ACT) -> Reply:
-        return self.complete_many([(messages, functions)])[0]
+        return self._replies([(messages, functions)])[0]
 
     def complete_many(self, requests: Sequence[tuple[Sequence[Message], Sequence[Function]]]) -> list[Reply]:
-        """Replies to several requests in one batch. A context that is too long for the model brings an empty reply, unpaid."""
+        """Replies to several requests in one batch.
+
+        What was read before of a conversation is not read again. So, and because a batch pads and adds up in another order,
+        single replies may differ from those that `complete` gives.
+        """
+        return self._replies(requests, self._prefixes)
+
+    def _replies(
+        self, requests: Sequence[tuple[Sequence[Message], Sequence[Function]]], prefixes: Prefixes | None = None
+    ) -> list[Reply]:
+        """Replies, each with the tokens it took. A context that is too long for the model brings an empty reply, unpaid."""
         texts = [self._render(messages, functions) for messages, functions in requests]
-        lengths = [len(ids) for ids in self._tokenizer(texts, add_special_tokens=False)["input_ids"]]
+        prompts = self._tokenizer(texts, add_special_tokens=False)["input_ids"]
         longest = int(getattr(self._model.config, "max_position_embeddings", 0) or 1 << 30)
-        fits = [i for i, length in enumerate(lengths) if length + self.max_tokens <= longest]
+        fits = [i for i, prompt in enumerate(prompts) if len(prompt) + self.max_tokens <= longest]
         replies = [Reply(Message(ASSISTANT, ""), Usage(0, 0))] * len(requests)
         if fits:
-            for i, (text, count) in zip(fits, self._generate([texts[i] for i in fits]), strict=True):
-                content, calls = read_calls(text)
-                replies[i] = Reply(Message(ASSISTANT, content, calls), Usage(lengths[i], count))
+            for i, said in zip(fits, self._generate([prompts[i] for i in fits], prefixes), strict=True):
+                content, calls = read_calls(str(self._tokenizer.decode(said, skip_special_tokens=True)))
+                replies[i] = Reply(Message(ASSISTANT, content, calls), Usage(len(prompts[i]), len(said)))
         return replies
 
     def _render(self, messages: Sequence[Message], functions: Sequence[Function]) -> str:
@@ -103,29 +115,29 @@ class LocalModel:
         tools = [function.document() for function in functions] or None
         return str(self._tokenizer.apply_chat_template(written, tools=tools, tokenize=False, add_generation_prompt=True))
 
-    def _generate(self, texts: Sequence[str]) -> list[tuple[str, int]]:
-        """For each text its continuation and how many tokens that took."""
-        torch, tokenizer = self._torch, self._tokenizer
-        inputs = tokenizer(list(texts), add_special_tokens=False, padding=True, padding_side="left", return_tensors="pt").to(
-            self._device
-        )
+    def _generate(self, prompts: Sequence[list[int]], prefixes: Prefixes | None) -> list[list[int]]:
+        """The tokens that follow each prompt."""
+        torch, end = self._torch, self._tokenizer.eos_token_id
         sampling = {"do_sample": True, "temperature": self.temperature} if self.temperature > 0 else {"do_sample": False}
         self._said += 1
         # a generator of its own, put back afterwards: no chance leaks into or out of the model
         with torch.random.fork_rng(), torch.inference_mode():
             torch.manual_seed(self._seed + self._said)
+            batch = (prefixes or Prefixes(self._model, self._tokenizer.pad_token_id)).batch(prompts)
             output = self._model.generate(
-                input_ids=inputs["input_ids"],
-                attention_mask=inputs["attention_mask"],
+                input_ids=batch.tokens,
+                attention_mask=batch.mask,
+                past_key_values=batch.cache,
                 max_new_tokens=self.max_tokens,
-                pad_token_id=tokenizer.pad_token_id,
+                pad_token_id=self._tokenizer.pad_token_id,
+                return_dict_in_generate=True,
                 **sampling,
             )
-        found = []
-        for row in output[:, inputs["input_ids"].shape[1] :].tolist():
-            ended = row.index(tokenizer.eos_token_id) + 1 if tokenizer.eos_token_id in row else len(row)
-            found.append((str(tokenizer.decode(row[:ended], skip_special_tokens=True)), ended))
-        return found
+            rows = output.sequences[:, batch.tokens.shape[1] :].tolist()
+            said = [row[: row.index(end) + 1] if end in row else row for row in rows]
+            if prefixes is not None:
+                prefixes.keep(batch, output.past_key_values, [reply[:-1] for reply in said])
+        return said
 
 
 @lru_cache(maxsize=1)

@@ -15,13 +15,14 @@ import json
 import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import yaml
 
 from ...simulators.errors import ConfigError, DataError, UnknownName
 from ...simulators.scenario import Scenario
 from .base import LanguageModel
+from .batched import ManyAtOnce
 from .cached import Cached
 from .measured import Measured
 from .openai import KEY_VARIABLE, URL_VARIABLE, on_this_machine, server_url
@@ -186,6 +187,20 @@ def make_real_model(name: ModelName) -> LanguageModel:
         return model
     place = server_url() if name.kind == "openai" else str(Path(name.model).resolve())
     return Cached(model, Path(folder) / "replies.sqlite", f"{name.kind} {place} {sorted(name.settings.items())}")
+
+
+def many_at_once(name: str) -> ManyAtOnce:
+    """The model of a name, if it replies to several episodes in one batch.
+
+    Raises:
+        ConfigError: It is no greedy model on this machine, its thinking is measured, or its replies are kept in a cache.
+    """
+    read = read_model_name(name)
+    if read is None or read.kind != "local" or read.settings.get("temperature", 0.0) > 0:
+        raise ConfigError("--batch", f"expected --model local:FOLDER with temperature 0, got {name!r}")
+    if "thinking" in read.settings or CACHE_VARIABLE in os.environ:
+        raise ConfigError("--batch", f"expected neither {CACHE_VARIABLE} nor `thinking`, which are for one reply at a time")
+    return cast(ManyAtOnce, make_real_model(read))
 
 
 def variables_of(name: str) -> tuple[str, ...]:

@@ -69,6 +69,10 @@ StoreUrl = Annotated[
     str | None,
     typer.Option("--store", metavar="URL", help="SQL store of results: sqlite:///FILE, a file, or postgresql://HOST/DATABASE"),
 ]
+Batch = Annotated[
+    int,
+    typer.Option("--batch", min=1, help="Episodes at a time that a greedy local model replies to together, in this process."),
+]
 Jobs = Annotated[
     int | None,
     typer.Option("--jobs", help="Processes, 1 by default; on a cluster, tasks in flight. Results do not depend on it."),

@@ -3,24 +3,41 @@
 from __future__ import annotations
 
 import json
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from typer.core import TyperCommand
+
+from ..simulators.errors import ConfigError
 
 if TYPE_CHECKING:
     from ..experiments.execution.engine import Engine
 
 
 def workers(
-    engine: str, jobs: int | None, address: str | None, model: str = "simulated", default: int | None = 1
+    engine: str, jobs: int | None, address: str | None, model: str = "simulated", default: int | None = 1, batch: int = 1
 ) -> AbstractContextManager[Engine]:
-    """Open the engine of the options, by default local processes. Workers get the environment variables of the model."""
-    from ..agents.models.named import variables_of
+    """Open the engine of the options, by default local processes. Workers get the environment variables of the model.
+
+    Args:
+        engine, jobs, address: the options.
+        model: its name.
+        default: number of local processes where none is asked for; None for one a processor.
+        batch: episodes at a time that a local model replies to together; above 1, they are played in this process.
+
+    Raises:
+        ConfigError: options that do not go together, or a batch of a model that cannot reply to several.
+    """
+    from ..agents.models.named import many_at_once, variables_of
+    from ..experiments.execution.batched import Batched
     from ..experiments.execution.engine import open_engine
 
-    return open_engine(engine, default if jobs is None and engine == "local" else jobs, address, variables_of(model))
+    if batch == 1:
+        return open_engine(engine, default if jobs is None and engine == "local" else jobs, address, variables_of(model))
+    if jobs is not None or engine != "local":
+        raise ConfigError("--batch", "expected neither --jobs nor --engine: the batch is played in this process")
+    return nullcontext(Batched(many_at_once(model), batch))
 
 
 def names_in(text: str | None) -> list[str] | None:

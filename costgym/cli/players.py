@@ -12,7 +12,7 @@ from ..simulators.errors import ConfigError
 from ..simulators.ledger import Budget
 
 if TYPE_CHECKING:
-    from ..agents.models.batched import Member
+    from ..agents.models.base import LanguageModel
     from ..experiments.spending import Spending
 
 WORLD_CHOICES = ("grading", "enforcement", "max_steps", "tasks", "alpha", "profile", "documents")
@@ -78,10 +78,9 @@ def make_player(
     options: WorldOptions,
     seed: int,
     model: str,
-    cache: Path | None = None,
     usefulness: Path | None = None,
     experience: str | None = None,
-    member: Member | None = None,
+    at_hand: LanguageModel | None = None,
 ) -> tuple[Any, Any]:
     """Make an agent and the environment that it plays in.
 
@@ -91,10 +90,9 @@ def make_player(
         options: options about the world.
         seed: seed of the past uses that are collected for a trained classifier; others are shared by all seeds.
         model: language model of agents that need one.
-        cache: folder that caches a real model's replies.
         usefulness: folder of a trained classifier that judges results for BTP.
         experience: what BTP plans from, as ``EXPLORER:USES``, or a file.
-        member: seat of a batch that asks `model` for the agent.
+        at_hand: what `model` names, where it is loaded already.
 
     Raises:
         UnknownName: no such agent, environment or scenario.
@@ -114,7 +112,6 @@ def make_player(
     env_id = env_id or entry.env_id
     if usefulness is not None and not entry.needs_experience:
         raise ConfigError("--usefulness", f"{agent} judges no results; only agents with +btp do")
-    keep_replies(cache, model)
     arguments = options.arguments(env_id, model)
     if experience is not None and not entry.needs_experience:
         raise ConfigError("--experience", f"{agent} plans from no past uses; only agents with +btp do")
@@ -129,7 +126,7 @@ def make_player(
         else:  # its labels are its own, and cost more: fewer of them
             few = wanted if experience is not None else wanted.model_copy(update={"uses": USES_WITH_A_CLASSIFIER})
             past = collect_experience(arguments["scenario"], few.model_copy(update={"seed": seed}), usefulness=judge)
-    player = make_agent(agent, env_id, model=member or model, experience=past, usefulness=judge)
+    player = make_agent(agent, env_id, model=at_hand or model, experience=past, usefulness=judge)
     return player, make(env_id, disable_env_checker=True, **arguments)
 
 
@@ -157,17 +154,3 @@ def make_spending(model: str, prices: Path | None, limit_usd: float | None, anno
     if limit_usd is None and read_model_name(model) is None:
         return None
     return Spending(model, prices, limit_usd, announce)
-
-
-def local_model(model: str) -> Any:
-    """The model of a `local:` name that replies to several episodes at once.
-
-    Raises:
-        ConfigError: it is no local model, or not a greedy one.
-    """
-    from ..agents.models.named import make_real_model, read_model_name
-
-    name = read_model_name(model)
-    if name is None or name.kind != "local" or name.settings.get("temperature", 0.0) > 0:
-        raise ConfigError("--batch", f"expected --model local:FOLDER with temperature 0, got {model!r}")
-    return make_real_model(name)

@@ -18,7 +18,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from multiprocessing import get_context, parent_process
 from multiprocessing.connection import wait
-from typing import Any, Protocol, TypeVar
+from typing import Any, ClassVar, Protocol, TypeVar
 
 from ...simulators.errors import ConfigError, InfrastructureError, UnknownName
 
@@ -36,7 +36,14 @@ LOSSES = 5
 
 
 class Engine(Protocol):
-    """An executor of tasks; see the module."""
+    """An executor of tasks; see the module.
+
+    Attributes:
+        episodes_per_task: episodes that a task should have: enough to outweigh its dispatch, few enough to share evenly and to
+            lose little.
+    """
+
+    episodes_per_task: ClassVar[int]
 
     def stream(self, work: Work[Shared, Task, Item], shared: Shared, tasks: Iterable[Task]) -> Iterator[Item]:
         """The items of every task, in order.
@@ -60,6 +67,7 @@ class Local:
         jobs: number of jobs.
     """
 
+    episodes_per_task: ClassVar[int] = 25
     jobs: int = 1
 
     def stream(self, work: Work[Shared, Task, Item], shared: Shared, tasks: Iterable[Task]) -> Iterator[Item]:

@@ -13,7 +13,7 @@ import warnings
 from collections import Counter, deque
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from typing import Any
+from typing import Any, ClassVar
 
 from ...simulators.errors import ConfigError, InfrastructureError, require
 from ...simulators.version import __version__
@@ -49,6 +49,8 @@ class Ray:
     Attributes:
         tasks_by_node: tasks whose items were taken, by the id of the node that did them.
     """
+
+    episodes_per_task: ClassVar[int] = 25
 
     def __init__(self, ray: Any, jobs: int | None = None, environment: Mapping[str, str] | None = None) -> None:
         self._ray, self._jobs, self._environment = ray, jobs, dict(environment or {})

@@ -16,15 +16,17 @@ from typing import Any, NamedTuple
 
 from ...agents.btp.experience import Experience
 from ...agents.btp.plan import BtpSettings
+from ...agents.models.base import LanguageModel
 from ...agents.registry import make_agent
 from ...agents.strategies import SearchSettings
 from ...simulators.errors import ConfigError, DataError, UnknownName
 from ...simulators.scenario import parse_scenario
-from ..execution.engine import Engine, Local
+from ..execution.batched import batch_of
+from ..execution.engine import Engine, Local, default_jobs
 from ..files import change_together, finish_change, make_folder, sole_writer, write_atomically
 from ..metrics import summarise, with_budget_areas, with_fault_robustness
 from ..results import EpisodeResult
-from ..rollout import CHUNK, RolloutContext, play_many
+from ..rollout import RolloutContext, play_many
 from ..spending import Spending, sample_episodes
 from .conditions import condition_key, rank_rows
 from .run_config import FORMAT, RowConfig, RunConfig, TrackConfig, entry_of
@@ -93,7 +95,8 @@ def run(
         finish_change(folder)
         write_atomically(folder / "run.json", config.to_json())
         place = engine or Local(jobs)
-        experience = experience_text(config, place)
+        # those who explore hold no real model, so a batch of one would serve them badly
+        experience = experience_text(config, place if batch_of(place) is None else Local(default_jobs()))
         results = _finish_episodes(config, folder, experience, place, progress, spending)
         document = publish(folder, summarise_run(config, results, experience))
     return Leaderboard(folder, document)
@@ -314,11 +317,11 @@ def _finish_episodes(
     with RunLog(folder, config) as log:
         if progress is not None:
             progress(len(log.found), config.episodes)
-        entries = Entries(config, experience)
+        entries = Entries(config, experience, batch_of(engine))
         if spending is not None:
             _expect_spending(spending, config, experience, log.found)
         if spending is None or spending.limit_usd is None:
-            outputs = engine.stream(play_item, entries, _work_items(config, log.found))
+            outputs = engine.stream(play_item, entries, _work_items(config, log.found, engine.episodes_per_task))
         else:
             singles = (((*item[:3],), item) for item in _work_items(config, log.found, 1))
             outputs = spending.stream(engine, play_item, entries, singles, lambda output: output.result)
@@ -360,7 +363,7 @@ def _expect_spending(spending: Spending, config: RunConfig, experience: str | No
     spending.announce(left_of_all)
 
 
-def _work_items(config: RunConfig, found: Mapping[Key, EpisodeResult], longest: int = CHUNK) -> list[WorkItem]:
+def _work_items(config: RunConfig, found: Mapping[Key, EpisodeResult], longest: int) -> list[WorkItem]:
     """List what is still to be played, in runs of consecutive episodes."""
     items = []
     for row in config.rows():
@@ -379,15 +382,16 @@ class Entries:
     Args:
         config: configuration of the run.
         experience: past uses of tools that BTP plans from, as JSON lines; None where no agent needs them.
+        model: what the configuration's model stands for, where it is at hand; by default it is made by its name.
     """
 
-    def __init__(self, config: RunConfig, experience: str | None) -> None:
-        self.config, self._text = config, experience
+    def __init__(self, config: RunConfig, experience: str | None, model: LanguageModel | None = None) -> None:
+        self.config, self._text, self._model = config, experience, model
         # a row's agent and environment are kept from one range of its episodes to the next
         self.context = lru_cache(maxsize=4)(self._open)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return Entries, (self.config, self._text)
+        return Entries, (self.config, self._text, self._model)
 
     @cached_property
     def _experience(self) -> Experience | None:
@@ -401,7 +405,7 @@ class Entries:
         agent = make_agent(
             name,
             place.env if place.env in entry.env_ids else entry.env_id,
-            model=config.model,
+            model=self._model or config.model,
             experience=self._experience if entry.needs_experience else None,
             search=SearchSettings.chosen(config.search, name.partition("+")[0]),
             btp=BtpSettings(**config.btp) if config.btp else None,

@@ -146,6 +146,7 @@ class RunConfig(BaseModel):
         weights: hashes of the weights of trained agents; other weights make another run.
         experience: how the past uses were collected that agents with BTP plan from; None where none do.
         documents: of the tools, full or short, where that was chosen.
+        batch: episodes at a time that a local model replied to together, on which its replies may depend; None for one.
         release: of the benchmark, whose terms and worlds these are; None where none is claimed.
     """
 
@@ -162,6 +163,7 @@ class RunConfig(BaseModel):
     weights: dict[str, str] = {}
     experience: ExperienceSettings | None = Field(default=None, exclude_if=lambda value: value is None)
     documents: str | None = Field(default=None, exclude_if=lambda value: value is None)
+    batch: int | None = Field(default=None, exclude_if=lambda value: value is None)
     release: str | None = Field(default=None, exclude_if=lambda value: value is None)
 
     def to_json(self) -> str:

@@ -59,7 +59,8 @@ def collect(
             write_atomically(path, header.to_json() + "\n")
         kept = keep_lines(path, episodes + 1) - 1
         with closing(LineFile(path)) as store:
-            lines = (engine or Local()).stream(_lines, (context, seed), chunks(kept, episodes))
+            place = engine or Local()
+            lines = place.stream(_lines, (context, seed), chunks(kept, episodes, place))
             for done, line in enumerate(lines, kept + 1):
                 store.append(line)
                 if progress is not None:

@@ -10,6 +10,7 @@ import typer
 
 from ..options import (
     Alpha,
+    Batch,
     BudgetText,
     Cache,
     Data,
@@ -30,7 +31,7 @@ from ..options import (
     Tasks,
 )
 from ..output import Progress, workers
-from ..players import WorldOptions, make_player
+from ..players import WorldOptions, keep_replies, make_player
 
 
 def collect(
@@ -53,6 +54,7 @@ def collect(
     prices: Prices = None,
     cache: Cache = None,
     format: Annotated[str, typer.Option("--format", help="jsonl; minari, parquet, hf or messages in addition.")] = "jsonl",
+    batch: Batch = 1,
     jobs: Jobs = None,
     engine: EngineName = "local",
     ray_address: RayAddress = None,
@@ -62,6 +64,7 @@ def collect(
 
     Example: `costgym collect --agent greedy --episodes 100 --out greedy`
     """
+    from ...experiments.execution.batched import batch_of
     from ...experiments.trajectories.collect import collect as record_episodes
 
     options = WorldOptions(
@@ -77,8 +80,10 @@ def collect(
         prices=prices,
         documents=documents,
     )
-    player, world = make_player(agent, env, options, seed, model, cache)
-    with workers(engine, jobs, ray_address, model) as place, Progress(f"recording {agent}", quiet) as progress:
+    keep_replies(cache, model)
+    place_of = workers(engine, jobs, ray_address, model, batch=batch)
+    with place_of as place, Progress(f"recording {agent}", quiet) as progress:
+        player, world = make_player(agent, env, options, seed, model, at_hand=batch_of(place))
         path = record_episodes(world, player, episodes, out, seed, progress.update, place)
     if not quiet:
         typer.echo(str(path))

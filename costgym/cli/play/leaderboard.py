@@ -10,6 +10,7 @@ import typer
 
 from ...simulators.errors import ConfigError
 from ..options import (
+    Batch,
     BudgetText,
     Cache,
     Data,
@@ -58,6 +59,7 @@ def leaderboard(
     cache: Cache = None,
     spend_limit: SpendLimit = None,
     experience: ExperienceText = None,
+    batch: Batch = 1,
     jobs: Annotated[
         int | None, typer.Option("--jobs", help="Processes; all processors by default. Results do not depend on it.")
     ] = None,
@@ -130,12 +132,14 @@ def leaderboard(
         seeds=seeds,
         documents=documents,
     )
+    if batch > 1:
+        config = config.model_copy(update={"batch": batch})
     if release is not None:
         from ...experiments.leaderboard.releases.release import load_release
 
         load_release(release).check(config)
         config = config.model_copy(update={"release": release})
-    with workers(engine, jobs, ray_address, model, None) as place, Progress("playing", quiet) as progress:
+    with workers(engine, jobs, ray_address, model, None, batch) as place, Progress("playing", quiet) as progress:
         spending = make_spending(model, prices, spend_limit, progress.say)
         board = run(config, out, progress=progress.update, engine=place, spending=spending)
         if agents is None and add_shipped(out, config, place):

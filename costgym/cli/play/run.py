@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
 from ...simulators.errors import ConfigError
 from ..options import (
     Alpha,
+    Batch,
     BudgetText,
     Cache,
     Data,
@@ -34,7 +35,7 @@ from ..options import (
     Tasks,
 )
 from ..output import Progress, workers
-from ..players import WorldOptions, local_model, make_player, make_spending
+from ..players import WorldOptions, keep_replies, make_player, make_spending
 
 _SUMMARY = (
     "pass_rate",
@@ -79,9 +80,7 @@ def run(
         str | None,
         typer.Option("--experience", metavar="EXPLORER:USES|FILE", help="+btp: past uses a tool, or a file of them."),
     ] = None,
-    batch: Annotated[
-        int, typer.Option("--batch", min=1, help="Episodes at a time that a local model replies to together.")
-    ] = 1,
+    batch: Batch = 1,
     jobs: Jobs = None,
     engine: EngineName = "local",
     ray_address: RayAddress = None,
@@ -92,7 +91,7 @@ def run(
 
     Example: `costgym run --agent react --budget price=20`
     """
-    from ...experiments.batched_rollout import rollout_batched
+    from ...experiments.execution.batched import batch_of
     from ...experiments.files import write_atomically
     from ...experiments.metrics import summarise
     from ...experiments.rollout import expect_spending, rollout
@@ -113,28 +112,20 @@ def run(
         prices=prices,
         documents=documents,
     )
-    if batch > 1 and (cache is not None or jobs is not None or engine != "local"):
-        raise ConfigError("--batch", "expected neither --cache nor --jobs nor --engine: the batch is played in this process")
-    shared = local_model(model) if batch > 1 else None
-    player, world = make_player(agent, env, options, seed, model, cache, usefulness, experience)
-    with workers(engine, jobs, ray_address, model) as place, Progress(f"playing {agent}", quiet) as progress:
+    keep_replies(cache, model)
+    place_of = workers(engine, jobs, ray_address, model, batch=batch)
+    with place_of as place, Progress(f"playing {agent}", quiet) as progress:
+        player, world = make_player(agent, env, options, seed, model, usefulness, experience, batch_of(place))
         spending = make_spending(model, prices, spend_limit, progress.say) if player.model else None
         if spending is not None:
             free = replace(options, prices=None)
-            simulated, _ = make_player(agent, env, free, seed, "simulated", usefulness=usefulness, experience=experience)
+            simulated, _ = make_player(agent, env, free, seed, "simulated", usefulness, experience)
             expect_spending(spending, world, simulated, episodes, seed)
 
         def update(done: int) -> None:
             progress.update(done, episodes)
 
-        if shared is None or not player.model:
-            results = rollout(world, player, episodes, seed, update, place, spending)
-        else:
-
-            def seat(member: Any) -> Any:
-                return make_player(agent, env, options, seed, model, cache, usefulness, experience, member)
-
-            results = rollout_batched(seat, shared, episodes, seed, batch, update)
+        results = rollout(world, player, episodes, seed, update, place, spending)
     if spending is not None and not results:
         spending.check(0, episodes)
     void = sum(result.void for result in results)

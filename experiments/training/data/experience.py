@@ -305,7 +305,8 @@ def _collected(
     found = list(lines)
     uses = sum(map(_uses_in, lines))
     shared = (scenario.model_dump_json(), settings, usefulness)
-    stream = (engine or Local()).stream(_explore, shared, chunks(len(lines), most))
+    place = engine or Local()
+    stream = place.stream(_explore, shared, chunks(len(lines), most, place))
     with contextlib.closing(cast("Generator[str, None, None]", stream)):
         for line in stream:
             found.append(line)

@@ -73,6 +73,26 @@ def test_a_batch_says_what_its_members_say_alone_and_sampling_repeats_itself(tin
 
 
 @pytest.mark.slow
+def test_conversations_that_go_on_in_a_batch_are_read_from_where_they_stood(tiny):
+    model = LocalModel(*tiny, max_tokens=6, device="cpu")
+    fed: list[int] = []
+    hook = tiny[0].register_forward_pre_hook(lambda _, given, named: fed.append(named["input_ids"].numel()), with_kwargs=True)
+    talks = [[Message(SYSTEM, "s" * 200), Message(USER, "q" * n)] for n in (1, 40, 7)]
+    try:
+        for turn in range(4):
+            asked = talks if turn != 2 else [talks[2], talks[0]]  # who asks, and in which order, may change
+            alone = [model.complete(talk, ()) for talk in asked]
+            before = len(fed)
+            many = model.complete_many([(talk, ()) for talk in asked])
+            assert [(r.message.content, r.usage) for r in many] == [(r.message.content, r.usage) for r in alone]
+            assert (fed[before] < 60 * len(asked)) == (turn > 0)  # of 220 and more tokens each
+            for talk, said in zip(asked, many, strict=True):
+                talk += [said.message, Message(USER, "more")]
+    finally:
+        hook.remove()
+
+
+@pytest.mark.slow
 def test_a_context_that_is_too_long_brings_an_empty_reply(tiny):
     model = LocalModel(*tiny, max_tokens=8, device="cpu")
     found = model.complete([Message(USER, "x" * 5000)], ())

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import threading
+
 import pytest
 
 import costgym
 from costgym.agents.llm.agent import LlmAgent
-from costgym.agents.models.base import FunctionCall, reply
+from costgym.agents.models.base import FunctionCall, Message, reply
 from costgym.agents.strategies import ReAct
-from costgym.experiments.batched_rollout import rollout_batched
+from costgym.experiments.execution.batched import Batched
+from costgym.experiments.leaderboard.board import run
+from costgym.experiments.leaderboard.run_config import make_run_config
 from costgym.simulators.errors import InfrastructureError
 from tests.helpers.command_line import invoke
 from tests.helpers.tiny_model import save_tiny_model
@@ -28,6 +32,8 @@ class Counting:
     def reset(self, seed: int) -> None: ...
 
     def complete(self, messages, functions, purpose="act"):
+        if not functions:
+            return reply("A", (), messages, functions)
         turns = sum(message.role == "assistant" for message in messages)
         if turns < len(messages[1].content) % 4:
             return reply("", [FunctionCall(functions[0].name, {})], messages, functions)
@@ -41,28 +47,55 @@ class Counting:
         return [self.complete(*request) for request in requests]
 
 
-def player(model):
-    return LlmAgent(model, ReAct()), costgym.make(ENV, split="test")
+def rolled(model, episodes, seed, engine=None, progress=None):
+    return costgym.rollout(costgym.make(ENV, split="test"), LlmAgent(model, ReAct()), episodes, seed, progress, engine)
 
 
 def test_results_are_those_of_a_rollout_and_replies_are_asked_for_together():
-    agent, env = player(Counting())
-    alone = costgym.rollout(env, agent, 7, seed=3)
+    alone = rolled(Counting(), 7, 3)
     model = Counting()
     done: list[int] = []
-    assert rollout_batched(player, model, 7, 3, 3, done.append) == alone
+    assert rolled(model, 7, 3, Batched(model, 3), done.append) == alone
     assert max(model.sizes) == 3 and len(model.sizes) < sum(model.sizes)
     assert done == list(range(1, 8))
     again = Counting()
-    rollout_batched(player, again, 7, 3, 3)
+    rolled(again, 7, 3, Batched(again, 3))
     assert again.sizes == model.sizes  # who meets in a batch does not depend on the threads
 
 
-def test_a_model_that_fails_once_is_asked_again_and_an_error_leaves_no_thread_waiting():
-    results = rollout_batched(player, Counting(broken_at=0), 2, 0, 2)
-    assert not any(result.void for result in results)  # each is tried again
+def test_a_model_that_fails_once_is_asked_again():
+    model = Counting(broken_at=0)
+    assert not any(result.void for result in rolled(model, 2, 0, Batched(model, 2)))  # each is tried again
+
+
+def test_an_error_leaves_no_thread_waiting_and_neither_does_a_reader_who_stops():
+    model = Counting()
+    before = threading.active_count()
     with pytest.raises(ZeroDivisionError):
-        rollout_batched(lambda member: 1 / 0, Counting(), 4, 0, 2)
+        list(Batched(model, 2).stream(lambda shared, task: [1 / (2 - task)], model, range(4)))
+    stream = Batched(model, 3).stream(ask_for_ever, [model], range(9))
+    assert next(stream) == 0
+    stream.close()
+    assert threading.active_count() == before
+
+
+def ask_for_ever(shared, task):
+    """The first task ends after one question; every other asks without end."""
+    (model,) = shared
+    while True:
+        model.complete([Message("system", "")], [])
+        if task == 0:
+            return [task]
+
+
+def test_a_board_played_in_batches_has_the_bytes_of_one_played_alone(tmp_path):
+    config = make_run_config("quick", None, None, ["react", "greedy", "react+btp"], "price=20", 6, model="local:counting")
+    alone = run(config, tmp_path / "alone", engine=Batched(Counting(), 1))
+    model = Counting()
+    batched = run(config, tmp_path / "batched", engine=Batched(model, 3))
+    assert max(model.sizes) == 3
+    for name in ("episodes.jsonl", "leaderboard.json"):
+        assert (batched.folder / name).read_bytes() == (alone.folder / name).read_bytes()
 
 
 @pytest.mark.slow
