@@ -169,6 +169,19 @@ _ALL = (
         ),
     ),
     Suite(
+        "small",
+        "five candidates a task in short documents, with free tokens: for language models of small contexts, on this machine",
+        (
+            SuiteWorld(
+                ("react", "react+btp", "react+ecoact", "dfsdt", "random", "greedy", "oracle-informed", "oracle"),
+                "price=20",
+                400,
+                scenario="marketplace-small",
+                settings={**_ENFORCED, TEXT: {"documents": "short"}},
+            ),
+        ),
+    ),
+    Suite(
         "toolbench",
         "ReAct, DFSDT and ToT-DFS with and without BTP on ToolBench queries (--data FOLDER)",
         (

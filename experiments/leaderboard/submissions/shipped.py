@@ -1,8 +1,9 @@
 """Recorded entries that come with the package: agents that need more than this machine may have, such as torch or minutes.
 
-An entry is a folder in `recorded/` beside this module, as `costgym submit pack` writes it; `benchmarks/zoo.py record` makes
-them. Where a run plays the same worlds under the same conditions, and none of an entry's agents itself, its episodes are
-replayed here, and their rows are shown as those of a submission, with the entry's name behind the agent's.
+An entry is a folder in `recorded/` beside this module, as `costgym submit pack` writes it. `benchmarks/zoo.py record` makes
+those of the zoo, and docs/smallmodel.md says how those of a small language model were made. Where a run plays the same worlds
+under the same conditions, and none of an entry's agents itself, its episodes are replayed here, and their rows are shown as
+those of a submission, with the entry's name behind the agent's.
 """
 
 from __future__ import annotations
@@ -32,7 +33,9 @@ def shipped_entries(config: RunConfig, folder: Path = RECORDED) -> list[Path]:
         manifest, problems = read_manifest(entry) if (entry / "manifest.json").is_file() else (None, [])
         if manifest is None or problems or differences(config, manifest.run):
             continue
-        if not {file.agent for file in manifest.files} & set(config.agents):
+        # with a real model, an agent is another one than that of the same name with the run's model
+        played = set(config.agents) if manifest.run.model in ("simulated", config.model) else set()
+        if not {file.agent for file in manifest.files} & played:
             found.append(entry)
     return found
 

@@ -53,6 +53,16 @@ def test_an_agent_that_is_played_is_not_shown_twice(entries: Path) -> None:
     assert shipped_entries(config, entries) == []
 
 
+def test_an_agent_with_a_real_model_is_another_than_with_the_runs(entries: Path, tmp_path: Path) -> None:
+    shutil.copytree(entries, tmp_path / "entries")
+    path = next((tmp_path / "entries").rglob("manifest.json"))
+    path.write_text(path.read_text().replace('"model": "simulated"', '"model": "local:small"', 1))
+    config = make_run_config("quick", agents=["greedy", "cheapest"], **SMALL)
+    assert [entry.name for entry in shipped_entries(config, tmp_path / "entries")] == ["no torch"]
+    with_it = config.model_copy(update={"model": "local:small"})
+    assert shipped_entries(with_it, tmp_path / "entries") == []
+
+
 @pytest.mark.parametrize("other", [{"seed": 1}, {"episodes": 5}, {"budgets": "price=11"}])
 def test_a_run_under_other_conditions_has_no_recorded_rows(entries: Path, other: dict[str, Any]) -> None:
     assert shipped_entries(make_run_config("quick", agents=["greedy"], **{**SMALL, **other}), entries) == []
