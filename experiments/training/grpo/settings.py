@@ -31,6 +31,7 @@ class GrpoSettings(TrainerSettings):
     layers: Count = Field(default=2, description="Layers of the tiny model.")
     vocabulary: Count = Field(default=2048, description="Vocabulary size of the tiny model.")
     lora_rank: Count = Field(default=16, description="Rank of the LoRA adapters of a published model.")
+    bf16: bool = Field(default=True, description="Published model: keep its weights and multiply matrices in bfloat16.")
 
 
 class GrpoConfig(PolicyConfig):

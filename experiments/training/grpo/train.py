@@ -173,7 +173,6 @@ def _optimise(
     run: TrainingRun, world: GrpoWorld, model: Any, tokenizer: Any, steps: int, settings: GrpoSettings
 ) -> TrainingResult:
     os.environ.setdefault("TRL_EXPERIMENTAL_SILENCE", "1")
-    import torch
     import transformers
     import trl
 
@@ -203,6 +202,7 @@ def _optimise(
             control.should_save = control.should_save or self.stopped
 
     follower = Follower()
+    half = settings.bf16 and settings.model is not None
     arguments = trl.GRPOConfig(
         output_dir=str(run.folder / KEPT),
         max_steps=steps,
@@ -216,7 +216,8 @@ def _optimise(
         learning_rate=settings.learning_rate,
         temperature=settings.temperature,
         beta=settings.beta,
-        bf16=settings.model is not None and torch.cuda.is_available(),
+        bf16=half,
+        model_init_kwargs={"dtype": "bfloat16" if half else "float32"} if isinstance(model, str) else None,
         seed=settings.seed,
         **_quiet(),
     )
