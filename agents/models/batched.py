@@ -3,36 +3,51 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
-from typing import Any, Protocol
+from collections.abc import Mapping, Sequence
+from typing import Protocol
 
 from .base import ACT, Function, LanguageModel, Message, Reply
+
+
+class Conversations(Protocol):
+    """Conversations with one model at the same time, one a seat."""
+
+    def begin(self, seat: int, messages: Sequence[Message], functions: Sequence[Function]) -> None:
+        """Take a request; its reply comes from `step`."""
+        ...
+
+    def step(self) -> Mapping[int, Reply]:
+        """Go on with every reply under way, and return those that are complete, by seat."""
+        ...
+
+
+class ManyAtOnce(LanguageModel, Protocol):
+    """A language model that has several conversations at once."""
+
+    def side_by_side(self, seats: int) -> Conversations: ...
+
 
 Request = tuple[Sequence[Message], Sequence[Function]]
 
 
-class ManyAtOnce(LanguageModel, Protocol):
-    """A language model that replies to several requests in one batch."""
-
-    def complete_many(self, requests: Sequence[Request]) -> list[Reply]: ...
-
-
 class Batch:
-    """The seats of some episodes at one model. A batch is asked for when every episode that is still played waits for a reply.
+    """The seats of some episodes at one model.
 
-    Each episode is played in a thread of its own. Which requests meet in a batch follows from the episodes alone, not from
-    the threads' speed, so the replies of a greedy model do not depend on it either.
+    Each episode is played in a thread of its own. The model says the next token of every reply under way when every other
+    episode that is still played has asked for one. So which replies are under way together follows from the episodes alone, not
+    from the threads' speed, and the replies of a greedy model do not depend on it either.
 
     Args:
-        model: replies to several requests at once.
+        model: has several conversations at once.
         seats: number of episodes side by side.
     """
 
     def __init__(self, model: ManyAtOnce, seats: int) -> None:
-        self._model = model
+        self._model, self._talks = model, model.side_by_side(seats)
         self._turn = threading.Condition()
         self._playing = set(range(seats))
         self._asked: dict[int, Request] = {}
+        self._under_way: set[int] = set()
         self._replies: dict[int, Reply | BaseException] = {}
         self.closed = False
         self.size = seats
@@ -46,7 +61,7 @@ class Batch:
         """
         with self._turn:
             self._asked[number] = request
-            self._ask_if_all_wait()
+            self._go_on()
             self._turn.wait_for(lambda: self.closed or number in self._replies)
             if self.closed:
                 raise InterruptedError("the batch was closed")
@@ -59,7 +74,7 @@ class Batch:
         """Say that a seat asks for nothing more, so that the others do not wait for it."""
         with self._turn:
             self._playing.discard(number)
-            self._ask_if_all_wait()
+            self._go_on()
 
     def close(self) -> None:
         """Reply to nobody any more: those who wait, or ask later, get an error."""
@@ -67,16 +82,23 @@ class Batch:
             self.closed = True
             self._turn.notify_all()
 
-    def _ask_if_all_wait(self) -> None:
-        if self.closed or not self._playing or self._asked.keys() != self._playing:
+    def _go_on(self) -> None:
+        """If every seat waits, let the model speak until one of them has its reply."""
+        if self.closed or not self._playing or self._asked.keys() | self._under_way != self._playing:
             return
-        numbers = sorted(self._asked)
         try:
-            replies: Sequence[Any] = self._model.complete_many([self._asked[number] for number in numbers])
+            for number in sorted(self._asked):
+                self._talks.begin(number, *self._asked[number])
+            self._under_way |= self._asked.keys()
+            self._asked = {}
+            while not (found := self._talks.step()):
+                pass
+            self._replies |= found
+            self._under_way -= found.keys()
         except BaseException as error:
-            replies = [error] * len(numbers)
-        self._replies = dict(zip(numbers, replies, strict=True))
-        self._asked = {}
+            self._replies |= dict.fromkeys(self._under_way | self._asked.keys(), error)
+            self._asked, self._under_way = {}, set()
+            self._talks = self._model.side_by_side(self.size)
         self._turn.notify_all()
 
 

@@ -10,18 +10,24 @@ import re
 from collections.abc import Sequence
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ...simulators.calls import Usage
 from ...simulators.errors import ConfigError, require
 from .base import ACT, ASSISTANT, Function, FunctionCall, Message, Reply
+from .batched import Conversations
 from .openai import chat_messages
-from .prefixes import Prefixes
+
+if TYPE_CHECKING:
+    from .decoding import Decoder
 
 _TAGGED = re.compile(r"<tool_call>\s*(.*?)\s*(?:</tool_call>|\Z)", re.DOTALL)
 _MARKED = re.compile(r"\[TOOL_CALLS\]\s*(.*)\Z", re.DOTALL)
 _FENCE = re.compile(r"\A\s*(?:```(?:json)?\s*)?(?:<\|python_tag\|>)?\s*([\[{].*[\]}])\s*(?:```)?\s*\Z", re.DOTALL)
 _THOUGHT = re.compile(r"<think>.*?(?:</think>|\Z)", re.DOTALL)
+
+_TOO_LONG = Reply(Message(ASSISTANT, ""), Usage(0, 0))
+"""To a context that is too long for the model: empty, unpaid."""
 
 
 class LocalModel:
@@ -67,7 +73,6 @@ class LocalModel:
         self._device = device or ("cuda" if torch.cuda.is_available() else "cpu")
         self._model, self._tokenizer = model.to(self._device).eval(), tokenizer
         self.max_tokens, self.temperature = max_tokens, temperature
-        self._prefixes = Prefixes(self._model, tokenizer.pad_token_id)
         self._seed = self._said = 0
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -80,30 +85,26 @@ class LocalModel:
         self._seed, self._said = seed & 0x7FFFFFFF, 0
 
     def complete(self, messages: Sequence[Message], functions: Sequence[Function], purpose: str = ACT) -> Reply:
-        return self._replies([(messages, functions)])[0]
+        prompt = self._prompt(messages, functions)
+        return _TOO_LONG if prompt is None else self._reply(prompt, self._generate(prompt))
 
-    def complete_many(self, requests: Sequence[tuple[Sequence[Message], Sequence[Function]]]) -> list[Reply]:
-        """Replies to several requests in one batch.
-
-        What was read before of a conversation is not read again. So, and because a batch pads and adds up in another order,
-        single replies may differ from those that `complete` gives.
+    def side_by_side(self, seats: int) -> Conversations:
+        """Conversations with a greedy model at the same time; single replies may differ from those that `complete` gives, for
+        a batch adds up in another order.
         """
-        return self._replies(requests, self._prefixes)
+        from .decoding import Decoder
 
-    def _replies(
-        self, requests: Sequence[tuple[Sequence[Message], Sequence[Function]]], prefixes: Prefixes | None = None
-    ) -> list[Reply]:
-        """Replies, each with the tokens it took. A context that is too long for the model brings an empty reply, unpaid."""
-        texts = [self._render(messages, functions) for messages, functions in requests]
-        prompts = self._tokenizer(texts, add_special_tokens=False)["input_ids"]
+        return _SideBySide(self, Decoder(self._model, self._tokenizer.eos_token_id, seats, self.max_tokens))
+
+    def _prompt(self, messages: Sequence[Message], functions: Sequence[Function]) -> list[int] | None:
+        """The tokens of a request; None where they are too many for the model."""
+        tokens: list[int] = self._tokenizer(self._render(messages, functions), add_special_tokens=False)["input_ids"]
         longest = int(getattr(self._model.config, "max_position_embeddings", 0) or 1 << 30)
-        fits = [i for i, prompt in enumerate(prompts) if len(prompt) + self.max_tokens <= longest]
-        replies = [Reply(Message(ASSISTANT, ""), Usage(0, 0))] * len(requests)
-        if fits:
-            for i, said in zip(fits, self._generate([prompts[i] for i in fits], prefixes), strict=True):
-                content, calls = read_calls(str(self._tokenizer.decode(said, skip_special_tokens=True)))
-                replies[i] = Reply(Message(ASSISTANT, content, calls), Usage(len(prompts[i]), len(said)))
-        return replies
+        return tokens if len(tokens) + self.max_tokens <= longest else None
+
+    def _reply(self, prompt: Sequence[int], said: Sequence[int]) -> Reply:
+        content, calls = read_calls(str(self._tokenizer.decode(said, skip_special_tokens=True)))
+        return Reply(Message(ASSISTANT, content, calls), Usage(len(prompt), len(said)))
 
     def _render(self, messages: Sequence[Message], functions: Sequence[Function]) -> str:
         written = chat_messages(messages)
@@ -115,29 +116,47 @@ class LocalModel:
         tools = [function.document() for function in functions] or None
         return str(self._tokenizer.apply_chat_template(written, tools=tools, tokenize=False, add_generation_prompt=True))
 
-    def _generate(self, prompts: Sequence[list[int]], prefixes: Prefixes | None) -> list[list[int]]:
-        """The tokens that follow each prompt."""
+    def _generate(self, prompt: Sequence[int]) -> list[int]:
+        """The tokens that follow a prompt."""
         torch, end = self._torch, self._tokenizer.eos_token_id
+        tokens = torch.tensor([prompt], device=self._device)
         sampling = {"do_sample": True, "temperature": self.temperature} if self.temperature > 0 else {"do_sample": False}
         self._said += 1
         # a generator of its own, put back afterwards: no chance leaks into or out of the model
         with torch.random.fork_rng(), torch.inference_mode():
             torch.manual_seed(self._seed + self._said)
-            batch = (prefixes or Prefixes(self._model, self._tokenizer.pad_token_id)).batch(prompts)
             output = self._model.generate(
-                input_ids=batch.tokens,
-                attention_mask=batch.mask,
-                past_key_values=batch.cache,
+                input_ids=tokens,
+                attention_mask=torch.ones_like(tokens),
                 max_new_tokens=self.max_tokens,
                 pad_token_id=self._tokenizer.pad_token_id,
-                return_dict_in_generate=True,
                 **sampling,
             )
-            rows = output.sequences[:, batch.tokens.shape[1] :].tolist()
-            said = [row[: row.index(end) + 1] if end in row else row for row in rows]
-            if prefixes is not None:
-                prefixes.keep(batch, output.past_key_values, [reply[:-1] for reply in said])
-        return said
+        said: list[int] = output[0, len(prompt) :].tolist()
+        return said[: said.index(end) + 1] if end in said else said
+
+
+class _SideBySide:
+    """Conversations with one local model at the same time."""
+
+    def __init__(self, model: LocalModel, decoder: Decoder) -> None:
+        self._model, self._decoder = model, decoder
+        self._prompts: dict[int, list[int]] = {}
+        self._refused: list[int] = []
+
+    def begin(self, seat: int, messages: Sequence[Message], functions: Sequence[Function]) -> None:
+        prompt = self._model._prompt(messages, functions)
+        if prompt is None:
+            self._refused.append(seat)
+        else:
+            self._prompts[seat] = prompt
+            self._decoder.begin(seat, prompt)
+
+    def step(self) -> dict[int, Reply]:
+        found = {seat: self._model._reply(self._prompts.pop(seat), said) for seat, said in self._decoder.step().items()}
+        found |= dict.fromkeys(self._refused, _TOO_LONG)
+        self._refused = []
+        return found
 
 
 @lru_cache(maxsize=1)

@@ -3,8 +3,8 @@
     python benchmarks/papers/experience.py --episodes 300 --out runs/experience --json benchmarks/results/experience.json
 
 It also says what plans are made from: how much a use of a tool that serves one of the task's needs is expected to help, beside
-one of any other tool on offer, and how often a plan within 20 leaves a need without a tool. `--remembered all` remembers all
-branches of the explorer's searches, and not only the answered paths.
+one of any other tool on offer, how often a plan within 20 leaves a need without a tool, and what a threshold would leave
+out. `--remembered all` remembers all branches of the explorer's searches, and not only the answered paths.
 
 Uses that are not shipped or in the cache are collected first, which takes about eight processor minutes for 200 a tool, once.
 """
@@ -22,7 +22,7 @@ from costgym.envs.base import base_env
 from costgym.envs.registration import make
 from costgym.experiments.execution.engine import Local
 from costgym.experiments.files import write_atomically
-from costgym.experiments.reproduction.curves import BUDGET, Point, curve_rows, play_point
+from costgym.experiments.reproduction.curves import BUDGET, THRESHOLDS, Point, curve_rows, play_point
 from costgym.experiments.reproduction.kept import play_kept
 from costgym.experiments.reproduction.protocols import PUBLISHED, Protocol, protocols
 from costgym.experiments.reproduction.reproduce import enlarged
@@ -35,7 +35,7 @@ AGENTS = ("react+btp", "dfsdt+btp", "tot-dfs+btp")
 
 
 def plans_of(scenario: Scenario, protocol: Protocol, experience: Path, episodes: int, seed: int) -> dict[str, float]:
-    """What BTP's plans for the test tasks are made from."""
+    """What BTP's plans for the test tasks are made from, and which share of the tools a threshold would leave out of them."""
     env = base_env(make(TEXT, scenario=scenario, split="test", budget={"price": BUDGET}, disable_env_checker=True))
     past, settings = Experience.load(experience), BtpSettings(**protocol.btp)
     serving: list[float] = []
@@ -56,7 +56,11 @@ def plans_of(scenario: Scenario, protocol: Protocol, experience: Path, episodes:
         "value of tools that serve a need": sum(serving) / len(serving),
         "value of others": sum(others) / len(others),
         "tasks with a need without a planned tool": left_out / episodes,
-    }
+    } | {
+        f"{what} below tau = {tau:g}": sum(value < tau for value in values) / len(values)
+        for tau in THRESHOLDS
+        for what, values in (("tools that serve a need", serving), ("others", others))
+    }  # fmt: skip
 
 
 def main() -> None:

@@ -61,7 +61,11 @@ def test_a_batch_says_what_its_members_say_alone_and_sampling_repeats_itself(tin
     requests = [([Message(SYSTEM, "s"), Message(USER, "q" * n)], [Function("map", "", {})]) for n in (1, 40)]
     model = LocalModel(*tiny, max_tokens=6, device="cpu")
     alone = [model.complete(*request) for request in requests]
-    batch = model.complete_many(requests)
+    talks = model.side_by_side(3)
+    for seat, request in enumerate(requests):
+        talks.begin(seat, *request)
+    found = replies_of(talks, len(requests))
+    batch = [found[seat] for seat in range(len(requests))]
     assert [r.usage for r in batch] == [r.usage for r in alone]
     assert [r.message.content for r in batch] == [r.message.content for r in alone]
     sampler = LocalModel(*tiny, max_tokens=6, device="cpu", temperature=1.0)
@@ -72,30 +76,50 @@ def test_a_batch_says_what_its_members_say_alone_and_sampling_repeats_itself(tin
     assert said[0] == said[1] != said[2] and said[0][0] != said[0][1]
 
 
+def replies_of(talks, count):
+    found = {}
+    while len(found) < count:
+        found |= talks.step()
+    return found
+
+
 @pytest.mark.slow
-def test_conversations_that_go_on_in_a_batch_are_read_from_where_they_stood(tiny):
+def test_conversations_side_by_side_are_those_alone_and_go_on_where_they_stood(tiny):
     model = LocalModel(*tiny, max_tokens=6, device="cpu")
-    fed: list[int] = []
+    talks, fed = model.side_by_side(4), []
+    histories = {seat: [Message(SYSTEM, "s" * 200), Message(USER, "q" * n)] for seat, n in ((0, 1), (1, 40), (3, 7))}
+    alone = {seat: [] for seat in histories}
+    for seat, history in histories.items():
+        for _ in range(4):
+            said = model.complete(history, ())
+            alone[seat].append((said.message.content, said.usage))
+            history += [said.message, Message(USER, "more")]
     hook = tiny[0].register_forward_pre_hook(lambda _, given, named: fed.append(named["input_ids"].numel()), with_kwargs=True)
-    talks = [[Message(SYSTEM, "s" * 200), Message(USER, "q" * n)] for n in (1, 40, 7)]
+    together = {seat: [] for seat in histories}
     try:
-        for turn in range(4):
-            asked = talks if turn != 2 else [talks[2], talks[0]]  # who asks, and in which order, may change
-            alone = [model.complete(talk, ()) for talk in asked]
-            before = len(fed)
-            many = model.complete_many([(talk, ()) for talk in asked])
-            assert [(r.message.content, r.usage) for r in many] == [(r.message.content, r.usage) for r in alone]
-            assert (fed[before] < 60 * len(asked)) == (turn > 0)  # of 220 and more tokens each
-            for talk, said in zip(asked, many, strict=True):
-                talk += [said.message, Message(USER, "more")]
+        for late, seat in enumerate(histories):  # each begins when the one before has said something
+            for _ in range(late):
+                talks.step()
+            talks.begin(seat, histories[seat][:2], ())
+        while any(len(said) < 4 for said in together.values()):
+            for seat, said in talks.step().items():
+                together[seat].append((said.message.content, said.usage))
+                turn = len(together[seat])
+                if turn < 4:  # goes on while the others are in the middle of their replies
+                    talks.begin(seat, histories[seat][: 2 + 2 * turn], ())
     finally:
         hook.remove()
+    assert together == alone
+    assert sum(length > 60 for length in fed) == 3  # the first prompts, of 210 tokens and more; nothing of them again
 
 
 @pytest.mark.slow
 def test_a_context_that_is_too_long_brings_an_empty_reply(tiny):
     model = LocalModel(*tiny, max_tokens=8, device="cpu")
     found = model.complete([Message(USER, "x" * 5000)], ())
+    talks = model.side_by_side(1)
+    talks.begin(0, [Message(USER, "x" * 5000)], ())
+    assert talks.step() == {0: found}
     assert found.message.content == "" and found.usage[:3] == (0, 0, 0)
 
 

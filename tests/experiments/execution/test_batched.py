@@ -39,12 +39,28 @@ class Counting:
             return reply("", [FunctionCall(functions[0].name, {})], messages, functions)
         return reply("", [FunctionCall("finish", {"answer": "?"})], messages, functions)
 
-    def complete_many(self, requests):
-        if len(self.sizes) == self.broken_at:
-            self.broken_at = -1
+    def side_by_side(self, seats):
+        return Talks(self)
+
+
+class Talks:
+    """Replies take one, two or three steps."""
+
+    def __init__(self, model):
+        self.model, self.left, self.replies = model, {}, {}
+
+    def begin(self, seat, messages, functions):
+        self.replies[seat] = self.model.complete(messages, functions)
+        self.left[seat] = len(messages) % 3
+
+    def step(self):
+        if len(self.model.sizes) == self.model.broken_at:
+            self.model.broken_at = -1
             raise InfrastructureError("out of memory")
-        self.sizes.append(len(requests))
-        return [self.complete(*request) for request in requests]
+        self.model.sizes.append(len(self.left))
+        done = [seat for seat, left in self.left.items() if not left]
+        self.left = {seat: left - 1 for seat, left in self.left.items() if left}
+        return {seat: self.replies.pop(seat) for seat in done}
 
 
 def rolled(model, episodes, seed, engine=None, progress=None):

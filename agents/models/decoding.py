@@ -1,0 +1,107 @@
+"""Greedy replies of a local model to several conversations at once, a token of each at a time.
+
+A conversation that ends makes room for the next one at once: none waits for the longest reply of a batch. What was read of a
+conversation is not read again when it goes on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import takewhile
+from typing import Any
+
+from transformers.cache_utils import Cache
+
+from ...simulators.errors import require
+
+
+class Decoder:
+    """Rows of conversations, one a seat.
+
+    Args:
+        model: a causal language model of transformers, whose layers attend to the whole context.
+        end: token that ends a reply.
+        seats: number of rows.
+        most: longest reply in tokens.
+    """
+
+    def __init__(self, model: Any, end: int, seats: int, most: int) -> None:
+        self._torch, self._model, self._end, self._most = require("torch", "llm"), model, end, most
+        self._cache = _Rows(self._torch, seats)
+        self._read: list[list[int]] = [[] for _ in range(seats)]
+        self._said: dict[int, list[int]] = {}
+
+    def begin(self, seat: int, prompt: Sequence[int]) -> None:
+        """Read a prompt, as far as the seat has not read it before, and say the first token."""
+        before = self._read[seat]
+        # the last token is always read anew, for the model speaks after it
+        known = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(prompt[:-1], before, strict=False)))
+        positions = self._torch.arange(known, len(prompt), device=self._model.device)[None]
+        self._read[seat] = list(prompt)
+        self._said[seat] = self._next([prompt[known:]], positions, seat)
+
+    def step(self) -> dict[int, list[int]]:
+        """Say one token more in every conversation under way, and take out those replies that are complete."""
+        done = {seat: said for seat, said in self._said.items() if said[-1] == self._end or len(said) >= self._most}
+        for seat in done:
+            del self._said[seat]
+        if done or not self._said:
+            return done
+        # a row without a conversation says something, too, behind what counts
+        spoken = [[self._said[seat][-1] if seat in self._said else self._end] for seat in range(len(self._read))]
+        positions = self._torch.tensor([[len(read)] for read in self._read], device=self._model.device)
+        found = self._next(spoken, positions)
+        for seat, said in self._said.items():
+            self._read[seat].append(said[-1])
+            said.append(found[seat])
+        return {}
+
+    def _next(self, tokens: Sequence[Sequence[int]], positions: Any, seat: int | None = None) -> list[int]:
+        """The likeliest token after each row of tokens: those of one seat, or one token a seat."""
+        torch, cache = self._torch, self._cache
+        width = int(positions.max()) + 1
+        cache.open(seat, positions, width)
+        mask = torch.arange(width, device=positions.device) <= positions[..., None]
+        with torch.inference_mode():
+            output = self._model(
+                input_ids=torch.tensor(tokens, device=positions.device),
+                attention_mask=mask[:, None],
+                position_ids=positions,
+                past_key_values=cache,
+                use_cache=True,
+                logits_to_keep=1,
+            )
+        found: list[int] = output.logits[:, -1].argmax(-1).tolist()
+        return found
+
+
+class _Rows(Cache):  # type: ignore[misc]
+    """Keys and values, a row of columns for each seat; what stands behind a seat's columns does not count."""
+
+    def __init__(self, torch: Any, seats: int) -> None:
+        super().__init__(layers=[])
+        self._torch, self._seats = torch, seats
+        self._kept: list[list[Any]] = []
+
+    def open(self, seat: int | None, positions: Any, width: int) -> None:
+        """The next pass is of one seat or of all, and writes these columns."""
+        self._seat, self._positions, self._width = seat, positions, width
+
+    def update(self, keys: Any, values: Any, layer: int, *_: Any, **__: Any) -> tuple[Any, Any]:
+        torch = self._torch
+        if layer == len(self._kept):
+            self._kept.append([part.new_zeros((self._seats, part.shape[1], 0, part.shape[3])) for part in (keys, values)])
+        seats = slice(None) if self._seat is None else slice(self._seat, self._seat + 1)
+        for number, part in enumerate((keys, values)):
+            whole = self._kept[layer][number]
+            if whole.shape[2] < self._width:
+                more = max(2 * whole.shape[2], self._width) - whole.shape[2]
+                whole = torch.cat([whole, whole.new_zeros((*whole.shape[:2], more, whole.shape[3]))], dim=2)
+                self._kept[layer][number] = whole
+            rows = torch.arange(self._seats, device=whole.device)[seats, None]
+            whole[rows, :, self._positions] = part.transpose(1, 2)
+        first, second = (whole[seats, :, : self._width] for whole in self._kept[layer])
+        return first, second
+
+    def get_seq_length(self, layer_idx: int = 0) -> int:
+        return self._width
