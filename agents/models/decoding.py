@@ -14,6 +14,9 @@ from transformers.cache_utils import Cache
 
 from ...simulators.errors import require
 
+_COLUMNS = 256
+"""Tokens by which the rows grow."""
+
 
 class Decoder:
     """Rows of conversations, one a seat.
@@ -47,7 +50,10 @@ class Decoder:
             del self._said[seat]
         if done or not self._said:
             return done
-        # a row without a conversation says something, too, behind what counts
+        # a row without a conversation says something, too, behind what counts; it may not make the others wider, so it forgets
+        width = max(len(self._read[seat]) for seat in self._said)
+        for read in self._read:
+            del read[width:]
         spoken = [[self._said[seat][-1] if seat in self._said else self._end] for seat in range(len(self._read))]
         positions = self._torch.tensor([[len(read)] for read in self._read], device=self._model.device)
         found = self._next(spoken, positions)
@@ -95,7 +101,7 @@ class _Rows(Cache):  # type: ignore[misc]
         for number, part in enumerate((keys, values)):
             whole = self._kept[layer][number]
             if whole.shape[2] < self._width:
-                more = max(2 * whole.shape[2], self._width) - whole.shape[2]
+                more = max(whole.shape[2] + _COLUMNS, self._width) - whole.shape[2]
                 whole = torch.cat([whole, whole.new_zeros((*whole.shape[:2], more, whole.shape[3]))], dim=2)
                 self._kept[layer][number] = whole
             rows = torch.arange(self._seats, device=whole.device)[seats, None]

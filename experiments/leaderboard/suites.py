@@ -16,6 +16,8 @@ ALL_VIEWS = "*"
 
 STEP_LIMIT = 400
 """Steps after which an episode is cut: far above what any agent needs, so that the budget, not the limit, decides."""
+SHORT_STEP_LIMIT = 32
+"""The same for models that may call without end, of small contexts; `costgym train grpo` trains with it."""
 _SIDE_BY_SIDE: dict[str, Any] = {"concurrent": True}
 _ONE_DECISION: dict[str, Any] = {"concurrent": False}
 """Stated in every suite: a record without a form is one of calls side by side."""
@@ -177,7 +179,7 @@ _ALL = (
                 "price=20",
                 400,
                 scenario="marketplace-small",
-                settings={**_ENFORCED, TEXT: {"documents": "short"}},
+                settings={**_ENFORCED, TEXT: {"documents": "short", "max_steps": SHORT_STEP_LIMIT}},
             ),
         ),
     ),
