@@ -35,6 +35,9 @@ _LOGGED = {
 }
 """Names in the learning curve, with TRL's names for the same values."""
 
+_AT_ONCE = 4
+"""Completions that are learnt from at once: each token's logits are as many numbers as the vocabulary has words."""
+
 
 def train_grpo(
     out: str | Path,
@@ -202,6 +205,7 @@ def _optimise(
             control.should_save = control.should_save or self.stopped
 
     follower = Follower()
+    few = math.gcd(settings.num_generations * settings.groups, _AT_ONCE)
     half = settings.bf16 and settings.model is not None
     arguments = trl.GRPOConfig(
         output_dir=str(run.folder / KEPT),
@@ -210,7 +214,8 @@ def _optimise(
         save_strategy="steps",
         save_steps=settings.save_every,
         save_total_limit=2,
-        per_device_train_batch_size=settings.num_generations * settings.groups,
+        per_device_train_batch_size=few,
+        gradient_accumulation_steps=settings.num_generations * settings.groups // few,
         num_generations=settings.num_generations,
         max_completion_length=settings.max_completion_length,
         learning_rate=settings.learning_rate,
