@@ -1,0 +1,167 @@
+"""What a small language model learnt, and whether the simulated one predicted its effects.
+
+    python benchmarks/learning/smallmodel.py --boards base=runs/base sft=runs/sft-board grpo=runs/grpo-board \\
+        simulated=runs/simulated --curve runs/grpo --out benchmarks/results/smallmodel
+
+The boards are runs of `costgym leaderboard --suite small` with the model named and with the simulated one (docs/smallmodel.md).
+Writes OUT.json: rows with their intervals, how the episodes of `react` ended, what training changed, and each agent less
+`react` with the same model; OUT.svg: reward over steps of GRPO. Differences are paired, over episodes that both have played;
+a board that is not finished is read as far as it is.
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import json
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import matplotlib
+import numpy as np
+
+from costgym.agents.base import TEXT
+from costgym.envs.actions import FINISH
+from costgym.envs.base import base_env
+from costgym.envs.registration import make
+from costgym.experiments.files import iter_lines, write_atomically
+from costgym.experiments.leaderboard.run_log import EPISODES
+from costgym.experiments.metrics import RESAMPLES, paired_difference, summarise
+from costgym.experiments.results import EpisodeResult
+from costgym.experiments.statistics import intervals
+from costgym.experiments.training.curve import read_curve
+
+FIGURES = ("pass_rate_under_budget", "judged_pass_rate_under_budget", "average_cost", "cost_per_success", "agent_error_rate")
+PLAIN = "react"
+MEAN_OF = 5
+"""Steps of GRPO that a point of the drawn mean stands for."""
+
+_INVALID = {"malformed", "unknown_tool", "invalid_arguments"}
+
+Played = dict[str, list[EpisodeResult]]
+
+
+def read_board(folder: Path) -> Played:
+    """The text episodes of a board, by agent."""
+    found: Played = {}
+    for line in iter_lines(folder / EPISODES):
+        result = EpisodeResult.from_json(line)
+        if result.env.startswith("costgym/MarketplaceChat"):
+            found.setdefault(result.agent, []).append(result)
+    return found
+
+
+def rows_of(boards: dict[str, Played]) -> list[dict[str, Any]]:
+    """Figures of each agent with each model; `ci95` holds their intervals."""
+    rows = []
+    for model, played in boards.items():
+        for agent, results in played.items():
+            row = summarise(results)
+            chosen = {name: row[name] for name in FIGURES}
+            ends = {name: row["ci95"].get(name) for name in FIGURES} | {"valid_calls": valid_calls(results)[1]}
+            named = {"model": model, "agent": agent, "episodes": row["episodes"]}
+            rows.append({**named, **chosen, "valid_calls": valid_calls(results)[0], "ci95": ends})
+    return rows
+
+
+def valid_calls(results: list[EpisodeResult]) -> tuple[float | None, list[float] | None]:
+    """Share of the calls that can be read, name a tool on offer and hold arguments of its form; its bootstrap interval."""
+    made = np.array([[result.attempts] for result in results], float)
+    if not made.sum():
+        return None, None
+    wrong = np.array([[sum(result.errors_by_status.get(name, 0) for name in _INVALID)] for result in results], float)
+    low, high = intervals(made - wrong, made, [result.episode for result in results], 0, RESAMPLES)
+    return 1 - float(wrong.sum() / made.sum()), [float(low[0]), float(high[0])]
+
+
+def ends_of(folder: Path) -> dict[str, int]:
+    """How many episodes of `react` ended in which way; those that failed count once, where the first way fits."""
+    world = base_env(make(TEXT, scenario="marketplace-small", split="test", disable_env_checker=True)).world
+    found: Counter[str] = Counter()
+    for path in folder.glob(f"trajectories/text/{PLAIN}.*.jsonl"):
+        for line in itertools.islice(iter_lines(path), 1, None):  # the header stands first
+            played = json.loads(line)
+            statuses = {call[1] for call in played["calls"]}
+            helped = {call[0] for call in played["calls"] if call[5]}
+            ways = {
+                "passed": played["final"]["strict"],
+                "never answered": not any(_named(action) == FINISH for action in played["actions"]),
+                "found the facts, answered wrongly": len(helped) >= len(world.tasks[played["number"]].needs),
+                "ran out of budget": "over_budget" in statuses,
+                "made invalid calls, then answered too early": bool(statuses & _INVALID),
+            }
+            found[next((way for way, so in ways.items() if so), "answered too early")] += 1
+    return dict(found)
+
+
+def _named(action: str) -> str:
+    try:
+        return str(json.loads(action)["name"])
+    except (ValueError, KeyError, TypeError):
+        return ""
+
+
+def difference(name: str, a: list[EpisodeResult], b: list[EpisodeResult]) -> dict[str, Any]:
+    """Every figure of `a` less that of `b`, with its paired interval."""
+    found = {metric: paired_difference(a, b, metric) for metric in FIGURES if metric != "cost_per_success"}
+    return {
+        "of": name,
+        "episodes": next(iter(found.values())).episodes,
+        **{metric: [each.difference, *each.ci95] for metric, each in found.items()},
+    }
+
+
+def draw(curve: list[dict[str, float]], path: Path) -> None:
+    """Plot the mean reward of each step of GRPO, and its mean over some steps."""
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+
+    steps, rewards = [line["step"] for line in curve], [line["reward"] for line in curve]
+    means = [sum(part) / len(part) for part in (rewards[max(0, i - MEAN_OF + 1) : i + 1] for i in range(len(rewards)))]
+    with pyplot.rc_context({"svg.hashsalt": "costgym", "font.size": 9}):
+        figure, axes = pyplot.subplots(figsize=(5.2, 2.6), layout="constrained")
+        axes.plot(steps, rewards, color="#9db4c8", linewidth=1, label="a step")
+        axes.plot(steps, means, color="#1f4e79", linewidth=2, label=f"mean of {MEAN_OF} steps")
+        axes.set(xlabel="step of GRPO", ylabel="reward (quality of plan)")
+        axes.spines[["top", "right"]].set_visible(False)
+        axes.legend(frameon=False)
+        figure.savefig(path, format="svg", metadata={"Date": None, "Creator": None}, facecolor="white")
+        pyplot.close(figure)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--boards", nargs="+", required=True, metavar="MODEL=RUN", help="in the order of training")
+    parser.add_argument("--curve", type=Path, help="a run of `costgym train grpo`")
+    parser.add_argument("--out", type=Path, required=True)
+    args = parser.parse_args()
+    folders = {name: Path(folder) for name, _, folder in (text.partition("=") for text in args.boards)}
+    boards = {name: read_board(folder) for name, folder in folders.items()}
+    trained = [(name, played[PLAIN]) for name, played in boards.items() if name != "simulated" and PLAIN in played]
+    document: dict[str, Any] = {
+        "rows": rows_of(boards),
+        "ends": {name: found for name, folder in folders.items() if (found := ends_of(folder))},
+        "training": [difference(f"{after} less {before}", b, a) for (before, a), (after, b) in itertools.pairwise(trained)],
+        "effects": [
+            difference(f"{model}: {agent} less {PLAIN}", results, played[PLAIN])
+            for model, played in boards.items()
+            for agent, results in played.items()
+            if agent != PLAIN and PLAIN in played
+        ],
+    }
+    if args.curve is not None:
+        document["curve"] = read_curve(args.curve)
+        draw(document["curve"], args.out.with_suffix(".svg"))
+    write_atomically(args.out.with_suffix(".json"), json.dumps(document, indent=1) + "\n")
+    for row in document["rows"]:
+        figures = (f"{name} {row[name]} {ends}" for name, ends in row["ci95"].items())
+        print(row["model"], row["agent"], row["episodes"], *figures, sep=", ")
+    for name, ends in document["ends"].items():
+        print(name, ends)
+    for entry in document["training"] + document["effects"]:
+        print(entry)
+
+
+if __name__ == "__main__":
+    main()
