@@ -1,11 +1,11 @@
 """What a small language model learnt, and whether the simulated one predicted its effects.
 
     python benchmarks/learning/smallmodel.py --boards base=runs/base sft=runs/sft-board grpo=runs/grpo-board \\
-        simulated=runs/simulated --curve runs/grpo --out benchmarks/results/smallmodel
+        simulated=runs/simulated --curve runs/grpo --plot docs/smallmodel.svg --json benchmarks/results/smallmodel.json
 
 The boards are runs of `costgym leaderboard --suite small` with the model named and with the simulated one (docs/smallmodel.md).
-Writes OUT.json: rows with their intervals, how the episodes of `react` ended, what training changed, and each agent less
-`react` with the same model; OUT.svg: reward over steps of GRPO. Differences are paired, over episodes that both have played;
+Writes as JSON: rows with their intervals, how the episodes of `react` ended, what training changed, and each agent less
+`react` with the same model; as a plot: reward over steps of GRPO. Differences are paired, over episodes that both have played;
 a board that is not finished is read as far as it is.
 """
 
@@ -134,7 +134,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--boards", nargs="+", required=True, metavar="MODEL=RUN", help="in the order of training")
     parser.add_argument("--curve", type=Path, help="a run of `costgym train grpo`")
-    parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--plot", type=Path, help="an SVG file; needs --curve")
+    parser.add_argument("--json", type=Path, required=True)
     args = parser.parse_args()
     folders = {name: Path(folder) for name, _, folder in (text.partition("=") for text in args.boards)}
     boards = {name: read_board(folder) for name, folder in folders.items()}
@@ -152,8 +153,9 @@ def main() -> None:
     }
     if args.curve is not None:
         document["curve"] = read_curve(args.curve)
-        draw(document["curve"], args.out.with_suffix(".svg"))
-    write_atomically(args.out.with_suffix(".json"), json.dumps(document, indent=1) + "\n")
+        if args.plot is not None:
+            draw(document["curve"], args.plot)
+    write_atomically(args.json, json.dumps(document, indent=1) + "\n")
     for row in document["rows"]:
         figures = (f"{name} {row[name]} {ends}" for name, ends in row["ci95"].items())
         print(row["model"], row["agent"], row["episodes"], *figures, sep=", ")
