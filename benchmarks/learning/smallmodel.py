@@ -118,14 +118,14 @@ def draw(curve: list[dict[str, float]], path: Path) -> None:
     from matplotlib import pyplot
 
     steps, rewards = [line["step"] for line in curve], [line["reward"] for line in curve]
-    means = [sum(part) / len(part) for part in (rewards[max(0, i - MEAN_OF + 1) : i + 1] for i in range(len(rewards)))]
+    means = [sum(rewards[i - MEAN_OF : i]) / MEAN_OF for i in range(MEAN_OF, len(rewards) + 1)]
     with pyplot.rc_context({"svg.hashsalt": "costgym", "font.size": 9}):
         figure, axes = pyplot.subplots(figsize=(5.2, 2.6), layout="constrained")
         axes.plot(steps, rewards, color="#9db4c8", linewidth=1, label="a step")
-        axes.plot(steps, means, color="#1f4e79", linewidth=2, label=f"mean of {MEAN_OF} steps")
+        axes.plot(steps[MEAN_OF - 1 :], means, color="#1f4e79", linewidth=2, label=f"mean of {MEAN_OF} steps")
         axes.set(xlabel="step of GRPO", ylabel="reward (quality of plan)")
         axes.spines[["top", "right"]].set_visible(False)
-        axes.legend(frameon=False)
+        axes.legend(frameon=False, ncols=2, loc="lower center", bbox_to_anchor=(0.5, 1.0))
         figure.savefig(path, format="svg", metadata={"Date": None, "Creator": None}, facecolor="white")
         pyplot.close(figure)
 

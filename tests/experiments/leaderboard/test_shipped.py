@@ -80,7 +80,7 @@ def test_the_default_leaderboard_plays_the_zoo_where_it_can() -> None:
 def test_the_small_suite_shows_what_a_small_model_did() -> None:
     config = make_run_config("small")
     entries = shipped_entries(config)
-    assert [entry.name for entry in entries] == ["SmolLM2", "SmolLM2 SFT"]
+    assert [entry.name for entry in entries] == ["SmolLM2", "SmolLM2 GRPO", "SmolLM2 SFT"]
     assert not [entry for entry in entries if entry in shipped_entries(make_run_config("small", episodes=10))]
 
 
