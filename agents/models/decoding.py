@@ -10,9 +10,9 @@ from collections.abc import Sequence
 from itertools import takewhile
 from typing import Any
 
-from transformers.cache_utils import Cache
+from transformers.cache_utils import Cache, DynamicCache, DynamicLayer
 
-from ...simulators.errors import require
+from ...simulators.errors import ConfigError, require
 
 _COLUMNS = 256
 """Tokens by which the rows grow."""
@@ -26,10 +26,15 @@ class Decoder:
         end: token that ends a reply.
         seats: number of rows.
         most: longest reply in tokens.
+
+    Raises:
+        ConfigError: a layer sees a part of the context only.
     """
 
     def __init__(self, model: Any, end: int, seats: int, most: int) -> None:
         self._torch, self._model, self._end, self._most = require("torch", "llm"), model, end, most
+        if any(type(layer) is not DynamicLayer for layer in DynamicCache(config=model.config).layers):
+            raise ConfigError("--batch", "expected a model whose layers all see the whole context; play it without --batch")
         self._cache = _Rows(self._torch, seats)
         self._read: list[list[int]] = [[] for _ in range(seats)]
         self._said: dict[int, list[int]] = {}

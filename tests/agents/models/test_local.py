@@ -114,6 +114,18 @@ def test_conversations_side_by_side_are_those_alone_and_go_on_where_they_stood(t
 
 
 @pytest.mark.slow
+def test_a_model_that_sees_a_part_of_the_context_is_not_batched(tiny):
+    transformers = pytest.importorskip("transformers")
+    config = transformers.MistralConfig(
+        vocab_size=300, hidden_size=16, intermediate_size=32, num_hidden_layers=1, num_attention_heads=2,
+        num_key_value_heads=2, sliding_window=8, eos_token_id=0, pad_token_id=0, bos_token_id=0,
+    )  # fmt: skip
+    model = LocalModel(transformers.MistralForCausalLM(config), tiny[1], device="cpu")
+    with pytest.raises(ConfigError, match="whole context"):
+        model.side_by_side(2)
+
+
+@pytest.mark.slow
 def test_a_context_that_is_too_long_brings_an_empty_reply(tiny):
     model = LocalModel(*tiny, max_tokens=8, device="cpu")
     found = model.complete([Message(USER, "x" * 5000)], ())
