@@ -1,4 +1,4 @@
-"""Greedy replies of a local model to several conversations at once, a token of each at a time.
+"""Replies of a local model to several conversations at once, a token of each at a time.
 
 A conversation that ends makes room for the next one at once: none waits for the longest reply of a batch. What was read of a
 conversation is not read again when it goes on.
@@ -6,7 +6,7 @@ conversation is not read again when it goes on.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import takewhile
 from typing import Any
 
@@ -26,13 +26,17 @@ class Decoder:
         end: token that ends a reply.
         seats: number of rows.
         most: longest reply in tokens.
+        choose: takes logits, (rows, vocabulary), and says a token for each row; by default the likeliest.
 
     Raises:
         ConfigError: a layer sees a part of the context only.
     """
 
-    def __init__(self, model: Any, end: int, seats: int, most: int) -> None:
+    def __init__(
+        self, model: Any, end: int, seats: int, most: int, choose: Callable[[Any], list[int]] | None = None
+    ) -> None:
         self._torch, self._model, self._end, self._most = require("torch", "llm"), model, end, most
+        self._choose = choose or _likeliest
         if any(type(layer) is not DynamicLayer for layer in DynamicCache(config=model.config).layers):
             raise ConfigError("--batch", "expected a model whose layers all see the whole context; play it without --batch")
         self._cache = _Rows(self._torch, seats)
@@ -68,7 +72,7 @@ class Decoder:
         return {}
 
     def _next(self, tokens: Sequence[Sequence[int]], positions: Any, seat: int | None = None) -> list[int]:
-        """The likeliest token after each row of tokens: those of one seat, or one token a seat."""
+        """The token after each row of tokens: those of one seat, or one token a seat."""
         torch, cache = self._torch, self._cache
         width = int(positions.max()) + 1
         cache.open(seat, positions, width)
@@ -82,8 +86,12 @@ class Decoder:
                 use_cache=True,
                 logits_to_keep=1,
             )
-        found: list[int] = output.logits[:, -1].argmax(-1).tolist()
-        return found
+            return self._choose(output.logits[:, -1])
+
+
+def _likeliest(logits: Any) -> list[int]:
+    found: list[int] = logits.argmax(-1).tolist()
+    return found
 
 
 class _Rows(Cache):  # type: ignore[misc]

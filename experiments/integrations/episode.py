@@ -215,7 +215,7 @@ def function_line(function: Function) -> str:
 def task_rows(
     scenario: str | Path | Scenario = "marketplace", split: str = "test", tasks: int | None = None
 ) -> list[dict[str, Any]]:
-    """The tasks of a split as rows with `task` (number), `id` and `query`.
+    """The tasks of a split as rows with `task` (number), `id`, `query` and `needs` (number of facts asked for).
 
     Args:
         scenario: as for `ToolEpisode`.
@@ -226,7 +226,7 @@ def task_rows(
     rows = []
     for number in list(env.numbers)[:tasks]:
         task = env.world.tasks[number]
-        rows.append({"task": int(number), "id": task.id, "query": task.query})
+        rows.append({"task": int(number), "id": task.id, "query": task.query, "needs": len(task.needs)})
     return rows
 
 

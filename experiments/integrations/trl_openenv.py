@@ -23,7 +23,7 @@ from ...simulators.draws import stable_integer
 from ...simulators.errors import ConfigError, EpisodeOver, require
 from ...simulators.status import LOOKS_OK, Status
 from ...simulators.tools import ToolCard
-from ..training.grpo.world import Row, TaskEnvironment, ToolFailure, tool_method
+from .trl import Row, TaskEnvironment, ToolFailure, tool_method
 
 
 class RemoteEnvironment(TaskEnvironment):

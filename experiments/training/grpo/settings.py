@@ -18,12 +18,15 @@ class GrpoSettings(TrainerSettings):
     )
     num_generations: int = Field(default=8, ge=2, description="Completions per prompt; they form a group.")
     groups: Count = Field(default=1, description="Prompts per step.")
-    max_completion_length: Count = Field(default=300, description="Maximum tokens of an episode, tool results included.")
+    max_completion_length: Count = Field(
+        default=512, description="Maximum tokens of an episode after its prompt; it ends where no reply has room."
+    )
+    max_reply_length: Count = Field(default=96, description="Maximum tokens of one reply.")
     learning_rate: float = Field(default=2e-4, gt=0, description="Learning rate of GRPO.")
     temperature: float = Field(default=1.0, gt=0, description="Sampling temperature of the completions.")
     beta: Amount = Field(default=0.0, description="Weight of the KL divergence from the initial model.")
     save_every: Count = Field(default=10, description="Steps of GRPO between checkpoints.")
-    warm_start_steps: Number = Field(default=150, description="Supervised steps on gold episodes before GRPO; 0 for none.")
+    warm_start_steps: Number = Field(default=400, description="Supervised steps on gold episodes before GRPO; 0 for none.")
     warm_start_batch_size: Count = Field(default=4, description="Episodes per step of the warm start.")
     warm_start_learning_rate: float = Field(default=3e-3, gt=0, description="Peak learning rate of the warm start.")
     warm_start_variants: Count = Field(default=12, description="Gold episodes per task, each with its own order of tools.")
@@ -40,5 +43,7 @@ class GrpoConfig(PolicyConfig):
     trainer: Literal["grpo"] = "grpo"
     env: str = TEXT
     settings: GrpoSettings
+    budget: dict[str, float] | None = Field(default=None, description="Limits of the episodes; null for the scenario's.")
+    split: str = Field(default="train", description="Split of the training tasks.")
     tasks: tuple[str, ...] = Field(description="Ids of the training tasks.")
-    documents: str = Field(default="full", description="Documents of the tools: full, or short.")
+    documents: str = Field(default="short", description="Documents of the tools: full, or short.")

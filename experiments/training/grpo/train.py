@@ -1,24 +1,29 @@
 """Train a tool-calling language model in the marketplace by group-relative policy optimisation (GRPO) with TRL.
 
+The episodes are those of `costgym train sft` and of the agent `react`: same prompts, same tokens.
+
 Without a model id, a tiny Llama with random weights and its own tokenizer is created. It is first fine-tuned on gold episodes,
-because random weights never produce a tool call. With a model id, that model is trained with LoRA, on a GPU if available; its
-chat template must be supported by TRL, and it needs no warm start if it can call tools.
+because random weights never produce a tool call. With a model id, that model is trained with LoRA, on a GPU if available; it
+needs no warm start if it can call tools.
 """
 
 from __future__ import annotations
 
+import itertools
 import math
 import os
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from ....agents.networks import adapters, load_published, small_config
 from ....simulators.errors import ConfigError, TrainingFailed
-from ...trajectories.export.messages import features
 from ..run import Callback, TrainingResult, TrainingRun, TrainingStep, check_steps, open_run, require_modules
-from .gold import gold_rows, tiny_tokenizer
+from ..sft.episodes import Conversation, gold_episodes, tokenize
 from .settings import GrpoConfig, GrpoSettings
-from .world import GrpoWorld, Row
+from .tokenizer import tiny_tokenizer
+from .world import GrpoWorld, episode_quality
 
 WARM_START, FINAL, KEPT = "warm-start", "model", ".grpo"
 _LOGGED = {
@@ -27,10 +32,10 @@ _LOGGED = {
     "groups_alike": "frac_reward_zero_std",
     "success": "episode/success",
     "price": "episode/price",
-    "finished": "episode/finished",
+    "calls": "episode/calls",
+    "agent_errors": "episode/agent_errors",
+    "completion_tokens": "completions/mean_length",
     "loss": "loss",
-    "tool_calls": "tools/call_frequency",
-    "tool_failures": "tools/failure_frequency",
     "step_time_s": "step_time",
 }
 """Names in the learning curve, with TRL's names for the same values."""
@@ -73,8 +78,15 @@ def train_grpo(
     require_modules("torch", "datasets", "peft", "trl", "transformers")
     check_steps("--steps", steps)
     chosen = GrpoSettings(**{"seed": seed, **settings})
-    tasks = tuple(sorted(world.environment_factory))
-    config = GrpoConfig(settings=chosen, scenario=world.scenario, tasks=tasks, documents=world.documents)
+    tasks = tuple(sorted(world.numbers))
+    config = GrpoConfig(
+        settings=chosen,
+        scenario=world.scenario,
+        budget=world.budget,
+        split=world.split,
+        tasks=tasks,
+        documents=world.documents,
+    )
     with open_run(out, config, resume=resume, callback=callback, files=(WARM_START, FINAL, KEPT)) as run:
         done = run.done(FINAL)
         if done is not None and done.steps == steps:
@@ -93,7 +105,10 @@ def _start(run: TrainingRun, world: GrpoWorld, settings: GrpoSettings) -> tuple[
     if model is not None and not settings.warm_start_steps:
         return model, load_published(transformers.AutoTokenizer, model)
     if not (warm / "config.json").exists() and not (warm / "adapter_config.json").exists():
-        rows = gold_rows(world, settings.warm_start_variants, seed)
+        gold = gold_episodes(
+            world.scenario, world.split, world.budget, world.documents, seed, tuple(world.numbers.values())
+        )
+        rows = list(itertools.islice(gold, settings.warm_start_variants * len(world.numbers)))
         if not rows:
             raise ConfigError("tasks", "no gold episode passes within the budget; raise the budget or choose other tasks")
         if model is None:
@@ -122,11 +137,13 @@ def tiny_model(tokenizer: Any, settings: GrpoSettings) -> Any:
     return transformers.LlamaForCausalLM(config)
 
 
-def _warm_up(folder: Path, model: Any, tokenizer: Any, rows: list[Row], settings: GrpoSettings) -> None:
+def _warm_up(folder: Path, model: Any, tokenizer: Any, rows: list[Conversation], settings: GrpoSettings) -> None:
     import datasets
+    import transformers
     import trl
 
-    form = {name: feature for name, feature in features("sft").items() if name in ("messages", "tools")}
+    found = [tokenize(tokenizer, row) for row in rows]
+    learnt = [{"input_ids": row.ids, "assistant_masks": np.isin(range(len(row.ids)), row.said).astype(int)} for row in found]
     arguments = trl.SFTConfig(
         output_dir=str(folder / ".warm-up"),
         max_steps=settings.warm_start_steps,
@@ -135,7 +152,6 @@ def _warm_up(folder: Path, model: Any, tokenizer: Any, rows: list[Row], settings
         lr_scheduler_type="cosine",
         warmup_steps=min(20, settings.warm_start_steps // 5),
         max_length=None,
-        assistant_only_loss=True,
         save_strategy="no",
         bf16=False,
         seed=settings.seed,
@@ -144,10 +160,11 @@ def _warm_up(folder: Path, model: Any, tokenizer: Any, rows: list[Row], settings
     trainer = trl.SFTTrainer(
         model=model,
         args=arguments,
-        train_dataset=datasets.Dataset.from_list(rows, features=datasets.Features(form)),
+        train_dataset=datasets.Dataset.from_list(learnt),
         processing_class=tokenizer,
         peft_config=adapters(settings.lora_rank) if settings.model is not None else None,
     )
+    trainer.remove_callback(transformers.PrinterCallback)
     result = trainer.train()
     if not math.isfinite(result.training_loss):
         raise TrainingFailed(settings.warm_start_steps, f"the loss of the warm start is {result.training_loss}")
@@ -180,6 +197,7 @@ def _optimise(
     import trl
 
     from ..loop import check_finite
+    from .rollouts import Rollouts
 
     before = max(
         (path for path in (run.folder / KEPT).glob("checkpoint-*") if _goes_on(path, steps)), key=_step_of, default=None
@@ -230,12 +248,13 @@ def _optimise(
         model=model,
         args=arguments,
         train_dataset=world.train_dataset,
-        environment_factory=world.environment_factory,
-        reward_funcs=world.reward_funcs,
+        rollout_func=Rollouts(world, settings),
+        reward_funcs=[episode_quality],
         processing_class=tokenizer,
         peft_config=adapters(settings.lora_rank) if isinstance(model, str) else None,
         callbacks=[follower],
     )
+    trainer.remove_callback(transformers.PrinterCallback)  # the run reports its steps itself
     trainer.train(resume_from_checkpoint=None if before is None else str(before))
     taken = int(trainer.state.global_step)
     check_finite({name: each for name, each in trainer.model.named_parameters() if each.requires_grad}, taken, kept)

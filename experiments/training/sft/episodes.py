@@ -31,12 +31,17 @@ class TokenRow(NamedTuple):
 
 
 def gold_episodes(
-    scenario: Scenario, split: str, budget: dict[str, float] | None, documents: str, seed: int
+    scenario: Scenario,
+    split: str,
+    budget: dict[str, float] | None,
+    documents: str,
+    seed: int,
+    tasks: Sequence[int] | None = None,
 ) -> Iterator[Conversation]:
     """Generate solved episodes, in an order and under luck that follow from the seed, turn after turn through the tasks.
 
     Episodes that do not pass within the budget, or whose answer nothing showed, are left out. There is no end, except where a
-    whole turn solves nothing.
+    whole turn, of at least a hundred episodes, solves nothing.
 
     Args:
         scenario: the world.
@@ -44,10 +49,11 @@ def gold_episodes(
         budget: limits; None for the scenario's.
         documents: `full` or `short`.
         seed: of everything that is drawn.
+        tasks: their numbers; None for all of the split.
     """
-    numbers = [row["task"] for row in task_rows(scenario, split)]
+    numbers = [row["task"] for row in task_rows(scenario, split)] if tasks is None else tasks
+    in_vain = 0
     for turn in itertools.count():
-        solved = False
         for place in stable_generator(seed, "sft", "order", turn).permutation(len(numbers)):
             number = numbers[int(place)]
             luck = stable_generator(seed, "sft", "luck", number, turn)
@@ -55,9 +61,11 @@ def gold_episodes(
             episode = ToolEpisode(number, world_seed, scenario, budget, split=split, documents=documents)
             messages, shown = _solve(episode, luck.random)
             if shown and episode.env.succeeded:
-                solved = True
+                in_vain = 0
                 yield messages, [function.document() for function in episode.functions]
-        if not solved:
+            else:
+                in_vain += 1
+        if in_vain >= max(len(numbers), 100):
             return  # nor would another turn under other luck bring enough
 
 

@@ -1,16 +1,18 @@
-"""The marketplace as TRL trains on it: tools as methods, one world for a group, rewards from the world's state."""
+"""GRPO: the model in training plays the episodes of a world, and is rewarded with their quality."""
 
 from __future__ import annotations
 
-import inspect
+import json
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
-import gymnasium as gym
 import pytest
 
-from costgym.experiments.training.grpo.world import GrpoWorld, TaskEnvironment, ToolFailure, episode_return, tools_of
-from costgym.simulators.errors import BudgetExceeded, ConfigError, EpisodeOver
+from costgym.experiments.training.grpo.settings import GrpoSettings
+from costgym.experiments.training.grpo.world import GrpoWorld, episode_quality
+from costgym.simulators.draws import stable_generator
+from costgym.simulators.errors import ConfigError
 from costgym.simulators.scenario import Scenario, parse_scenario
 from tests.helpers.tiny_model import save_tiny_model
 from tests.helpers.training import StopAt, files
@@ -21,154 +23,108 @@ def scenario(failures: str = "reliable", **settings: Any) -> Scenario:
     return parse_scenario({"name": "small", "source": source, "failures": failures, **settings})
 
 
-def begin(world: GrpoWorld, index: int = 0) -> TaskEnvironment:
-    row = world.rows()[index]
-    environment = world.environment_factory[row["environment"]]()
-    environment.reset(**{name: value for name, value in row.items() if name != "environment"})
-    return environment
+def tokenizer_with_calls(folder: Path) -> Any:
+    """The tiny model's tokenizer with the chat template that holds tools and calls."""
+    transformers = pytest.importorskip("transformers", reason="needs transformers (the train extra)")
+    from costgym.agents.models.chat_template import CHAT_TEMPLATE
+
+    found = transformers.AutoTokenizer.from_pretrained(save_tiny_model(folder))
+    found.chat_template = CHAT_TEMPLATE
+    return found
 
 
-def solve(environment: TaskEnvironment) -> None:
-    episode = environment._env._playing()
-    for index, need in enumerate(episode.needs):
-        for tool in need.tools:
-            if not episode.known[index] and hasattr(environment, tool):
-                getattr(environment, tool)(**need.arguments)
-    environment.finish("; ".join(str(need.fact) for need in episode.needs))
+def test_rows_name_every_task_under_seeds_of_its_own() -> None:
+    world = GrpoWorld(scenario(), tasks=2, rounds=3)
+    rows = [json.loads(row["prompt"]) for row in world.rows()]
+    assert [row["task"] for row in rows] == ["train-00000", "train-00001"] * 3
+    assert len({row["seed"] for row in rows}) == len(rows)
+    with pytest.raises(ConfigError, match="most_needs"):
+        GrpoWorld(scenario(), most_needs=0)
+    with pytest.raises(ConfigError, match="no task of the split"):
+        GrpoWorld(scenario(), most_needs=1, tasks=None, split="test")
 
 
-def test_the_tools_of_a_task_are_its_candidates_and_finish_and_nothing_of_gymnasium() -> None:
-    environment = begin(GrpoWorld(scenario(), tasks=1))
-    assert not isinstance(environment, gym.Env)
-    found = {tool.__name__ for tool in tools_of(environment)}
-    assert found == {tool.name for tool in environment._env.candidates} | {"finish"}
+def test_a_rollout_holds_the_tokens_that_supervised_training_learns(tmp_path: Path) -> None:
+    tokenizer = tokenizer_with_calls(tmp_path)
+    from costgym.experiments.training.grpo.rollouts import _Played
+    from costgym.experiments.training.sft.episodes import _solve, tokenize
+
+    world = GrpoWorld(scenario(), tasks=4, rounds=1)
+    settings = GrpoSettings(max_completion_length=10_000, max_reply_length=1_000)
+    for row in world.rows():
+        taught = world.episode(row["prompt"])
+        messages, _ = _solve(taught, stable_generator(0, "test").random)
+        tools = [function.document() for function in taught.functions]
+        while "tool_calls" not in messages[-1]:
+            del messages[-1]  # what follows the last call, which nobody waits for
+        known = tokenize(tokenizer, (messages, tools))
+        played = _Played(world.episode(row["prompt"]), tokenizer, settings)
+        turns = [message for message in messages if message["role"] == "assistant"]
+        for number, message in enumerate(turns):
+            call = message["tool_calls"][0]["function"]
+            said = f'<tool_call>{{"name": {json.dumps(call["name"])}, "arguments": {json.dumps(call["arguments"])}}}</tool_call>'
+            assert played.hear(tokenizer(f"{said}<|im_end|>")["input_ids"]) is (number < len(turns) - 1)
+        assert played.ids == known.ids[: len(played.ids)] and len(turns) > 1
+        marked = [played.prompt + place for place, mark in enumerate(played.mask) if mark]
+        assert marked == known.said
+        assert played.episode.score()["quality"] == taught.score()["quality"] == pytest.approx(taught.reward)
 
 
-def test_a_tool_documents_itself_with_its_price() -> None:
-    world = GrpoWorld(scenario(), tasks=1)
-    environment = begin(world)
-    tool = environment._env.candidates[0]
-    method = getattr(environment, tool.name)
-    quote = environment._env.quotes()[tool.name]
-    assert f"One call costs {quote:g} credits." in (inspect.getdoc(method) or "")
-    required = tool.parameters["required"]
-    defaults = {name: each.default for name, each in inspect.signature(method).parameters.items()}
-    assert set(defaults) == set(tool.parameters["properties"])
-    assert all((defaults[name] is inspect.Parameter.empty) == (name in required) for name in defaults)
+def test_an_episode_ends_where_no_reply_has_room(tmp_path: Path) -> None:
+    tokenizer = tokenizer_with_calls(tmp_path)
+    from costgym.experiments.training.grpo.rollouts import _Played
+
+    world = GrpoWorld(scenario(), tasks=1, rounds=1)
+    call = tokenizer('<tool_call>{"name": "no_such_tool", "arguments": {}}')["input_ids"]  # cut off before its end
+    played = _Played(world.episode(world.rows()[0]["prompt"]), tokenizer, GrpoSettings(max_reply_length=len(call)))
+    while played.hear(call):
+        told = played.ids[played.prompt :][played.mask.index(0)]
+        assert told == tokenizer.eos_token_id  # the end of the reply is written for it, and not learnt
+    assert not played.episode.over and played.mask[-1] == 1 and len(played.mask) <= 512
+    assert played.episode.score()["agent_errors"] >= 1
 
 
-def test_short_documents_of_a_task_are_those_of_supervised_episodes() -> None:
-    utils = pytest.importorskip("transformers.utils", reason="needs transformers (the train extra)")
-    world = GrpoWorld(scenario(), tasks=1, documents="short")
-    environment = begin(world)
-    documents = {each["function"]["name"]: each["function"] for each in environment._env.documentation()}
-    for method in tools_of(environment):
-        if method.__name__ != "finish":
-            schema = utils.get_json_schema(method)["function"]
-            known = documents[method.__name__]
-            assert schema["description"] == known["description"]
-            assert schema["parameters"]["required"] == known["parameters"]["required"]
+def test_rollouts_follow_from_the_seed_and_the_step_alone(tmp_path: Path) -> None:
+    torch, tokenizer = pytest.importorskip("torch"), tokenizer_with_calls(tmp_path)
+    import transformers
+
+    from costgym.experiments.training.grpo.rollouts import Rollouts
+
+    model = transformers.AutoModelForCausalLM.from_pretrained(tmp_path).train()
+    world = GrpoWorld(scenario(), tasks=2, rounds=1)
+    prompts = [row["prompt"] for row in world.rows() for _ in range(2)]
+
+    def play(seed: int, step: int) -> dict[str, list[Any]]:
+        trainer = SimpleNamespace(
+            accelerator=SimpleNamespace(unwrap_model=lambda each: each),
+            model=model,
+            processing_class=tokenizer,
+            state=SimpleNamespace(global_step=step),
+        )
+        return Rollouts(world, GrpoSettings(seed=seed, max_reply_length=8))(prompts, trainer)
+
+    first = play(0, 1)
+    torch.manual_seed(1)  # nobody else's chance counts
+    assert play(0, 1) == first and model.training
+    assert play(0, 2)["completion_ids"] != first["completion_ids"] != play(1, 1)["completion_ids"]
+    assert [len(ids) for ids in first["completion_ids"]] == [len(mask) for mask in first["env_mask"]]
+    logged: dict[str, float] = {}
+    figures = {name: first[name] for name in ("success", "price", "calls", "agent_errors")}
+    assert episode_quality(first["quality"], log_metric=logged.__setitem__, **figures) == first["quality"]
+    assert logged["episode/price"] == sum(first["price"]) / 4
 
 
 @pytest.mark.slow
 def test_a_model_folder_with_the_fetched_models_template_is_trained(tmp_path: Path) -> None:
     pytest.importorskip("trl", reason="needs trl (the train extra)")
-    import transformers
-
-    from costgym.agents.models.chat_template import CHAT_TEMPLATE, RESPONSE_TEMPLATE
     from costgym.experiments.training.grpo.train import train_grpo
 
-    folder = save_tiny_model(tmp_path / "model")
-    tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
-    tokenizer.chat_template, tokenizer.response_template = CHAT_TEMPLATE, RESPONSE_TEMPLATE
-    tokenizer.save_pretrained(folder)
-    world = GrpoWorld(scenario(), tasks=1, rounds=1, documents="short")
-    options = {"num_generations": 2, "max_completion_length": 8, "warm_start_steps": 0, "lora_rank": 2}
+    folder = tmp_path / "model"
+    tokenizer_with_calls(folder).save_pretrained(folder)
+    world = GrpoWorld(scenario(), tasks=1, rounds=1)
+    options = {"num_generations": 2, "max_reply_length": 8, "warm_start_steps": 0, "lora_rank": 2}
     done = train_grpo(tmp_path / "run", world, 0, steps=1, model=str(folder), **options)
     assert done.steps == 1 and (tmp_path / "run" / "model" / "adapter_model.safetensors").is_file()
-
-
-def test_transformers_reads_every_schema() -> None:
-    utils = pytest.importorskip("transformers.utils", reason="needs transformers (the train extra)")
-    for kind in GrpoWorld(scenario()).environment_factory.values():
-        environment = kind()
-        for method in tools_of(environment):
-            function = utils.get_json_schema(method)["function"]
-            assert function["name"] == method.__name__ and function["description"]
-            assert set(function["parameters"]["required"]) <= set(function["parameters"]["properties"])
-
-
-def test_a_group_shares_one_world() -> None:
-    world = GrpoWorld(scenario("storm"), tasks=2, rounds=2)
-    first, second = begin(world), begin(world)
-    assert first._env._playing().seed == second._env._playing().seed
-
-    def story(environment: TaskEnvironment) -> list[str]:
-        told = []
-        need = environment._env._playing().needs[0]
-        for tool in need.tools * 3:
-            try:
-                told.append(getattr(environment, tool)(**need.arguments))
-            except Exception as error:
-                told.append(str(error))
-        return told
-
-    assert story(first) == story(second)
-    seeds = [row["seed"] for row in world.rows()]
-    assert len(set(seeds)) == len(seeds) == 4
-
-
-def test_the_reward_is_the_quality_of_the_plan() -> None:
-    world = GrpoWorld(scenario(), tasks=3)
-    solved, idle = begin(world), begin(world)
-    solve(solved)
-    assert solved._env.succeeded
-    metrics: dict[str, float] = {}
-    rewards = episode_return([solved, idle], log_metric=metrics.__setitem__)
-    assert rewards == pytest.approx([solved._env.quality(), 0.0])
-    assert metrics == {
-        "episode/success": 0.5,
-        "episode/price": solved._env._playing().ledger.price / 2,
-        "episode/finished": 0.5,
-    }
-
-
-def test_a_failing_tool_raises_what_it_says_and_is_paid() -> None:
-    environment = begin(GrpoWorld(scenario(), tasks=1))
-    tool = next(iter(environment._env.candidates))
-    with pytest.raises(ToolFailure, match="argument"):
-        getattr(environment, tool.name)(no_such_argument=1)
-    assert environment._env._playing().ledger.attempts == 1
-
-
-def test_nothing_can_be_called_after_the_end() -> None:
-    environment = begin(GrpoWorld(scenario(), tasks=1))
-    assert environment.finish("no idea") == "The task has ended."
-    with pytest.raises(EpisodeOver, match="nothing more can be called"):
-        environment.finish("again")
-
-
-def test_a_spent_budget_ends_the_task_in_words() -> None:
-    world = GrpoWorld(scenario(), tasks=1, budget={"calls": 1})
-    environment = begin(world)
-    need = environment._env._playing().needs[0]
-    tool = next(tool for tool in need.tools if hasattr(environment, tool))
-    getattr(environment, tool)(**need.arguments)
-    with pytest.raises(BudgetExceeded, match="calls: spent 2 of a budget of 1"):
-        getattr(environment, tool)(**need.arguments)
-    with pytest.raises(EpisodeOver):
-        environment.finish("too late")
-
-
-def test_rows_carry_what_a_reset_needs() -> None:
-    world = GrpoWorld(scenario(), tasks=2, rounds=3)
-    rows = world.rows()
-    assert [row["task"] for row in rows] == ["train-00000", "train-00001"] * 3
-    assert all(set(row) == {"prompt", "environment", "task", "seed"} for row in rows)
-    with pytest.raises(ConfigError, match="expected the columns task and seed, got prompt"):
-        begin(world).reset(prompt=[])
-    with pytest.raises(ConfigError, match="most_needs"):
-        GrpoWorld(scenario(), most_needs=0)
 
 
 @pytest.mark.slow
@@ -179,7 +135,7 @@ def test_two_steps_of_grpo_leave_a_model_and_a_curve(tmp_path: Path) -> None:
     from costgym.experiments.training.grpo.train import train_grpo
 
     world = GrpoWorld(scenario(), tasks=1, rounds=4)
-    small = {"num_generations": 2, "max_completion_length": 64, "hidden_size": 32, "layers": 1, "vocabulary": 512}
+    small = {"num_generations": 2, "max_reply_length": 32, "hidden_size": 32, "layers": 1, "vocabulary": 512}
     small |= {"warm_start_steps": 2, "warm_start_batch_size": 2, "warm_start_variants": 2}
     folder, whole = tmp_path / "run", tmp_path / "whole"
     assert not train_grpo(folder, world, steps=2, callback=StopAt(1), **small).finished

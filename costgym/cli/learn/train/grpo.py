@@ -39,6 +39,6 @@ def grpo(
     world = (
         GrpoWorld.tiny(seed=seed)
         if tiny
-        else GrpoWorld(scenario or "marketplace", budget=limits, documents=documents or "full")
+        else GrpoWorld(scenario or "marketplace", budget=limits, documents=documents or "short")
     )
     run_trainer("grpo", quiet, train_grpo, out, world, seed, steps=steps, resume=resume, **settings)
