@@ -32,9 +32,7 @@ class Decoder:
         ConfigError: a layer sees a part of the context only.
     """
 
-    def __init__(
-        self, model: Any, end: int, seats: int, most: int, choose: Callable[[Any], list[int]] | None = None
-    ) -> None:
+    def __init__(self, model: Any, end: int, seats: int, most: int, choose: Callable[[Any], list[int]] | None = None) -> None:
         self._torch, self._model, self._end, self._most = require("torch", "llm"), model, end, most
         self._choose = choose or _likeliest
         if any(type(layer) is not DynamicLayer for layer in DynamicCache(config=model.config).layers):

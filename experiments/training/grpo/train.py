@@ -105,9 +105,7 @@ def _start(run: TrainingRun, world: GrpoWorld, settings: GrpoSettings) -> tuple[
     if model is not None and not settings.warm_start_steps:
         return model, load_published(transformers.AutoTokenizer, model)
     if not (warm / "config.json").exists() and not (warm / "adapter_config.json").exists():
-        gold = gold_episodes(
-            world.scenario, world.split, world.budget, world.documents, seed, tuple(world.numbers.values())
-        )
+        gold = gold_episodes(world.scenario, world.split, world.budget, world.documents, seed, tuple(world.numbers.values()))
         rows = list(itertools.islice(gold, settings.warm_start_variants * len(world.numbers)))
         if not rows:
             raise ConfigError("tasks", "no gold episode passes within the budget; raise the budget or choose other tasks")

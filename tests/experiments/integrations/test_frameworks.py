@@ -175,8 +175,8 @@ def server(scenario):
 
 def test_trl_plays_a_servers_tasks_through_openenv(scenario, server):
     pytest.importorskip("openenv", reason="OpenEnv's client is not installed")
-    from costgym.experiments.integrations.trl_openenv import RemoteWorld
     from costgym.experiments.integrations.trl import tools_of
+    from costgym.experiments.integrations.trl_openenv import RemoteWorld
 
     world = RemoteWorld(server, tasks=2, rounds=2)
     rows = world.rows()

@@ -164,8 +164,8 @@ def test_trls_trainer_takes_a_step(tmp_path: Path) -> None:
     tokenizer.chat_template, tokenizer.response_template = CHAT_TEMPLATE, RESPONSE_TEMPLATE
     world = TrlWorld(scenario(), tasks=1, rounds=1, documents="short")
     arguments = trl.GRPOConfig(
-        output_dir=str(tmp_path / "run"), max_steps=1, per_device_train_batch_size=2, num_generations=2, max_completion_length=8,
-        use_cpu=True, bf16=False, report_to="none", save_strategy="no", disable_tqdm=True,
+        output_dir=str(tmp_path / "run"), max_steps=1, per_device_train_batch_size=2, num_generations=2,
+        max_completion_length=8, use_cpu=True, bf16=False, report_to="none", save_strategy="no", disable_tqdm=True,
     )  # fmt: skip
     trainer = trl.GRPOTrainer(
         model=model, args=arguments, train_dataset=world.train_dataset, environment_factory=world.environment_factory,

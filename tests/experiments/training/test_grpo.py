@@ -62,7 +62,9 @@ def test_a_rollout_holds_the_tokens_that_supervised_training_learns(tmp_path: Pa
         turns = [message for message in messages if message["role"] == "assistant"]
         for number, message in enumerate(turns):
             call = message["tool_calls"][0]["function"]
-            said = f'<tool_call>{{"name": {json.dumps(call["name"])}, "arguments": {json.dumps(call["arguments"])}}}</tool_call>'
+            said = (
+                f'<tool_call>{{"name": {json.dumps(call["name"])}, "arguments": {json.dumps(call["arguments"])}}}</tool_call>'
+            )
             assert played.hear(tokenizer(f"{said}<|im_end|>")["input_ids"]) is (number < len(turns) - 1)
         assert played.ids == known.ids[: len(played.ids)] and len(turns) > 1
         marked = [played.prompt + place for place, mark in enumerate(played.mask) if mark]
