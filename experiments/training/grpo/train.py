@@ -196,6 +196,7 @@ def _optimise(
 
     from ..loop import check_finite
     from .rollouts import Rollouts
+    from .trainer import GrpoTrainer
 
     before = max(
         (path for path in (run.folder / KEPT).glob("checkpoint-*") if _goes_on(path, steps)), key=_step_of, default=None
@@ -242,7 +243,7 @@ def _optimise(
         seed=settings.seed,
         **_quiet(),
     )
-    trainer = trl.GRPOTrainer(
+    trainer = GrpoTrainer(
         model=model,
         args=arguments,
         train_dataset=world.train_dataset,

@@ -116,6 +116,36 @@ def test_rollouts_follow_from_the_seed_and_the_step_alone(tmp_path: Path) -> Non
     assert logged["episode/price"] == sum(first["price"]) / 4
 
 
+def test_probabilities_of_what_was_said_are_trls(tmp_path: Path) -> None:
+    torch, trl = pytest.importorskip("torch"), pytest.importorskip("trl", reason="needs trl (the train extra)")
+    import transformers
+
+    from costgym.experiments.training.grpo.trainer import GrpoTrainer
+
+    tokenizer = tokenizer_with_calls(tmp_path / "model")
+    model = transformers.AutoModelForCausalLM.from_pretrained(tmp_path / "model")
+    arguments = trl.GRPOConfig(
+        output_dir=str(tmp_path / "run"), per_device_train_batch_size=2, num_generations=2, temperature=0.7, report_to="none",
+        use_cpu=True, bf16=False,
+    )  # fmt: skip
+    data = GrpoWorld(scenario(), tasks=1, rounds=1).train_dataset
+    trainer = GrpoTrainer(model, [episode_quality], args=arguments, train_dataset=data, processing_class=tokenizer)
+    ids = torch.randint(3, 300, (2, 12), generator=torch.Generator().manual_seed(0))
+    attention, keep = torch.ones_like(ids), 7  # of five tokens of prompt and seven after it; the rows are padded at both ends
+    attention[0, :3] = attention[1, -2:] = 0
+    trainer._marks = marks = torch.tensor([[1, 1, 0, 0, 1, 1, 1], [1, 0, 0, 1, 1, 0, 0]])
+    found = trainer._get_per_token_logps_and_entropies(model, ids, attention, keep, compute_entropy=True)
+    known = trl.GRPOTrainer._get_per_token_logps_and_entropies(trainer, model, ids, attention, keep, compute_entropy=True)
+    for ours, theirs in zip(found[:2], known[:2], strict=True):
+        torch.testing.assert_close(ours, (theirs * marks).detach(), check_stride=False, rtol=1e-4, atol=1e-5)
+    grads = []
+    for logps in (found[0], known[0]):
+        model.zero_grad()
+        (logps * marks).sum().backward()
+        grads.append(torch.cat([each.grad.flatten() for each in model.parameters()]))
+    torch.testing.assert_close(*grads, rtol=1e-3, atol=1e-4)
+
+
 @pytest.mark.slow
 def test_a_model_folder_with_the_fetched_models_template_is_trained(tmp_path: Path) -> None:
     pytest.importorskip("trl", reason="needs trl (the train extra)")
