@@ -38,6 +38,7 @@ class Decoder:
         if any(type(layer) is not DynamicLayer for layer in DynamicCache(config=model.config).layers):
             raise ConfigError("--batch", "expected a model whose layers all see the whole context; play it without --batch")
         self._cache = _Rows(self._torch, seats)
+        self._row = list(range(seats))
         self._read: list[list[int]] = [[] for _ in range(seats)]
         self._said: dict[int, list[int]] = {}
 
@@ -57,23 +58,38 @@ class Decoder:
             del self._said[seat]
         if done or not self._said:
             return done
+        rows = self._make_dense()
+        seats = sorted(range(len(self._row)), key=self._row.__getitem__)[:rows]
         # a row without a conversation says something, too, behind what counts; it may not make the others wider, so it forgets
         width = max(len(self._read[seat]) for seat in self._said)
-        for read in self._read:
-            del read[width:]
-        spoken = [[self._said[seat][-1] if seat in self._said else self._end] for seat in range(len(self._read))]
-        positions = self._torch.tensor([[len(read)] for read in self._read], device=self._model.device)
-        found = self._next(spoken, positions)
+        for seat in seats:
+            del self._read[seat][width:]
+        spoken = [[self._said[seat][-1] if seat in self._said else self._end] for seat in seats]
+        positions = self._torch.tensor([[len(self._read[seat])] for seat in seats], device=self._model.device)
+        found = dict(zip(seats, self._next(spoken, positions), strict=True))
         for seat, said in self._said.items():
             self._read[seat].append(said[-1])
             said.append(found[seat])
         return {}
 
+    def _make_dense(self) -> int:
+        """Return how many of the first rows have all conversations; where half of them have none, the order changes."""
+        active = sorted(self._said)
+        rows = 1 + max(self._row[seat] for seat in active)
+        if 2 * len(active) <= rows:
+            rows = len(active)
+            seats = [*active, *(seat for seat in range(len(self._row)) if seat not in self._said)]
+            self._cache.order([self._row[seat] for seat in seats])
+            for row, seat in enumerate(seats):
+                self._row[seat] = row
+        return rows
+
     def _next(self, tokens: Sequence[Sequence[int]], positions: Any, seat: int | None = None) -> list[int]:
-        """The token after each row of tokens: those of one seat, or one token a seat."""
+        """The token after each row of tokens: those of one seat, or one token for each of the first rows."""
         torch, cache = self._torch, self._cache
         width = int(positions.max()) + 1
-        cache.open(seat, positions, width)
+        first = 0 if seat is None else self._row[seat]
+        cache.open(slice(first, first + len(tokens)), positions, width)
         mask = torch.arange(width, device=positions.device) <= positions[..., None]
         with torch.inference_mode():
             output = self._model(
@@ -100,24 +116,27 @@ class _Rows(Cache):  # type: ignore[misc]
         self._torch, self._seats = torch, seats
         self._kept: list[list[Any]] = []
 
-    def open(self, seat: int | None, positions: Any, width: int) -> None:
-        """The next pass is of one seat or of all, and writes these columns."""
-        self._seat, self._positions, self._width = seat, positions, width
+    def open(self, rows: slice, positions: Any, width: int) -> None:
+        """The next pass is of these rows, and writes these columns."""
+        self._open, self._positions, self._width = rows, positions, width
+
+    def order(self, rows: list[int]) -> None:
+        """Put the rows into another order."""
+        self._kept = [[part[rows] for part in parts] for parts in self._kept]
 
     def update(self, keys: Any, values: Any, layer: int, *_: Any, **__: Any) -> tuple[Any, Any]:
         torch = self._torch
         if layer == len(self._kept):
             self._kept.append([part.new_zeros((self._seats, part.shape[1], 0, part.shape[3])) for part in (keys, values)])
-        seats = slice(None) if self._seat is None else slice(self._seat, self._seat + 1)
         for number, part in enumerate((keys, values)):
             whole = self._kept[layer][number]
             if whole.shape[2] < self._width:
                 more = max(whole.shape[2] + _COLUMNS, self._width) - whole.shape[2]
                 whole = torch.cat([whole, whole.new_zeros((*whole.shape[:2], more, whole.shape[3]))], dim=2)
                 self._kept[layer][number] = whole
-            rows = torch.arange(self._seats, device=whole.device)[seats, None]
+            rows = torch.arange(self._seats, device=whole.device)[self._open, None]
             whole[rows, :, self._positions] = part.transpose(1, 2)
-        first, second = (whole[seats, :, : self._width] for whole in self._kept[layer])
+        first, second = (whole[self._open, :, : self._width] for whole in self._kept[layer])
         return first, second
 
     def get_seq_length(self, layer_idx: int = 0) -> int:

@@ -87,7 +87,7 @@ def replies_of(talks, count):
 def test_conversations_side_by_side_are_those_alone_and_go_on_where_they_stood(tiny):
     model = LocalModel(*tiny, max_tokens=6, device="cpu")
     talks, fed = model.side_by_side(4), []
-    histories = {seat: [Message(SYSTEM, "s" * 200), Message(USER, "q" * n)] for seat, n in ((0, 1), (1, 40), (3, 7))}
+    histories = {seat: [Message(SYSTEM, "s" * 200), Message(USER, "q" * n)] for seat, n in ((3, 7), (0, 1), (1, 40))}
     alone = {seat: [] for seat in histories}
     for seat, history in histories.items():
         for _ in range(4):
