@@ -58,9 +58,10 @@ class MarketplaceVectorEnv(NativeVectorEnv):
             plain=np.zeros((0, MAX_NEEDS, len(NEED_FEATURES)), np.float32),
             mask=np.zeros((0, 1, scalar.finish_action + 1), np.bool_),
             quote=np.zeros((0, 1, width), np.float32),
+            dues=np.zeros((0, 1, width)),
             slots=np.zeros((0, width), np.int16),
             rows=np.zeros((0, width), np.int16),
-            need_of=np.zeros((0, width), np.int8),
+            serves=np.zeros((0, width), np.uint8),
             concurrent=scalar.concurrent,
             useful=scalar.mask == "useful",
             highest=float(scalar._highest),
@@ -93,9 +94,10 @@ class MarketplaceVectorEnv(NativeVectorEnv):
             "plain": np.stack([template.needs for template in templates]),
             "mask": mask,
             "quote": np.minimum(tables.quote[first:end] * scalar._scale, scalar._highest).astype(np.float32),
+            "dues": np.take_along_axis(tables.quote[first:end], slots[:, None].astype(np.int64), axis=2),
             "slots": slots,
             "rows": rows,
-            "need_of": np.stack([template.need_of for template in templates]).astype(np.int8),
+            "serves": np.left_shift(1, np.stack([template.need_of for template in templates])).astype(np.uint8),
         }
         grown: dict[str, Any] = {name: put_rows(getattr(self._view, name), first, block) for name, block in blocks.items()}
         self._view = self._view._replace(**grown)

@@ -77,10 +77,8 @@ def clear_row(typing_context: Any, target: Any, i: Any) -> Any:
     return signature, generate
 
 
-@numba.extending.intrinsic
-def prefetch(typing_context: Any, array: Any, i: Any, offset: Any) -> Any:
-    """Prefetch the memory at ``array[i]`` plus some bytes."""
-    signature = numba.types.void(array, numba.types.int64, numba.types.int64)
+def _prefetching(writes: bool) -> Any:
+    """A prefetch of the memory at ``array[i]`` plus some bytes, to read it, or to write to it too."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         ir = require("llvmlite.ir", "train")
@@ -92,7 +90,27 @@ def prefetch(typing_context: Any, array: Any, i: Any, offset: Any) -> Any:
         hint = numba.core.cgutils.get_or_insert_function(
             builder.module, ir.FunctionType(ir.VoidType(), [byte, whole, whole, whole]), "llvm.prefetch.p0i8"
         )
-        builder.call(hint, [address, ir.Constant(whole, 1), ir.Constant(whole, 3), ir.Constant(whole, 1)])
+        builder.call(hint, [address, ir.Constant(whole, int(writes)), ir.Constant(whole, 3), ir.Constant(whole, 1)])
         return context.get_dummy_value()
+
+    def prefetch(typing_context: Any, array: Any, i: Any, offset: Any) -> Any:
+        return numba.types.void(array, numba.types.int64, numba.types.int64), generate
+
+    return numba.extending.intrinsic(prefetch)
+
+
+prefetch = _prefetching(writes=False)
+"""``prefetch(array, i, offset)``, of what threads share: a line that is fetched to be written to is taken from them."""
+prefetch_own = _prefetching(writes=True)
+"""The same of what this thread alone writes to."""
+
+
+@numba.extending.intrinsic
+def lowest_bit(typing_context: Any, word: Any) -> Any:
+    """The place of the lowest bit that is set in 64 bits which are not all zero."""
+    signature = numba.types.int64(numba.types.uint64)
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        return builder.cttz(arguments[0], require("llvmlite.ir", "train").IntType(1)(1))
 
     return signature, generate

@@ -13,7 +13,6 @@ documentation for how each is keyed and read.
 from __future__ import annotations
 
 import hashlib
-import math
 from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
@@ -126,11 +125,36 @@ _UNIT = 2.0**-53
 _LOGS = np.array(LOGS)
 
 
+@numba.extending.intrinsic
+def _bits(typing_context: Any, value: Any) -> Any:
+    """The 64 bits of a float."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        return builder.bitcast(arguments[0], require("llvmlite.ir", "train").IntType(64))
+
+    return numba.types.int64(numba.types.float64), generate
+
+
+@numba.extending.intrinsic
+def _from_bits(typing_context: Any, bits: Any) -> Any:
+    """The float of 64 bits."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        return builder.bitcast(arguments[0], require("llvmlite.ir", "train").DoubleType())
+
+    return numba.types.float64(numba.types.int64), generate
+
+
+_MANTISSA, _EXPONENT_OF_HALF = np.int64(52), np.int64(1022)
+_MANTISSA_BITS = np.int64((1 << 52) - 1)
+
+
 @inlined
 def log(value: float) -> float:
-    """`draws.log`, step by step."""
-    part, exponent = math.frexp(value)
-    power = np.int64(exponent)
+    """`draws.log`, step by step, of a number that is neither subnormal nor below zero."""
+    bits = _bits(value)
+    power = (bits >> _MANTISSA) - _EXPONENT_OF_HALF
+    part = _from_bits((bits & _MANTISSA_BITS) | (_EXPONENT_OF_HALF << _MANTISSA))
     if part < SQRT_HALF:
         part += part
         power -= 1

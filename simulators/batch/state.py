@@ -22,7 +22,7 @@ from .tables import Tables, add_rows, make_rules, make_tables
 
 EPISODE = np.dtype(
     [(name, np.float64) for name in ("now", "price", "reserved")]
-    + [(name, np.uint64) for name in ("seed", "known", "seen_known")]
+    + [(name, np.uint64) for name in ("seed", "known", "seen_known", "seen_rows")]
     + [(name, np.int32) for name in ("task", "steps", "order", "calls", "tokens")]
     + [("log_now", np.float32)]
     + [(name, np.int16) for name in ("next", "records", "waiting", "news", "news_at", "idle", "epoch")]

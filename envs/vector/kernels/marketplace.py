@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ....simulators.batch import kernels as world
-from ....simulators.batch.memory import copy_row, prefetch
+from ....simulators.batch.memory import copy_row, lowest_bit, prefetch, prefetch_own
 from ....simulators.batch.rng import compiled, inlined, internal, log, next_draw, prange, row, threaded
 from ....simulators.batch.state import EPISODE
 from ....simulators.batch.tables import PRICE_CHANGE, SLOT
@@ -22,6 +22,8 @@ CHANGING = 11
 _CALLS, _IN_FLIGHT, _OK, _FAILED, _BANNED = range(CHANGING, CHANGING + 5)
 _SUCCEEDED, _UNSUCCESSFUL, _OUT_OF_BOUNDS = 1, 2, 4
 """Bits of a candidate's `outcome`: how its last call looked, and whether it was seen banned."""
+_UNSEEN_NEED, _ANY_NEED = np.uint8(1 << 6), np.uint8(255)
+"""Bits of `View.serves`: a need that observations do not show; the highest stands for no need."""
 _ZERO, _WHOLE, _QUARTER = np.float32(0.0), np.float32(1.0), np.float32(0.25)
 _CODE = 64
 _LOOKS_OK = sum(1 << int(status) for status in LOOKS_OK if status is not Status.EMPTY)
@@ -42,8 +44,9 @@ class View(NamedTuple):
         plain: (T, 6, 3) `observation["needs"]` at the start.
         mask: (T, E + 1, A) the actions that are possible in an epoch, budgets, needs and `wait` aside.
         quote: (T, E + 1, M) the price column by epoch.
+        dues: (T, E + 1, M) what a row's call is quoted at by epoch, in the scenario's currency.
         slots, rows: (T, M) the candidate of each row of `tools`, and the row of each candidate.
-        need_of: (T, M) the need that a row serves, as in `marketplace.Template`.
+        serves: (T, M) the need that a row serves, a bit each, by its number in `marketplace.Template.need_of`.
         concurrent, useful: `MarketplaceEnv`'s arguments: calls run side by side, and `mask` is ``useful``.
         highest, least: bounds of prices and clocks, and of shares that are left, in an observation.
         choices: number of tasks that a reset draws from, the first in the tables; 0 if the kernels do not draw.
@@ -58,9 +61,10 @@ class View(NamedTuple):
     plain: NDArray[np.float32]
     mask: NDArray[np.bool_]
     quote: NDArray[np.float32]
+    dues: NDArray[np.float64]
     slots: NDArray[np.int16]
     rows: NDArray[np.int16]
-    need_of: NDArray[np.int8]
+    serves: NDArray[np.uint8]
     concurrent: bool
     useful: bool
     highest: float
@@ -261,15 +265,19 @@ def _look_ahead(tables: Any, state: Any, view: Any, actions: Any, i: int) -> Non
     if far >= actions.size:
         return
     for line in range(0, _EPISODE_BYTES, 64):
-        prefetch(state.episodes, far, line)
+        prefetch_own(state.episodes, far, line)
     e = state.episodes[near]
     if 0 <= actions[near] < state.slots.shape[1]:
         slot = np.int64(view.slots[e.task, actions[near]])
         place = slot * _SPEC_BYTES
-        prefetch(state.slots, near, slot * state.slots.itemsize)
+        prefetch_own(state.slots, near, slot * state.slots.itemsize)
         prefetch(tables.slots, e.task, place)
         prefetch(tables.slots, e.task, place + 64)
-        prefetch(state.times, near, 0)
+        prefetch(tables.slots, e.task, place + _SPEC_BYTES - 1)
+        prefetch_own(state.times, near, 0)
+        price = (np.int64(e.epoch) * tables.quote.shape[2] + slot) * 8
+        prefetch(tables.quote, e.task, price)
+        prefetch(tables.factor, e.task, price)
 
 
 @internal
@@ -329,6 +337,7 @@ def _act(tables: Any, rules: Any, state: Any, view: Any, out: Any, i: int, actio
             s.outcome = (s.outcome & _OUT_OF_BOUNDS) | _UNSUCCESSFUL
         else:
             s.shown += 1
+        e.seen_rows |= _bit(action)
         touched = action
     else:
         world.refuse(tables, rules, state, i)
@@ -371,11 +380,18 @@ def _receive(tables: Any, state: Any, view: Any, out: Any, i: int, news: int) ->
                     s = state.slots[i, slot]
                     banned = _OUT_OF_BOUNDS if tables.banned[e.task, e.epoch, slot] else 0
                     s.outcome = (s.outcome & (_SUCCEEDED | _UNSUCCESSFUL)) | banned
+                    e.seen_rows |= _bit(view.rows[e.task, slot])
         touched = ALL
     if e.known != e.seen_known:
         e.seen_known, e.told = e.known, True
         e.seen_ready = _ready(tables, e)
     return touched
+
+
+@inlined
+def _bit(row: Any) -> Any:
+    """The bit of `seen_rows` that stands for a row of `tools`, and for each 64th row after it."""
+    return _ONE << np.uint64(row & 63)
 
 
 @inlined
@@ -393,25 +409,29 @@ def _show_calls(state: Any, view: Any, out: Any, i: int, row: int) -> None:
 def _show(tables: Any, rules: Any, state: Any, view: Any, out: Any, i: int, touched: int, before: Any) -> Any:
     """Write the observation and figures of an episode; return what this step has cost, and success."""
     e = state.episodes[i]
-    count, width = np.int64(tables.slot_count[e.task]), state.slots.shape[1]
+    task, width = np.int64(e.task), state.slots.shape[1]
+    count = min(np.int64(tables.slot_count[task]), width)
     if touched >= 0:
         _show_calls(state, view, out, i, touched)
     elif touched != _NONE:
-        copy_row(out.tools, i, view.tools, np.int64(e.task))
+        copy_row(out.tools, i, view.tools, task)
         if touched == ALL:
-            for row in range(min(count, width)):
-                _show_calls(state, view, out, i, row)
+            changed = e.seen_rows
+            while changed:
+                for row in range(lowest_bit(changed), count, 64):
+                    _show_calls(state, view, out, i, row)
+                changed &= changed - _ONE
             if e.priced:
-                for slot in range(min(count, width)):
+                for slot in range(count):
                     epoch = state.slots[i, slot].seen_epoch
                     if epoch:
-                        out.tools[i, view.rows[e.task, slot], 1] = view.quote[e.task, epoch, slot]
+                        out.tools[i, view.rows[task, slot], 1] = view.quote[task, epoch, slot]
     if not e.told:
-        copy_row(out.needs, i, view.plain, np.int64(e.task))
+        copy_row(out.needs, i, view.plain, task)
     else:
         for need in range(6):
             bit = np.uint64(need)
-            out.needs[i, need, 0] = view.plain[e.task, need, 0]
+            out.needs[i, need, 0] = view.plain[task, need, 0]
             out.needs[i, need, 1] = (e.seen_known >> bit) & _ONE
             out.needs[i, need, 2] = (np.uint64(e.seen_ready) >> bit) & _ONE
 
@@ -427,18 +447,14 @@ def _show(tables: Any, rules: Any, state: Any, view: Any, out: Any, i: int, touc
     resources[i, 6] = max(1.0 - e.calls * view.calls_share, view.least)
     resources[i, 7] = min(e.price * view.scale, view.highest)
 
-    mask = out.mask
-    copy_row(mask, i, view.mask, np.int64(e.task) * view.mask.shape[1] + e.epoch)
-    if view.useful:
-        missing = np.uint64(e.seen_ready) & ~e.seen_known
-        for row in range(min(count, width)):
-            need = view.need_of[e.task, row]
-            if need > 6 or (need < 6 and not (missing >> np.uint64(need)) & _ONE):
-                mask[i, row] = False
-    if rules.refuse:
-        for row in range(min(count, width)):
-            if mask[i, row]:
-                mask[i, row] = world.affordable(tables, rules, state, i, np.int64(view.slots[e.task, row]))
+    mask, at_start, epoch = out.mask, view.mask, np.int64(e.epoch)
+    wanted = np.uint8(np.uint64(e.seen_ready) & ~e.seen_known) | _UNSEEN_NEED if view.useful else _ANY_NEED
+    spent_so_far, limit = world.room(rules, e)
+    for row in range(width):  # without a branch, so that several rows are done at once
+        covered = spent_so_far + view.dues[task, epoch, row] <= limit
+        mask[i, row] = at_start[task, epoch, row] & ((view.serves[task, row] & wanted) != 0) & covered
+    for action in range(width, mask.shape[1]):
+        mask[i, action] = at_start[task, epoch, action]
     if view.concurrent:
         mask[i, width] = e.records > 0 or e.news > 0
 
