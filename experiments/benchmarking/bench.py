@@ -33,6 +33,7 @@ FLAT = (256, 1024, 4096, 16384)
 """Numbers of environments between which the cost of a step should not change."""
 TOOLS = (16, 64, 256, 1432)
 """Numbers of candidates of a task, to measure how the cost grows with them."""
+IN_PLACE = "in place"
 ACTIONS = 64
 """Number of action arrays drawn in advance."""
 SHORTEST_S = 0.05
@@ -45,7 +46,7 @@ class Entry:
 
     Attributes:
         name: the environment's id.
-        kind: "scalar", "sync" (Gymnasium's loop over scalar ones) or "native".
+        kind: "scalar", "sync" (Gymnasium's loop over scalar ones), "native", or "in place" (native, with ``copy=False``).
         envs: number of environments that step at once.
         env: the environment.
         actions: actions to play in turn, each an integer or an array of one integer per environment.
@@ -84,6 +85,8 @@ def measure(steps: int, seed: int) -> dict[str, Any]:
                 entries.append(_vector(name, envs, "sync", generator, seed, **SETTINGS.get(name, {})))
             if native:
                 entries.append(_vector(name, envs, "native", generator, seed, **SETTINGS.get(name, {})))
+            if native and envs >= 1024:
+                entries.append(_vector(name, envs, IN_PLACE, generator, seed, copy=False, **SETTINGS.get(name, {})))
     for entry in entries:
         entry.resets = _reset_rate(entry)
     _play_rounds(entries, steps)

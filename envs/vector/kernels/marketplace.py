@@ -264,16 +264,15 @@ def _look_ahead(tables: Any, state: Any, view: Any, actions: Any, i: int) -> Non
     far, near = i + _FAR, i + _NEAR
     if far >= actions.size:
         return
-    for line in range(0, _EPISODE_BYTES, 64):
+    for line in (0, 64, _EPISODE_BYTES - 1):
         prefetch_own(state.episodes, far, line)
     e = state.episodes[near]
     if 0 <= actions[near] < state.slots.shape[1]:
         slot = np.int64(view.slots[e.task, actions[near]])
         place = slot * _SPEC_BYTES
         prefetch_own(state.slots, near, slot * state.slots.itemsize)
-        prefetch(tables.slots, e.task, place)
-        prefetch(tables.slots, e.task, place + 64)
-        prefetch(tables.slots, e.task, place + _SPEC_BYTES - 1)
+        for line in (0, 64, _SPEC_BYTES - 1):
+            prefetch(tables.slots, e.task, place + line)
         prefetch_own(state.times, near, 0)
         price = (np.int64(e.epoch) * tables.quote.shape[2] + slot) * 8
         prefetch(tables.quote, e.task, price)
