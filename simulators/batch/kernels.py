@@ -187,7 +187,7 @@ def _gateway(tables: Any, rules: Any, state: Any, i: int, slot: int) -> int:
 
 
 @inlined
-def room(rules: Any, e: Any) -> Any:
+def spent_and_limit(rules: Any, e: Any) -> Any:
     """What is spent, with the calls that are running at their quoted prices, and the limit that a quote may not pass with it.
 
     Nothing passes an infinite limit; where the number of calls leaves no room for another, every quote passes.
@@ -202,7 +202,7 @@ def room(rules: Any, e: Any) -> Any:
 def affordable(tables: Any, rules: Any, state: Any, i: int, slot: int) -> bool:
     """Return whether the budget covers a call at its quoted price, beside the calls that are already running."""
     e = state.episodes[i]
-    spent, limit = room(rules, e)
+    spent, limit = spent_and_limit(rules, e)
     return spent + tables.quote[e.task, e.epoch, slot] <= limit
 
 

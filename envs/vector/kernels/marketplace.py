@@ -448,7 +448,7 @@ def _show(tables: Any, rules: Any, state: Any, view: Any, out: Any, i: int, touc
 
     mask, at_start, epoch = out.mask, view.mask, np.int64(e.epoch)
     wanted = np.uint8(np.uint64(e.seen_ready) & ~e.seen_known) | _UNSEEN_NEED if view.useful else _ANY_NEED
-    spent_so_far, limit = world.room(rules, e)
+    spent_so_far, limit = world.spent_and_limit(rules, e)
     for row in range(width):  # without a branch, so that several rows are done at once
         covered = spent_so_far + view.dues[task, epoch, row] <= limit
         mask[i, row] = at_start[task, epoch, row] & ((view.serves[task, row] & wanted) != 0) & covered
