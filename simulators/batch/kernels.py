@@ -165,7 +165,8 @@ def _gateway(tables: Any, rules: Any, state: Any, i: int, slot: int) -> int:
         return _BANNED
     if spec.quota and s.count >= spec.quota:
         return _QUOTA
-    if not affordable(tables, rules, state, i, slot):
+    spent, limit = spent_and_limit(rules, e)
+    if spent + tables.quote[e.task, e.epoch, slot] > limit:
         return _OVER_BUDGET
     if spec.rate_limit:
         ring, base = state.windows[i], spec.window_at
@@ -188,22 +189,12 @@ def _gateway(tables: Any, rules: Any, state: Any, i: int, slot: int) -> int:
 
 @inlined
 def spent_and_limit(rules: Any, e: Any) -> Any:
-    """What is spent, with the calls that are running at their quoted prices, and the limit that a quote may not pass with it.
-
-    Nothing passes an infinite limit; where the number of calls leaves no room for another, every quote passes.
-    """
+    """What is spent, running calls at their quoted prices, and the limit that it may not pass with another call's quote: minus
+    infinity where the number of calls leaves no room."""
     limit = rules.price_limit if rules.refuse else np.inf
     if rules.refuse and e.calls + e.records + 1 > rules.calls_limit:
         limit = -np.inf
     return e.price + e.reserved, limit
-
-
-@inlined
-def affordable(tables: Any, rules: Any, state: Any, i: int, slot: int) -> bool:
-    """Return whether the budget covers a call at its quoted price, beside the calls that are already running."""
-    e = state.episodes[i]
-    spent, limit = spent_and_limit(rules, e)
-    return spent + tables.quote[e.task, e.epoch, slot] <= limit
 
 
 @inlined
