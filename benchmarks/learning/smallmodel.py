@@ -124,6 +124,7 @@ def draw(curve: list[dict[str, float]], path: Path) -> None:
         axes.plot(steps, rewards, color="#9db4c8", linewidth=1, label="a step")
         axes.plot(steps[MEAN_OF - 1 :], means, color="#1f4e79", linewidth=2, label=f"mean of {MEAN_OF} steps")
         axes.set(xlabel="step of GRPO", ylabel="reward (quality of plan)")
+        axes.xaxis.get_major_locator().set_params(integer=True)
         axes.spines[["top", "right"]].set_visible(False)
         axes.legend(frameon=False, ncols=2, loc="lower center", bbox_to_anchor=(0.5, 1.0))
         figure.savefig(path, format="svg", metadata={"Date": None, "Creator": None}, facecolor="white")
