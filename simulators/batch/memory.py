@@ -107,7 +107,7 @@ prefetch_own = _prefetching(writes=True)
 
 @numba.extending.intrinsic
 def lowest_bit(typing_context: Any, word: Any) -> Any:
-    """The place of the lowest bit that is set in 64 bits which are not all zero."""
+    """The place of the lowest bit that is set in 64 bits which are not all zero; Numba's own does not compile for a GPU."""
     signature = numba.types.int64(numba.types.uint64)
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:

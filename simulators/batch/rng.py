@@ -127,7 +127,7 @@ _LOGS = np.array(LOGS)
 
 @numba.extending.intrinsic
 def _bits(typing_context: Any, value: Any) -> Any:
-    """The 64 bits of a float."""
+    """The 64 bits of a float; Numba's own way to them does not compile for a GPU."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         return builder.bitcast(arguments[0], require("llvmlite.ir", "train").IntType(64))
