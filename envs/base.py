@@ -32,7 +32,7 @@ ObsType = TypeVar("ObsType")
 ActType = TypeVar("ActType")
 RENDER_MODES = ("human", "ansi", "rgb_array")
 FRAME_HEIGHT = 640  # pixels; frames of a video must be of one size, whatever was called
-WITHOUT_INFLUENCE = frozenset({"cost", "render_mode", "disable_env_checker"})
+WITHOUT_INFLUENCE = frozenset({"cost", "render_mode", "disable_env_checker", "compiled"})
 """Arguments of an environment that do not change its episodes."""
 FILE_PLACES = frozenset({"data", "outcomes"})
 """Arguments that hold paths of files; records hold a digest of their content."""

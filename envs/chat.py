@@ -150,7 +150,7 @@ class MarketplaceChatEnv(ToolEnv[str, str]):
         self._offers: dict[int, _Offer] = {}
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[str, dict[str, Any]]:
-        episode = self._begin(seed, options)
+        episode = self._start(*self._choose(seed, options))
         self._slot_of = self._offer(episode).slots
         self._found: list[ToolCard] = []  # in the last step
         self._short: list[ToolCard] | None = None

@@ -262,7 +262,7 @@ class DecisionAwareEnv(ToolEnv[Observation, "int | np.integer[Any]"]):
             self.enforcement = "refuse"
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Observation, dict[str, Any]]:
-        episode = self._begin(seed, options)
+        episode = self._start(*self._choose(seed, options))
         self.searched, self.decision = False, None
         self._status = Status.OK
         self._context = count_tokens(self.query)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Mapping
+from importlib import import_module
 from math import inf, log1p
 from struct import Struct
-from typing import Any
+from typing import Any, Self
 
 import gymnasium as gym
 import numpy as np
@@ -176,6 +177,7 @@ class MarketplaceEnv(ToolEnv[Observation, "int | np.integer[Any]"]):
     | `concurrent` | A call starts a tool, and `wait` goes to the next end; else a step is a call and its answer. |
     | `mask` | `"useful"` masks calls that can bring no missing fact, `"legal"` does not: the default if `concurrent`. |
     | `enforcement` | As below. `None` takes `"refuse"`, or the scenario's choice if `concurrent`. |
+    | `compiled` | Play in compiled code (extra `train`): the same to the last bit, three times as many steps a second. |
 
     ## Version history
 
@@ -184,16 +186,25 @@ class MarketplaceEnv(ToolEnv[Observation, "int | np.integer[Any]"]):
 
     episode_state = ("episode", "_tools", "_needs", "_resources", "_received")
 
+    def __new__(cls, *_: Any, compiled: bool = False, **__: Any) -> Self:
+        if compiled is not True or cls is not MarketplaceEnv:
+            return super().__new__(cls)
+        # by its name, as Gymnasium finds vector environments: it is made of this class
+        found: type[Self] = import_module("..vector.single", __name__).CompiledMarketplaceEnv
+        return super().__new__(found)
+
     def __init__(
         self,
         max_tools: int | None = None,
         concurrent: bool = False,
         mask: str | None = None,
         enforcement: Enforcement | None = None,
+        compiled: bool = False,
         **settings: Any,
     ) -> None:
-        if not isinstance(concurrent, bool):
-            raise ConfigError("concurrent", f"expected true or false, got {concurrent!r}")
+        for name, value in (("concurrent", concurrent), ("compiled", compiled)):
+            if not isinstance(value, bool):
+                raise ConfigError(name, f"expected true or false, got {value!r}")
         if mask not in (None, *MASKS):
             raise UnknownName("mask", str(mask), MASKS)
         if enforcement is None and not concurrent:
@@ -222,7 +233,11 @@ class MarketplaceEnv(ToolEnv[Observation, "int | np.integer[Any]"]):
         self._shares = [0.0 if limit is None else 1.0 / limit for limit in self._limits]
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Observation, dict[str, Any]]:
-        episode = self._begin(seed, options)
+        return self._open(*self._choose(seed, options))
+
+    def _open(self, number: int, seed: int) -> tuple[Observation, dict[str, Any]]:
+        """Begin an episode of a task."""
+        episode = self._start(number, seed)
         self._template = template = self.template(episode.number)
         self._tools = template.tools.copy()
         self._slots, self._rows = template.slots, template.rows

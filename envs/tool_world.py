@@ -161,8 +161,11 @@ class ToolEnv(BaseEnv[ObsType, ActType], Generic[ObsType, ActType]):
 
     # -- episodes --------------------------------------------------------------------------------------------------------
 
-    def _begin(self, seed: int | None, options: dict[str, Any] | None) -> Episode:
-        """Start an episode. `seed` fixes its randomness; `options["task"]`, a number or an id, fixes the task."""
+    def _choose(self, seed: int | None, options: dict[str, Any] | None) -> tuple[int, int]:
+        """The task's number and the seed of the next episode.
+
+        `seed` fixes its randomness; `options["task"]`, a number or an id, fixes the task.
+        """
         if options:
             self._check_options(options)
         chosen = (options or {}).get("task")
@@ -183,8 +186,11 @@ class ToolEnv(BaseEnv[ObsType, ActType], Generic[ObsType, ActType]):
         elif self.scenario is not self.scenarios[0]:
             self._enter_drawn(episode_seed, None)
         number = self.numbers[draw % len(self.numbers)] if chosen is None else self._task_number(chosen)
-        budget = self.budget
-        self.episode = episode = self.world.episode(number, episode_seed, budget, self.enforcement)
+        return number, episode_seed
+
+    def _start(self, number: int, seed: int) -> Episode:
+        """Start an episode of a task."""
+        self.episode = episode = self.world.episode(number, seed, self.budget, self.enforcement)
         self._spent = (0.0, 0.0, 0, 0)
         self._steps = 0
         self._price = 0.0

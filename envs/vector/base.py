@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Sequence
+from operator import is_not
 from typing import Any, ClassVar, NamedTuple, Protocol
 
 import gymnasium as gym
@@ -18,6 +19,7 @@ from gymnasium.vector import AutoresetMode
 from gymnasium.vector.utils import batch_space
 from numpy.typing import NDArray
 
+from ...simulators.batch.bound import Bound
 from ...simulators.batch.device import Device
 from ...simulators.batch.rng import in_threads, most_threads, stream_words
 from ...simulators.errors import ConfigError, EpisodeOver
@@ -180,8 +182,10 @@ class NativeVectorEnv(gym.vector.VectorEnv[Observation, Any, Any]):
         self._seeded = np.zeros(num_envs, np.bool_)
         self._ended = np.zeros(num_envs, np.bool_)
         self._begun = np.zeros(num_envs, np.bool_)
+        self._all_begun = False
         self._mask: Mask | None = None
         self._pool = ArrayPool()
+        self._bound: Bound | None = None
         self._build()
 
     @property
@@ -193,12 +197,20 @@ class NativeVectorEnv(gym.vector.VectorEnv[Observation, Any, Any]):
     def spec(self, value: EnvSpec | None) -> None:
         self._spec = with_step_limit(value, self.step_limit)
 
-    def _run(self, one: Callable[..., None], parts: Callable[..., None], *arguments: Any) -> None:
-        """Call the kernel that plays a part, for the whole batch, or the one that plays all parts on their threads."""
+    def _run(self, one: Callable[..., None], parts: Callable[..., None], steady: tuple[Any, ...], *arguments: Any) -> None:
+        """Call the kernel that plays a part, for the whole batch, or the one that plays all parts on their threads.
+
+        Args:
+            steady: the first arguments, which hardly ever change; the kernel gets them as one `Bound`.
+            arguments: the others.
+        """
+        bound = self._bound
+        if bound is None or any(map(is_not, bound.content, steady)):
+            self._bound = bound = Bound(steady)
         if self.threads == 1:
-            one(*arguments, 0)
+            one(bound, *arguments, 0)
         else:
-            in_threads(self.threads, parts, *arguments)
+            in_threads(self.threads, parts, bound, *arguments)
 
     # -- what a subclass provides ------------------------------------------------------------------------------------------
 
@@ -285,8 +297,9 @@ class NativeVectorEnv(gym.vector.VectorEnv[Observation, Any, Any]):
         out = self._new()
         self._begin(out, start.where, start.chosen, start.seeds, start.given)
         self._begun |= start.where
+        self._all_begun = bool(self._begun.all())
         self._ended[start.where] = False
-        return self._observations(out), self._info(out, start.where)
+        return self._observations(out), self._info(out, None if start.where.all() else start.where)
 
     def _start(self, seed: int | Sequence[int | None] | None, options: dict[str, Any] | None) -> Start:
         """Read the arguments of a reset, before any state changes."""
@@ -334,7 +347,7 @@ class NativeVectorEnv(gym.vector.VectorEnv[Observation, Any, Any]):
         numbers = np.asarray(actions)
         if numbers.shape != (self.num_envs,) or not np.issubdtype(numbers.dtype, np.integer):
             raise ConfigError("actions", f"expected {self.num_envs} integers, got shape {numbers.shape} of {numbers.dtype}")
-        if not self._begun.all():
+        if not self._all_begun:
             raise EpisodeOver("no episode has begun; call reset() first")
         if self.autoreset_mode is AutoresetMode.DISABLED and self._ended.any():
             ended = np.flatnonzero(self._ended).tolist()
@@ -349,7 +362,7 @@ class NativeVectorEnv(gym.vector.VectorEnv[Observation, Any, Any]):
         if self.autoreset_mode is AutoresetMode.SAME_STEP and self._ended.any():
             final = self._final(out)
             self._begin(out, self._ended)
-        info = self._info(out, np.ones(self.num_envs, np.bool_))
+        info = self._info(out)
         info.update(final)
         return self._observations(out), outcome.rewards, outcome.terminated, outcome.truncated, info
 
@@ -361,7 +374,7 @@ class NativeVectorEnv(gym.vector.VectorEnv[Observation, Any, Any]):
         observations = np.full(self.num_envs, None, dtype=object)
         for k, i in enumerate(places.tolist()):
             observations[i] = {key: array[k] for key, array in last.items()}
-        info = self._info(out, ended.copy(), apart=True)
+        info = self._info(out, ended.copy())
         return {"final_obs": observations, "_final_obs": ended.copy(), "final_info": info, "_final_info": ended.copy()}
 
     # -- results -----------------------------------------------------------------------------------------------------------
@@ -371,19 +384,18 @@ class NativeVectorEnv(gym.vector.VectorEnv[Observation, Any, Any]):
         self._mask = self._outcome(out).mask
         return out
 
-    def _info(self, out: Any, where: Mask, apart: bool = False) -> dict[str, Any]:
-        """The figures, zero where `where` is False, each with its mask.
+    def _info(self, out: Any, where: Mask | None = None) -> dict[str, Any]:
+        """The figures, each with its mask.
 
         Args:
-            apart: copy all arrays, because a reset will overwrite them.
+            where: the environments that have some, in copies of the arrays that are zero elsewhere; None for all.
         """
         info: dict[str, Any] = self._figures(out)
-        if apart or not where.all():
+        if where is not None:
             info = {key: array.copy() for key, array in info.items()}
             for array in info.values():
                 array[~where] = 0
-        for key in tuple(info):
-            info[f"_{key}"] = where
+        info.update(dict.fromkeys([f"_{key}" for key in info], np.ones(self.num_envs, np.bool_) if where is None else where))
         return info
 
     def action_masks(self) -> Mask:

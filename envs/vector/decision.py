@@ -142,8 +142,8 @@ class DecisionVectorEnv(NativeVectorEnv):
         rows, seeds = self._draw(anew)
         batch, seeded = self.batch, np.full(self.num_envs, not self.all_tables)
         self._run(
-            kernels.step_part, kernels.step_parts, batch.tables, batch.rules, batch.state, self._view, out, self._streams,
-            actions, next_step, rows, seeds, seeded, self.threads,
+            kernels.step_part, kernels.step_parts, (batch.tables, batch.rules, batch.state, self._view, self._streams),
+            out, actions, next_step, rows, seeds, seeded, self.threads,
         )  # fmt: skip
 
     # -- on another device -------------------------------------------------------------------------------------------------

@@ -45,6 +45,8 @@ class MarketplaceVectorEnv(NativeVectorEnv):
         )  # fmt: skip
         self._numbers = np.array(scalar.numbers, np.int64)
         self._row_of = {number: row for row, number in enumerate(numbers)}
+        self._undrawn = np.full(num_envs, -1, np.int64), np.zeros(num_envs, np.uint64)
+        self._used = np.zeros(self.threads, np.int64)
         self._view = self._empty_view()
         if numbers:
             self._extend_view(0)
@@ -134,12 +136,13 @@ class MarketplaceVectorEnv(NativeVectorEnv):
             self._extend_view(first)
         return np.array([self._row_of[number] for number in wanted], np.int64)
 
-    def _draw(self, where: Mask) -> tuple[NDArray[np.int64], NDArray[np.uint64]]:
+    def _draw(self, where: Mask | None) -> tuple[NDArray[np.int64], NDArray[np.uint64]]:
         """Rows and seeds for the episodes that begin in `where`; -1 where the kernels draw them."""
-        rows, draws = np.full(self.num_envs, -1, np.int64), np.zeros(self.num_envs, np.uint64)
-        if self._by_row and where.any():
-            draw_where(self._streams, where, draws)
-            rows[where] = self._rows(self._numbers[draws[where] % np.uint64(len(self._numbers))])
+        if not self._by_row or where is None or not where.any():
+            return self._undrawn
+        rows, draws = self._undrawn[0].copy(), self._undrawn[1].copy()
+        draw_where(self._streams, where, draws)
+        rows[where] = self._rows(self._numbers[draws[where] % np.uint64(len(self._numbers))])
         return rows, draws
 
     def _begin(
@@ -153,7 +156,7 @@ class MarketplaceVectorEnv(NativeVectorEnv):
         show_all = seeds is not None
         rows, drawn = self._draw(where)
         if chosen is not None:
-            rows[:] = chosen
+            rows = np.full(self.num_envs, chosen)
         seeds = drawn if seeds is None or given is None else np.where(given, seeds, drawn)
         given = np.full(self.num_envs, self._by_row) if given is None else given | self._by_row
         batch = self.batch
@@ -167,13 +170,13 @@ class MarketplaceVectorEnv(NativeVectorEnv):
 
     def _play(self, out: kernels.Out, actions: NDArray[Any], next_step: bool) -> None:
         batch = self.batch
-        rows, seeds = self._draw(self._ended if next_step else np.zeros(self.num_envs, np.bool_))
-        room = np.zeros(self.threads, np.int64)
+        rows, seeds = self._draw(self._ended if next_step else None)
         self._run(
-            kernels.step_part, kernels.step_parts, batch.tables, batch.rules, batch.state, self._view, out, self._streams,
-            actions, next_step, self.copy, rows, seeds, self._by_row, room,
+            kernels.step_part, kernels.step_parts, (batch.tables, batch.rules, batch.state, self._view, self._streams),
+            out, actions, next_step, self.copy, rows, seeds, self._by_row, self._used,
         )  # fmt: skip
-        batch.make_room(int(room.max()))
+        if batch.at_once is None:
+            batch.make_room(int(self._used.max()))
 
     # -- on another device -------------------------------------------------------------------------------------------------
 

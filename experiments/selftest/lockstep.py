@@ -234,5 +234,16 @@ def run_views(
     return met
 
 
+class CompiledOnes(SyncVectorEnv):
+    """Gymnasium's loop over environments that play in compiled code, one by one; an argument `native_env` of `run_views`."""
+
+    def __init__(self, count: int, autoreset_mode: AutoresetMode, threads: int, **settings: Any) -> None:
+        del threads  # each plays by itself
+        super().__init__([lambda: MarketplaceEnv(compiled=True, **settings)] * count, autoreset_mode=autoreset_mode)
+
+    def action_masks(self) -> Any:
+        return np.stack([env.unwrapped.action_masks() for env in self.envs])  # type: ignore[attr-defined]
+
+
 def enumerate_all(values: Sequence[Any]) -> list[tuple[int, Any]]:
     return list(enumerate(values))

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ....simulators.batch import kernels as world
+from ....simulators.batch.bound import arguments
 from ....simulators.batch.memory import clear_row, copy_row
 from ....simulators.batch.rng import compiled, inlined, next_draw, prange, row, threaded
 from ....simulators.status import Status
@@ -127,25 +128,15 @@ def reset_row(
 
 @compiled
 def step_part(
-    tables: Any,
-    rules: Any,
-    state: Any,
-    view: Any,
-    out: Any,
-    streams: Any,
-    actions: Any,
-    autoreset: bool,
-    rows: Any,
-    seeds: Any,
-    seeded: Any,
-    parts: int,
-    part: int,
+    bound: Any, out: Any, actions: Any, autoreset: bool, rows: Any, seeds: Any, seeded: Any, parts: int, part: int
 ) -> None:
     """Play one step of the episodes of a part.
 
     Args:
+        bound: a `Bound` of tables, rules, state, view and streams.
         parts, part: number of equal parts, and the part's own number.
     """
+    tables, rules, state, view, streams = arguments(bound)
     for i in range(part * actions.size // parts, (part + 1) * actions.size // parts):
         step_row(tables, rules, state, view, out, streams, actions, autoreset, rows, seeds, seeded, i)
 
@@ -203,23 +194,10 @@ def step_row(
 
 
 @threaded
-def step_parts(
-    tables: Any,
-    rules: Any,
-    state: Any,
-    view: Any,
-    out: Any,
-    streams: Any,
-    actions: Any,
-    autoreset: bool,
-    rows: Any,
-    seeds: Any,
-    seeded: Any,
-    parts: int,
-) -> None:
+def step_parts(bound: Any, out: Any, actions: Any, autoreset: bool, rows: Any, seeds: Any, seeded: Any, parts: int) -> None:
     """Play one step of every episode, each part on a thread of its own."""
     for part in prange(parts):
-        step_part(tables, rules, state, view, out, streams, actions, autoreset, rows, seeds, seeded, parts, np.int64(part))
+        step_part(bound, out, actions, autoreset, rows, seeds, seeded, parts, np.int64(part))
 
 
 @inlined

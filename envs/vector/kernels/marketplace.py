@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ....simulators.batch import kernels as world
+from ....simulators.batch.bound import arguments
 from ....simulators.batch.memory import copy_row, lowest_bit, prefetch, prefetch_own
 from ....simulators.batch.rng import compiled, inlined, internal, log, next_draw, prange, row, threaded
 from ....simulators.batch.state import EPISODE
@@ -164,12 +165,8 @@ def reset_row(
 
 @compiled
 def step_part(
-    tables: Any,
-    rules: Any,
-    state: Any,
-    view: Any,
+    bound: Any,
     out: Any,
-    streams: Any,
     actions: Any,
     autoreset: bool,
     fresh: bool,
@@ -182,9 +179,11 @@ def step_part(
     """Play one step of the episodes of a part.
 
     Args:
+        bound: a `Bound` of tables, rules, state, view and streams.
         room: (P,) receives, at the place of the part, the largest number of places that an episode uses, for `Batch.make_room`.
         part: number of the part among P equal ones.
     """
+    tables, rules, state, view, streams = arguments(bound)
     used, parts = 0, room.size
     for i in range(part * actions.size // parts, (part + 1) * actions.size // parts):
         _look_ahead(tables, state, view, actions, i)
@@ -237,25 +236,27 @@ def step_row(
 
 @threaded
 def step_parts(
-    tables: Any,
-    rules: Any,
-    state: Any,
-    view: Any,
-    out: Any,
-    streams: Any,
-    actions: Any,
-    autoreset: bool,
-    fresh: bool,
-    tasks: Any,
-    seeds: Any,
-    drawn: bool,
-    room: Any,
+    bound: Any, out: Any, actions: Any, autoreset: bool, fresh: bool, tasks: Any, seeds: Any, drawn: bool, room: Any
 ) -> None:
     """Play one step of every episode, each part on a thread of its own."""
     for part in prange(room.size):
-        step_part(
-            tables, rules, state, view, out, streams, actions, autoreset, fresh, tasks, seeds, drawn, room, np.int64(part)
-        )
+        step_part(bound, out, actions, autoreset, fresh, tasks, seeds, drawn, room, np.int64(part))
+
+
+@compiled
+def play_one(bound: Any, action: int, task: int, seed: int) -> Any:
+    """Play an action of a batch of one, or begin the episode of a task; returns the number of places that it uses.
+
+    Args:
+        bound: a `Bound` of `step_row`'s arguments from `tables` to `actions`, `tasks` and `seeds`, of one episode.
+        action: the action; ignored where an episode begins.
+        task: a row of the tables, to begin its episode; -1 to play the action.
+        seed: the episode's, as a signed number of 64 bits.
+    """
+    tables, rules, state, view, out, streams, actions, tasks, seeds = arguments(bound)
+    state.episodes[0].ended = task >= 0
+    actions[0], tasks[0], seeds[0] = action, task, np.uint64(seed)
+    return step_row(tables, rules, state, view, out, streams, actions, True, False, tasks, seeds, True, 0)
 
 
 @inlined

@@ -1,0 +1,189 @@
+"""A single environment in compiled code is the event-driven one, only faster."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+from itertools import product
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+import pytest
+from gymnasium.utils.env_checker import check_env
+from gymnasium.vector import AutoresetMode
+
+import costgym
+from costgym.agents import make_agent
+from costgym.envs.marketplace import MarketplaceEnv
+from costgym.experiments.rollout import rollout
+from costgym.simulators.errors import ConfigError
+
+pytest.importorskip("numba", reason="needs the extra `train`")
+
+from costgym.envs.vector.single import CompiledMarketplaceEnv
+from costgym.experiments.selftest.lockstep import CompiledOnes, run_views
+from costgym.simulators.batch.bound import Bound
+from tests.helpers.forks import go_on
+
+pytestmark = pytest.mark.native
+
+ENV_ID = "costgym/Marketplace-v0"
+ENFORCEMENTS = ("refuse", "terminate", "record")
+
+
+def pair(**settings: Any) -> tuple[MarketplaceEnv, CompiledMarketplaceEnv]:
+    compiled = MarketplaceEnv(compiled=True, **settings)
+    assert isinstance(compiled, CompiledMarketplaceEnv)
+    return MarketplaceEnv(**settings), compiled
+
+
+def assert_same(expected: Any, got: Any, where: str = "") -> None:
+    """The same keys in the same order, the same types, and the same bytes."""
+    assert type(expected) is type(got), where
+    if isinstance(expected, dict):
+        assert list(expected) == list(got), where
+        for key in expected:
+            assert_same(expected[key], got[key], f"{where}/{key}")
+    elif isinstance(expected, tuple):
+        for place, (one, other) in enumerate(zip(expected, got, strict=True)):
+            assert_same(one, other, f"{where}/{place}")
+    elif isinstance(expected, np.ndarray):
+        assert (expected.dtype, expected.tobytes()) == (got.dtype, got.tobytes()), where
+    else:
+        assert repr(expected) == repr(got), where  # tells -0.0 from 0.0
+
+
+def play_both(world: MarketplaceEnv, compiled: CompiledMarketplaceEnv, steps: int, seed: int) -> None:
+    """Random play with resets of every kind, and steps after the end."""
+    generator = np.random.default_rng(seed)
+    width = int(world.action_space.n)  # type: ignore[attr-defined]
+    assert_same(world.reset(seed=seed), compiled.reset(seed=seed), "reset")
+    for step in range(steps):
+        action = int(generator.integers(-2, width + 2)) if generator.random() < 0.9 else 10**30
+        results = world.step(action), compiled.step(action)
+        assert_same(*results, f"step {step}")
+        assert_same(world.action_masks(), compiled.action_masks(), f"masks {step}")
+        ended = results[0][2] or results[0][3]
+        if ended and generator.random() < 0.7:
+            options = {"task": world.numbers[step % len(world.numbers)]} if generator.random() < 0.5 else None
+            given = int(generator.integers(1 << 62)) << int(generator.integers(4)) if generator.random() < 0.5 else None
+            fresh = (env.reset(seed=given, options=options) for env in (world, compiled))
+            assert_same(*fresh, f"reset at {step}")
+
+
+@pytest.mark.parametrize("form", [{}, {"concurrent": True}], ids=["default", "concurrent"])
+@pytest.mark.parametrize("scenario", ["marketplace", "storm", "faas"])
+def test_every_value_has_the_type_and_the_bits_of_the_event_driven_environment(scenario: str, form: dict[str, Any]) -> None:
+    for number, (enforcement, cost) in enumerate(zip(ENFORCEMENTS, ("price", "tokens", "seconds"), strict=True)):
+        budget = ({"price": 20.0}, {"tokens": 900, "seconds": 9.0}, {})[number]
+        envs = pair(scenario=scenario, enforcement=enforcement, cost=cost, budget=budget, max_steps=12, **form)
+        play_both(*envs, steps=200, seed=number)
+
+
+def test_loops_over_them_are_equal_in_every_autoreset_mode() -> None:
+    for number, (mode, mask) in enumerate(product(AutoresetMode, ("useful", "legal"))):
+        settings: dict[str, Any] = {"scenario": "storm", "mask": mask, "max_steps": 14, "enforcement": ENFORCEMENTS[number % 3]}
+        met = run_views(4, 60, number, mode, native_env=CompiledOnes, **settings)
+        assert met["terminated"]
+
+
+def test_tasks_of_a_large_split_get_their_tables_when_they_are_drawn() -> None:
+    play_both(*pair(split="train-large"), steps=120, seed=3)
+
+
+@pytest.mark.parametrize("steps", [0, 1, 3, 40])
+def test_whoever_looks_into_the_episode_sees_that_of_the_event_driven_world(steps: int) -> None:
+    world, compiled = pair(scenario="storm", render_mode="ansi", budget={})
+    actions = np.random.default_rng(1).integers(0, world.finish_action, steps).tolist()
+    for env in (world, compiled):
+        env.reset(seed=8)
+        for action in actions:
+            env.step(action)
+    assert compiled.account().log == world.account().log and (steps == 0 or world.account().log)
+    assert compiled.render() == world.render()
+    assert (compiled.task.id, compiled.quality(), compiled.optimum().price) == (
+        world.task.id, world.quality(), world.optimum().price,
+    )  # fmt: skip
+    assert_same(world.step(2), compiled.step(2))
+    assert_same(world.step(world.finish_action), compiled.step(world.finish_action))
+    assert compiled.account().log == world.account().log
+    assert_same(world.reset(), compiled.reset())
+    assert_same(world.step(1), compiled.step(1))
+
+
+@pytest.mark.parametrize("how", ["fork", "deepcopy", "pickle"])
+def test_copies_in_mid_episode_go_on_like_the_original(how: str) -> None:
+    ways: dict[str, Any] = {
+        "fork": lambda env: env.fork(), "deepcopy": copy.deepcopy, "pickle": lambda env: pickle.loads(pickle.dumps(env)),
+    }  # fmt: skip
+    world, compiled = pair(scenario="faas")
+    for seed in range(4):
+        for env in (world, compiled):
+            _, info = env.reset(seed=seed)
+            for action in range(seed):
+                *_, info = env.step(action)
+        twin, other = (ways[how](compiled) for _ in range(2))
+        assert go_on(other, info, seed + 100) is not None  # what one copy does changes nothing for the others
+        expected = go_on(world, info, seed)
+        assert expected == go_on(twin, info, seed) == go_on(compiled, info, seed)
+
+
+def test_two_environments_share_nothing() -> None:
+    world, compiled = pair()
+    other = MarketplaceEnv(compiled=True)
+    other.reset(seed=4)
+    world.reset(seed=3)
+    observation, _ = compiled.reset(seed=3)
+    kept = observation["tools"].copy()
+    for action in range(6):
+        other.step(action + 3)
+        assert_same(world.step(action), compiled.step(action))
+    assert observation["tools"].tobytes() == kept.tobytes()  # what a step hands out is the caller's
+
+
+def test_gymnasium_makes_and_checks_it() -> None:
+    made = gym.make(ENV_ID, compiled=True, max_episode_steps=3)
+    assert isinstance(made.unwrapped, CompiledMarketplaceEnv)
+    check_env(costgym.make(ENV_ID, compiled=True, disable_env_checker=True).unwrapped)
+    made.reset(seed=0)
+    assert [made.step(0)[3] for _ in range(3)] == [False, False, True]
+    assert costgym.make_vec(ENV_ID, 2, compiled=True).reset(seed=0)[1]["status"].tolist() == [0, 0]
+
+
+def test_records_are_those_of_the_event_driven_environment() -> None:
+    for name in ("greedy", "random"):
+        runs = [
+            rollout(costgym.make(ENV_ID, split="test", **settings), make_agent(name), 8, 3)
+            for settings in ({}, {"compiled": True})
+        ]
+        assert runs[0] == runs[1]
+
+
+def test_a_step_before_a_reset_and_arguments_that_make_no_sense_say_what_is_wrong() -> None:
+    compiled = MarketplaceEnv(compiled=True)
+    with pytest.raises(Exception, match="reset"):
+        compiled.step(0)
+    with pytest.raises(Exception, match="reset"):
+        compiled.action_masks()
+    with pytest.raises(ConfigError, match=r"compiled.*true or false, got 1"):
+        MarketplaceEnv(compiled=1)  # type: ignore[arg-type]
+    with pytest.raises(ConfigError, match=r"compiled.*one scenario"):
+        MarketplaceEnv(compiled=True, scenario=["marketplace", "storm"])
+
+
+def test_another_scenario_named_by_a_reset_is_played_too() -> None:
+    world, compiled = pair()
+    for options in ({"scenario": "storm"}, None, {"scenario": "faas"}, None):
+        assert_same(world.reset(seed=2, options=options), compiled.reset(seed=2, options=options))
+        for action in range(4):
+            assert_same(world.step(action), compiled.step(action))
+        assert world.account().log == compiled.account().log
+
+
+def test_copies_of_bound_arguments_have_addresses_of_their_own() -> None:
+    bound = Bound((np.zeros(3), 1))
+    for way in (copy.copy, copy.deepcopy, lambda it: pickle.loads(pickle.dumps(it))):
+        twin = way(bound)
+        assert twin.address != bound.address and twin._numba_type_ == bound._numba_type_
+        assert_same(bound.content, twin.content)
