@@ -26,6 +26,8 @@ from .opencatp import measure_opencatp, print_opencatp
 ENV_ID, DECISION_ID, CARTPOLE = "costgym/Marketplace-v0", "costgym/DecisionAware-v0", "CartPole-v1"
 SETTINGS: dict[str, dict[str, Any]] = {DECISION_ID: {"samples": {"counts": {"train": [100, 150, 250]}}}}
 """Fewer samples than DEER's 9,585, because each is embedded at its first use, which is not part of the measurement."""
+SINGLE = ("scalar", "compiled")
+"""Kinds that are measured beside CartPole of the kind ``scalar``; the others beside its native batch of their size."""
 ROUNDS = 5
 SIZES = (1, 64, 1024, 8192)
 """Numbers of environments in a vector."""
@@ -33,7 +35,6 @@ FLAT = (256, 1024, 4096, 16384)
 """Numbers of environments between which the cost of a step should not change."""
 TOOLS = (16, 64, 256, 1432)
 """Numbers of candidates of a task, to measure how the cost grows with them."""
-IN_PLACE = "in place"
 ACTIONS = 64
 """Number of action arrays drawn in advance."""
 SHORTEST_S = 0.05
@@ -46,7 +47,8 @@ class Entry:
 
     Attributes:
         name: the environment's id.
-        kind: "scalar", "sync" (Gymnasium's loop over scalar ones), "native", or "in place" (native, with ``copy=False``).
+        kind: "scalar", "compiled" (scalar, with ``compiled=True``), "sync" (Gymnasium's loop over scalar ones), "native", or
+            "in place" (native, with ``copy=False``).
         envs: number of environments that step at once.
         env: the environment.
         actions: actions to play in turn, each an integer or an array of one integer per environment.
@@ -78,6 +80,8 @@ def measure(steps: int, seed: int) -> dict[str, Any]:
     generator = np.random.default_rng(seed)
     entries = [_scalar(name, generator, seed) for name in (CARTPOLE, ENV_ID, DECISION_ID)]
     native = _has_numba()
+    if native:
+        entries.append(_scalar(ENV_ID, generator, seed, kind="compiled", compiled=True))
     for envs in SIZES:
         entries.append(_vector(CARTPOLE, envs, "native", generator, seed))
         for name in (ENV_ID, DECISION_ID):
@@ -86,7 +90,7 @@ def measure(steps: int, seed: int) -> dict[str, Any]:
             if native:
                 entries.append(_vector(name, envs, "native", generator, seed, **SETTINGS.get(name, {})))
             if native and envs >= 1024:
-                entries.append(_vector(name, envs, IN_PLACE, generator, seed, copy=False, **SETTINGS.get(name, {})))
+                entries.append(_vector(name, envs, "in place", generator, seed, copy=False, **SETTINGS.get(name, {})))
     for entry in entries:
         entry.resets = _reset_rate(entry)
     _play_rounds(entries, steps)
@@ -95,7 +99,7 @@ def measure(steps: int, seed: int) -> dict[str, Any]:
         "steps": steps,
         "seed": seed,
         "rows": [_row(entry, entries) for entry in entries],
-        "rollouts": measure_lengths(seed),
+        "rollouts": measure_lengths(seed, compiled=native),
         "agents": measure_agents(seed),
     }
     if native:
@@ -123,11 +127,11 @@ def _has_numba() -> bool:
     return True
 
 
-def _scalar(name: str, generator: np.random.Generator, seed: int) -> Entry:
-    env = gym.make(name) if name == CARTPOLE else make(name, **SETTINGS.get(name, {}))
+def _scalar(name: str, generator: np.random.Generator, seed: int, kind: str = "scalar", **settings: Any) -> Entry:
+    env = gym.make(name) if name == CARTPOLE else make(name, **SETTINGS.get(name, {}), **settings)
     env.reset(seed=seed)
     assert isinstance(env.action_space, gym.spaces.Discrete)
-    return Entry(name, "scalar", 1, env, generator.integers(0, env.action_space.n, 1000).tolist())
+    return Entry(name, kind, 1, env, generator.integers(0, env.action_space.n, 1000).tolist())
 
 
 def _vector(name: str, envs: int, kind: str, generator: np.random.Generator, seed: int, **settings: Any) -> Entry:
@@ -157,7 +161,7 @@ def _play_rounds(entries: list[Entry], steps: int) -> None:
 
 def _rate(entry: Entry, steps: int) -> float:
     """Measure environment steps per second, resets included."""
-    return _scalar_rate(entry, steps) if entry.kind == "scalar" else _vector_rate(entry, steps)
+    return _scalar_rate(entry, steps) if entry.kind in SINGLE else _vector_rate(entry, steps)
 
 
 def _scalar_rate(entry: Entry, steps: int) -> float:
@@ -189,7 +193,7 @@ def _reset_rate(entry: Entry) -> float:
 
 
 def _row(entry: Entry, entries: list[Entry]) -> dict[str, Any]:
-    kind = "scalar" if entry.kind == "scalar" else "native"
+    kind = "scalar" if entry.kind in SINGLE else "native"
     base = next(each for each in entries if (each.name, each.kind, each.envs) == (CARTPOLE, kind, entry.envs))
     return {
         "env": entry.name,
@@ -241,7 +245,7 @@ def print_bench(report: dict[str, Any], console: Any) -> None:
         figures = (f"{row['steps_per_second']:,}", f"{row['ratio_to_cartpole']:.2f}", f"{row['resets_per_second']:,}")
         main.add_row(row["env"], row["kind"], f"{row['envs']:,}", *figures)
     for row in report["rollouts"]:
-        kind = f"scalar, {row['form']}, episodes of {row['steps_per_episode']} steps"
+        kind = f"{row['kind']}, {row['form']}, episodes of {row['steps_per_episode']} steps"
         main.add_row(row["env"], kind, "1", f"{row['steps_per_second']:,}", f"{row['ratio_to_cartpole']:.2f}", "")
     console.print(main)
     agents = table("language agent", "episodes/s")

@@ -28,37 +28,51 @@ BATCH = 1024
 BATCH_STEPS = 100  # of a round
 
 
-def measure_lengths(seed: int, rounds: int = ROUNDS, steps: int = STEPS) -> list[dict[str, Any]]:
+def measure_lengths(seed: int, rounds: int = ROUNDS, steps: int = STEPS, compiled: bool = False) -> list[dict[str, Any]]:
     """Measure scalar rollouts with their resets, at fixed lengths of episodes.
 
-    Each round plays the same recorded actions, between two rounds of CartPole.
+    Each round plays the same recorded actions in every kind, each between two rounds of CartPole.
+
+    Args:
+        seed: of the worlds and the actions.
+        rounds, steps: number of rounds, and steps of each.
+        compiled: measure the environment in compiled code too.
 
     Returns:
-        One row per form and length: steps per second, and the ratio to CartPole with its own resets; medians.
+        One row per form, length and kind: steps per second, and the ratio to CartPole with its own resets; medians.
     """
     cartpole = gym.make(CARTPOLE)
     pushes = np.random.default_rng(seed).integers(0, 2, 2 * steps).tolist()
     rows = []
     for form, settings in FORMS.items():
+        kinds = {"scalar": make(ENV_ID, **settings)}
+        if compiled:
+            kinds["compiled"] = make(ENV_ID, compiled=True, **settings)
         for length in LENGTHS:
-            env = make(ENV_ID, **settings)
-            actions = _recorded(env, length, steps, seed)
-            rates, ratios = [], []
+            actions = _recorded(kinds["scalar"], length, steps, seed)
+            rates: dict[str, list[float]] = {kind: [] for kind in kinds}
+            ratios: dict[str, list[float]] = {kind: [] for kind in kinds}
+            for env in kinds.values():
+                _rate(env, actions, seed)  # compiles
             for _ in range(rounds):
                 before = _rate(cartpole, pushes, seed)
-                rate = _rate(env, actions, seed)
-                after = _rate(cartpole, pushes, seed)
-                rates.append(rate)
-                ratios.append(2.0 * rate / (before + after))
-            rows.append(
+                for kind, env in kinds.items():
+                    rate = _rate(env, actions, seed)
+                    after = _rate(cartpole, pushes, seed)
+                    rates[kind].append(rate)
+                    ratios[kind].append(2.0 * rate / (before + after))
+                    before = after
+            rows += [
                 {
                     "env": ENV_ID,
+                    "kind": kind,
                     "form": form,
                     "steps_per_episode": length,
-                    "steps_per_second": round(statistics.median(rates)),
-                    "ratio_to_cartpole": round(statistics.median(ratios), 3),
+                    "steps_per_second": round(statistics.median(rates[kind])),
+                    "ratio_to_cartpole": round(statistics.median(ratios[kind]), 3),
                 }
-            )
+                for kind in kinds
+            ]
     return rows
 
 
