@@ -25,7 +25,7 @@ from ...simulators.status import Status
 from ..trajectories.format import Header
 from ..trajectories.record import digest, trajectory_of
 from ..trajectories.verify import verify_file
-from .lockstep import FINISH, WAIT, Difference, play, run_views, some_decisions
+from .lockstep import FINISH, WAIT, CompiledOnes, Difference, play, run_views, some_decisions
 from .rules import broken_rules
 
 STEPS = 24
@@ -207,9 +207,10 @@ def batch(scenario: Scenario, seed: int, tally: Tally) -> Iterator[str]:
 
 
 def views(scenario: Scenario, seed: int, tally: Tally) -> Iterator[str]:
-    """The native vector environment equals Gymnasium's over the scalar one, in a random form and autoreset mode."""
+    """The native vector environment, or single ones in compiled code, equal those in Python, in a random form and mode."""
     from gymnasium.vector import AutoresetMode
 
+    from ...envs.vector.marketplace import MarketplaceVectorEnv
     from ...simulators.batch.rng import most_threads
 
     random = Random(seed)
@@ -223,11 +224,13 @@ def views(scenario: Scenario, seed: int, tally: Tally) -> Iterator[str]:
     }
     mode = random.choice(list(AutoresetMode))
     threads = min(random.choice((1, 2)), most_threads())
+    native = random.choice((MarketplaceVectorEnv, CompiledOnes))
     tally.episodes, tally.steps = tally.episodes + 3, tally.steps + 3 * STEPS
     try:
-        run_views(3, STEPS, seed, mode, threads=threads, **settings)
+        run_views(3, STEPS, seed, mode, native_env=native, threads=threads, **settings)
     except Difference as difference:
-        yield f"{mode.value}, {'concurrent' if settings['concurrent'] else 'one at a time'}: {difference}"
+        form = "concurrent" if settings["concurrent"] else "one at a time"
+        yield f"{mode.value}, {form}, {native.__name__}: {difference}"
 
 
 def records(scenario: Scenario, seed: int, tally: Tally) -> Iterator[str]:
