@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from ...simulators.batch.rng import draw_where
 from ...simulators.batch.state import Batch
-from ...simulators.batch.tables import put_rows
+from ...simulators.batch.tables import put_rows, replaced
 from ...simulators.ledger import RESOURCES
 from ..decision import CANDIDATE_FEATURES, THINKING, DecisionAwareEnv
 from .base import Beginning, Mask, NativeVectorEnv, Observation, Parts, Turn
@@ -88,7 +88,7 @@ class DecisionVectorEnv(NativeVectorEnv):
                 "price": np.array([[cost.price for cost in four] for four in costs]),
             }
             grown: dict[str, Any] = {name: put_rows(getattr(view, name), used, block) for name, block in blocks.items()}
-            self._view = view._replace(**grown)
+            self._view = replaced(view, **grown)
             self._row_of[unknown] = np.arange(used, used + len(unknown))
         return self._row_of[numbers]
 

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from ...simulators.batch.rng import draw_where
 from ...simulators.batch.state import Batch
-from ...simulators.batch.tables import put_rows
+from ...simulators.batch.tables import put_rows, replaced
 from ...simulators.errors import ConfigError
 from ...simulators.ledger import RESOURCES
 from ..marketplace import MAX_NEEDS, NEED_FEATURES, RESOURCE_FEATURES, TOOL_FEATURES, MarketplaceEnv
@@ -102,7 +102,7 @@ class MarketplaceVectorEnv(NativeVectorEnv):
             "serves": np.left_shift(1, np.stack([template.need_of for template in templates])).astype(np.uint8),
         }
         grown: dict[str, Any] = {name: put_rows(getattr(self._view, name), first, block) for name, block in blocks.items()}
-        self._view = self._view._replace(**grown)
+        self._view = replaced(self._view, **grown)
 
     @property
     def nbytes(self) -> int:

@@ -6,6 +6,7 @@ asks for one of these gets it from the event-driven world, in which the actions 
 
 from __future__ import annotations
 
+from operator import is_not
 from struct import Struct
 from typing import Any
 
@@ -56,15 +57,16 @@ class _Lane:
         out = self._out
         self._tools, self._needs, self._resources = out.tools[0], out.needs[0], out.resources[0]
         self.mask: NDArray[np.bool_] = out.mask[0]
+        self._bound: Bound | None = None
         self._bind()
 
     def _bind(self) -> None:
+        """Bind the kernel's arguments, where that was not done or one was replaced since."""
         vector, batch = self._vector, self._vector.batch
-        self._state = batch.state
-        actions, tasks, seeds = np.zeros(1, np.int64), np.zeros(1, np.int64), np.zeros(1, np.uint64)
-        self._bound = Bound(
-            (batch.tables, batch.rules, batch.state, vector._view, self._out, vector._streams, actions, tasks, seeds)
-        )
+        given = (batch.tables, batch.rules, batch.state, vector._view, self._out, vector._streams)
+        if self._bound is None or any(map(is_not, self._bound.content, given)):
+            actions, tasks, seeds = np.zeros(1, np.int64), np.zeros(1, np.int64), np.zeros(1, np.uint64)
+            self._bound = Bound((*given, actions, tasks, seeds))
 
     def begin(self, number: int, seed: int) -> tuple[Observation, Info]:
         """Begin the episode of a task, with a seed."""
@@ -82,8 +84,7 @@ class _Lane:
         batch = self._vector.batch
         if batch.at_once is None:
             batch.make_room(used)
-            if batch.state is not self._state:
-                self._bind()
+            self._bind()
         (
             reward, price, seconds, total, price_left, seconds_left, tokens_left, calls_left, at_s,
             tokens, calls, status, success, terminated, truncated,

@@ -18,7 +18,7 @@ from ..ledger import RESOURCES, Budget, Enforcement
 from ..world import World
 from . import kernels
 from .rng import compiled
-from .tables import Tables, add_rows, make_rules, make_tables
+from .tables import Tables, add_rows, make_rules, make_tables, replaced
 
 EPISODE = np.dtype(
     [(name, np.float64) for name in ("now", "price", "reserved")]
@@ -104,6 +104,15 @@ class State(NamedTuple):
     gpu_used: NDArray[np.float64]
 
 
+class _Largest(NamedTuple):
+    """What sets the sizes of arrays: the largest rate limit of a candidate, and of all tasks the largest sum of rate limits and
+    number of candidates that start cold."""
+
+    rate_limit: int
+    windows: int
+    cold: int
+
+
 class Batch:
     """N episodes as arrays.
 
@@ -138,7 +147,9 @@ class Batch:
         self.columns = columns
         self.tables: Tables = make_tables(world, self.numbers, columns)
         width = self.tables.slots.shape[1]
-        if width > np.iinfo(np.int16).max or int(self.tables.slots["rate_limit"].max(initial=0)) > np.iinfo(np.int16).max:
+        self._largest = _Largest(0, 0, 0)
+        self._see(self.tables)
+        if max(width, self._largest.rate_limit) > np.iinfo(np.int16).max:
             raise ConfigError("batch", f"expected at most {np.iinfo(np.int16).max} candidates and calls a window")
         self.records = self._fitting_records()
         room = self._first_room()
@@ -156,10 +167,16 @@ class Batch:
             gpu_used=np.zeros(count if self.rules.gpu_capacity_mb >= 0.0 else 1),
         )
 
+    def _see(self, tables: Tables) -> None:
+        """Take notice of the tasks of some tables."""
+        limits, cold = tables.slots["rate_limit"], tables.slots["cold_start_s"] > 0
+        seen = (limits.max(initial=0), limits.sum(axis=1).max(initial=0), cold.sum(axis=1).max(initial=0))
+        self._largest = _Largest(*(max(before, int(now)) for before, now in zip(self._largest, seen, strict=True)))
+
     def _fitting_records(self) -> Records:
         """The small records where the number of calls is known, and a byte counts calls, candidates, windows and events."""
-        slots, most = self.tables.slots, np.iinfo(np.uint8).max
-        counts = (slots.shape[1], int(slots["rate_limit"].max(initial=0)), self.tables.event_at.shape[1])
+        most = np.iinfo(np.uint8).max
+        counts = (self.tables.slots.shape[1], self._largest.rate_limit, self.tables.event_at.shape[1])
         return SMALL if self.most is not None and max(self.most, *counts) <= most else LARGE
 
     def _first_room(self) -> int:
@@ -172,11 +189,10 @@ class Batch:
 
         Where one call is in flight at a time, a tool has at most one instance: an idle one is taken, or dropped if it is cold.
         """
-        cold = int((self.tables.slots["cold_start_s"] > 0).sum(axis=1).max(initial=0))
-        return room + cold if self.at_once == 1 else room
+        return room + self._largest.cold if self.at_once == 1 else room
 
     def _windows(self) -> int:
-        return max(1, int(self.tables.slots["rate_limit"].sum(axis=1).max(initial=0)))
+        return max(1, self._largest.windows)
 
     def row(self, number: int) -> int:
         """A task's row in the tables, which is added where it is missing."""
@@ -188,11 +204,13 @@ class Batch:
         """Add rows for more tasks at the end."""
         columns = self.tables.slots.shape[1] if self.columns is None else self.columns
         more = make_tables(self.world, numbers, columns, self.tables)
+        self._see(more)
         self.tables = add_rows(self.tables, len(self.numbers), more)
         self.numbers += numbers
         self.records, state = self._fitting_records(), self.state
         room = state.calls.shape[1]
-        self.state = self._with_room(room, max(state.times.shape[1], self._places(room)))._replace(
+        self.state = replaced(
+            self._with_room(room, max(state.times.shape[1], self._places(room))),
             slots=state.slots.astype(self.records.slot, copy=False),
             windows=_wider(state.windows, self._windows()),
         )
@@ -238,7 +256,8 @@ class Batch:
         """The state with room for a number of calls in flight, and of these with idle instances."""
         state, records = self.state, self.records
         news = room + self.tables.event_at.shape[1]
-        return state._replace(
+        return replaced(
+            state,
             calls=_wider(state.calls, room).astype(records.call, copy=False),
             times=_wider_ends(state.times, places, state.episodes),
             numbers=_wider_ends(state.numbers, places, state.episodes).astype(records.number, copy=False),

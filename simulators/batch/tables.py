@@ -8,7 +8,7 @@ keep one small number per episode instead of copies of prices and bans.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +20,7 @@ from ..ledger import Budget, Enforcement
 from ..tasks import Need, Task
 from ..world import World
 
+Parts = TypeVar("Parts", bound=tuple[Any, ...])
 EVENT_KINDS = ("price_change", "ban", "unban", "preference_change")
 PRICE_CHANGE, BAN, UNBAN, PREFERENCE_CHANGE = range(4)
 INVISIBLE = -1
@@ -177,10 +178,21 @@ def make_tables(world: World, numbers: Sequence[int], columns: int | None = None
 
 def add_rows(tables: Tables, used: int, more: Tables) -> Tables:
     """Tables with the rows of `more`, which was made beside these tables, after the first `used` rows."""
-    shared = ("kind_edge", "kind_status", "spreads", "factors")  # what `more` has of them holds all of `tables`
+    shared = {"kind_edge", "kind_status", "spreads", "factors"}  # what `more` has of them holds all of `tables`
     blocks: list[tuple[str, Any, Any]] = list(zip(Tables._fields, tables, more, strict=True))
-    grown: list[Any] = [block if name in shared else put_rows(array, used, block) for name, array, block in blocks]
-    return Tables(*grown)
+    grown: dict[str, Any] = {}
+    for name, array, block in blocks:
+        if name not in shared:
+            grown[name] = put_rows(array, used, block)
+        elif len(block) > len(array):
+            grown[name] = block
+    return replaced(tables, **grown)
+
+
+def replaced(whole: Parts, **parts: Any) -> Parts:
+    """A named tuple with some parts replaced, or the same tuple if none is another one: so who keeps it sees no change."""
+    others = {name: part for name, part in parts.items() if part is not getattr(whole, name)}
+    return whole._replace(**others) if others else whole  # type: ignore[attr-defined]
 
 
 def put_rows(array: NDArray[Any], used: int, block: NDArray[Any]) -> NDArray[Any]:
