@@ -41,7 +41,7 @@ class Args:
     minutes: float = 3.0  # of training, wall clock, once the environment is compiled
     updates: int = 0  # or so many updates, whatever the clock says
     device: str = "cpu"  # or cuda, where the environments play too
-    targets: str = "0.723,0.798"  # says when so large shares of episodes first passed: greedy's, and 95 % of oracle-informed's
+    goals: str = "0.723,0.798"  # says when so large shares of episodes first passed: greedy's, and 95 % of oracle-informed's
     envs: int = 128
     rollout: int = 32  # steps of each environment between two updates
     epochs: int = 4
@@ -127,7 +127,7 @@ def train(args: Args, price_of_cost: Callable[[float], float] | None = None, sho
     env.reset(seed=args.seed)
     env.step(torch.zeros(args.envs, dtype=torch.int64, device=args.device))
     seen, info = env.reset(seed=args.seed)
-    targets = [float(target) for target in args.targets.split(",")]
+    goals = [float(goal) for goal in args.goals.split(",")]
     began, began_cpu, update, multiplier = time.monotonic(), time.process_time(), 0, 0.0
     while (done := _share(args, update, began)) < 1.0:
         optimizer.param_groups[0]["lr"] = args.learning_rate * (1.0 - (1.0 - args.final_lr_fraction) * done)
@@ -177,11 +177,11 @@ def train(args: Args, price_of_cost: Callable[[float], float] | None = None, sho
                 nn.utils.clip_grad_norm_(policy.parameters(), 0.5)
                 optimizer.step()
         update += 1
-        elapsed, met = time.monotonic() - began, [target for target in targets if share >= target]
-        targets = [target for target in targets if target not in met]
+        elapsed, met = time.monotonic() - began, [goal for goal in goals if share >= goal]
+        goals = [goal for goal in goals if goal not in met]
         if show and (met or update % 5 == 0):
             figures = f"passed {share:.3f}  cost {cost_sum:6.3f}  multiplier {multiplier:.4f}  steps took {stepping:.2f} s"
-            print(f"{elapsed:5.0f} s  update {update:4}  {figures}", *(f" reached {target}" for target in met), flush=True)
+            print(f"{elapsed:5.0f} s  update {update:4}  {figures}", *(f" reached {goal}" for goal in met), flush=True)
     env.close()
     print(f"{update} updates took {time.monotonic() - began:.0f} s, {time.process_time() - began_cpu:.0f} s of processor time")
     return policy.cpu()
