@@ -31,3 +31,11 @@ def test_language_agents_are_measured_in_episodes_per_second(monkeypatch: pytest
     rows = measure_agents(0, episodes=2, rounds=1)
     assert [row["agent"] for row in rows] == ["react", "dfsdt"]
     assert all(row["episodes_per_second"] > 0 for row in rows)
+
+
+@pytest.mark.native
+def test_rollouts_in_compiled_code_are_measured_beside_them() -> None:
+    pytest.importorskip("numba", reason="needs the extra `train`")
+    rows = measure_lengths(0, rounds=1, steps=80, compiled=True)
+    assert [row["kind"] for row in rows] == ["scalar", "compiled"] * 4
+    assert all(row["steps_per_second"] > 0 and row["ratio_to_cartpole"] > 0 for row in rows)
