@@ -177,7 +177,7 @@ class MarketplaceEnv(ToolEnv[Observation, "int | np.integer[Any]"]):
     | `concurrent` | A call starts a tool, and `wait` goes to the next end; else a step is a call and its answer. |
     | `mask` | `"useful"` masks calls that can bring no missing fact, `"legal"` does not: the default if `concurrent`. |
     | `enforcement` | As below. `None` takes `"refuse"`, or the scenario's choice if `concurrent`. |
-    | `compiled` | Play in compiled code (extra `train`): the same to the last bit, three times as many steps a second. |
+    | `compiled` | Play in compiled code (extra `train`): the same to the last bit, four to five times as many steps a second. |
 
     ## Version history
 

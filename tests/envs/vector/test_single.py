@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import copy
 import pickle
+import sys
+from concurrent.futures import ThreadPoolExecutor
 from itertools import product
 from typing import Any
 
@@ -140,6 +142,29 @@ def test_two_environments_share_nothing() -> None:
         other.step(action + 3)
         assert_same(world.step(action), compiled.step(action))
     assert observation["tools"].tobytes() == kept.tobytes()  # what a step hands out is the caller's
+
+
+def test_six_threads_play_what_one_plays_in_python() -> None:
+    source = {"kind": "marketplace", "tools": 40, "providers": 8, "categories": 3, "train": 6, "test": 3, "candidates": [3, 7]}
+
+    def episodes(thread: int, **settings: Any) -> str:
+        env = MarketplaceEnv(scenario={"source": source, "failures": "storm"}, **settings)
+        generator = np.random.default_rng(thread)
+        log: list[Any] = [env.reset(seed=thread)]
+        for action in generator.integers(0, env.finish_action + 1, 150).tolist():
+            log.append(env.step(action))
+            if log[-1][2] or log[-1][3]:
+                log.append(env.reset())
+        return repr(log)
+
+    alone = [episodes(thread) for thread in range(6)]
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-5)
+    try:
+        with ThreadPoolExecutor(6) as pool:
+            assert list(pool.map(lambda thread: episodes(thread, compiled=True), range(6))) == alone
+    finally:
+        sys.setswitchinterval(before)
 
 
 def test_gymnasium_makes_and_checks_it() -> None:
