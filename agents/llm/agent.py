@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any
 
 from ...envs.actions import encode_action
-from ...simulators.tools import ToolCard
+from ...simulators.opencatp.scoring.known import Same
 from ..base import TEXT, Agent
 from ..models.base import Function, LanguageModel
 from ..seat import TextSeat
 from ..world_side import ported
 from .session import LlmSession
 from .types import Outcome, Play, Strategy, ToolAccess
-
-MAX_KNOWN = 100_000  # functions whose tokens are remembered
 
 
 class LlmAgent(Agent):
@@ -42,11 +41,10 @@ class LlmAgent(Agent):
         self.session: LlmSession | None = None
         self._play: Play[None] | None = None
         self._begun = False
-        self._functions: dict[int, tuple[ToolCard, Function]] = {}
 
     def reset(self, seat: TextSeat, observation: Any, info: dict[str, Any], seed: int) -> None:
         self._model.reset(seed)
-        functions = self._documentation(seat)
+        functions = _functions(Same(seat.tools))
         self.session = LlmSession(
             seat, self._model, self._access, functions, str(observation), info, self._strategy.text_is_answer
         )
@@ -63,14 +61,14 @@ class LlmAgent(Agent):
         except StopIteration:
             return encode_action("finish", {"answer": "", "give_up": True})
 
-    def _documentation(self, seat: TextSeat) -> list[Function]:
-        """Return the documents of the functions on offer, each once."""
-        known, found = self._functions, []
-        if len(known) > MAX_KNOWN:
-            known.clear()
-        for card in seat.tools:
-            pair = known.get(id(card))
-            if pair is None or pair[0] is not card:  # in a copy of the agent, ids may be those of other cards
-                pair = known[id(card)] = card, Function(card.name, card.description, card.parameters)
-            found.append(pair[1])
-        return found
+
+# tools are the same objects in every episode, so all agents share what counting their tokens took
+@lru_cache(maxsize=1024)
+def _functions(tools: Same) -> tuple[Function, ...]:
+    """The documents of the tools on offer."""
+    return tuple([_function(Same(card)) for card in tools.value])
+
+
+@lru_cache(maxsize=16_384)
+def _function(card: Same) -> Function:
+    return Function(card.value.name, card.value.description, card.value.parameters)
