@@ -18,7 +18,7 @@ from .execution.engine import Engine, Local
 from .results import ORIGINS, TOKEN_COST, EpisodeResult
 from .spending import Spending, sample_episodes
 from .trajectories.format import Header, Trajectory, parse_header
-from .trajectories.record import record
+from .trajectories.record import played, record
 
 _URL = re.compile(r"\s*https?://[^\s:/]+(?::\d+)?[^\s:]*")  # results name no server
 INFRASTRUCTURE_TRIES = 3
@@ -56,8 +56,15 @@ def chunks(start: int, stop: int, engine: Engine) -> Iterator[range]:
         yield range(first, min(stop, first + engine.episodes_per_task))
 
 
-def play(env: gym.Env[Any, Any], agent: Agent, task: int | str | None, seed: int, agent_seed: int | None = None) -> EpisodeView:
-    """Play one episode to its end.
+def play(
+    env: gym.Env[Any, Any],
+    agent: Agent,
+    task: int | str | None,
+    seed: int,
+    agent_seed: int | None = None,
+    options: Mapping[str, Any] = NO_OPTIONS,
+) -> EpisodeView:
+    """Play one episode to its end, without a record of it.
 
     Args:
         env: an environment of costgym.
@@ -65,6 +72,7 @@ def play(env: gym.Env[Any, Any], agent: Agent, task: int | str | None, seed: int
         task: the task's number or id; None lets the environment draw one.
         seed: keys the world's chance.
         agent_seed: keys the agent's own chance; by default derived from `seed` and the task.
+        options: further reset options.
 
     Returns:
         The episode, ended.
@@ -72,7 +80,12 @@ def play(env: gym.Env[Any, Any], agent: Agent, task: int | str | None, seed: int
     Raises:
         InfrastructureError: a real back-end failed; the episode says nothing about the agent.
     """
-    return record(env, agent, task, seed, agent_seed=agent_seed)[1]
+    world, truncated = base_env(env), False
+    for step in played(env, agent, task, seed, agent_seed, options):
+        truncated = step.truncated
+    if truncated:
+        world.give_up()
+    return world.account()
 
 
 class AgentInfo(NamedTuple):
@@ -155,6 +168,7 @@ def play_many(
     seed: int,
     settings: Mapping[str, Any] = NO_OPTIONS,
     seeds: int = 1,
+    recorded: bool = True,
 ) -> Iterator[tuple[EpisodeResult, Trajectory | None]]:
     """Play episodes by index, as `instance_of` has them: the same index is the same world for every agent, so results are
     paired.
@@ -166,16 +180,21 @@ def play_many(
         seed: of the run.
         settings: arguments of the environment that vary within the run.
         seeds: episodes of one task in a row, each under the next seed.
+        recorded: the trajectories are wanted, not only the results.
 
     Yields:
-        The result and the trajectory; no trajectory where the infrastructure broke the episode.
+        The result and the trajectory; no trajectory where none is wanted, or the infrastructure broke the episode.
     """
     world = base_env(env)
     for index in episodes:
         number, world_seed, options = instance_of(world, index, seed, seeds)
         for attempt in range(INFRASTRUCTURE_TRIES):
             try:
-                trajectory, _ = record(env, agent, number, world_seed, index, options=options)
+                trajectory = None
+                if recorded:
+                    trajectory, _ = record(env, agent, number, world_seed, index, options=options)
+                else:
+                    play(env, agent, number, world_seed, options=options)
                 yield result_of(world, agent, env_id, index, settings), trajectory
                 break
             except InfrastructureError as error:
@@ -251,5 +270,5 @@ def expect_spending(spending: Spending, env: gym.Env[Any, Any], simulated: Agent
 
 def _results(shared: tuple[RolloutContext, int], indices: range) -> Iterator[EpisodeResult]:
     context, seed = shared
-    for result, _ in play_many(context.env, context.agent, context.env_id, indices, seed):
+    for result, _ in play_many(context.env, context.agent, context.env_id, indices, seed, recorded=False):
         yield result

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import gymnasium as gym
 import numpy as np
@@ -16,6 +16,39 @@ from ...envs.base import NO_OPTIONS, BaseEnv, base_env
 from ...envs.wrappers import expect_five_values
 from ...simulators.episode_view import EpisodeView
 from .format import Trajectory
+
+
+class Played(NamedTuple):
+    """A step of an episode that is being played; the first is the reset, without action and reward."""
+
+    observation: Any
+    action: Any = None
+    reward: float = 0.0
+    truncated: bool = False
+
+
+def played(
+    env: gym.Env[Any, Any],
+    agent: Agent,
+    task: int | str | None,
+    seed: int,
+    agent_seed: int | None = None,
+    options: Mapping[str, Any] = NO_OPTIONS,
+) -> Iterator[Played]:
+    """Play an episode, step by step; arguments and errors as for `record`. One that is truncated is left to be given up."""
+    expect_five_values(env, "env")
+    world = base_env(env)
+    observation, info = env.reset(seed=seed, options={**options} if task is None else {"task": task, **options})
+    tell = begin(agent, env, observation, info, world.agent_seed(seed) if agent_seed is None else agent_seed)
+    told = tell(info)
+    yield Played(observation)
+    terminated = truncated = False
+    while not (terminated or truncated):
+        action = agent.act(observation, told)
+        observation, reward, terminated, truncated, info = env.step(action)
+        told = tell(info)
+        agent.observe(observation, float(reward), terminated, truncated, told)
+        yield Played(observation, action, float(reward), truncated)
 
 
 def record(
@@ -41,24 +74,17 @@ def record(
         ConfigError: a `CostTuple` is around the environment.
         InfrastructureError: a real back-end failed, so the episode is not a result of the agent.
     """
-    expect_five_values(env, "env")
-    world = base_env(env)
-    observation, info = env.reset(seed=seed, options={**options} if task is None else {"task": task, **options})
-    tell = begin(agent, env, observation, info, world.agent_seed(seed) if agent_seed is None else agent_seed)
-    told = tell(info)
+    steps = played(env, agent, task, seed, agent_seed, options)
+    digests = [digest(next(steps).observation)]
     actions: list[Any] = []
     rewards: list[float] = []
-    digests = [digest(observation)]
-    terminated = truncated = False
-    while not (terminated or truncated):
-        action = agent.act(observation, told)
-        observation, reward, terminated, truncated, info = env.step(action)
-        told = tell(info)
-        agent.observe(observation, float(reward), terminated, truncated, told)
+    truncated = False
+    for observation, action, reward, cut in steps:
         actions.append(int(action) if isinstance(action, np.integer) else action)
-        rewards.append(float(reward))
+        rewards.append(reward)
         digests.append(digest(observation))
-    return trajectory_of(world, agent.name, agent.model, index, options, actions, rewards, digests, truncated)
+        truncated = cut
+    return trajectory_of(base_env(env), agent.name, agent.model, index, options, actions, rewards, digests, truncated)
 
 
 def trajectory_of(
