@@ -264,7 +264,8 @@ class MarketplaceChatEnv(ToolEnv[str, str]):
             return ""
         if action.kind == "wait":
             return self._wait(episode, action.seconds)
-        submitted = [self._submit(episode, call) for call in action.calls if not episode.over]
+        alone = len(action.calls) == 1 and episode.undisturbed
+        submitted = [self._submit(episode, call, alone) for call in action.calls if not episode.over]
         for running in submitted:
             if isinstance(running, Call):
                 episode.settle(running)
@@ -285,7 +286,7 @@ class MarketplaceChatEnv(ToolEnv[str, str]):
             return text
         return f"{text[: self.max_observation]}... [cut: {self.max_observation:,} of {len(text):,} characters]"
 
-    def _submit(self, episode: Episode, call: ToolCall) -> Call | str:
+    def _submit(self, episode: Episode, call: ToolCall, alone: bool) -> Call | str:
         if call.name == SEARCH and call.status is None and self.world.retriever is not None:
             text, found = search_tools(self.world.retriever, episode, call.arguments, self._card)
             self._slot_of = self._offer(episode).slots
@@ -301,7 +302,7 @@ class MarketplaceChatEnv(ToolEnv[str, str]):
         problem = check_arguments(self.world.catalog[episode.candidates[slot].number], call.arguments)
         if problem is not None:
             return episode.submit(slot, None, Status.INVALID_ARGUMENTS, problem[:240])
-        return episode.submit(slot, call.arguments)
+        return episode.submit_and_wait(slot, call.arguments) if alone else episode.submit(slot, call.arguments)
 
     def _wait(self, episode: Episode, seconds: float) -> str:
         if seconds > 0:

@@ -161,13 +161,13 @@ class Episode:
                 self._start(call, spec)
         return call
 
-    def submit_and_wait(self, slot: int) -> Call:
+    def submit_and_wait(self, slot: int, arguments: Mapping[str, Any] | None = None) -> Call:
         """Do what `submit` and, unless the call is refused, `wait` do one after the other.
 
         What nobody can see meanwhile is left out: the call's place in the queues and among the events. So nothing else may be
         in flight, and no event may be to come (`undisturbed`).
         """
-        call = self._admit(slot, None, None, "")
+        call = self._admit(slot, arguments, None, "")
         if not call.k:
             return call
         self.log.append(("wait",))
