@@ -151,7 +151,7 @@ class MarketplaceChatEnv(ToolEnv[str, str]):
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[str, dict[str, Any]]:
         episode = self._start(*self._choose(seed, options))
-        self._slot_of = self._offer(episode).slots
+        self._on_offer = self._offer(episode)
         self._found: list[ToolCard] = []  # in the last step
         self._short: list[ToolCard] | None = None
         if self.documents == "short":
@@ -189,14 +189,16 @@ class MarketplaceChatEnv(ToolEnv[str, str]):
     def _card(self, candidate: Candidate) -> ToolCard:
         """What the agent is told of a tool on offer; short documents hold the present price."""
         card = cards_of(self.world.catalog, [self.world.catalog[candidate.number]])[0]
-        return card if self.documents == "full" else shorten(card, self.quotes()[card.name], self.scenario.currency)
+        if self.documents == "full":
+            return card
+        return shorten(card, self._playing().quote(candidate.index), self.scenario.currency)
 
     def seat(self, env_id: str, examples: int = 0) -> TextSeat:
         return TextSeat(
             **self.seat_parts(env_id),
             max_price=self.world.max_price,
             query=self.query,
-            tools=self._offer(self._playing()).cards if self._short is None else tuple(self._short),
+            tools=self._on_offer.cards if self._short is None else tuple(self._short),
             token_pricing=self.world.tokens,
             categories=() if self.world.retriever is None else self.world.retriever.categories,
         )
@@ -209,7 +211,7 @@ class MarketplaceChatEnv(ToolEnv[str, str]):
         episode = self._playing()
         factors = episode.factors
         if factors is None:
-            return self._offer(episode).quotes.copy()
+            return self._on_offer.quotes.copy()
         return {slot.name: slot.quote * factors[slot.index] for slot in episode.candidates}
 
     def _offer(self, episode: Episode) -> _Offer:
@@ -289,12 +291,12 @@ class MarketplaceChatEnv(ToolEnv[str, str]):
     def _submit(self, episode: Episode, call: ToolCall, alone: bool) -> Call | str:
         if call.name == SEARCH and call.status is None and self.world.retriever is not None:
             text, found = search_tools(self.world.retriever, episode, call.arguments, self._card)
-            self._slot_of = self._offer(episode).slots
+            self._on_offer = self._offer(episode)
             self._found = [*self._found, *found]
             if self._short is not None:
                 self._short = [*self._short, *found]
             return text
-        slot = self._slot_of.get(call.name, -1)
+        slot = self._on_offer.slots.get(call.name, -1)
         if call.status is not None:
             return episode.submit(slot, None, call.status, call.problem)
         if slot < 0:

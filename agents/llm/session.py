@@ -7,7 +7,8 @@ the session, so that every reply is paid for exactly once and no call passes by 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from operator import methodcaller
 from typing import Any
 
 from ...envs.actions import FINISH as FINISH_NAME
@@ -38,6 +39,7 @@ from .types import CallResult, Play, SearchResult, Strategy, ToolAccess, Turn
 MAX_ANSWER = 16_000
 MAX_CALLS = 16
 _STATUS = {status.label: status for status in Status}
+_exhausted: Callable[[ToolAccess], bool] = methodcaller("exhausted")
 
 
 class LlmSession:
@@ -72,6 +74,7 @@ class LlmSession:
         self.executed: list[CallResult] = []
         self._shown: list[tuple[Message, Message]] = []  # the reply with each executed call, and the call's result
         self._owed: Usage | None = None
+        self._told: list[str] = []  # in the system message, beside the instructions
         self._system = Message(SYSTEM, INSTRUCTIONS)
         self.request = Message(USER, query)
         self.tools = seat.tools
@@ -125,14 +128,14 @@ class LlmSession:
 
     def exhausted(self) -> bool:
         """Nothing is left to call."""
-        return any(part.exhausted() for part in self.access)
+        return any(map(_exhausted, self.access))
 
     def _instructions(self, purpose: str) -> Message:
         if purpose == SUMMARISE:
             return Message(SYSTEM, SUMMARY)
-        text = "\n\n".join([INSTRUCTIONS, *[told for part in self.access if (told := part.system())]])
-        if text != self._system.content:
-            self._system = Message(SYSTEM, text)
+        told = [text for part in self.access if (text := part.system())]
+        if told != self._told:
+            self._told, self._system = told, Message(SYSTEM, "\n\n".join([INSTRUCTIONS, *told]))
         return self._system
 
     def _take(self) -> Usage:

@@ -16,6 +16,7 @@ from .. import prompts
 from .base import SYSTEM, TOOL, USER, Function, Message
 
 REGISTER = "tool_register"
+_NO_TOOLS = (REGISTER, SEARCH)
 
 
 @dataclass(slots=True)
@@ -184,15 +185,16 @@ class Reader:
         for need in range(count):
             fact = need + count if need in changed else need
             (context.known if fact in found else context.open).append(need)
-        for message in messages:
-            if message.role == TOOL and message.name == SEARCH:
-                self._searched(message.content, context)
+        if search is not None:
+            for message in messages:
+                if message.role == TOOL and message.name == SEARCH:
+                    self._searched(message.content, context)
         return context
 
     def _offer(self, functions: Sequence[Function]) -> tuple[dict[str, None], Function | None, Function | None]:
         """Return the tools shown, the function that registers and the one that searches; they rarely change between replies."""
-        given = list(functions)
-        if given != self._functions:
+        if functions != self._functions:
+            given = list(functions)
             names, tools = [function.name for function in given], self._tools
             shown = {name: None for name in names if name in tools or self._found(name)}
             register = given[names.index(REGISTER)] if REGISTER in names else None
@@ -204,7 +206,7 @@ class Reader:
         """Take note of the calls that were made; returns the facts that results show."""
         last = messages[-1] if messages else None
         if last is not None and last.role == TOOL:
-            context.after_result = last.name not in (REGISTER, SEARCH)
+            context.after_result = last.name not in _NO_TOOLS
             if last.name == REGISTER:
                 new = [name for name in context.shown if f'"{name}"' in last.content]
                 context.registered = new[0] if len(new) == 1 else ""
@@ -215,7 +217,7 @@ class Reader:
             if message.role == TOOL:
                 shows, name = self._shows(message), message.name
                 found |= shows
-                if name not in (REGISTER, SEARCH):
+                if name not in _NO_TOOLS:
                     used[name] = None
                     if shows <= seen:
                         failed.add(name)
