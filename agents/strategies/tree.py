@@ -8,8 +8,6 @@ Sources: ToolLLM (arXiv 2307.16789) for DFSDT; Tree of Thoughts (arXiv 2305.1060
 
 from __future__ import annotations
 
-import json
-
 from .. import prompts
 from ..llm.session import LlmSession
 from ..llm.types import Play, SearchResult, Turn
@@ -146,12 +144,10 @@ def describe(turn: Turn) -> str:
     """A step in words: what was said or called, and what came of it."""
     message = turn.messages[0]
     if not message.calls:
-        return json.dumps({"said": message.content[:SHORT]})
+        return to_json({"said": message.content[:SHORT]})
     results = {id(result.call): result.text for result in turn.results}
     return " ".join(
-        json.dumps(
-            {"name": str(call.name)[:80], "arguments": _short(call.arguments), "result": results.get(id(call), "")[:SHORT]}
-        )
+        to_json({"name": str(call.name)[:80], "arguments": _short(call.arguments), "result": results.get(id(call), "")[:SHORT]})
         for call in message.calls
     )
 
