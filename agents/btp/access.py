@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Sequence
+from math import inf
 from typing import Any
 
 from ...simulators.status import Status
@@ -82,8 +83,8 @@ class Btp(ToolAccess):
 
     def _remaining(self) -> float:
         """Return what calls and the replies that make them may still cost, with the final reply set aside."""
-        left = float(self._session.info.get("budget_remaining_price", float("inf"))) - self.reserve - self._reply
-        return left - sum(quote for _, quote in self._admitted)
+        left = float(self._session.info.get("budget_remaining_price", inf)) - self.reserve - self._reply
+        return left - sum([quote for _, quote in self._admitted]) if self._admitted else left
 
     def _allowed(self) -> frozenset[str]:
         """Tools that may be called now; worked out anew after each step and each call."""

@@ -188,6 +188,13 @@ def plan_tool_usage(costs: Sequence[float], values: Sequence[float], frequency_c
 
     Source: BTP, Algorithm 1 and Appendix A.1.
     """
+    return list(_best_plan(tuple(costs), tuple(values), tuple(frequency_caps), budget))
+
+
+@lru_cache(maxsize=4096)  # agents of one experience plan the same tasks within the same budgets
+def _best_plan(
+    costs: tuple[float, ...], values: tuple[float, ...], frequency_caps: tuple[int, ...], budget: float
+) -> Sequence[int]:
     count = len(costs)
     if len(values) != count or len(frequency_caps) != count:
         raise ConfigError(
@@ -204,14 +211,6 @@ def plan_tool_usage(costs: Sequence[float], values: Sequence[float], frequency_c
         for number in numbers:
             if not number >= least:  # NaN is not, either
                 raise ConfigError("plan_tool_usage", f"{name}: expected a number of at least 0, got {number!r}")
-    return list(_best_plan(tuple(costs), tuple(values), tuple(frequency_caps), budget))
-
-
-@lru_cache(maxsize=4096)  # agents of one experience plan the same tasks within the same budgets
-def _best_plan(
-    costs: tuple[float, ...], values: tuple[float, ...], frequency_caps: tuple[int, ...], budget: float
-) -> Sequence[int]:
-    count = len(costs)
     if budget < 0:
         return [0] * count
     within = [cost <= budget and value > 0.0 for cost, value in zip(costs, values, strict=True)]
