@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from functools import lru_cache
+from typing import Any
 from weakref import WeakKeyDictionary
 
 from ...envs.actions import SEARCH
@@ -73,7 +74,8 @@ class Context:
         return not after or all(before in self.known for before in after)
 
 
-class _Known(NamedTuple):
+@dataclass(frozen=True, slots=True, eq=False)
+class _Known:
     """What a reader knows of a task before an episode begins.
 
     Attributes:
@@ -85,7 +87,7 @@ class _Known(NamedTuple):
     """
 
     task: Task
-    facts: list[tuple[int, str, str]]
+    facts: tuple[tuple[int, str, str], ...]
     need_of: dict[str, int]
     tools: dict[str, Tool]
     misnamed: dict[str, str]
@@ -105,7 +107,7 @@ def _known(catalog: Catalog, task: Task) -> _Known:
         tools = {name: catalog.get(name) for name in task.candidates}
         known = _Known(
             task,
-            [(number, normalise(fact), fact) for number, fact in facts],
+            tuple([(number, normalise(fact), fact) for number, fact in facts]),
             {name: i for i, need in enumerate(needs) for name in need.tools},
             tools,
             {name: promised for name, tool in tools.items() if (promised := false_promise(tool))},
@@ -116,8 +118,14 @@ def _known(catalog: Catalog, task: Task) -> _Known:
     return known
 
 
+@lru_cache(maxsize=4096)  # a text stands in many contexts of an episode, and a tool's answer in many episodes
+def _facts_in(known: _Known, text: str) -> frozenset[int]:
+    plain = normalise(text)
+    return frozenset([number for number, short, fact in known.facts if short in plain and fact_in(fact, plain)])
+
+
 class Reader:
-    """Reads contexts of one episode; each message is read once.
+    """Reads contexts of one episode.
 
     Args:
         catalog: The world's tools.
@@ -128,10 +136,9 @@ class Reader:
         self._plain = task.needs
         self._count = len(task.needs)
         self._catalog = catalog
-        known = _known(catalog, task)
+        self._known = known = _known(catalog, task)
         self._facts, self._need_of = known.facts, known.need_of
         self._tools, self._misnamed = known.tools.copy(), known.misnamed.copy()
-        self._read: dict[Message, frozenset[int]] = {}
         self._systems: dict[str, tuple[dict[str, None], Mapping[str, float]]] = {}
         self._current: tuple[Need, ...] = task.needs
         self._functions: list[Function] = []
@@ -139,8 +146,7 @@ class Reader:
 
     def facts_in(self, text: str) -> frozenset[int]:
         """Numbers of the facts that a text shows."""
-        plain = normalise(text)
-        return frozenset([number for number, short, fact in self._facts if short in plain and fact_in(fact, plain)])
+        return _facts_in(self._known, text)
 
     def facts_in_history(self, messages: Sequence[Message]) -> frozenset[int]:
         """Facts that results in a conversation show; the request itself shows none."""
@@ -150,9 +156,9 @@ class Reader:
             if message.role == USER:
                 requests += 1
                 if requests > 1:
-                    found |= self._shows(message)
+                    found |= _facts_in(self._known, message.content)
             elif message.role == TOOL:
-                found |= self._shows(message)
+                found |= _facts_in(self._known, message.content)
         return frozenset(found)
 
     def read(self, messages: Sequence[Message], functions: Sequence[Function]) -> Context:
@@ -212,10 +218,10 @@ class Reader:
                 context.registered = new[0] if len(new) == 1 else ""
         found: set[int] = set()
         seen: set[int] = set()  # in results of tools
-        used, failed, requests = context.used, context.failed, 0
+        used, failed, known, requests = context.used, context.failed, self._known, 0
         for message in messages:
             if message.role == TOOL:
-                shows, name = self._shows(message), message.name
+                shows, name = _facts_in(known, message.content), message.name
                 found |= shows
                 if name not in _NO_TOOLS:
                     used[name] = None
@@ -229,7 +235,7 @@ class Reader:
             elif message.role == USER:
                 requests += 1
                 if requests > 1:  # the request itself shows nothing
-                    found |= self._shows(message)
+                    found |= _facts_in(known, message.content)
                 if message.content.startswith(prompts.TRIED):
                     failed.update(tool for tool in self._tools if f'"{tool}"' in message.content)
         return found
@@ -253,12 +259,6 @@ class Reader:
         if promised := false_promise(tool):
             self._misnamed[name] = promised
         return True
-
-    def _shows(self, message: Message) -> frozenset[int]:
-        found = self._read.get(message)
-        if found is None:
-            found = self._read[message] = self.facts_in(message.content)
-        return found
 
     def _changed(self, messages: Sequence[Message]) -> frozenset[int]:
         if len(self._facts) == self._count:
