@@ -156,9 +156,9 @@ class Experience:
     def estimates(self, query: str, tools: Sequence[str], settings: BtpSettings) -> list[tuple[float, int]]:
         """The expected value and the frequency cap of each of some tools for a query."""
         index, unseen = self._index, _unseen(settings)
-        records = [index.record(tool) for tool in tools]
-        if not any(records):
+        if index.uses.keys().isdisjoint(tools):
             return [unseen] * len(tools)
+        records = [index.record(tool) for tool in tools]
         embedded = index.embed(query)
         return [unseen if record is None else record.estimate(embedded, settings) for record in records]
 

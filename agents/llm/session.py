@@ -39,6 +39,7 @@ from .types import CallResult, Play, SearchResult, Strategy, ToolAccess, Turn
 MAX_ANSWER = 16_000
 MAX_CALLS = 16
 _STATUS = {status.label: status for status in Status}
+_PLAIN, _SUMMARISE = Message(SYSTEM, INSTRUCTIONS), Message(SYSTEM, SUMMARY)
 _exhausted: Callable[[ToolAccess], bool] = methodcaller("exhausted")
 
 
@@ -75,7 +76,7 @@ class LlmSession:
         self._shown: list[tuple[Message, Message]] = []  # the reply with each executed call, and the call's result
         self._owed: Usage | None = None
         self._told: list[str] = []  # in the system message, beside the instructions
-        self._system = Message(SYSTEM, INSTRUCTIONS)
+        self._system = _PLAIN
         self.request = Message(USER, query)
         self.tools = seat.tools
         for part in access:
@@ -132,7 +133,7 @@ class LlmSession:
 
     def _instructions(self, purpose: str) -> Message:
         if purpose == SUMMARISE:
-            return Message(SYSTEM, SUMMARY)
+            return _SUMMARISE
         told = [text for part in self.access if (text := part.system())]
         if told != self._told:
             self._told, self._system = told, Message(SYSTEM, "\n\n".join([INSTRUCTIONS, *told]))

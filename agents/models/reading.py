@@ -237,7 +237,7 @@ class Reader:
                 if requests > 1:  # the request itself shows nothing
                     found |= _facts_in(known, message.content)
                 if message.content.startswith(prompts.TRIED):
-                    failed.update(tool for tool in self._tools if f'"{tool}"' in message.content)
+                    failed.update([tool for tool in self._tools if f'"{tool}"' in message.content])
         return found
 
     def _searched(self, text: str, context: Context) -> None:

@@ -78,10 +78,11 @@ class SimulatedToolPlanner(Simulated):
         planned = [name for name in self._path if name in names]
         if planned:
             return planned[0]
-        tools = [tool for tool in (self._reader.tool(name) for name in names) if tool is not None]
-        wanted = [tool.name for tool in named(tools, self._request)]
-        if wanted and len(wanted) < len(names) and self._chance(self.heed):
-            names = wanted
+        if len(names) > 1:
+            tools = [tool for name in names if (tool := self._reader.tool(name)) is not None]
+            wanted = [tool.name for tool in named(tools, self._request)]
+            if wanted and len(wanted) < len(names) and self._chance(self.heed):
+                names = wanted
         return super()._choose(context, names)
 
 
