@@ -69,10 +69,7 @@ class Btp(ToolAccess):
         self.left = dict(self.plan)
         self.blacklist: set[str] = set()
         self._helped: set[str] = set()
-        self._info: dict[str, Any] | None = None
-        self._known: frozenset[str] | None = None
-        self._shown: tuple[Sequence[Function], list[Function]] | None = None
-        self._told: str | None = None
+        self._known: tuple[dict[str, Any], frozenset[str]] | None = None
 
     def _price_of_a_reply(self, session: LlmSession) -> float:
         pricing = session.seat.token_pricing
@@ -89,28 +86,21 @@ class Btp(ToolAccess):
     def _allowed(self) -> frozenset[str]:
         """Tools that may be called now; worked out anew after each step and each call."""
         info = self._session.info
-        if self._known is None or self._info is not info:
+        if self._known is None or self._known[0] is not info:
             quotes, remaining = self._session.quotes(), self._remaining() - self._reply + 1e-9
             left, blacklist = self.left, self.blacklist
             names = [name for name in self._names if left[name] > 0 and name not in blacklist and quotes[name] <= remaining]
-            allowed = frozenset(names)
-            if allowed != self._known:  # mostly they are the same, and so is what the model is shown and told
-                self._known, self._shown, self._told = allowed, None, None
-            self._info = info
-        return self._known
+            self._known = info, frozenset(names)
+        return self._known[1]
 
     def functions(self, offered: Sequence[Function]) -> Sequence[Function]:
         allowed = self._allowed()
-        if self._shown is None or self._shown[0] is not offered:
-            self._shown = offered, [function for function in offered if function.name in allowed]
-        return self._shown[1]
+        return [function for function in offered if function.name in allowed]
 
     def system(self) -> str:
         allowed = self._allowed()
-        if self._told is None:
-            removed = [name for name in self._names if name not in allowed and self.plan[name] > 0]
-            self._told = prompts.REMOVED + ", ".join(removed) if removed else ""
-        return self._told
+        removed = [name for name in self._names if name not in allowed and self.plan[name] > 0]
+        return prompts.REMOVED + ", ".join(removed) if removed else ""
 
     def refuse(self, call: FunctionCall) -> Refusal | None:
         name = call.name
@@ -127,7 +117,7 @@ class Btp(ToolAccess):
     def admit(self, call: FunctionCall) -> None:
         # counted when it goes out: calls side by side share the plan and the purse
         if call.name in self.left:
-            self._info = None
+            self._known = None
             self.left[call.name] -= 1
             self._admitted.append((call, self._session.quotes()[call.name]))
 
@@ -136,7 +126,7 @@ class Btp(ToolAccess):
         if not (self._admitted and self._admitted[0][0] is result.call):
             return
         self._admitted.popleft()
-        self._info = None
+        self._known = None
         if not result.executed:
             self.left[name] += 1
             return

@@ -283,8 +283,9 @@ def test_a_call_alone_is_a_submission_and_a_wait(scenario: str, budget: Budget |
             slots = list(range(len(alone.candidates))) * 3
             while slots and not alone.over and alone.undisturbed:
                 slot = slots.pop(0)
-                call = alone.submit_and_wait(slot)
-                if not plain.submit(slot).finished_s >= 0:
+                given = alone.needs[slot % len(alone.needs)].arguments if len(slots) % 2 else None
+                call = alone.submit_and_wait(slot, given)
+                if not plain.submit(slot, given).finished_s >= 0:
                     plain.wait()
                 met.add(call.status)
                 assert (state(alone), alone.calls, alone.log) == (state(plain), plain.calls, plain.log)

@@ -10,6 +10,7 @@ import pytest
 
 import costgym
 from costgym.agents.base import NUMERIC, TEXT
+from costgym.experiments.rollout import play_many
 from costgym.experiments.trajectories.collect import collect
 from costgym.experiments.verify import verify
 from tests.helpers.records import Dice, places, tampered
@@ -26,6 +27,15 @@ def test_an_honest_file_verifies(collected: Path) -> None:
     verdict = verify(collected)
     assert verdict.problems == ()
     assert verdict.verified and verdict.episodes == 12
+
+
+@pytest.mark.parametrize("env_id", [NUMERIC, TEXT])
+def test_an_episode_is_the_same_with_a_record_and_without(env_id: str) -> None:
+    env = costgym.make(env_id, scenario="storm", max_steps=4)
+    recorded = list(play_many(env, Dice(env_id), env_id, range(12), 5))
+    plain = list(play_many(env, Dice(env_id), env_id, range(12), 5, recorded=False))
+    assert plain == [(result, None) for result, _ in recorded]
+    assert {trajectory.truncated for _, trajectory in recorded if trajectory is not None} == {True, False}
 
 
 def test_a_collection_that_was_cut_off_continues_with_the_same_bytes(collected: Path, tmp_path: Path) -> None:
