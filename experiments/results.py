@@ -79,6 +79,8 @@ class EpisodeResult:
             object.__setattr__(self, "errors", {**dict.fromkeys(ORIGINS, 0), **self.errors})
         for name, convert, accept, expected in _FIELDS:
             value = plain = getattr(self, name)
+            if type(value) is convert and (accept is None or accept(value)):
+                continue
             try:
                 if type(value) is not convert:
                     plain = convert(value)

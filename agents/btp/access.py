@@ -57,15 +57,15 @@ class Btp(ToolAccess):
 
     def reset(self, session: LlmSession) -> None:
         self._session = session
-        self._names = [function.name for function in session.candidates]
+        names = [function.name for function in session.candidates]
         self._admitted: deque[tuple[FunctionCall, float]] = deque()
         self._reply = self._price_of_a_reply(session) if self.thinking is None else self.thinking
         quotes = session.quotes()
-        estimates = self.experience.estimates(session.query, self._names, self.settings)
-        costs = [quotes[name] + self._reply for name in self._names]
+        estimates = self.experience.estimates(session.query, names, self.settings)
+        costs = [quotes[name] + self._reply for name in names]
         uses = plan_tool_usage(costs, [v for v, _ in estimates], [c for _, c in estimates], self._remaining())
-        self.values = {name: value for name, (value, _) in zip(self._names, estimates, strict=True)}
-        self.plan = dict(zip(self._names, uses, strict=True))
+        self.values = {name: value for name, (value, _) in zip(names, estimates, strict=True)}
+        self.plan = dict(zip(names, uses, strict=True))
         self.left = dict(self.plan)
         self.blacklist: set[str] = set()
         self._helped: set[str] = set()
@@ -88,8 +88,8 @@ class Btp(ToolAccess):
         info = self._session.info
         if self._known is None or self._known[0] is not info:
             quotes, remaining = self._session.quotes(), self._remaining() - self._reply + 1e-9
-            left, blacklist = self.left, self.blacklist
-            names = [name for name in self._names if left[name] > 0 and name not in blacklist and quotes[name] <= remaining]
+            left, blacklist = self.left.items(), self.blacklist
+            names = [name for name, uses in left if uses > 0 and name not in blacklist and quotes[name] <= remaining]
             self._known = info, frozenset(names)
         return self._known[1]
 
@@ -99,7 +99,7 @@ class Btp(ToolAccess):
 
     def system(self) -> str:
         allowed = self._allowed()
-        removed = [name for name in self._names if name not in allowed and self.plan[name] > 0]
+        removed = [name for name, uses in self.plan.items() if uses > 0 and name not in allowed]
         return prompts.REMOVED + ", ".join(removed) if removed else ""
 
     def refuse(self, call: FunctionCall) -> Refusal | None:

@@ -70,7 +70,7 @@ class Turn:
     @property
     def registered(self) -> bool:
         """The tool access answered all its calls; the world saw none of them."""
-        return bool(self.results) and all(not r.executed and r.status is Status.OK for r in self.results)
+        return {(result.executed, result.status) for result in self.results} == {(False, Status.OK)}
 
 
 class Strategy(Protocol):

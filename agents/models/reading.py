@@ -218,7 +218,8 @@ class Reader:
                 context.registered = new[0] if len(new) == 1 else ""
         found: set[int] = set()
         seen: set[int] = set()  # in results of tools
-        used, failed, known, requests = context.used, context.failed, self._known, 0
+        used, failed, last_failed = context.used, context.failed, ""
+        known, failures, requests = self._known, 0, 0
         for message in messages:
             if message.role == TOOL:
                 shows, name = _facts_in(known, message.content), message.name
@@ -227,17 +228,18 @@ class Reader:
                     used[name] = None
                     if shows <= seen:
                         failed.add(name)
-                        context.last_failed, context.failures = name, context.failures + 1
+                        last_failed, failures = name, failures + 1
                     else:
                         seen |= shows
                         failed.discard(name)
-                        context.last_failed, context.failures = "", 0
+                        last_failed, failures = "", 0
             elif message.role == USER:
                 requests += 1
                 if requests > 1:  # the request itself shows nothing
                     found |= _facts_in(known, message.content)
                 if message.content.startswith(prompts.TRIED):
                     failed.update([tool for tool in self._tools if f'"{tool}"' in message.content])
+        context.last_failed, context.failures = last_failed, failures
         return found
 
     def _searched(self, text: str, context: Context) -> None:
