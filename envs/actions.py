@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
@@ -56,25 +56,6 @@ def count_tokens(text: str) -> int:
     return (len(text) + 3) // 4
 
 
-def json_writer(default: Callable[[Any], Any] | None = None) -> Callable[[Any], str]:
-    """A function that writes JSON as `json.dumps` does, without a look for what holds itself, which is a RecursionError.
-
-    Python makes an encoder for each text, which takes as long as a short text; this one makes it once.
-
-    Args:
-        default: turns what JSON does not know into what it knows; without it that is a TypeError.
-    """
-    plain = json.JSONEncoder(default=default, check_circular=False)
-    make = getattr(json.encoder, "c_make_encoder", None)  # not every Python has it
-    if make is None:
-        return plain.encode
-    write = make(None, plain.default, json.encoder.encode_basestring_ascii, None, ": ", ", ", False, False, True)
-    return lambda value: "".join(write(value, 0))
-
-
-_encode = json_writer()
-
-
 def encode_action(
     name: str,
     arguments: Mapping[str, Any] | None = None,
@@ -88,7 +69,7 @@ def encode_action(
         action["usage"] = usage.document()
     if refuse is not None:
         action["refuse"], action["reason"] = refuse.label, reason
-    return _encode(action)
+    return json.dumps(action)
 
 
 def spoken(text: str) -> str:

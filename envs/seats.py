@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from ..simulators.decision.examples import Example
 from ..simulators.decision.examples import examples as labelled
-from ..simulators.opencatp.scoring.known import Same
+from ..simulators.identity import Same
 from ..simulators.status import LOOKS_OK, Status
 from ..simulators.tools import Catalog, Tool, ToolCard
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from operator import attrgetter
 from typing import Any, NamedTuple, Protocol
 
-from ...envs.actions import count_tokens, json_writer
+from ...envs.actions import count_tokens
 from ...simulators.calls import Usage
 from ...simulators.tools import Tool
 
@@ -20,7 +20,7 @@ ACT, VOTE, PLAN, SUMMARISE = "act", "vote", "plan", "summarise"
 """What a model is asked for: the next step, a choice between A and B, a plan in words, the final answer."""
 
 
-to_json = json_writer(str)
+to_json = json.JSONEncoder(default=str, check_circular=False).encode
 """JSON text of what a model wrote; what JSON does not know is written as text. What holds itself is a RecursionError."""
 
 

@@ -223,21 +223,6 @@ def test_actions_are_decoded_as_json_decodes_them(text: str, enclosed: bool) -> 
     assert outcome(actions._load) == outcome(json.loads)
 
 
-@given(value=JSON)
-def test_json_is_written_as_json_writes_it(value: Any) -> None:
-    assert actions.json_writer()(value) == json.dumps(value)
-
-
-def test_json_is_written_without_an_encoder_in_c_too(monkeypatch: pytest.MonkeyPatch) -> None:
-    document = {"name": "x", "arguments": {"a": {1}, "b": [1.5, None, "\u00e9\ud800"]}}
-    fast = actions.json_writer(str)
-    monkeypatch.setattr(json.encoder, "c_make_encoder", None)
-    assert actions.json_writer(str)(document) == fast(document) == json.dumps(document, default=str)
-    for write in (actions.json_writer(), actions._encode):
-        with pytest.raises(TypeError, match="set is not JSON serializable"):
-            write(document)
-
-
 def test_a_changed_quote_of_one_step_is_not_in_the_next() -> None:
     env = costgym.make("costgym/MarketplaceChat-v0", budget={})
     base = env.unwrapped

@@ -6,20 +6,8 @@ from functools import lru_cache
 from typing import Any
 
 from ...errors import ConfigError
+from ...identity import Same
 from .evaluation import Evaluator, ScoreSource, split_samples
-
-
-class Same:
-    """Stands for an object by its identity, and keeps it alive."""
-
-    def __init__(self, value: Any) -> None:
-        self.value = value
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Same) and other.value is self.value
-
-    def __hash__(self) -> int:
-        return id(self.value)
 
 
 class KnownScores:
