@@ -19,7 +19,7 @@ from gymnasium.vector import AutoresetMode
 from gymnasium.vector.utils import batch_space
 from numpy.typing import NDArray
 
-from ...simulators.batch.bound import Bound
+from ...simulators.batch.arguments import BoundArguments
 from ...simulators.batch.device import Device
 from ...simulators.batch.rng import in_threads, most_threads, stream_words
 from ...simulators.errors import ConfigError, EpisodeOver
@@ -185,7 +185,7 @@ class NativeVectorEnv(gym.vector.VectorEnv[Observation, Any, Any]):
         self._all_begun = False
         self._mask: Mask | None = None
         self._pool = ArrayPool()
-        self._bound: Bound | None = None
+        self._bound: BoundArguments | None = None
         self._build()
 
     @property
@@ -201,12 +201,12 @@ class NativeVectorEnv(gym.vector.VectorEnv[Observation, Any, Any]):
         """Call the kernel that plays a part, for the whole batch, or the one that plays all parts on their threads.
 
         Args:
-            steady: the first arguments, which hardly ever change; the kernel gets them as one `Bound`.
+            steady: the first arguments, which hardly ever change; the kernel gets them as one `BoundArguments`.
             arguments: the others.
         """
         bound = self._bound
         if bound is None or any(map(is_not, bound.content, steady)):
-            self._bound = bound = Bound(steady)
+            self._bound = bound = BoundArguments(steady)
         if self.threads == 1:
             one(bound, *arguments, 0)
         else:

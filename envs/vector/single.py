@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ...simulators.batch.bound import Bound
+from ...simulators.batch.arguments import BoundArguments
 from ...simulators.errors import ConfigError
 from ...simulators.ledger import RESOURCES
 from ...simulators.world import Episode
@@ -57,7 +57,7 @@ class _Lane:
         out = self._out
         self._tools, self._needs, self._resources = out.tools[0], out.needs[0], out.resources[0]
         self.mask: NDArray[np.bool_] = out.mask[0]
-        self._bound: Bound | None = None
+        self._bound: BoundArguments | None = None
         self._bind()
 
     def _bind(self) -> None:
@@ -66,7 +66,7 @@ class _Lane:
         given = (batch.tables, batch.rules, batch.state, vector._view, self._out, vector._streams)
         if self._bound is None or any(map(is_not, self._bound.content, given)):
             actions, tasks, seeds = np.zeros(1, np.int64), np.zeros(1, np.int64), np.zeros(1, np.uint64)
-            self._bound = Bound((*given, actions, tasks, seeds))
+            self._bound = BoundArguments((*given, actions, tasks, seeds))
 
     def begin(self, number: int, seed: int) -> tuple[Observation, Info]:
         """Begin the episode of a task, with a seed."""

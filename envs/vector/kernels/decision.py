@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ....simulators.batch import kernels as world
-from ....simulators.batch.bound import arguments
+from ....simulators.batch.arguments import bound_arguments
 from ....simulators.batch.memory import clear_row, copy_row
 from ....simulators.batch.rng import compiled, inlined, next_draw, prange, row, threaded
 from ....simulators.status import Status
@@ -133,10 +133,10 @@ def step_part(
     """Play one step of the episodes of a part.
 
     Args:
-        bound: a `Bound` of tables, rules, state, view and streams.
+        bound: a `BoundArguments` of tables, rules, state, view and streams.
         parts, part: number of equal parts, and the part's own number.
     """
-    tables, rules, state, view, streams = arguments(bound)
+    tables, rules, state, view, streams = bound_arguments(bound)
     for i in range(part * actions.size // parts, (part + 1) * actions.size // parts):
         step_row(tables, rules, state, view, out, streams, actions, autoreset, rows, seeds, seeded, i)
 

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ....simulators.batch import kernels as world
-from ....simulators.batch.bound import arguments
+from ....simulators.batch.arguments import bound_arguments
 from ....simulators.batch.memory import copy_row, lowest_bit, prefetch, prefetch_own
 from ....simulators.batch.rng import compiled, inlined, internal, log, next_draw, prange, row, threaded
 from ....simulators.batch.state import EPISODE
@@ -179,11 +179,11 @@ def step_part(
     """Play one step of the episodes of a part.
 
     Args:
-        bound: a `Bound` of tables, rules, state, view and streams.
+        bound: a `BoundArguments` of tables, rules, state, view and streams.
         room: (P,) receives, at the place of the part, the largest number of places that an episode uses, for `Batch.make_room`.
         part: number of the part among P equal ones.
     """
-    tables, rules, state, view, streams = arguments(bound)
+    tables, rules, state, view, streams = bound_arguments(bound)
     used, parts = 0, room.size
     for i in range(part * actions.size // parts, (part + 1) * actions.size // parts):
         _look_ahead(tables, state, view, actions, i)
@@ -248,12 +248,12 @@ def play_one(bound: Any, action: int, task: int, seed: int) -> Any:
     """Play an action of a batch of one, or begin the episode of a task; returns the number of places that it uses.
 
     Args:
-        bound: a `Bound` of `step_row`'s arguments from `tables` to `actions`, `tasks` and `seeds`, of one episode.
+        bound: a `BoundArguments` of `step_row`'s arguments from `tables` to `actions`, `tasks` and `seeds`, of one episode.
         action: the action; ignored where an episode begins.
         task: a row of the tables, to begin its episode; -1 to play the action.
         seed: the episode's, as a signed number of 64 bits.
     """
-    tables, rules, state, view, out, streams, actions, tasks, seeds = arguments(bound)
+    tables, rules, state, view, out, streams, actions, tasks, seeds = bound_arguments(bound)
     state.episodes[0].ended = task >= 0
     actions[0], tasks[0], seeds[0] = action, task, np.uint64(seed)
     return step_row(tables, rules, state, view, out, streams, actions, True, False, tasks, seeds, True, 0)

@@ -25,7 +25,7 @@ pytest.importorskip("numba", reason="needs the extra `train`")
 
 from costgym.envs.vector.single import CompiledMarketplaceEnv
 from costgym.experiments.selftest.lockstep import CompiledOnes, run_views
-from costgym.simulators.batch.bound import Bound
+from costgym.simulators.batch.arguments import BoundArguments
 from tests.helpers.forks import go_on
 
 pytestmark = pytest.mark.native
@@ -207,7 +207,7 @@ def test_another_scenario_named_by_a_reset_is_played_too() -> None:
 
 
 def test_copies_of_bound_arguments_have_addresses_of_their_own() -> None:
-    bound = Bound((np.zeros(3), 1))
+    bound = BoundArguments((np.zeros(3), 1))
     for way in (copy.copy, copy.deepcopy, lambda it: pickle.loads(pickle.dumps(it))):
         twin = way(bound)
         assert twin.address != bound.address and twin._numba_type_ == bound._numba_type_

@@ -1,8 +1,8 @@
 """Arguments of a kernel that are unpacked once and not at every call.
 
-Numba looks into each array among a kernel's arguments at each call, which takes 8 microseconds for the 60 arrays of a step: as
-nothing beside a large batch, but ten times what one episode's step takes. `Bound` writes what Numba found there into memory,
-and `arguments` reads it from there, inside a kernel that is given the `Bound` alone.
+Numba looks into each array among a kernel's arguments at each call. That takes 8 microseconds for the 60 arrays of a step: next
+to nothing beside a large batch, but ten times what one episode's step takes. `BoundArguments` writes into memory what it finds
+there, and `bound_arguments` reads it from there, inside a kernel that is given nothing else.
 """
 
 # mypy: disable-error-code="misc,untyped-decorator,no-any-return"
@@ -18,22 +18,22 @@ from .rng import compiled, numba
 _extending, _types = numba.extending, numba.types
 
 
-class BoundType(_types.Type):  # type: ignore[name-defined]
-    """The type of a `Bound`, by that of its arguments."""
+class BoundArgumentsType(_types.Type):  # type: ignore[name-defined]
+    """The type of a `BoundArguments`, by that of its arguments."""
 
     def __init__(self, content: Any) -> None:
         self.content = content
-        super().__init__(name=f"Bound({content})")
+        super().__init__(name=f"BoundArguments({content})")
 
     @property
     def key(self) -> Any:
         return self.content
 
 
-_extending.register_model(BoundType)(_extending.models.OpaqueModel)
+_extending.register_model(BoundArgumentsType)(_extending.models.OpaqueModel)
 
 
-@_extending.unbox(BoundType)
+@_extending.unbox(BoundArgumentsType)
 def _unbox(_: Any, found: Any, call: Any) -> Any:
     number = call.pyapi.object_getattr_string(found, "address")
     address = call.pyapi.long_as_voidptr(number)
@@ -66,8 +66,8 @@ def _store(typing_context: Any, memory: Any, content: Any) -> Any:
 
 
 @_extending.intrinsic
-def arguments(typing_context: Any, bound: Any) -> Any:
-    """The tuple that a `Bound` was made of; what the kernel does not use of it is not read."""
+def bound_arguments(typing_context: Any, bound: Any) -> Any:
+    """The tuple that a `BoundArguments` holds; what the kernel does not use of it is not read."""
 
     def load(context: Any, builder: Any, kind: Any, place: Any) -> Any:
         if not isinstance(kind, _types.BaseTuple):
@@ -95,10 +95,10 @@ def _write(memory: Any, content: Any) -> None:
     _store(memory, content)
 
 
-class Bound:
+class BoundArguments:
     """A tuple of arrays and numbers, ready for kernels.
 
-    The arrays' content may change, the tuple not: make another `Bound` where an array is replaced.
+    The arrays' content may change, the tuple not: make another `BoundArguments` where an array is replaced.
 
     Attributes:
         content: the tuple, which keeps the arrays alive.
@@ -112,7 +112,7 @@ class Bound:
         self._memory = np.zeros(-(-int(_size_of(content)) // 8), np.uint64).view(np.uint8)
         _write(self._memory, content)
         self.address = self._memory.ctypes.data
-        self._numba_type_ = BoundType(numba.typeof(content))
+        self._numba_type_ = BoundArgumentsType(numba.typeof(content))
 
     def __reduce__(self) -> Any:
-        return Bound, (self.content,)  # a copy has addresses of its own
+        return BoundArguments, (self.content,)  # a copy has addresses of its own
