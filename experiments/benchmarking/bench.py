@@ -244,10 +244,12 @@ def print_bench(report: dict[str, Any], console: Any) -> None:
     for row in report["rows"]:
         figures = (f"{row['steps_per_second']:,}", f"{row['ratio_to_cartpole']:.2f}", f"{row['resets_per_second']:,}")
         main.add_row(row["env"], row["kind"], f"{row['envs']:,}", *figures)
-    for row in report["rollouts"]:
-        kind = f"{row['kind']}, {row['form']}, episodes of {row['steps_per_episode']} steps"
-        main.add_row(row["env"], kind, "1", f"{row['steps_per_second']:,}", f"{row['ratio_to_cartpole']:.2f}", "")
     console.print(main)
+    rollouts = table("episodes of", "budget", "kind", "steps/s", "× CartPole")
+    for row in report["rollouts"]:
+        length, budget = f"{row['steps_per_episode']} steps", "default" if row["form"] == "default" else "none"
+        rollouts.add_row(length, budget, row["kind"], f"{row['steps_per_second']:,}", f"{row['ratio_to_cartpole']:.2f}")
+    console.print(rollouts)
     agents = table("language agent", "episodes/s")
     for row in report["agents"]:
         agents.add_row(row["agent"], f"{row['episodes_per_second']:,}")
