@@ -186,7 +186,7 @@ def step_part(
     tables, rules, state, view, streams = bound_arguments(bound)
     used, parts = 0, room.size
     for i in range(part * actions.size // parts, (part + 1) * actions.size // parts):
-        _look_ahead(tables, state, view, actions, i)
+        _look_ahead(tables, state, view, out, actions, i)
         used = max(used, step_row(tables, rules, state, view, out, streams, actions, autoreset, fresh, tasks, seeds, drawn, i))
     room[part] = used
 
@@ -260,7 +260,7 @@ def play_one(bound: Any, action: int, task: int, seed: int) -> Any:
 
 
 @inlined
-def _look_ahead(tables: Any, state: Any, view: Any, actions: Any, i: int) -> None:
+def _look_ahead(tables: Any, state: Any, view: Any, out: Any, actions: Any, i: int) -> None:
     """Prefetch the memory of the next episodes; without this a large batch waits for memory most of the time."""
     far, near = i + _FAR, i + _NEAR
     if far >= actions.size:
@@ -272,6 +272,7 @@ def _look_ahead(tables: Any, state: Any, view: Any, actions: Any, i: int) -> Non
         slot = np.int64(view.slots[e.task, actions[near]])
         place = slot * _SPEC_BYTES
         prefetch_own(state.slots, near, slot * state.slots.itemsize)
+        prefetch_own(out.tools, near, (np.int64(actions[near]) * out.tools.shape[2] + CHANGING) * out.tools.itemsize)
         for line in (0, 64, _SPEC_BYTES - 1):
             prefetch(tables.slots, e.task, place + line)
         prefetch_own(state.times, near, 0)
