@@ -184,7 +184,7 @@ class MarketplaceEnv(ToolEnv[Observation, "int | np.integer[Any]"]):
     * v0: first version.
     """
 
-    episode_state = ("episode", "_tools", "_needs", "_resources", "_received")
+    episode_state: tuple[str, ...] = ("episode", "_tools", "_needs", "_resources", "_received")
 
     def __new__(cls, *_: Any, compiled: bool = False, **__: Any) -> Self:
         if compiled is not True or cls is not MarketplaceEnv:

@@ -118,13 +118,15 @@ class CompiledMarketplaceEnv(MarketplaceEnv):
         ConfigError: an argument is invalid, or there are several scenarios.
     """
 
+    episode_state = tuple("_episode" if name == "episode" else name for name in MarketplaceEnv.episode_state)
+
     def __init__(self, *arguments: Any, **settings: Any) -> None:
+        self._played: list[int] | None = None  # the actions of this episode; None where the event-driven world plays it
         super().__init__(*arguments, **settings)
         if len(self.scenarios) > 1:
             raise ConfigError("compiled", f"expected one scenario to play in compiled code, got {len(self.scenarios)}")
         self._lane: _Lane | None = None
         self._begun = (0, 0)  # task and seed
-        self._played: list[int] | None = None  # the actions of this episode; None where the event-driven world plays it
         self._goes_on = False  # in compiled code
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Observation, Info]:
@@ -140,7 +142,6 @@ class CompiledMarketplaceEnv(MarketplaceEnv):
     def step(self, action: int | np.integer[Any]) -> tuple[Observation, float, bool, bool, Info]:
         lane, played = self._lane, self._played
         if not self._goes_on or lane is None or played is None:
-            self._playing()
             return super().step(action)
         number = int(action)
         if not 0 <= number <= self.finish_action:
@@ -155,14 +156,19 @@ class CompiledMarketplaceEnv(MarketplaceEnv):
             return super().action_masks()
         return self._lane.mask.copy()
 
-    def _playing(self) -> Episode:
+    @property
+    def episode(self) -> Episode | None:
         """The episode in the event-driven world, which catches up where compiled code has played it."""
         if self._played is not None:
             played, self._played, self._goes_on = self._played, None, False
             self._open(*self._begun)
             for action in played:
                 super().step(action)
-        return super()._playing()
+        return self._episode
+
+    @episode.setter
+    def episode(self, value: Episode | None) -> None:
+        self._episode = value
 
     def __getstate__(self) -> dict[str, Any]:
         """The state for copies, which get no part of the compiled episode: what they play is played again first."""

@@ -102,8 +102,9 @@ def test_whoever_looks_into_the_episode_sees_that_of_the_event_driven_world(step
         env.reset(seed=8)
         for action in actions:
             env.step(action)
+    assert compiled.episode is not None and world.episode is not None and compiled.episode.log == world.episode.log
     assert compiled.account().log == world.account().log and (steps == 0 or world.account().log)
-    assert compiled.render() == world.render()
+    assert compiled.episode is compiled.account() and compiled.render() == world.render()
     assert (compiled.task.id, compiled.quality(), compiled.optimum().price) == (
         world.task.id, world.quality(), world.optimum().price,
     )  # fmt: skip
@@ -187,6 +188,7 @@ def test_records_are_those_of_the_event_driven_environment() -> None:
 
 def test_a_step_before_a_reset_and_arguments_that_make_no_sense_say_what_is_wrong() -> None:
     compiled = MarketplaceEnv(compiled=True)
+    assert compiled.episode is None
     with pytest.raises(Exception, match="reset"):
         compiled.step(0)
     with pytest.raises(Exception, match="reset"):
