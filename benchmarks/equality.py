@@ -63,13 +63,13 @@ SCENARIOS: dict[str, list[Any]] = {
         {"failures": "storm", "tokens": {"input": 500, "output": 1500}, "events": EVENTS},
     ],
 }
-SCENARIOS["compiled"] = SCENARIOS["marketplace"]
 ENFORCEMENTS = ("refuse", "terminate", "record")
 BUDGETS: dict[str, list[dict[str, float] | None]] = {
     "marketplace": [None, {}, {"seconds": 15.0, "calls": 10}],
-    "compiled": [None, {}, {"seconds": 15.0, "calls": 10}],
     "decision": [None, {}, {"price": 4.0, "seconds": 6.0, "tokens": 1200}, {"price": 0.7, "calls": 1}],
 }
+for _cases in (SCENARIOS, BUDGETS):
+    _cases["compiled"] = _cases["marketplace"]
 VIEWS: dict[str, dict[str, Any]] = {
     "marketplace": {"max_steps": 48},
     "compiled": {"max_steps": 48, "native_env": CompiledOnes},

@@ -56,14 +56,7 @@ def chunks(start: int, stop: int, engine: Engine) -> Iterator[range]:
         yield range(first, min(stop, first + engine.episodes_per_task))
 
 
-def play(
-    env: gym.Env[Any, Any],
-    agent: Agent,
-    task: int | str | None,
-    seed: int,
-    agent_seed: int | None = None,
-    options: Mapping[str, Any] = NO_OPTIONS,
-) -> EpisodeView:
+def play(env: gym.Env[Any, Any], agent: Agent, task: int | str | None, seed: int, agent_seed: int | None = None) -> EpisodeView:
     """Play one episode to its end, without a record of it.
 
     Args:
@@ -72,7 +65,6 @@ def play(
         task: the task's number or id; None lets the environment draw one.
         seed: keys the world's chance.
         agent_seed: keys the agent's own chance; by default derived from `seed` and the task.
-        options: further reset options.
 
     Returns:
         The episode, ended.
@@ -80,12 +72,9 @@ def play(
     Raises:
         InfrastructureError: a real back-end failed; the episode says nothing about the agent.
     """
-    world, truncated = base_env(env), False
-    for step in played(env, agent, task, seed, agent_seed, options):
-        truncated = step.truncated
-    if truncated:
-        world.give_up()
-    return world.account()
+    for _ in played(env, agent, task, seed, agent_seed):
+        pass
+    return base_env(env).account()
 
 
 class AgentInfo(NamedTuple):
@@ -194,7 +183,8 @@ def play_many(
                 if recorded:
                     trajectory, _ = record(env, agent, number, world_seed, index, options=options)
                 else:
-                    play(env, agent, number, world_seed, options=options)
+                    for _ in played(env, agent, number, world_seed, options=options):
+                        pass
                 yield result_of(world, agent, env_id, index, settings), trajectory
                 break
             except InfrastructureError as error:

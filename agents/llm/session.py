@@ -7,8 +7,7 @@ the session, so that every reply is paid for exactly once and no call passes by 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
-from operator import methodcaller
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ...envs.actions import FINISH as FINISH_NAME
@@ -40,7 +39,6 @@ MAX_ANSWER = 16_000
 MAX_CALLS = 16
 _STATUS = {status.label: status for status in Status}
 _PLAIN, _SUMMARISE = Message(SYSTEM, INSTRUCTIONS), Message(SYSTEM, SUMMARY)
-_exhausted: Callable[[ToolAccess], bool] = methodcaller("exhausted")
 
 
 class LlmSession:
@@ -129,7 +127,7 @@ class LlmSession:
 
     def exhausted(self) -> bool:
         """Nothing is left to call."""
-        return any(map(_exhausted, self.access))
+        return any(part.exhausted() for part in self.access)
 
     def _instructions(self, purpose: str) -> Message:
         if purpose == SUMMARISE:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Sequence
-from operator import is_not
 from typing import Any, ClassVar, NamedTuple, Protocol
 
 import gymnasium as gym
@@ -19,7 +18,7 @@ from gymnasium.vector import AutoresetMode
 from gymnasium.vector.utils import batch_space
 from numpy.typing import NDArray
 
-from ...simulators.batch.arguments import BoundArguments
+from ...simulators.batch.arguments import BoundArguments, rebound
 from ...simulators.batch.device import Device
 from ...simulators.batch.rng import in_threads, most_threads, stream_words
 from ...simulators.errors import ConfigError, EpisodeOver
@@ -182,7 +181,6 @@ class NativeVectorEnv(gym.vector.VectorEnv[Observation, Any, Any]):
         self._seeded = np.zeros(num_envs, np.bool_)
         self._ended = np.zeros(num_envs, np.bool_)
         self._begun = np.zeros(num_envs, np.bool_)
-        self._all_begun = False
         self._mask: Mask | None = None
         self._pool = ArrayPool()
         self._bound: BoundArguments | None = None
@@ -204,9 +202,7 @@ class NativeVectorEnv(gym.vector.VectorEnv[Observation, Any, Any]):
             steady: the first arguments, which hardly ever change; the kernel gets them as one `BoundArguments`.
             arguments: the others.
         """
-        bound = self._bound
-        if bound is None or any(map(is_not, bound.content, steady)):
-            self._bound = bound = BoundArguments(steady)
+        self._bound = bound = rebound(self._bound, steady)
         if self.threads == 1:
             one(bound, *arguments, 0)
         else:
@@ -297,7 +293,6 @@ class NativeVectorEnv(gym.vector.VectorEnv[Observation, Any, Any]):
         out = self._new()
         self._begin(out, start.where, start.chosen, start.seeds, start.given)
         self._begun |= start.where
-        self._all_begun = bool(self._begun.all())
         self._ended[start.where] = False
         return self._observations(out), self._info(out, None if start.where.all() else start.where)
 
@@ -347,7 +342,7 @@ class NativeVectorEnv(gym.vector.VectorEnv[Observation, Any, Any]):
         numbers = np.asarray(actions)
         if numbers.shape != (self.num_envs,) or not np.issubdtype(numbers.dtype, np.integer):
             raise ConfigError("actions", f"expected {self.num_envs} integers, got shape {numbers.shape} of {numbers.dtype}")
-        if not self._all_begun:
+        if not self._begun.all():
             raise EpisodeOver("no episode has begun; call reset() first")
         if self.autoreset_mode is AutoresetMode.DISABLED and self._ended.any():
             ended = np.flatnonzero(self._ended).tolist()

@@ -6,14 +6,13 @@ asks for one of these gets it from the event-driven world, in which the actions 
 
 from __future__ import annotations
 
-from operator import is_not
 from struct import Struct
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ...simulators.batch.arguments import BoundArguments
+from ...simulators.batch.arguments import rebound
 from ...simulators.errors import ConfigError
 from ...simulators.ledger import RESOURCES
 from ...simulators.world import Episode
@@ -28,25 +27,17 @@ _FIGURES = Struct(f"=d{len(FIGURES)}d{len(COUNTS)}q3?")
 """Reward, figures, counts, success and ends, as they lie in memory."""
 
 
-class _BatchOfOne(MarketplaceVectorEnv):
-    """The batch of one environment that exists already."""
-
-    def _make_scalar(self, settings: dict[str, Any]) -> MarketplaceEnv:
-        found: MarketplaceEnv = settings["env"]
-        return found
-
-
-class _Lane:
-    """One episode at a time, in compiled code; `env` says in which world and how."""
+class _Lane(MarketplaceVectorEnv):
+    """The native batch of one environment, `env`, played one episode at a time by `begin` and `play`."""
 
     def __init__(self, env: MarketplaceEnv) -> None:
-        self._vector = _BatchOfOne(1, env=env, copy=False)
+        super().__init__(1, env=env, copy=False)
         self._index = RESOURCES.index(env.cost)
         self._memory = memory = bytearray(_FIGURES.size)
         self._read = _FIGURES.unpack_from
         figures = 8 * (1 + len(FIGURES))
         ends = figures + 8 * len(COUNTS)
-        self._out = self._vector._fresh()._replace(
+        self._out = out = self._fresh()._replace(
             rewards=np.ndarray(1, np.float64, memory),
             figures=np.ndarray((len(FIGURES), 1), np.float64, memory, 8),
             counts=np.ndarray((len(COUNTS), 1), np.int64, memory, figures),
@@ -54,25 +45,25 @@ class _Lane:
             terminated=np.ndarray(1, np.bool_, memory, ends + 1),
             truncated=np.ndarray(1, np.bool_, memory, ends + 2),
         )
-        out = self._out
         self._tools, self._needs, self._resources = out.tools[0], out.needs[0], out.resources[0]
         self.mask: NDArray[np.bool_] = out.mask[0]
-        self._bound: BoundArguments | None = None
+        self._given = np.zeros(1, np.int64), np.zeros(1, np.int64), np.zeros(1, np.uint64)  # action, task and seed
         self._bind()
 
+    def _make_scalar(self, settings: dict[str, Any]) -> MarketplaceEnv:
+        found: MarketplaceEnv = settings["env"]
+        return found
+
     def _bind(self) -> None:
-        """Bind the kernel's arguments, where that was not done or one was replaced since."""
-        vector, batch = self._vector, self._vector.batch
-        given = (batch.tables, batch.rules, batch.state, vector._view, self._out, vector._streams)
-        if self._bound is None or any(map(is_not, self._bound.content, given)):
-            actions, tasks, seeds = np.zeros(1, np.int64), np.zeros(1, np.int64), np.zeros(1, np.uint64)
-            self._bound = BoundArguments((*given, actions, tasks, seeds))
+        batch = self.batch
+        steady = (batch.tables, batch.rules, batch.state, self._view, self._out, self._streams, *self._given)
+        self._bound = rebound(self._bound, steady)
 
     def begin(self, number: int, seed: int) -> tuple[Observation, Info]:
         """Begin the episode of a task, with a seed."""
-        row = self._vector._row_of.get(number)
+        row = self._row_of.get(number)
         if row is None:
-            row = int(self._vector._rows(np.array([number]))[0])
+            row = int(self._rows(np.array([number]))[0])
             self._bind()
         seed %= _WORD
         observation, _, _, _, info = self.play(-1, row, seed if seed < _SIGN else seed - _WORD)
@@ -81,9 +72,8 @@ class _Lane:
     def play(self, action: int, row: int = -1, seed: int = 0) -> tuple[Observation, float, bool, bool, Info]:
         """Play an action, or begin the episode of a task's row, and return what `step` does."""
         used = kernels.play_one(self._bound, action, row, seed)
-        batch = self._vector.batch
-        if batch.at_once is None:
-            batch.make_room(used)
+        if self.batch.at_once is None:
+            self.batch.make_room(used)
             self._bind()
         (
             reward, price, seconds, total, price_left, seconds_left, tokens_left, calls_left, at_s,

@@ -35,7 +35,7 @@ def played(
     agent_seed: int | None = None,
     options: Mapping[str, Any] = NO_OPTIONS,
 ) -> Iterator[Played]:
-    """Play an episode, step by step; arguments and errors as for `record`. One that is truncated is left to be given up."""
+    """Play an episode, step by step; arguments and errors as for `record`. One that is truncated is given up."""
     expect_five_values(env, "env")
     world = base_env(env)
     observation, info = env.reset(seed=seed, options={**options} if task is None else {"task": task, **options})
@@ -49,6 +49,8 @@ def played(
         told = tell(info)
         agent.observe(observation, float(reward), terminated, truncated, told)
         yield Played(observation, action, float(reward), truncated)
+    if truncated:
+        world.give_up()
 
 
 def record(

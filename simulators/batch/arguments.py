@@ -9,6 +9,7 @@ there, and `bound_arguments` reads it from there, inside a kernel that is given 
 
 from __future__ import annotations
 
+from operator import is_not
 from typing import Any
 
 import numpy as np
@@ -116,3 +117,8 @@ class BoundArguments:
 
     def __reduce__(self) -> Any:
         return BoundArguments, (self.content,)  # a copy has addresses of its own
+
+
+def rebound(bound: BoundArguments | None, content: tuple[Any, ...]) -> BoundArguments:
+    """The bound arguments of a tuple: those that there are, or new ones where a part is another object now."""
+    return BoundArguments(content) if bound is None or any(map(is_not, bound.content, content)) else bound
