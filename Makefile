@@ -1,6 +1,7 @@
 # Everything runs from .venv; nothing but Python >= 3.11 is needed.
 PYTHON ?= python3
-PIP = .venv/bin/python -m pip --disable-pip-version-check install --quiet --constraint constraints.txt
+# what is never imported need not be compiled: half of the time of an installation
+PIP = .venv/bin/python -m pip --disable-pip-version-check install --quiet --no-compile --constraint constraints.txt
 OUT ?= leaderboard
 TORCH ?= torch==2.13.0
 # two threads of BLAS in each of two processes are slower than one

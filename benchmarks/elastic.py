@@ -26,11 +26,11 @@ from typing import Any
 
 from engines import files
 
-from costgym.experiments.execution.engine import Local, open_engine
-from costgym.experiments.execution.ray_cluster import Ray
-from costgym.experiments.files import write_atomically
-from costgym.experiments.leaderboard.board import run
-from costgym.experiments.leaderboard.run_config import RunConfig, make_run_config
+from costgym.experiments.board.run_config import RunConfig, make_run_config
+from costgym.experiments.leaderboard import run
+from costgym.experiments.play.execution.engine import Local, open_engine
+from costgym.experiments.play.execution.ray_cluster import Ray
+from costgym.experiments.play.files import write_atomically
 
 BIN = Path(sys.executable).parent
 

@@ -2,7 +2,6 @@
 
     python benchmarks/equality.py --forms default,legal,concurrent --threads 1,2
     python benchmarks/equality.py --scenarios silent
-    python benchmarks/equality.py --env decision --threads 1,2
     python benchmarks/equality.py --env compiled --forms default,legal,concurrent
 
 With `--env compiled` single environments that play in compiled code (`compiled=True`) stand in the native one's place.
@@ -28,13 +27,11 @@ from typing import Any
 
 from gymnasium.vector import AutoresetMode
 
-from costgym.envs.decision import DecisionAwareEnv
-from costgym.envs.vector.decision import DecisionVectorEnv
 from costgym.simulators.status import Status
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 from benchmarks.report import write_report
-from costgym.experiments.selftest.lockstep import CompiledOnes, run_views, some_decisions
+from costgym.experiments.lab.selftest.lockstep import CompiledOnes, run_views
 
 FORMS: dict[str, dict[str, Any]] = {
     "default": {"max_steps": 10},
@@ -55,29 +52,17 @@ SCENARIOS: dict[str, list[Any]] = {
         "faas",
         {"events": [{"at_s": 0.0, "kind": "ban", "share": 0.2}, *EVENTS]},
     ],
-    "decision": [
-        "decision",
-        "marketplace-2024",
-        "storm",
-        "faas",
-        {"failures": "storm", "tokens": {"input": 500, "output": 1500}, "events": EVENTS},
-    ],
 }
 ENFORCEMENTS = ("refuse", "terminate", "record")
 BUDGETS: dict[str, list[dict[str, float] | None]] = {
     "marketplace": [None, {}, {"seconds": 15.0, "calls": 10}],
-    "decision": [None, {}, {"price": 4.0, "seconds": 6.0, "tokens": 1200}, {"price": 0.7, "calls": 1}],
 }
 for _cases in (SCENARIOS, BUDGETS):
     _cases["compiled"] = _cases["marketplace"]
 VIEWS: dict[str, dict[str, Any]] = {
     "marketplace": {"max_steps": 48},
     "compiled": {"max_steps": 48, "native_env": CompiledOnes},
-    "decision": {
-        "scalar_env": DecisionAwareEnv, "native_env": DecisionVectorEnv, "choose": some_decisions, "max_steps": 4,
-        "samples": {"counts": {"train": [100, 200, 300]}},
-    },
-}  # fmt: skip
+}
 
 
 RESULTS = Path(__file__).parent / "results" / "equality.json"
@@ -99,8 +84,8 @@ def main() -> None:
     parser.add_argument("--json", type=Path, default=RESULTS)
     options = parser.parse_args()
     forms = options.forms.split(",")
-    if not set(forms) <= set(FORMS) or (options.env == "decision" and forms != ["default"]):
-        parser.error(f"--forms: expected some of {', '.join(FORMS)}, and of decisions default alone, got {options.forms}")
+    if not set(forms) <= set(FORMS):
+        parser.error(f"--forms: expected some of {', '.join(FORMS)}, got {options.forms}")
     for form, threads in itertools.product(forms, map(int, options.threads.split(","))):
         keep(compare(options, form, threads), options.json)
 
@@ -120,7 +105,7 @@ def compare(options: argparse.Namespace, form: str, threads: int) -> Report:
     scenarios = options.scenarios.split(",") if options.scenarios else SCENARIOS[options.env]
     cases = list(itertools.product(scenarios, AutoresetMode, ENFORCEMENTS, BUDGETS[options.env]))
     rounds = -(-options.steps // (len(cases) * options.envs))
-    view = {**VIEWS[options.env], **(FORMS[form] if options.env != "decision" else {})}
+    view = {**VIEWS[options.env], **FORMS[form]}
     met: Counter[str] = Counter()
     begin = time.process_time()
     for number in range(part - 1, len(cases), parts):

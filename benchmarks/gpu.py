@@ -162,7 +162,7 @@ def _train(name: str, out: Path, setting: Setting) -> Any:
     source = {"kind": "marketplace", "tools": 240, "providers": 60, "categories": 10, "train": 40, "test": 40}
     world = Scenario.model_validate({"name": "small", "source": source, "failures": "reliable"})
     if name in ("ppo", "lagrangian", "dqn"):
-        from costgym.experiments.training.sb3 import train as sb3
+        from costgym.experiments.train.sb3 import train as sb3
 
         own: dict[str, Any] = {"n_envs": 8, "batch_size": 32}
         if name == "dqn":
@@ -170,18 +170,18 @@ def _train(name: str, out: Path, setting: Setting) -> Any:
         limits = {"price": 5.0} if name == "lagrangian" else None
         return sb3.train_ppo(out, world, steps=64 * short, lagrangian=limits, n_steps=8, n_epochs=1, **own)
     if name in ("catp", "ift", "rltf"):
-        from costgym.experiments.training.catp import train as catp
+        from costgym.experiments.train.catp import train as catp
 
         own = {"tasks": "nonsequential", "composed": 0, "walks": 2, "supervised_steps": max(1, short // 2), **narrow}
         return getattr(catp, f"train_{name}")(out, steps=short, device=setting.device, batch_size=16, **own)
     if name == "deer":
-        from costgym.experiments.training.deer.train import train_deer
+        from costgym.experiments.train.deer.train import train_deer
 
         counts = {"train": (20, 30, 40), "valid": (4, 6, 8), "test": (4, 6, 8)}
         own = {"counts": counts, "retrieval_steps": short, "batch_size": 8, **({"hidden_size": 16} if setting.small else {})}
         return train_deer(out, steps=short, **own)
     if name == "toolplanner":
-        from costgym.experiments.training.toolplanner.train import train_toolplanner
+        from costgym.experiments.train.toolplanner.train import train_toolplanner
 
         # as many steps as a model this small needs for a first path that can be ranked
         own = {"tasks": 6, "worlds": 1, "levels": ("statement", "category"), "vocabulary": 400, "batch_size": 3}
@@ -189,16 +189,16 @@ def _train(name: str, out: Path, setting: Setting) -> Any:
         own |= {"rank_tasks": 6, "rank_steps": 2 * short, "rank_batch_size": 3}
         return train_toolplanner(out, world, steps=40, device=setting.device, **own)
     if name == "btp-longformer":
-        from costgym.experiments.training.usefulness.train import train_btp
+        from costgym.experiments.train.usefulness.train import train_btp
 
         return train_btp(out, world, episodes=24, held_out=12, model="longformer", epochs=1)
     if name == "sft":
-        from costgym.experiments.training.sft.train import train_sft
+        from costgym.experiments.train.sft.train import train_sft
 
         own = {"batch_size": 2, "held_out": 2, "max_length": 4096, "warmup_steps": 1, "bf16": setting.device == "cuda"}
         return train_sft(out, world, steps=short, model=str(_tiny_model(setting.folder)), **own)
-    from costgym.experiments.training.grpo.train import train_grpo
-    from costgym.experiments.training.grpo.world import GrpoWorld
+    from costgym.experiments.train.grpo.train import train_grpo
+    from costgym.experiments.train.grpo.world import GrpoWorld
 
     own = {"num_generations": 2, "max_completion_length": 64, "hidden_size": 32, "layers": 1, "vocabulary": 512}
     own |= {"warm_start_steps": short, "warm_start_batch_size": 2, "warm_start_variants": 2}
@@ -282,7 +282,7 @@ def profiles(setting: Setting) -> dict[str, Check]:
 
 def profiled(backend: str, setting: Setting) -> dict[str, Any]:
     """Measure a profile and write it; of the small published one only two tools' loading would fit, so it is skipped."""
-    from costgym.experiments.profiling.profile import measure, profile
+    from costgym.experiments.fit.profile import measure, profile
     from costgym.simulators.opencatp.levels import LEVELS
 
     if setting.small:
@@ -330,8 +330,8 @@ def inputs_per_second(setting: Setting) -> dict[str, Any]:
 
 def steps_per_second(setting: Setting) -> dict[str, Any]:
     """Optimiser steps per second of CATP with its default policy, once plans are collected."""
-    from costgym.experiments.training.catp.train import train_catp
-    from costgym.experiments.training.run import Callback, TrainingStep
+    from costgym.experiments.train.catp.train import train_catp
+    from costgym.experiments.train.run import Callback, TrainingStep
 
     at: list[float] = []
 
@@ -348,7 +348,7 @@ def steps_per_second(setting: Setting) -> dict[str, Any]:
 # -- kernels -------------------------------------------------------------------------------------------------------------------
 
 
-NATIVE = ("Marketplace-v0", "DecisionAware-v0", "OpenCATP-v0", "OpenCATPCalls-v0")
+NATIVE = ("Marketplace-v0",)
 
 
 def kernels(setting: Setting) -> dict[str, Check]:
@@ -361,7 +361,7 @@ def stepped(env_id: str, setting: Setting) -> dict[str, Any]:
     With `--device cpu` the tensors of the CPU are compared with its arrays, in a few steps.
     """
     try:
-        from costgym.experiments.benchmarking import device as benchmark
+        from costgym.experiments.lab.benchmarking import device as benchmark
     except ImportError:
         raise Skipped('make_vec(device="cuda") is not there in this version: no kernels run on a device') from None
     count, steps, seconds = (64, 640, 0.01) if setting.small else (4096, 2_000_000, 5.0)

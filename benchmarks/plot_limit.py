@@ -8,9 +8,9 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from costgym.experiments.files import write_atomically
-from costgym.experiments.reports.charts import SERIES, Panel, Series, panels
-from costgym.experiments.training.curve import read_curve
+from costgym.experiments.pages.charts import SERIES, Panel, Series, panels
+from costgym.experiments.play.files import write_atomically
+from costgym.experiments.train.curve import read_curve
 
 PANELS = {"cost": "mean cost of an episode, credits", "multiplier": "multiplier", "success": "pass rate"}
 

@@ -20,9 +20,6 @@ LEFT, RIGHT, TOP, BOTTOM = 70, 268, 58, 54
 INK, GREY, GRID = "#222222", "#666666", "#E4E4E4"
 LINES = (
     ("CartPole-v1", "native", "CartPole-v1 (Gymnasium)", "#8C8C8C"),
-    ("costgym/DecisionAware-v0", "native", "DecisionAware-v0", "#CC79A7"),
-    ("costgym/OpenCATP-v0", "native", "OpenCATP-v0", "#E69F00"),
-    ("costgym/OpenCATPCalls-v0", "native", "OpenCATPCalls-v0", "#56B4E9"),
     ("costgym/Marketplace-v0", "native", "Marketplace-v0", "#0072B2"),
     ("costgym/Marketplace-v0", "sync", "Marketplace-v0, SyncVectorEnv", "#D55E00"),
 )
@@ -30,7 +27,7 @@ LINES = (
 
 
 def points(report: dict[str, Any], env: str, kind: str) -> list[tuple[int, float]]:
-    rows = report["rows"] + report.get("opencatp", {}).get("rows", [])
+    rows = report["rows"]
     return sorted((row["envs"], row["steps_per_second"]) for row in rows if (row["env"], row["kind"]) == (env, kind))
 
 

@@ -15,7 +15,7 @@ import gymnasium
 import numpy as np
 from rich.console import Console
 
-from costgym.experiments.benchmarking.bench import measure, print_bench
+from costgym.experiments.lab.benchmarking.bench import measure, print_bench
 
 
 def processor() -> str:

@@ -25,7 +25,7 @@ from stable_baselines3.common.monitor import Monitor
 from stable_baselines3.common.vec_env import DummyVecEnv
 
 from costgym.envs.marketplace import MarketplaceEnv
-from costgym.experiments.training.sb3.vec_env import NativeVecEnv
+from costgym.experiments.train.sb3.vec_env import NativeVecEnv
 
 ROLLOUT = 4096
 SCENARIO = {

@@ -42,9 +42,9 @@ PARTS = {"toolplanner": "sft"}
 """Folder in the run that is packed, where it is not the run itself."""
 ENTRIES = {
     "recorded": (["zoo:toolplanner"], "Trained, and too slow to be played by default: recorded, and replayed here."),
-    "no torch": (
+    "replayed": (
         ["zoo:catp", "zoo:deer", "zoo:lagrangian", "zoo:ppo"],
-        "Trained; played where PyTorch and transformers are installed. Here they are not: recorded, and replayed here.",
+        "Trained agents that ship: recorded, and replayed here. costgym leaderboard --play-zoo plays them.",
     ),
 }
 """Entries of the default leaderboard: their name, which rows show, their agents, and what they are."""
@@ -100,11 +100,11 @@ def numbers(text: str) -> dict[str, float]:
 
 
 def record(board: Path) -> None:
-    from costgym.experiments.execution.engine import Local
-    from costgym.experiments.leaderboard.board import run
-    from costgym.experiments.leaderboard.run_config import make_run_config
-    from costgym.experiments.leaderboard.submissions.shipped import RECORDED
-    from costgym.experiments.leaderboard.submissions.submission import pack as pack_submission
+    from costgym.experiments.board.run_config import make_run_config
+    from costgym.experiments.board.submissions.shipped import RECORDED
+    from costgym.experiments.board.submissions.submission import pack as pack_submission
+    from costgym.experiments.leaderboard import run
+    from costgym.experiments.play.execution.engine import Local
 
     shutil.rmtree(RECORDED, ignore_errors=True)
     RECORDED.mkdir()

@@ -27,7 +27,7 @@ from .simulators.version import __version__
 
 if TYPE_CHECKING:
     from .envs.registration import make, make_vec
-    from .experiments.rollout import rollout
+    from .experiments.play.rollout import rollout
 
 __all__ = [
     "ENV_IDS",
@@ -55,12 +55,7 @@ _ENVS = {
     "costgym/OpenCATPCalls-v0": "costgym.envs.opencatp.calls:OpenCATPCallsEnv",
     "costgym/DecisionAware-v0": "costgym.envs.decision:DecisionAwareEnv",
 }
-_VECTOR_ENVS = {
-    "costgym/Marketplace-v0": "costgym.envs.vector.marketplace:MarketplaceVectorEnv",
-    "costgym/OpenCATP-v0": "costgym.envs.vector.opencatp_plans:OpenCATPVectorEnv",
-    "costgym/OpenCATPCalls-v0": "costgym.envs.vector.opencatp_calls:OpenCATPCallsVectorEnv",
-    "costgym/DecisionAware-v0": "costgym.envs.vector.decision:DecisionVectorEnv",
-}
+_VECTOR_ENVS = {"costgym/Marketplace-v0": "costgym.envs.vector.marketplace:MarketplaceVectorEnv"}
 """Ids with a native batch; `gymnasium.make_vec` takes it unless told `vectorization_mode="sync"`."""
 ENV_IDS = tuple(_ENVS)
 
@@ -68,7 +63,7 @@ for _id, _entry in _ENVS.items():
     if _id not in gym.registry:
         gym.register(id=_id, entry_point=_entry, vector_entry_point=_VECTOR_ENVS.get(_id))
 
-_LAZY = {"make": ".envs.registration", "make_vec": ".envs.registration", "rollout": ".experiments.rollout"}
+_LAZY = {"make": ".envs.registration", "make_vec": ".envs.registration", "rollout": ".experiments.play.rollout"}
 
 
 def __getattr__(name: str) -> Any:

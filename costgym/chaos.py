@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from .experiments.proxy.call_log import give_verdict, read_runs
-from .experiments.proxy.reliability import reliability
-from .experiments.proxy.wrapping import Chaos, ConnectionFault, Fault, TimeoutFault, wrap
+from .experiments.serve.proxy.call_log import give_verdict, read_runs
+from .experiments.serve.proxy.reliability import reliability
+from .experiments.serve.proxy.wrapping import Chaos, ConnectionFault, Fault, TimeoutFault, wrap
 
 __all__ = ["Chaos", "ConnectionFault", "Fault", "TimeoutFault", "give_verdict", "read_runs", "reliability", "wrap"]

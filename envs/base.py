@@ -16,7 +16,7 @@ import gymnasium as gym
 from gymnasium.envs.registration import EnvSpec
 
 from ..simulators.draws import stable_integer
-from ..simulators.episode_view import EpisodeView
+from ..simulators.episode import Episode
 from ..simulators.errors import ConfigError, EpisodeOver, UnknownName
 from ..simulators.ledger import RESOURCES, Budget
 
@@ -263,7 +263,7 @@ class BaseEnv(gym.Env[ObsType, ActType], Generic[ObsType, ActType]):
         """Return the part of an `info` that an agent is told."""
         return info
 
-    def account(self) -> EpisodeView:
+    def account(self) -> Episode:
         """A view of the present episode: task, calls, ledger, clock and grade.
 
         Raises:

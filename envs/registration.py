@@ -8,8 +8,11 @@ from typing import Any
 
 import gymnasium as gym
 
-from ..simulators.errors import UnknownName
+from ..simulators.errors import ConfigError, UnknownName
 from .base import BaseEnv, with_step_limit
+
+NATIVE_ARGUMENTS = ("threads", "copy", "all_tables")
+"""Arguments of the native batch that no single environment has."""
 
 
 def _known() -> list[str]:
@@ -35,23 +38,27 @@ def make(env_id: str, **kwargs: Any) -> gym.Env[Any, Any]:
 def make_vec(
     env_id: str, num_envs: int = 1, *, device: str = "cpu", tensors: bool = False, **kwargs: Any
 ) -> gym.vector.VectorEnv[Any, Any, Any]:
-    """Make a vector environment: the native one if the id has one, otherwise Gymnasium's.
+    """Make a vector environment: the native one of the marketplace in numbers, otherwise Gymnasium's.
 
     Args:
         env_id: id, such as ``costgym/Marketplace-v0``.
         num_envs: number of environments.
-        device: where a native environment lies and plays: ``cpu``, ``cuda`` or ``cuda:N``. On a GPU it takes and returns
+        device: where the native environment lies and plays: ``cpu``, ``cuda`` or ``cuda:N``. On a GPU it takes and returns
             PyTorch tensors there.
         tensors: take and return PyTorch tensors on the CPU too, which share the arrays' memory.
         kwargs: arguments of the environment and of `gymnasium.make_vec`.
 
     Raises:
-        ConfigError: there is no such device, or no native environment.
+        ConfigError: there is no such device, or an argument of the native environment is given for another one.
         MissingExtra: an extra is not installed that the arguments need.
         UnknownName: the id is unknown; the message has the nearest ones.
     """
     if env_id not in gym.registry:
         raise UnknownName("environment", env_id, _known())
+    if gym.spec(env_id).vector_entry_point is None:
+        given = {"device": device != "cpu", "tensors": tensors, **{name: name in kwargs for name in NATIVE_ARGUMENTS}}
+        if refused := [name for name, there in given.items() if there]:
+            raise ConfigError(refused[0], f"is for costgym/Marketplace-v0, which has a native batch; {env_id} has none")
     if device != "cpu" or tensors:
         from .vector.device import make_on_device
 

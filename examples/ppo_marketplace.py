@@ -28,7 +28,7 @@ from torch import Tensor, nn
 
 import costgym
 from costgym.agents import Agent, make_agent
-from costgym.experiments.metrics import summarise
+from costgym.experiments.play.metrics import summarise
 
 
 @dataclass

@@ -44,6 +44,7 @@ BOUNDS: dict[str, Range] = {
     "gateway_s": Range(1e-6, DAY_S, "s"),
     "ttft_s": _DAY,
     "tokens_per_s": Range(1e-3, 1e9, "tokens/s"),
+    "slots": Range(1, 1_000_000, "calls", True),
     "gpu_capacity_mb": Range(1e-3, 1e9, "MB"),
     "max_price": Range(1e-9, 1e12, "currency"),
     "stress.failures": Range(0, 100),

@@ -204,9 +204,12 @@ def refusal_at_gateway(episode: Episode, spec: Candidate, call: Call) -> Status 
     return None
 
 
-def gpu_fits(episode: Episode, spec: Candidate) -> bool:
-    """Return whether there is GPU memory for a call now."""
-    capacity = episode.world.gpu_capacity_mb
+def has_room(episode: Episode, spec: Candidate) -> bool:
+    """Return whether the machine has a slot and GPU memory for a call now, after the calls that wait."""
+    slots, capacity = episode.world.slots, episode.world.gpu_capacity_mb
+    # a call that waits for memory holds its slot, so slots are handed out in the order of submission
+    if slots is not None and sum(episode._busy) + len(episode._queue) >= slots:
+        return False
     if capacity is None or not spec.gpu_mb:
         return True
     # first come, first served: nobody overtakes a call that waits for memory (rather than for a slot of its tool)

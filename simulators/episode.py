@@ -17,7 +17,7 @@ from .calls import (
     WorldEvent,
     content,
     cut_off,
-    gpu_fits,
+    has_room,
     refusal_at_gateway,
     replay,
 )
@@ -153,9 +153,7 @@ class Episode:
             spec = self.candidates[slot]
             self.in_flight += 1
             self._reserved += call.quote
-            if (spec.concurrency and self._busy[slot] >= spec.concurrency) or (
-                self.world.gpu_capacity_mb is not None and not gpu_fits(self, spec)
-            ):
+            if (spec.concurrency and self._busy[slot] >= spec.concurrency) or not has_room(self, spec):
                 self._queue.append(call)
             else:
                 self._start(call, spec)
@@ -269,7 +267,9 @@ class Episode:
             call.price = 0.0
         elif spec.rate_per_s:
             billed = duration + delay if self.world.bill_cold_start else duration
-            call.price = call.factor * (spec.fee + spec.rate_per_s * billed)
+            # a call that lasts exactly its median costs its quote, to the bit
+            price = spec.quote if billed == duration == spec.latency_s else spec.fee + spec.rate_per_s * billed
+            call.price = call.factor * price
         else:
             call.price = call.factor * spec.fee
         return delay + duration
@@ -342,7 +342,7 @@ class Episode:
             blocked = spec.concurrency and (
                 self._busy[call.slot] >= spec.concurrency or any(other.slot == call.slot for other in self._queue)
             )
-            if blocked or not gpu_fits(self, spec):
+            if blocked or not has_room(self, spec):
                 self._queue.append(call)
             else:
                 self._start(call, spec)

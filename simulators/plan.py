@@ -4,20 +4,18 @@ A plan is written as a flat list, ``[tool, [dependencies], tool, [dependencies],
 comes after what it depends on. A tool occurs once and reads the output of its *last* listed dependency that it can read;
 the others only have to be finished. What nothing depends on is an output of the plan (a sink).
 
-Structure is checked when a plan is made; :meth:`Plan.check_types` holds it to the tools of a world as well, and
-:func:`execute` plays it out on the clock: branches run at once, as far as slots and GPU memory allow.
+Structure is checked when a plan is made; :meth:`Plan.check_types` holds it to the tools of a world as well.
+Episodes play it on the clock (`opencatp.world.PlanEpisode.play`): branches run at once, as far as slots and GPU memory allow.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Generator, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import simpy
-
-from .errors import ConfigError, InvalidPlan, InvalidProfile
+from .errors import InvalidPlan, InvalidProfile
 
 TASK_INPUT = "input_of_query"
 
@@ -198,116 +196,6 @@ class Plan:
             made[step.tool] = (*made[step.deps[-1]], step.tool)
         del made[TASK_INPUT]
         return made
-
-
-@dataclass(frozen=True, slots=True)
-class NodeRun:
-    """The run of one tool of a plan. Times are simulated seconds.
-
-    Attributes:
-        ready_s: Time at which everything that it depends on had ended.
-        start_s: Time at which it had its slot and its memory. A cold start is the first part of the run.
-        end_s: Time at which its output was there.
-        cold_s: Length of the cold start, seconds.
-    """
-
-    tool: str
-    ready_s: float
-    start_s: float
-    end_s: float
-    cold_s: float = 0.0
-
-
-@dataclass(frozen=True, slots=True)
-class PlanExecution:
-    """The run of a plan: its nodes in the order in which they started, and the time from start to end, seconds."""
-
-    nodes: tuple[NodeRun, ...]
-    seconds: float
-
-    def __getitem__(self, tool: str) -> NodeRun:
-        for node in self.nodes:
-            if node.tool == tool:
-                return node
-        raise KeyError(tool)
-
-
-def execute(
-    plan: Plan,
-    seconds: Mapping[str, float],
-    env: Any = None,
-    slots: int | None = None,
-    gpu_mb: Mapping[str, float] | None = None,
-    gpu_capacity_mb: float | None = None,
-    cold_start_s: Mapping[str, float] | None = None,
-    warm: Collection[str] = (),
-) -> PlanExecution:
-    """Run a plan on a SimPy clock.
-
-    With unlimited slots and memory it takes exactly ``plan.execution_time(seconds)``; with one slot, the sum of the durations.
-
-    Args:
-        seconds: Duration of each tool, seconds.
-        env: The SimPy environment to run on; a fresh one by default. Times are relative to its time at the call.
-        slots: Number of tools that may run at once; None for any number. Tools wait in the order in which they were ready.
-        gpu_mb: GPU memory that each tool needs while it runs, MB; a tool that is not named needs none.
-        gpu_capacity_mb: GPU memory in all, MB; None for any amount. Tools wait for it in the order in which they were ready.
-        cold_start_s: Time that a tool takes to start when it is not warm, seconds.
-        warm: Tools that are warm at the start.
-
-    Raises:
-        InvalidPlan: A tool has no duration.
-        InvalidProfile: A duration is negative or not a finite number.
-        ConfigError: There is no slot, or a tool needs more GPU memory than there is.
-    """
-    if slots is not None and slots < 1:
-        raise ConfigError("slots", f"expected at least 1, got {slots}")
-    taken = {step.tool: _seconds_of(step.tool, position, seconds) for position, step in enumerate(plan.steps)}
-    cold = {
-        step.tool: 0.0 if step.tool in warm else _cold(step.tool, position, cold_start_s)
-        for position, step in enumerate(plan.steps)
-    }
-    needs = {tool: float((gpu_mb or {}).get(tool, 0.0)) for tool in plan.nodes}
-    for tool, need in needs.items():
-        if not need >= 0.0 or (gpu_capacity_mb is not None and need > gpu_capacity_mb):
-            raise ConfigError("gpu_mb", f"{tool} needs {need:g} MB of GPU memory, there are {gpu_capacity_mb}")
-
-    clock = simpy.Environment() if env is None else env
-    began = clock.now
-    executors = None if slots is None else simpy.Resource(clock, capacity=slots)
-    memory = None if gpu_capacity_mb is None else simpy.Container(clock, capacity=gpu_capacity_mb, init=gpu_capacity_mb)
-    done: dict[str, Any] = {}
-    log: list[NodeRun] = []
-
-    def node(tool: str, parents: list[Any]) -> Generator[Any, Any, None]:
-        if parents:
-            yield clock.all_of(parents)
-        ready = clock.now
-        slot = None
-        if executors is not None:
-            slot = executors.request()
-            yield slot
-        if memory is not None and needs[tool] > 0.0:
-            yield memory.get(needs[tool])
-        start = clock.now
-        yield clock.timeout(cold[tool] + taken[tool])
-        log.append(NodeRun(tool, ready - began, start - began, clock.now - began, cold[tool]))
-        if memory is not None and needs[tool] > 0.0:
-            yield memory.put(needs[tool])
-        if executors is not None:
-            executors.release(slot)
-
-    for step in plan.steps:
-        parents = [done[dep] for dep in dict.fromkeys(step.deps) if dep != TASK_INPUT]
-        done[step.tool] = clock.process(node(step.tool, parents))
-    clock.run(until=clock.all_of(list(done.values())))
-    order = {tool: position for position, tool in enumerate(plan.nodes)}
-    runs = tuple(sorted(log, key=lambda run: (run.start_s, order[run.tool])))
-    return PlanExecution(runs, max(run.end_s for run in runs))
-
-
-def _cold(tool: str, position: int, cold_start_s: Mapping[str, float] | None) -> float:
-    return 0.0 if cold_start_s is None or tool not in cold_start_s else _seconds_of(tool, position, cold_start_s)
 
 
 def _place(position: int, tool: str) -> str:

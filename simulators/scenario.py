@@ -91,6 +91,7 @@ class Scenario(StrictModel):
         gateway_s: Time that a refusal takes, seconds.
         ttft_s, tokens_per_s: Time to the model's first token, seconds, and its speed after that.
         thinking: How long a model thinks: by its `tokens` (the same as None), or, for real models, as `measured`.
+        slots: Calls of all tools together that may run at once; None for any number.
         gpu_capacity_mb: GPU memory that all tools share, MB; None for any amount.
         events: Scheduled events.
         alpha, max_price: Weight of performance, and the price that counts as a full loss, in the Quality of Plan.
@@ -116,6 +117,7 @@ class Scenario(StrictModel):
     ttft_s: float = within("ttft_s", default=0.5)
     tokens_per_s: float = within("tokens_per_s", default=60.0)
     thinking: Literal["tokens", "measured"] | None = Field(default=None, exclude_if=is_none)
+    slots: Annotated[int, within("slots")] | None = Field(default=None, exclude_if=is_none)
     gpu_capacity_mb: Annotated[float, within("gpu_capacity_mb")] | None = None
     events: tuple[Event, ...] = Field(default=(), max_length=int(BOUNDS["events"].high))
     alpha: float = Field(default=0.5, gt=0, lt=1)
@@ -238,6 +240,7 @@ def world_of(scenario: Scenario, market: Marketplace) -> World:
         ttft_s=scenario.ttft_s,
         tokens_per_s=scenario.tokens_per_s,
         measured_thinking=scenario.thinking == "measured",
+        slots=scenario.slots,
         gpu_capacity_mb=scenario.gpu_capacity_mb,
         events=Timetable(scenario.seed, scenario.events, {tool.name: tool.category for tool in market.catalog})
         if scenario.events

@@ -9,7 +9,8 @@ The event-driven and the batched simulator both follow these rules:
 3.  Rate limit and quota. A tool admits `rate_limit` calls per sliding window and `quota` per episode; past it the call is
     refused.
 4.  Slots. A tool runs `concurrency` calls at once; the others wait in submission order. Waiting costs time, not money.
-    Tools that share GPU memory also wait until theirs fits.
+    The machine runs `slots` calls of all tools at once, and hands its slots out in the order of submission. Tools that share
+    GPU memory also wait until theirs fits.
 5.  Instances. A call takes the most recently used idle instance within `keep_alive_s`; else a cold start comes first.
 6.  Duration. The tool's median at the task's size level times a lognormal factor, read from a table of 4,096 quantiles at
     the call's own uniform. A refused connection is quick; a duration over `timeout_s` ends then, as a timeout.
@@ -65,6 +66,7 @@ class World:
         bill_cold_start: Pay-per-use pricing bills the cold start.
         gateway_s: Time that a refusal takes, seconds.
         ttft_s, tokens_per_s: Time to the model's first token, seconds, and its speed after that.
+        slots: Calls of all tools together that may run at once; None for any number.
         gpu_capacity_mb: GPU memory that all tools share, MB; None for any amount.
         measured_thinking: Seconds that a real model reports count as its time in place of `ttft_s` and `tokens_per_s`.
         events: Makes the scheduled events of a task.
@@ -85,6 +87,7 @@ class World:
     gateway_s: float = 0.05
     ttft_s: float = 0.5
     tokens_per_s: float = 60.0
+    slots: int | None = None
     gpu_capacity_mb: float | None = None
     measured_thinking: bool = False
     events: Callable[[Task, Sequence[Candidate]], Sequence[WorldEvent]] | None = None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import importlib.metadata
+import os
 import subprocess
 import sys
 from graphlib import TopologicalSorter
@@ -31,11 +32,8 @@ HEAVY = (
 )
 
 
-BACK_EDGES = (
-    ("costgym.experiments.trajectories.verify", "costgym.experiments.leaderboard.submissions.submission"),
-    ("costgym.experiments.training.sb3.callback", "costgym.experiments.training.sb3.train"),
-)
-"""Imports inside functions that close a cycle: a run is verified by the leaderboard, which verifies trajectories."""
+BACK_EDGES = (("costgym.experiments.train.sb3.callback", "costgym.experiments.train.sb3.train"),)
+"""Imports inside functions that close a cycle."""
 
 
 def test_no_module_is_in_an_import_cycle() -> None:
@@ -46,6 +44,25 @@ def test_no_module_is_in_an_import_cycle() -> None:
         imported[importer] = imported[importer] - {found}
     assert len(imported) > 300
     TopologicalSorter(imported).prepare()  # raises CycleError, which names the cycle
+
+
+def test_the_drawing_of_experiments_is_that_of_the_code() -> None:
+    graph = grimp.build_graph("costgym", exclude_type_checking_imports=True, cache_dir=None)
+
+    def part(module: str) -> str:
+        names = module.split(".")
+        return names[2] if names[1:2] == ["experiments"] and len(names) > 2 else "below"
+
+    of_experiments = [module for module in graph.modules if module.startswith("costgym.experiments.")]
+    arrows = {(part(one), part(other)) for one in of_experiments for other in graph.find_modules_directly_imported_by(one)}
+    text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8").partition("graph TD\n")[2].partition("```")[0]
+    drawn = [
+        (source, target.strip())
+        for source, _, targets in (line.strip().partition(" --> ") for line in text.splitlines())
+        for target in targets.split("&")
+    ]
+    assert len(drawn) == len(set(drawn)) <= 25 and len({name for arrow in drawn for name in arrow}) <= 10
+    assert set(drawn) == {arrow for arrow in arrows if arrow[0] != arrow[1]}
 
 
 def test_importing_costgym_loads_nothing_heavy() -> None:
@@ -89,3 +106,14 @@ def test_every_file_that_names_the_version_names_the_same() -> None:
         assert headings[0] == "## Unreleased" and version.split(".dev")[0] > citation["version"]
     else:
         assert version == citation["version"]
+
+
+def test_beside_a_folder_named_costgym_the_installed_package_is_imported(tmp_path: Path) -> None:
+    # a checkout lies in a folder of this name, and Python starts to look in the folder that it runs in
+    (tmp_path / "costgym").mkdir()
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    shown = subprocess.run(
+        [sys.executable, "-c", "import costgym; print(costgym.make.__name__)"],
+        cwd=tmp_path, env=environment, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert shown.stdout.strip() == "make", shown.stderr

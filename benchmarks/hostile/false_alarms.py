@@ -16,10 +16,10 @@ import time
 from collections import Counter
 from pathlib import Path
 
-from costgym.experiments.leaderboard.board import run
-from costgym.experiments.leaderboard.run_config import make_run_config
-from costgym.experiments.leaderboard.submissions.submission import pack, validate
-from costgym.experiments.statistics import wilson
+from costgym.experiments.board.run_config import make_run_config
+from costgym.experiments.board.submissions.submission import pack, validate
+from costgym.experiments.leaderboard import run
+from costgym.experiments.play.statistics import wilson
 
 TRACKS: dict[str, frozenset[str]] = {
     "better than the optimum": frozenset({"text", "numbers", "plans", "decisions"}),

@@ -21,10 +21,10 @@ import time
 from pathlib import Path
 from typing import Any
 
-from costgym.experiments.leaderboard.board import run
-from costgym.experiments.leaderboard.reruns.rerun import new_secret
-from costgym.experiments.leaderboard.run_config import make_run_config
-from costgym.experiments.leaderboard.submissions.submission import pack
+from costgym.experiments.board.reruns.rerun import new_secret
+from costgym.experiments.board.run_config import make_run_config
+from costgym.experiments.board.submissions.submission import pack
+from costgym.experiments.leaderboard import run
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 from tests.helpers.forgeries import FORGERIES, edited, files_of, honest_run, judge

@@ -41,7 +41,7 @@ DEFECTS: tuple[tuple[str, str, str, str], ...] = (
 )  # fmt: skip
 SEARCH = """
 import sys
-from costgym.experiments.selftest.run import run
+from costgym.experiments.lab.selftest.run import run
 for finding in run(60 * float(sys.argv[1]), int(sys.argv[2]), most=1).findings:
     print(f"{finding.oracle}: {finding.problem}")
 """

@@ -26,11 +26,11 @@ import costgym
 from costgym.agents.base import Agent
 from costgym.agents.registry import make_agent
 from costgym.envs.base import base_env
-from costgym.experiments.trajectories.collect import collect
-from costgym.experiments.trajectories.format import Header, Trajectory
-from costgym.experiments.trajectories.record import record
-from costgym.experiments.trajectories.verify import Checker
-from costgym.experiments.verify import verify
+from costgym.experiments.board.verify import verify
+from costgym.experiments.play.trajectories.collect import collect
+from costgym.experiments.play.trajectories.format import Header, Trajectory
+from costgym.experiments.play.trajectories.record import record
+from costgym.experiments.play.trajectories.verify import Checker
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 from tests.helpers.records import places, with_another_value

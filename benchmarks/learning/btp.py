@@ -18,10 +18,10 @@ from typing import Any
 from costgym.agents.btp.usefulness_model import load_usefulness
 from costgym.agents.registry import make_agent
 from costgym.envs.registration import make
-from costgym.experiments.metrics import summarise
-from costgym.experiments.rollout import rollout
-from costgym.experiments.training.data.experience import ExperienceSettings, collect_experience
-from costgym.experiments.training.usefulness.train import train_btp
+from costgym.experiments.play.experience import ExperienceSettings, collect_experience
+from costgym.experiments.play.metrics import summarise
+from costgym.experiments.play.rollout import rollout
+from costgym.experiments.train.usefulness.train import train_btp
 from costgym.simulators.scenario import load_scenario
 
 

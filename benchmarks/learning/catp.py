@@ -20,9 +20,9 @@ from typing import Any
 
 from costgym.agents.catp import CatpPlanner
 from costgym.agents.registry import make_planner
-from costgym.experiments.training.catp.measure import Figures, measure, plans_of
-from costgym.experiments.training.catp.train import train_catp, train_ift, train_rltf
-from costgym.experiments.training.run import Callback, TrainingResult, TrainingStep
+from costgym.experiments.train.catp.measure import Figures, measure, plans_of
+from costgym.experiments.train.catp.train import train_catp, train_ift, train_rltf
+from costgym.experiments.train.run import Callback, TrainingResult, TrainingStep
 from costgym.simulators.errors import require
 from costgym.simulators.opencatp import load_pool, task, tasks
 from costgym.simulators.opencatp.scoring.evaluation import Evaluator, shipped_outcomes

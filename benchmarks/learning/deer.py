@@ -21,10 +21,10 @@ import numpy as np
 
 from costgym.agents.deer.learnt import load_decider
 from costgym.envs.decision import DecisionAwareEnv
-from costgym.experiments.decisions import ACCURACIES, evaluate_together
-from costgym.experiments.reproduction.decisions import decision_rows
-from costgym.experiments.training.curve import read_curve
-from costgym.experiments.training.deer.train import train_deer
+from costgym.experiments.lab.papers.decisions import decision_rows
+from costgym.experiments.play.decisions import ACCURACIES, evaluate_together
+from costgym.experiments.train.curve import read_curve
+from costgym.experiments.train.deer.train import train_deer
 from costgym.simulators.decision.examples import examples
 from costgym.simulators.errors import require
 

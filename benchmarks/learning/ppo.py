@@ -23,9 +23,9 @@ import torch
 import costgym
 from costgym.agents import Agent, make_agent
 from costgym.agents.sb3 import Sb3Agent
-from costgym.experiments.metrics import EpisodeResult, paired_difference, summarise
-from costgym.experiments.training.run import Callback, TrainingResult, TrainingStep
-from costgym.experiments.training.sb3.train import train_dqn, train_ppo
+from costgym.experiments.play.metrics import EpisodeResult, paired_difference, summarise
+from costgym.experiments.train.run import Callback, TrainingResult, TrainingStep
+from costgym.experiments.train.sb3.train import train_dqn, train_ppo
 
 FIGURES = ("quality_of_plan", "pass_rate_under_budget", "average_cost", "budget_failure_rate")
 CLASSIC = ("random", "cheapest", "greedy", "oracle-informed")

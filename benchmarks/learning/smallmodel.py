@@ -25,12 +25,12 @@ from costgym.agents.base import TEXT
 from costgym.envs.actions import FINISH
 from costgym.envs.base import base_env
 from costgym.envs.registration import make
-from costgym.experiments.files import iter_lines, write_atomically
-from costgym.experiments.leaderboard.run_log import EPISODES
-from costgym.experiments.metrics import RESAMPLES, paired_difference, summarise
-from costgym.experiments.results import EpisodeResult
-from costgym.experiments.statistics import intervals
-from costgym.experiments.training.curve import read_curve
+from costgym.experiments.board.run_log import EPISODES
+from costgym.experiments.play.files import iter_lines, write_atomically
+from costgym.experiments.play.metrics import RESAMPLES, paired_difference, summarise
+from costgym.experiments.play.results import EpisodeResult
+from costgym.experiments.play.statistics import intervals
+from costgym.experiments.train.curve import read_curve
 
 FIGURES = ("pass_rate_under_budget", "judged_pass_rate_under_budget", "average_cost", "cost_per_success", "agent_error_rate")
 PLAIN = "react"

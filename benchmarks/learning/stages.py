@@ -28,7 +28,7 @@ from stable_baselines3.common.vec_env import DummyVecEnv
 import costgym
 from costgym.agents.stages.policy import ABOUT, WEIGHTS, WORLDS
 from costgym.envs.wrappers import FlattenObservation, LagrangianReward
-from costgym.experiments.trajectories.named.catalogue import family_of
+from costgym.experiments.play.named.catalogue import family_of
 
 STAGES = (0, 8_192, 16_384, 32_768, 65_536, 98_304)  # decisions
 ENVIRONMENTS = 8

@@ -23,11 +23,11 @@ import numpy as np
 import torch
 
 from costgym.agents.toolplanner.feedback import REQUIRES
-from costgym.experiments.reports.learning_curves import publish
-from costgym.experiments.reproduction.instructions import Followed, follow
-from costgym.experiments.statistics import intervals
-from costgym.experiments.training.run import Callback
-from costgym.experiments.training.toolplanner.train import train_toolplanner
+from costgym.experiments.lab.papers.instructions import Followed, follow
+from costgym.experiments.pages.learning_curves import publish
+from costgym.experiments.play.statistics import intervals
+from costgym.experiments.train.run import Callback
+from costgym.experiments.train.toolplanner.train import train_toolplanner
 
 LEVELS = ("category", "tool", "api", "hybrid")
 FEEDBACKS: dict[str, dict[str, Any]] = {

@@ -20,8 +20,8 @@ from typing import Any
 
 from costgym.agents.opencatp.rules import RESTORER_OF, chain_plan, suggested
 from costgym.envs.tpl import KINDS, TplState
-from costgym.experiments.leaderboard.board import run
-from costgym.experiments.leaderboard.run_config import make_run_config
+from costgym.experiments.board.run_config import make_run_config
+from costgym.experiments.leaderboard import run
 from costgym.simulators.opencatp import SIGNATURES, Evaluator, OpenCATPTask, OutcomeTable, all_tasks, split_samples, tasks
 from costgym.simulators.opencatp.levels import LEVELS
 from costgym.simulators.opencatp.plan_space import PlanValues

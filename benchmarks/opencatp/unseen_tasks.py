@@ -15,7 +15,7 @@ sys.path.insert(0, str(Path(__file__).parents[2]))
 
 from benchmarks.report import write_report
 from costgym.agents.registry import make_planner
-from costgym.experiments.training.catp.measure import measure, plans_of
+from costgym.experiments.train.catp.measure import measure, plans_of
 from costgym.simulators.opencatp import tasks
 from costgym.simulators.opencatp.scoring.evaluation import Evaluator, shipped_outcomes
 

@@ -13,11 +13,11 @@ import json
 import tempfile
 from pathlib import Path
 
-from costgym.experiments.files import write_atomically
-from costgym.experiments.reproduction.causes import variations
-from costgym.experiments.reproduction.claims import counted
-from costgym.experiments.reproduction.protocols import Protocol
-from costgym.experiments.reproduction.reproduce import play_protocol
+from costgym.experiments.lab.papers.causes import variations
+from costgym.experiments.lab.papers.claims import counted
+from costgym.experiments.lab.papers.protocols import Protocol
+from costgym.experiments.lab.papers.reproduce import play_protocol
+from costgym.experiments.play.files import write_atomically
 
 Found = dict[str, dict[str, tuple[str, bool]]]
 """Measured and whether it follows, by claim and variation."""

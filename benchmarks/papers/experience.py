@@ -20,14 +20,14 @@ from costgym.agents.btp.experience import Experience
 from costgym.agents.btp.plan import BtpSettings, plan_tool_usage
 from costgym.envs.base import base_env
 from costgym.envs.registration import make
-from costgym.experiments.execution.engine import Local
-from costgym.experiments.files import write_atomically
-from costgym.experiments.reproduction.curves import BUDGET, THRESHOLDS, Point, curve_rows, play_point
-from costgym.experiments.reproduction.kept import play_kept
-from costgym.experiments.reproduction.protocols import PUBLISHED, Protocol, protocols
-from costgym.experiments.reproduction.reproduce import enlarged
-from costgym.experiments.results import EpisodeResult
-from costgym.experiments.training.data.experience import describe_experience, first_uses, past_uses
+from costgym.experiments.lab.papers.curves import BUDGET, THRESHOLDS, Point, curve_rows, play_point
+from costgym.experiments.lab.papers.kept import play_kept
+from costgym.experiments.lab.papers.protocols import PUBLISHED, Protocol, protocols
+from costgym.experiments.lab.papers.reproduce import enlarged
+from costgym.experiments.play.execution.engine import Local
+from costgym.experiments.play.experience import describe_experience, first_uses, past_uses
+from costgym.experiments.play.files import write_atomically
+from costgym.experiments.play.results import EpisodeResult
 from costgym.simulators.scenario import Scenario, load_scenario
 
 USES = (0.0, 1.0, 3.0, 10.0, 20.0, 40.0, 100.0, 200.0)

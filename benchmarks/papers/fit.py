@@ -17,9 +17,9 @@ from typing import Any
 
 from costgym.agents.models.simulated import SimulatedRates
 from costgym.agents.strategies import SearchSettings
-from costgym.experiments.files import write_atomically
-from costgym.experiments.reproduction.fit import DETERMINED, fit, measure, sweep
-from costgym.experiments.reproduction.protocols import protocols
+from costgym.experiments.lab.papers.fit import DETERMINED, fit, measure, sweep
+from costgym.experiments.lab.papers.protocols import protocols
+from costgym.experiments.play.files import write_atomically
 
 MANY = {"source": {"candidates": [21, 64]}}
 BTP: dict[str, Any] = {"agents": ("react", "react+btp"), "protocol": protocols("btp")[0]}

@@ -12,7 +12,7 @@ from typer.core import TyperCommand
 from ..simulators.errors import ConfigError
 
 if TYPE_CHECKING:
-    from ..experiments.execution.engine import Engine
+    from ..experiments.play.execution.engine import Engine
 
 
 def workers(
@@ -30,8 +30,8 @@ def workers(
         ConfigError: options that do not go together, or a batch of a model that cannot reply to several.
     """
     from ..agents.models.named import many_at_once, variables_of
-    from ..experiments.execution.batched import Batched
-    from ..experiments.execution.engine import open_engine
+    from ..experiments.play.execution.batched import Batched
+    from ..experiments.play.execution.engine import open_engine
 
     if batch == 1:
         return open_engine(engine, default if jobs is None and engine == "local" else jobs, address, variables_of(model))
@@ -47,7 +47,7 @@ def names_in(text: str | None) -> list[str] | None:
 def print_list(rows: list[dict[str, str]], json_file: Path | None) -> None:
     from rich.table import Table
 
-    from ..experiments.files import write_atomically
+    from ..experiments.play.files import write_atomically
 
     if json_file is not None:
         write_atomically(json_file, json.dumps(rows, indent=1, ensure_ascii=False) + "\n")
@@ -106,7 +106,7 @@ class Progress:
 
 def check_store(url: str) -> None:
     """Open the store once before any episode is played, so that a wrong URL is reported at once."""
-    from ..experiments.leaderboard.store.store import Store
+    from ..experiments.board.store.store import Store
 
     Store(url).close()
 
@@ -115,7 +115,7 @@ def save_run(url: str | None, folder: Path) -> None:
     """Save a finished run in the store, if one was named."""
     if url is None:
         return
-    from ..experiments.leaderboard.store.store import Store
+    from ..experiments.board.store.store import Store
 
     with Store(url) as store:
         store.save_folder(folder)

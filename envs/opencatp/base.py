@@ -12,11 +12,9 @@ from typing import TYPE_CHECKING, Any, Generic
 import numpy as np
 import numpy.typing as npt
 
-from ...simulators.calls import Call
 from ...simulators.draws import stable_integer
 from ...simulators.errors import ConfigError, DataError, UnknownName
 from ...simulators.ledger import Budget
-from ...simulators.opencatp.episode_view import PlanView, plan_ledger, plan_task
 from ...simulators.opencatp.levels import LEVELS
 from ...simulators.opencatp.plan_space import PlanValues, plan_space
 from ...simulators.opencatp.profile import Profile, profile_record, read_profile
@@ -33,6 +31,7 @@ from ...simulators.opencatp.scoring.table import OutcomeTable
 from ...simulators.opencatp.tasks import OpenCATPTask, tasks
 from ...simulators.opencatp.tasks import task as find_task
 from ...simulators.opencatp.tools import SIGNATURES, TEXT, TOOLS
+from ...simulators.opencatp.world import PlanEpisode, PlayedPlan, plan_worlds
 from ...simulators.plan import Plan
 from ...simulators.pricing import FaasPricing
 from ...simulators.quality import MAX_PRICE_USD, check_alpha
@@ -155,6 +154,7 @@ class OpenCATPBase(BaseEnv[ObsType, ActType], Generic[ObsType, ActType]):
         self.outcomes = None if outcomes is None else str(outcomes)
         self.evaluator = Evaluator(shipped_outcomes(self.outcomes) if scores is None else scores, profile, alpha)
         self.profile = self.evaluator.profile
+        self._worlds = plan_worlds(self.profile)
         self.samples = split_samples(self.evaluator.scores.samples, split)
         self.each_sample = samples == "each"
         self._live = None if backend is None else self._live_tools(backend, weights, download, device)
@@ -361,23 +361,26 @@ class OpenCATPBase(BaseEnv[ObsType, ActType], Generic[ObsType, ActType]):
         """The plan so far, or None."""
         raise NotImplementedError
 
-    def account(self) -> PlanView:
+    def account(self) -> PlanEpisode:
         raise NotImplementedError
 
-    def _plan_view(self, calls: Sequence[Call], price: float, now_s: float, tokens: int = 0) -> PlanView:
-        """The view of this episode with the given calls, total price (USD), clock (s) and tokens of the plan."""
-        return PlanView(
-            task=plan_task(self.task, self.sample, self.size_level),
-            number=self.task.task_id,
-            seed=self._episode_seed(),
-            budget=self.budget,
-            calls=tuple(calls),
-            ledger=plan_ledger(calls, price, tokens),
-            now_s=now_s,
-            exceeded=self._exceeded,
-            grade=self._grade(),
-            over=self._over,
-        )
+    def _begin_calls(self) -> PlanEpisode:
+        """The present episode on the tool world's clock, before any call."""
+        return self._worlds[self.size_level].episode_of(self.task, self.sample, self._episode_seed(), self.budget)
+
+    def _graded(self, episode: PlanEpisode) -> PlanEpisode:
+        """An episode with what the environment knows of it: whether it is over, its grade and the limit that was passed."""
+        if self._over:
+            episode.stop()
+        episode.grade, episode.exceeded = self._grade(), self._exceeded
+        return episode
+
+    def _played(self, plan: PlayedPlan, price: float) -> PlanEpisode:
+        """The episode of a plan, at the price that was told, which is added in the order written, not in that of the ends."""
+        episode = self._begin_calls()
+        episode.play(plan)
+        episode.ledger.price = price
+        return self._graded(episode)
 
     def give_up(self) -> None:
         self._playing()

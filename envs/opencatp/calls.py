@@ -9,16 +9,12 @@ import gymnasium as gym
 import numpy as np
 import numpy.typing as npt
 
-from ...simulators.calls import Call
 from ...simulators.draws import log
 from ...simulators.errors import ConfigError, UnknownName
 from ...simulators.ledger import Enforcement
-from ...simulators.opencatp.episode_view import PlanView, plan_call
-from ...simulators.opencatp.levels import LEVELS
-from ...simulators.opencatp.running import PlanCall, RunningPlan
 from ...simulators.opencatp.tools import TOOLS, predecessors
+from ...simulators.opencatp.world import PlanEpisode, made, plan_worlds
 from ...simulators.plan import TASK_INPUT, Plan
-from ...simulators.status import Status
 from .base import TASK_FEATURES, Observation, OpenCATPBase
 from .bounds import cost_boxes
 
@@ -175,7 +171,7 @@ class OpenCATPCallsEnv(OpenCATPBase[Observation, "int | np.integer[Any]"]):
     """
 
     in_time = True
-    episode_state = ("_running", "_tools", "_sources")
+    episode_state = ("_episode", "_tools", "_sources")
 
     def __init__(
         self,
@@ -209,12 +205,7 @@ class OpenCATPCallsEnv(OpenCATPBase[Observation, "int | np.integer[Any]"]):
         self.finish_action = len(CALLS) + concurrent
         self.action_names = (*CALL_NAMES, *(("wait", "finish") if concurrent else ("finish",)))
         self._load_s = self.profile.cold_start_s() if self.cold_starts else dict.fromkeys(TOOLS, 0.0)
-        self._costs = [
-            {tool: (self.profile.price(tool, level), self._load_s[tool], self.profile.seconds(tool, level)) for tool in TOOLS}
-            for level in range(LEVELS)
-        ]  # price, seconds to load, seconds to run
-        for level in range(LEVELS):
-            RunningPlan(self.profile, level, slots, gpu_capacity_mb, self.cold_starts)  # refuses what cannot run
+        self._worlds = plan_worlds(self.profile, slots, gpu_capacity_mb, self.cold_starts)
         self.observation_space: gym.spaces.Space[Observation] = gym.spaces.Dict(self._boxes())  # type: ignore[assignment]
         self.action_space = gym.spaces.Discrete(self.finish_action + 1)
         self._loss = (1.0 - self.alpha) / self.max_price
@@ -238,7 +229,7 @@ class OpenCATPCallsEnv(OpenCATPBase[Observation, "int | np.integer[Any]"]):
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Observation, dict[str, Any]]:
         task = self._begin(seed, options)
-        self._running = RunningPlan(self.profile, self.size_level, self.slots, self.gpu_capacity_mb, self.cold_starts)
+        self._episode = self._begin_calls()
         self._task_features = self._task_rows[task.task_id] if task.task_id in self._task_rows else self._new_task_row()
         self._tools = np.zeros((len(TOOLS), len(TOOL_FEATURES)), np.float32)
         self._tools[:, :4] = self._tool_costs()
@@ -251,51 +242,49 @@ class OpenCATPCallsEnv(OpenCATPBase[Observation, "int | np.integer[Any]"]):
         if self._over:
             return self._observe(), 0.0, True, False, self._info()
         self._steps += 1
-        action, running, before = int(action), self._running, self._running.price
+        action, episode, before = int(action), self._episode, self._episode.ledger.price
         gained = 0.0
         if action == self.finish_action:
-            running.finish()
+            episode.stop()
         elif action == self.wait_action:
-            running.wait()
+            episode.wait_for_end()
         elif 0 <= action < len(CALLS) and self._callable(*CALLS[action]):
             self._call(*CALLS[action])
             if not self.concurrent:
-                running.wait()
+                episode.wait_for_end()
         kept = self._check_budget(self._used())
         if not kept and self.enforcement != "record":
-            running.finish()
-        if running.over:
+            episode.stop()
+        if episode.over:
             self._over = True
-            plan = running.plan()
+            plan = episode.plan()
             if plan is not None and kept:
                 self._valid = not self.evaluator.missing(plan, task)
                 self._score = self._score_of(plan)
                 gained = self.alpha * self._score
         self._read_calls()
-        reward = gained - self._loss * (running.price - before)
+        reward = gained - self._loss * (episode.ledger.price - before)
         truncated = not self._over and self._steps >= self.max_steps
         self._return += reward
         return self._observe(), reward, self._over, truncated, self._info()
 
     def _callable(self, tool: str, source: str) -> bool:
-        running = self._running
-        there = running.call_of(tool) is None and running.is_ready(source)
+        episode = self._episode
+        there = episode.call_of(tool) is None and episode.is_ready(source)
         return there and (not self._refuses or tool in self._payable())
 
     def _payable(self) -> set[str]:
         """The tools whose call keeps every limit, beside the calls that still run. One that has to queue may end later."""
-        running, costs = self._running, self._costs[self.size_level]
-        price, seconds, _, calls = self._ceilings
-        if len(running.calls) + 1 > calls:
-            return set()
-        spent, now = running.price, running.now_s
-        for call in running.calls:
-            if call.end_s is None:
-                spent += costs[call.tool][0]
-        return {tool for tool, cost in costs.items() if spent + cost[0] <= price and now + cost[1] + cost[2] <= seconds}
+        episode, left_s = self._episode, self._ceilings[1]
+        now, loading = episode.now_s, self._load_s
+        return {
+            spec.name
+            for spec in episode.candidates
+            if episode.affordable(spec.index) and now + loading[spec.name] + spec.latency_s <= left_s
+        }
 
     def _call(self, tool: str, source: str) -> None:
-        self._running.submit(tool, source)
+        self._episode.start(tool, {"on": source})
         number, row = _NUMBER[tool], self._tools[_NUMBER[tool]]
         row[4] = 1.0
         self._sources[number, 0 if source == TASK_INPUT else 1 + _NUMBER[source]] = 1.0
@@ -305,9 +294,9 @@ class OpenCATPCallsEnv(OpenCATPBase[Observation, "int | np.integer[Any]"]):
             row[8] += self._tools[_NUMBER[source], 8]
 
     def _read_calls(self) -> None:
-        for call in self._running.calls:
+        for call in self._episode.calls:
             row = self._tools[_NUMBER[call.tool]]
-            row[5], row[6] = call.end_s is None and not self._over, call.end_s is not None
+            row[5], row[6] = call.finished_s < 0.0, made(call)
 
     def action_masks(self) -> npt.NDArray[np.bool_]:
         """The present action mask, (actions,) bool. `finish` is always allowed."""
@@ -315,23 +304,23 @@ class OpenCATPCallsEnv(OpenCATPBase[Observation, "int | np.integer[Any]"]):
         mask = np.zeros(self.finish_action + 1, np.bool_)
         mask[self.finish_action] = True
         if not self._over:
-            running = self._running
-            called = {call.tool for call in running.calls}
-            there = {TASK_INPUT, *(call.tool for call in running.calls if call.end_s is not None)}
+            episode = self._episode
+            called = {call.tool for call in episode.calls}
+            there = {TASK_INPUT, *(call.tool for call in episode.calls if made(call))}
             open_tools = (self._payable() if self._refuses else set(TOOLS)) - called
             mask[: len(CALLS)] = [tool in open_tools and source in there for tool, source in CALLS]
             if self.wait_action is not None:
-                mask[self.wait_action] = running.in_flight > 0
+                mask[self.wait_action] = episode.in_flight > 0
         return mask
 
     def plan(self) -> Plan | None:
         """The plan of the tools that have ended, in the order of their calls, or None."""
         self._playing()
-        return self._running.plan()
+        return self._episode.plan()
 
     def _used(self) -> tuple[float, float, int, int]:
-        running = self._running
-        return running.price, running.now_s, 0, len(running.calls)
+        episode = self._episode
+        return episode.ledger.price, episode.now_s, 0, len(episode.calls)
 
     def _info(self) -> dict[str, Any]:
         info = self._figures(self._used())
@@ -362,22 +351,11 @@ class OpenCATPCallsEnv(OpenCATPBase[Observation, "int | np.integer[Any]"]):
 
     def give_up(self) -> None:
         super().give_up()
-        self._running.finish()
+        self._episode.stop()
 
-    def account(self) -> PlanView:
-        """A view of the present episode. A call that was cut off is charged for the time it ran."""
-        running = self._running
-        return self._plan_view([self._account_of(call) for call in running.calls], running.price, running.now_s)
-
-    def _account_of(self, call: PlanCall) -> Call:
-        given = {"on": call.source}
-        loaded, started = (-1.0 if at_s is None else at_s for at_s in (call.load_s, call.start_s))
-        if call.end_s is not None:
-            return plan_call(call.tool, given, call.submitted_s, loaded, started, call.end_s, call.price)
-        now, over = self._running.now_s, self._running.over
-        end, ready = now if over else -1.0, started if started >= 0.0 or loaded < 0.0 else now
-        status = Status.CANCELLED if over else Status.OK
-        return plan_call(call.tool, given, call.submitted_s, loaded, ready, end, call.price, status)
+    def account(self) -> PlanEpisode:
+        """The present episode. A call that was cut off is charged for the time it ran."""
+        return self._graded(self._episode)
 
     def _observe(self) -> Observation:
         used = self._used()
@@ -385,7 +363,7 @@ class OpenCATPCallsEnv(OpenCATPBase[Observation, "int | np.integer[Any]"]):
             [
                 used[0] / self.max_price,
                 log(1.0 + used[1]),
-                self._running.in_flight / len(TOOLS),
+                sum(not made(call) for call in self._episode.calls) / len(TOOLS),
                 self._steps / self.max_steps,
                 *self._shares_left(used),
             ],

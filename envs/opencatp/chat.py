@@ -7,8 +7,8 @@ from typing import Any
 
 from ...simulators.calls import Usage
 from ...simulators.errors import CostGymError, InvalidPlan
-from ...simulators.opencatp.episode_view import PlanView, plan_calls, refused_call
 from ...simulators.opencatp.tools import SIGNATURES, TOOLS
+from ...simulators.opencatp.world import PlanEpisode, PlayedPlan
 from ...simulators.plan import Plan
 from ...simulators.quality import INVALID_PLAN_REWARD
 from ..actions import count_tokens, read_usage
@@ -148,15 +148,12 @@ class OpenCATPChatEnv(OpenCATPBase[str, str]):
             return f"no plan: {problem}"
         return "\n".join(f"{step.tool} after {', '.join(step.deps)}" for step in plan.steps)
 
-    def account(self) -> PlanView:
-        """A view of the present episode, in which each tool starts at the end of its dependencies."""
+    def account(self) -> PlanEpisode:
+        """The present episode, in which each tool starts at the end of its dependencies."""
         plan = self._plan
-        steps = [] if plan is None else [(step.tool, step.deps) for step in plan.steps]
-        calls = plan_calls(steps, self.profile, self.size_level)
-        if self._over and plan is None:
-            calls.append(refused_call(0.0, self._problem or "no plan was given"))
-        price, seconds, tokens, _ = self._used()
-        return self._plan_view(calls, price, float(seconds), tokens)
+        refused = (self._problem or "no plan was given") if self._over and plan is None else None
+        price, _, tokens, _ = self._used()
+        return self._played(PlayedPlan(() if plan is None else plan.steps, tokens, refused), price)
 
 
 def read_plan(text: str) -> tuple[Plan | None, str]:

@@ -10,11 +10,10 @@ import numpy.typing as npt
 
 from ...simulators.draws import log
 from ...simulators.errors import InvalidPlan, UnknownName
-from ...simulators.opencatp.episode_view import PlanView, plan_calls, refused_call
 from ...simulators.opencatp.tools import SOD, SOP, TOOLS
-from ...simulators.plan import TASK_INPUT, Plan
+from ...simulators.opencatp.world import PlanEpisode, PlayedPlan
+from ...simulators.plan import TASK_INPUT, Plan, PlanStep
 from ...simulators.quality import INVALID_PLAN_REWARD, cumulative_reward
-from ...simulators.status import Status
 from ..tpl import (
     ACTION_NAMES,
     ACTION_TOKENS,
@@ -331,14 +330,12 @@ class OpenCATPEnv(OpenCATPBase[Observation, "int | np.integer[Any]"]):
     def world_settings(self) -> dict[str, Any]:
         return {**super().world_settings(), "reward": self.reward, "max_tokens": self.max_tokens}
 
-    def account(self) -> PlanView:
-        """A view of the present episode: each tool starts at the end of its dependencies, and an invalid plan is cancelled."""
-        status = Status.OK if self._valid or not self._over else Status.CANCELLED
-        calls = plan_calls(self._named().items(), self.profile, self.size_level, status)
-        if self._refused is not None:
-            calls.append(refused_call(0.0, f"{self.action_text(self._refused)} may not follow there"))
-        price, seconds, tokens, _ = self._used()
-        return self._plan_view(calls, price, float(seconds), tokens)
+    def account(self) -> PlanEpisode:
+        """The episode of the plan so far: each tool starts at the end of its dependencies, and an invalid plan is cancelled."""
+        steps = [PlanStep(tool, tuple(after)) for tool, after in self._named().items()]
+        price, _, tokens, _ = self._used()
+        refused = None if self._refused is None else f"{self.action_text(self._refused)} may not follow there"
+        return self._played(PlayedPlan(steps, tokens, refused, self._valid or not self._over), price)
 
     def _named(self) -> dict[str, list[str]]:
         """The tools so far, each with its dependencies."""

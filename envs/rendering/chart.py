@@ -8,7 +8,6 @@ from dataclasses import dataclass
 
 from ...simulators.calls import Call, WorldEvent
 from ...simulators.episode import Episode
-from ...simulators.episode_view import EpisodeView
 from ...simulators.status import LOOKS_OK, Origin, Status
 
 COLOURS = {
@@ -134,7 +133,7 @@ def chart_of(episode: Episode) -> Chart:
     return _chart(episode, verdict(episode), _outages(episode), _events(episode, episode.now_s))
 
 
-def plan_chart(account: EpisodeView, quality: float) -> Chart:
+def plan_chart(account: Episode, quality: float) -> Chart:
     """Make the chart of a plan over the OpenCATP tools, running or ended.
 
     Args:
@@ -144,7 +143,7 @@ def plan_chart(account: EpisodeView, quality: float) -> Chart:
     return _chart(account, plan_verdict(account, quality), [], [])
 
 
-def _chart(account: EpisodeView, verdict: str, outages: list[tuple[float, float]], events: list[tuple[float, str]]) -> Chart:
+def _chart(account: Episode, verdict: str, outages: list[tuple[float, float]], events: list[tuple[float, str]]) -> Chart:
     now, calls = account.now_s, account.calls
     latest = max([now, *(call.finished_s for call in calls)])
     limit = account.budget.seconds
@@ -189,7 +188,7 @@ def verdict(episode: Episode) -> str:
     )
 
 
-def plan_verdict(account: EpisodeView, quality: float) -> str:
+def plan_verdict(account: Episode, quality: float) -> str:
     """Describe the result of a plan over the OpenCATP tools so far in one line."""
     ledger, grade = account.ledger, account.grade
     spent = f"price {number(ledger.price)}, {account.now_s:.2f} s, {ledger.calls} tools"
@@ -201,7 +200,7 @@ def plan_verdict(account: EpisodeView, quality: float) -> str:
     return f"score {grade.share:.3f}, {'pass' if grade.strict else 'fail'}; {spent}; Quality of Plan {quality:.3f}"
 
 
-def _budget(account: EpisodeView) -> list[tuple[str, float, float]]:
+def _budget(account: Episode) -> list[tuple[str, float, float]]:
     left = account.remaining()
     return [(name, limit, left[name]) for name, limit in account.budget.items()]
 

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image, ImageDraw, ImageFont
 
-from ...simulators.episode_view import EpisodeView
+from ...simulators.episode import Episode
 from .chart import COLOURS, Bar, Chart, Marker, Row, number, ticks
 
 INK, FAINT, GRID, PAPER, EVENT, LIMIT = "#222222", "#666666", "#E6E6E6", "#FFFFFF", "#0072B2", "#D55E00"
@@ -20,7 +20,7 @@ MAX_TITLE_LINES = 6
 _DASH = 4
 
 
-def episode_table(episode: EpisodeView, verdict: str) -> str:
+def episode_table(episode: Episode, verdict: str) -> str:
     """Write the episode as a table of its calls, the rest of its budget and its result."""
     lines = [f"task {episode.task.id}: {episode.task.query}", f"budget: {episode.budget}; seed {episode.seed}", ""]
     names = [call.tool or "(unknown tool)" for call in episode.calls]

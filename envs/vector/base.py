@@ -19,7 +19,6 @@ from gymnasium.vector.utils import batch_space
 from numpy.typing import NDArray
 
 from ...simulators.batch.arguments import BoundArguments, rebound
-from ...simulators.batch.device import Device
 from ...simulators.batch.rng import in_threads, most_threads, stream_words
 from ...simulators.errors import ConfigError, EpisodeOver
 from ..base import BaseEnv, with_step_limit
@@ -271,10 +270,6 @@ class NativeVectorEnv(gym.vector.VectorEnv[Observation, Any, Any]):
     def _step_call(self, parts: Parts, out: Any, turn: Turn) -> tuple[Any, ...]:
         """The row function that plays a step, and its arguments but the row's number."""
         raise NotImplementedError
-
-    def _conclude_on(self, device: Device, parts: Parts, out: Any) -> Parts:
-        """End the steps that need something of the CPU; returns the parts, as far as they were replaced."""
-        return parts
 
     # -- reset -------------------------------------------------------------------------------------------------------------
 

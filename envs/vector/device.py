@@ -190,7 +190,6 @@ class DeviceVectorEnv(gym.vector.VectorEnv[Any, Any, Any]):
             self.device.view(numbers), mode is AutoresetMode.NEXT_STEP, self.copy, self._none, self._zeros, self._not_given
         )
         self._launch(native._step_call(self._parts, views, turn))
-        self._parts = native._conclude_on(self.device, self._parts, views)
         outcome = native._outcome(out)
         self._ended = outcome.terminated | outcome.truncated
         rewards, terminated, truncated = outcome.rewards, outcome.terminated, outcome.truncated

@@ -148,9 +148,8 @@ def submit(tables: Any, rules: Any, state: Any, i: int, slot: int) -> int:
     call = state.calls[i, index]
     state.numbers[i, index] = slot
     call.submit_epoch, call.order = e.epoch, _WAITING
-    if (spec.concurrency and s.busy >= spec.concurrency) or (
-        rules.gpu_capacity_mb >= 0.0 and not _gpu_fits(tables, rules, state, i, slot, index)
-    ):
+    blocked = (spec.concurrency and s.busy >= spec.concurrency) or (rules.slots > 0 and index >= rules.slots)
+    if blocked or not _gpu_fits(tables, rules, state, i, slot, index):
         e.waiting += 1
     else:
         _start(tables, rules, state, i, index)
@@ -215,21 +214,23 @@ def _gpu_fits(tables: Any, rules: Any, state: Any, i: int, slot: int, before: in
 @internal
 def _start_waiting(tables: Any, rules: Any, state: Any, i: int) -> None:
     """Start the calls that can run now, in the order of submission."""
-    e = state.episodes[i]
+    e, ahead = state.episodes[i], 0  # calls that go on waiting
     for index in range(e.records):
         if state.calls[i, index].order != _WAITING:
             continue
         slot = np.int64(state.numbers[i, index])
         spec = tables.slots[e.task, slot]
-        blocked = False
-        if spec.concurrency:
+        # a call that waits for memory holds its slot, so the machine's slots are handed out in order
+        blocked = rules.slots > 0 and e.records - e.waiting + ahead >= rules.slots
+        if spec.concurrency and not blocked:
             blocked = state.slots[i, slot].busy >= spec.concurrency
             for before in range(index):
-                if state.calls[i, before].order == _WAITING and state.numbers[i, before] == slot:
-                    blocked = True
+                blocked |= state.calls[i, before].order == _WAITING and state.numbers[i, before] == slot
         if not blocked and _gpu_fits(tables, rules, state, i, slot, index):
             e.waiting -= 1
             _start(tables, rules, state, i, index)
+        else:
+            ahead += 1
 
 
 @inlined

@@ -77,7 +77,8 @@ class Tables(NamedTuple):
 
 
 class Rules(NamedTuple):
-    """A world's scalars. A limit that is not set is infinite; `gpu_capacity_mb` is -1 for any amount."""
+    """A world's scalars. A limit that is not set is infinite; `gpu_capacity_mb` is -1 for any amount,
+    and so is `slots`."""
 
     price_limit: float
     seconds_limit: float
@@ -90,6 +91,7 @@ class Rules(NamedTuple):
     bill_failures: bool
     bill_cold_start: bool
     gateway_s: float
+    slots: int
     gpu_capacity_mb: float
     sticky: float
     burst_every_s: float
@@ -114,6 +116,7 @@ def make_rules(world: World, budget: Budget, enforcement: Enforcement) -> Rules:
         bill_failures=world.bill_failures,
         bill_cold_start=world.bill_cold_start,
         gateway_s=float(world.gateway_s),
+        slots=-1 if world.slots is None else world.slots,
         gpu_capacity_mb=-1.0 if world.gpu_capacity_mb is None else float(world.gpu_capacity_mb),
         sticky=float(world.failures.sticky),
         burst_every_s=0.0 if bursts is None else float(bursts.every_s),

@@ -2,8 +2,7 @@
 
 `tools`, `profile` and `levels` hold the ten tools and what they cost, `tasks` the tasks. `pools` reads recorded plans, and
 `plan_space` searches the plans of a task. `scenes` generates the images, `backends` runs the tools on them, and `scoring`
-tells what every chain of tools, and so every plan, is worth. `running` plays a plan that grows while it runs,
-`episode_view` shows it, and `batch` does both for many episodes at once.
+tells what every chain of tools, and so every plan, is worth. `world` plays plans and calls on the clock of every world.
 """
 
 from .levels import size_level

@@ -12,7 +12,7 @@ from costgym.agents.opencatp.base import PlanAgent
 from costgym.agents.opencatp.calling import PlanCaller
 from costgym.agents.registry import agent_names, agents, find_agent, make_agent, needs_experience, read_agent_name
 from costgym.agents.zoo.cards import is_zoo
-from costgym.experiments.training.data.experience import ExperienceSettings, collect_experience
+from costgym.experiments.play.experience import ExperienceSettings, collect_experience
 from costgym.simulators.errors import UnknownName
 from costgym.simulators.scenario import parse_scenario
 from costgym.simulators.status import Status

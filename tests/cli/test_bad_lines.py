@@ -138,9 +138,9 @@ DAMAGES = {
 
 @pytest.fixture(scope="module")
 def board(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    from costgym.experiments.leaderboard.board import run
-    from costgym.experiments.leaderboard.run_config import make_run_config
-    from costgym.experiments.leaderboard.submissions.submission import pack
+    from costgym.experiments.board.run_config import make_run_config
+    from costgym.experiments.board.submissions.submission import pack
+    from costgym.experiments.leaderboard import run
 
     place = tmp_path_factory.mktemp("board")
     folder = run(make_run_config(agents=["greedy"], budgets="price=10", episodes=1), place / "board").folder

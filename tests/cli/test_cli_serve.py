@@ -8,7 +8,7 @@ from importlib.abc import MetaPathFinder
 import pytest
 
 from costgym.cli import main
-from costgym.experiments.serving.limits import sessions_of_a_client
+from costgym.experiments.serve.limits import sessions_of_a_client
 from tests.helpers.command_line import invoke
 
 pytest.importorskip("mcp", reason="the extra `serve` is not installed")

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from costgym.cli.learn.train import TRAINERS
-from costgym.experiments.training.run import TrainingResult
+from costgym.experiments.train.run import TrainingResult
 from tests.helpers.command_line import costgym, invoke
 from tests.helpers.training import PPO
 
@@ -34,7 +34,7 @@ def called(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> dict[str, Any]:
         "sft.train.train_sft",
     ):  # fmt: skip
         pytest.importorskip("stable_baselines3", reason="the train extra is not installed")
-        monkeypatch.setattr(f"costgym.experiments.training.{place}", note)
+        monkeypatch.setattr(f"costgym.experiments.train.{place}", note)
     return found
 
 

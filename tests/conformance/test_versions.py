@@ -15,7 +15,7 @@ import pytest
 import costgym
 from costgym.agents import make_agent
 from costgym.agents.models.simulated import Simulated
-from costgym.experiments.reproduction.fit import prior
+from costgym.experiments.lab.papers.fit import prior
 
 BEHAVIOUR = {
     ("costgym/Marketplace-v0", ()): "8bb6f60cb6f6d25d",

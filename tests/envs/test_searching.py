@@ -12,10 +12,10 @@ import pytest
 import costgym
 from costgym.agents.registry import make_agent
 from costgym.envs.actions import encode_action
-from costgym.experiments.leaderboard.board import run
-from costgym.experiments.leaderboard.run_config import make_run_config
-from costgym.experiments.rollout import play_many
-from costgym.experiments.verify import verify
+from costgym.experiments.board.run_config import make_run_config
+from costgym.experiments.board.verify import verify
+from costgym.experiments.leaderboard import run
+from costgym.experiments.play.rollout import play_many
 from tests.helpers.toolbench_folders import query, write
 
 TEXT = "costgym/MarketplaceChat-v0"

@@ -11,11 +11,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from costgym.experiments.metrics import pass_hat_k, summarise, with_budget_areas, with_fault_robustness
-from costgym.experiments.reports.findings import finding, gains
-from costgym.experiments.reports.site.tables import p_text
-from costgym.experiments.results import EpisodeResult
-from costgym.experiments.statistics import independent_trials, wilson
+from costgym.experiments.pages.findings import finding, gains
+from costgym.experiments.pages.site.tables import p_text
+from costgym.experiments.play.metrics import pass_hat_k, summarise, with_budget_areas, with_fault_robustness
+from costgym.experiments.play.results import EpisodeResult
+from costgym.experiments.play.statistics import independent_trials, wilson
 
 
 def result(episode: int, passed: bool, price: float = 5.0, agent: str = "react", **more: Any) -> EpisodeResult:

@@ -8,9 +8,9 @@ import pytest
 
 from costgym.envs.decision import DecisionAwareEnv
 from costgym.envs.registration import make
-from costgym.experiments.leaderboard.board import run
-from costgym.experiments.leaderboard.run_config import make_run_config
-from costgym.experiments.verify import verify
+from costgym.experiments.board.run_config import make_run_config
+from costgym.experiments.board.verify import verify
+from costgym.experiments.leaderboard import run
 from costgym.simulators.errors import ConfigError, DataError
 from costgym.simulators.scenario import load_scenario, parse_scenario
 from tests.helpers.shared_data import shared

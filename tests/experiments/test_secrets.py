@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from costgym.agents.models.openai import KEY_VARIABLE, URL_VARIABLE, OpenAIModel
-from costgym.experiments.leaderboard.store.store import Store
+from costgym.experiments.board.store.store import Store
 from costgym.simulators.errors import ConfigError, CostGymError
 from tests.helpers.command_line import invoke
 from tests.helpers.model_server import Server, said

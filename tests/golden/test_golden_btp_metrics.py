@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from costgym.experiments.metrics import btp_metrics
+from costgym.experiments.play.metrics import btp_metrics
 from tests.helpers.shared_data import shared
 
 RUNS = "data/algorithms/btp_metrics.jsonl"

@@ -17,9 +17,9 @@ from random import Random
 from typing import Any
 
 import costgym
-from costgym.experiments.serving.limits import Limits
-from costgym.experiments.serving.recorder import Recorder
-from costgym.experiments.serving.server import LOOPBACK, Service
+from costgym.experiments.serve.limits import Limits
+from costgym.experiments.serve.recorder import Recorder
+from costgym.experiments.serve.server import LOOPBACK, Service
 
 ENV = "costgym/MarketplaceChat-v0"
 SECRET_SEED = 7_340_918_265_401

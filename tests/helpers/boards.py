@@ -8,16 +8,17 @@ from typing import Any
 
 from costgym.agents.base import NUMERIC, TEXT, Agent
 from costgym.envs.actions import encode_action
-from costgym.experiments.leaderboard.board import publish, summarise_run
-from costgym.experiments.leaderboard.conditions import row_key
-from costgym.experiments.leaderboard.run_config import RunConfig, make_run_config
-from costgym.experiments.leaderboard.run_log import EpisodeOutput, RunLog
-from costgym.experiments.leaderboard.store.runs import Run, RunEntry, entry_id, run_id
-from costgym.experiments.leaderboard.tracks import TRACKS, track_of
-from costgym.experiments.metrics import summarise
-from costgym.experiments.results import EpisodeResult
-from costgym.experiments.rollout import play_many
-from costgym.experiments.trajectories.format import Header
+from costgym.experiments.board.board import publish, summarise_run
+from costgym.experiments.board.conditions import row_key
+from costgym.experiments.board.run_config import RunConfig, make_run_config
+from costgym.experiments.board.run_log import EpisodeOutput, RunLog
+from costgym.experiments.board.store.runs import Run, RunEntry, entry_id, run_id
+from costgym.experiments.board.tracks import TRACKS, track_of
+from costgym.experiments.pages.leaderboard_page import pages_of
+from costgym.experiments.play.metrics import summarise
+from costgym.experiments.play.results import EpisodeResult
+from costgym.experiments.play.rollout import play_many
+from costgym.experiments.play.trajectories.format import Header
 
 HOSTILE = '</script><script>document.title="owned"</script><img src=x onerror=alert(1)>'
 """A name and a message that would run, if they were taken for markup anywhere."""
@@ -89,7 +90,7 @@ def record_run(config: RunConfig, folder: Path, agents: Sequence[Agent]) -> Path
                 for result, trajectory in played:
                     assert trajectory is not None
                     log.add(EpisodeOutput(result, header.to_json(), trajectory.sealed_json(header)))
-    publish(folder, summarise_run(config, log.finish()))
+    publish(folder, summarise_run(config, log.finish()), pages=pages_of)
     return folder
 
 

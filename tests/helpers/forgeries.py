@@ -9,11 +9,11 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from costgym.experiments.leaderboard.board import run
-from costgym.experiments.leaderboard.reruns.rerun import rerun
-from costgym.experiments.leaderboard.run_config import make_run_config
-from costgym.experiments.leaderboard.submissions.submission import add, pack
-from costgym.experiments.verify import verify
+from costgym.experiments.board.reruns.rerun import rerun
+from costgym.experiments.board.run_config import make_run_config
+from costgym.experiments.board.submissions.submission import pack
+from costgym.experiments.board.verify import verify
+from costgym.experiments.leaderboard import add, run
 from costgym.simulators.errors import CostGymError
 from tests.helpers.records import places, with_another_value
 
@@ -47,8 +47,12 @@ def honest_run(
 
 
 def files_of(board: Path) -> list[Path]:
-    """Every file of a run."""
-    return sorted(path.relative_to(board) for path in board.rglob("*") if path.is_file() and path.name != ".lock")
+    """Every file of a run that holds data; pages are made from them and never read."""
+    return sorted(
+        path.relative_to(board)
+        for path in board.rglob("*")
+        if path.is_file() and path.name != ".lock" and path.suffix != ".html"
+    )
 
 
 def judge(board: Path) -> str:
@@ -166,7 +170,6 @@ FORGERIES: dict[str, tuple[Callable[[Path], None], str]] = {
         "run.json: says the same in other characters",
     ),
     "a space in a record": (_text(TRAJECTORIES, lambda text: text.replace('","model":', '", "model":', 1)), "other characters"),
-    "another page": (_text("index.html", lambda text: text.replace("greedy", "gpt-9")), "is not the page"),
     "other experience": (
         _document(lambda document: document["tracks"][0]["experience"].update(uses=99)),
         "leaderboard.json, tracks",

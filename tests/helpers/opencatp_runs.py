@@ -11,8 +11,8 @@ import gymnasium as gym
 import costgym
 from costgym.agents.base import Agent
 from costgym.agents.registry import make_agent
-from costgym.experiments.leaderboard.run_config import make_run_config
-from costgym.experiments.trajectories.collect import collect
+from costgym.experiments.board.run_config import make_run_config
+from costgym.experiments.play.trajectories.collect import collect
 from tests.helpers.boards import record_run
 
 PLAN, CALLS, CHAT = "costgym/OpenCATP-v0", "costgym/OpenCATPCalls-v0", "costgym/OpenCATPChat-v0"

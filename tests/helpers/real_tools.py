@@ -14,7 +14,7 @@ from mcp.server.lowlevel import Server
 from mcp.shared.memory import create_client_server_memory_streams
 
 if TYPE_CHECKING:
-    from costgym.experiments.proxy.serve import Proxy
+    from costgym.experiments.serve.proxy.serve import Proxy
 
 NUMBERS = {"type": "object", "properties": {"a": {"type": "integer"}, "b": {"type": "integer"}}, "required": ["a", "b"]}
 SUM = {"type": "object", "properties": {"sum": {"type": "integer"}}, "required": ["sum"]}

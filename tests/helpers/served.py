@@ -13,8 +13,8 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import costgym
-from costgym.experiments.serving.limits import Limits
-from costgym.experiments.serving.sessions import Sessions
+from costgym.experiments.serve.limits import Limits
+from costgym.experiments.serve.sessions import Sessions
 
 ENV = "costgym/MarketplaceChat-v0"
 CLIENTS_OWN = ("session_id", "episode_id")

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from costgym.experiments.training.run import Callback, TrainingResult, TrainingStep
+from costgym.experiments.train.run import Callback, TrainingResult, TrainingStep
 from costgym.simulators.opencatp.scoring.evaluation import Evaluator
 from costgym.simulators.scenario import parse_scenario
 from tests.helpers.catp_scores import ShapedScores
@@ -88,7 +88,7 @@ class Trainer(NamedTuple):
 
 def _catp(method: str) -> Callable[..., TrainingResult]:
     def train(out: Path, **options: Any) -> TrainingResult:
-        from costgym.experiments.training.catp import train as trainers
+        from costgym.experiments.train.catp import train as trainers
 
         usual = {
             **CATP,
@@ -104,33 +104,33 @@ def _catp(method: str) -> Callable[..., TrainingResult]:
 
 
 def _toolplanner(out: Path, **options: Any) -> TrainingResult:
-    from costgym.experiments.training.toolplanner.train import train_toolplanner
+    from costgym.experiments.train.toolplanner.train import train_toolplanner
 
     return train_toolplanner(out, WORLD, **{**TINY, "save_every": 2, **options})
 
 
 def _deer(out: Path, **options: Any) -> TrainingResult:
-    from costgym.experiments.training.deer.train import train_deer
+    from costgym.experiments.train.deer.train import train_deer
 
     return train_deer(out, **{**DEER, **options})
 
 
 def _ppo(out: Path, **options: Any) -> TrainingResult:
-    from costgym.experiments.training.sb3.settings import Lagrangian
-    from costgym.experiments.training.sb3.train import train_ppo
+    from costgym.experiments.train.sb3.settings import Lagrangian
+    from costgym.experiments.train.sb3.train import train_ppo
 
     return train_ppo(out, **{**PPO, "steps": 384, "lagrangian": Lagrangian(limit=5.0, rate=0.01), **options})
 
 
 def _dqn(out: Path, **options: Any) -> TrainingResult:
-    from costgym.experiments.training.sb3.train import train_dqn
+    from costgym.experiments.train.sb3.train import train_dqn
 
     return train_dqn(out, **{**DQN, "steps": 128, **options})
 
 
 def _btp(**usual: Any) -> Callable[..., TrainingResult]:
     def train(out: Path, **options: Any) -> TrainingResult:
-        from costgym.experiments.training.usefulness.train import train_btp
+        from costgym.experiments.train.usefulness.train import train_btp
 
         return train_btp(out, SMALL, **{"episodes": 24, "held_out": 12, **usual, **options})
 

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from costgym.simulators.errors import ConfigError, InvalidPlan, InvalidProfile
-from costgym.simulators.plan import TASK_INPUT, Plan, PlanStep, Signature, execute
+from costgym.simulators.errors import InvalidPlan, InvalidProfile
+from costgym.simulators.plan import TASK_INPUT, Plan, PlanStep, Signature
 
 IN = [TASK_INPUT]
 TYPES = {"denoise": Signature("image", "image"), "caption": Signature("image", "text"), "translate": Signature("text", "text")}
@@ -118,63 +118,6 @@ def test_a_tool_without_a_time_is_unknown_and_a_wrong_time_refused() -> None:
     for bad in (-1.0, math.nan, math.inf):
         with pytest.raises(InvalidProfile, match="time of a"):
             DIAMOND.execution_time({**SECONDS, "a": bad})
-
-
-def test_branches_run_at_once_on_the_clock() -> None:
-    run = execute(DIAMOND, SECONDS)
-    assert [(node.tool, node.start_s, node.end_s) for node in run.nodes] == [
-        ("a", 0.0, 4.0), ("b", 4.0, 6.0), ("c", 4.0, 5.0), ("d", 6.0, 14.0),
-    ]  # fmt: skip
-
-
-def test_slots_are_given_first_come_first_served() -> None:
-    plan = Plan.from_list(["a", IN, "b", IN, "c", IN])
-    run = execute(plan, {"a": 3.0, "b": 1.0, "c": 2.0}, slots=2)
-    assert [(node.tool, node.start_s, node.end_s) for node in run.nodes] == [("a", 0.0, 3.0), ("b", 0.0, 1.0), ("c", 1.0, 3.0)]
-
-
-def test_a_tool_waits_until_its_gpu_memory_fits() -> None:
-    plan = Plan.from_list(["a", IN, "b", IN])
-    run = execute(plan, {"a": 3.0, "b": 1.0}, gpu_mb={"a": 600.0, "b": 500.0}, gpu_capacity_mb=1000.0)
-    assert (run["b"].ready_s, run["b"].start_s, run.seconds) == (0.0, 3.0, 4.0)
-    with pytest.raises(ConfigError, match="a needs 2000 MB of GPU memory, there are 1000"):
-        execute(plan, {"a": 3.0, "b": 1.0}, gpu_mb={"a": 2000.0}, gpu_capacity_mb=1000.0)
-    with pytest.raises(ConfigError, match="slots"):
-        execute(plan, {"a": 3.0, "b": 1.0}, slots=0)
-
-
-def test_a_cold_tool_starts_first_and_a_warm_one_does_not() -> None:
-    plan = Plan.from_list(["a", IN, "b", ["a"]])
-    run = execute(plan, {"a": 1.0, "b": 1.0}, cold_start_s={"a": 5.0, "b": 5.0}, warm=["b"])
-    assert [(node.tool, node.cold_s, node.end_s) for node in run.nodes] == [("a", 5.0, 6.0), ("b", 0.0, 7.0)]
-
-
-@given(plans())
-def test_with_unlimited_slots_a_plan_takes_its_longest_path(case: tuple[Plan, dict[str, float]]) -> None:
-    plan, seconds = case
-    assert execute(plan, seconds).seconds == plan.execution_time(seconds)
-
-
-@given(plans(), st.dictionaries(st.sampled_from([f"t{n}" for n in range(8)]), st.floats(0, 1e3)))
-def test_the_longest_path_is_exact_for_any_times(case: tuple[Plan, dict[str, float]], odd: dict[str, float]) -> None:
-    plan, seconds = case
-    assert execute(plan, seconds | odd).seconds == plan.execution_time(seconds | odd)
-
-
-@given(plans())
-def test_with_one_slot_a_plan_takes_the_sum(case: tuple[Plan, dict[str, float]]) -> None:
-    plan, seconds = case
-    assert execute(plan, seconds, slots=1).seconds == plan.sequential_time(seconds) == sum(seconds.values())
-
-
-@given(plans(), st.integers(1, 4), st.floats(100.0, 1000.0))
-def test_limits_are_kept_and_cost_only_time(case: tuple[Plan, dict[str, float]], slots: int, capacity_mb: float) -> None:
-    plan, seconds = case
-    run = execute(plan, seconds, slots=slots, gpu_mb=dict.fromkeys(plan.nodes, 100.0), gpu_capacity_mb=capacity_mb)
-    for node in run.nodes:
-        running = sum(other.start_s <= node.start_s < other.end_s for other in run.nodes)
-        assert running <= min(slots, capacity_mb // 100.0) or node.start_s == node.end_s
-    assert plan.execution_time(seconds) <= run.seconds <= plan.sequential_time(seconds)
 
 
 @given(plans())

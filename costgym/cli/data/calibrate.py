@@ -46,7 +46,7 @@ def calibrate(
 
     Example: `costgym calibrate calls.jsonl --out mine.yaml`
     """
-    from ...experiments.calibration.calibrate import calibrate as fit
+    from ...experiments.fit.calibration.calibrate import calibrate as fit
 
     if out.suffix not in (".yaml", ".yml"):
         raise ConfigError("--out", f"expected a name ending in .yaml, got {out}")
@@ -64,8 +64,8 @@ def calibrate(
     )
     found.write(out, json_file)
     if page is not None:
-        from ...experiments.files import write_atomically
-        from ...experiments.reports.calibration import calibration_page
+        from ...experiments.pages.calibration import calibration_page
+        from ...experiments.play.files import write_atomically
 
         write_atomically(page, calibration_page(found))
     if not quiet:

@@ -36,7 +36,7 @@ def list_found(
     """
     from dataclasses import asdict
 
-    from ...experiments.trajectories.datasets import check_dataset, list_datasets
+    from ...experiments.play.trajectories.datasets import check_dataset, list_datasets
 
     rows = []
     for found in list_datasets(folder):
@@ -62,7 +62,7 @@ def names(
 
     Example: `costgym datasets names`
     """
-    from ...experiments.trajectories.named.catalogue import dataset_names, recipe_of
+    from ...experiments.play.named.catalogue import dataset_names, recipe_of
 
     rows = [{"dataset": name, "behaviour": recipe_of(name).summary} for name in dataset_names(flat)]
     print_list(rows, json_file)
@@ -87,10 +87,10 @@ def build(
     import json
     from dataclasses import asdict
 
-    from ...experiments.files import write_atomically
-    from ...experiments.trajectories.named.build import build as make_dataset
-    from ...experiments.trajectories.named.catalogue import recipe_of
-    from ...experiments.trajectories.named.summary import summarise
+    from ...experiments.play.files import write_atomically
+    from ...experiments.play.named.build import build as make_dataset
+    from ...experiments.play.named.catalogue import recipe_of
+    from ...experiments.play.named.summary import summarise
 
     for name in dataset:
         recipe_of(name)  # a wrong name stops all before the first is built

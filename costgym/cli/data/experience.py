@@ -24,8 +24,8 @@ def experience(
 
     Example: `costgym experience --experience dfsdt:5 --out past.jsonl`
     """
-    from ...experiments.execution.engine import Local, default_jobs
-    from ...experiments.training.data.experience import (
+    from ...experiments.play.execution.engine import Local, default_jobs
+    from ...experiments.play.experience import (
         ExperienceSettings,
         collect_experience,
         describe_experience,

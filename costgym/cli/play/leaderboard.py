@@ -77,6 +77,9 @@ def leaderboard(
     rerun: Annotated[
         Path | None, typer.Option("--rerun", metavar="DIR", help="With --add: what `costgym rerun` found of the submission.")
     ] = None,
+    play_zoo: Annotated[
+        bool, typer.Option("--play-zoo", help="Play the trained agents that ship (extra `train`) instead of replaying them.")
+    ] = False,
     store: StoreUrl = None,
     json_file: JsonFile = None,
     quiet: Quiet = False,
@@ -87,8 +90,8 @@ def leaderboard(
 
     Example: `costgym leaderboard --agents react,react+btp --budgets price=10,20,40 --out mine`
     """
-    from ...experiments.files import write_atomically
-    from ...experiments.leaderboard.suites import SUITES
+    from ...experiments.board.suites import SUITES
+    from ...experiments.play.files import write_atomically
 
     if suite == "list":
         print_list([{"suite": each.name, "what": each.description} for each in SUITES.values()], json_file)
@@ -98,7 +101,7 @@ def leaderboard(
     if store is not None:
         check_store(store)
     if add is not None:
-        from ...experiments.leaderboard.submissions.submission import add as add_submission
+        from ...experiments.leaderboard import add as add_submission
 
         with workers(engine, jobs, ray_address, default=None) as place:
             rows = add_submission(out, add, None if data is None else str(data), engine=place, rerun=rerun)
@@ -106,12 +109,10 @@ def leaderboard(
         again = sum(row["verified"] == "rerun" for row in rows)
         typer.echo(f"{len(rows)} rows added, verified by replay" + (f", {again} of them by a rerun" if rerun else ""))
         return
-    from ...experiments.leaderboard.board import Leaderboard, run
-    from ...experiments.leaderboard.run_config import make_run_config
-    from ...experiments.leaderboard.submissions.shipped import add_shipped
-    from ...experiments.leaderboard.submissions.submission import ended
-    from ...experiments.leaderboard.table import print_table
-    from ...experiments.training.data.experience import ExperienceSettings
+    from ...experiments.board.submissions.submission import ended
+    from ...experiments.leaderboard import Leaderboard, add_shipped, make_run_config, run
+    from ...experiments.pages.table import print_table
+    from ...experiments.play.experience import ExperienceSettings
 
     keep_replies(cache, model)
     config = make_run_config(
@@ -131,11 +132,12 @@ def leaderboard(
         experience=None if experience is None else ExperienceSettings.parse(experience),
         seeds=seeds,
         documents=documents,
+        play_zoo=play_zoo,
     )
     if batch > 1:
         config = config.model_copy(update={"batch": batch})
     if release is not None:
-        from ...experiments.leaderboard.releases.release import load_release
+        from ...experiments.board.releases.release import load_release
 
         load_release(release).check(config)
         config = config.model_copy(update={"release": release})

@@ -3,39 +3,15 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from ...simulators.errors import ConfigError
-from ..options import (
-    Alpha,
-    Batch,
-    BudgetText,
-    Cache,
-    Data,
-    Documents,
-    Enforcement,
-    EngineName,
-    EnvName,
-    Grading,
-    Jobs,
-    JsonFile,
-    Model,
-    PlanProfile,
-    Prices,
-    Quiet,
-    RayAddress,
-    ScenarioName,
-    Seed,
-    SpendLimit,
-    Split,
-    Tasks,
-)
-from ..output import Progress, workers
-from ..players import WorldOptions, keep_replies, make_player, make_spending
+from ..options import EnvName, JsonFile, ModelOptions, Quiet, Seed, SpendLimit, WorkerOptions, WorldOptions, grouped
+from ..output import Progress
+from ..players import make_player, make_spending
 
 _SUMMARY = (
     "pass_rate",
@@ -54,24 +30,15 @@ _SUMMARY = (
 )
 
 
+@grouped
 def run(
     agent: Annotated[str, typer.Option("--agent", help="An agent of `costgym agents`.")],
+    world: WorldOptions,
+    language: ModelOptions,
+    place: WorkerOptions,
     env: EnvName = None,
-    scenario: ScenarioName = None,
-    data: Data = None,
-    tasks: Tasks = None,
-    alpha: Alpha = None,
-    profile: PlanProfile = None,
-    budget: BudgetText = None,
     episodes: Annotated[int, typer.Option("--episodes", min=1, help="Number of episodes.")] = 100,
-    split: Split = "test",
-    grading: Grading = None,
-    enforcement: Enforcement = None,
-    documents: Documents = None,
     seed: Seed = 0,
-    model: Model = "simulated",
-    prices: Prices = None,
-    cache: Cache = None,
     spend_limit: SpendLimit = None,
     usefulness: Annotated[
         Path | None, typer.Option("--usefulness", metavar="DIR", help="+btp: classifier of results, a run of `train btp`.")
@@ -80,10 +47,6 @@ def run(
         str | None,
         typer.Option("--experience", metavar="EXPLORER:USES|FILE", help="+btp: past uses a tool, or a file of them."),
     ] = None,
-    batch: Batch = 1,
-    jobs: Jobs = None,
-    engine: EngineName = "local",
-    ray_address: RayAddress = None,
     json_file: JsonFile = None,
     quiet: Quiet = False,
 ) -> None:
@@ -91,41 +54,27 @@ def run(
 
     Example: `costgym run --agent react --budget price=20`
     """
-    from ...experiments.execution.batched import batch_of
-    from ...experiments.files import write_atomically
-    from ...experiments.metrics import summarise
-    from ...experiments.rollout import expect_spending, rollout
+    from ...experiments.play.execution.batched import batch_of
+    from ...experiments.play.files import write_atomically
+    from ...experiments.play.metrics import summarise
+    from ...experiments.play.rollout import expect_spending, rollout
 
-    if spend_limit is not None and cache is None:
+    if spend_limit is not None and language.cache is None:
         advice = "the replies that were paid for are kept there, and the same command with a higher limit goes on from them"
         raise ConfigError("--spend-limit", f"expected --cache DIR too: {advice}")
-    options = WorldOptions(
-        scenario,
-        data,
-        budget,
-        split,
-        grading,
-        enforcement,
-        tasks=tasks,
-        alpha=alpha,
-        profile=profile,
-        prices=prices,
-        documents=documents,
-    )
-    keep_replies(cache, model)
-    place_of = workers(engine, jobs, ray_address, model, batch=batch)
-    with place_of as place, Progress(f"playing {agent}", quiet) as progress:
-        player, world = make_player(agent, env, options, seed, model, usefulness, experience, batch_of(place))
+    language.keep_replies()
+    model, prices = language.model, language.prices
+    with place.open(model, batch=language.batch) as engine, Progress(f"playing {agent}", quiet) as progress:
+        player, played = make_player(agent, env, world, seed, model, prices, usefulness, experience, batch_of(engine))
         spending = make_spending(model, prices, spend_limit, progress.say) if player.model else None
         if spending is not None:
-            free = replace(options, prices=None)
-            simulated, _ = make_player(agent, env, free, seed, "simulated", usefulness, experience)
-            expect_spending(spending, world, simulated, episodes, seed)
+            simulated, _ = make_player(agent, env, world, seed, "simulated", None, usefulness, experience)
+            expect_spending(spending, played, simulated, episodes, seed)
 
         def update(done: int) -> None:
             progress.update(done, episodes)
 
-        results = rollout(world, player, episodes, seed, update, place, spending)
+        results = rollout(played, player, episodes, seed, update, engine, spending)
     if spending is not None and not results:
         spending.check(0, episodes)
     void = sum(result.void for result in results)
@@ -138,7 +87,7 @@ def run(
         )
     if void == len(results):
         raise typer.Exit(1)
-    row = summarise(results, grading or "strict", seed=seed)
+    row = summarise(results, world.grading or "strict", seed=seed)
     if json_file is not None:
         write_atomically(json_file, json.dumps(row, indent=1) + "\n")
     if not quiet:

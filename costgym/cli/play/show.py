@@ -9,29 +9,18 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ...simulators.errors import ConfigError, UnknownName
-from ..options import (
-    Alpha,
-    BudgetText,
-    Data,
-    Enforcement,
-    EnvName,
-    Grading,
-    Model,
-    PlanProfile,
-    ScenarioName,
-    Seed,
-    Split,
-    Tasks,
-)
-from ..players import WorldOptions, make_player
+from ..options import EnvName, Model, Seed, WorldOptions, grouped
+from ..players import make_player
 
 if TYPE_CHECKING:
-    from ...experiments.reports.episode_report import EpisodeReport
+    from ...experiments.pages.episode_report import EpisodeReport
 
 FORMATS = ("text", "png", "svg", "html")
 
 
+@grouped
 def show(
+    world: WorldOptions,
     path: Annotated[
         Path | None,
         typer.Argument(help="A trajectory file, collection, leaderboard run or submission; without it, an episode is played."),
@@ -45,15 +34,6 @@ def show(
     agent: Annotated[str, typer.Option("--agent", help="Agent that plays, if nothing recorded is given.")] = "react",
     env: EnvName = None,
     task: Annotated[int, typer.Option("--task", help="Number of the task within the split.")] = 0,
-    scenario: ScenarioName = None,
-    data: Data = None,
-    budget: BudgetText = None,
-    split: Split = "test",
-    grading: Grading = None,
-    enforcement: Enforcement = None,
-    tasks: Tasks = None,
-    alpha: Alpha = None,
-    profile: PlanProfile = None,
     seed: Seed = 0,
     model: Model = "simulated",
     format: Annotated[str, typer.Option("--format", help="text, png, svg or html.")] = "text",
@@ -67,17 +47,16 @@ def show(
     """
     if format not in FORMATS:
         raise UnknownName("format", format, FORMATS)
-    from ...experiments.files import write_atomically
-    from ...experiments.reports.episode_report import report_recorded
+    from ...experiments.pages.episode_report import report_recorded
+    from ...experiments.play.files import write_atomically
 
     if path is not None:
-        shown = report_recorded(path, episode, None if data is None else str(data))
+        shown = report_recorded(path, episode, None if world.data is None else str(world.data))
         name = f"episode-{(episode or '0').replace('/', '-')}"
     elif episode is not None:
         raise ConfigError("--episode", "names a recorded episode; say where it is recorded, or choose a --task to play")
     else:
-        options = WorldOptions(scenario, data, budget, split, grading, enforcement, tasks=tasks, alpha=alpha, profile=profile)
-        shown = _play(agent, env, task, options, seed, model)
+        shown = _play(agent, env, task, world, seed, model)
         name = f"episode-{task}"
     if format == "text":
         typer.echo(shown.text, nl=False)
@@ -98,10 +77,10 @@ def show(
 
 def _play(agent: str, env: str | None, task: int, options: WorldOptions, seed: int, model: str) -> EpisodeReport:
     from ...envs.base import base_env
-    from ...experiments.reports.episode_report import EpisodeReport
-    from ...experiments.reports.episode_text import episode_text
-    from ...experiments.trajectories.record import record
-    from ...experiments.trajectories.replay import replay_steps
+    from ...experiments.pages.episode_report import EpisodeReport
+    from ...experiments.pages.episode_text import episode_text
+    from ...experiments.play.trajectories.record import record
+    from ...experiments.play.trajectories.replay import replay_steps
 
     player, world = make_player(agent, env, options, seed, model)
     view = base_env(world)

@@ -25,9 +25,9 @@ def report(
 
     Example: `costgym chaos report calls.jsonl --json reliability.json`
     """
-    from ...experiments.files import write_atomically
-    from ...experiments.proxy.call_log import read_runs
-    from ...experiments.proxy.reliability import reliability
+    from ...experiments.play.files import write_atomically
+    from ...experiments.serve.proxy.call_log import read_runs
+    from ...experiments.serve.proxy.reliability import reliability
 
     found = reliability(read_runs(logs))
     if not found["runs"]:
@@ -48,7 +48,7 @@ def verdict(
 
     Example: `costgym chaos verdict calls.jsonl --run monday --success`
     """
-    from ...experiments.proxy.call_log import give_verdict
+    from ...experiments.serve.proxy.call_log import give_verdict
 
     give_verdict(log, run, success)
 

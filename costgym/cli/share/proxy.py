@@ -56,8 +56,8 @@ def proxy(
     """
     for module in ("mcp_types", "mcp", "starlette", "uvicorn"):
         require(module, "serve")
-    from ...experiments.proxy.serve import Proxy, first_of_ours, serve_http, serve_stdio
-    from ...experiments.proxy.session import Settings
+    from ...experiments.serve.proxy.serve import Proxy, first_of_ours, serve_http, serve_stdio
+    from ...experiments.serve.proxy.session import Settings
     from ...simulators.scenario import load_scenario
 
     rules = None if scenario is None else load_scenario(scenario, data)

@@ -45,10 +45,11 @@ def rerun(
 
     Example: `costgym rerun theirs --secret-seed secret.txt --commitment 9f86d081...`
     """
-    from ...experiments.files import write_atomically
-    from ...experiments.leaderboard.reruns.process_agent import hides_files, isolates_network
-    from ...experiments.leaderboard.reruns.rerun import new_secret as draw
-    from ...experiments.leaderboard.reruns.rerun import rerun as run_again
+    from ...experiments.board.reruns.process_agent import hides_files, isolates_network
+    from ...experiments.board.reruns.rerun import new_secret as draw
+    from ...experiments.board.reruns.rerun import rerun as run_again
+    from ...experiments.pages.leaderboard_page import pages_of
+    from ...experiments.play.files import write_atomically
 
     if new_secret is not None:
         typer.echo(draw(new_secret))
@@ -60,7 +61,7 @@ def rerun(
     if str(secret_seed) != "-" and not hides_files():
         typer.echo("warning: this system hides no file from a process; hand the secret over by --secret-seed -", err=True)
     with Progress("running again", quiet) as progress:
-        rows = run_again(submission, secret_seed, out, commitment, code, episodes, progress.update, data)
+        rows = run_again(submission, secret_seed, out, commitment, code, episodes, progress.update, data, pages=pages_of)
     for row in rows:
         said = "agrees" if row.agrees else "FALLS"
         limits = ", ".join(f"{name} {value}" for name, value in {**row.settings, **row.budget}.items())

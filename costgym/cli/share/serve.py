@@ -3,40 +3,27 @@
 from __future__ import annotations
 
 from contextlib import ExitStack
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from ...simulators.errors import ConfigError, require
-from ...simulators.ledger import Budget
-from ..options import Alpha, BudgetText, Data, Documents, Enforcement, Grading, PlanProfile, ScenarioName, Seed, Split, Tasks
-from ..players import WorldOptions
+from ..options import Seed, WorldOptions, grouped
 
 
-def serve(
-    env: Annotated[str, typer.Option("--env", help="An environment of `costgym envs`.")] = "costgym/MarketplaceChat-v0",
-    scenario: ScenarioName = None,
-    data: Data = None,
-    budget: BudgetText = None,
-    split: Split = "test",
-    grading: Grading = None,
-    enforcement: Enforcement = None,
-    tasks: Tasks = None,
-    alpha: Alpha = None,
-    profile: PlanProfile = None,
-    documents: Documents = None,
-    max_steps: Annotated[int | None, typer.Option("--max-steps", help="Steps after which an episode is truncated.")] = None,
-    seed: Seed = 0,
-    host: Annotated[str, typer.Option("--host", help="Address to listen on; local by default.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option("--port", min=0, max=65535, help="Port to listen on; 0 takes a free one.")] = 8000,
-    sessions: Annotated[int, typer.Option("--sessions", help="Greatest number of open sessions.")] = 256,
-    idle: Annotated[float, typer.Option("--idle", metavar="SECONDS", help="Idle time until a session is closed.")] = 600.0,
-    max_request: Annotated[int, typer.Option("--max-request", metavar="BYTES", help="Largest size of a request.")] = 256 * 1024,
-    rate: Annotated[float, typer.Option("--rate", help="Requests per second of one session.")] = 2000.0,
+@dataclass(frozen=True, slots=True)
+class SessionOptions:
+    """The options about what a server takes on."""
+
+    sessions: Annotated[int, typer.Option("--sessions", help="Greatest number of open sessions.")] = 256
+    idle: Annotated[float, typer.Option("--idle", metavar="SECONDS", help="Idle time until a session is closed.")] = 600.0
+    max_request: Annotated[int, typer.Option("--max-request", metavar="BYTES", help="Largest size of a request.")] = 256 * 1024
+    rate: Annotated[float, typer.Option("--rate", help="Requests per second of one session.")] = 2000.0
     timeout: Annotated[
         float, typer.Option("--timeout", metavar="SECONDS", help="Time for a client to send a request or read an answer.")
-    ] = 10.0,
+    ] = 10.0
     client_sessions: Annotated[
         int | None,
         typer.Option(
@@ -45,15 +32,32 @@ def serve(
             help="Greatest number of open sessions of one client address, 0 for any; by default a quarter of --sessions, "
             "and any where only this machine is served.",
         ),
-    ] = None,
+    ] = None
+
+
+@dataclass(frozen=True, slots=True)
+class RecordOptions:
+    """The options about what a server records."""
+
     record: Annotated[
         Path | None, typer.Option("--record", metavar="DIR", help="Record the episodes that end as trajectories.")
-    ] = None,
-    record_as: Annotated[str, typer.Option("--record-as", metavar="NAME", help="Name of the agent in the records.")] = "client",
+    ] = None
+    record_as: Annotated[str, typer.Option("--record-as", metavar="NAME", help="Name of the agent in the records.")] = "client"
     board: Annotated[
         Path | None,
         typer.Option("--board", metavar="DIR", help="With --record: serve the episodes of this leaderboard run, each once."),
-    ] = None,
+    ] = None
+
+
+@grouped
+def serve(
+    world: WorldOptions,
+    bounds: SessionOptions,
+    recording: RecordOptions,
+    env: Annotated[str, typer.Option("--env", help="An environment of `costgym envs`.")] = "costgym/MarketplaceChat-v0",
+    seed: Seed = 0,
+    host: Annotated[str, typer.Option("--host", help="Address to listen on; local by default.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option("--port", min=0, max=65535, help="Port to listen on; 0 takes a free one.")] = 8000,
     stdio: Annotated[bool, typer.Option("--stdio", help="Serve one episode as MCP over standard input and output.")] = False,
 ) -> None:
     """Serve sessions over OpenEnv's HTTP and WebSocket messages and over MCP.
@@ -65,44 +69,44 @@ def serve(
     for module in ("starlette", "uvicorn", "websockets", "mcp_types", "mcp"):
         require(module, "serve")
     from ...envs.registration import describe, make
-    from ...experiments.serving.limits import LOOPBACK, Limits, sessions_of_a_client
+    from ...experiments.serve.limits import LOOPBACK, Limits, sessions_of_a_client
 
-    if client_sessions is None:
-        client_sessions = 0 if stdio else sessions_of_a_client(host, sessions)
-    limits = Limits(sessions, idle, max_request, rate, read_s=timeout, write_s=timeout, client_sessions=client_sessions)
+    of_a_client = bounds.client_sessions
+    if of_a_client is None:
+        of_a_client = 0 if stdio else sessions_of_a_client(host, bounds.sessions)
+    times = {"read_s": bounds.timeout, "write_s": bounds.timeout}
+    limits = Limits(bounds.sessions, bounds.idle, bounds.max_request, bounds.rate, **times, client_sessions=of_a_client)
+    record = recording.record
     with ExitStack() as held:
         recorder: Any = None
-        if board is not None:
+        if recording.board is not None:
             if record is None:
                 raise ConfigError("--board", "expected --record with the folder of the run that is recorded")
-            worlds = (scenario, data, grading, enforcement, tasks, alpha, profile, max_steps, documents)
-            if any(given is not None for given in worlds):
+            if world != WorldOptions(budget=world.budget):
                 raise ConfigError("--board", "the leaderboard says what the world is; give --env and --budget alone")
-            from ...experiments.serving.entry import EntryRecorder, entry_config
+            from ...experiments.board.served_entry import EntryRecorder, entry_config
+            from ...experiments.pages.leaderboard_page import pages_of
 
-            config = entry_config(board, env, record_as, None if budget is None else Budget.one(budget).as_dict())
-            recorder = EntryRecorder(record, config, env)
+            config = entry_config(recording.board, env, recording.record_as, world.limits())
+            recorder = EntryRecorder(record, config, env, pages_of)
             held.callback(_say_how_far, recorder)  # once it is closed
             held.enter_context(recorder)
             make_env = recorder.make_env
         else:
-            options = WorldOptions(
-                scenario, data, budget, split, grading, enforcement, max_steps, tasks, alpha, profile, documents=documents
-            )
-            arguments = options.arguments(env)
+            arguments = world.arguments(env)
 
             def make_env() -> Any:
                 return make(env, disable_env_checker=True, **arguments)
 
             if record is not None:
-                from ...experiments.serving.recorder import Recorder
+                from ...experiments.serve.recorder import Recorder
 
-                recorder = held.enter_context(Recorder(record, make_env(), env, record_as))
+                recorder = held.enter_context(Recorder(record, make_env(), env, recording.record_as))
         if stdio:
             _serve_stdio(make_env, limits, seed, recorder)
             return
-        from ...experiments.serving.server import Service
-        from ...experiments.serving.server import serve as run
+        from ...experiments.serve.server import Service
+        from ...experiments.serve.server import serve as run
 
         hosts = LOOPBACK if host in LOOPBACK else None
         service = Service(make_env, env, describe(env), limits, seed, hosts, recorder=recorder)
@@ -129,8 +133,8 @@ def _serve_stdio(make_env: Any, limits: Any, seed: int, recorder: Any) -> None:
     import time
 
     from ...envs.base import base_env
-    from ...experiments.serving.sessions import Sessions
-    from ...experiments.serving.tools import Tools, serve_stdio
+    from ...experiments.serve.sessions import Sessions
+    from ...experiments.serve.tools import Tools, serve_stdio
 
     sessions = Sessions(make_env, limits, seed, time.monotonic, recorder)
     if not base_env(sessions.example).calls_by_name:

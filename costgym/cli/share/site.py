@@ -11,7 +11,7 @@ import typer
 from ...simulators.errors import ConfigError
 
 if TYPE_CHECKING:
-    from ...experiments.leaderboard.store.runs import Run
+    from ...experiments.board.store.runs import Run
 
 from ..options import Data, Quiet, StoreUrl
 from ..output import Progress
@@ -39,15 +39,15 @@ def site(
 
     Example: `costgym site --run leaderboard --out site`
     """
-    from ...experiments.leaderboard.store.runs import read_run
-    from ...experiments.reports.site.build import build
+    from ...experiments.board.store.runs import read_run
+    from ...experiments.pages.site.build import build
 
     if store is None and not run:
         raise ConfigError("--store, --run", "expected a store or a run to make the site from")
     where = None if data is None else str(data)
     runs = [read_run(folder) for folder in run or ()]
     if store is not None:
-        from ...experiments.leaderboard.store.store import Store
+        from ...experiments.board.store.store import Store
 
         kept = Store(store, create=False)
         runs += [each for each in kept.runs() if each.id not in {other.id for other in runs}]
@@ -66,7 +66,7 @@ def site(
 
 def _verified(run: Run, data: str | None) -> Run:
     """Replay a run and mark its own entries as verified; if something differs, print it and take every such mark away."""
-    from ...experiments.verify import verify
+    from ...experiments.board.verify import verify
 
     if run.folder is None:
         return run

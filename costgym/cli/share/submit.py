@@ -33,7 +33,7 @@ def pack(
 
     Example: `costgym submit pack leaderboard --out mine --name ours --contact us@example.org`
     """
-    from ...experiments.leaderboard.submissions.submission import pack as make
+    from ...experiments.board.submissions.submission import pack as make
 
     about = {"url": url, "description": description, "organisation": organisation, "date": date}
     about |= {"code": code, "commit": commit, "cost": cost, "model": model}
@@ -52,7 +52,7 @@ def validate(
 
     Example: `costgym submit validate mine`
     """
-    from ...experiments.leaderboard.submissions.submission import validate as check
+    from ...experiments.board.submissions.submission import validate as check
 
     with workers(engine, jobs, ray_address) as place:
         verdict = check(folder, None if data is None else str(data), engine=place)

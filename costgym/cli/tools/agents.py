@@ -18,8 +18,8 @@ def agents(json_file: JsonFile = None) -> None:
     from rich.table import Table
 
     from ...agents.registry import agents as all_agents
-    from ...experiments.files import write_atomically
-    from ...experiments.leaderboard.tracks import TRACKS, track_of
+    from ...experiments.board.tracks import TRACKS, track_of
+    from ...experiments.play.files import write_atomically
 
     screen = console()
     rows = []

@@ -21,8 +21,8 @@ def bench(
 
     Example: `costgym bench`
     """
-    from ...experiments.benchmarking.bench import measure, print_bench
-    from ...experiments.files import write_atomically
+    from ...experiments.lab.benchmarking.bench import measure, print_bench
+    from ...experiments.play.files import write_atomically
 
     report = measure(steps, seed)
     if json_file is not None:

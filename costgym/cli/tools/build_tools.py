@@ -19,7 +19,7 @@ def build_tools(
 
     Example: `costgym build-tools --out weights`
     """
-    from ...experiments.training.vision_tools import build_tools as train
+    from ...experiments.train.vision_tools import build_tools as train
     from ..learn.train.shared import Messages
 
     for path in train(out, seed, callback=None if quiet else Messages()).values():

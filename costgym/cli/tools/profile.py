@@ -48,7 +48,7 @@ def profile(
 
     Example: `costgym profile --out here.json`
     """
-    from ...experiments.profiling.profile import profile as measure
+    from ...experiments.fit.profile import profile as measure
 
     try:
         chosen = [int(level) for level in levels.split(",")]

@@ -31,8 +31,8 @@ def retrieval(
     """
     from rich.table import Table
 
-    from ...experiments.files import write_atomically
-    from ...experiments.retrieval import METRICS, retrieval_quality
+    from ...experiments.fit.retrieval import METRICS, retrieval_quality
+    from ...experiments.play.files import write_atomically
     from ...simulators.errors import ConfigError, UnknownName
     from ...simulators.retrieval import RETRIEVERS
     from ...simulators.scenario import load_scenario

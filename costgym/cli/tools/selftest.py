@@ -25,7 +25,7 @@ def selftest(
 
     Example: `costgym selftest desk.yaml --minutes 0.2`
     """
-    from ...experiments.selftest.run import oracles, run
+    from ...experiments.lab.selftest.run import oracles, run
     from ...simulators.scenario import load_scenario
 
     begin = time.monotonic()

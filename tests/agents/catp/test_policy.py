@@ -18,8 +18,8 @@ from costgym.agents.catp.sequences import Batch, batch_of, importance, rewards_o
 from costgym.agents.catp.settings import CatpSettings  # noqa: E402
 from costgym.agents.networks import trained_weights  # noqa: E402
 from costgym.envs.tpl import END, FIRST_TOOL, INPUT, N_ACTIONS, TplState, kind_of  # noqa: E402
-from costgym.experiments.training.catp.dataset import collect, records_of  # noqa: E402
-from costgym.experiments.training.catp.learning import OfflineLearner, gradient_loss  # noqa: E402
+from costgym.experiments.train.catp.dataset import collect, records_of  # noqa: E402
+from costgym.experiments.train.catp.learning import OfflineLearner, gradient_loss  # noqa: E402
 from costgym.simulators.opencatp import task, tasks  # noqa: E402
 from costgym.simulators.opencatp.scoring.evaluation import Evaluator  # noqa: E402
 from costgym.simulators.quality import MAX_PRICE_USD  # noqa: E402

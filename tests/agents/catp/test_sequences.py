@@ -23,7 +23,7 @@ from costgym.agents.catp.sequences import (
 )
 from costgym.agents.catp.settings import CatpSettings
 from costgym.envs.tpl import END, END_DEPENDENCIES, FIRST_DEPENDENCY, FIRST_TOOL, INPUT, KINDS, kind_of, replay
-from costgym.experiments.training.catp.dataset import (
+from costgym.experiments.train.catp.dataset import (
     COMPOSED,
     ExecutedPlan,
     choices_of,

@@ -21,7 +21,7 @@ from costgym.agents.deer import (
 from costgym.agents.deer.deciders import best_threshold
 from costgym.agents.seat import begin
 from costgym.envs.decision import ANSWER, DecisionAwareEnv
-from costgym.experiments.decisions import Accuracies, accuracies, evaluate
+from costgym.experiments.play.decisions import Accuracies, accuracies, evaluate
 from costgym.simulators.tools import Tool
 from tests.helpers.playing import play
 from tests.helpers.shared_data import shared

@@ -9,8 +9,8 @@ import pytest
 from costgym.agents.models.base import USER, Message
 from costgym.agents.models.openai import KEY_VARIABLE, URL_VARIABLE
 from costgym.agents.registry import make_model
-from costgym.experiments.leaderboard.board import run
-from costgym.experiments.leaderboard.run_config import make_run_config
+from costgym.experiments.board.run_config import make_run_config
+from costgym.experiments.leaderboard import run
 from costgym.simulators.errors import ConfigError, InfrastructureError
 from costgym.simulators.scenario import parse_scenario
 from tests.helpers.model_server import Server

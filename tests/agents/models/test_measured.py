@@ -14,9 +14,9 @@ from costgym.agents.models.named import make_real_model, priced_for, read_model_
 from costgym.agents.models.openai import KEY_VARIABLE
 from costgym.agents.models.scripted import Scripted
 from costgym.envs.actions import encode_action, read_action
-from costgym.experiments.leaderboard.board import run
-from costgym.experiments.leaderboard.run_config import make_run_config
-from costgym.experiments.verify import verify
+from costgym.experiments.board.run_config import make_run_config
+from costgym.experiments.board.verify import verify
+from costgym.experiments.leaderboard import run
 from costgym.simulators.calls import Usage
 from costgym.simulators.errors import ConfigError
 from costgym.simulators.scenario import parse_scenario

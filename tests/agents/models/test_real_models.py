@@ -25,7 +25,7 @@ from costgym.agents.models.named import CACHE_VARIABLE, make_real_model, priced_
 from costgym.agents.models.openai import KEY_VARIABLE, URL_VARIABLE, chat_messages
 from costgym.agents.registry import make_agent, make_model
 from costgym.agents.strategies import Dfsdt, ReAct, SearchSettings
-from costgym.experiments.verify import verify
+from costgym.experiments.board.verify import verify
 from costgym.simulators.errors import ConfigError, UnknownName
 from costgym.simulators.scenario import load_scenario, parse_scenario
 from tests.helpers.command_line import invoke

@@ -213,7 +213,7 @@ def test_memory_in_fractions_is_given_back_whole() -> None:
             info = env.step(call(tool))[4]
         while info["action_mask"][WAIT]:
             info = env.step(WAIT)[4]
-        assert env._running.in_flight == 0, extra
+        assert env._episode.in_flight == 0, extra
 
 
 def test_a_step_before_the_first_reset() -> None:

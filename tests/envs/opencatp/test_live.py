@@ -109,9 +109,3 @@ def test_a_live_episode_is_not_recorded_and_its_world_is_copied() -> None:
 def test_back_ends_that_cannot_be_are_refused(settings: dict[str, Any], error: type[Exception], message: str) -> None:
     with pytest.raises(error, match=message):
         costgym.make("costgym/OpenCATP-v0", disable_env_checker=True, **settings)
-
-
-def test_the_native_batch_executes_no_plans() -> None:
-    pytest.importorskip("numba")
-    with pytest.raises(ConfigError, match="vectorization_mode"):
-        costgym.make_vec("costgym/OpenCATP-v0", num_envs=2, backend="tiny")

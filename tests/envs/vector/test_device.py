@@ -25,9 +25,6 @@ INEXACT = re.compile(r"\b(fma\.\w+(\.\w+)?\.f(32|64)|(add|sub|mul)\.f(32|64)|(di
 """Operations in PTX that do not round as the CPU does: fused ones, those that may be fused later, and approximations."""
 SMALL: dict[str, dict[str, Any]] = {
     "costgym/Marketplace-v0": {"scenario": {"source": SOURCE, "failures": "storm"}, "max_steps": 12},
-    "costgym/DecisionAware-v0": {"samples": {"counts": {"train": [4, 4, 4]}}},
-    "costgym/OpenCATP-v0": {},
-    "costgym/OpenCATPCalls-v0": {"slots": 2, "budget": {"price": 0.1}},
 }
 
 
@@ -70,6 +67,15 @@ def test_tensors_share_the_memory_of_a_native_environments_arrays() -> None:
 def test_an_unknown_device_is_refused(name: str) -> None:
     with pytest.raises(ConfigError, match="expected cpu, cuda or cuda:N"):
         costgym.make_vec("costgym/Marketplace-v0", 2, device=name)
+
+
+@pytest.mark.parametrize(
+    ("argument", "value"), [("device", "cuda"), ("tensors", True), ("threads", 2), ("copy", False), ("all_tables", True)]
+)
+def test_arguments_of_the_native_batch_are_refused_elsewhere(argument: str, value: Any) -> None:
+    for name in ("costgym/OpenCATP-v0", "costgym/OpenCATPCalls-v0", "costgym/DecisionAware-v0"):
+        with pytest.raises(ConfigError, match=f"{argument}: is for costgym/Marketplace-v0, .* {name} has none"):
+            costgym.make_vec(name, 2, **{argument: value})
 
 
 @pytest.mark.slow
@@ -123,10 +129,6 @@ def record_calls(env: DeviceVectorEnv) -> list[tuple[Any, ...]]:
     env.device = Recorder()
     env.reset(seed=0)
     env.step(np.zeros(env.num_envs, np.int64))
-    if hasattr(env.native, "scorer"):
-        tables, rules, *_, store = env._parts.shared
-        conclude = env.native.kernels.conclude_alone
-        calls[conclude] = (conclude, tables, rules, store, env._parts.state, env._views)
     return list(calls.values())
 
 

@@ -18,7 +18,7 @@ from costgym.simulators.errors import ConfigError, EpisodeOver, UnknownName
 pytest.importorskip("numba", reason="needs the extra `train`")
 
 from costgym.envs.vector.marketplace import MarketplaceVectorEnv
-from costgym.experiments.selftest.lockstep import difference, run_views
+from costgym.experiments.lab.selftest.lockstep import difference, run_views
 from costgym.simulators.batch.rng import most_threads
 from costgym.simulators.batch.state import LARGE, SMALL
 

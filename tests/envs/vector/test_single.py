@@ -18,13 +18,13 @@ from gymnasium.vector import AutoresetMode
 import costgym
 from costgym.agents import make_agent
 from costgym.envs.marketplace import MarketplaceEnv
-from costgym.experiments.rollout import rollout
+from costgym.experiments.play.rollout import rollout
 from costgym.simulators.errors import ConfigError
 
 pytest.importorskip("numba", reason="needs the extra `train`")
 
 from costgym.envs.vector.single import CompiledMarketplaceEnv
-from costgym.experiments.selftest.lockstep import CompiledOnes, run_views
+from costgym.experiments.lab.selftest.lockstep import CompiledOnes, run_views
 from costgym.simulators.batch.arguments import BoundArguments
 from tests.helpers.forks import go_on
 

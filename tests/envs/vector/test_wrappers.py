@@ -15,7 +15,7 @@ pytest.importorskip("numba", reason="needs the extra `train`")
 
 from costgym.envs import wrappers as scalar
 from costgym.envs.vector import wrappers as vector
-from costgym.experiments.selftest.lockstep import difference
+from costgym.experiments.lab.selftest.lockstep import difference
 from costgym.simulators.errors import ConfigError
 
 pytestmark = pytest.mark.native

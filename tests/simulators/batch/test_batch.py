@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 pytest.importorskip("numba", reason="needs the extra `train`")
 
-from costgym.experiments.selftest.lockstep import FINISH, WAIT, play
+from costgym.experiments.lab.selftest.lockstep import FINISH, WAIT, play
 from costgym.simulators.batch.rng import next_draw, stream_words, uniforms
 from costgym.simulators.batch.state import Batch
 from costgym.simulators.calls import WorldEvent

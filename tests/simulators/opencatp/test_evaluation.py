@@ -1,16 +1,13 @@
-"""What plans are worth on samples, and plans that run while they grow."""
+"""What plans are worth on samples."""
 
 from __future__ import annotations
 
 from collections import Counter
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from costgym.simulators.errors import ConfigError, DataError, EpisodeOver, InvalidPlan, InvalidProfile, UnknownName
+from costgym.simulators.errors import ConfigError, DataError, InvalidPlan, InvalidProfile, UnknownName
 from costgym.simulators.opencatp import Output, all_tasks, task, v100
-from costgym.simulators.opencatp.running import RunningPlan
 from costgym.simulators.opencatp.scoring.evaluation import (
     Evaluator,
     check_sample,
@@ -19,8 +16,8 @@ from costgym.simulators.opencatp.scoring.evaluation import (
     shipped_outcomes,
     split_samples,
 )
-from costgym.simulators.opencatp.tools import OUTPUT_OF_READER, TOOLS, predecessors
-from costgym.simulators.plan import Plan, execute
+from costgym.simulators.opencatp.tools import OUTPUT_OF_READER
+from costgym.simulators.plan import Plan
 from costgym.simulators.quality import MAX_PRICE_USD, quality_of_plan
 from tests.helpers.opencatp_scores import RuleScores
 
@@ -106,91 +103,6 @@ def test_a_weight_that_is_none_is_refused() -> None:
         Evaluator(RuleScores(), profile="a100")
     with pytest.raises(InvalidProfile, match="size level"):
         Evaluator(RuleScores()).evaluate(RESTORE, task(9), 0, level=4)
-
-
-# --- plans that run while they grow
-
-
-def test_calls_run_at_once_and_are_charged_when_they_end() -> None:
-    running, profile = RunningPlan(v100(), level=0), v100()
-    caption, detection = running.submit("image_captioning", IN[0]), running.submit("object_detection", IN[0])
-    assert (running.price, running.in_flight, running.now_s) == (0.0, 2, 0.0)
-    assert running.wait() == [detection]
-    assert (running.price, running.now_s) == (profile.price("object_detection", 0), profile.seconds("object_detection", 0))
-    assert running.wait() == [caption]
-    assert running.now_s == profile.seconds("image_captioning", 0)
-    assert running.wait() == []
-    assert running.plan() == Plan.from_list(["image_captioning", IN, "object_detection", IN])
-
-
-def test_one_slot_makes_a_queue() -> None:
-    running = RunningPlan(v100(), level=0, slots=1)
-    first, second = running.submit("object_detection", IN[0]), running.submit("image_captioning", IN[0])
-    assert (first.start_s, second.start_s) == (0.0, None)
-    running.wait()
-    assert second.start_s == first.end_s
-
-
-def test_a_call_waits_for_gpu_memory() -> None:
-    running = RunningPlan(v100(), level=0, gpu_capacity_mb=1600.0)
-    running.submit("image_captioning", IN[0])
-    running.wait()
-    summary, translation = (running.submit(tool, "image_captioning") for tool in ("text_summarization", "machine_translation"))
-    assert (summary.start_s, translation.start_s) == (running.now_s, None)
-    with pytest.raises(ConfigError, match="text_summarization needs, got 1000"):
-        RunningPlan(v100(), level=0, gpu_capacity_mb=1000.0)
-
-
-def test_what_still_runs_at_the_end_is_charged_for_its_part_and_makes_nothing() -> None:
-    running, profile = RunningPlan(v100(), level=0), v100()
-    running.submit("object_detection", IN[0])
-    running.submit("image_denoising", IN[0])
-    running.wait()
-    running.finish()
-    running.finish()
-    ran_s = profile.seconds("object_detection", 0)
-    rate = profile.pricing.rate_per_ms(1690.15625, 0.0, 99.67431640625)
-    assert running.price == pytest.approx(profile.price("object_detection", 0) + 2e-7 + 1000 * ran_s * rate, rel=1e-12)
-    assert running.plan() == Plan.from_list(["object_detection", IN])
-    with pytest.raises(EpisodeOver):
-        running.submit("image_captioning", IN[0])
-    with pytest.raises(EpisodeOver):
-        running.wait()
-
-
-def test_calls_that_cannot_be_made() -> None:
-    running = RunningPlan(v100(), level=0)
-    running.submit("image_denoising", IN[0])
-    with pytest.raises(InvalidPlan, match="was called before"):
-        running.submit("image_denoising", IN[0])
-    with pytest.raises(InvalidPlan, match="the output of image_denoising is not there yet"):
-        running.submit("image_captioning", "image_denoising")
-    with pytest.raises(InvalidPlan, match="takes text, but input_of_query is image"):
-        running.submit("machine_translation", IN[0])
-    assert RunningPlan(v100(), level=0).plan() is None
-
-
-@given(st.integers(0, 3), st.one_of(st.none(), st.integers(1, 3)), st.data())
-def test_waiting_after_every_call_takes_the_sum_and_calling_all_at_once_what_the_plan_takes(
-    level: int, slots: int | None, data: st.DataObject
-) -> None:
-    together, in_turn = RunningPlan(v100(), level, slots), RunningPlan(v100(), level, slots)
-    readers = data.draw(
-        st.lists(st.sampled_from([tool for tool in TOOLS if IN[0] in predecessors(tool)]), min_size=1, unique=True)
-    )
-    for tool in readers:
-        together.submit(tool, IN[0])
-        in_turn.submit(tool, IN[0])
-        in_turn.wait()
-    while together.in_flight:
-        together.wait()
-    plan = together.plan()
-    assert plan is not None
-    seconds = {tool: v100().seconds(tool, level) for tool in readers}
-    assert in_turn.now_s == pytest.approx(plan.sequential_time(seconds), rel=1e-12)
-    assert together.now_s == execute(plan, seconds, slots=slots).seconds
-    assert together.price == pytest.approx(in_turn.price, rel=1e-12)
-    assert together.price == pytest.approx(v100().plan_price(plan, level), rel=1e-12)
 
 
 def test_the_straight_way_scores_what_any_way_would() -> None:

@@ -17,7 +17,7 @@ from costgym.simulators.opencatp.scoring import similarity
 
 pytest.importorskip("torch")
 
-from costgym.experiments.training import vision_tools as training
+from costgym.experiments.train import vision_tools as training
 from costgym.simulators.opencatp.backends import tiny
 from costgym.simulators.opencatp.backends.tiny import TinyBackend
 from tests.helpers.training import StopAt

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from costgym.experiments.retrieval import retrieval_quality, score
+from costgym.experiments.fit.retrieval import retrieval_quality, score
 from costgym.simulators.errors import DataError
 from costgym.simulators.retrieval.ranking import Bm25, WordEmbedding
 from costgym.simulators.scenario import load_scenario, parse_scenario

@@ -7,8 +7,8 @@ from typing import Annotated, Any
 
 import typer
 
-from ....experiments.training.usefulness.settings import UsefulnessSettings
-from ....experiments.training.usefulness.train import train_btp
+from ....experiments.train.usefulness.settings import UsefulnessSettings
+from ....experiments.train.usefulness.train import train_btp
 from ...options import Quiet, ScenarioName, Seed
 from .shared import Out, Resume, run_trainer, with_settings
 

@@ -44,7 +44,7 @@ def catp(
 
     Example: `costgym train catp --tasks sequential --steps 1500 --out runs/catp`
     """
-    from ....experiments.training.catp.train import train_catp
+    from ....experiments.train.catp.train import train_catp
 
     usual = CatpSettings.preset(preset) if preset else {}
     settings = {**usual, **settings}
@@ -59,7 +59,7 @@ def ift(
 
     Example: `costgym train ift --steps 1500 --out runs/ift`
     """
-    from ....experiments.training.catp.train import train_ift
+    from ....experiments.train.catp.train import train_ift
 
     run_trainer("ift", quiet, train_ift, out, steps=steps, seed=seed, resume=resume, **settings)
 
@@ -72,6 +72,6 @@ def rltf(
 
     Example: `costgym train rltf --steps 1500 --out runs/rltf`
     """
-    from ....experiments.training.catp.train import train_rltf
+    from ....experiments.train.catp.train import train_rltf
 
     run_trainer("rltf", quiet, train_rltf, out, steps=steps, seed=seed, resume=resume, **settings)

@@ -25,7 +25,7 @@ def deer(
 
     Example: `costgym train deer --sampling mixture --out runs/deer`
     """
-    from ....experiments.training.deer.train import train_deer
+    from ....experiments.train.deer.train import train_deer
 
     folder = None if data is None else str(data)
     run_trainer("deer", quiet, train_deer, out, scenario or "decision", seed, data=folder, resume=resume, **settings)

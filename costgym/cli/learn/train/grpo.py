@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
-from ....experiments.training.grpo.settings import GrpoSettings
+from ....experiments.train.grpo.settings import GrpoSettings
 from ....simulators.ledger import Budget
 from ...options import BudgetText, Documents, Quiet, ScenarioName, Seed
 from .shared import Out, Resume, run_trainer, with_settings
@@ -30,8 +30,8 @@ def grpo(
 
     Example: `costgym train grpo --steps 20 --out runs/grpo`
     """
-    from ....experiments.training.grpo.train import train_grpo
-    from ....experiments.training.grpo.world import GrpoWorld
+    from ....experiments.train.grpo.train import train_grpo
+    from ....experiments.train.grpo.world import GrpoWorld
 
     # a tiny model needs a tiny scenario
     tiny = "model" not in settings and scenario is None and documents is None

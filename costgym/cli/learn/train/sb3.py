@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
-from ....experiments.training.sb3.settings import DqnSettings, PpoSettings
+from ....experiments.train.sb3.settings import DqnSettings, PpoSettings
 from ....simulators.ledger import Budget
 from ...options import BudgetText, Quiet, ScenarioName, Seed
 from .shared import Out, Resume, run_trainer, with_settings
@@ -44,7 +44,7 @@ def ppo(
 
     Example: `costgym train ppo --minutes 5 --budget price=20 --out runs/ppo`
     """
-    from ....experiments.training.sb3.train import train_ppo
+    from ....experiments.train.sb3.train import train_ppo
 
     limits = None if budget is None else Budget.one(budget).as_dict()
     held = (
@@ -86,7 +86,7 @@ def dqn(
 
     Example: `costgym train dqn --steps 100000 --out runs/dqn`
     """
-    from ....experiments.training.sb3.train import train_dqn
+    from ....experiments.train.sb3.train import train_dqn
 
     limits = None if budget is None else Budget.one(budget).as_dict()
     run_trainer(

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
-from ....experiments.training.sft.settings import SftSettings
+from ....experiments.train.sft.settings import SftSettings
 from ....simulators.ledger import Budget
 from ...options import BudgetText, Quiet, ScenarioName, Seed
 from .shared import Out, Resume, run_trainer, with_settings
@@ -30,7 +30,7 @@ def sft(
 
     Example: `costgym train sft --model models/smollm2 --split train-large --budget price=20 --out runs/sft`
     """
-    from ....experiments.training.sft.train import train_sft
+    from ....experiments.train.sft.train import train_sft
     from ....simulators.errors import ConfigError
 
     if "model" not in settings:

@@ -12,7 +12,7 @@ from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
 import typer
 
 from ....agents.settings import TrainerSettings
-from ....experiments.training.run import Callback, TrainingResult, TrainingStep
+from ....experiments.train.run import Callback, TrainingResult, TrainingStep
 from ...output import Progress
 
 Out = Annotated[Path, typer.Option("--out", metavar="DIR", help="Folder of the run; the same folder continues it.")]
@@ -43,7 +43,7 @@ class _Bar(Callback):
 
 def run_trainer(name: str, quiet: bool, train: Callable[..., TrainingResult], *args: Any, **options: Any) -> None:
     """Train with a progress bar on standard error, then plot the learning curves and print the metrics and the folder."""
-    from ....experiments.reports.learning_curves import publish
+    from ....experiments.pages.learning_curves import publish
 
     with Progress(f"training {name}", quiet) as progress:
         result = train(*args, callback=_Bar(progress), **options)

@@ -42,7 +42,7 @@ def toolplanner(
 
     Example: `costgym train toolplanner --steps 500 --out runs/toolplanner`
     """
-    from ....experiments.training.toolplanner.train import train_toolplanner
+    from ....experiments.train.toolplanner.train import train_toolplanner
 
     chosen = {**scaled(steps), **left_out(without), **settings}
     run_trainer(

@@ -1,0 +1,413 @@
+"""The main job: agents under conditions over the same tasks, ranked track by track.
+
+A run lives in a folder. `run.json` says what is run, `episodes.jsonl` and `trajectories/` grow by one line an episode,
+`leaderboard.json` and a page a track, `index.html` the first, are written at the end. A run that was killed continues from the
+episodes it has and ends with the same bytes.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from ...agents.btp.experience import Experience
+from ...agents.btp.plan import BtpSettings
+from ...agents.models.base import LanguageModel
+from ...agents.registry import make_agent
+from ...agents.strategies import SearchSettings
+from ...simulators.errors import ConfigError, DataError, UnknownName
+from ...simulators.scenario import parse_scenario
+from ..play.execution.batched import batch_of
+from ..play.execution.engine import Engine, Local, default_jobs
+from ..play.files import change_together, finish_change, make_folder, sole_writer, write_atomically
+from ..play.metrics import summarise, with_budget_areas, with_fault_robustness
+from ..play.results import EpisodeResult
+from ..play.rollout import RolloutContext, play_many
+from ..play.spending import Spending, sample_episodes
+from .conditions import condition_key, rank_rows
+from .run_config import FORMAT, RowConfig, RunConfig, TrackConfig, entry_of
+from .run_log import EpisodeOutput, Key, RunLog
+from .tracks import track_of
+
+SUBMISSIONS = "submissions"
+"""Where a run keeps those that were added to it."""
+ROWS = "rows.json"
+"""The rows of one of them."""
+
+Progress = Callable[[int, int], None]
+
+
+class WorkItem(NamedTuple):
+    """A piece of work: episodes `start` to `stop` of one agent under one condition of a track."""
+
+    track: str
+    agent: str
+    condition: int
+    start: int
+    stop: int
+
+
+@dataclass(frozen=True, slots=True)
+class Leaderboard:
+    """A finished run: its folder and the content of `leaderboard.json`."""
+
+    folder: Path
+    document: dict[str, Any]
+
+    @property
+    def page(self) -> Path:
+        return self.folder / "index.html"
+
+
+def run(
+    config: RunConfig,
+    out: str | Path,
+    jobs: int = 1,
+    progress: Progress | None = None,
+    engine: Engine | None = None,
+    spending: Spending | None = None,
+    pages: PageMaker | None = None,
+) -> Leaderboard:
+    """Run a leaderboard, or continue one that was interrupted.
+
+    Args:
+        config: configuration of the run.
+        out: folder of the run, created if it does not exist.
+        jobs: number of processes; the result does not depend on it.
+        progress: called with the numbers of finished and of all episodes.
+        engine: engine that plays the episodes, instead of `jobs` processes; the result does not depend on it.
+        spending: counts what a real model costs, and stops at its limit.
+        pages: renders the pages; without it only data are written.
+
+    Raises:
+        ConfigError: the folder belongs to another run, or another process writes to it; or a limit cannot be kept to.
+        InfrastructureError: workers were lost repeatedly; run again to continue.
+        SpendLimitReached: the limit was reached; run again with a higher one to continue.
+    """
+    if isinstance(jobs, bool) or not isinstance(jobs, int) or jobs < 1:
+        raise ConfigError("--jobs", f"expected a positive whole number, got {jobs!r}")
+    folder = Path(out)
+    make_folder(folder)
+    check_owner(config.to_json(), folder)
+    with sole_writer(folder):
+        finish_change(folder)
+        write_atomically(folder / "run.json", config.to_json())
+        place = engine or Local(jobs)
+        # those who explore hold no real model, so a batch of one would serve them badly
+        experience = experience_text(config, place if batch_of(place) is None else Local(default_jobs()))
+        results = _finish_episodes(config, folder, experience, place, progress, spending)
+        document = publish(folder, summarise_run(config, results, experience), pages=pages)
+    return Leaderboard(folder, document)
+
+
+PageMaker = Callable[[Mapping[str, Any]], Mapping[str, str]]
+"""Renders the content of `leaderboard.json` as pages, by the names of their files."""
+
+
+class Addition(NamedTuple):
+    """A submission that becomes one of a run's.
+
+    Attributes:
+        name: of its folder.
+        rows: on the leaderboard.
+        fill: writes its files into an empty folder, that of the rows aside.
+    """
+
+    name: str
+    rows: list[dict[str, Any]]
+    fill: Callable[[Path], None]
+
+
+def publish(
+    folder: Path, document: Mapping[str, Any], added: Addition | None = None, pages: PageMaker | None = None
+) -> dict[str, Any]:
+    """Write `leaderboard.json` and the pages: the run's own rows, and those of the submissions in its folder. All or nothing.
+
+    Args:
+        folder: the run's.
+        document: with the run's own rows; others are left out.
+        added: takes its place among the run's submissions in the same step; one of the same name is replaced.
+        pages: renders the pages; without it they are left as they are.
+
+    Returns:
+        The content of `leaderboard.json`.
+    """
+    found = {path.parent.name: read_rows(path) for path in folder.glob(f"{SUBMISSIONS}/*/{ROWS}")}
+    if added is not None:
+        found[added.name] = added.rows
+    whole = with_submissions(document, [found[name] for name in sorted(found)])
+    with change_together(folder) as draft:
+        (draft / "leaderboard.json").write_text(document_text(whole), encoding="utf-8")
+        for name, text in ({} if pages is None else pages(whole)).items():
+            (draft / name).write_text(text, encoding="utf-8")
+        if added is not None:
+            place = draft / SUBMISSIONS / added.name
+            place.mkdir(parents=True)
+            added.fill(place)
+            (place / ROWS).write_text(rows_text(added.rows), encoding="utf-8")
+    return whole
+
+
+def read_rows(path: Path) -> list[dict[str, Any]]:
+    """The rows of a submission in a run's folder; raises DataError where they cannot be read."""
+    try:
+        rows = json.loads(path.read_text(encoding="utf-8"))
+    except (ValueError, OSError, RecursionError) as error:
+        raise DataError(path, f"is no JSON ({error})") from error
+    if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
+        raise DataError(path, "expected a list of rows")
+    return rows
+
+
+def rows_text(rows: Sequence[Mapping[str, Any]]) -> str:
+    """The rows of a submission as they are written."""
+    return json.dumps(rows, indent=1, ensure_ascii=False) + "\n"
+
+
+def with_submissions(document: Mapping[str, Any], submitted: Iterable[Sequence[Mapping[str, Any]]]) -> dict[str, Any]:
+    """A leaderboard's content with its own rows and those of submissions, ranked.
+
+    Args:
+        document: rows of submissions in it are left out.
+        submitted: the rows of each submission.
+    """
+    rows = [row for row in document["rows"] if "submission" not in row]
+    return {**document, "rows": rank_rows([*rows, *(row for each in submitted for row in each)], document)}
+
+
+def document_text(document: Mapping[str, Any]) -> str:
+    """`leaderboard.json` as it is written."""
+    return json.dumps(document, indent=1, ensure_ascii=False) + "\n"
+
+
+def summarise_run(config: RunConfig, results: Iterable[EpisodeResult], experience: str | None = None) -> dict[str, Any]:
+    """The content of `leaderboard.json`: one row per track, agent and condition, best first within a condition.
+
+    Args:
+        config: configuration of the run.
+        results: episodes of all rows.
+        experience: what `experience_text` returns; the tracks whose agents plan from it say how much it is.
+    """
+    groups: dict[tuple[str, str, str], list[EpisodeResult]] = {}
+    for result in results:
+        key = track_of(result.env), result.agent, condition_key(result.budget, result.settings)
+        groups.setdefault(key, []).append(result)
+    rows = []
+    for each in config.rows():
+        own = groups.get((each.track.name, each.agent, each.condition.key))
+        if own:
+            row, calm = summarise_row(config, each, own), each.condition.calm
+            reference = None if calm is None else groups.get((each.track.name, each.agent, calm.key))
+            if reference is not None:
+                row = with_fault_robustness(row, own, reference, seed=config.seed, seeds=each.track.seeds)
+            rows.append(row)
+    rows = with_budget_areas(rows)
+    tracks = [{**track.document(), **_experience_document(config, track, experience)} for track in config.tracks]
+    first = tracks[0]
+    document = {
+        "format": FORMAT,
+        "suite": config.suite,
+        "seed": config.seed,
+        "version": config.version,
+        **({} if config.release is None else {"release": config.release}),
+        "run": config.digest,
+        "grading": config.grading,
+        "ranked_by": first["ranked_by"],
+        "scenario": first["scenario"],
+        "tracks": [{name: value for name, value in track.items() if name != "conditions"} for track in tracks],
+        "conditions": [condition for track in tracks for condition in track["conditions"]],
+    }
+    return {**document, "rows": rank_rows(rows, document)}
+
+
+def summarise_row(config: RunConfig, row: RowConfig, results: Iterable[EpisodeResult]) -> dict[str, Any]:
+    """A row of the leaderboard from its episodes."""
+    figures = summarise(results, config.grading, episodes=row.condition.episodes, seed=config.seed, seeds=row.track.seeds)
+    return {"track": row.track.name, **figures}
+
+
+def check_owner(manifest: str, folder: Path) -> None:
+    """Raise an error for a folder that holds another run or other files."""
+    path = folder / "run.json"
+    if not path.exists():
+        strangers = sorted(entry.name for entry in folder.iterdir() if not entry.name.startswith("."))
+        if strangers:
+            raise ConfigError("--out", f"{folder} holds other files ({strangers[0]}) and no run.json; choose an empty folder")
+        return
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+    except (ValueError, OSError, RecursionError) as error:
+        raise DataError(path, "is no configuration of a run; choose another folder") from error
+    wanted = json.loads(manifest)
+    if found != wanted:
+        names = found.keys() | wanted.keys() if isinstance(found, dict) else {"format"}
+        differing = sorted(n for n in names if not isinstance(found, dict) or found.get(n) != wanted.get(n))
+        raise ConfigError(
+            "--out", f"{folder} belongs to another run (different: {', '.join(differing)}); choose another folder"
+        )
+
+
+def experience_text(config: RunConfig, engine: Engine | None = None, data: str | None = None, keep: bool = True) -> str | None:
+    """Return what planning agents learn on the train split before anyone is ranked; None where no agent plans from
+    experience.
+
+    Args:
+        config: configuration of the run.
+        engine: engine that collects them, where they are neither shipped nor in the cache.
+        data: folder that the world is read from, where it lies elsewhere now.
+        keep: in the cache, what had to be collected.
+    """
+    track = next((track for track in config.tracks if _plans_from_experience(track)), None)
+    if track is None:
+        return None
+    from ..play.experience import past_uses
+
+    source = track.scenario.get("source")
+    document = dict(track.scenario)
+    if data is not None and isinstance(source, dict) and source.get("data"):
+        document["source"] = {**source, "data": data}
+    return past_uses(parse_scenario(document, "run.json"), config.experience, engine, keep=keep)
+
+
+def _plans_from_experience(track: TrackConfig) -> bool:
+    return any(_needs_experience(agent, track.name) for agent in track.agents)
+
+
+def _needs_experience(agent: str, track: str) -> bool:
+    try:
+        return entry_of(agent, track).needs_experience
+    except UnknownName:
+        return False  # it was played by a client of `costgym serve`
+
+
+def _experience_document(config: RunConfig, track: TrackConfig, experience: str | None) -> dict[str, Any]:
+    if experience is None or not _plans_from_experience(track):
+        return {}
+    from ..play.experience import ExperienceSettings, describe_experience
+
+    chosen = config.experience or ExperienceSettings()
+    figures = describe_experience(experience)
+    return {"experience": {"explorer": chosen.explorer, "remembered": chosen.remembered, **figures}}
+
+
+def _finish_episodes(
+    config: RunConfig,
+    folder: Path,
+    experience: str | None,
+    engine: Engine,
+    progress: Progress | None,
+    spending: Spending | None,
+) -> list[EpisodeResult]:
+    with RunLog(folder, config) as log:
+        if progress is not None:
+            progress(len(log.found), config.episodes)
+        entries = Entries(config, experience, batch_of(engine))
+        if spending is not None:
+            _expect_spending(spending, config, experience, log.found)
+        if spending is None or spending.limit_usd is None:
+            outputs = engine.stream(play_item, entries, _work_items(config, log.found, engine.episodes_per_task))
+        else:
+            singles = (((*item[:3],), item) for item in _work_items(config, log.found, 1))
+            outputs = spending.stream(engine, play_item, entries, singles, lambda output: output.result)
+        for played in outputs:
+            log.add(played)
+            if progress is not None:
+                progress(len(log.found), config.episodes)
+    if spending is not None:
+        spending.check(len(log.found), config.episodes)
+    return log.finish()
+
+
+def _expect_spending(spending: Spending, config: RunConfig, experience: str | None, found: Mapping[Key, EpisodeResult]) -> None:
+    """Forecast what the episodes that are left cost, and count those that were played.
+
+    Raises:
+        ConfigError: there is a limit, but tokens of the run have no price of the table.
+    """
+    simulated = Entries(config.model_copy(update={"model": "simulated"}), experience)
+    left_of_all, unpriced = 0, []
+    for row in config.rows():
+        played = [found[key] for index in range(row.condition.episodes) if (key := (*row.key, index)) in found]
+        left = row.condition.episodes - len(played)
+        usd_per_unit: float | None = 0.0
+        if simulated.context(*row.key).agent.model == "simulated":  # the run's model takes its place
+            usd_per_unit = spending.usd_per_unit(row.track.scenario)
+        if usd_per_unit is None:
+            unpriced.append(row.track.name)
+            usd_per_unit = 0.0
+        indices = sample_episodes(row.condition.episodes) if left and usd_per_unit else []
+        items = [WorkItem(*row.key, index, index + 1) for index in indices]
+        sample = [output.result for item in items for output in play_item(simulated, item)]
+        spending.expect(row.key, usd_per_unit, sample, left)
+        left_of_all += left if sample else 0
+        for result in played:
+            spending.add(row.key, result)
+    if unpriced:
+        spending.unpriced(list(dict.fromkeys(unpriced)))
+    spending.announce(left_of_all)
+
+
+def _work_items(config: RunConfig, found: Mapping[Key, EpisodeResult], longest: int) -> list[WorkItem]:
+    """List what is still to be played, in runs of consecutive episodes."""
+    items = []
+    for row in config.rows():
+        missing = [index for index in range(row.condition.episodes) if (*row.key, index) not in found]
+        start = 0
+        for place in range(1, len(missing) + 1):
+            if place == len(missing) or missing[place] != missing[place - 1] + 1 or place - start == longest:
+                items.append(WorkItem(*row.key, missing[start], missing[place - 1] + 1))
+                start = place
+    return items
+
+
+class Entries:
+    """The rows of a run as one process plays them: each agent in its environment. Pickling keeps what they are made from.
+
+    Args:
+        config: configuration of the run.
+        experience: past uses of tools that BTP plans from, as JSON lines; None where no agent needs them.
+        model: what the configuration's model stands for, where it is at hand; by default it is made by its name.
+    """
+
+    def __init__(self, config: RunConfig, experience: str | None, model: LanguageModel | None = None) -> None:
+        self.config, self._text, self._model = config, experience, model
+        # a row's agent and environment are kept from one range of its episodes to the next
+        self.context = lru_cache(maxsize=4)(self._open)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Entries, (self.config, self._text, self._model)
+
+    @cached_property
+    def _experience(self) -> Experience | None:
+        """Read when the first agent that plans from it plays."""
+        return None if self._text is None else Experience.from_jsonl(self._text)
+
+    def _open(self, track: str, name: str, condition: int) -> RolloutContext:
+        config = self.config
+        place = config.track(track)
+        entry = entry_of(name, track)
+        agent = make_agent(
+            name,
+            place.env if place.env in entry.env_ids else entry.env_id,
+            model=self._model or config.model,
+            experience=self._experience if entry.needs_experience else None,
+            search=SearchSettings.chosen(config.search, name.partition("+")[0]),
+            btp=BtpSettings(**config.btp) if config.btp else None,
+        )
+        return RolloutContext(place.make_env(agent.env_id, place.conditions[condition]), agent)
+
+
+def play_item(entries: Entries, item: WorkItem) -> Iterator[EpisodeOutput]:
+    """Play some episodes of a row."""
+    config = entries.config
+    track, context = config.track(item.track), entries.context(item.track, item.agent, item.condition)
+    header = context.header
+    first = header.to_json()
+    indices, settings = range(item.start, item.stop), track.conditions[item.condition].settings
+    played = play_many(context.env, context.agent, context.env_id, indices, config.seed, settings, track.seeds)
+    for result, trajectory in played:
+        yield EpisodeOutput(result, first, None if trajectory is None else trajectory.sealed_json(header))

@@ -1,0 +1,172 @@
+"""The conditions that rows are played under, and the order of rows within them."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict
+
+from ...simulators.errors import UnknownName
+from ...simulators.ledger import RESOURCES
+from ..play.metrics import GRADINGS
+
+PASS_RATE = "pass_rate_under_budget"
+_SETTING_LABELS = {
+    "tasks": "{} tasks",
+    "alpha": "score weighs {:g}",
+    "failures": "failures × {:g}",
+    "rate_limits": "rate limits × {:g}",
+    "latency": "latency × {:g}",
+}
+CALM = {"failures": 0.0, "rate_limits": 0.0, "latency": 1.0}
+"""The stress of a world without faults, where it varies; see `simulators.marketplace.stress`."""
+
+
+class Condition(BaseModel):
+    """The condition of an entry: a budget and settings.
+
+    Attributes:
+        budget: limit of each limited resource.
+        settings: arguments of the environment that vary within the run.
+        episodes: number of episodes.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+    budget: dict[str, float] = {}  # pydantic copies it
+    settings: dict[str, Any] = {}
+    episodes: int
+
+    @property
+    def key(self) -> str:
+        """Names the condition within its track."""
+        return condition_key(self.budget, self.settings)
+
+    @property
+    def calm(self) -> Condition | None:
+        """The same condition in a world without faults; None where it is that itself, or where no stress varies."""
+        settings = {name: CALM.get(name, value) for name, value in self.settings.items()}
+        return None if settings == self.settings else self.model_copy(update={"settings": settings})
+
+    def document(self) -> dict[str, Any]:
+        """Budget and settings, as `leaderboard.json` lists its conditions."""
+        return {"budget": dict(self.budget), "settings": dict(self.settings)}
+
+
+def condition_key(budget: Mapping[str, float], settings: Mapping[str, Any], track: str = "") -> str:
+    """The same text for the same condition of the same track."""
+    return json.dumps([track, dict(budget), dict(settings)], sort_keys=True)
+
+
+def settings_of(row: Mapping[str, Any], document: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings that a row of a leaderboard was played with; its document says which ones vary in its track."""
+    track = row.get("track", "")
+    own = [each for each in document.get("conditions") or () if each.get("track", track) == track]
+    return {name: row[name] for name in (own[0].get("settings") or {} if own else {}) if name in row}
+
+
+def row_key(row: Mapping[str, Any], document: Mapping[str, Any]) -> str:
+    """`condition_key` of a row."""
+    return condition_key(row.get("budget") or {}, settings_of(row, document), str(row.get("track", "")))
+
+
+def budget_label(budget: Mapping[str, float] | None) -> str:
+    """A budget as text, for example ``price ≤ 20, seconds ≤ 60``."""
+    limits = budget or {}
+    named = [name for name in RESOURCES if name in limits] + sorted(name for name in limits if name not in RESOURCES)
+    return ", ".join(f"{name} ≤ {limits[name]:,g}" for name in named) or "unlimited"
+
+
+def condition_label(row: Mapping[str, Any], document: Mapping[str, Any]) -> str:
+    """A row's condition as text: its budget and the settings that vary within the leaderboard."""
+    settings = settings_of(row, document)
+    names = sorted(settings, key=lambda name: list(_SETTING_LABELS).index(name) if name in _SETTING_LABELS else len(settings))
+    said = [_SETTING_LABELS.get(name, f"{name} {{}}").format(settings[name]) for name in names]
+    budget = row.get("budget") or {}
+    return ", ".join([*said, *([budget_label(budget)] if budget or not said else [])])
+
+
+def budget_order(budget: Mapping[str, float]) -> tuple[float, ...]:
+    """A sort key: the tightest budget first, no limit last."""
+    return tuple(budget.get(name, math.inf) for name in RESOURCES)
+
+
+def ordered(conditions: Iterable[Condition]) -> list[Condition]:
+    """Conditions in the order of a leaderboard: the tightest budget first, otherwise in the given order."""
+    return sorted(conditions, key=lambda condition: budget_order(condition.budget))
+
+
+def condition_places(document: Mapping[str, Any]) -> dict[str, int]:
+    """The place of every condition of a leaderboard, by its key."""
+    listed = document.get("conditions")
+    if listed is None:
+        rows = sorted(document.get("rows") or [], key=lambda row: budget_order(row.get("budget") or {}))
+        listed = [{"budget": row.get("budget"), "settings": {}, "track": row.get("track", "")} for row in rows]
+    places: dict[str, int] = {}
+    for condition in listed:
+        key = condition.get("budget") or {}, condition.get("settings") or {}, condition.get("track", "")
+        places.setdefault(condition_key(*key), len(places))
+    return places
+
+
+def shown_first(groups: Sequence[Sequence[Mapping[str, Any]]]) -> int:
+    """The place of the condition that tells most: where stress varies the world as it is, otherwise the one in the middle.
+
+    Args:
+        groups: the rows of each condition, in the order of the leaderboard.
+    """
+    as_it_is = [place for place, group in enumerate(groups) if all(group[0].get(name) == 1.0 for name in CALM)]
+    return as_it_is[0] if as_it_is else len(groups) // 2
+
+
+def ranking_metric(document: Mapping[str, Any], grading: str | None = None, track: str | None = None) -> str:
+    """The figure that ranks the rows of a leaderboard, or of one of its tracks.
+
+    Args:
+        document: of the leaderboard.
+        grading: another one than the leaderboard's own.
+        track: the track's name.
+
+    Raises:
+        UnknownName: the grading is none.
+    """
+    chosen = grading or document.get("grading") or GRADINGS[0]
+    if chosen not in GRADINGS:
+        raise UnknownName("grading", chosen, GRADINGS)
+    own = next((each for each in document.get("tracks") or () if each.get("name") == track), document)
+    metric = str(own.get("ranked_by") or PASS_RATE)
+    return f"judged_{metric}" if chosen == "judge" and metric == PASS_RATE else metric
+
+
+def rank_rows(
+    rows: Sequence[Mapping[str, Any]], document: Mapping[str, Any], grading: str | None = None
+) -> list[Mapping[str, Any]]:
+    """Rows in the order of the leaderboard: by track and condition, then the best by the figure that ranks, then the cheapest.
+
+    A row without that figure, since the infrastructure broke all its episodes, comes last.
+
+    Args:
+        rows: in any order.
+        document: of the leaderboard: its conditions, grading and ranking figure.
+        grading: another one than the leaderboard's own.
+
+    Raises:
+        UnknownName: the grading is none.
+    """
+    places = condition_places({**document, "rows": rows})
+    metrics = {track: ranking_metric(document, grading, track) for track in {row.get("track") for row in rows}}
+
+    def place(row: Mapping[str, Any]) -> tuple[Any, ...]:
+        figure, cost = row.get(metrics[row.get("track")]), row.get("average_cost")
+        return (
+            places.get(row_key(row, document), len(places)),
+            math.inf if figure is None else -figure,
+            math.inf if cost is None else cost,
+            str(row.get("agent")),
+            str(row.get("model")),
+            str(row.get("env")),
+        )
+
+    return sorted(rows, key=place)

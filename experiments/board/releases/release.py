@@ -1,0 +1,141 @@
+"""A release names suites, seeds and worlds once and for all: a run that claims it must play exactly those.
+
+Each is a JSON file in this folder, with a digest of the terms of every track (conditions, split, seeds, settings) and one of
+its world: tasks, tools, and what happens to scripted calls, so that a change of the rules shows as well.
+
+`python -m costgym.experiments.board.releases.release NAME` writes the file of a new release, which must not exist.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import sys
+from importlib.resources import files
+from pathlib import Path
+
+from pydantic import BaseModel, ConfigDict
+
+from ....envs.base import FILE_PLACES, base_env
+from ....simulators.errors import ConfigError, UnknownName
+from ....simulators.world import World
+from ...play.files import write_atomically
+from ..run_config import RunConfig, TrackConfig, make_run_config
+from ..submissions.replay import world_of
+
+FOLDER = Path(str(files(__package__ or "costgym.experiments.board.releases")))
+SUITES = ("quick", "robustness", "opencatp")
+"""Suites of a release: those that need no data of others."""
+SCRIPTED_EPISODES = 24
+
+
+class FrozenTrack(BaseModel):
+    """Digests of what is played in a track, and of its world."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+    terms: str
+    world: str
+
+
+class Release(BaseModel):
+    """A release of the benchmark.
+
+    Attributes:
+        name: such as ``costgym-2026.11``.
+        seed, grading, split: of every run.
+        suites: the tracks of each suite, by name.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+    name: str
+    seed: int
+    grading: str
+    split: str
+    suites: dict[str, dict[str, FrozenTrack]]
+
+    def check(self, config: RunConfig) -> None:
+        """Raise an error for a run that is not played as this release says.
+
+        Args:
+            config: of the run; it may have fewer tracks, and other agents.
+
+        Raises:
+            ConfigError: names the first difference.
+        """
+        tracks = self.suites.get(config.suite)
+        if tracks is None:
+            raise ConfigError("--release", f"{self.name} has no suite {config.suite}; it has {', '.join(self.suites)}")
+        for name in ("seed", "grading"):
+            if getattr(config, name) != getattr(self, name):
+                raise ConfigError("--release", f"{self.name} is played with {name} {getattr(self, name)}")
+        for track in config.tracks:
+            wanted, found = tracks.get(track.name), freeze(track)
+            if wanted is None:
+                raise ConfigError("--release", f"{self.name} has no track {track.name} in {config.suite}")
+            if found.terms != wanted.terms:
+                raise ConfigError(
+                    "--release", f"the track {track.name} is not played on the terms of {self.name}; give no option"
+                )
+            if found.world != wanted.world:
+                raise ConfigError(
+                    "--release",
+                    f"the world of the track {track.name} is {found.world}, that of {self.name} is {wanted.world}; "
+                    "install the version of costgym that the release names",
+                )
+
+
+def release_names() -> list[str]:
+    """The releases that come with the package."""
+    return sorted(path.stem for path in FOLDER.glob("*.json"))
+
+
+def load_release(name: str) -> Release:
+    """A release by name; raises UnknownName where there is none."""
+    if name not in release_names():
+        raise UnknownName("release", name, release_names())
+    return Release.model_validate_json((FOLDER / f"{name}.json").read_text(encoding="utf-8"))
+
+
+def freeze(track: TrackConfig) -> FrozenTrack:
+    """The digests of a track and of its world."""
+    settings = {env: {k: v for k, v in own.items() if k not in FILE_PLACES} for env, own in track.settings.items()}
+    conditions = [condition.model_dump(mode="json") for condition in track.conditions]
+    terms = [track.name, track.env, track.split, track.seeds, track.ranked_by, settings, conditions]
+    state = hashlib.blake2b(json.dumps(world_of(track.scenario), sort_keys=True).encode(), digest_size=16)
+    world = base_env(track.make_env(track.env, track.conditions[0])).world
+    if world is not None:
+        for part in (*(world.tasks[number] for number in world.tasks.numbers(track.split)), *world.catalog):
+            state.update(repr(part).encode("utf-8", "backslashreplace"))
+        for number in world.tasks.numbers(track.split)[:SCRIPTED_EPISODES]:
+            state.update(_scripted(world, number).encode())
+    return FrozenTrack(terms=_digest(terms), world=state.hexdigest())
+
+
+def _scripted(world: World, number: int) -> str:
+    """Play every candidate of a task twice, the second time after the first has ended."""
+    episode = world.episode(number, seed=number)
+    calls = [episode.call(slot.index) for _ in range(2) for slot in world.candidates(number)]
+    return repr([(call.status.label, call.price, call.finished_s) for call in calls])
+
+
+def _digest(content: object) -> str:
+    return hashlib.blake2b(json.dumps(content, sort_keys=True).encode(), digest_size=16).hexdigest()
+
+
+def make_release(name: str, seed: int = 0) -> Release:
+    """A release of the suites as they are now."""
+    configs = {suite: make_run_config(suite, seed=seed) for suite in SUITES}
+    tracks = {suite: {track.name: freeze(track) for track in config.tracks} for suite, config in configs.items()}
+    return Release(name=name, seed=seed, grading="strict", split="test", suites=tracks)
+
+
+def main(name: str) -> None:
+    """Write the file of a new release."""
+    path = FOLDER / f"{name}.json"
+    if path.exists():
+        raise ConfigError("release", f"{name} is frozen; name another one")
+    write_atomically(path, make_release(name).model_dump_json(indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])

@@ -1,0 +1,261 @@
+"""An agent that plays in a process of its own, without a network and without a world."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import io
+import json
+import os
+import pickle
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from functools import lru_cache
+from pathlib import Path
+from typing import IO, Any
+
+from ....agents.base import Agent
+from ....agents.custom import is_custom
+from ....agents.models.base import Function, FunctionCall, Message
+from ....agents.registry import make_agent
+from ....agents.toolplanner.simulated import SimulatedToolPlanner
+from ....agents.world_side import ModelPort, Port, behind
+from ....simulators.errors import DataError
+from ....simulators.opencatp.scoring.evaluation import Evaluator
+from ..tracks import track_of
+from .configuration import PLANS
+from .wire import Patience, receive, send
+
+LONG = 100
+MAX_EXAMPLES = 10_000
+REPLY_S = 120.0
+"""Seconds in which an agent must have sent each of its answers whole."""
+_WITHOUT_NETWORK = ("unshare", "--user", "--map-root-user", "--net")
+_ALONE = (*_WITHOUT_NETWORK, "--mount", "--pid", "--fork", "--kill-child", "--mount-proc", "sh", "-c")
+_HIDE = """for file in "$@"; do
+  [ "$file" = -- ] && break
+  mount --bind /dev/null "$file" || exit 1
+done
+while [ "$1" != -- ]; do shift; done
+shift
+exec unshare --user --map-root-user --mount -- "$@"
+"""
+"""Puts an empty file over each file before `--`, which whoever runs behind it cannot take away, and sees no other process."""
+_SET_DUMPABLE = 4  # prctl(2)
+_KEPT = ("PATH", "LANG", "LC_ALL", "PYTHONPATH", "OMP_NUM_THREADS", "VIRTUAL_ENV")
+"""Variables that the agent's process may see: no keys, no addresses."""
+
+
+@lru_cache(maxsize=1)
+def isolates_network() -> bool:
+    """Return whether this system lets a process be started in a network of its own, which has no way out."""
+    if shutil.which(_WITHOUT_NETWORK[0]) is None:
+        return False
+    return subprocess.run([*_WITHOUT_NETWORK, "true"], capture_output=True, check=False).returncode == 0
+
+
+@lru_cache(maxsize=1)
+def hides_files() -> bool:
+    """Return whether this system lets files and processes be hidden from a process."""
+    if not isolates_network():
+        return False
+    with tempfile.NamedTemporaryFile() as file:
+        Path(file.name).write_text("seen")
+        command = _confined(("sh", "-c", f"test ! -s '{file.name}'"), (Path(file.name),))
+        return subprocess.run(command, capture_output=True, check=False).returncode == 0
+
+
+def _confined(command: Sequence[str], hidden: Sequence[Path]) -> list[str]:
+    """A command in a network, a process table and a mount table of its own, from which files are hidden."""
+    return [*_ALONE, _HIDE, "sh", *(str(path.resolve()) for path in hidden), "--", *command]
+
+
+@contextlib.contextmanager
+def unreadable_memory() -> Iterator[None]:
+    """Meanwhile no other process of the same user can read this one's memory (Linux; elsewhere nothing happens)."""
+    prctl = getattr(ctypes.CDLL(None), "prctl", None) if sys.platform == "linux" else None
+    if prctl is None:
+        yield
+        return
+    prctl(_SET_DUMPABLE, 0)
+    try:
+        yield
+    finally:
+        prctl(_SET_DUMPABLE, 1)
+
+
+class ProcessAgent(Agent):
+    """Plays as the agent of that name does, which lives in another process. Close it after use.
+
+    Args:
+        name: of a built-in agent, or ``FILE.py:CLASS``; the file is read in the other process alone.
+        env_id: the environment that it plays in.
+        code: the folder that it runs in, for files of one's own.
+        experience: past uses that BTP plans from, as JSON lines.
+        search, btp: fields of `SearchSettings` and `BtpSettings`.
+        hidden: files that the process must not read, where the system can hide them (`hides_files`).
+
+    Raises:
+        DataError: the agent cannot be made; says why.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        env_id: str,
+        code: Path | None = None,
+        experience: str | None = None,
+        search: dict[str, Any] | None = None,
+        btp: dict[str, Any] | None = None,
+        hidden: Sequence[Path] = (),
+    ) -> None:
+        self.env_id = env_id
+        self.ports = self._models_of(name, env_id)
+        self._functions: dict[str, Function] = {}
+        self._sent: dict[int, Any] = {}
+        self._folder = tempfile.TemporaryDirectory(prefix="costgym-agent-")
+        command = [sys.executable, "-m", "costgym.experiments.board.reruns.agent_process"]
+        if hides_files():
+            command = _confined(command, hidden)
+        elif isolates_network():
+            command = [*_WITHOUT_NETWORK, *command]
+        environment = {key: os.environ[key] for key in _KEPT if key in os.environ} | {"HOME": self._folder.name}
+        # not where this file lies: in a checkout named costgym, its parents hold a costgym without a package's beginning
+        package = str(Path(str(sys.modules[__name__.partition(".")[0]].__file__)).resolve().parents[1])
+        environment["PYTHONPATH"] = os.pathsep.join([package, *filter(None, [os.environ.get("PYTHONPATH")])])
+        self._process = subprocess.Popen(
+            command,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            cwd=self._folder.name if code is None else code,
+            env=environment,
+        )
+        assert self._process.stdin is not None and self._process.stdout is not None
+        self._out: IO[bytes] = self._process.stdin
+        self._in: IO[bytes] = self._process.stdout
+        try:
+            self._say((name, env_id, experience, search or {}, btp or {}))
+            about = self._hear()
+        except DataError:
+            self.close()
+            raise
+        self.name, self.model = str(about.get("ready", name)), str(about.get("model", ""))
+        wanted = about.get("wants_examples", 0)
+        self.wants_examples = min(wanted, MAX_EXAMPLES) if isinstance(wanted, int) else 0
+
+    @staticmethod
+    def _models_of(name: str, env_id: str) -> tuple[Port, ...]:
+        """The models that stay on this side; files of others are not opened here."""
+        if is_custom(name):
+            return () if track_of(env_id) == PLANS else (ModelPort(SimulatedToolPlanner()),)  # it reads tool worlds
+        return make_agent(name, env_id).ports
+
+    def reset(self, seat: Any, observation: Any, info: dict[str, Any], seed: int) -> None:
+        self._say(("reset", seat, observation, info, seed))
+
+    def act(self, observation: Any, info: dict[str, Any]) -> Any:
+        self._say(("act", observation, info))
+        while True:
+            heard = self._hear()
+            if "action" in heard and isinstance(heard["action"], str | int):
+                return heard["action"]
+            self._say(self._answer(heard))
+
+    def observe(self, observation: Any, reward: float, terminated: bool, truncated: bool, info: dict[str, Any]) -> None:
+        self._say(("observe", observation, reward, terminated, truncated, info))
+
+    def close(self) -> None:
+        """End the process."""
+        with contextlib.suppress(OSError):
+            self._out.close()
+        self._process.kill()
+        self._process.wait()
+        self._in.close()
+        self._folder.cleanup()
+
+    def __enter__(self) -> ProcessAgent:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.close()
+
+    def _say(self, content: Any) -> None:
+        try:
+            frame = io.BytesIO()
+            _OnceEach(frame, self._sent, self._out).dump(content)
+            send(self._out, frame.getvalue())
+        except OSError as error:
+            raise DataError("agent's process", "has ended") from error
+
+    def _hear(self) -> dict[str, Any]:
+        try:
+            document = json.loads(receive(Patience(self._in, REPLY_S)).decode("utf-8", "surrogatepass"))
+        except TimeoutError as error:
+            raise DataError("agent's process", f"gave no whole answer within {REPLY_S:g} s") from error
+        except (EOFError, ValueError, OSError) as error:
+            raise DataError("agent's process", f"has ended or talks nonsense ({error})") from error
+        if not isinstance(document, dict):
+            raise DataError("agent's process", "expected a JSON object")
+        if "error" in document:
+            raise DataError("agent's process", str(document["error"])[:500])
+        return document
+
+    def _answer(self, heard: dict[str, Any]) -> Any:
+        """Answer a question of the agent with the model on this side."""
+        what, number, given = heard.get("ask"), heard.get("port"), heard.get("arguments")
+        if not isinstance(number, int) or not 0 <= number < len(self.ports) or not isinstance(given, list):
+            raise DataError("agent's process", f"expected an action, or a question to one of its models; got {heard!r:.200}")
+        model = behind(self.ports[number])
+        try:
+            if what == "complete":
+                messages, functions, purpose = given
+                return model.complete(
+                    [_message(each) for each in messages], [self._function(f) for f in functions], str(purpose)
+                )
+            if what == "search":
+                return bool(model.search(str(given[0])))
+            if what == "choose":
+                query, names = given
+                return model.choose(str(query), [_Named(str(name)) for name in names])
+        except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
+            raise DataError("agent's process", f"asked what no model understands ({type(error).__name__}: {error})") from error
+        raise DataError("agent's process", f"asked for {what!r:.80}")
+
+    def _function(self, document: dict[str, Any]) -> Function:
+        """A function with its tokens counted once."""
+        key = json.dumps(document, sort_keys=True)
+        if key not in self._functions:
+            self._functions[key] = Function(document["name"], document["description"], document["parameters"])
+        return self._functions[key]
+
+
+class _OnceEach(pickle.Pickler):
+    """Pickles for the pipe; a long tuple, such as past decisions, or a table of known scores is sent once and named then."""
+
+    def __init__(self, frame: IO[bytes], sent: dict[int, Any], pipe: IO[bytes]) -> None:
+        super().__init__(frame)
+        self._sent, self._pipe = sent, pipe
+
+    def persistent_id(self, value: Any) -> int | None:
+        if not isinstance(value, Evaluator) and (type(value) is not tuple or len(value) < LONG):
+            return None
+        if id(value) not in self._sent:
+            self._sent[id(value)] = value  # kept, so that no other object takes its number
+            send(self._pipe, pickle.dumps(("define", id(value), value)))
+        return id(value)
+
+
+class _Named:
+    """A candidate of which only the name counts."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+
+def _message(document: dict[str, Any]) -> Message:
+    calls = tuple(FunctionCall(call["name"], call["arguments"], call["id"]) for call in document["calls"])
+    return Message(document["role"], document["content"], calls, document["name"], document["call_id"])

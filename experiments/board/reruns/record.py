@@ -1,0 +1,102 @@
+"""The record of a rerun: which submission was run again, and by which secret its seed and its worlds are chosen."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import sys
+from pathlib import Path
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from ....simulators.errors import DataError
+from ...play.trajectories.format import decode_once
+from ..submissions.manifest import Submission, manifest_digest
+
+OLD_FORMAT = "costgym.rerun/1"
+"""Of reruns that were played in the public worlds."""
+RECORD = "rerun.json"
+OUTCOMES = "outcomes.npz"
+"""The outcome table of a rerun of plans, beside its record, where it is not the public one."""
+STANDARD_INPUT = "-"
+
+
+class Record(BaseModel):
+    """`rerun.json`: what was run again, and by which secret.
+
+    Attributes:
+        manifest: hash of the submission's manifest.
+        secret: published with the rerun; its seed and the seed of its worlds follow from it.
+        commitment: its hash, which was published before.
+        episodes: of every row; None for as many as were handed in.
+        outcomes: digest of the outcome table that plans were run on, where it is not the public one.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+    format: Literal["costgym.rerun/2"] = "costgym.rerun/2"
+    manifest: str
+    secret: str = Field(min_length=32, max_length=1000)
+    commitment: str
+    episodes: int | None = Field(default=None, ge=1)
+    outcomes: str | None = None
+
+    def to_json(self) -> str:
+        """The record as it is written."""
+        return json.dumps(self.model_dump(mode="json"), indent=1) + "\n"
+
+    def problems(self, manifest: Submission) -> list[str]:
+        """List how the record contradicts itself or the submission."""
+        found = []
+        if self.manifest != manifest_digest(manifest):
+            found.append(f"{RECORD}: is of another submission")
+        if self.commitment != commitment_of_text(self.secret):
+            found.append(f"{RECORD}: the secret does not fit the commitment")
+        return found
+
+
+def read_record(folder: Path) -> Record:
+    """Read what a rerun's folder holds; raises DataError where that is no record."""
+    path = folder / RECORD
+    try:
+        document = decode_once(path.read_text(encoding="utf-8"))
+        record = (
+            None if isinstance(document, dict) and document.get("format") == OLD_FORMAT else Record.model_validate(document)
+        )
+    except (ValidationError, ValueError, RecursionError) as error:
+        raise DataError(path, "is no record of a rerun; `costgym rerun` writes one") from error
+    except OSError as error:
+        raise DataError(path, f"cannot be read: {error.strerror}; expected the folder that `costgym rerun` wrote") from error
+    if record is None:
+        raise DataError(path, "was played in the public worlds, as reruns of an older format were; run `costgym rerun` again")
+    return record
+
+
+def read_secret(path: Path) -> str:
+    """Read a secret from a file, or from standard input where the path is ``-``."""
+    try:
+        text = (sys.stdin.read() if str(path) == STANDARD_INPUT else path.read_text(encoding="ascii")).strip()
+    except (OSError, UnicodeDecodeError) as error:
+        raise DataError(path, f"cannot be read as a secret ({error})") from error
+    if len(text) < 32:
+        raise DataError(path, f"expected a secret of at least 32 characters, got {len(text)}")
+    return text
+
+
+def commitment_of_text(secret: str) -> str:
+    """The hash that commits to a secret."""
+    return hashlib.sha256(secret.encode()).hexdigest()
+
+
+def seed_of_text(secret: str) -> int:
+    """The seed of the episodes that follows from a secret, 60 bits."""
+    return _bits("costgym rerun", secret)
+
+
+def world_seed_of_text(secret: str) -> int:
+    """The seed of the worlds that follows from a secret, 60 bits, and tells nothing of that of the episodes."""
+    return _bits("costgym rerun, world", secret)
+
+
+def _bits(purpose: str, secret: str) -> int:
+    return int.from_bytes(hashlib.sha256(f"{purpose} {secret}".encode()).digest()[:8], "big") >> 4

@@ -1,0 +1,146 @@
+"""Rerun a submission: its agents play again, on seeds and in worlds that nobody could know when they were handed in.
+
+The maintainer of a leaderboard draws a secret, publishes its hash, and publishes the secret itself after the rerun: so
+everybody can check that seeds and worlds were not chosen afterwards. An agent that learnt the public ones by heart falls.
+
+Nothing that tells the seed or the world is written before the process of the last agent has ended. The secret's own file is
+hidden from those processes where the system can; where it cannot, hand the secret over on standard input.
+"""
+
+from __future__ import annotations
+
+import secrets
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from ....agents.custom import is_custom
+from ....simulators.errors import ConfigError, DataError
+from ...play.execution.engine import Engine
+from ...play.files import make_folder, sole_writer, write_atomically
+from ...play.rollout import play_many
+from ...play.trajectories.format import Header
+from ..board import PageMaker, check_owner, experience_text, publish, summarise_run
+from ..run_config import RowConfig, RunConfig, entry_of
+from ..run_log import EpisodeOutput, RunLog
+from ..submissions.manifest import manifest_digest
+from ..submissions.validation import check_rerun, validate
+from .comparison import RerunRow
+from .configuration import PLANS, rerun_config
+from .process_agent import ProcessAgent, unreadable_memory
+from .record import OUTCOMES, RECORD, STANDARD_INPUT, Record, commitment_of_text, read_secret, seed_of_text
+
+
+def new_secret(path: Path) -> str:
+    """Draw a secret into a file that must not exist; returns its commitment, to be published at once."""
+    if path.exists():
+        raise ConfigError("--new-secret", f"{path} exists already; a secret is used once")
+    write_atomically(path, secrets.token_hex(32) + "\n")
+    return commitment_of(path)
+
+
+def commitment_of(path: Path) -> str:
+    """The hash that commits to a secret."""
+    return commitment_of_text(read_secret(path))
+
+
+def seed_of(path: Path) -> int:
+    """The seed that follows from a secret."""
+    return seed_of_text(read_secret(path))
+
+
+def rerun(
+    submission: str | Path,
+    secret: Path,
+    out: str | Path,
+    commitment: str | None = None,
+    code: Path | None = None,
+    episodes: int | None = None,
+    progress: Callable[[int, int], None] | None = None,
+    outcomes: Path | None = None,
+    engine: Engine | None = None,
+    pages: PageMaker | None = None,
+) -> list[RerunRow]:
+    """Run the agents of a submission again, each in a process of its own, and compare their figures with what was claimed.
+
+    The submission is replayed first: what it claims is what follows from its actions. Past uses of tools, which agents with BTP
+    plan from, are collected anew in the rerun's world.
+
+    Args:
+        submission: its folder.
+        secret: file with the secret that seeds and worlds follow from; ``-`` reads it from standard input.
+        out: folder of the rerun, a leaderboard run that `costgym verify` checks like any other.
+        commitment: the hash that was published before; the secret must fit it.
+        code: folder in which agents of one's own (``FILE.py:CLASS``) are looked for.
+        episodes: of every row, as far as its world has so many; by default as many as were handed in.
+        progress: called with the numbers of finished and of all episodes.
+        outcomes: an outcome table that nobody else has, for the track of plans, whose samples are public otherwise.
+        engine: where the submission is replayed and past uses are collected; by default here.
+        pages: renders the rerun's pages.
+
+    Raises:
+        ConfigError: the secret does not fit the commitment, nothing can be rerun, or `out` belongs to another run.
+        DataError: the submission differs from replay, or an agent's process fails.
+    """
+    text = read_secret(secret)
+    if commitment is not None and commitment_of_text(text) != commitment.strip().lower():
+        raise ConfigError("--commitment", "the secret does not fit the hash that was published")
+    verdict = validate(submission, engine=engine)
+    manifest = verdict.manifest
+    if manifest is None or not verdict.verified:
+        raise DataError(submission, "; ".join(verdict.problems[:3]))
+    config = rerun_config(manifest, text, episodes, outcomes)
+    folder = Path(out)
+    make_folder(folder)
+    check_owner(config.to_json(), folder)
+    ended = (folder / "leaderboard.json").is_file()
+    if (folder / "run.json").exists() and not ended:
+        raise ConfigError("--out", f"{folder} holds a rerun that was broken off and tells the seed; choose another folder")
+    experience = experience_text(config, engine, keep=False)  # a file of them would tell of the world
+    hidden = () if str(secret) == STANDARD_INPUT else (secret,)
+    with sole_writer(folder):
+        outputs: list[EpisodeOutput] = []
+        if not ended:
+            with unreadable_memory():
+                for row in config.rows():
+                    for output in _play(config, row, experience, code, hidden):
+                        outputs.append(output)
+                        if progress is not None:
+                            progress(len(outputs), config.episodes)
+        # every agent's process has ended: from here on the seed may be told
+        write_atomically(folder / "run.json", config.to_json())
+        with RunLog(folder, config) as log:
+            for output in outputs:
+                log.add(output)
+            again = log.finish()
+        record = Record(
+            manifest=manifest_digest(manifest),
+            secret=text,
+            commitment=commitment_of_text(text),
+            episodes=episodes,
+            outcomes=None if outcomes is None else str(config.track(PLANS).scenario["outcomes"]),
+        )
+        if outcomes is not None:
+            shutil.copyfile(outcomes, folder / OUTCOMES)
+        write_atomically(folder / RECORD, record.to_json())
+        publish(folder, summarise_run(config, again, experience), pages=pages)
+    rows, problems = check_rerun(folder, verdict, manifest.run, engine=engine)
+    if problems:
+        raise DataError(folder, "; ".join(problems[:3]))
+    return rows
+
+
+def _play(
+    config: RunConfig, row: RowConfig, experience: str | None, code: Path | None, hidden: tuple[Path, ...]
+) -> Iterator[EpisodeOutput]:
+    """Play the episodes of a row with its agent in a process of its own."""
+    track = row.track
+    env_id = track.env if is_custom(row.agent) else entry_of(row.agent, track.name).env_id
+    env = track.make_env(env_id, row.condition)
+    header = Header.of(env, env_id)
+    first = header.to_json()
+    with ProcessAgent(row.agent, env_id, code, experience, config.search, config.btp, hidden) as agent:
+        agent.name = row.agent
+        indices = range(row.condition.episodes)
+        for result, trajectory in play_many(env, agent, env_id, indices, config.seed, row.condition.settings, track.seeds):
+            yield EpisodeOutput(result, first, None if trajectory is None else trajectory.sealed_json(header))

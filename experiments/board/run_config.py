@@ -1,0 +1,395 @@
+"""The configuration of a leaderboard run, which determines its bytes."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import product
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import gymnasium as gym
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from ...agents.custom import is_custom
+from ...agents.models.named import priced_for, read_model_name
+from ...agents.models.prices import load_prices
+from ...agents.registry import AgentEntry, agent_names, find_agent, read_agent_name
+from ...envs.base import base_env
+from ...envs.registration import class_of, make
+from ...simulators.errors import ConfigError, DataError, UnknownName
+from ...simulators.ledger import Budget
+from ...simulators.scenario import Scenario, load_scenario
+from ...simulators.version import __version__
+from ..play.experience import ExperienceSettings
+from .conditions import PASS_RATE, Condition, ordered
+from .run_options import MAX_SEEDS, RunOptions
+from .suites import ALL_VIEWS, Suite, SuiteWorld, playable
+from .suites import suite as suite_named
+from .tracks import TRACKS, track_of
+from .weights import weights_of
+
+FORMAT = "costgym.leaderboard/1"
+
+
+class TrackConfig(BaseModel):
+    """The part of a run that one track plays.
+
+    Attributes:
+        name: of the track, see `tracks.TRACKS`.
+        env: the environment in which agents' names are looked up first; an agent may play in another view of the track.
+        scenario, digest: the world, whole, and its short name.
+        agents: names, in order.
+        conditions: what each agent is played under.
+        split: of the tasks.
+        seeds: episodes of one task in a row, each under the next seed, so that it shows how often all of them pass.
+        ranked_by: the figure of a row that ranks it.
+        settings: further arguments of the environments, by id; those of `*` are for all views.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+    name: str
+    env: str
+    scenario: dict[str, Any]
+    digest: str
+    agents: tuple[str, ...]
+    conditions: tuple[Condition, ...]
+    split: str
+    seeds: int = Field(default=1, ge=1, le=MAX_SEEDS)
+    ranked_by: str = PASS_RATE
+    settings: dict[str, dict[str, Any]] = {}  # pydantic copies it
+
+    def make_env(self, env_id: str, condition: Condition, data: str | None = None) -> gym.Env[Any, Any]:
+        """The environment in which an agent plays under a condition.
+
+        Args:
+            env_id: a view of the track.
+            condition: one of the track's.
+            data: the folder or file that the world is read from, where it lies elsewhere now.
+
+        Raises:
+            ConfigError: the view belongs to another track.
+            DataError: what is read there is another world.
+        """
+        if track_of(env_id) != self.name:
+            raise ConfigError("--agents", f"{env_id} is no environment of the track {self.name}; {self.env} is")
+        kind = class_of(env_id)
+        scenario, varied = kind.vary_world(self.scenario, condition.settings)
+        settings = {
+            **self.settings.get(ALL_VIEWS, {}),
+            **self.settings.get(env_id, {}),
+            **varied,
+            "split": self.split,
+            "budget": dict(condition.budget),
+        }
+        env = make(env_id, disable_env_checker=True, **kind.world_arguments(scenario, settings, data))
+        base_env(env).check_world(scenario)
+        return env
+
+    @property
+    def data(self) -> str | None:
+        """The folder or file that the world is read from; None for a world that reads none."""
+        outcomes = self.settings.get(ALL_VIEWS, {}).get("outcomes")
+        source = self.scenario.get("source")
+        place = source.get("data") if isinstance(source, dict) else None
+        return outcomes or place
+
+    def document(self) -> dict[str, Any]:
+        """World, conditions and ranking figure, as `leaderboard.json` lists its tracks."""
+        summary = class_of(self.env).world_summary(self.scenario)
+        documents = self.settings.get(self.env, {}).get("documents")
+        return {
+            "name": self.name,
+            "ranked_by": self.ranked_by,
+            "seeds": self.seeds,
+            **({} if documents is None else {"documents": documents}),
+            "scenario": {**summary, "digest": self.digest, "split": self.split},
+            "conditions": [{"track": self.name, **condition.document()} for condition in self.conditions],
+        }
+
+
+class RowConfig(NamedTuple):
+    """A row of its own: an agent under a condition of a track.
+
+    Attributes:
+        track, agent, condition: the three.
+        number: of the condition in its track.
+    """
+
+    track: TrackConfig
+    agent: str
+    number: int
+    condition: Condition
+
+    @property
+    def key(self) -> tuple[str, str, int]:
+        """Track, agent and number of the condition: names the row within its run."""
+        return self.track.name, self.agent, self.number
+
+
+class RunConfig(BaseModel):
+    """The configuration of a leaderboard run.
+
+    Attributes:
+        suite: its name.
+        tracks: what is played, each track with its own world.
+        grading, seed: as `costgym leaderboard` takes them.
+        model: behind agents that need one.
+        search: fields of `SearchSettings` that differ from the agents' own; those under a strategy's name are for it alone.
+        btp: fields of `BtpSettings` that differ from the default.
+        weights: hashes of the weights of trained agents; other weights make another run.
+        experience: how the past uses were collected that agents with BTP plan from; None where none do.
+        documents: of the tools, full or short, where that was chosen.
+        batch: episodes at a time that a local model replied to together, on which its replies may depend; None for one.
+        release: of the benchmark, whose terms and worlds these are; None where none is claimed.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+    format: str = FORMAT
+    version: str = __version__
+    suite: str
+    tracks: tuple[TrackConfig, ...] = Field(min_length=1)
+    grading: str
+    seed: int
+    model: str
+    search: dict[str, Any] = {}
+    btp: dict[str, Any] = {}
+    weights: dict[str, str] = {}
+    experience: ExperienceSettings | None = Field(default=None, exclude_if=lambda value: value is None)
+    documents: str | None = Field(default=None, exclude_if=lambda value: value is None)
+    batch: int | None = Field(default=None, exclude_if=lambda value: value is None)
+    release: str | None = Field(default=None, exclude_if=lambda value: value is None)
+
+    def to_json(self) -> str:
+        """The content of `run.json`."""
+        return json.dumps(self.model_dump(mode="json"), indent=1, ensure_ascii=False) + "\n"
+
+    @property
+    def digest(self) -> str:
+        """Names the configuration in short: its leaderboard says what it was made from."""
+        return hashlib.blake2b(self.to_json().encode(), digest_size=16).hexdigest()
+
+    def track(self, name: str) -> TrackConfig:
+        """A track by name; raises UnknownName where the run has none of it."""
+        found = next((track for track in self.tracks if track.name == name), None)
+        if found is None:
+            raise UnknownName("track of the run", name, [track.name for track in self.tracks])
+        return found
+
+    @property
+    def agents(self) -> tuple[str, ...]:
+        """The agents of all tracks, each once."""
+        return tuple(dict.fromkeys(agent for track in self.tracks for agent in track.agents))
+
+    def rows(self) -> Iterator[RowConfig]:
+        """List the rows, by track, agent and condition."""
+        for track in self.tracks:
+            for agent in track.agents:
+                for number, condition in enumerate(track.conditions):
+                    yield RowConfig(track, agent, number, condition)
+
+    @property
+    def episodes(self) -> int:
+        """Count the episodes of all rows together."""
+        return sum(row.condition.episodes for row in self.rows())
+
+
+def make_run_config(*choices: Any, **named: Any) -> RunConfig:
+    """The configuration of a run, checked before anything runs. The arguments are the fields of `RunOptions`.
+
+    Raises:
+        UnknownName: a suite, scenario, agent, split or grading is unknown; the message has the nearest ones.
+        ConfigError: a number is out of range, or the suite's world does not have the option.
+        DataError: the scenario or its data cannot be read.
+    """
+    asked = RunOptions(*choices, **named)
+    chosen = suite_named(asked.suite)
+    tracks: list[TrackConfig] = []
+    for world, names in _worlds(chosen, asked):
+        tracks += _tracks_of(chosen, world, names, asked)
+    place = {name: number for number, name in enumerate(TRACKS)}
+    tracks.sort(key=lambda track: place[track.name])
+    if len({track.name for track in tracks}) < len(tracks):
+        raise ConfigError("--suite", f"{asked.suite} plays a track twice")
+    plans = any(entry_of(agent, track.name).needs_experience for track in tracks for agent in track.agents)
+    return RunConfig(
+        suite=asked.suite,
+        tracks=tuple(tracks),
+        grading=asked.grading,
+        seed=asked.seed,
+        model=asked.model,
+        search=dict(asked.search or {}),
+        btp=dict(asked.btp or {}),
+        weights=weights_of(agent for track in tracks for agent in track.agents),
+        experience=(asked.experience or ExperienceSettings()) if plans else None,
+        documents=asked.documents,
+    )
+
+
+def read_run_config(folder: Path) -> RunConfig:
+    """Read the configuration of the run in a folder.
+
+    Raises:
+        ConfigError: the folder does not hold a run.
+        DataError: the configuration cannot be read.
+    """
+    path = folder / "run.json"
+    if not path.is_file():
+        raise ConfigError("--run", f"{folder} is not a leaderboard run: it holds no run.json")
+    try:
+        return RunConfig.model_validate_json(path.read_text(encoding="utf-8"))
+    except ValidationError as error:
+        first = error.errors()[0]
+        raise DataError(path, f"is no configuration of a run: {first['msg']}", ".".join(map(str, first["loc"]))) from None
+    except (ValueError, OSError) as error:
+        raise DataError(path, f"is no configuration of a run: {error}") from error
+
+
+def entry_of(name: str, track: str) -> AgentEntry:
+    """Return the registry's entry of an agent in a track: the agent plays in one of its environments.
+
+    Raises:
+        UnknownName: there is no such agent in the track; names those that there are.
+        CostGymError: a user's own agent cannot be read.
+    """
+    views = TRACKS[track].views
+    if is_custom(name):
+        found = find_agent(name)
+        if track_of(found.env_id) != track:
+            raise UnknownName(f"agent of the track {track}", name, agent_names(views[0]))
+        return found
+    for view in views:
+        try:
+            return find_agent(name, view)
+        except UnknownName:
+            continue
+    return find_agent(name, views[0])
+
+
+def _worlds(suite: Suite, asked: RunOptions) -> list[tuple[SuiteWorld, tuple[str, ...]]]:
+    """The worlds that are played, and by whom.
+
+    Named agents play in the first world that has them. Without names, an option that replaces something of a world leaves the
+    first world that knows it, alone.
+    """
+    agents = asked.agents
+    if agents is None:
+        fitting = [world for world in suite.worlds if not asked.refused_by(world)]
+        if not fitting:
+            _refuse(suite, suite.worlds[0], asked)
+        return [
+            (world, playable(world.agents, asked.model, asked.play_zoo))
+            for world in (fitting[:1] if asked.about_a_world else fitting)
+        ]
+    if not agents:
+        raise ConfigError("--agents", "expected at least one agent")
+    if len(set(agents)) < len(agents):
+        raise ConfigError("--agents", "expected every agent once")
+    found: dict[int, list[str]] = {}
+    for name in agents:
+        at = next((i for i, world in enumerate(suite.worlds) if _tracks_with(world, name)), None)
+        if at is None:
+            tracks = [track for world in suite.worlds for track in world.tracks]
+            if len(tracks) == 1:
+                entry_of(name, tracks[0])
+            raise UnknownName("agent of the suite's tracks", name, _agents_of(tracks))
+        found.setdefault(at, []).append(name)
+    named = [(suite.worlds[at], tuple(found[at])) for at in sorted(found)]
+    if asked.about_a_world and all(asked.refused_by(world) for world, _ in named):
+        _refuse(suite, named[0][0], asked)
+    return named
+
+
+def _refuse(suite: Suite, world: SuiteWorld, asked: RunOptions) -> None:
+    raise ConfigError(asked.refused_by(world), f"the suite {suite.name} plays in {world.env}, which has no such choice")
+
+
+def _agents_of(tracks: Sequence[str]) -> list[str]:
+    return list(dict.fromkeys(name for track in tracks for view in TRACKS[track].views for name in agent_names(view)))
+
+
+def _tracks_with(world: SuiteWorld, name: str) -> list[str]:
+    """The world's tracks that have an agent."""
+    read_agent_name(name)
+    found = []
+    for track in world.tracks:
+        try:
+            entry_of(name, track)
+        except UnknownName:
+            continue
+        found.append(track)
+    return found
+
+
+def _tracks_of(suite: Suite, world: SuiteWorld, agents: Sequence[str], asked: RunOptions) -> list[TrackConfig]:
+    """A world's tracks, one for each view that some agent plays in; the same scenario and conditions for all."""
+    kind = class_of(world.env)
+    fits = not asked.refused_by(world)
+    seeds = asked.seeds if asked.seeds is not None and fits else world.seeds
+    settings = world.settings_of(asked.grading, asked.documents)
+    made: dict[str, Any]
+    if "scenario" in kind.WORLD_ARGUMENTS:
+        named = asked.scenario if fits and asked.scenario is not None else world.scenario
+        data = asked.data if fits else None
+        found = named if isinstance(named, Scenario) else load_scenario(named, data)
+        if world.prices and found.tokens is None and read_model_name(asked.model) is None:
+            found = load_prices().price(found, world.prices)
+        made = {"scenario": priced_for(found, asked.model, asked.prices if fits else None)}
+    else:
+        made = {"profile": "v100" if not fits or asked.profile is None else asked.profile}
+        if fits and asked.data is not None:
+            settings.setdefault(ALL_VIEWS, {})["outcomes"] = str(asked.data)
+    budgets = asked.budgets if asked.budgets is not None and fits else world.budgets or None
+    limits = list(budgets) if budgets is not None and not isinstance(budgets, str) else _limits(budgets)
+    by_track: dict[str, list[str]] = {}
+    for name in agents:
+        by_track.setdefault(_tracks_with(world, name)[0], []).append(name)
+    tracks = []
+    for track, names in by_track.items():
+        env_id = TRACKS[track].views[0]
+        conditions = []
+        document: dict[str, Any] | None = None
+        for limit, varied in product(limits, _varied(suite, world, asked.vary or {} if fits else {})):
+            of_env = kind.vary_world({}, varied)[1]
+            arguments = {**settings.get(ALL_VIEWS, {}), **settings.get(env_id, {}), **of_env}
+            env = base_env(make(env_id, split=asked.split, disable_env_checker=True, **made, **arguments))
+            document = env.world_document()
+            count = asked.episodes or (world.episodes or 0) // world.seeds * seeds or env.instances
+            if count is None:
+                raise ConfigError("--episodes", f"the suite {suite.name} needs a number of episodes")
+            if seeds > 1:
+                count = min(count, seeds * len(env.numbers))
+            conditions.append(Condition(budget=limit.as_dict(), settings=varied, episodes=count))
+        assert document is not None
+        tracks.append(
+            TrackConfig(
+                name=track,
+                env=env_id,
+                scenario=document,
+                digest=kind.world_digest(document),
+                agents=tuple(names),
+                conditions=tuple(ordered(conditions)),
+                split=asked.split,
+                seeds=seeds,
+                ranked_by=world.ranked_by,
+                settings=settings,
+            )
+        )
+    return tracks
+
+
+def _limits(text: str | None) -> list[Budget]:
+    return [Budget()] if text is None else Budget.parse(text)
+
+
+def _varied(suite: Suite, world: SuiteWorld, vary: Mapping[str, Sequence[Any]]) -> list[dict[str, Any]]:
+    """Every combination of the settings that vary."""
+    values = {name: list(given) for name, given in world.vary.items()}
+    for name, given in vary.items():
+        if name not in values:
+            raise ConfigError(f"--{name}", f"the suite {suite.name} plays in {world.env}, which has no such choice")
+        if not given or len(set(given)) < len(given):
+            raise ConfigError(f"--{name}", "expected at least one value, and every value once")
+        values[name] = list(given)
+    return [dict(zip(values, chosen, strict=True)) for chosen in product(*values.values())]

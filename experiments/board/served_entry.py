@@ -1,0 +1,123 @@
+"""Record what clients play as the run of an agent on a leaderboard, which is ranked, packed and added like any other."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import ExitStack
+from itertools import chain
+from pathlib import Path
+from typing import Any, Self
+
+import gymnasium as gym
+
+from ...envs.base import base_env
+from ...simulators.errors import ConfigError, DataError
+from ..play.files import finish_change, make_folder, sole_writer, write_atomically
+from ..play.rollout import AgentInfo, instance_of, result_of
+from ..play.trajectories.format import Header
+from ..serve.limits import Refused
+from ..serve.recorder import Assignment, Tape
+from .board import PageMaker, check_owner, publish, summarise_run
+from .run_config import RunConfig, read_run_config
+from .run_log import EpisodeOutput, RunLog
+from .tracks import track_of
+
+
+def entry_config(board: Path, env_id: str, agent: str, budget: dict[str, float] | None = None) -> RunConfig:
+    """The configuration of an agent's run under one condition of a leaderboard.
+
+    Args:
+        board: folder of the leaderboard's run.
+        env_id: the environment that is served.
+        agent: name of the agent.
+        budget: limits of the condition; may be left out where the track has one condition.
+
+    Raises:
+        ConfigError: the folder holds no run, or the environment's track has no such condition.
+        DataError: the run's configuration cannot be read.
+        UnknownName: the leaderboard does not have the environment's track.
+    """
+    config = read_run_config(board)
+    track = config.track(track_of(env_id))
+    fitting = [each for each in track.conditions if budget is None or each.budget == budget]
+    if len(fitting) != 1:
+        known = "; ".join(
+            dict.fromkeys(",".join(f"{name}={limit:g}" for name, limit in c.budget.items()) for c in track.conditions)
+        )
+        raise ConfigError("--budget", f"expected one of the leaderboard's: {known}")
+    own = track.model_copy(update={"agents": (agent,), "conditions": tuple(fitting)})
+    without: dict[str, Any] = {"model": "served", "search": {}, "btp": {}, "weights": {}, "experience": None}
+    return config.model_copy(update={"tracks": (own,), **without})
+
+
+class EntryRecorder:
+    """Hands out the episodes of a run and records them; once all have ended, the run is a leaderboard of its own.
+
+    An episode that a client leaves before its end is handed out again by the next server on the same folder.
+
+    Args:
+        folder: of the run; locked until `close`.
+        config: as `entry_config` makes it.
+        env_id: the environment that is served.
+        pages: renders the run's pages.
+
+    Raises:
+        ConfigError: the folder belongs to another run, or another process writes to it.
+        DataError: the run in the folder cannot be read.
+    """
+
+    def __init__(self, folder: Path, config: RunConfig, env_id: str, pages: PageMaker | None = None) -> None:
+        self.folder, self.config, self._env_id, self._pages = folder, config, env_id, pages
+        (self._row,) = config.rows()
+        env = self.make_env()
+        self._world, self._header = base_env(env), Header.of(env, env_id)
+        self._held = ExitStack()
+        make_folder(folder, "--record")
+        check_owner(config.to_json(), folder)
+        self._held.enter_context(sole_writer(folder))
+        finish_change(folder)
+        write_atomically(folder / "run.json", config.to_json())
+        self._log = self._held.enter_context(RunLog(folder, config))
+        self._left: Iterator[int] = iter([i for i in range(config.episodes) if (*self._row.key, i) not in self._log.found])
+
+    def make_env(self) -> gym.Env[Any, Any]:
+        """An environment under the run's condition."""
+        return self._row.track.make_env(self._env_id, self._row.condition)
+
+    @property
+    def missing(self) -> int:
+        """The number of episodes that have not ended yet."""
+        return self.config.episodes - len(self._log.found)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.close()
+
+    def assign(self) -> Assignment:
+        """Hand out the next episode; raises Refused where none is left."""
+        index = next(self._left, None)
+        if index is None:
+            raise Refused(f"all {self.config.episodes} episodes of this run have been handed out", "CAPACITY_REACHED", 409)
+        return Assignment(index, instance_of(self._world, index, self.config.seed, self._row.track.seeds))
+
+    def add(self, env: gym.Env[Any, Any], tape: Tape, truncated: bool) -> None:
+        """Record the episode that has just ended in an environment."""
+        assert tape.assigned is not None
+        agent, index = AgentInfo(self._row.agent, ""), tape.assigned.index
+        trajectory = tape.trajectory(env, agent.name, index, truncated)
+        result = result_of(base_env(env), agent, self._env_id, index, self._row.condition.settings)
+        try:
+            self._log.add(EpisodeOutput(result, self._header.to_json(), trajectory.sealed_json(self._header)))
+        except DataError:
+            self._left = chain((index,), self._left)  # somebody has to play it again
+            raise
+
+    def close(self) -> None:
+        """Write table and page if all episodes have ended, and free the folder."""
+        try:
+            if not self.missing:
+                publish(self.folder, summarise_run(self.config, self._log.finish()), pages=self._pages)
+        finally:
+            self._held.close()

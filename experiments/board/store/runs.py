@@ -1,0 +1,150 @@
+"""A leaderboard run as data: its manifest, entries and episodes, read from the run's folder.
+
+The store saves runs in this form and the site is built from it, so a site can be built from a folder or from a store.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ....simulators.errors import ConfigError, DataError
+from ...play.files import finish_change, iter_lines
+from ...play.results import EpisodeResult
+from ...play.trajectories.verify import BROKEN
+from ..conditions import condition_key, row_key, settings_of
+from ..metric_columns import plain
+from ..run_log import EPISODES, track_file
+from ..tracks import track_of
+
+
+@dataclass(frozen=True, slots=True)
+class RunEntry:
+    """A row of the leaderboard and the place of its episodes.
+
+    Attributes:
+        id: short digest, the same wherever the entry is read from.
+        row: the row of `leaderboard.json`.
+        file: path of its trajectories below the run's folder; empty without trajectories.
+        verified: whether replay confirmed all of its episodes.
+    """
+
+    id: str
+    row: Mapping[str, Any]
+    file: str
+    verified: bool
+
+
+@dataclass(frozen=True)
+class Run:
+    """A run that has ended.
+
+    Attributes:
+        id: digest of the manifest; equal configurations have equal ids.
+        manifest: the content of `run.json`.
+        document: the content of `leaderboard.json`.
+        folder: folder of the run's trajectories, or None if it is unknown.
+        entries: one entry per row of the document, in its order.
+        results: function that iterates over the episodes, each with its entry's id.
+    """
+
+    id: str
+    manifest: Mapping[str, Any]
+    document: Mapping[str, Any]
+    folder: Path | None
+    entries: tuple[RunEntry, ...]
+    results: Callable[[], Iterator[tuple[str, EpisodeResult]]]
+
+
+def run_id(manifest: Mapping[str, Any]) -> str:
+    """The id of a run: a digest of its configuration."""
+    return _digest(manifest)
+
+
+def entry_id(agent: str, condition: str) -> str:
+    """Names an entry within its run: by agent, and by track and condition (`condition_key`)."""
+    return _digest({"agent": agent, "condition": condition})
+
+
+def _digest(document: Mapping[str, Any]) -> str:
+    return hashlib.blake2b(json.dumps(document, sort_keys=True).encode(), digest_size=8).hexdigest()
+
+
+@contextmanager
+def as_written(folder: Path) -> Iterator[None]:
+    """Refuse a table whose parts are of other kinds than a run writes; raises DataError, which names it."""
+    try:
+        yield
+    except BROKEN as error:
+        problem = f"is not as a leaderboard run writes it ({type(error).__name__}: {error})"
+        raise DataError(folder / "leaderboard.json", problem) from error
+
+
+def read_run(folder: str | Path) -> Run:
+    """Read a run from its folder.
+
+    Raises:
+        ConfigError: the folder does not hold a finished run.
+        DataError: a file in it cannot be read.
+    """
+    place = Path(folder)
+    finish_change(place)
+    manifest, document = (_read(place, name) for name in ("run.json", "leaderboard.json"))
+    with as_written(place):
+        entries = tuple(entry_of(row, document, place) for row in document["rows"])
+    if len({entry.id for entry in entries}) != len(entries):
+        raise DataError(place / "leaderboard.json", "holds an entry twice")
+    return Run(run_id(manifest), manifest, document, place, entries, lambda: _episodes(place, entries))
+
+
+def _read(folder: Path, name: str) -> dict[str, Any]:
+    path = folder / name
+    if not path.is_file():
+        ended = "has not ended; run the leaderboard again to finish it" if (folder / "run.json").is_file() else "holds no run"
+        raise ConfigError("--run", f"{folder} {ended} (there is no {name})")
+    try:
+        document = json.loads(path.read_text(encoding="utf-8"))
+    except (ValueError, OSError, RecursionError) as error:
+        raise DataError(path, f"is no JSON ({error})") from error
+    if not isinstance(document, dict) or (name == "leaderboard.json" and not _has_rows(document)):
+        raise DataError(path, "is not as a leaderboard run writes it")
+    return document
+
+
+def _has_rows(document: Mapping[str, Any]) -> bool:
+    """The document has rows that pages can show."""
+    rows, kinds = document.get("rows"), {"agent": str, "budget": dict}
+    return isinstance(rows, list) and all(
+        isinstance(row, dict) and all(isinstance(row.get(name), kind) for name, kind in kinds.items()) for row in rows
+    )
+
+
+def entry_of(row: Mapping[str, Any], document: Mapping[str, Any], folder: Path | None) -> RunEntry:
+    """Make the entry of a leaderboard's row, with its trajectory file if the folder has it."""
+    agent, below = str(row["agent"]), ""
+    if "submission" in row:
+        name = row["submission"]["name"]
+        agent, below = agent.removesuffix(f" ({name})"), f"submissions/{name}/"
+    path = below + track_file(str(row.get("track", "")), agent, row.get("budget") or {}, settings_of(row, document))
+    there = folder is not None and (folder / path).is_file()
+    return RunEntry(entry_id(str(row["agent"]), row_key(row, document)), row, path if there else "", bool(row.get("verified")))
+
+
+def _episodes(folder: Path, entries: tuple[RunEntry, ...]) -> Iterator[tuple[str, EpisodeResult]]:
+    """The run's own episodes, then those of its submissions."""
+    known = {entry.id for entry in entries}
+    for path in (folder / EPISODES, *sorted(folder.glob(f"submissions/*/{EPISODES}"))):
+        for number, line in enumerate(iter_lines(path), 1):
+            try:
+                result = EpisodeResult.from_json(line)
+            except DataError as error:
+                raise DataError(path, str(error), f"line {number}") from error
+            found = entry_id(result.agent, condition_key(result.budget, result.settings, track_of(result.env)))
+            if found not in known:
+                raise DataError(path, f"{plain(result.agent)} has no row in leaderboard.json", f"line {number}")
+            yield found, result

@@ -1,0 +1,249 @@
+"""A store of results in SQLite or PostgreSQL: runs, their entries and every episode.
+
+A run is saved in one transaction, and saving it again changes nothing, so any number of processes may write at once.
+Trajectories remain files: the store holds the path of their folder.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import fields
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy.dialects.postgresql import insert as postgresql_insert
+from sqlalchemy.dialects.sqlite import insert as sqlite_insert
+from sqlalchemy.engine import Connection
+from sqlalchemy.exc import DatabaseError, DBAPIError, InterfaceError, OperationalError, SQLAlchemyError
+
+from ....simulators.errors import ConfigError, DataError, InfrastructureError, UnknownName
+from ...play.results import EpisodeResult, outcome
+from ...play.trajectories.replay import readable
+from .runs import Run, RunEntry, entry_of, read_run
+from .tables import SCHEMA, create_tables, entries, episodes, open_engine, runs, schema, store_url, use_wal
+
+BATCH = 2000
+"""Number of rows sent at once."""
+_FIELDS = [field.name for field in fields(EpisodeResult) if field.name != "void_reason"]  # a run's own files say why
+
+
+class Store:
+    """A database of results. Use it as a context manager, or close it.
+
+    Args:
+        url: `sqlite:///results.db`, a plain path, or `postgresql://USER@HOST/DATABASE`. A missing SQLite file and missing
+            tables are created.
+        create: False raises an error for a database without the tables instead.
+
+    Raises:
+        ConfigError: the URL is invalid.
+        InfrastructureError: the database cannot be reached.
+        DataError: the tables are of another version, or missing.
+        MissingExtra: SQLAlchemy or psycopg is not installed.
+    """
+
+    def __init__(self, url: str, create: bool = True) -> None:
+        self._url = store_url(url)
+        # a password may stand among the parameters too
+        self.name = self._url.set(query={}).render_as_string(hide_password=True)
+        self._sqlite = self._url.get_backend_name() == "sqlite"
+        path = self._url.database
+        on_disk = self._sqlite and path not in (None, "", ":memory:")
+        if on_disk and not create and not Path(str(path)).is_file():
+            raise ConfigError("--store", f"there is no {path}; `costgym leaderboard --store {path}` makes one")
+        if on_disk and not Path(str(path)).parent.is_dir():
+            raise ConfigError("--store", f"there is no folder {Path(str(path)).parent}")
+        self._engine = open_engine(self._url)
+        try:
+            with self._errors():
+                if on_disk and create:
+                    use_wal(self._engine)
+                found = self._open(create)
+            if found != SCHEMA:
+                kind = "no tables of costgym" if found is None else f"tables of version {found}, this costgym has {SCHEMA}"
+                raise DataError(self.name, f"holds {kind}; choose another database")
+        except BaseException:
+            self._engine.dispose()
+            raise
+
+    def _open(self, create: bool) -> int | None:
+        if create:
+            with self._writing() as connection:
+                return create_tables(connection)
+        with self._reading() as connection:
+            if not sa.inspect(connection).has_table(schema.name):
+                return None
+            return connection.execute(sa.select(schema.c.version)).scalar()
+
+    def __enter__(self) -> Store:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        self._engine.dispose()
+
+    def save(self, run: Run, verified: bool = False) -> str:
+        """Save a run in one transaction. A run that is stored already is updated.
+
+        Args:
+            run: a finished run.
+            verified: whether replay confirmed every entry.
+
+        Returns:
+            The run's id.
+
+        Raises:
+            InfrastructureError: the database failed; nothing of the run was changed.
+            DataError: an episode of the run cannot be read; nothing was changed.
+        """
+        document = run.document
+        scenario = document.get("scenario") or {}
+        about: dict[str, Any] = {
+            "run": run.id,
+            "suite": readable(str(document.get("suite", ""))),
+            "scenario": readable(str(scenario.get("name", ""))),
+            "split": str(scenario.get("split", "")),
+            "grading": str(document.get("grading") or "strict"),
+            "seed": int(document.get("seed") or 0),
+            "version": str(document.get("version", "")),
+            "manifest": dict(run.manifest),
+            "document": dict(document),
+            "folder": "" if run.folder is None else readable(str(run.folder.resolve())),
+        }
+        kept = {entry.id: entry.verified or verified for entry in run.entries}
+        with self._errors(), self._writing() as connection:
+            # the run's row comes first: who writes the same run waits here and nowhere else
+            self._upsert(connection, runs, ("run",), [about])
+            gone = sa.delete(entries).where(entries.c.run == run.id, entries.c.entry.not_in(list(kept)))
+            connection.execute(gone)
+            rows = [_entry_row(run.id, place, entry, kept[entry.id]) for place, entry in enumerate(run.entries)]
+            self._upsert(connection, entries, ("run", "entry"), rows)
+            place = run.id, about["scenario"], about["grading"]
+            each = (_episode_row(place, found, result, kept[found]) for found, result in run.results())
+            while batch := list(islice(each, BATCH)):
+                self._upsert(connection, episodes, ("run", "entry", "episode"), batch)
+        return run.id
+
+    def save_folder(self, folder: str | Path, verified: bool = False) -> str:
+        """`save` of the run in a folder."""
+        return self.save(read_run(folder), verified)
+
+    def runs(self) -> list[Run]:
+        """All runs, in order of suite, scenario, seed and id."""
+        order = (runs.c.suite, runs.c.scenario, runs.c.seed, runs.c.run)
+        with self._errors(), self._reading() as connection:
+            found = connection.execute(sa.select(runs)).mappings().all()
+            flags = connection.execute(sa.select(entries.c.run, entries.c.entry, entries.c.verified)).all()
+        verified = {(run, entry) for run, entry, flag in flags if flag}
+        # sorted here: databases differ in how they order texts
+        return [self._run(row, verified) for row in sorted(found, key=lambda row: tuple(row[column.name] for column in order))]
+
+    def run(self, run: str) -> Run:
+        """A run by its id; raises UnknownName where there is none."""
+        found = {each.id: each for each in self.runs()}
+        if run not in found:
+            raise UnknownName("run", run, found)
+        return found[run]
+
+    def episodes(self, run: str, entry: str | None = None) -> Iterator[tuple[str, EpisodeResult, bool]]:
+        """A run's episodes by entry and index: the entry's id, the result, and whether it is verified.
+
+        Args:
+            run: its id.
+            entry: only this one's.
+        """
+        wanted = sa.select(episodes, entries.c.place).join(entries).where(episodes.c.run == run)
+        if entry is not None:
+            wanted = wanted.where(episodes.c.entry == entry)
+        wanted = wanted.order_by(entries.c.place, episodes.c.episode)
+        with self._errors(), self._reading() as connection:
+            for row in connection.execution_options(yield_per=BATCH).execute(wanted).mappings():
+                yield row["entry"], EpisodeResult(**{name: row[name] for name in _FIELDS}), row["verified"]
+
+    def mark_verified(self, run: str, entry: str) -> None:
+        """Mark an entry as confirmed by replay."""
+        with self._errors(), self._writing() as connection:
+            for table in (entries, episodes):
+                mine = (table.c.run == run) & (table.c.entry == entry)
+                connection.execute(sa.update(table).where(mine).values(verified=True))
+
+    def remove(self, run: str) -> None:
+        """Delete a run, its entries and episodes from the store; its folder remains."""
+        with self._errors(), self._writing() as connection:
+            connection.execute(sa.delete(runs).where(runs.c.run == run))
+
+    def _run(self, row: Any, verified: set[tuple[str, str]]) -> Run:
+        folder = Path(row["folder"]) if row["folder"] and Path(row["folder"]).is_dir() else None
+        document, number = row["document"], row["run"]
+        plain = [entry_of(each, document, folder) for each in document["rows"]]
+        kept = tuple(RunEntry(e.id, e.row, e.file, e.verified or (number, e.id) in verified) for e in plain)
+        opened: Callable[[], Iterator[tuple[str, EpisodeResult]]] = lambda: (  # noqa: E731
+            (entry, result) for entry, result, _ in self.episodes(number)
+        )
+        return Run(number, row["manifest"], document, folder, kept, opened)
+
+    def _upsert(self, connection: Connection, table: sa.Table, key: Sequence[str], rows: list[dict[str, Any]]) -> None:
+        """Insert rows, or replace those of the same key."""
+        if not rows:
+            return
+        statement: Any = sqlite_insert(table) if self._sqlite else postgresql_insert(table)
+        others = {column.name: statement.excluded[column.name] for column in table.c if column.name not in key}
+        connection.execute(statement.on_conflict_do_update(index_elements=list(key), set_=others), rows)
+
+    @contextmanager
+    def _writing(self) -> Iterator[Connection]:
+        with self._engine.connect().execution_options(writes=True) as connection, connection.begin():
+            yield connection
+
+    @contextmanager
+    def _reading(self) -> Iterator[Connection]:
+        with self._engine.connect() as connection, connection.begin():
+            yield connection
+
+    @contextmanager
+    def _errors(self) -> Iterator[None]:
+        """Convert errors of the database to errors of costgym with one line of text."""
+        try:
+            yield
+        except (OperationalError, InterfaceError) as error:
+            raise InfrastructureError(f"{self.name}: {_reason(error)}; nothing was written") from error
+        except DatabaseError as error:
+            raise DataError(self.name, f"{_reason(error)}; nothing was written") from error
+        except SQLAlchemyError as error:
+            raise DataError(self.name, f"cannot be used: {str(error).splitlines()[0]}") from error
+
+
+def _reason(error: DBAPIError) -> str:
+    return (str(error.orig).strip() or type(error.orig).__name__).splitlines()[0]
+
+
+def _entry_row(run: str, place: int, entry: RunEntry, verified: bool) -> dict[str, Any]:
+    row = entry.row
+    return {
+        "run": run,
+        "entry": entry.id,
+        "place": place,
+        "agent": readable(str(row["agent"])),
+        "model": None if row.get("model") is None else readable(str(row["model"])),
+        "env": str(row.get("env", "")),
+        "budget": dict(row.get("budget") or {}),
+        "episodes": int(row.get("episodes") or 0),
+        **{name: row.get(name) for name in ("pass_rate", "pass_rate_under_budget", "average_cost")},
+        "file": entry.file,
+        "verified": verified,
+    }
+
+
+def _episode_row(place: tuple[str, str, str], entry: str, result: EpisodeResult, verified: bool) -> dict[str, Any]:
+    run, scenario, grading = place
+    row = {"settings": {}, "figures": {}, **json.loads(result.to_json())}
+    for name in ("agent", "model", "task"):
+        row[name] = None if row[name] is None else readable(row[name])
+    status = outcome(result, grading)
+    return {**row, "run": run, "entry": entry, "scenario": scenario, "status": status, "verified": verified}

@@ -1,0 +1,170 @@
+"""Mechanical alarms: signs that an entry's agent knew what it could not know.
+
+None of them is proof. Each says how often it came up, and what is to be expected of an honest agent. How often each rings by
+chance for an honest row:
+
+* better than the optimum: never, but for errors of rounding;
+* unseen facts: an agent must guess a fact to the letter, which ours never did;
+* lucky calls: about one row in 30,000 (four standard deviations), were its calls independent;
+* hardly a flaw in any task: one row in 100 at most, of an agent as good as `FLAWLESS` says.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from typing import Any, NamedTuple
+
+from ....envs.actions import read_action
+from ....simulators.episode import Episode
+from ....simulators.status import Status
+from ....simulators.tasks import fact_in, normalise
+from ...play.results import EpisodeResult
+
+_WORKED = frozenset({Status.OK, Status.WRONG_ARGUMENTS, Status.NO_DATA})
+_UNDECIDED = frozenset({Status.OUTAGE, Status.RATE_LIMITED, Status.QUOTA_EXCEEDED, Status.CANCELLED})
+LUCKY_Z = 4.0
+"""Standard deviations of luck that ring: of honest agents about one row in 30,000, were calls independent."""
+MIN_CALLS = 50
+"""First calls that a row must have before its luck is judged."""
+FLAWLESS = {"plans": 2 / 3, "decisions": 0.98}
+"""Share of a track's tasks, at most, that an honest agent plays as well as the optimum does, which knows the answer.
+
+Of plans the best fixed plan of each task, which knows how they go on average, is the best on all of its samples in 0.22 of the
+sequential tasks and in none of the others; of decisions the best of our agents is without a flaw in 0.88 of the public tasks.
+"""
+FLAWLESS_LEVEL = 0.01
+"""Tasks without a flaw ring where such an agent has so many by chance more rarely than this."""
+ROUNDING = 1e-6
+"""Regret that is none."""
+
+
+class Signs(NamedTuple):
+    """The signs of foreknowledge in one episode, or in many.
+
+    Attributes:
+        better: episodes that came out better than the optimum.
+        unseen: facts in answers that nothing the agent had read held.
+        worked, expected, variance: first calls of tools that worked; how many were to be expected of tools so reliable; and the
+            variance of that number.
+        calls: those first calls.
+        choices: those of them where other tools on offer would have served the same need.
+        lead: by how much the tools of those choices are more reliable than the others, on average over the others, summed.
+        tasks, flawed: the tasks, and those of them that in some episode were not played as well as the optimum would.
+    """
+
+    better: int = 0
+    unseen: int = 0
+    worked: float = 0.0
+    expected: float = 0.0
+    variance: float = 0.0
+    calls: int = 0
+    choices: int = 0
+    lead: float = 0.0
+    tasks: frozenset[str] = frozenset()
+    flawed: frozenset[str] = frozenset()
+
+    @property
+    def z(self) -> float:
+        """Standard deviations by which more calls worked than was to be expected."""
+        return (self.worked - self.expected) / math.sqrt(self.variance) if self.variance > 0 else 0.0
+
+
+_SUMMED = tuple(name for name in Signs._fields if name not in ("tasks", "flawed"))
+
+
+def signs_of(world: Any, episode: Episode, actions: list[Any], result: EpisodeResult) -> Signs:
+    """The signs of an episode that has ended.
+
+    Args:
+        world: the environment, standing at its end.
+        episode: as replay played it.
+        actions: as recorded.
+        result: of the episode.
+    """
+    better = int(result.regret is not None and result.regret < -ROUNDING)
+    task = frozenset({result.task if world.world is not None else str(world.task.task_id)})  # of all its samples
+    flawed = frozenset() if result.regret is not None and abs(result.regret) <= ROUNDING else task
+    if world.world is None:
+        return Signs(better, tasks=task, flawed=flawed)
+    worked = expected = variance = lead = 0.0
+    choices = 0
+    met: set[str] = set()
+    serving: dict[int, list[float]] = {}
+    for candidate in world._playing().candidates:
+        serving.setdefault(candidate.need, []).append(candidate.reliability)
+    for call in episode.calls:
+        if not call.status.executed or call.status in _UNDECIDED or call.tool in met:
+            continue
+        met.add(call.tool)
+        reliability = world.world.catalog.get(call.tool).profile.reliability
+        worked += call.status in _WORKED
+        expected += reliability
+        variance += reliability * (1.0 - reliability)
+        need = world._playing().candidates[call.slot].need if call.slot >= 0 else -1
+        others = len(serving[need]) - 1 if need >= 0 else 0
+        if others:
+            choices += 1
+            lead += reliability - (sum(serving[need]) - reliability) / others
+    unseen = _unseen_facts(world, actions) if world.calls_by_name else 0
+    return Signs(better, unseen, worked, expected, variance, len(met), choices, lead, task, flawed)
+
+
+def _unseen_facts(world: Any, actions: list[Any]) -> int:
+    """Facts of the final answer that stand neither in the query nor in anything that a call returned."""
+    answer = normalise(read_action(actions[-1]).answer or "") if actions else ""
+    if not answer:
+        return 0
+    episode = world._playing()
+    read = " ".join([normalise(world.query), *(normalise(episode.content(call)) for call in episode.calls)])
+    return sum(fact_in(need.fact, answer) and not fact_in(need.fact, read) for need in episode.needs)
+
+
+def total(signs: Iterable[Signs]) -> Signs:
+    """The signs of many episodes together."""
+    found = list(signs)
+    if not found:
+        return Signs()
+    sums = {name: sum(getattr(each, name) for each in found) for name in _SUMMED}
+    tasks, flawed = (frozenset[str]().union(*sets) for sets in zip(*((each.tasks, each.flawed) for each in found), strict=True))
+    return Signs(**sums, tasks=tasks, flawed=flawed)
+
+
+def alarms(signs: Signs, track: str = "") -> list[str]:
+    """List the alarms that ring, in sentences.
+
+    Args:
+        signs: of a row.
+        track: of the row.
+    """
+    found = []
+    if signs.better:
+        found.append(
+            f"{signs.better} episodes came out better than the optimum of their world allows "
+            "(rings by chance for no honest row)"
+        )
+    if signs.unseen:
+        found.append(
+            f"{signs.unseen} right facts stand in answers although nothing that the agent had read held them (rang for none of "
+            "our agents)"
+        )
+    if signs.calls >= MIN_CALLS and signs.z > LUCKY_Z:
+        found.append(
+            f"{signs.worked:.0f} of {signs.calls} first calls worked where {signs.expected:.0f} were to be expected of these "
+            f"tools: {signs.z:.1f} standard deviations (rings by chance for one honest row in 30,000)"
+        )
+    flawless, tasks = len(signs.tasks - signs.flawed), len(signs.tasks)
+    chance = _at_least(flawless, tasks, FLAWLESS[track]) if track in FLAWLESS else 1.0
+    if chance < FLAWLESS_LEVEL:
+        found.append(
+            f"{flawless} of {tasks} tasks have no flaw, as if the answers were known: of an honest agent p < {chance:.1g} "
+            "(rings by chance for one honest row in 100 at most)"
+        )
+    return found
+
+
+def _at_least(passed: int, trials: int, share: float) -> float:
+    """The chance of so many passes or more in independent trials."""
+    odds = math.log(share), math.log1p(-share)
+    ways = (math.lgamma(trials + 1) - math.lgamma(k + 1) - math.lgamma(trials - k + 1) for k in range(passed, trials + 1))
+    return math.fsum(math.exp(way + k * odds[0] + (trials - k) * odds[1]) for k, way in enumerate(ways, passed))

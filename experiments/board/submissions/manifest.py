@@ -1,0 +1,140 @@
+"""Define, read and check the manifest of a leaderboard submission.
+
+`submission.json` in this folder contains the JSON schema for use without this package.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from ....simulators.errors import DataError
+from ...play.trajectories.format import decode_once
+from ..run_config import RowConfig, RunConfig
+from ..run_log import trajectory_path
+
+FORMAT = "costgym.submission/3"
+MANIFEST = "manifest.json"
+MAX_MANIFEST_BYTES = 8 * 2**20
+MAX_PROBLEMS = 20  # listed per file
+
+
+class TrajectoryFile(BaseModel):
+    """An entry of the leaderboard: the episodes of an agent under a condition."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+    path: str = Field(
+        pattern=r"^trajectories/[a-z]+/[A-Za-z0-9%+@_.,=~-]+\.jsonl$", description="File with the entry's episodes."
+    )
+    track: str = Field(pattern="^[a-z]+$", description="The track that it was played in.")
+    agent: str = Field(min_length=1, max_length=200, description="The agent's name, as its episodes have it.")
+    condition: int = Field(ge=0, description="Number of the track's condition that it was played under.")
+    digest: str = Field(pattern="^[0-9a-f]{32}$", description="BLAKE2b hash of the file, 16 bytes in hex.")
+
+
+class Submission(BaseModel):
+    """The manifest of a leaderboard submission."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+    format: Literal["costgym.submission/3"] = Field(description="Version of this format.")
+    name: str = Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9 ._+-]{0,79}$", description="Who submits: a team, a method.")
+    contact: str = Field(min_length=1, max_length=200, description="Where questions go.")
+    url: str = Field(default="", max_length=500, pattern="^(https://.*)?$", description="Where more is to be read.")
+    description: str = Field(default="", max_length=4000, description="What the agents are, in a few sentences.")
+    organisation: str = Field(default="", max_length=200, description="Whose work it is.")
+    date: str = Field(default="", pattern=r"^(\d{4}-\d{2}-\d{2})?$", description="Day of the run, as 2026-11-22.")
+    code: str = Field(default="", max_length=500, pattern="^(https://.*)?$", description="Where the agents' code is.")
+    commit: str = Field(default="", pattern="^([0-9a-f]{7,64})?$", description="Commit of the code that was run.")
+    cost: str = Field(default="", max_length=200, description="What the run cost, in real money or machine hours.")
+    model: str = Field(
+        default="",
+        max_length=200,
+        exclude_if=lambda value: not value,  # manifests from before this field keep their bytes
+        description="What the agents think with: a language model and its version, a policy's network, none.",
+    )
+    run: RunConfig = Field(description="The run's configuration, with the version that played it.")
+    files: list[TrajectoryFile] = Field(min_length=1, max_length=10_000, description="The entries.")
+    rows: list[dict[str, Any]] = Field(description="Leaderboard rows claimed by the submitter, one per entry.")
+
+    def row_of(self, file: TrajectoryFile) -> RowConfig:
+        """Return the row that an entry has to be: its agent under its condition of its track."""
+        track = self.run.track(file.track)
+        return RowConfig(track, file.agent, file.condition, track.conditions[file.condition])
+
+    def about(self) -> dict[str, str]:
+        """Describe the submitter, the contact and the manifest, as the leaderboard shows them; what was left empty is
+        left out."""
+        names = ("description", "organisation", "date", "code", "commit", "cost", "model")
+        optional = {**{name: getattr(self, name) for name in names}, "release": self.run.release or ""}
+        known = {name: value for name, value in optional.items() if value}
+        return {"name": self.name, "contact": self.contact, "url": self.url, **known, "manifest": manifest_digest(self)}
+
+
+def schema() -> dict[str, Any]:
+    """Return the manifest's JSON schema, which `submission.json` also contains."""
+    return Submission.model_json_schema()
+
+
+def read_manifest(folder: Path) -> tuple[Submission | None, list[str]]:
+    """Read the manifest in a folder; return it and the problems found, as text.
+
+    Raises:
+        DataError: the folder has no manifest.
+    """
+    path = folder / MANIFEST
+    if not path.is_file():
+        raise DataError(path, "there is no such file; expected the folder that `costgym submit pack` wrote")
+    if path.stat().st_size > MAX_MANIFEST_BYTES:
+        return None, [f"{MANIFEST}: is larger than {MAX_MANIFEST_BYTES} bytes"]
+    try:
+        text = path.read_text(encoding="utf-8")
+        manifest = Submission.model_validate(decode_once(text))
+    except ValidationError as error:
+        return None, [f"{MANIFEST}, {text}" for text in texts_of(error)]
+    except (ValueError, RecursionError) as error:
+        return None, [f"{MANIFEST}: is no JSON ({error})"]
+    except OSError as error:
+        raise DataError(path, f"cannot be read: {error.strerror}") from error
+    return manifest, check_files(manifest)
+
+
+def manifest_text(manifest: Submission) -> str:
+    """`manifest.json` as it is written."""
+    return json.dumps(manifest.model_dump(mode="json"), indent=1, ensure_ascii=False) + "\n"
+
+
+def manifest_digest(manifest: Submission) -> str:
+    """The hash that names a manifest."""
+    return hashlib.blake2b(manifest_text(manifest).encode(), digest_size=16).hexdigest()
+
+
+def check_files(manifest: Submission) -> list[str]:
+    """List what is wrong with the list of files, in words."""
+    run, seen = manifest.run, set[tuple[str, str, int]]()
+    tracks = {track.name: track for track in run.tracks}
+    if len(tracks) < len(run.tracks):
+        return [f"{MANIFEST}, run.tracks: a track stands there twice"]
+    for track in run.tracks:
+        if len({condition.key for condition in track.conditions}) < len(track.conditions):
+            return [f"{MANIFEST}, run.conditions: a condition stands there twice"]
+    for file in manifest.files:
+        track_config = tracks.get(file.track)
+        if track_config is None or file.agent not in track_config.agents or file.condition >= len(track_config.conditions):
+            return [f"{MANIFEST}, files: {file.path}: the run has no such agent or condition"]
+        if file.path != trajectory_path(manifest.row_of(file)):
+            return [f"{MANIFEST}, files: {file.path}: is not the file of {file.agent} under that condition"]
+        if (file.track, file.agent, file.condition) in seen:
+            return [f"{MANIFEST}, files: {file.path}: stands there twice"]
+        seen.add((file.track, file.agent, file.condition))
+    return []
+
+
+def texts_of(error: ValidationError) -> Iterator[str]:
+    """Yield each error of a pydantic validation as text."""
+    for each in error.errors()[:MAX_PROBLEMS]:
+        yield f"{'.'.join(map(str, each['loc']))}: {each['msg']}"

@@ -1,0 +1,253 @@
+"""The trajectory files of a run or a submission, replayed: what is wrong with each file, and what results its episodes bring.
+
+An engine's tasks are batches of lines. The batches of all files form one queue, so that many short files keep many workers
+busy. The findings do not depend on the engine: they are ordered by line, and after an unreadable line the rest of a file is
+ignored.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Mapping, Sequence
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from ....envs.base import FILE_PLACES, base_env
+from ....simulators.errors import CostGymError
+from ...play.execution.engine import Engine
+from ...play.files import has_tail, iter_lines
+from ...play.results import EpisodeResult
+from ...play.rollout import AgentInfo, instance_of, result_of
+from ...play.trajectories.format import Header, check_header, parse_header, parse_trajectory
+from ...play.trajectories.verify import NOT_AS_WRITTEN, TAIL, Line, checker_of, numbered
+from ..run_config import RowConfig, TrackConfig
+from .alarms import Signs, signs_of
+from .manifest import MAX_PROBLEMS
+
+
+class RecordedRow(NamedTuple):
+    """A trajectory file that is to hold all episodes of a row.
+
+    Attributes:
+        path: of the file, below its folder.
+        row: what it has to be.
+        digest: of the file, where something vouches for it.
+        data: folder or file that its world is read from, where that is not the one that the file names.
+    """
+
+    path: str
+    row: RowConfig
+    digest: str | None = None
+    data: str | None = None
+
+
+class Part(NamedTuple):
+    """A batch of a file's lines to replay.
+
+    Attributes:
+        file: its place in the list.
+        path: where it lies; named in errors, read by nobody.
+        header: its first line.
+        data: folder or file that its world is read from.
+        agent, model: who plays in all of it; None where its first episode cannot be read.
+        settings: of its condition.
+        episodes: how many it is to have.
+        seed, seeds: of the run, and how many a task has.
+        lines: some of the others.
+    """
+
+    file: int
+    path: str
+    header: str
+    data: str | None
+    agent: str
+    model: str | None
+    settings: dict[str, Any]
+    episodes: int
+    seed: int
+    seeds: int
+    lines: list[Line]
+
+
+class Found(NamedTuple):
+    """The verdict of replay on a line: what it brings and shows of its agent, or what is wrong, after which the file
+    may end."""
+
+    file: int
+    result: EpisodeResult | None
+    problem: str = ""
+    last: bool = False
+    signs: Signs = Signs()
+
+
+class CheckedFile:
+    """A file of a run or submission, as far as it is checked.
+
+    Attributes:
+        file: what it is to be.
+        episodes: how many it is to have.
+        problems: what is wrong with it, in words, at most so many as are listed.
+        results: of the episodes that agree.
+        signs: that they show of what the agent knew.
+        closed: nothing more of it counts.
+    """
+
+    def __init__(self, file: RecordedRow) -> None:
+        self.file, self.episodes, self.closed = file, file.row.condition.episodes, False
+        self.problems: list[str] = []
+        self.results: list[EpisodeResult] = []
+        self.signs: list[Signs] = []
+
+    def object_to(self, problem: str, last: bool = False) -> None:
+        """Add a problem, unless the file is closed."""
+        if not self.closed:
+            self.problems.append(problem)
+            self.closed = last or len(self.problems) == MAX_PROBLEMS
+
+    def finished(self) -> CheckedFile:
+        """Close the file after its last line and return it."""
+        if len(self.results) < self.episodes:
+            self.object_to(f"{len(self.results)} of {self.episodes} episodes agree with replay", True)
+        return self
+
+
+def check_entries(folder: Path, seed: int, rows: Sequence[RecordedRow], engine: Engine) -> Iterator[CheckedFile]:
+    """Replay the files of a run or a submission; yields each once it is checked, in order.
+
+    Args:
+        folder: where they lie.
+        seed: of the run.
+        rows: the files.
+        engine: where episodes are replayed.
+    """
+    files = [CheckedFile(row) for row in rows]
+    checked = 0
+    for found in engine.stream(_check_lines, None, _parts(folder, seed, files)):
+        while checked < found.file:
+            yield files[checked].finished()
+            checked += 1
+        file = files[found.file]
+        if found.problem:
+            file.object_to(found.problem, found.last)
+        elif found.result is not None and not file.closed:
+            file.results.append(found.result)
+            file.signs.append(found.signs)
+    for file in files[checked:]:
+        yield file.finished()
+
+
+def _parts(folder: Path, seed: int, files: list[CheckedFile]) -> Iterator[Part]:
+    """The tasks: the lines of every file that can be opened, until it is closed."""
+    for index, entry in enumerate(files):
+        file, row = entry.file, entry.file.row
+        path = folder / file.path
+        if path.is_symlink() or not path.is_file():
+            entry.object_to("there is no such file", True)
+            continue
+        try:
+            if file.digest is not None and digest_of(path) != file.digest:
+                entry.object_to("digest: the file is not the one that the manifest was written for")
+            if has_tail(path):
+                entry.object_to(TAIL)
+            lines = iter_lines(path)
+            first = next(lines, "")
+            header = parse_header(first, path)
+            wrong = check_header(header, file.data) or _check_world(file, header)
+            if not wrong and first != header.to_json():
+                wrong = [f"header: {NOT_AS_WRITTEN}"]
+        except (CostGymError, TypeError, ValueError, OSError) as error:
+            wrong = [str(error)]
+        if wrong:
+            entry.object_to(wrong[0], True)
+            continue
+        about = index, str(path), first, file.data, row.agent
+        terms = row.condition.settings, row.condition.episodes, seed, row.track.seeds
+        model: str | None = None
+        begun = False
+        for some in numbered(lines):
+            if entry.closed:
+                break
+            if not begun:
+                model = _model_of(some[0], path)
+            begun = True
+            yield Part(*about, model, *terms, some)
+        if not begun and not entry.closed:
+            yield Part(*about, None, *terms, [])  # whether its world can be made
+
+
+def _model_of(line: Line, path: Path) -> str | None:
+    """Return the model of a file's first episode, which all other episodes must have too."""
+    number, text = line
+    try:
+        return None if not isinstance(text, str) else parse_trajectory(text, path, number).model
+    except (CostGymError, TypeError, ValueError):
+        return None
+
+
+def _check_lines(shared: None, part: Part) -> Iterator[Found]:
+    """Replay some lines of a file, in a worker."""
+    try:
+        checker = checker_of(part.header, part.data)
+        world, who = base_env(checker.env), AgentInfo(part.agent, part.model or "")
+        for number, line in part.lines:
+            if not isinstance(line, str):
+                raise line
+            recorded = parse_trajectory(line, Path(part.path), number)
+            place, index = f"line {number}, episode {recorded.episode}", number - 2
+            if index >= part.episodes or recorded.episode != index:
+                problem = f"expected the episodes 0 to {part.episodes - 1} in order, one per line"
+                yield Found(part.file, None, f"{place}: {problem}", True)
+                return
+            if (recorded.agent, recorded.model) != (part.agent, part.model):
+                problem = f"expected {(part.agent, part.model)}, got {(recorded.agent, recorded.model)}"
+                yield Found(part.file, None, f"{place}: agent: {problem}")
+                continue
+            wanted = instance_of(world, index, part.seed, part.seeds)
+            if (recorded.number, recorded.seed, recorded.options) != wanted:
+                got = (recorded.number, recorded.seed, recorded.options)
+                problem = f"number and seed: episode {index} is {tuple(wanted)}, the record says {got}"
+                yield Found(part.file, None, f"{place}: {problem}")
+                continue
+            problem, episode = checker.check(recorded, line)
+            if problem or episode is None:
+                yield Found(part.file, None, f"{place}: {problem}")
+                continue
+            result = result_of(world, who, checker.header.env, index, part.settings)
+            yield Found(part.file, result, signs=signs_of(world, episode, recorded.actions, result))
+    except (CostGymError, TypeError, ValueError) as error:
+        yield Found(part.file, None, str(error), True)
+
+
+def _check_world(file: RecordedRow, header: Header) -> list[str]:
+    """List how a file's header differs from that of its row's own environment."""
+    wanted = _header_of(file.row.track.model_dump_json(), header.env, file.row.number, file.data)
+    if header.digest != wanted.digest:
+        return [f"header, digest: expected the run's scenario {wanted.digest}, got {header.digest}"]
+    names = sorted((wanted.settings.keys() | header.settings.keys()) - FILE_PLACES)
+    wrong = [name for name in names if header.settings.get(name) != wanted.settings.get(name)]
+    if wrong:
+        return [f"header, {name}: expected {wanted.settings.get(name)!r}, got {header.settings.get(name)!r}" for name in wrong]
+    if world_of(header.scenario) != world_of(wanted.scenario):
+        return ["header, scenario: is not the run's"]
+    return []
+
+
+def world_of(scenario: Mapping[str, Any]) -> dict[str, Any]:
+    """A world's document without the place of its files."""
+    source = scenario.get("source")
+    if not isinstance(source, Mapping):
+        return dict(scenario)
+    return {**scenario, "source": {name: value for name, value in source.items() if name not in FILE_PLACES}}
+
+
+@lru_cache(maxsize=8)
+def _header_of(track: str, env_id: str, condition: int, data: str | None) -> Header:
+    config = TrackConfig.model_validate_json(track)
+    return Header.of(config.make_env(env_id, config.conditions[condition], data), env_id)
+
+
+def digest_of(path: Path) -> str:
+    """Compute the digest of a file for the manifest."""
+    with path.open("rb") as store:
+        return hashlib.file_digest(store, lambda: hashlib.blake2b(digest_size=16)).hexdigest()

@@ -1,0 +1,222 @@
+"""Create, verify and add leaderboard submissions, which are folders that anyone can check by replay.
+
+`manifest.json` says who submits what, `trajectories/` holds every episode of every entry. `validation` says how it is checked.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from ....simulators.errors import ConfigError, DataError, UnknownName
+from ...play.execution.engine import Engine
+from ...play.files import finish_change, finished_folder, sole_writer
+from ..board import SUBMISSIONS, Addition, PageMaker, publish
+from ..reruns.comparison import RERUN
+from ..reruns.record import OUTCOMES, RECORD
+from ..run_config import RunConfig, read_run_config
+from ..run_log import EPISODES, FOLDER, trajectory_path
+from ..store.runs import as_written
+from .manifest import FORMAT, MANIFEST, Submission, manifest_text, read_manifest, schema, texts_of
+from .replay import digest_of, world_of
+from .validation import SubmissionVerdict, check_rerun, is_privileged, rows_on_board, validate, validate_run
+
+__all__ = ["Submission", "SubmissionVerdict", "add", "pack", "schema", "validate", "validate_run"]
+
+
+def pack(run: str | Path, out: str | Path, name: str, contact: str, agents: Sequence[str] | None = None, **about: str) -> Path:
+    """Make a submission of a leaderboard run that has ended.
+
+    Args:
+        run: the run's folder.
+        out: the submission's folder; must not exist.
+        name, contact: of the submitter.
+        agents: which of the run's agents; all by default, but for those that read the world and are never ranked.
+        about: further fields of the manifest: `url`, `description`, `organisation`, `date`, `code`, `commit`, `cost`,
+            `model`.
+
+    Raises:
+        ConfigError: the run is none or has not ended, `out` exists, an agent reads the world, or an entry of the manifest is
+            not as the schema wants it.
+        UnknownName: the run has no such agent.
+    """
+    source = Path(run)
+    config = read_run_config(source)
+    for agent in agents or ():
+        if agent not in config.agents:
+            raise UnknownName("agent of the run", agent, config.agents)
+    document = ended(source)
+    wanted = [row for row in config.rows() if agents is None or row.agent in agents]
+    rows = [row for row in wanted if not is_privileged(row)]
+    if (agents is not None and len(rows) < len(wanted)) or not rows:
+        bound = next(row.agent for row in wanted if is_privileged(row))
+        raise ConfigError("--agents", f"{bound} reads the world: it is a bound, and cannot be handed in")
+    files = []
+    for row in rows:
+        path = trajectory_path(row)
+        if not (source / path).is_file():
+            raise ConfigError("--run", f"{source / path} is missing; run the leaderboard again to play its episodes")
+        entry = {"path": path, "track": row.track.name, "agent": row.agent, "condition": row.number}
+        files.append({**entry, "digest": digest_of(source / path)})
+    packed = {(row.track.name, row.agent) for row in rows}
+    claimed = [row for row in document["rows"] if "submission" not in row and (row["track"], row["agent"]) in packed]
+    body = {"format": FORMAT, "run": config.model_dump(mode="json"), "files": files, "rows": claimed}
+    try:
+        manifest = Submission.model_validate({**body, "name": name, "contact": contact, **about})
+    except ValidationError as error:
+        raise ConfigError("submission", next(texts_of(error))) from None
+    with finished_folder(Path(out)) as draft:
+        _copy(source, manifest, draft)
+    return Path(out)
+
+
+def ended(run: Path) -> dict[str, Any]:
+    """The content of a run's `leaderboard.json`.
+
+    Raises:
+        ConfigError: the run has not ended.
+        DataError: it cannot be read.
+    """
+    finish_change(run)
+    path = run / "leaderboard.json"
+    if not path.is_file():
+        raise ConfigError("--run", f"{run} has not ended; run the leaderboard again to finish it")
+    try:
+        document = json.loads(path.read_text(encoding="utf-8"))
+    except (ValueError, OSError, RecursionError) as error:
+        raise DataError(path, f"is no JSON ({error})") from error
+    rows = document.get("rows") if isinstance(document, dict) else None
+    named = isinstance(rows, list) and all(
+        isinstance(row, dict) and isinstance(row.get("agent"), str) and isinstance(row.get("track"), str) for row in rows
+    )
+    if not named:
+        raise DataError(path, "is not as a leaderboard run writes it")
+    return dict(document)
+
+
+def add(
+    leaderboard: str | Path,
+    submission: str | Path,
+    data: str | None = None,
+    progress: Callable[[int, int], None] | None = None,
+    engine: Engine | None = None,
+    rerun: str | Path | None = None,
+    pages: PageMaker | None = None,
+) -> list[dict[str, Any]]:
+    """Verify a submission by replay and add its entries to a leaderboard run.
+
+    Its rows carry `"verified": "replayed"` and `"submission"` (who, and where to ask); their figures are those that replay
+    derived, in the leaderboard's own world. The submission is kept below the run's folder, so that anyone can check it again,
+    and a later `run` shows it too. A submission of the same name and contact is replaced. Files, table and page change together
+    or not at all. With a rerun, rows whose agents agreed carry `"verified": "rerun"`, and what was found is kept beside them.
+
+    Args:
+        leaderboard: folder of a run that has ended.
+        submission: the submission's folder.
+        data: folder that the leaderboard's world is read from, where it lies elsewhere now; never the submitter's.
+        progress: called with the numbers of replayed and of all episodes.
+        engine: where episodes are replayed; by default here. The rows do not depend on it.
+        rerun: folder that `costgym rerun` wrote for this submission.
+        pages: renders the leaderboard's pages; without it they are left as they are.
+
+    Returns:
+        The added rows.
+
+    Raises:
+        ConfigError: the submission's scenario, budgets, seed or another setting differs from the leaderboard's, or its name is
+            that of somebody else's; raised before replay.
+        DataError: the submission differs from replay; the message lists the first problems. Nothing is added.
+    """
+    board, source = Path(leaderboard), Path(submission)
+    config = read_run_config(board)
+    manifest, problems = read_manifest(source)
+    if manifest is None:
+        raise DataError(source / MANIFEST, problems[0])
+    ended(board)
+    check_name(board, manifest)
+    different = differences(config, manifest.run)
+    if different:
+        raise ConfigError("--add", f"{source} was not played as {board} is; different: {', '.join(different)}")
+    verdict = validate(source, data, progress, engine, board=config)
+    if not verdict.verified:
+        more = f" (and {len(verdict.problems) - 3} more)" if len(verdict.problems) > 3 else ""
+        raise DataError(source, "; ".join(verdict.problems[:3]) + more)
+    reran, wrong = ([], []) if rerun is None else check_rerun(Path(rerun), verdict, config, data, engine)
+    if wrong:
+        raise DataError(rerun or source, "; ".join(wrong[:3]))
+    rows = rows_on_board(manifest, verdict, reran)
+    results = (replace(result, agent=f"{result.agent} ({manifest.name})") for result in verdict.results)
+
+    def fill(place: Path) -> None:
+        _copy(source, manifest, place)
+        (place / EPISODES).write_text("".join(f"{result.to_json()}\n" for result in results), encoding="utf-8")
+        if rerun is not None:
+            shutil.copytree(Path(rerun) / FOLDER, place / RERUN / FOLDER)
+            for name in (RECORD, OUTCOMES):
+                if (Path(rerun) / name).exists():
+                    shutil.copyfile(Path(rerun) / name, place / RERUN / name)
+
+    with sole_writer(board), as_written(board):
+        publish(board, ended(board), Addition(manifest.name, rows, fill), pages)
+    return rows
+
+
+def check_name(board: Path, manifest: Submission) -> None:
+    """Refuse a submission that would take the place of somebody else's; a contact may replace its own.
+
+    Raises:
+        ConfigError: the leaderboard has an entry of this name, of another contact or one that cannot be read.
+    """
+    kept = board / SUBMISSIONS / manifest.name
+    if not kept.exists():
+        return
+    theirs, _ = read_manifest(kept) if (kept / MANIFEST).is_file() else (None, [])
+    if theirs is None or theirs.contact != manifest.contact:
+        whose = f"an entry of {theirs.contact}" if theirs is not None else "an entry that cannot be read"
+        raise ConfigError(
+            "--add",
+            f"{manifest.name!r} is {whose} on {board}, and this one is of {manifest.contact}; pack it under another --name, or "
+            f"give the same --contact if the entry is yours. Whoever keeps the leaderboard can remove {kept}",
+        )
+
+
+def _copy(source: Path, manifest: Submission, place: Path) -> None:
+    """A submission's own files, into an empty folder."""
+    for file in manifest.files:
+        (place / file.path).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(source / file.path, place / file.path)
+    (place / MANIFEST).write_text(manifest_text(manifest), encoding="utf-8")
+
+
+def differences(ours: RunConfig, theirs: RunConfig) -> list[str]:
+    """Fields in which another run was not played as this one is; it may have fewer tracks and conditions."""
+    names = ("version", "suite", "grading", "seed")
+    different = [name for name in names if getattr(ours, name) != getattr(theirs, name)]
+    tracks = {track.name: track for track in ours.tracks}
+    for track in theirs.tracks:
+        own = tracks.get(track.name)
+        if own is None:
+            different.append(f"track {track.name}")
+            continue
+        fields = ("env", "digest", "split", "seeds", "ranked_by")
+        different += [name for name in fields if getattr(own, name) != getattr(track, name)]
+        if world_of(own.scenario) != world_of(track.scenario):
+            different.append("scenario")
+        if _without_places(own.settings) != _without_places(track.settings):
+            different.append("settings")
+        wanted = {condition.key: condition.episodes for condition in own.conditions}
+        if not {condition.key: condition.episodes for condition in track.conditions}.items() <= wanted.items():
+            different.append("conditions")
+    return list(dict.fromkeys(different))
+
+
+def _without_places(settings: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
+    from ....envs.base import FILE_PLACES
+
+    return {env: {name: value for name, value in own.items() if name not in FILE_PLACES} for env, own in settings.items()}

@@ -1,0 +1,367 @@
+"""Checks of runs and submissions that start from nothing: recorded actions are the only thing that is believed.
+
+Every episode is played again from its actions. Results, rows, table and page are then made anew, whole, and compared with what
+lies there to the last character: what is extra, missing, reordered or edited is named. What replay cannot show is said in
+`trajectories.verify`: a record is evidence of what was done, not of how the agent came to do it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from ....agents.custom import is_custom
+from ....agents.registry import find_agent
+from ....envs.base import base_env
+from ....envs.registration import class_of
+from ....simulators.errors import ConfigError, CostGymError, UnknownName
+from ....simulators.version import __version__
+from ...play.execution.engine import Engine, Local
+from ...play.files import finish_change
+from ...play.results import EpisodeResult
+from ...play.trajectories.format import relocated
+from ...play.trajectories.verify import BROKEN, NOT_AS_WRITTEN
+from ..board import (
+    ROWS,
+    SUBMISSIONS,
+    experience_text,
+    rows_text,
+    summarise_run,
+    with_submissions,
+)
+from ..conditions import row_key
+from ..reruns.comparison import RERUN, Played, RerunRow, by_row, compare, with_reruns
+from ..reruns.configuration import PLANS, rerun_config
+from ..reruns.record import OUTCOMES, RECORD, read_record
+from ..run_config import RowConfig, RunConfig, read_run_config
+from ..run_log import EPISODES, FOLDER, trajectory_path
+from ..suites import ALL_VIEWS, SUITES
+from ..tracks import TRACKS, track_files
+from ..weights import is_trained
+from .alarms import Signs, alarms
+from .alarms import total as total_of
+from .differences import check_rows, compare_documents, compare_lines, strangers, text_of
+from .manifest import MANIFEST, Submission, manifest_text, read_manifest
+from .replay import RecordedRow, check_entries, world_of
+
+REPLAYED = "replayed"
+"""What `verified` says of a row whose every figure follows from recorded actions."""
+Progress = Callable[[int, int], None]
+_OF_A_RUN = ("run.json", "leaderboard.json", EPISODES, RECORD, OUTCOMES)
+_OF_A_SUBMISSION = (MANIFEST, ROWS, EPISODES, f"{RERUN}/{RECORD}", f"{RERUN}/{OUTCOMES}", f"{RERUN}/{FOLDER}/")
+"""Files besides the trajectories. Those that a leaderboard adds to a submission are compared where it keeps them."""
+
+
+@dataclass(frozen=True, slots=True)
+class SubmissionVerdict:
+    """The verdict of replay on a submission.
+
+    Attributes:
+        folder: of the submission.
+        manifest: what it says; None where that cannot be read, or for a run.
+        episodes: how many agreed.
+        problems: what did not, in words, each with its place.
+        rows: the leaderboard rows as replay derives them, in the order of the leaderboard.
+        played: the episodes that agreed, entry by entry, with what they show of their agents.
+        alarms: that ring, in sentences, by the row's place in `rows`.
+    """
+
+    folder: Path
+    manifest: Submission | None
+    episodes: int
+    problems: tuple[str, ...]
+    rows: tuple[dict[str, Any], ...]
+    played: tuple[Played, ...] = ()
+    alarms: tuple[tuple[str, ...], ...] = ()
+
+    @property
+    def verified(self) -> bool:
+        return not self.problems and self.episodes > 0
+
+    @property
+    def results(self) -> list[EpisodeResult]:
+        """The results of the episodes that agreed."""
+        return [each.result for each in self.played]
+
+
+def is_privileged(row: RowConfig) -> bool:
+    """The row's agent reads the world: it is a bound, without a rank, and cannot be handed in."""
+    if is_custom(row.agent):
+        return False
+    for view in TRACKS[row.track.name].views:
+        try:
+            return find_agent(row.agent, view).privileged
+        except UnknownName:
+            continue
+    return False
+
+
+def validate(
+    folder: str | Path,
+    data: str | None = None,
+    progress: Progress | None = None,
+    engine: Engine | None = None,
+    board: RunConfig | None = None,
+) -> SubmissionVerdict:
+    """Check a submission: its schema, its files, every episode by replay, and the rows it claims.
+
+    Args:
+        folder: the submission.
+        data: folder or file that its worlds are read from, where it lies elsewhere now.
+        progress: called with the numbers of replayed and of all episodes.
+        engine: where episodes are replayed; by default here. The verdict does not depend on it.
+        board: the run that it shall be added to; its worlds are what episodes are replayed in, not those of the submission.
+
+    Raises:
+        DataError: there is no manifest.
+        InfrastructureError: workers were lost again and again; nothing is said about the submission.
+    """
+    place = Path(folder)
+    manifest, problems = read_manifest(place)
+    if manifest is None:
+        return SubmissionVerdict(place, None, 0, tuple(problems), ())
+    run = manifest.run
+    judged = run if board is None else _in_worlds_of(run, board)
+    problems = problems or [f"{MANIFEST}, run.{problem}" for problem in _check_config(judged, data)]
+    bounds = [file.agent for file in manifest.files if not problems and is_privileged(manifest.row_of(file))]
+    if bounds:
+        problems = [f"{MANIFEST}, files: {bounds[0]} reads the world: it is a bound, and cannot be handed in"]
+    if problems:
+        return SubmissionVerdict(place, manifest, 0, tuple(problems), ())
+    rows = []
+    for file in manifest.files:
+        row = manifest.row_of(file)
+        if board is not None:
+            on_board = _as_on_board(row, board)
+            if on_board is None:
+                problem = (
+                    f"{MANIFEST}, run.tracks: {row.track.name}, {row.condition.document()} is not played on this leaderboard"
+                )
+                return SubmissionVerdict(place, manifest, 0, (problem,), ())
+            row = on_board
+        own = row.track.data
+        where = None if own is None else data or (own if board is not None else None)
+        rows.append(RecordedRow(file.path, row, file.digest, where))
+    played, problems = _replay(place, run, rows, progress, engine)
+    results = [each.result for each in played]
+    derived = [row for row in summarise_run(run, results)["rows"] if not row["missing_episodes"]]
+    if not problems:
+        problems += check_rows(manifest, derived)
+        problems += strangers(place, {*(file.path for file in manifest.files), *_OF_A_SUBMISSION})
+    if not problems and (place / MANIFEST).read_text(encoding="utf-8") != manifest_text(manifest):
+        problems.append(f"{MANIFEST}: {NOT_AS_WRITTEN}")
+    conditions = {"conditions": [each for track in run.tracks for each in track.document()["conditions"]]}
+    signs = {key: total_of(each.signs for each in of_row) for key, of_row in by_row(played).items()}
+    rung = tuple(tuple(alarms(signs.get((row["agent"], row_key(row, conditions)), Signs()), row["track"])) for row in derived)
+    return SubmissionVerdict(place, manifest, len(results), tuple(problems), tuple(derived), tuple(played), rung)
+
+
+def validate_run(
+    folder: str | Path, data: str | None = None, progress: Progress | None = None, engine: Engine | None = None
+) -> SubmissionVerdict:
+    """Check a leaderboard run as it lies there: every file of it, and the submissions that it keeps.
+
+    Raises:
+        ConfigError: the folder holds no run, or one that has not ended.
+        DataError: its configuration cannot be read.
+    """
+    place = Path(folder)
+    config = read_run_config(place)
+    finish_change(place)
+    if not (place / "leaderboard.json").is_file():
+        raise ConfigError("--run", f"{place} has not ended; run the leaderboard again to finish it")
+    problems = [f"run.json, {problem}" for problem in _check_config(config, data)]
+    if problems:
+        return SubmissionVerdict(place, None, 0, tuple(problems), ())
+    rows = [RecordedRow(trajectory_path(row), row, None, None if row.track.data is None else data) for row in config.rows()]
+    played, problems = _replay(place, config, rows, progress, engine)
+    results = [each.result for each in played]
+    document = summarise_run(config, results, experience_text(config, engine, data))
+    problems += compare_lines(place / EPISODES, [result.to_json() for result in results], EPISODES, results)
+    submissions = sorted(path for path in place.glob(f"{SUBMISSIONS}/*") if not path.name.startswith("."))
+    looked_at = (f"{SUBMISSIONS}/{kept.name}/" for kept in submissions)
+    problems += strangers(place, {*(row.path for row in rows), *track_files(document).values(), *_OF_A_RUN, *looked_at})
+    submitted = []
+    for kept in submissions:
+        found, wrong = _check_kept(kept, config, data, engine)
+        problems += [f"{SUBMISSIONS}/{kept.name}: {problem}" for problem in wrong]
+        submitted.append(found)
+    if not problems:
+        whole = with_submissions(document, submitted)
+        problems += compare_documents(place / "leaderboard.json", whole)
+        if not problems and text_of(place / "run.json") != config.to_json():
+            problems.append(f"run.json: {NOT_AS_WRITTEN}")
+    return SubmissionVerdict(place, None, len(results), tuple(problems), tuple(document["rows"]), tuple(played))
+
+
+def rows_on_board(manifest: Submission, verdict: SubmissionVerdict, reran: Sequence[RerunRow] = ()) -> list[dict[str, Any]]:
+    """The rows of a submission as the leaderboard shows them.
+
+    They say whose they are, that replay agrees, what a rerun of their agents found, and what alarms ring.
+    """
+    about = {"verified": REPLAYED, "submission": manifest.about()}
+    rows = [
+        {**row, "agent": f"{row['agent']} ({manifest.name})", **about, **({"alarms": list(rung)} if rung else {})}
+        for row, rung in zip(verdict.rows, verdict.alarms, strict=True)
+    ]
+    conditions = {"conditions": [each for track in manifest.run.tracks for each in track.document()["conditions"]]}
+    return with_reruns(rows, reran, [(str(row["agent"]), row_key(row, conditions)) for row in verdict.rows])
+
+
+def check_rerun(
+    folder: Path, verdict: SubmissionVerdict, board: RunConfig, data: str | None = None, engine: Engine | None = None
+) -> tuple[list[RerunRow], list[str]]:
+    """Check a rerun of a submission by replay and compare the two.
+
+    Args:
+        folder: as `costgym rerun` wrote it: `rerun.json` and the trajectories.
+        verdict: of the submission, verified.
+        board: the leaderboard, in whose worlds episodes are replayed.
+        data: folder or file that those worlds are read from, where it lies elsewhere now.
+        engine: where episodes are replayed; by default here.
+
+    Returns:
+        The rows of the comparison, and what is wrong, in words.
+    """
+    manifest = verdict.manifest
+    assert manifest is not None
+    record = read_record(folder)
+    problems = record.problems(manifest)
+    if problems:
+        return [], problems
+    table = folder / OUTCOMES if record.outcomes is not None else None
+    in_worlds = manifest.model_copy(update={"run": _in_worlds_of(manifest.run, board)})
+    judged = rerun_config(in_worlds, record.secret, record.episodes, table)
+    if table is not None and judged.track(PLANS).scenario["outcomes"] != record.outcomes:
+        return [], [f"{OUTCOMES}: is not the outcome table {record.outcomes}"]
+    rows = []
+    for row in judged.rows():
+        own = table is not None and row.track.name == PLANS
+        where = str(table) if own else None if row.track.data is None else data or row.track.data
+        rows.append(RecordedRow(trajectory_path(row), row, None, where))
+    played, problems = _replay(folder, judged, rows, None, engine)
+    problems += strangers(folder, {row.path for row in rows}, FOLDER)
+    if not problems and text_of(folder / RECORD) != record.to_json():
+        problems.append(f"{RECORD}: {NOT_AS_WRITTEN}")
+    if problems:
+        return [], problems
+    return compare(manifest.run, judged, verdict.played, played), []
+
+
+def _replay(
+    place: Path, run: RunConfig, rows: Sequence[RecordedRow], progress: Progress | None, engine: Engine | None
+) -> tuple[list[Played], list[str]]:
+    """All episodes that agree, with what they show of their agents, and what is wrong with the files."""
+    played, problems = list[Played](), list[str]()
+    total = sum(row.row.condition.episodes for row in rows)
+    for entry in check_entries(place, run.seed, rows, engine or Local()):
+        problems += [f"{entry.file.path}: {problem}" for problem in entry.problems]
+        played += map(Played, entry.results, entry.signs)
+        if progress is not None:
+            progress(len(played), total)
+    return played, problems
+
+
+def _as_on_board(row: RowConfig, board: RunConfig) -> RowConfig | None:
+    """The same row in the world of a leaderboard; None where it has no such track or condition."""
+    track = next((track for track in board.tracks if track.name == row.track.name), None)
+    for number, condition in enumerate(() if track is None else track.conditions):
+        if track is not None and condition == row.condition:
+            return RowConfig(track, row.agent, number, condition)
+    return None
+
+
+# -- configurations --------------------------------------------------------------------------------------------------------
+
+
+def _in_worlds_of(run: RunConfig, board: RunConfig) -> RunConfig:
+    """A run's configuration with the worlds of a leaderboard, as far as it has those tracks."""
+    own = {track.name: track for track in board.tracks}
+    tracks = [
+        track.model_copy(update={"scenario": own[track.name].scenario, "settings": own[track.name].settings})
+        if track.name in own
+        else track
+        for track in run.tracks
+    ]
+    return run.model_copy(update={"tracks": tuple(tracks)})
+
+
+def _check_config(run: RunConfig, data: str | None) -> list[str]:
+    """List how a configuration contradicts itself, this version, or the suite that it names.
+
+    Args:
+        run: the configuration.
+        data: folder or file that its worlds are read from, where it lies elsewhere now.
+    """
+    if run.version != __version__:
+        return [f"version: played with costgym {run.version}, this is {__version__}"]
+    suite = SUITES.get(run.suite)
+    if suite is None:
+        return [f"suite: there is none named {run.suite!r}"]
+    if run.release is not None:
+        from ..releases.release import load_release
+
+        try:
+            load_release(run.release).check(run)
+        except CostGymError as error:
+            return [f"release: {error}"]
+    stray = [agent for agent in run.weights if agent not in run.agents or not is_trained(agent)]
+    if stray:
+        return [f"weights: {stray[0]!r:.80} is no trained agent of this run"]
+    for track in run.tracks:
+        if track.name not in TRACKS or track.env != TRACKS[track.name].views[0]:
+            return [f"tracks: {track.name!r} in {track.env!r} is none"]
+        world = next((world for world in suite.worlds if track.name in world.tracks), None)
+        if world is None:
+            return [f"suite: {run.suite} has no track {track.name}"]
+        if not track.conditions or not track.agents:
+            return [f"tracks: {track.name} has no agents or no conditions"]
+        try:
+            digest = class_of(track.env).world_digest(relocated(track.scenario, data))
+            if digest != track.digest:
+                return [f"digest: the world's is {digest}, the configuration says {track.digest}"]
+            env = track.make_env(track.env, track.conditions[0], None if track.data is None else data)
+            wanted_world = class_of(track.env).vary_world(track.scenario, track.conditions[0].settings)[0]
+            if world_of(base_env(env).world_document()) != world_of(wanted_world):
+                return [f"scenario: {NOT_AS_WRITTEN}"]
+        except (CostGymError, *BROKEN) as error:
+            return [f"scenario: {error}"]
+        wanted = world.settings_of(run.grading, run.documents)
+        found = {env: dict(given) for env, given in track.settings.items()}
+        for settings in (wanted, found):
+            settings.setdefault(ALL_VIEWS, {}).pop("outcomes", None)
+        said = {
+            "settings": (found, wanted),
+            "ranked_by": (track.ranked_by, world.ranked_by),
+            "seeds": (track.seeds, track.seeds if "scenario" in class_of(track.env).WORLD_ARGUMENTS else world.seeds),
+        }
+        for name, (got, expected) in said.items():
+            if got != expected:
+                return [f"{name}: the suite {run.suite} says {expected!r:.200}, the configuration {got!r:.200}"]
+        if any(condition.settings.keys() != world.vary.keys() for condition in track.conditions):
+            return [f"conditions: the suite {run.suite} varies {sorted(world.vary) or 'nothing'}"]
+    return []
+
+
+def _check_kept(
+    kept: Path, config: RunConfig, data: str | None, engine: Engine | None
+) -> tuple[list[dict[str, Any]], list[str]]:
+    """A submission in a run's folder: its rows as replay derives them, and what is wrong with it."""
+    if not (kept / MANIFEST).is_file():
+        return [], [f"there is no {MANIFEST}"]
+    verdict = validate(kept, data, None, engine, config)
+    problems = list(verdict.problems)
+    if verdict.manifest is None or problems:
+        return [], problems
+    if verdict.manifest.name != kept.name:
+        problems.append(f"{MANIFEST}: names itself {verdict.manifest.name!r}")
+    results = [replace(result, agent=f"{result.agent} ({kept.name})") for result in verdict.results]
+    problems += compare_lines(kept / EPISODES, [result.to_json() for result in results], EPISODES, results)
+    reran, wrong = check_rerun(kept / RERUN, verdict, config, data, engine) if (kept / RERUN).is_dir() else ([], [])
+    problems += [f"{RERUN}: {problem}" for problem in wrong]
+    rows = rows_on_board(verdict.manifest, verdict, reran)
+    if text_of(kept / ROWS) != rows_text(rows):
+        problems.append(f"{ROWS}: is not what replay derives")
+    return rows, problems

@@ -1,0 +1,269 @@
+"""The named leaderboards."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from ...agents.base import DECISION, NUMERIC, PLAN_CALLS, PLAN_CHAT, TEXT
+from ...agents.models.simulated import is_simulated
+from ...agents.registry import find_agent
+from ...agents.zoo.cards import is_zoo, zoo_names
+from ...envs.registration import class_of, parameters_of
+from ...simulators.errors import UnknownName
+from .conditions import PASS_RATE
+from .tracks import TRACKS
+
+ALL_VIEWS = "*"
+
+STEP_LIMIT = 400
+"""Steps after which an episode is cut: far above what any agent needs, so that the budget, not the limit, decides."""
+SHORT_STEP_LIMIT = 32
+"""The same for models that may call without end, of small contexts; `costgym train grpo` trains with it."""
+_SIDE_BY_SIDE: dict[str, Any] = {"concurrent": True}
+_ONE_DECISION: dict[str, Any] = {"concurrent": False}
+"""Stated in every suite: a record without a form is one of calls side by side."""
+_RECORDED = {ALL_VIEWS: {"enforcement": "record", "max_steps": STEP_LIMIT}, NUMERIC: _SIDE_BY_SIDE}
+"""Overspending is recorded, not stopped; calls may run side by side in every view."""
+_ENFORCED = {ALL_VIEWS: {"enforcement": "refuse", "max_steps": STEP_LIMIT}, NUMERIC: _ONE_DECISION}
+"""A call that the budget does not cover is refused; in the numeric view a step is a call and its answer."""
+_PLANS = {ALL_VIEWS: {"samples": "each"}, PLAN_CALLS: _SIDE_BY_SIDE}
+"""Every sample is an episode; calls may run side by side."""
+_STRATEGIES = ("react", "cot@5", "dfsdt", "tot-dfs", "plan-act")
+
+
+@dataclass(frozen=True, slots=True)
+class SuiteWorld:
+    """A world of a suite, and who plays in it.
+
+    Attributes:
+        env: the view in which agents' names are looked up first.
+        agents: names, as `costgym agents` lists them; each plays in the track that its view belongs to. Without names of a
+            user's, agents of the zoo play only if asked for; see `submissions.shipped`.
+        tracks: the tracks that the world's views belong to, in the order in which agents are looked up.
+        budgets: in the text form of `--budgets`; empty for none.
+        episodes: per agent and condition; None for every instance that the world has.
+        seeds: episodes of one task in a row, each under the next seed.
+        scenario: the default scenario of a tool world.
+        prices: the model whose tokens' prices the simulated model pays, from the dated table; "" where they are free.
+        settings: further arguments of the environments, by id; those of `*` are for all views.
+        vary: settings that vary within the run, and their values.
+        ranked_by: the figure of a row that ranks it.
+    """
+
+    agents: tuple[str, ...]
+    budgets: str = ""
+    episodes: int | None = None
+    seeds: int = 1
+    scenario: str = ""
+    prices: str = ""
+    env: str = TEXT
+    tracks: tuple[str, ...] = ("text", "numbers")
+    settings: Mapping[str, Mapping[str, Any]] = field(default_factory=lambda: _RECORDED)
+    vary: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
+    ranked_by: str = PASS_RATE
+
+    def views_with(self, argument: str) -> list[str]:
+        """The views of the world's tracks that take an argument."""
+        return [view for track in self.tracks for view in TRACKS[track].views if argument in parameters_of(view)]
+
+    def settings_of(self, grading: str, documents: str | None) -> dict[str, dict[str, Any]]:
+        """The arguments of the environments, by id, with those that a run chooses."""
+        settings = {env_id: dict(given) for env_id, given in self.settings.items()}
+        if class_of(self.env).gradings:
+            settings.setdefault(ALL_VIEWS, {})["grading"] = grading
+        for view in self.views_with("documents") if documents is not None else ():
+            settings.setdefault(view, {})["documents"] = documents
+        return settings
+
+
+@dataclass(frozen=True, slots=True)
+class Suite:
+    """A named leaderboard.
+
+    Attributes:
+        name, description: one line.
+        worlds: what is played; each of its tracks is ranked by itself.
+    """
+
+    name: str
+    description: str
+    worlds: tuple[SuiteWorld, ...]
+
+
+_ALL = (
+    Suite(
+        "quick",
+        "the default: every system beside its plain form in four tracks, one decision a step with numbers, no real model",
+        (
+            SuiteWorld(
+                (
+                    *(f"{strategy}{access}" for strategy in _STRATEGIES for access in ("", "+btp", "+ecoact")),
+                    "toolplanner",
+                    "random",
+                    "cheapest",
+                    "greedy",
+                    "zoo:ppo",
+                    "zoo:lagrangian",
+                    "oracle-informed",
+                    "oracle",
+                ),
+                "price=15,30,60",
+                160,
+                seeds=4,
+                scenario="marketplace",
+                prices="gpt-4o-2024-05-13",
+                settings=_ENFORCED,
+            ),
+            SuiteWorld(
+                ("zero-shot", "few-shot", "hugginggpt", "hydra", "zoo:catp", "oracle-informed", "oracle"),
+                episodes=120,
+                env=PLAN_CHAT,
+                tracks=("plans",),
+                settings=_PLANS,
+                vary={"alpha": (0.5,), "tasks": ("sequential", "nonsequential")},
+                ranked_by="quality_of_plan",
+            ),
+            SuiteWorld(
+                ("deer", "deer-rule", "zoo:deer"),
+                "price=20",
+                400,
+                scenario="decision",
+                env=DECISION,
+                tracks=("decisions",),
+                settings={"*": {"enforcement": "refuse", "max_steps": STEP_LIMIT}},
+            ),
+        ),
+    ),
+    Suite(
+        "robustness",
+        "the default's agents on a grid of failures, rate limits and latencies: what faults cost (fault_robustness)",
+        (
+            SuiteWorld(
+                (
+                    *(
+                        f"{strategy}{access}"
+                        for strategy in ("react", "dfsdt", "plan-act")
+                        for access in ("", "+btp", "+ecoact")
+                    ),
+                    "random",
+                    "cheapest",
+                    "greedy",
+                    "oracle-informed",
+                ),
+                "price=30;seconds=60",
+                60,
+                scenario="marketplace",
+                prices="gpt-4o-2024-05-13",
+                settings=_ENFORCED,
+                vary={"failures": (0.0, 1.0, 3.0), "rate_limits": (0.0, 1.0, 20.0), "latency": (1.0, 4.0)},
+            ),
+        ),
+    ),
+    Suite(
+        "btp",
+        "BTP's own protocol: ReAct and DFSDT with and without BTP under recorded budgets, with free tokens",
+        (
+            SuiteWorld(
+                ("random", "cheapest", "greedy", "react", "react+prompt", "react+btp", "dfsdt", "dfsdt+btp", "oracle"),
+                "price=10,20,40",
+                200,
+                scenario="marketplace",
+            ),
+        ),
+    ),
+    Suite(
+        "small",
+        "five candidates a task in short documents, with free tokens: for language models of small contexts, on this machine",
+        (
+            SuiteWorld(
+                ("react", "react+btp", "react+ecoact", "dfsdt", "random", "greedy", "oracle-informed", "oracle"),
+                "price=20",
+                400,
+                scenario="marketplace-small",
+                settings={**_ENFORCED, TEXT: {"documents": "short", "max_steps": SHORT_STEP_LIMIT}},
+            ),
+        ),
+    ),
+    Suite(
+        "toolbench",
+        "ReAct, DFSDT and ToT-DFS with and without BTP on ToolBench queries (--data FOLDER)",
+        (
+            SuiteWorld(
+                ("react", "react+prompt", "react+btp", "dfsdt", "dfsdt+btp", "tot-dfs", "tot-dfs+btp", "oracle"),
+                "price=20",
+                200,
+                scenario="toolbench",
+            ),
+        ),
+    ),
+    Suite(
+        "ecoact",
+        "ReAct and DFSDT with and without registering tools by name; tokens are what costs",
+        (SuiteWorld(("react", "react+ecoact", "dfsdt", "dfsdt+ecoact"), "price=20", 200, scenario="marketplace"),),
+    ),
+    Suite(
+        "deer",
+        "whether a query needs a tool, and whether one fits",
+        (SuiteWorld(("deer", "deer-rule"), "price=20", 1000, scenario="decision", env=DECISION, tracks=("decisions",)),),
+    ),
+    Suite(
+        "toolplanner",
+        "instructions that name categories, tools and APIs: tree search beside planning by tags",
+        (
+            SuiteWorld(
+                ("dfsdt", "toolplanner", "toolplanner-no-tags", "toolplanner-no-path"),
+                "price=20",
+                400,
+                scenario="marketplace",
+                settings={**_RECORDED, TEXT: {"level": "hybrid"}},
+            ),
+        ),
+    ),
+    Suite(
+        "opencatp",
+        "planners over the vision tools of OpenCATP: score, price, time and Quality of Plan",
+        (
+            SuiteWorld(
+                (
+                    "oracle",
+                    "oracle-informed",
+                    "greedy",
+                    "hydra",
+                    "hugginggpt",
+                    "few-shot",
+                    "zero-shot",
+                    "fixed-all",
+                    "fixed-none",
+                    "random",
+                ),
+                env=PLAN_CHAT,
+                tracks=("plans",),
+                settings=_PLANS,
+                vary={"alpha": (0.5,), "tasks": ("sequential", "nonsequential")},
+                ranked_by="quality_of_plan",
+            ),
+        ),
+    ),
+)
+SUITES = {suite.name: suite for suite in _ALL}
+
+
+def suite(name: str) -> Suite:
+    """A suite by name; raises UnknownName with the nearest ones."""
+    if name not in SUITES:
+        raise UnknownName("suite", name, SUITES)
+    return SUITES[name]
+
+
+def playable(names: Sequence[str], model: str = "simulated", zoo: bool = False) -> tuple[str, ...]:
+    """Return the agents of a suite that play by default with this model, whatever is installed.
+
+    Agents of the zoo play if `zoo` says so; some agents know the simulated model only.
+    """
+    return tuple(
+        name
+        for name in names
+        if (zoo and name in zoo_names() if is_zoo(name) else is_simulated(model) or not find_agent(name).simulated)
+    )

@@ -1,0 +1,96 @@
+"""The tracks of a leaderboard: rows are ranked only beside rows that saw the same.
+
+Agents of the numeric view are told which tool serves which need; agents of the text view read prose. Each view is a track of
+its own, with its own world, conditions and ranking.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ...agents.base import DECISION, NUMERIC, PLAN_CALLS, PLAN_CHAT, PLANS, TEXT
+
+
+@dataclass(frozen=True, slots=True)
+class Track:
+    """The properties that all rows of a track share.
+
+    Attributes:
+        name: in `leaderboard.json`.
+        title: as pages head it.
+        sees: one sentence on what its agents are given and what they decide.
+        views: the environments that are played in, the usual one first.
+    """
+
+    name: str
+    title: str
+    sees: str
+    views: tuple[str, ...]
+
+
+_ALL = (
+    Track(
+        "text",
+        "Text",
+        "Agents read the query and the tools’ documentation as prose, write the arguments of calls, and pay for their tokens.",
+        (TEXT,),
+    ),
+    Track(
+        "numbers",
+        "Numbers",
+        "Agents see numbers: which tool serves which need, its price, its advertised success. They only choose what to call.",
+        (NUMERIC,),
+    ),
+    Track(
+        "plans",
+        "Plans",
+        "Agents write a whole plan of OpenCATP’s vision tools before any of them runs.",
+        (PLAN_CHAT, PLANS, PLAN_CALLS),
+    ),
+    Track(
+        "decisions",
+        "Decisions",
+        "Agents decide whether a query needs a tool at all, and whether one that was found fits.",
+        (DECISION,),
+    ),
+)
+TRACKS = {track.name: track for track in _ALL}
+_OF_VIEW = {view: track.name for track in _ALL for view in track.views}
+
+
+def track_of(env_id: str) -> str:
+    """The track that an environment belongs to; "" for one that belongs to none."""
+    return _OF_VIEW.get(env_id, "")
+
+
+def track_documents(document: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """A leaderboard's tracks, each as a leaderboard of its own: its rows, world, conditions and ranking figure.
+
+    A document that names no tracks is one as it stands.
+    """
+    named = document.get("tracks")
+    if not named:
+        return [dict(document)]
+    rows = document.get("rows") or []
+    return [
+        {
+            **{name: value for name, value in document.items() if name != "tracks"},
+            **track,
+            "track": track["name"],
+            "rows": [row for row in rows if row.get("track") == track["name"]],
+        }
+        for track in named
+    ]
+
+
+def in_order(names: Sequence[str]) -> list[str]:
+    """Tracks in the order in which pages show them; unknown ones last."""
+    return [name for name in TRACKS if name in names] + [name for name in names if name not in TRACKS]
+
+
+def track_files(leaderboard: Mapping[str, Any]) -> dict[str, str]:
+    """Return the file of each track's page."""
+    tracks = [str(track.get("track", "")) for track in track_documents(leaderboard)]
+    return {track: f"{track}.html" if number else "index.html" for number, track in enumerate(tracks)}

@@ -1,0 +1,40 @@
+"""Verification by replay of whatever was recorded: trajectory files, collections, leaderboard runs and submissions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+from ...simulators.errors import DataError
+from ..play.execution.engine import Engine
+from ..play.trajectories.verify import BROKEN, Verdict, verify_file
+from .submissions.submission import validate, validate_run
+
+
+def verify(
+    path: str | Path,
+    data: str | None = None,
+    progress: Callable[[int], None] | None = None,
+    engine: Engine | None = None,
+) -> Verdict:
+    """Replay every episode of a recording, and compare every figure.
+
+    Args:
+        path: a trajectory file, or the folder of a collection, of a run that has ended, or of a submission.
+        data: the folder or file that the world is read from, where it lies elsewhere now.
+        progress: called with the number of episodes looked at.
+        engine: where episodes are replayed; by default here. The verdict does not depend on it.
+
+    Raises:
+        ConfigError: the run has not ended.
+        DataError: there is nothing recorded, or what describes it cannot be read.
+    """
+    file = Path(path)
+    for name, check in (("run.json", validate_run), ("manifest.json", validate)):
+        if (file / name).is_file():
+            try:
+                whole = check(file, data, None if progress is None else lambda done, total: progress(done), engine)
+            except BROKEN as error:
+                raise DataError(file, f"holds what no run writes ({type(error).__name__}: {error})") from error
+            return Verdict(file, whole.episodes, whole.problems)
+    return verify_file(file, data, progress, engine)

@@ -1,0 +1,280 @@
+"""Fit a scenario to logged calls, and judge it by simulating what is written.
+
+Two fits are made. The written scenario is fitted to all calls and simulated in the shape of the log; figures that it misses are
+named. Another is fitted to the first calls of each tool and simulated beside the last ones, which it has not seen. A log has no
+tasks, so the scenario gets generated ones, one for each capability and one for each pair, unless others are given.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import yaml
+
+from ....simulators.errors import ConfigError, DataError, require
+from ....simulators.scenario import Scenario, parse_scenario
+from ...play.call_logs.log import LoggedCall, read_log
+from ...play.files import write_atomically
+from . import fits
+from .document import Fit, fit, own_document, read_tasks, toolbench_document, warnings
+from .fits import episodes_of
+from .judge import FIGURES, Chain, Figure, compare, figures, simulate
+
+FORMAT = "costgym.calibration/1"
+LEAST_CALLS = 20
+GAP_S = 3600.0
+TEST_SHARE = 0.2
+
+
+@dataclass(frozen=True, slots=True)
+class Calibration:
+    """The result of a calibration.
+
+    Attributes:
+        scenario: the fitted world.
+        document: the scenario's YAML document, as plain data.
+        report: quality of the fit.
+        logged, simulated: each tool's calls by episode, in the log and in the written world; empty for logs without durations.
+    """
+
+    scenario: Scenario
+    document: dict[str, Any]
+    report: dict[str, Any]
+    logged: dict[str, list[Chain]]
+    simulated: dict[str, list[Chain]]
+
+    def write(self, path: Path, report: Path | None = None) -> None:
+        """Write the scenario, and the report as JSON if a file is given; `reports.calibration` draws it as a page."""
+        tasks = "" if self.report["own_tasks"] else "; the tasks are placeholders"
+        write_atomically(path, f"# Fitted to {self.report['calls']} logged calls{tasks}.\n{_yaml(self.document)}")
+        if report is not None:
+            write_atomically(report, json.dumps(self.report, indent=1) + "\n")
+
+
+def _yaml(document: Mapping[str, Any]) -> str:
+    return yaml.safe_dump(document, sort_keys=False, allow_unicode=True, width=120)
+
+
+def calibrate(
+    log: Path,
+    name: str | None = None,
+    least_calls: int | None = None,
+    gap_s: float = GAP_S,
+    token_price: tuple[float, float] | None = None,
+    *,
+    prices: Mapping[str, float] | None = None,
+    fields: Mapping[str, str] | None = None,
+    tasks: Path | None = None,
+) -> Calibration:
+    """Fit a scenario to a log of real calls, or to a folder of StableToolBench's answers.
+
+    Args:
+        log: see `calibration.log`.
+        name: of the scenario; the file's by default.
+        least_calls: fewest calls of a tool; tools with fewer are left out. By default 20, and 1 for answer trees.
+        gap_s: if the log names no episodes, a pause of this length, seconds, ends one.
+        token_price: USD per million input and output tokens, for calls without a price.
+        prices: price of a call by tool, for calls without a price.
+        fields: where the log's fields are; see `calibration.expressions`.
+        tasks: a YAML file with a list of tasks, as in a scenario's `source.tasks`; None for generated ones.
+
+    Raises:
+        DataError: the log or the tasks cannot be read, or no tool in the log has enough calls.
+        ConfigError: an argument is out of range, or a price is given for a tool that the log does not have.
+        MissingExtra: SciPy is not installed.
+    """
+    if least_calls is not None and least_calls < 1:
+        raise ConfigError("--least-calls", f"expected a positive whole number, got {least_calls}")
+    if not 0 < gap_s < float("inf"):
+        raise ConfigError("--gap", f"expected a positive number of seconds, got {gap_s}")
+    require("scipy", "train")
+    prices = prices or {}
+    calls = [_priced(call, token_price, prices) for call in read_log(log, fields)]
+    timed = any(call.latency_s is not None for call in calls)
+    least = least_calls if least_calls is not None else LEAST_CALLS if timed else 1
+    by_tool: dict[str, list[LoggedCall]] = defaultdict(list)
+    for call in calls:
+        by_tool[call.tool].append(call)
+    for tool in prices:
+        if tool not in by_tool:
+            raise ConfigError("--price", f"the log has no tool {tool!r}; it has {', '.join(sorted(by_tool))}")
+    kept = {tool: found for tool, found in sorted(by_tool.items()) if _usable(found, timed) >= least}
+    if not kept:
+        most = max(by_tool, key=lambda tool: _usable(by_tool[tool], timed))
+        problem = f"no tool has {least} executed calls or more (the most: {_usable(by_tool[most], timed)}, of {most!r})"
+        raise DataError(log, f"{problem}; log more calls, or pass --least-calls")
+    whole = fit(kept, gap_s)
+    name = name or log.stem or "calibrated"
+    document = own_document(name, kept, whole) if timed else toolbench_document(name, whole)
+    if tasks is not None:
+        if not timed:
+            raise ConfigError("--tasks", "answer trees have tasks of their own")
+        document["source"]["tasks"] = read_tasks(tasks)
+    document = yaml.safe_load(_yaml(document))  # what is judged is what is written, its rounding included
+    scenario = parse_scenario(document, "the fitted scenario" if tasks is None else tasks)
+    logged = {tool: episodes_of(found, gap_s) for tool, found in kept.items()}
+    simulated: dict[str, list[Chain]] = {}
+    if timed:
+        scenario.build()  # what cannot be played is not written
+        simulated = _simulated(document, logged)
+    rows = {tool: _tool_report(found, whole, logged[tool], simulated.get(tool)) for tool, found in kept.items()}
+    report = {
+        "format": FORMAT,
+        "calls": len(calls),
+        "own_tasks": tasks is not None,
+        "left_out": {tool: len(found) for tool, found in sorted(by_tool.items()) if tool not in kept},
+        "failures": document["failures"],
+        "tools": rows,
+        "unseen": _unseen(kept, gap_s, timed),
+        "not_reproduced": _misses(rows),
+        "warnings": warnings(kept, whole, document),
+    }
+    return Calibration(scenario, document, report, logged if timed else {}, simulated)
+
+
+def _priced(call: LoggedCall, token_price: tuple[float, float] | None, prices: Mapping[str, float]) -> LoggedCall:
+    if call.price is not None:
+        return call
+    if call.tool in prices:
+        return replace(call, price=prices[call.tool])
+    if call.tokens is None or token_price is None:
+        return call
+    return replace(call, price=(call.tokens[0] * token_price[0] + call.tokens[1] * token_price[1]) / 1e6)
+
+
+def _usable(calls: Sequence[LoggedCall], timed: bool) -> int:
+    """The executed calls; if the log has durations, at least one of them must have one."""
+    executed = sum(call.status in fits.WORKS or call.status in fits.FAILS for call in calls)
+    return executed if not timed or len(fits.durations(calls)) else 0
+
+
+# -- the judgement ----------------------------------------------------------------------------------------------------------
+
+
+def _simulated(document: Mapping[str, Any], shape: Mapping[str, Sequence[Chain]]) -> dict[str, list[Chain]]:
+    """The document's calls in the shape of a log, by the log's names of the tools."""
+    names = dict(zip(shape, (tool["name"] for tool in document["source"]["tools"]), strict=True))
+    found = simulate(document, {names[tool]: chains for tool, chains in shape.items()})
+    return {tool: found[name] for tool, name in names.items()}
+
+
+def _misses(rows: Mapping[str, Any]) -> list[str]:
+    """The figures that the written scenario does not reproduce, in words."""
+    found = []
+    for tool, row in rows.items():
+        for name, figure in row.get("reproduced", {}).items():
+            if not figure["within"]:
+                low, high = (written(name, end) for end in figure["ci95"])
+                world, log = written(name, figure["world"]), written(name, figure["log"])
+                found.append(f"{tool}: {FIGURES[name]} is {log} in the log ({low} to {high}) and {world} in the world")
+    return found
+
+
+def written(name: str, value: float) -> str:
+    """A figure of `FIGURES` with its unit."""
+    if name in ("success", "failure_after_failure", "refused"):
+        return f"{value:.1%}"
+    return f"{value:.3g} s" if name.endswith("_s") else f"{value:.3g}"
+
+
+def _split(calls: Sequence[LoggedCall]) -> tuple[list[LoggedCall], list[LoggedCall]]:
+    """Split the calls into the first and the last ones, without cutting an episode that the log names."""
+    edge = max(1, round(len(calls) * (1 - TEST_SHARE)))
+    while edge < len(calls) and calls[edge].episode is not None and calls[edge].episode == calls[edge - 1].episode:
+        edge += 1
+    if edge >= len(calls):
+        edge = max(1, round(len(calls) * (1 - TEST_SHARE)))
+    return list(calls[:edge]), list(calls[edge:])
+
+
+def _unseen(tools: dict[str, list[LoggedCall]], gap_s: float, timed: bool) -> dict[str, Any]:
+    """Evaluate a fit to the first calls on the last ones, for each tool and in total."""
+    parts = {tool: _split(calls) for tool, calls in tools.items()}
+    parts = {
+        tool: part for tool, part in parts.items() if _usable(part[0], timed) and any(True for _ in fits.chains(part[1], gap_s))
+    }
+    if not parts:
+        return {"tools": {}}
+    first = {tool: train for tool, (train, _) in parts.items()}
+    fitted = fit(first, gap_s)
+    last = {tool: episodes_of(test, gap_s) for tool, (_, test) in parts.items()}
+    played = _simulated(own_document("unseen", first, fitted), last) if timed else {}
+    rows: dict[str, dict[str, Any]] = {}
+    for tool, (train, test) in parts.items():
+        chains = list(fits.chains(test, gap_s))
+        before, after = figures(episodes_of(train, gap_s)), figures(last[tool])
+        world = figures(played[tool], intervals=False) if timed else {"success": before["success"]}
+        compared = compare({name: after[name] for name in world}, world, before)
+        predicted = compared["success"]["world"]
+        chained, alone = fits.outcome_log_likelihood(chains, predicted, *fitted.failures.of(tool))
+        row: dict[str, Any] = {
+            "calls": sum(map(len, chains)),
+            "success_predicted": predicted,
+            "success": after["success"].value,
+            "success_ci95": [after["success"].low, after["success"].high],
+            "as_predicted": compared["success"]["within"],
+            "figures": compared,
+            "outcome_log_likelihood": {"chain": chained, "independent": alone},
+        }
+        seen, unseen = fits.durations(train), fits.durations(test)
+        if len(seen) and len(unseen):
+            row["latency"] = fits.judge_latency(seen, unseen)
+        rows[tool] = row
+    total = sum(row["calls"] for row in rows.values())
+    mean = {
+        model: sum(row["outcome_log_likelihood"][model] * row["calls"] for row in rows.values()) / total
+        for model in ("chain", "independent")
+    }
+    judged_figures = [figure["within"] for row in rows.values() for figure in row["figures"].values()]
+    found: dict[str, Any] = {
+        "calls": total,
+        "success_rates_as_predicted": sum(row["as_predicted"] for row in rows.values()) / len(rows),
+        "figures": len(judged_figures),
+        "figures_as_predicted": sum(judged_figures),
+        "outcome_log_likelihood": mean,
+    }
+    judged = [row["latency"] for row in rows.values() if "latency" in row]
+    if judged:
+        found["latency_ks_median"] = float(np.median([each["ks"] for each in judged]))
+        tested = [each["ks_p"] for each in judged if each["ks_p"] is not None]
+        found["latency_rejected_at_5_percent"] = sum(p < 0.05 for p in tested) / max(1, len(tested))
+        found["latency_best_family"] = dict(Counter(each["best"] for each in judged).most_common())
+    return {**found, "tools": rows}
+
+
+def _tool_report(calls: Sequence[LoggedCall], fit: Fit, logged: Sequence[Chain], simulated: Sequence[Chain] | None) -> Any:
+    tool = calls[0].tool
+    own: dict[str, Figure] = figures(logged)
+    latency, price, stats = fit.latency[tool], fit.price[tool], require("scipy.stats", "train")
+    statuses = Counter(call.status.label for call in calls)
+    rows = {}
+    for label, count in sorted(statuses.items()):
+        interval = stats.binomtest(count, len(calls)).proportion_ci(method="wilson")
+        rows[label] = {"rate": count / len(calls), "ci95": [float(interval.low), float(interval.high)]}
+    return {
+        "calls": len(calls),
+        "success": own["success"].value,
+        "success_ci95": [own["success"].low, own["success"].high],
+        **({"reproduced": compare(own, figures(simulated, intervals=False))} if simulated else {}),
+        "reliability": fit.failures.reliability[tool],
+        "slip": fit.failures.of(tool)[0],
+        "persistence": fit.failures.of(tool)[1],
+        "statuses": rows,
+        "latency": None
+        if latency is None
+        else {"median_s": latency.median_s, "spread": latency.spread, "timeout_s": latency.timeout_s},
+        "price": None
+        if price is None
+        else {
+            "model": price.model,
+            "fee": price.fee,
+            "error": {"flat": price.flat_error, "duration": price.duration_error, "token": price.token_error},
+            "per_token": price.per_token,
+        },
+    }

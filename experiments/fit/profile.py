@@ -1,0 +1,428 @@
+"""Measure the tools' time and memory by size level on this machine, and write a profile for scenarios.
+
+Every tool is run with one input at a time, at the centre of each size level, and between measurements only one model is in
+memory. *Time* is the median over repeated runs after a warm-up. *Constant* memory is what loading the model added, *instant*
+memory what a run reached above that: resident memory of the process (sampled while it runs) and, on a GPU, torch's allocator.
+
+A run that would not fit into memory is skipped. A small probe and the previous runs give the growth of memory with the input; a
+level whose estimate is above the limit is skipped. A profile with a missing level is an error, unless a part of the image may
+stand for the whole (`tiles`) or figures of a smaller level may be scaled (`scale`); the profile's source says so.
+"""
+
+from __future__ import annotations
+
+import json
+import platform
+import statistics
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+
+from ...simulators.errors import ConfigError, DataError, InfrastructureError, InvalidProfile, UnknownName, require
+from ...simulators.opencatp.backends.base import RESTORERS, TEXT_TOOLS, Backend, Images
+from ...simulators.opencatp.backends.meter import Meter
+from ...simulators.opencatp.backends.named import BACKENDS
+from ...simulators.opencatp.levels import IMAGE_SIZES, LEVELS, TEXT_LENGTHS
+from ...simulators.opencatp.profile import Profile, ToolCost, save_profile
+from ...simulators.opencatp.tools import TOOLS
+from ..play.files import write_atomically
+
+PARTIAL_FORMAT = "costgym.profile-partial/1"
+MOST_TILES = 256
+_PROBE_SHARE = 16  # the probe has a sixteenth of the first level's area
+
+Progress = Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """A tool at a level: duration (ms), memory above the loaded model (MB), and the number of tiles of the image."""
+
+    time_ms: float
+    cpu_inst_mb: float
+    gpu_inst_mb: float
+    tiles: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Loading:
+    """The loading of a tool: memory that remains in use (MB) and time (seconds)."""
+
+    cpu_cons_mb: float
+    gpu_cons_mb: float
+    cold_start_s: float
+
+
+@dataclass
+class Measurement:
+    """The measurements, and the reasons for missing ones.
+
+    Attributes:
+        name, hardware, date, source: As in the profile.
+        loading: By tool.
+        points: By tool and level.
+        skipped: Why there is no point, by tool and level.
+    """
+
+    name: str
+    hardware: str
+    date: str
+    source: str
+    loading: dict[str, Loading] = field(default_factory=dict)
+    points: dict[tuple[str, int], Point] = field(default_factory=dict)
+    skipped: dict[tuple[str, int], str] = field(default_factory=dict)
+
+    def profile(self, scale: bool = False) -> Profile:
+        """The profile.
+
+        Args:
+            scale: Figures of levels that were not measured follow from the nearest smaller one (else the nearest larger) in
+                proportion to the input's size; the profile's source says which.
+
+        Raises:
+            InvalidProfile: levels are missing and may not be scaled, or a tool was not measured at all.
+        """
+        if self.skipped and not scale:
+            raise InvalidProfile(f"{self.name} is incomplete: {self._missing()}; {_WAYS_OUT}")
+        tools = {}
+        for tool in TOOLS:
+            levels = [level for level in range(LEVELS) if (tool, level) in self.points]
+            if not levels:
+                raise InvalidProfile(f"{self.name}: {tool} was measured at no level: {self._missing()}; {_WAYS_OUT}")
+            nearest = [max([known for known in levels if known <= level], default=levels[0]) for level in range(LEVELS)]
+            factors = [_size(tool, level) / _size(tool, known) for level, known in enumerate(nearest)]
+            points = [self.points[tool, known] for known in nearest]
+            load = self.loading[tool]
+            tools[tool] = ToolCost(
+                tuple(round(p.time_ms * f, 6) for p, f in zip(points, factors, strict=True)),
+                round(load.cpu_cons_mb, 6),
+                round(load.gpu_cons_mb, 6),
+                tuple(round(p.cpu_inst_mb * f, 6) for p, f in zip(points, factors, strict=True)),
+                tuple(round(p.gpu_inst_mb * f, 6) for p, f in zip(points, factors, strict=True)),
+                round(load.cold_start_s, 6),
+            )
+        notes = [self.source]
+        tiled = [f"{tool} at level {level} ({p.tiles} tiles)" for (tool, level), p in self.points.items() if p.tiles > 1]
+        notes += [f"one tile run and its time multiplied: {', '.join(tiled)}"] if tiled else []
+        notes += [f"scaled by the input's size from another level, not measured: {self._missing()}"] if self.skipped else []
+        return Profile(self.name, tools, self.hardware, "; ".join(notes), self.date)
+
+    def save_partial(self, path: Path) -> None:
+        """Writes what there is as JSON, for reading; it is no profile."""
+        record = {
+            "format": PARTIAL_FORMAT,
+            "name": self.name,
+            "hardware": self.hardware,
+            "date": self.date,
+            "source": self.source,
+            "loading": {tool: _fields(load) for tool, load in self.loading.items()},
+            "measured": [{"tool": tool, "level": level, **_fields(point)} for (tool, level), point in self.points.items()],
+            "skipped": [{"tool": tool, "level": level, "reason": why} for (tool, level), why in self.skipped.items()],
+        }
+        write_atomically(path, json.dumps(record, indent=1) + "\n")
+
+    def _missing(self) -> str:
+        by_reason: dict[tuple[int, str], list[str]] = {}
+        for (tool, level), why in self.skipped.items():
+            by_reason.setdefault((level, why), []).append(tool)
+        return "; ".join(
+            f"{'all tools' if len(tools) == len(TOOLS) else ', '.join(tools)} at level {level}: {why}"
+            for (level, why), tools in by_reason.items()
+        )
+
+
+_WAYS_OUT = "measure with tiles, with scale, with a higher memory limit or on a larger machine"
+
+
+def measure(
+    name: str,
+    backend: str = "tiny",
+    device: str = "cpu",
+    levels: Sequence[int] = tuple(range(LEVELS)),
+    repeats: int = 5,
+    weights: Path | str | None = None,
+    tiles: bool = False,
+    memory_limit_mb: float | None = None,
+    date: str = "",
+    download: bool = False,
+    processor_time: bool = False,
+    image_sizes: Sequence[tuple[int, int]] = IMAGE_SIZES,
+    text_lengths: Sequence[int] = TEXT_LENGTHS,
+    progress: Progress | None = None,
+) -> Measurement:
+    """Measure time, memory and loading of the ten tools on this machine.
+
+    Args:
+        name: name of the profile, as scenarios refer to it.
+        backend: ``tiny`` or ``published``.
+        device: a torch device, ``cpu`` or ``cuda``.
+        levels: size levels to run. Where one is missing, its figures can only be scaled from others.
+        repeats: runs per figure, after one warm-up run.
+        weights: folder of weights; None, without `download`, for untrained networks of the same size. Those of `published` are
+            built in memory instead of read from disk, so their cold start is the time to build them.
+        tiles: measure a part of an image that would not fit into memory and multiply; for restorers only.
+        memory_limit_mb: most memory, MB, that a run may use above the loaded model; None for most of the free memory.
+        date: date to write into the profile.
+        download: let transformers fetch published weights that are not in the folder, or in its own cache.
+        processor_time: count the processor's time on one thread instead of the clock's, where others use the machine too.
+        image_sizes: (width, height) of the input at each of the four levels, px.
+        text_lengths: length of the input at each of the four levels, characters.
+        progress: called with one line of text per figure.
+
+    Raises:
+        ConfigError, UnknownName: an argument is out of range or unknown.
+        InfrastructureError: the device does not exist, or resident memory cannot be read on this system.
+        DataError: the folder of weights does not exist.
+        MissingExtra: torch or transformers is not installed.
+    """
+    _check(backend, levels, repeats, memory_limit_mb, weights, download)
+    torch = require("torch", "vision")
+    from ...simulators.opencatp.backends.tiny import WEIGHTS as SHIPPED
+
+    if processor_time and device.startswith("cuda"):
+        raise ConfigError("--processor-time", "a GPU works beside the processor, so only the clock tells what it takes")
+    if device.startswith("cuda") and not torch.cuda.is_available():
+        raise InfrastructureError(f"device {device}: torch sees no GPU here; measure with device cpu")
+    say = progress or (lambda _: None)
+    kind = f"weights of {Path(weights).name}" if weights is not None else "untrained weights at full size"
+    if weights is not None and Path(weights).resolve() == SHIPPED.resolve():
+        kind = "the weights that ship"
+    if weights is None and download:
+        kind = "published weights"
+    precision = "float16 autocast" if backend == "published" and device.startswith("cuda") else "float32"
+    ways = f"back-end {backend}, {kind}, {precision}, one input at a time, median of {repeats} runs"
+    if processor_time:
+        ways += ", processor time on one thread"
+    threads = 1 if processor_time else torch.get_num_threads()
+    found = Measurement(name, _hardware(device, threads), date, f"costgym profile: {ways}")
+    meter = Meter(device, memory_limit_mb, processor_time)
+    with tempfile.TemporaryDirectory() as scratch, _threads(threads):
+        for tool in TOOLS:
+            tools, load = _backend(backend, tool, device, weights, download, Path(scratch))
+            meter.rest()
+            before = meter.held_mb()
+            seconds = meter.seconds(load)
+            held = meter.held_mb()
+            found.loading[tool] = Loading(max(0.0, held[0] - before[0]), max(0.0, held[1] - before[1]), seconds)
+            say(f"{tool}: loaded in {seconds:.2f} s, {held[0] - before[0]:.0f} MB, GPU {held[1] - before[1]:.0f} MB")
+            sizes = text_lengths if tool in TEXT_TOOLS else [width * height for width, height in image_sizes]
+            _levels_of(found, tool, tools, meter, levels, repeats, tiles, image_sizes, sizes, say)
+            del tools, load
+    return found
+
+
+def profile(
+    name: str,
+    out: str | Path,
+    backend: str = "tiny",
+    device: str = "cpu",
+    levels: Sequence[int] = tuple(range(LEVELS)),
+    repeats: int = 5,
+    *,
+    weights: Path | str | None = None,
+    tiles: bool = False,
+    scale: bool = False,
+    memory_limit_mb: float | None = None,
+    date: str = "",
+    download: bool = False,
+    processor_time: bool = False,
+    progress: Progress | None = None,
+) -> Profile:
+    """Measure the ten tools and write a profile file for scenarios and `--profile`.
+
+    Args:
+        out: the profile file. If levels are missing it is not written; the measurements go to `<out>.partial`.
+        scale: fill levels that were not run by scaling others, see :meth:`Measurement.profile`.
+
+    The other arguments are those of :func:`measure`.
+
+    Raises:
+        InvalidProfile: levels are missing; the message names the partial file.
+        CostGymError: as :func:`measure`.
+    """
+    path = Path(out)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    found = measure(
+        name,
+        backend,
+        device,
+        levels,
+        repeats,
+        weights,
+        tiles,
+        memory_limit_mb,
+        date,
+        download,
+        processor_time,
+        progress=progress,
+    )
+    try:
+        made = found.profile(scale)
+    except InvalidProfile as error:
+        partial = path.with_name(path.name + ".partial")
+        found.save_partial(partial)
+        raise InvalidProfile(f"{error}; what was measured is in {partial}") from None
+    save_profile(made, path)
+    return made
+
+
+@contextmanager
+def _threads(count: int) -> Iterator[None]:
+    """Give torch a number of threads for a while."""
+    import torch
+
+    before = torch.get_num_threads()
+    torch.set_num_threads(count)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
+def _levels_of(
+    found: Measurement, tool: str, tools: Backend, meter: Meter, levels: Sequence[int], repeats: int, tiles: bool,
+    image_sizes: Sequence[tuple[int, int]], sizes: Sequence[int], say: Progress,
+) -> None:  # fmt: skip
+    """All levels of one tool, from the smallest, each checked against what memory the last one took."""
+    used, size = _probe(tool, tools, meter, image_sizes, sizes)
+    for level in range(LEVELS):
+        if level not in levels:
+            found.skipped[tool, level] = "not asked for"
+            continue
+        cut = 1
+        free = meter.free_mb()
+        while (
+            (needed := used * max(1.0, sizes[level] / cut / size)) > free and tiles and tool in RESTORERS and cut < MOST_TILES
+        ):
+            cut *= 2
+        if needed > free:
+            found.skipped[tool, level] = f"needs about {needed:.0f} MB of memory, {free:.0f} MB may be used"
+            say(f"{tool}, level {level}: skipped, {found.skipped[tool, level]}")
+            continue
+        inputs = _input(tool, image_sizes[level], sizes[level], cut)
+        try:
+            cpu_mb, gpu_mb = meter.peak_mb(lambda: tools.run(tool, inputs))  # noqa: B023
+            milliseconds = statistics.median(meter.seconds(lambda: tools.run(tool, inputs)) for _ in range(repeats))  # noqa: B023
+        except (MemoryError, RuntimeError) as error:
+            if not isinstance(error, MemoryError) and "out of memory" not in str(error).lower():
+                raise
+            found.skipped[tool, level] = "ran out of memory"
+            say(f"{tool}, level {level}: skipped, ran out of memory")
+            continue
+        used, size = max(cpu_mb, gpu_mb, 1.0), sizes[level] / cut
+        found.points[tool, level] = Point(1000.0 * milliseconds * cut, cpu_mb, gpu_mb, cut)
+        say(f"{tool}, level {level}: {1000.0 * milliseconds * cut:.1f} ms, {cpu_mb:.0f} MB, GPU {gpu_mb:.0f} MB")
+
+
+def _probe(
+    tool: str, tools: Backend, meter: Meter, image_sizes: Sequence[tuple[int, int]], sizes: Sequence[int]
+) -> tuple[float, float]:
+    """Memory (MB) of a run on a small input and the input's size; also the first warm-up."""
+    if tool in TEXT_TOOLS:
+        length = sizes[0]
+        return max(*meter.peak_mb(lambda: tools.run(tool, [_text(length)])), 1.0), float(length)
+    width, height = image_sizes[0]
+    side = max(16, round((width * height / _PROBE_SHARE) ** 0.5) // 8 * 8)
+    image = _image(side, side)
+    meter.seconds(lambda: tools.run(tool, image))  # what is taken once and kept is not the input's
+    return max(*meter.peak_mb(lambda: tools.run(tool, image)), 1.0), float(side * side)
+
+
+def _input(tool: str, size: tuple[int, int], length: int, cut: int) -> Images | list[str]:
+    if tool in TEXT_TOOLS:
+        return [_text(length)]
+    width, height = size
+    while cut > 1:  # the longer side is halved
+        cut //= 2
+        width, height = ((width + 1) // 2, height) if width >= height else (width, (height + 1) // 2)
+    return _image(width, height)
+
+
+def _image(width: int, height: int) -> Images:
+    """A generated scene, (1, height, width, 3)."""
+    from PIL import Image
+
+    from ...simulators.opencatp.scenes import scene as scenes
+
+    scene = Image.fromarray(scenes.make_scene(scenes.HELD_OUT_SEED, 0).image)
+    return np.array(scene.resize((width, height), Image.Resampling.BICUBIC))[None]
+
+
+def _text(length: int) -> str:
+    from ...simulators.opencatp.scenes import scene as scenes
+
+    report = scenes.make_scene(scenes.HELD_OUT_SEED, 0).report() + " "
+    return (report * (length // len(report) + 1))[:length]
+
+
+def _size(tool: str, level: int) -> float:
+    width, height = IMAGE_SIZES[level]
+    return float(TEXT_LENGTHS[level] if tool in TEXT_TOOLS else width * height)
+
+
+def _backend(
+    backend: str, tool: str, device: str, weights: Path | str | None, download: bool, scratch: Path
+) -> tuple[Backend, Callable[[], object]]:
+    """Make a new back-end and the function that loads the tool."""
+    import torch
+
+    torch.manual_seed(0)
+    if backend == "tiny":
+        from ...simulators.opencatp.backends import tiny
+
+        folder = scratch if weights is None else Path(weights)
+        if weights is None:
+            tiny.save_weights(tiny.make_network(tool), folder / f"{tool}.safetensors", {})
+        small = tiny.TinyBackend(folder, device, 1)
+        return small, lambda: small.network(tool)
+    from ...simulators.opencatp.backends.published import PublishedBackend, import_classes
+    from ...simulators.opencatp.backends.untrained import untrained_loaders
+
+    import_classes(tool)
+    loaders = untrained_loaders() if weights is None and not download else None
+    full = PublishedBackend(weights, device=device, batch_size=1, loaders=loaders, download=download)
+    return full, lambda: full.load(tool)
+
+
+def _hardware(device: str, threads: int) -> str:
+    import torch
+
+    if device.startswith("cuda"):
+        return f"one {torch.cuda.get_device_name(device)}, torch {torch.__version__}"
+    model = platform.processor() or platform.machine()
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+        model = next((line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")), model)
+    except OSError:
+        pass
+    return f"{model}, {threads} thread{'s' * (threads != 1)}, torch {torch.__version__}"
+
+
+def _check(
+    backend: str,
+    levels: Sequence[int],
+    repeats: int,
+    memory_limit_mb: float | None,
+    weights: Path | str | None,
+    download: bool,
+) -> None:
+    if backend not in BACKENDS:
+        raise UnknownName("back-end", backend, BACKENDS)
+    if weights is not None and not Path(weights).is_dir():
+        raise DataError(weights, "expected a folder of weights, which this is not")
+    if download and backend != "published":
+        raise ConfigError("--download", "the tiny back-end ships with its weights; only --backend published can fetch any")
+    if not levels or any(level not in range(LEVELS) for level in levels) or len(set(levels)) < len(levels):
+        raise ConfigError("levels", f"expected some of 0..{LEVELS - 1}, each once, got {list(levels)}")
+    if isinstance(repeats, bool) or not isinstance(repeats, int) or repeats < 1:
+        raise ConfigError("repeats", f"expected a positive whole number, got {repeats!r}")
+    if memory_limit_mb is not None and not memory_limit_mb > 0.0:
+        raise ConfigError("memory_limit_mb", f"expected a number above 0, got {memory_limit_mb!r}")
+
+
+def _fields(record: Point | Loading) -> dict[str, float]:
+    return {name: getattr(record, name) for name in record.__slots__}

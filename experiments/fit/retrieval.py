@@ -1,0 +1,80 @@
+"""Measure retrievers: how many of the tools that a task needs they find, and how far up."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from ...simulators.errors import ConfigError
+from ...simulators.retrieval import Retrieval, Retriever
+from ...simulators.scenario import Scenario
+from ...simulators.tasks import Task
+from ..play.statistics import intervals
+
+Row = dict[str, Any]
+DEPTHS = (1, 3, 5, 10, 20)
+METRICS = ("recall", "ndcg", "complete")
+RESAMPLES = 1000
+
+
+def retrieval_quality(
+    scenario: Scenario,
+    retrievers: Sequence[str] = ("bm25",),
+    depths: Sequence[int] = DEPTHS,
+    tasks: int | None = None,
+    split: str = "test",
+    level: str | None = None,
+) -> list[Row]:
+    """Search the whole catalogue for each task's query, and compare what comes first with the tools that serve the task.
+
+    Args:
+        scenario: The world; how its tools on offer are chosen does not matter.
+        retrievers: Names of `RETRIEVERS`.
+        depths: Numbers of tools k, each a row.
+        tasks: Number of tasks; None for the whole split.
+        split: Split of the tasks.
+        level: Instruction level of the query; None for the task's own.
+
+    Returns:
+        Rows with `retriever`, `k`, `tasks` and, averaged over tasks with 95 % intervals in `ci95`: `recall`, the share of the
+        needs with a serving tool among the first k; `complete`, the share of the tasks without a need left out; `ndcg`, the
+        normalised discounted cumulative gain of serving tools.
+
+    Raises:
+        ConfigError: A depth is not positive.
+    """
+    if not depths or min(depths) < 1:
+        raise ConfigError("depths", f"expected numbers of tools of at least 1, got {tuple(depths)}")
+    world = scenario.build()
+    chosen = [world.tasks[number] for number in list(world.tasks.numbers(split))[:tasks]]
+    rows: list[Row] = []
+    for name in retrievers:
+        retriever = Retriever(Retrieval.model_validate({"retriever": name, "k": max(depths)}), world.catalog)
+        scores: dict[int, list[tuple[float, float, float]]] = {depth: [] for depth in depths}
+        for task in chosen:
+            query = task.instructions.get(level or "", task.query)
+            found = [world.catalog[number].name for number in retriever.rank(query, task)[: max(depths)]]
+            for depth in depths:
+                scores[depth].append(score(found[:depth], task))
+        for depth in depths:
+            values = np.array(scores[depth]).reshape(-1, len(METRICS))
+            low, high = intervals(values, np.ones_like(values), range(len(values)), 0, RESAMPLES)
+            figures = dict(zip(METRICS, values.mean(axis=0).tolist(), strict=True))
+            ends = {metric: [float(low[i]), float(high[i])] for i, metric in enumerate(METRICS)}
+            rows.append({"retriever": name, "k": depth, "tasks": len(chosen), **figures, "ci95": ends})
+    return rows
+
+
+def score(found: Sequence[str], task: Task) -> tuple[float, float, float]:
+    """Recall, nDCG and completeness of the tools found for a task, best first.
+
+    A tool is relevant if it serves a need. The ideal order has all relevant tools first.
+    """
+    serving = {name for need in task.needs for name in need.tools}
+    met = [any(name in need.tools for name in found) for need in task.needs]
+    gain = sum(1.0 / math.log2(place + 2) for place, name in enumerate(found) if name in serving)
+    ideal = sum(1.0 / math.log2(place + 2) for place in range(min(len(found), len(serving))))
+    return sum(met) / len(met) if met else 0.0, gain / ideal if ideal else 0.0, float(all(met))

@@ -1,0 +1,1 @@
+"""Experiments on the product itself: the papers' tables, baselines, the selftest and benchmarks."""

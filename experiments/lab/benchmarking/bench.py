@@ -1,0 +1,273 @@
+"""Measure how fast the environments step, compared with Gymnasium's CartPole in the same run.
+
+The speed of a host varies, so the rounds alternate between environments and the ratio is the result. Time is this process's own
+CPU time, because other processes run too; everything here uses one thread. Random actions are drawn before the clock starts:
+`Dict.sample()` and masked sampling are slower than the step itself.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+import statistics
+import time
+from dataclasses import dataclass, field
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+from numpy.typing import NDArray
+
+from ....envs.registration import make
+from ....simulators.errors import MissingExtra
+from .episodes import measure_agents, measure_lengths, measure_threads
+
+ENV_ID, DECISION_ID, CARTPOLE = "costgym/Marketplace-v0", "costgym/DecisionAware-v0", "CartPole-v1"
+IDS = (ENV_ID, DECISION_ID, "costgym/OpenCATP-v0", "costgym/OpenCATPCalls-v0")
+SETTINGS: dict[str, dict[str, Any]] = {DECISION_ID: {"samples": {"counts": {"train": [100, 150, 250]}}}}
+"""Fewer samples than DEER's 9,585, because each is embedded at its first use, which is not part of the measurement."""
+SINGLE = ("scalar", "compiled")
+"""Kinds that are measured beside CartPole of the kind ``scalar``; the others beside its native batch of their size."""
+ROUNDS = 5
+SIZES = (1, 64, 1024, 8192)
+"""Numbers of environments in a vector."""
+FLAT = (256, 1024, 4096, 16384)
+"""Numbers of environments between which the cost of a step should not change."""
+TOOLS = (16, 64, 256, 1432)
+"""Numbers of candidates of a task, to measure how the cost grows with them."""
+ACTIONS = 64
+"""Number of action arrays drawn in advance."""
+SHORTEST_S = 0.05
+"""Shortest duration of a round, seconds; below it the clock's resolution would matter."""
+
+
+@dataclass
+class Entry:
+    """A line of the table: an environment and its measurements.
+
+    Attributes:
+        name: the environment's id.
+        kind: "scalar", "compiled" (scalar, with ``compiled=True``), "sync" (Gymnasium's loop over scalar ones), "native", or
+            "in place" (native, with ``copy=False``).
+        envs: number of environments that step at once.
+        env: the environment.
+        actions: actions to play in turn, each an integer or an array of one integer per environment.
+        rates: steps per second of each round.
+        resets: resets per second.
+    """
+
+    name: str
+    kind: str
+    envs: int
+    env: Any
+    actions: list[Any]
+    rates: list[float] = field(default_factory=list)
+    resets: float = 0.0
+
+
+def measure(steps: int, seed: int) -> dict[str, Any]:
+    """Measure steps per second of each environment, as medians over alternating rounds.
+
+    Args:
+        steps: smallest number of steps of each environment; fast ones and large batches take more.
+        seed: seed of the worlds and the actions.
+
+    Returns:
+        A JSON-able report without a date: machine, one row per environment with its ratio to CartPole of the same kind and
+        size, memory per environment, and the cost by number of environments and of tools. Native rows are missing where Numba
+        is not installed.
+    """
+    generator = np.random.default_rng(seed)
+    entries = [_scalar(name, generator, seed) for name in (CARTPOLE, *IDS)]
+    native = _has_numba()
+    if native:
+        entries.append(_scalar(ENV_ID, generator, seed, kind="compiled", compiled=True))
+    for envs in SIZES:
+        entries.append(_vector(CARTPOLE, envs, "native", generator, seed))
+        if envs <= 64:
+            entries += [_vector(name, envs, "sync", generator, seed, **SETTINGS.get(name, {})) for name in IDS]
+        if native:
+            entries.append(_vector(ENV_ID, envs, "native", generator, seed))
+        if native and envs >= 1024:
+            entries.append(_vector(ENV_ID, envs, "in place", generator, seed, copy=False))
+    for entry in entries:
+        entry.resets = _reset_rate(entry)
+    _play_rounds(entries, steps)
+    report: dict[str, Any] = {
+        "machine": {"processors": os.cpu_count(), "python": platform.python_version(), "system": platform.machine()},
+        "steps": steps,
+        "seed": seed,
+        "rows": [_row(entry, entries) for entry in entries],
+        "rollouts": measure_lengths(seed, compiled=native),
+        "agents": measure_agents(seed),
+    }
+    if native:
+        scalar, batch = (
+            entries[1],
+            next(each for each in entries if each.kind == "native" and each.name == ENV_ID and each.envs == 1024),
+        )
+        report["native_1024_to_scalar"] = round(
+            statistics.median(a / b for a, b in zip(batch.rates, scalar.rates, strict=True)), 1
+        )
+        report["memory"] = _memory(ENV_ID, generator, seed)
+        report["by_envs"] = _costs([_vector(ENV_ID, envs, "native", generator, seed) for envs in FLAT], steps)
+        report["threads"] = measure_threads(seed) if (os.cpu_count() or 1) > 1 else None
+        report["by_tools"] = _costs([_wide(tools, generator, seed) for tools in TOOLS], steps, tools=TOOLS)
+    return report
+
+
+def _has_numba() -> bool:
+    try:
+        from ....envs.vector import marketplace as vector  # noqa: F401
+    except MissingExtra:
+        return False
+    return True
+
+
+def _scalar(name: str, generator: np.random.Generator, seed: int, kind: str = "scalar", **settings: Any) -> Entry:
+    env = gym.make(name) if name == CARTPOLE else make(name, **SETTINGS.get(name, {}), **settings)
+    env.reset(seed=seed)
+    assert isinstance(env.action_space, gym.spaces.Discrete)
+    return Entry(name, kind, 1, env, generator.integers(0, env.action_space.n, 1000).tolist())
+
+
+def _vector(name: str, envs: int, kind: str, generator: np.random.Generator, seed: int, **settings: Any) -> Entry:
+    mode = "sync" if kind == "sync" else "vector_entry_point"
+    return _entry(name, kind, gym.make_vec(name, envs, vectorization_mode=mode, **settings), generator, seed)
+
+
+def _wide(tools: int, generator: np.random.Generator, seed: int) -> Entry:
+    """Make a batch whose tasks offer the given number of tools. It has fewer tasks, because each has a table of its own."""
+    source = {"kind": "marketplace", "tools": 1432, "candidates": tools, "train": 40, "test": 1}
+    return _vector(ENV_ID, 256, "native", generator, seed, scenario={"source": source})
+
+
+def _entry(name: str, kind: str, env: Any, generator: np.random.Generator, seed: int) -> Entry:
+    env.reset(seed=seed)
+    actions = generator.integers(0, env.single_action_space.n, (ACTIONS, env.num_envs))
+    return Entry(name, kind, env.num_envs, env, list(actions))
+
+
+def _play_rounds(entries: list[Entry], steps: int) -> None:
+    """Measure the rates. A first round, not counted, compiles, fills caches and determines the number of steps of a round."""
+    wanted = [max(steps // ROUNDS, int(SHORTEST_S * _rate(entry, max(1, steps // ROUNDS)))) for entry in entries]
+    for _ in range(ROUNDS):
+        for entry, count in zip(entries, wanted, strict=True):
+            entry.rates.append(_rate(entry, count))
+
+
+def _rate(entry: Entry, steps: int) -> float:
+    """Measure environment steps per second, resets included."""
+    return _scalar_rate(entry, steps) if entry.kind in SINGLE else _vector_rate(entry, steps)
+
+
+def _scalar_rate(entry: Entry, steps: int) -> float:
+    env, actions, size = entry.env, entry.actions, len(entry.actions)
+    env.reset()
+    begin = time.process_time()
+    for count in range(steps):
+        _, _, terminated, truncated, _ = env.step(actions[count % size])
+        if terminated or truncated:
+            env.reset()
+    return steps / (time.process_time() - begin)
+
+
+def _vector_rate(entry: Entry, steps: int) -> float:
+    env, actions = entry.env, entry.actions
+    rounds = max(4, -(-steps // entry.envs))
+    begin = time.process_time()
+    for count in range(rounds):
+        env.step(actions[count % ACTIONS])
+    return rounds * entry.envs / (time.process_time() - begin)
+
+
+def _reset_rate(entry: Entry) -> float:
+    rounds = max(3, 500 // entry.envs)
+    begin = time.process_time()
+    for _ in range(rounds):
+        entry.env.reset()
+    return rounds * entry.envs / (time.process_time() - begin)
+
+
+def _row(entry: Entry, entries: list[Entry]) -> dict[str, Any]:
+    kind = "scalar" if entry.kind in SINGLE else "native"
+    base = next(each for each in entries if (each.name, each.kind, each.envs) == (CARTPOLE, kind, entry.envs))
+    return {
+        "env": entry.name,
+        "kind": entry.kind,
+        "envs": entry.envs,
+        "steps_per_second": round(statistics.median(entry.rates)),
+        "ratio_to_cartpole": round(statistics.median(a / b for a, b in zip(entry.rates, base.rates, strict=True)), 3),
+        "resets_per_second": round(entry.resets),
+    }
+
+
+def _memory(name: str, generator: np.random.Generator, seed: int) -> dict[str, Any]:
+    """Bytes per environment of the largest batch after random play: its state, and the arrays that a step returns."""
+    entry = _vector(name, SIZES[-1], "native", generator, seed, **SETTINGS.get(name, {}))
+    for actions in entry.actions:
+        observation, rewards, terminated, truncated, info = entry.env.step(actions)
+    unwrapped = entry.env.unwrapped
+    handed: list[NDArray[Any]] = [*observation.values(), rewards, terminated, truncated]
+    handed += [value for key, value in info.items() if not key.startswith("_")]
+    return {
+        "envs": entry.envs,
+        "state_bytes_per_env": round(unwrapped.nbytes / entry.envs),
+        "step_bytes_per_env": round(sum(array.nbytes for array in handed) / entry.envs),
+        "shared_bytes": unwrapped.shared_nbytes,
+    }
+
+
+def _costs(entries: list[Entry], steps: int, tools: tuple[int, ...] | None = None) -> list[dict[str, Any]]:
+    """Nanoseconds of one environment's step, the fastest of alternating rounds."""
+    _play_rounds(entries, steps)
+    return [
+        {"envs": entry.envs, **({"tools": tools[i]} if tools else {}), "nanoseconds_per_step": round(1e9 / max(entry.rates), 1)}
+        for i, entry in enumerate(entries)
+    ]
+
+
+def print_bench(report: dict[str, Any], console: Any) -> None:
+    """Print the report as tables."""
+    from rich.table import Table
+
+    def table(*columns: str) -> Any:
+        made = Table(box=None, pad_edge=False)
+        for number, column in enumerate(columns):
+            made.add_column(column, justify="left" if number == 0 else "right")
+        return made
+
+    main = table("env", "kind", "envs", "steps/s", "× CartPole", "resets/s")
+    for row in report["rows"]:
+        figures = (f"{row['steps_per_second']:,}", f"{row['ratio_to_cartpole']:.2f}", f"{row['resets_per_second']:,}")
+        main.add_row(row["env"], row["kind"], f"{row['envs']:,}", *figures)
+    console.print(main)
+    rollouts = table("episodes of", "budget", "kind", "steps/s", "× CartPole")
+    for row in report["rollouts"]:
+        length, budget = f"{row['steps_per_episode']} steps", "default" if row["form"] == "default" else "none"
+        rollouts.add_row(length, budget, row["kind"], f"{row['steps_per_second']:,}", f"{row['ratio_to_cartpole']:.2f}")
+    console.print(rollouts)
+    agents = table("language agent", "episodes/s")
+    for row in report["agents"]:
+        agents.add_row(row["agent"], f"{row['episodes_per_second']:,}")
+    console.print(agents)
+    if "memory" not in report:
+        console.print('The native batch needs Numba: pip install "costgym[train]"')
+        return
+    if report["threads"] is not None:
+        on = report["threads"]
+        console.print(
+            f"Native at {on['envs']:,}, wall clock: {on['steps_per_second_on_one']:,} steps/s on one thread, "
+            f"{on['ratio_to_one']} × that on {on['threads']}."
+        )
+    console.print(f"Native at 1,024: {report['native_1024_to_scalar']} × the scalar environment.")
+    memory = report["memory"]
+    console.print(
+        f"Memory of {ENV_ID} at {memory['envs']:,}: {memory['state_bytes_per_env']:,} bytes per environment held, "
+        f"{memory['step_bytes_per_env']:,} handed out by a step; {memory['shared_bytes'] / 1e6:.1f} MB shared tables."
+    )
+    costs = table("cost of a step", "envs", "tools", "ns")
+    for label, rows in (("by environments", report["by_envs"]), ("by tools", report["by_tools"])):
+        for row in rows:
+            costs.add_row(label, f"{row['envs']:,}", f"{row.get('tools', 16):,}", f"{row['nanoseconds_per_step']:,.0f}")
+    console.print(costs)

@@ -1,0 +1,135 @@
+"""The policies that CATP-LLM's tables compare, trained here: which there are, and their training.
+
+Every policy has as many optimiser steps as every other: joint ones learn from both kinds of tasks, those of the published
+protocol from one kind each, with half the steps.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from .....agents.catp.settings import CatpSettings
+from .....simulators.errors import require
+from .....simulators.opencatp.scoring.evaluation import Evaluator
+from ....play.execution.engine import Local
+from ..protocols import BOARD, PUBLISHED
+
+ALPHA, ALPHAS = 0.5, (0.3, 0.5, 0.7)
+KINDS = ("sequential", "nonsequential")
+STEPS = 800
+"""Optimiser steps of a policy that learns from both kinds of tasks."""
+METHODS = ("ift", "rltf")
+ABLATIONS: Mapping[str, Mapping[str, Any]] = {
+    "catp-no-context": {"context": False},
+    "catp-no-feedback": {"intermediate_feedback": False},
+    "catp-no-mask": {"mask": False},
+}
+"""Source: CATP-LLM, Table 4."""
+CHANGES: Mapping[str, Mapping[str, Any]] = {
+    "catp+cumulative": {"cumulative": True},
+    "catp+discount": {"gamma": 0.9},
+    "catp+largest-return": {"centred": False},
+}
+"""The settings of the preset `paper`, one at a time."""
+SIZES: Mapping[str, Mapping[str, Any]] = {"catp-small": {"hidden_size": 32}, "catp-large": {"hidden_size": 96}}
+"""A quarter and twice the default's weights, about."""
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """A policy to train.
+
+    Attributes:
+        agent: its name in the tables.
+        protocol: protocol that it belongs to; "" for all.
+        tasks: tasks that it learns from and is measured on: "sequential", "nonsequential" or "all".
+        alpha: weight of the score in the Quality of Plan.
+        settings: fields of `CatpSettings` that differ from the default.
+    """
+
+    agent: str
+    protocol: str
+    tasks: str = "all"
+    alpha: float = ALPHA
+    settings: Mapping[str, Any] = field(default_factory=dict, hash=False)
+
+    @property
+    def folder(self) -> str:
+        """Name of the folder of its training run."""
+        return "-".join(part for part in (self.protocol, self.agent, self.tasks, f"{self.alpha:g}") if part)
+
+    @property
+    def method(self) -> str:
+        return self.agent if self.agent in METHODS else "catp"
+
+
+def policies() -> tuple[Policy, ...]:
+    """Return all policies of the reproduction; those that learn from the same plans are neighbours, as far as that keeps
+    the longest from being the last.
+    """
+    paper, other_alphas = CatpSettings.paper(), [alpha for alpha in ALPHAS if alpha != ALPHA]
+    whole: Mapping[str, Mapping[str, Any]] = {"catp": {}}
+    own = {**whole, **ABLATIONS}
+    found = [Policy("catp", BOARD), *(Policy(method, "") for method in METHODS)]
+    found += [Policy(agent, BOARD, settings=change) for agent, change in SIZES.items()]
+    found += [Policy("catp", BOARD, "all", alpha) for alpha in other_alphas]
+    for kind in KINDS:
+        found += [Policy(agent, PUBLISHED, kind, ALPHA, {**paper, **change}) for agent, change in own.items()]
+        found += [Policy("catp", PUBLISHED, kind, alpha, paper) for alpha in other_alphas]
+    found += [Policy(agent, BOARD, settings=change) for agent, change in {**ABLATIONS, **CHANGES}.items()]
+    return tuple(found)
+
+
+def train_policies(
+    out: Path, seed: int, jobs: int, steps: int = STEPS, progress: Callable[[int, int], None] | None = None, **usual: Any
+) -> dict[Policy, str]:
+    """Train all policies, or go on with those that are in the folder; return the agent's name of each.
+
+    Args:
+        out: folder of the runs.
+        seed: seed of every run.
+        jobs: number of processes.
+        steps: optimiser steps of a policy that learns from both kinds of tasks; half of them where it learns from one.
+        progress: called with the number of finished and of all policies.
+        usual: fields of `CatpSettings` that all share, and further arguments of `train_catp`.
+
+    Raises:
+        MissingExtra: torch or transformers is not installed.
+    """
+    for name in ("torch", "transformers", "safetensors"):
+        require(name, "train")
+    asked = policies()
+    for done, _ in enumerate(Local(jobs).stream(_train, (str(out), seed, steps, usual), asked), 1):
+        if progress is not None:
+            progress(done, len(asked))
+    return {policy: f"{policy.method}:{out / policy.folder}" for policy in asked}
+
+
+def _train(shared: tuple[str, int, int, dict[str, Any]], policy: Policy) -> Iterator[bool]:
+    """Train one policy on one thread, so that its weights do not depend on the machine's number of processors."""
+    from ....train.catp.train import train_catp, train_ift, train_rltf
+
+    out, seed, steps, usual = shared
+    torch = require("torch", "train")
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    trainer = {"catp": train_catp, "ift": train_ift, "rltf": train_rltf}[policy.method]
+    steps = steps if policy.tasks == "all" else max(1, steps // 2)
+    own = {"supervised_steps": steps // 2} if policy.method == "rltf" else {}
+    try:
+        result = trainer(
+            Path(out) / policy.folder,
+            policy.tasks,
+            steps,
+            seed,
+            evaluator=Evaluator(None, "v100", policy.alpha),
+            device="cpu",
+            save_every=50,
+            **{**own, **usual, **policy.settings},
+        )
+    finally:
+        torch.set_num_threads(before)
+    yield result.finished

@@ -1,0 +1,210 @@
+"""BTP as a function of the budget R, of the threshold tau and of past uses: rows of three figures, and a plot of them.
+
+Agents without BTP do not observe the budget and are not stopped by it, so their episodes at R = 20 also give the results at
+every other R. Agents with BTP play new episodes at every point.
+
+Source: BTP (arXiv 2402.15960), Sections 3.4 and 3.5, Figures 2 and 3. The curve over past uses is ours.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from ....agents.base import TEXT
+from ....agents.btp.plan import BtpSettings
+from ....agents.registry import make_agent
+from ....agents.strategies import SearchSettings
+from ....envs.registration import make
+from ....simulators.ledger import Budget
+from ....simulators.scenario import Scenario
+from ...board.suites import STEP_LIMIT
+from ...pages.charts import Panel, Series, panels
+from ...play.experience import first_uses
+from ...play.files import write_atomically
+from ...play.metrics import summarise
+from ...play.results import EpisodeResult
+from ...play.rollout import play_many
+from .kept import play_kept
+from .protocols import Protocol
+
+BUDGETS = (5.0, 10.0, 15.0, 20.0, 30.0, 40.0)
+THRESHOLDS = (0.0, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.4, 0.5)
+USES = (0.0, 1.0, 3.0, 10.0, 20.0)
+"""Past uses a tool, besides those of the protocol."""
+BUDGET, THRESHOLD = 20.0, 0.15
+"""Budget and threshold that are fixed while the other one varies."""
+FIGURES = (
+    "judged_pass_rate_under_budget",
+    "pass_rate_under_budget",
+    "average_cost",
+    "judged_pass_rate",
+    "pass_rate",
+    "budget_failure_rate",
+)
+Row = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """A point of a curve.
+
+    Attributes:
+        agent: name of the agent.
+        curve: "R", "tau" or "uses".
+        at: position on the curve.
+        experience: file of past uses that it plans from.
+    """
+
+    agent: str
+    curve: str
+    at: float
+    experience: str
+
+
+Played = dict[Point, list[EpisodeResult]]
+
+
+def play_curves(
+    scenario: Scenario,
+    protocol: Protocol,
+    results: Mapping[str, Sequence[EpisodeResult]],
+    experience: Path,
+    episodes: int,
+    seed: int,
+    jobs: int = 1,
+    progress: Callable[[int, int], None] | None = None,
+    budgets: Sequence[float] = BUDGETS,
+    thresholds: Sequence[float] = THRESHOLDS,
+    uses: Sequence[float] = USES,
+) -> Played:
+    """Play every point that follows from no other; return the episodes of all.
+
+    Points are kept in the folder `curves` beside the experience, and a later call plays only those that are missing.
+
+    Args:
+        scenario: scenario of the protocol.
+        protocol: limits of the search and settings of BTP.
+        results: episodes at R = 20 of the plain agents and of those with BTP.
+        experience: file of past tool uses, for BTP; the first of them are written beside it.
+        episodes: number of episodes per point.
+        seed: seed of the worlds; must be the seed of `results`.
+        jobs: number of processes; the episodes do not depend on it.
+        progress: called with the number of finished points and the number of all points that are played.
+        budgets, thresholds, uses: points of the three curves.
+    """
+    bases = [name for name in results if "+" not in name]
+    whole = str(experience)
+    most = 0.0 if protocol.experience is None else protocol.experience.uses
+    tools = len(scenario.build().catalog)
+    cut = {most: whole}
+    for at in uses:
+        if at < most:
+            path = experience.with_name(f"{experience.stem}-{at:g}{experience.suffix}")
+            write_atomically(path, first_uses(experience.read_text(encoding="utf-8"), at * tools))
+            cut[at] = str(path)
+    found: Played = {}
+    for agent in bases:
+        for budget in budgets:
+            found[Point(agent, "R", budget, whole)] = [_within(result, budget) for result in results[agent]]
+        for at in cut:
+            found[Point(agent, "uses", at, whole)] = list(results[agent])
+    points: list[Point] = []
+    for agent in (f"{base}+btp" for base in bases):
+        here = list(results[agent])
+        found[Point(agent, "R", BUDGET, whole)] = found[Point(agent, "tau", THRESHOLD, whole)] = here
+        found[Point(agent, "uses", most, whole)] = here
+        points += [Point(agent, "R", budget, whole) for budget in budgets if budget != BUDGET]
+        points += [Point(agent, "tau", at, whole) for at in thresholds if at != THRESHOLD]
+        points += [Point(agent, "uses", at, path) for at, path in cut.items() if at != most]
+    past = hashlib.blake2b(experience.read_bytes(), digest_size=16).hexdigest()
+    manifest = {
+        "scenario": scenario.digest, "search": protocol.search, "btp": protocol.btp, "model": protocol.model,
+        "experience": past, "episodes": episodes, "seed": seed,
+    }  # fmt: skip
+    shared = scenario.model_dump_json(), protocol, episodes, seed
+    pieces = {f"{point.agent}-{point.curve}-{point.at:g}": point for point in points}
+    kept = play_kept(experience.parent / "curves", manifest, play_point, shared, pieces, jobs, progress)
+    found |= {point: [EpisodeResult.from_json(line) for line in kept[name]] for name, point in pieces.items()}
+    wanted = {"R": set(budgets), "tau": set(thresholds), "uses": set(cut)}
+    return {point: played for point, played in found.items() if point.at in wanted[point.curve]}
+
+
+def curve_rows(played: Mapping[Point, Sequence[EpisodeResult]], seed: int) -> list[Row]:
+    """Return one row per agent and point: `curve` ("R", "tau" or "uses"), `at`, and the metrics with their intervals."""
+    order = {name: place for place, name in enumerate(dict.fromkeys(point.agent for point in played))}
+    return [
+        _row(point, played[point], seed)
+        for point in sorted(played, key=lambda point: (point.curve, order[point.agent], point.at))
+    ]
+
+
+def _within(result: EpisodeResult, budget: float) -> EpisodeResult:
+    return replace(result, budget={"price": budget}, exceeded="price" if result.price > budget else None)
+
+
+def _row(point: Point, results: Sequence[EpisodeResult], seed: int) -> Row:
+    row = summarise(results, "judge", seed=seed)
+    ends = {name: row["ci95"][name] for name in FIGURES if name in row["ci95"]}
+    figures = {name: row[name] for name in FIGURES}
+    return {
+        "curve": point.curve, "at": point.at, "agent": point.agent, "model": row["model"], "budget": row["budget"],
+        "episodes": row["episodes"], "grading": "judge", **figures, "ci95": ends,
+    }  # fmt: skip
+
+
+def play_point(shared: tuple[str, Protocol, int, int], point: Point) -> Iterator[str]:
+    """Play the episodes of a point; yield them as JSON text.
+
+    Args:
+        shared: scenario as JSON text, protocol, number of episodes and seed.
+        point: the point.
+    """
+    document, protocol, episodes, seed = shared
+    budget = Budget(price=point.at if point.curve == "R" else BUDGET)
+    settings = BtpSettings(**protocol.btp)
+    if point.curve == "tau":
+        settings = replace(settings, threshold=point.at)
+    search = SearchSettings.chosen(protocol.search, point.agent.partition("+")[0])
+    agent = make_agent(point.agent, model=protocol.model, experience=point.experience, btp=settings, search=search)
+    env = make(
+        TEXT, scenario=Scenario.model_validate_json(document), split="test", budget=budget.as_dict(), enforcement="record",
+        grading="judge", max_steps=STEP_LIMIT, disable_env_checker=True,
+    )  # fmt: skip
+    for result, _ in play_many(env, agent, TEXT, range(episodes), seed):
+        yield result.to_json()
+
+
+# -- the plot ----------------------------------------------------------------------------------------------------------------
+
+
+def curves_svg(rows: Sequence[Row]) -> str:
+    """Plot PBC and average cost over R, tau and past uses a tool as an SVG; solid lines with BTP, dashed lines without."""
+    bases = list(dict.fromkeys(str(row["agent"]).partition("+")[0] for row in rows))
+    grid = []
+    figures = (
+        ("judged_pass_rate_under_budget", "PBC, judge, %", 100.0),
+        ("pass_rate_under_budget", "PBC, strict, %", 100.0),
+        ("average_cost", "average cost", 1.0),
+    )
+    for metric, title, scale in figures:
+        line = []
+        for curve, label in (("R", "budget R"), ("tau", "threshold τ"), ("uses", "past uses a tool")):
+            shown = [row for row in rows if row["curve"] == curve]
+            if metric == "average_cost":
+                shown = [row for row in shown if row["agent"].endswith("+btp")]
+            line.append(Panel(title, label, _series(shown, metric, scale, bases)))
+        grid.append(line)
+    return panels(grid)
+
+
+def _series(rows: Sequence[Row], metric: str, scale: float, bases: Sequence[str]) -> list[Series]:
+    found = []
+    for agent in dict.fromkeys(str(row["agent"]) for row in rows):
+        points = sorted((row["at"], row[metric] * scale) for row in rows if row["agent"] == agent)
+        xs, ys = [at for at, _ in points], [value for _, value in points]
+        found.append(Series(agent, xs, ys, bases.index(agent.partition("+")[0]), dashed=not agent.endswith("+btp")))
+    return found

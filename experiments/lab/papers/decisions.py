@@ -1,0 +1,83 @@
+"""Measure DEER's six accuracies for deciders on seen and unseen tools, with intervals.
+
+Source: DEER (arXiv 2402.16696), Section 4.1 (the two decisions are scored separately).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from ....agents.deer import DECISION, RATES, Decider, RuleDecider, SimulatedDecider, examples
+from ....agents.deer.learnt import load_decider
+from ....agents.registry import find_agent, run_folder
+from ....envs.decision import DecisionAwareEnv
+from ....simulators.decision.samples import CALL, NO_CALL, NO_SEARCH
+from ...play.decisions import ACCURACIES, DecisionRecord, accuracies, evaluate, evaluate_together
+from ...play.statistics import intervals
+
+FITTED_ON = 3000
+TRAINED = "zoo:deer"
+"""Scored beside the others where the extra `train` is installed."""
+_COUNTED: tuple[Callable[[DecisionRecord], bool], ...] = (
+    lambda record: record.kind == NO_SEARCH,
+    lambda record: record.kind != NO_SEARCH,
+    lambda record: True,
+    lambda record: record.kind == NO_CALL,
+    lambda record: record.kind == CALL,
+    lambda record: record.kind != NO_SEARCH,
+)
+"""Kinds of samples that each accuracy covers, in the order of `ACCURACIES`."""
+Row = dict[str, Any]
+
+
+def decision_row(agent: str, model: str | None, split: str, records: list[DecisionRecord], seed: int = 0) -> Row:
+    """Return a decider's six accuracies on a split with their intervals; None for an accuracy without samples."""
+    found = dict(zip(ACCURACIES, accuracies(records), strict=True))
+    right = np.array([[_right(record, place) for place in range(len(ACCURACIES))] for record in records], np.float64)
+    counted = np.array([[test(record) for test in _COUNTED] for record in records], np.float64)
+    lows, highs = intervals(right * counted, counted, range(len(records)), seed, 2000)
+    ends = {
+        name: [float(low), float(high)]
+        for name, low, high in zip(ACCURACIES, lows, highs, strict=True)
+        if found[name] is not None
+    }
+    known = {name: value for name, value in found.items() if value is not None}
+    return {"agent": agent, "model": model, "env": DECISION, "split": split, "episodes": len(records), **known, "ci95": ends}
+
+
+def _right(record: DecisionRecord, place: int) -> bool:
+    if place < 3:
+        return record.searched == (record.kind != NO_SEARCH)
+    return record.right_call is True
+
+
+def decision_rows(episodes: int | None = None, seed: int = 0, data: str | None = None) -> list[Row]:
+    """Score the rule, the simulated deciders and the trained one on seen (`valid`) and unseen tools (`test`).
+
+    Args:
+        episodes: number of samples from the start of each split; None for all.
+        seed: seed of the deciders.
+        data: a ToolDEER folder, used instead of generated samples. If it has no training samples, the rule is fitted on one
+            half of the validation samples and scored on the other half.
+    """
+    env = DecisionAwareEnv(data=data, split="valid")
+    world = env.world
+    splits = {"valid": examples(world, "valid", episodes), "test": examples(world, "test", episodes)}
+    if "train" in world.tasks.splits:
+        rule = RuleDecider.fit(examples(world, "train", FITTED_ON))
+    else:
+        rule = RuleDecider.fit(splits["valid"][::2])
+        splits["valid"] = splits["valid"][1::2]
+    deciders: list[tuple[str, Decider]] = [("deer-rule", rule)]
+    deciders += [(f"deer ({name})", SimulatedDecider(name=name)) for name in RATES]
+    trained = load_decider(run_folder(TRAINED), TRAINED) if find_agent(TRAINED).playable else None
+    rows = []
+    for split, known in splits.items():
+        for name, decider in deciders:
+            rows.append(decision_row(name, decider.model or None, split, evaluate(decider, known, seed), seed))
+        if trained is not None:
+            rows.append(decision_row(TRAINED, trained.model, split, evaluate_together(trained, known), seed))
+    return rows

@@ -1,0 +1,341 @@
+"""Measure how well agents follow instructions: match, pass and win rate by level, and tag lists compared with a retriever.
+
+Match is computed on the last chain of calls, including failed calls; other branches of a tree search do not count. Pass, in
+ToolPlanner's definition, is a meaningful answer within the limits (`meaningful_rate`); whether the answer contains the facts is
+graded separately. Win compares an episode with a reference agent's episode in the same world: first by judged pass, then by
+number of facts, then by lower price.
+
+Source: ToolPlanner (arXiv 2409.14826), Section 5.2.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ....agents.base import TEXT
+from ....agents.llm.agent import LlmAgent
+from ....agents.registry import find_agent, make_agent
+from ....agents.strategies import SearchSettings
+from ....agents.toolplanner.agent import ToolPlanner
+from ....agents.toolplanner.feedback import REQUIRES, match, names, passed
+from ....agents.toolplanner.tags import Retriever, Tags, gold_tools, tag_score
+from ....envs.chat import MarketplaceChatEnv
+from ....simulators.errors import ConfigError
+from ....simulators.retrieval import Retrieval
+from ....simulators.scenario import Scenario, load_scenario
+from ....simulators.tasks import LEVELS
+from ....simulators.world import Episode, World
+from ...board.weights import weights_of
+from ...play.chains import watch
+from ...play.metrics import summarise
+from ...play.results import EpisodeResult
+from ...play.rollout import play, result_of
+from ...play.statistics import intervals
+from .kept import play_kept
+
+AGENTS = ("dfsdt", "toolplanner", "toolplanner-answers", "toolplanner-no-tags", "toolplanner-no-path")
+TRAINED = "zoo:toolplanner"
+"""Played beside the simulated ones where the extra `train` is installed."""
+REFERENCE = "dfsdt"
+RETRIEVED = (1, 3, 5)
+STEPS = 400
+Row = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Followed:
+    """The measured result of an episode at an instruction level.
+
+    Attributes:
+        result: result of the episode.
+        matched: whether the calls follow the instruction.
+        meaningful: whether the episode ends in a meaningful answer.
+        tags: extracted tags, if the agent extracts tags.
+    """
+
+    result: EpisodeResult
+    matched: bool
+    meaningful: bool
+    tags: Tags | None
+
+    def to_json(self) -> str:
+        """Write one line of JSON."""
+        tags = None if self.tags is None else [self.tags.categories, self.tags.tools, self.tags.apis]
+        result = json.loads(self.result.to_json())
+        return json.dumps({"result": result, "matched": self.matched, "meaningful": self.meaningful, "tags": tags})
+
+    @classmethod
+    def from_json(cls, line: str) -> Followed:
+        """The record that `to_json` wrote."""
+        said = json.loads(line)
+        tags = None if said["tags"] is None else Tags(*map(tuple, said["tags"]))
+        return cls(EpisodeResult.from_json(json.dumps(said["result"])), said["matched"], said["meaningful"], tags)
+
+
+Run = tuple[str, str, int]
+"""Agent, level and luck, as `follow` takes them."""
+Kept = Mapping[Run, list[Followed]]
+"""Episodes that several tables share."""
+
+
+def follow(
+    agent_name: str,
+    level: str,
+    episodes: int,
+    seed: int = 0,
+    scenario: Any = "marketplace",
+    model: str = "simulated",
+    luck: int = 0,
+    search: Mapping[str, Any] | None = None,
+) -> list[Followed]:
+    """Play the test tasks at one instruction level, without a budget.
+
+    Args:
+        agent_name: name of a language-model agent; a trained one (``toolplanner:RUN``, ``zoo:toolplanner``)
+            uses its own model.
+        level: one of `LEVELS`.
+        episodes: number of episodes; they cycle through the split's tasks, each cycle with the next seed.
+        seed: seed of the worlds.
+        scenario: scenario to play.
+        model: name of the agent's language model.
+        luck: seed of the agent; another value gives another run of the agent in the same worlds.
+        search: limits of the search, as `SearchSettings.chosen` reads them.
+    """
+    env = MarketplaceChatEnv(
+        scenario=at_level(scenario, level),
+        split="test",
+        level=level,
+        budget={},
+        enforcement="record",
+        grading="judge",
+        max_steps=STEPS,
+    )
+    agent = make_agent(agent_name, model=model, search=SearchSettings.chosen(search or {}, agent_name.partition("+")[0]))
+    if not isinstance(agent, LlmAgent):
+        raise ConfigError("agent", f"expected an agent with a language model, got {agent_name!r}")
+    watcher = watch(agent)
+    catalog = env.world.catalog
+    known = {tool.name: tool for tool in catalog}
+    found = []
+    for index in range(episodes):
+        number, world_seed, _ = env.instance(index, seed)
+        play(env, agent, number, world_seed, None if not luck else luck * 1_000_003 + index)
+        episode = env.account()
+        called = [known[name] for name in watcher.chain if name in known]
+        strategy = agent._strategy
+        found.append(
+            Followed(
+                result_of(env, agent, TEXT, index),
+                match(called, gold_tools(episode.task, catalog), level),
+                passed(_answer(episode)),
+                strategy.tags if isinstance(strategy, ToolPlanner) else None,
+            )
+        )
+    return found
+
+
+def planners() -> list[str]:
+    """The agents of the table: the simulated ones, and the trained one if it can play here."""
+    return [*AGENTS, *([TRAINED] if find_agent(TRAINED).playable else [])]
+
+
+def follow_all(
+    agents: Sequence[str],
+    episodes: int,
+    seed: int,
+    scenario: Scenario,
+    search: Mapping[str, Any],
+    model: str,
+    out: Path,
+    jobs: int = 1,
+    progress: Callable[[int, int], None] | None = None,
+) -> Kept:
+    """Play agents at every level, and the reference of the win rate; a later call with the same folder plays what is missing.
+
+    Args:
+        agents: names of the agents.
+        episodes, seed, scenario, search, model: as for `follow`.
+        out: folder in which the episodes are kept.
+        jobs: number of processes; the episodes do not depend on it.
+        progress: called with the numbers of finished and of all runs.
+    """
+    runs: list[Run] = [
+        (name, level, luck) for level in LEVELS for name, luck in ((REFERENCE, 1), *((name, 0) for name in agents))
+    ]
+    manifest = {
+        "scenario": scenario.digest, "search": search, "model": model, "weights": weights_of(agents), "episodes": episodes,
+        "seed": seed,
+    }  # fmt: skip
+    shared = scenario.model_dump_json(), search, model, episodes, seed
+    pieces = {f"{name}-{level}-{luck}": (name, level, luck) for name, level, luck in runs}
+    kept = play_kept(out, manifest, _follow, shared, pieces, jobs, progress)
+    return {run: [Followed.from_json(line) for line in kept[name]] for name, run in pieces.items()}
+
+
+def _follow(shared: tuple[str, Mapping[str, Any], str, int, int], run: Run) -> Iterator[str]:
+    document, search, model, episodes, seed = shared
+    name, level, luck = run
+    for found in follow(name, level, episodes, seed, Scenario.model_validate_json(document), model, luck, search):
+        yield found.to_json()
+
+
+def at_level(scenario: Any, level: str) -> Any:
+    """A scenario whose retriever, if it has one, is asked at an instruction level; others as they are."""
+    found = scenario if isinstance(scenario, Scenario) else load_scenario(scenario)
+    retrieval = getattr(found.source, "candidates", None)
+    if not isinstance(retrieval, Retrieval):
+        return scenario
+    asked = retrieval.model_copy(update={"level": level})
+    return found.model_copy(update={"source": found.source.model_copy(update={"candidates": asked})})
+
+
+def _answer(episode: Episode) -> str | None:
+    match episode.log[-1]:
+        case ("finish", str() as answer, False):
+            return answer
+    return None
+
+
+def wins(ours: EpisodeResult, theirs: EpisodeResult) -> float:
+    """Compare two episodes by judged pass, then facts, then lower price: 1 if the first wins, 0 if it loses, 0.5 for a draw."""
+    for better, worse in ((ours.judged, theirs.judged), (ours.share, theirs.share), (-ours.price, -theirs.price)):
+        if better != worse:
+            return 1.0 if better > worse else 0.0
+    return 0.5
+
+
+def instruction_rows(
+    episodes: int = 400,
+    seed: int = 0,
+    agents: Sequence[str] = AGENTS,
+    levels: Sequence[str] = LEVELS,
+    scenario: Any = "marketplace",
+    search: Mapping[str, Any] | None = None,
+    kept: Kept | None = None,
+    model: str = "simulated",
+) -> list[Row]:
+    """Return a leaderboard row per agent and level with `match_rate`, `meaningful_rate`, `win_rate` and their intervals.
+
+    Episodes are taken from `kept` where it is given, and played otherwise.
+
+    The reference of the win rate is another run of the plain tree search in the same worlds, so plain tree search itself has a
+    win rate of about one half. Instructions of the level `statement` name no tools, so they have no match rate.
+    """
+    rows = []
+
+    def played(name: str, level: str, luck: int) -> list[Followed]:
+        if kept is not None:
+            return kept[name, level, luck]
+        return follow(name, level, episodes, seed, scenario, model, luck, search)
+
+    for level in levels:
+        reference = played(REFERENCE, level, 1)
+        for name in agents:
+            found = played(name, level, 0)
+            flags = flags_of(found, reference, level)
+            row = summarise([f.result for f in found], "judge", seed=seed)
+            rows.append({**row, "level": level, **with_intervals(row, flags, seed)})
+    return rows
+
+
+def flags_of(found: Sequence[Followed], reference: Sequence[Followed], level: str) -> dict[str, list[float]]:
+    """Match (where the level names tools), Pass and Win of each episode, from 0 to 1, by the name of their rate."""
+    flags = {
+        "match_rate": [float(f.matched) for f in found],
+        "meaningful_rate": [float(f.meaningful) for f in found],
+        "win_rate": [wins(f.result, r.result) for f, r in zip(found, reference, strict=True)],
+    }
+    return {name: values for name, values in flags.items() if name != "match_rate" or REQUIRES[level]}
+
+
+def difference_rows(kept: Kept, seed: int = 0) -> list[Row]:
+    """Compare every agent with plain tree search, and tags alone with paths alone, episode by episode.
+
+    Returns:
+        Rows by level with the differences of match, meaningful and win rate and of the two pass rates, from -1 to 1, with their
+        paired intervals.
+    """
+    agents = dict.fromkeys(agent for agent, _, _ in kept if agent != REFERENCE)
+    pairs = [*((agent, REFERENCE) for agent in agents), ("toolplanner-no-path", "toolplanner-no-tags")]
+    rows = []
+    for level in dict.fromkeys(level for _, level, _ in kept):
+        for ours, base in pairs:
+            sides = []
+            for found in (kept[ours, level, 0], kept[base, level, 0]):
+                passes = {
+                    "judged_pass_rate": [float(f.result.judged) for f in found],
+                    "pass_rate": [float(f.result.strict) for f in found],
+                }
+                sides.append({**flags_of(found, kept[REFERENCE, level, 1], level), **passes})
+            row: Row = {"agent": f"{ours} less {base}", "level": level, "episodes": len(kept[ours, level, 0]), "ci95": {}}
+            for name in sides[0]:
+                both = np.array([side[name] for side in sides]).T  # (episodes, 2)
+                low, high = intervals(both, np.ones_like(both), range(len(both)), seed, 2000, difference=True)
+                row[name] = float(both[:, 0].mean() - both[:, 1].mean())
+                row["ci95"][name] = [float(low[0]), float(high[0])]
+            rows.append(row)
+    return rows
+
+
+def with_intervals(row: Row, flags: dict[str, list[float]], seed: int) -> Row:
+    """Add the means of further per-episode values and their intervals to a row."""
+    values = np.array(list(flags.values())).T  # (episodes, metrics)
+    lows, highs = intervals(values, np.ones_like(values), range(len(values)), seed, 2000)
+    means = {name: float(np.mean(column)) for name, column in flags.items()}
+    ends = {name: [float(low), float(high)] for name, low, high in zip(flags, lows, highs, strict=True)}
+    return {**means, "ci95": {**row.get("ci95", {}), **ends}}
+
+
+def tag_rows(
+    episodes: int = 400,
+    seed: int = 0,
+    levels: Sequence[str] = LEVELS,
+    scenario: Any = "marketplace",
+    kept: Kept | None = None,
+) -> list[Row]:
+    """Measure precision, recall and F1 of tag extraction and of a retriever over the whole catalog, by level.
+
+    Tags are those of the simulated planner without path planning, which changes none. (The trained one chooses tags among
+    listed tools only.)
+
+    F1 has intervals. Each level is scored at the granularity of its instructions; `statement`, which names no tools, at the
+    granularity of categories.
+    """
+    rows = []
+    for level in levels:
+        granularity = REQUIRES[level] or "category"
+        env = MarketplaceChatEnv(scenario=scenario, split="test", level=level)
+        world: World = env.world
+        numbers = [env.numbers[index % len(env.numbers)] for index in range(episodes)]
+        tasks = [world.tasks[number] for number in numbers]
+        gold = [names(gold_tools(task, world.catalog), granularity) for task in tasks]
+        retriever = Retriever(list(world.catalog))
+        ranked = [retriever.top(task.instructions.get(level, task.query), max(RETRIEVED)) for task in tasks]
+        lists = {f"retriever@{count}": [names(tools[:count], granularity) for tools in ranked] for count in RETRIEVED}
+        followed = (
+            kept["toolplanner-no-path", level, 0] if kept else follow("toolplanner-no-path", level, episodes, seed, scenario)
+        )
+        lists["tag extraction"] = [names(f.tags.mappings(), granularity) if f.tags else frozenset() for f in followed]
+        for name, said in lists.items():
+            score = tag_score(zip(said, gold, strict=True))
+            hits = np.array([[2.0 * len(s & g), len(s) + len(g)] for s, g in zip(said, gold, strict=True)])
+            low, high = intervals(hits[:, :1], hits[:, 1:], range(episodes), seed, 2000)
+            rows.append(
+                {
+                    "agent": name,
+                    "model": "simulated" if name == "tag extraction" else None,
+                    "level": level,
+                    "episodes": episodes,
+                    "tag_precision": score.precision,
+                    "tag_recall": score.recall,
+                    "tag_f1": score.f1,
+                    "ci95": {"tag_f1": [float(low[0]), float(high[0])]},
+                }
+            )
+    return rows

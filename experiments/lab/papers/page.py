@@ -1,0 +1,82 @@
+"""Write a reproduction as a Markdown page, with its curves as an SVG file."""
+
+from __future__ import annotations
+
+import datetime
+import os
+import platform
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from ....simulators.version import __version__
+from ...play.files import write_atomically
+from .catp.pictures import curves_svg as plan_curves_svg
+from .curves import curves_svg
+from .protocols import PUBLISHED
+from .reproduce import Row
+from .tables import EFFECT_HEADINGS, effect_lines, notes, tables, verdict
+
+TITLES = {"btp": "BTP", "ecoact": "EcoAct", "deer": "DEER", "toolplanner": "ToolPlanner", "catp": "CATP-LLM"}
+_CURVES = {"btp": curves_svg, "catp": plan_curves_svg}
+_HEADINGS = {
+    "btp": {"differences": "BTP less its plain form", "curves": "Over the budget R, the threshold τ and past uses"},
+    "toolplanner": {"differences": "Less plain search, and tags less paths"},
+    "catp": {"differences": "Plan by plan", "curves": "Over the weight of the score, and over the policy's width"},
+}
+
+
+def write_page(name: str, found: Mapping[str, Sequence[Row]], folder: str | Path, command: str) -> Path:
+    """Write `NAME.md`, and for each protocol with curves an SVG.
+
+    Args:
+        name: name of the paper.
+        found: result of `reproduce`.
+        folder: output folder; created if it does not exist.
+        command: command that produced the rows; the page states it with the date and the machine.
+
+    Returns:
+        Path of the page.
+    """
+    place = Path(folder)
+    place.mkdir(parents=True, exist_ok=True)
+    pictures = []
+    for protocol in dict.fromkeys(str(row["protocol"]) for row in found.get("curves", ())):
+        rows = [row for row in found["curves"] if row["protocol"] == protocol]
+        file = f"{name}.svg" if protocol == PUBLISHED else f"{name}-{protocol}.svg"
+        write_atomically(place / file, _CURVES[name](rows))
+        pictures.append((protocol, file))
+    path = place / f"{name}.md"
+    write_atomically(path, page(name, found, command, pictures))
+    return path
+
+
+def page(name: str, found: Mapping[str, Sequence[Row]], command: str, pictures: Sequence[tuple[str, str]] = ()) -> str:
+    """Return the Markdown text of the page."""
+    machine = f"{platform.machine()}, {os.cpu_count()} processors, Python {platform.python_version()}"
+    parts = [
+        f"# {TITLES[name]}: the paper's table and ours\n",
+        f"`{command}`, costgym {__version__}, {datetime.date.today().isoformat()}, {machine}.\n",
+        "Our rows are measured with a **simulated language model** (or deciders without a model). They show which effects "
+        "follow in this world, not how good a real model is. Intervals are 95 %, by bootstrap over episodes. "
+        + notes(name, found)
+        + "\n",
+    ]
+    if found.get("effects"):
+        parts.append(f"## Which effects follow\n\n{verdict(found['effects'])}\n")
+        parts.append(_table(EFFECT_HEADINGS, effect_lines(found["effects"])))
+    for title, headings, lines in tables(name, found):
+        side = title.rpartition(" ")[2]
+        heading = {"paper": "The paper", "ours": "Ours", **_HEADINGS.get(name, {})}[side]
+        parts.append(f"## {heading}\n")
+        if side == "curves":
+            parts += [f"![{heading}, {protocol} protocol]({file})\n" for protocol, file in pictures]
+        parts.append(_table(headings, lines))
+        sources = dict.fromkeys(row["source"] for row in found[side] if "source" in row)
+        if sources:
+            parts.append("Source: " + "; ".join(sources) + ".\n")
+    return "\n".join(parts)
+
+
+def _table(headings: Sequence[str], lines: Sequence[Sequence[str]]) -> str:
+    rows = [headings, ["---"] * len(headings), *lines]
+    return "\n".join("| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |" for row in rows) + "\n"

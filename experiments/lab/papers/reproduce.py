@@ -1,0 +1,321 @@
+"""Reproduce a paper's table: published results, our results of the same systems in this world, and the claims that hold.
+
+Our results are measured with the simulated model, or with deciders without a model. They show whether a system's *effects*
+follow, not how good a real model is.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
+from pathlib import Path
+from typing import Any
+
+from ....agents.access import EcoAct
+from ....agents.base import TEXT
+from ....agents.llm.agent import LlmAgent
+from ....agents.registry import make_agent
+from ....agents.strategies import SearchSettings
+from ....envs.base import base_env
+from ....envs.registration import make
+from ....simulators.errors import ConfigError, UnknownName
+from ....simulators.scenario import Scenario, load_scenario
+from ...board.published import PUBLISHED as PUBLISHED_ROWS
+from ...board.published import published
+from ...board.run_config import make_run_config
+from ...board.suites import STEP_LIMIT
+from ...leaderboard import run as run_leaderboard
+from ...play.execution.engine import Local
+from ...play.experience import describe_experience, past_uses
+from ...play.files import iter_lines, write_atomically
+from ...play.metrics import paired_difference
+from ...play.results import EpisodeResult
+from ...play.rollout import play
+from ...train.run import check_steps
+from .catp.play import reproduce_catp
+from .claims import RESAMPLES, Results, btp_effects, ecoact_effects, toolplanner_effects
+from .curves import Point, curve_rows, play_curves
+from .decisions import decision_rows
+from .instructions import difference_rows, follow_all, instruction_rows, planners, tag_rows
+from .protocols import PUBLISHED, Protocol, protocols
+
+Row = dict[str, Any]
+Progress = Callable[[int, int], None]
+_BASES = ("react", "dfsdt", "tot-dfs")
+BTP_AGENTS = tuple(
+    f"{base}{access}"
+    for base in _BASES
+    for access in ("", "+prompt", "+btp", "+summary", "+btp-no-summary", "+btp-no-blacklist", "+btp-no-caps")
+)
+"""The paper's rows, and those that tell the parts of BTP apart: its final summary alone, and BTP without each part."""
+ECOACT_AGENTS = (
+    "react", "react+ecoact", "react+ecoact-several", "react+ecoact-described", "dfsdt", "dfsdt+ecoact",
+)  # fmt: skip
+DIFFERENCES = (
+    "judged_pass_rate_under_budget", "pass_rate_under_budget", "judged_pass_rate", "pass_rate", "average_cost",
+    "budget_failure_rate",
+)  # fmt: skip
+COMPARED_BUDGETS = (10.0, 20.0, 40.0)
+"""Budgets at which BTP is compared with its plain baselines, pair by pair."""
+MEASURED_SHARES = 200
+"""Most episodes on which the share of registered tools is measured."""
+UNITS_PER_CENT = 10_000
+"""EcoAct's cost counts the model's tokens only, so prices are in units so small that tool fees of 1 to 10 are negligible."""
+GPT_4O = {"input": 500.0 * UNITS_PER_CENT, "output": 1500.0 * UNITS_PER_CENT}
+"""Units per million tokens. Source: EcoAct's published script (5 and 15 USD per million)."""
+DEFAULT_EPISODES = {"btp": 1000, "ecoact": 1000, "deer": 0, "toolplanner": 400, "catp": 0}
+"""Number of episodes per agent, each on a different task; 0 means all samples."""
+NOTES = {
+    "btp": "PBC, AC and RFBC count tool fees only, as in the paper. An effect without a grading does not depend on it.",
+    "ecoact": "Cost counts the model's tokens only, at the paper's prices for gpt-4o.",
+    "deer": (
+        "The error rates of the simulated deciders are those of the paper's table, so their rows only check the scoring; "
+        "deer-rule and zoo:deer, which is trained here, are measured."
+    ),
+    "toolplanner": "Match, Pass and Win are defined as in the paper; facts are also graded, by the judge and strictly. "
+    "zoo:toolplanner is a small model trained here.",
+    "catp": (
+        "CATP, IFT and RLTF are small policies trained here and measured on unseen tasks and samples; the prompted planners "
+        "are the simulated model. Figures 6 and 7 are pictures without numbers, so only their claims are checked."
+    ),
+}
+
+
+def reproduce(
+    name: str,
+    seed: int = 0,
+    episodes: int | None = None,
+    jobs: int = 1,
+    data: str | None = None,
+    out: str | Path | None = None,
+    progress: Progress | None = None,
+    steps: int | None = None,
+) -> dict[str, list[Row]]:
+    """Compute our rows for a paper's table and return them with the published rows and the checked claims.
+
+    The paper's own protocol is played first, then that of the common board; see `protocols`.
+
+    Args:
+        name: "btp", "ecoact", "deer", "toolplanner" or "catp".
+        seed: seed of the run; the same seed gives the same rows.
+        episodes: number of episodes per agent (and level, or scale), each on a different task; None for `DEFAULT_EPISODES`.
+        jobs: number of processes; the rows do not depend on it.
+        data: a ToolDEER folder; for "deer" only.
+        out: folder of the runs, which a later call continues; None for a temporary folder.
+        progress: called with the number of finished steps and the number of all steps.
+        steps: optimiser steps of each policy that is trained; for "catp" only. None for its default.
+
+    Returns:
+        ``{"paper": rows, "ours": rows, "effects": rows}``, for "btp", "catp" and "toolplanner" also ``"differences"`` (an agent
+        less another one, with paired intervals), for "btp" and "catp" ``"curves"``, for "btp" ``"experience"``. Rows have the
+        format of leaderboard rows with their `protocol`; the paper's contain only the metrics that the paper reports. An effect
+        has `protocol`, `claim`, `grading` (empty if the claim does not depend on it), `measured`, `follows`, `by_construction`
+        and `source`.
+
+    Raises:
+        UnknownName: the paper is not included.
+        ConfigError: a number is out of range.
+    """
+    if name not in PUBLISHED_ROWS:
+        raise UnknownName("paper", name, PUBLISHED_ROWS)
+    if episodes is not None and (isinstance(episodes, bool) or not isinstance(episodes, int) or episodes < 1):
+        raise ConfigError("--episodes", f"expected a positive whole number, got {episodes!r}")
+    if data is not None and name != "deer":
+        raise ConfigError("--data", "only deer takes a data folder")
+    if steps is not None and name != "catp":
+        raise ConfigError("--steps", "only catp trains policies")
+    check_steps("--steps", steps)
+    count = DEFAULT_EPISODES[name] if episodes is None else episodes
+    found: dict[str, list[Row]]
+    if name == "deer":
+        rows = [{**row, "protocol": PUBLISHED} for row in decision_rows(count or None, seed, data)]
+        found = {"ours": rows, "effects": []}
+    else:
+        with nullcontext(out) if out is not None else tempfile.TemporaryDirectory() as folder:
+            if name == "catp":
+                found = reproduce_catp(seed, count or None, jobs, Path(folder), steps, progress)
+            else:
+                found = _played(name, seed, count, jobs, Path(folder), progress)
+    return {"paper": published(name), **found}
+
+
+def enlarged(scenario: Scenario, tasks: int) -> Scenario:
+    """Return the scenario with at least the given number of test tasks."""
+    source = scenario.source
+    if source.kind != "marketplace" or source.test >= tasks:
+        return scenario
+    return scenario.model_copy(update={"source": source.model_copy(update={"test": tasks})})
+
+
+def _played(name: str, seed: int, episodes: int, jobs: int, out: Path, progress: Progress | None) -> dict[str, list[Row]]:
+    """Play all protocols of a paper; each row says which it is of."""
+    found: dict[str, list[Row]] = {}
+    for protocol in protocols(name):
+        rows = play_protocol(name, protocol, seed, episodes, jobs, out / protocol.name, progress)
+        for side, own in rows.items():
+            found.setdefault(side, []).extend({**row, "protocol": protocol.name} for row in own)
+    return found
+
+
+def play_protocol(
+    name: str,
+    protocol: Protocol,
+    seed: int,
+    episodes: int,
+    jobs: int,
+    out: Path,
+    progress: Progress | None = None,
+    agents: Sequence[str] | None = None,
+) -> dict[str, list[Row]]:
+    """Play a paper's systems under one protocol, or a variation of it; return tables and checked claims as `reproduce` does.
+
+    Args:
+        name: "btp", "ecoact" or "toolplanner".
+        protocol: one of `protocols`, or one that differs in a setting.
+        seed, episodes, jobs, out, progress: as for `reproduce`.
+        agents: of EcoAct's systems, those to play, plain ones before those with EcoAct; None for all.
+    """
+    if name == "toolplanner":
+        return _toolplanner(protocol, seed, episodes, jobs, out, progress)
+    if name == "btp":
+        return _btp(protocol, seed, episodes, jobs, out, progress)
+    return _ecoact(protocol, seed, episodes, jobs, out, progress, agents or ECOACT_AGENTS)
+
+
+def _btp(protocol: Protocol, seed: int, episodes: int, jobs: int, out: Path, progress: Progress | None) -> dict[str, list[Row]]:
+    """Reproduce BTP with the judge grading, which the paper uses, and with the strict grading for comparison."""
+    scenario = protocol.scenario(enlarged(load_scenario("marketplace"), episodes))
+    text = past_uses(scenario, protocol.experience, Local(jobs), progress)
+    rows, results = _run(scenario, BTP_AGENTS, "price=20", seed, episodes, jobs, out / "btp", progress, protocol)
+    own = {agent: played for agent, played in results.items() if agent.removesuffix("+btp") in _BASES}
+    experience = out / "experience.jsonl"
+    write_atomically(experience, text)
+    points = play_curves(scenario, protocol, own, experience, episodes, seed, jobs, progress)
+    curves = curve_rows(points, seed)
+    return {
+        "ours": rows,
+        "differences": _differences(points, seed),
+        "curves": curves,
+        "effects": btp_effects(results, rows, curves, seed),
+        "experience": [describe_experience(text)],
+    }
+
+
+def _differences(points: Mapping[Point, Sequence[EpisodeResult]], seed: int) -> list[Row]:
+    """BTP less its plain form at several budgets."""
+    at = {(point.agent, point.at): played for point, played in points.items() if point.curve == "R"}
+    found = []
+    for base in _BASES:
+        for budget in COMPARED_BUDGETS:
+            pairs = {
+                metric: paired_difference(at[f"{base}+btp", budget], at[base, budget], metric, seed=seed, resamples=RESAMPLES)
+                for metric in DIFFERENCES
+            }
+            figures = {metric: pair.difference for metric, pair in pairs.items()}
+            ends = {metric: list(pair.ci95) for metric, pair in pairs.items()}
+            found.append({"agent": f"{base}+btp less {base}", "R": budget, **figures, "ci95": ends})
+    return found
+
+
+def _ecoact(
+    protocol: Protocol,
+    seed: int,
+    episodes: int,
+    jobs: int,
+    out: Path,
+    progress: Progress | None,
+    agents: Sequence[str],
+) -> dict[str, list[Row]]:
+    rows: list[Row] = []
+    scales: dict[str, Results] = {}
+    for number, scale in enumerate(protocol.candidates):
+        scenario = enlarged(protocol.scenario(ecoact_scenario(), scale), episodes)
+        place, budget = out / f"ecoact-{number}", f"price={1e9:.0f}"
+        found, scales[scale] = _run(scenario, agents, budget, seed, episodes, jobs, place, progress, protocol)
+        plain_costs = {row["agent"]: row["average_cost"] for row in found}
+        for row in found:
+            base, _, access = row["agent"].partition("+")
+            row["group"] = scale
+            row["cost_change"] = row["average_cost"] / plain_costs[base] - 1.0 if plain_costs[base] else 0.0
+            row["average_cost"] /= UNITS_PER_CENT
+            if "average_cost" in row["ci95"]:
+                row["ci95"]["average_cost"] = [end / UNITS_PER_CENT for end in row["ci95"]["average_cost"]]
+            row["budget"] = {}
+            if access:
+                measured = min(episodes, MEASURED_SHARES)
+                row["registered_share"] = registered_share(scenario, row["agent"], measured, seed, protocol)
+        rows += found
+    return {"ours": rows, "effects": ecoact_effects(scales, rows, seed)}
+
+
+def _toolplanner(
+    protocol: Protocol, seed: int, episodes: int, jobs: int, out: Path, progress: Progress | None
+) -> dict[str, list[Row]]:
+    world = protocol.scenario(enlarged(load_scenario("marketplace"), episodes))
+    agents = planners()
+    kept = follow_all(agents, episodes, seed, world, protocol.search, protocol.model, out, jobs, progress)
+    ours = instruction_rows(episodes, seed, agents, scenario=world, kept=kept)
+    if protocol.name == PUBLISHED:
+        ours += tag_rows(episodes, seed, scenario=world, kept=kept)
+    differences = difference_rows(kept, seed)
+    return {"ours": ours, "differences": differences, "effects": toolplanner_effects(differences, ours)}
+
+
+def ecoact_scenario() -> Scenario:
+    """Return the default scenario with costs dominated by the model's tokens."""
+    prices = {"tokens": GPT_4O, "max_price": 1e7, "currency": "1/10,000 cent", "name": "ecoact"}
+    return Scenario.model_validate({**load_scenario("marketplace").model_dump(), **prices})
+
+
+def registered_share(scenario: Scenario, agent_name: str, episodes: int, seed: int, protocol: Protocol) -> float:
+    """Measure the mean share of the candidate tools that is registered at the end, on a leaderboard's episodes."""
+    env = make(
+        TEXT, scenario=scenario, split="test", budget={}, enforcement="record", grading="judge",
+        max_steps=STEP_LIMIT, disable_env_checker=True,
+    )  # fmt: skip
+    search = SearchSettings.chosen(protocol.search, agent_name.partition("+")[0])
+    agent = make_agent(agent_name, model=protocol.model, search=search)
+    assert isinstance(agent, LlmAgent)
+    shares = 0.0
+    for index in range(episodes):
+        number, world_seed, _ = base_env(env).instance(index, seed)
+        play(env, agent, number, world_seed)
+        assert agent.session is not None
+        access = next(part for part in agent.session.access if isinstance(part, EcoAct))
+        shares += len(access.registered) / len(agent.session.candidates)
+    return shares / episodes
+
+
+def _run(
+    scenario: Scenario,
+    agents: Sequence[str],
+    budgets: str,
+    seed: int,
+    episodes: int,
+    jobs: int,
+    out: Path,
+    progress: Progress | None,
+    protocol: Protocol,
+) -> tuple[list[Row], Results]:
+    """Run a leaderboard; return its rows in the order of the agents, and its episodes by agent."""
+    config = make_run_config(
+        "btp",
+        scenario=scenario,
+        agents=agents,
+        budgets=budgets,
+        episodes=episodes,
+        grading=protocol.grading,
+        seed=seed,
+        search=protocol.search,
+        btp=protocol.btp,
+        experience=protocol.experience,
+        model=protocol.model,
+    )
+    document = run_leaderboard(config, out, jobs, progress).document
+    order = {agent: place for place, agent in enumerate(agents)}
+    results: dict[str, list[EpisodeResult]] = {agent: [] for agent in agents}
+    for line in iter_lines(out / "episodes.jsonl"):
+        result = EpisodeResult.from_json(line)
+        results[result.agent].append(result)
+    return sorted((dict(row) for row in document["rows"]), key=lambda row: order[row["agent"]]), results

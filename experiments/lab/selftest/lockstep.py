@@ -1,0 +1,238 @@
+"""The batched and the event-driven simulator side by side: the same actions, everything compared to the last bit."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+from gymnasium.vector import AutoresetMode, SyncVectorEnv
+
+from ....envs.marketplace import MarketplaceEnv
+from ....envs.vector.marketplace import MarketplaceVectorEnv
+from ....simulators.batch import kernels
+from ....simulators.batch.state import Batch
+from ....simulators.calls import WorldEvent
+from ....simulators.episode import Episode
+from ....simulators.ledger import Budget
+from ....simulators.world import World
+
+
+class Difference(AssertionError):
+    """The two simulators differ."""
+
+
+WAIT, FINISH = -2, -3
+"""Actions of `play`, beside a candidate's index."""
+
+
+def play(
+    world: World, actions: Sequence[Sequence[int]], seeds: Sequence[int], budget: Budget, enforcement: Any
+) -> Counter[str]:
+    """Play episodes of a world both ways: episode i takes column i of `actions`, its task is i modulo the tasks.
+
+    Returns:
+        How often each status was met; "over budget" where an episode ended so.
+
+    Raises:
+        Difference: the two differ; says at which action in what.
+    """
+    count = len(seeds)
+    rows = [i % len(world.tasks) for i in range(count)]
+    batch = Batch(world, range(len(world.tasks)), count, budget, enforcement)
+    batch.begin(rows, np.array(seeds, np.uint64))
+    episodes = [world.episode(row, seed, budget, enforcement) for row, seed in zip(rows, seeds, strict=True)]
+    met: Counter[str] = Counter()
+    for number, step in enumerate(actions):
+        alive = np.array([not episode.over for episode in episodes])
+        chosen = np.array(step)
+        told = np.zeros(count, np.int64)
+        for kind, where in (("wait", chosen == WAIT), ("finish", chosen == FINISH), ("submit", chosen > WAIT)):
+            here = alive & where
+            if kind == "wait":
+                told[here] = batch.wait(here)[here]
+            elif kind == "finish":
+                batch.finish(here)
+            else:
+                told[here] = batch.submit(chosen, here)[here]
+        for i in np.flatnonzero(alive).tolist():
+            expected = _act(episodes[i], int(chosen[i]))
+            if expected is not None:
+                plain = told[i] == kernels.NOTHING or told[i] >= 0 or expected in (-1, kernels.NOTHING)
+                if told[i] != expected if plain else expected != "notice":
+                    raise Difference(f"action {number}, episode {i}: the batch tells {told[i]}, the world {expected}")
+            if told[i] >= 0 and chosen[i] != FINISH:
+                met[str(told[i] % 64)] += 1
+            batched, exact = _seen(batch, i), _state(episodes[i])
+            if batched != exact:
+                different = {name: (batched[name], exact[name]) for name in exact if batched[name] != exact[name]}
+                raise Difference(f"action {number}, episode {i}: (batch, world) {different}")
+            if episodes[i].exceeded:
+                met[f"over {episodes[i].exceeded}"] += 1
+    return met
+
+
+def _act(episode: Episode, action: int) -> Any:
+    if action == FINISH:
+        episode.finish()
+        return None
+    if action == WAIT:
+        news = episode.wait()
+        if news is None:
+            return kernels.NOTHING
+        return "notice" if isinstance(news, WorldEvent) else news.slot * 64 + int(news.status)
+    call = episode.submit(action)
+    return int(call.status) if call.k == 0 else -1
+
+
+def _seen(batch: Batch, i: int) -> dict[str, Any]:
+    e = batch.state.episodes[i]
+    return {
+        "now_s": float(e["now"]),
+        "price": float(e["price"]),
+        "calls": int(e["calls"]),
+        "in_flight": int(e["records"]),
+        "reserved": float(e["reserved"]),
+        "news": int(e["news"]),
+        "known": int(e["known"]),
+        "counts": batch.state.slots["count"][i].tolist()[: len(batch.world.candidates(batch.numbers[int(e["task"])]))],
+        "over": bool(e["over"]),
+        "exceeded": batch.exceeded()[i],
+        "grade": (bool(e["strict"]), bool(e["judged"])) if e["over"] else None,
+    }
+
+
+def _state(episode: Episode) -> dict[str, Any]:
+    grade = episode.grade
+    return {
+        "now_s": episode.now_s,
+        "price": episode.ledger.price,
+        "calls": episode.ledger.calls,
+        "in_flight": episode.in_flight,
+        "reserved": episode._reserved,
+        "news": len(episode._done),
+        "known": sum(1 << need for need, known in enumerate(episode.known) if known),
+        "counts": list(episode.counts),
+        "over": episode.over,
+        "exceeded": episode.exceeded,
+        "grade": None if grade is None else (grade.strict, grade.judged),
+    }
+
+
+# -- the views -----------------------------------------------------------------------------------------------------------------
+
+
+def difference(a: Any, b: Any, where: str = "") -> str | None:
+    """Find where two results of a vector environment differ in keys, types or bytes; None if nowhere."""
+    if isinstance(a, dict):
+        if set(a) != set(b):
+            return f"{where}: keys {sorted(set(a) ^ set(b))}"
+        return next((found for key in a if (found := difference(a[key], b[key], f"{where}/{key}"))), None)
+    if a is None or b is None:
+        return None if a is b else f"{where}: one is None"
+    if a.dtype != b.dtype or a.shape != b.shape:
+        return f"{where}: {a.dtype} {a.shape} against {b.dtype} {b.shape}"
+    if a.dtype == object:
+        return next(
+            (found for i, (x, y) in enumerate(zip(a, b, strict=True)) if (found := difference(x, y, f"{where}[{i}]"))), None
+        )
+    if a.tobytes() == b.tobytes():
+        return None
+    return f"{where}: {a[a != b][:4]} against {b[a != b][:4]}"
+
+
+def some_actions(generator: np.random.Generator, observation: dict[str, Any], mask: Any) -> Any:
+    """Actions that reach every corner: mostly allowed ones, some that serve a need and finish with all facts, some nonsense."""
+    (count, width), tools = mask.shape, observation["tools"].shape[1]
+    actions = generator.integers(-1, width + 1, count)
+    luck = generator.random(count)
+    instead = np.full(count, tools) if width == tools + 2 else generator.integers(0, tools, count)  # wait, where there is one
+    actions = np.where(luck < 0.3, instead, actions)
+    needs = observation["needs"]
+    open_needs = (needs[:, :, 2] > 0) & (needs[:, :, 1] == 0)  # (count, 6)
+    serves = (observation["tools"][:, :, 5:11] * open_needs[:, None, :]).sum(axis=2) > 0
+    helpful = serves & mask[:, :tools] & (observation["tools"][:, :, 12] == 0)
+    weights = generator.random(helpful.shape) * helpful
+    actions = np.where((luck > 0.6) & helpful.any(axis=1), weights.argmax(axis=1), actions)
+    complete = (needs[:, :, 1] >= needs[:, :, 0]).all(axis=1)
+    return np.where(complete, width - 1, np.where((actions == width - 1) & (luck < 0.8), instead, actions))
+
+
+def run_views(
+    count: int,
+    steps: int,
+    seed: int,
+    mode: AutoresetMode,
+    tick: Callable[[], None] | None = None,
+    scalar_env: Callable[..., Any] = MarketplaceEnv,
+    native_env: Callable[..., Any] = MarketplaceVectorEnv,
+    choose: Callable[..., Any] = some_actions,
+    threads: int = 1,
+    **settings: Any,
+) -> Counter[str]:
+    """Step the native vector environment beside `SyncVectorEnv` over the scalar one.
+
+    Args:
+        count, steps, seed, mode: how many side by side, for how long, with which luck and autoreset mode.
+        tick: called after every step.
+        scalar_env, native_env: what makes either.
+        choose: picks the actions from a generator, the observation and the mask.
+        threads: of the native one.
+        settings: of both.
+
+    Returns:
+        How often each status and each way to end was met.
+
+    Raises:
+        Difference: they differ; says where.
+    """
+    scalar = SyncVectorEnv([lambda: scalar_env(**settings)] * count, autoreset_mode=mode)
+    native = native_env(count, autoreset_mode=mode, threads=threads, **settings)
+    generator = np.random.default_rng(seed)
+    expected, got = scalar.reset(seed=seed), native.reset(seed=seed)
+    found = difference(dict(enumerate_all(expected)), dict(enumerate_all(got)))
+    if found is not None:
+        raise Difference(f"reset{found}")
+    observation, mask = got[0], native.action_masks()
+    met: Counter[str] = Counter()
+    for step in range(steps):
+        actions = choose(generator, observation, mask)
+        results, answers = scalar.step(actions), native.step(actions)
+        found = difference(dict(enumerate_all(results)), dict(enumerate_all(answers)))
+        if found is not None:
+            raise Difference(f"step {step}{found}")
+        observation, _, terminated, truncated, info = answers
+        final = info.get("final_info", info)
+        met.update(map(str, info["status"].tolist()))
+        met["terminated"] += int(terminated.sum())
+        met["truncated"] += int(truncated.sum())
+        met["success"] += int(final["is_success"].sum())
+        ended = terminated | truncated
+        if mode is AutoresetMode.DISABLED and ended.any():
+            expected, got = (env.reset(options={"reset_mask": ended.copy()}) for env in (scalar, native))
+            found = difference(dict(enumerate_all(expected)), dict(enumerate_all(got)))
+            if found is not None:
+                raise Difference(f"step {step}, reset{found}")
+            observation = got[0]
+        mask = native.action_masks()
+        if not np.array_equal(mask, np.stack([env.unwrapped.action_masks() for env in scalar.envs])):  # type: ignore[attr-defined]
+            raise Difference(f"step {step}: masks")
+        if tick is not None:
+            tick()
+    return met
+
+
+class CompiledOnes(SyncVectorEnv):
+    """Gymnasium's loop over environments that play in compiled code, one by one; an argument `native_env` of `run_views`."""
+
+    def __init__(self, count: int, autoreset_mode: AutoresetMode, threads: int, **settings: Any) -> None:
+        del threads  # each plays by itself
+        super().__init__([lambda: MarketplaceEnv(compiled=True, **settings)] * count, autoreset_mode=autoreset_mode)
+
+    def action_masks(self) -> Any:
+        return np.stack([env.unwrapped.action_masks() for env in self.envs])  # type: ignore[attr-defined]
+
+
+def enumerate_all(values: Sequence[Any]) -> list[tuple[int, Any]]:
+    return list(enumerate(values))

@@ -1,0 +1,211 @@
+"""Play random worlds until the time is over; keep what was found as small scenarios that the next run plays first."""
+
+from __future__ import annotations
+
+import copy
+import hashlib
+import importlib.util
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import yaml
+
+from ....simulators.errors import ConfigError, CostGymError, DataError
+from ....simulators.scenario import Scenario, parse_scenario
+from ...play.files import make_folder, write_atomically
+from .oracles import COMPILED, ORACLES, Tally, check
+from .worlds import Document, Writer
+
+SHRINKS = 150
+"""Greatest number of smaller worlds that are tried for one finding."""
+EACH_WORLD = ("rules", "forks", "batch")
+"""Oracles that every world meets; the slower others take turns."""
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """A world in which something is wrong.
+
+    Attributes:
+        oracle: the oracle that says so.
+        seed: the seed of its random play.
+        problem: what is wrong, in words.
+        scenario: the world, as a document.
+    """
+
+    oracle: str
+    seed: int
+    problem: str
+    scenario: Document
+
+    @property
+    def name(self) -> str:
+        return hashlib.sha256(repr((self.oracle, self.scenario)).encode()).hexdigest()[:10]
+
+    def to_yaml(self) -> str:
+        """The finding as a file."""
+        return yaml.safe_dump(
+            {"oracle": self.oracle, "seed": self.seed, "problem": self.problem, "scenario": self.scenario}, sort_keys=False
+        )
+
+
+@dataclass(slots=True)
+class Report:
+    """The worlds that a run played, and its findings."""
+
+    tally: Tally = field(default_factory=Tally)
+    refused: int = 0
+    findings: list[Finding] = field(default_factory=list)
+    mended: list[str] = field(default_factory=list)
+
+
+def run(
+    seconds: float,
+    seed: int,
+    scenario: Scenario | None = None,
+    found: Path | None = None,
+    tell: Callable[[Report], None] | None = None,
+    most: int = 10,
+    worlds: int | None = None,
+) -> Report:
+    """Check worlds with all oracles.
+
+    Args:
+        seconds: how long, by the wall clock; found cases are played, and Numba compiles, before it starts.
+        seed: keys every world and every play.
+        scenario: the one world to check; None for random ones.
+        found: folder of found cases: they are played first, and new ones are written there.
+        tell: called after every world.
+        most: findings after which the run ends.
+        worlds: worlds after which it ends; None for any number.
+
+    Raises:
+        DataError: a found case cannot be read.
+    """
+    report = Report()
+    if found is not None:
+        make_folder(found, "--found")  # a finding that cannot be kept is lost
+    for path in sorted(found.glob("*.yaml")) if found is not None else []:
+        oracle, number, document = _read(path)
+        problem = check(oracle, parse_scenario(document, path), number, report.tally)
+        if problem is None:
+            report.mended.append(path.name)
+        else:
+            report.findings.append(Finding(oracle, number, problem, document))
+    warm = Writer(Random(0)).scenario() if scenario is None else scenario.model_dump(mode="json")
+    for name in oracles():
+        if name in COMPILED:
+            check(name, parse_scenario(warm), 0, Tally(), own=True)  # Numba compiles before the time runs
+    until = time.monotonic() + seconds
+    number = 0
+    while time.monotonic() < until and len(report.findings) < most and (worlds is None or number < worlds):
+        for finding in _world(number, seed, scenario, report, until):
+            report.findings.append(finding)
+            if found is not None:
+                write_atomically(found / f"{finding.name}.yaml", finding.to_yaml())
+        report.tally.worlds += 1
+        number += 1
+        if tell is not None:
+            tell(report)
+    return report
+
+
+def _world(number: int, seed: int, given: Scenario | None, report: Report, until: float) -> Iterator[Finding]:
+    """Check one world."""
+    random = Random(f"{seed} {number}")
+    document = Writer(random).scenario() if given is None else given.model_dump(mode="json")
+    play = random.randrange(2**40)
+    try:
+        scenario = parse_scenario(copy.deepcopy(document)) if given is None else given
+        scenario.build()
+    except CostGymError:
+        report.refused += 1
+        return
+    except Exception as error:
+        yield Finding("rules", play, f"{type(error).__name__}: {error}", document)
+        return
+    others = [name for name in oracles() if name not in EACH_WORLD]
+    for name in (*(name for name in oracles() if name in EACH_WORLD), others[number % len(others)]):
+        if time.monotonic() >= until:
+            return
+        problem = check(name, scenario, play, report.tally, given is not None)
+        if problem is not None:
+            yield smaller(Finding(name, play, problem, document))
+            return
+
+
+def oracles() -> list[str]:
+    """The oracles that can be asked here: without Numba there is no batch."""
+    compiled = importlib.util.find_spec("numba") is not None
+    return [name for name in ORACLES if compiled or name not in COMPILED]
+
+
+def _read(path: Path) -> tuple[str, int, Document]:
+    try:
+        case = yaml.safe_load(path.read_text(encoding="utf-8"))
+        oracle, number, document = case["oracle"], int(case["seed"]), dict(case["scenario"])
+    except (OSError, yaml.YAMLError, LookupError, TypeError, ValueError, OverflowError, RecursionError) as error:
+        raise DataError(path, f"is no found case of `costgym selftest` ({error})") from None
+    if oracle not in ORACLES:
+        raise ConfigError(str(path), f"oracle: expected one of {', '.join(ORACLES)}, got {oracle!r:.60}")
+    return oracle, number, document
+
+
+# -- shrinking --------------------------------------------------------------------------------------------------------------
+
+
+def smaller(finding: Finding) -> Finding:
+    """A finding of the same oracle in the smallest world that simple cuts lead to."""
+    tries = 0
+    shrunk = True
+    while shrunk and tries < SHRINKS:
+        shrunk = False
+        for document in cuts(finding.scenario):
+            tries += 1
+            try:
+                scenario = parse_scenario(copy.deepcopy(document))
+                scenario.build()
+            except Exception:  # a cut that is no world
+                continue
+            problem = check(finding.oracle, scenario, finding.seed, Tally())
+            if problem is not None:
+                finding, shrunk = Finding(finding.oracle, finding.seed, problem, document), True
+                break
+            if tries >= SHRINKS:
+                break
+    return finding
+
+
+def cuts(document: Document) -> Iterator[Document]:
+    """Documents with one setting or item left out, or one number made plain."""
+    places: list[tuple[tuple[Any, ...], Any]] = []
+
+    def look(node: Any, place: tuple[Any, ...]) -> None:
+        for key in node if isinstance(node, dict) else range(len(node)):
+            places.append(((*place, key), node[key]))
+            if isinstance(node[key], dict | list):
+                look(node[key], (*place, key))
+
+    look(document, ())
+    for place, value in places:
+        if place in (("name",), ("source",), ("source", "kind")):
+            continue
+        yield _changed(document, place, None, remove=True)
+        if isinstance(value, float | int) and not isinstance(value, bool) and value not in (0, 1):
+            yield _changed(document, place, 1)
+
+
+def _changed(document: Document, place: tuple[Any, ...], value: Any, remove: bool = False) -> Document:
+    found = copy.deepcopy(document)
+    node: Any = found
+    for key in place[:-1]:
+        node = node[key]
+    if remove:
+        del node[place[-1]]
+    else:
+        node[place[-1]] = value
+    return found

@@ -1,0 +1,70 @@
+"""The leaderboard: agents under budgets over the same tasks, ranked, resumable and verifiable, with its pages.
+
+`board` writes data alone; here the pages are added, which are made from `leaderboard.json` and never read.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from .board import board
+from .board.board import Leaderboard, Progress
+from .board.run_config import RunConfig, make_run_config
+from .board.submissions import shipped, submission
+from .pages.leaderboard_page import pages_of
+from .play.execution.engine import Engine
+from .play.files import sole_writer, write_atomically
+from .play.spending import Spending
+
+__all__ = ["Leaderboard", "RunConfig", "add", "add_shipped", "make_run_config", "regenerate_pages", "run"]
+
+
+def run(
+    config: RunConfig,
+    out: str | Path,
+    jobs: int = 1,
+    progress: Progress | None = None,
+    engine: Engine | None = None,
+    spending: Spending | None = None,
+) -> Leaderboard:
+    """Run a leaderboard, or continue one that was interrupted; see `board.board.run`."""
+    return board.run(config, out, jobs, progress, engine, spending, pages_of)
+
+
+def add(
+    leaderboard: str | Path,
+    entry: str | Path,
+    data: str | None = None,
+    progress: Callable[[int, int], None] | None = None,
+    engine: Engine | None = None,
+    rerun: str | Path | None = None,
+) -> list[dict[str, Any]]:
+    """Verify a submission by replay and add its entries to a leaderboard; see `board.submissions.submission.add`."""
+    return submission.add(leaderboard, entry, data, progress, engine, rerun, pages_of)
+
+
+def add_shipped(folder: Path, config: RunConfig, engine: Engine | None = None) -> list[str]:
+    """Add the recorded entries that ship with the package; see `board.submissions.shipped.add_shipped`."""
+    return shipped.add_shipped(folder, config, engine, pages=pages_of)
+
+
+def regenerate_pages(folder: str | Path) -> list[str]:
+    """Write the pages of a leaderboard that are missing or differ from its data; returns the names of their files.
+
+    Args:
+        folder: a run that has ended and whose `leaderboard.json` was verified.
+    """
+    place = Path(folder)
+    document = json.loads((place / "leaderboard.json").read_text(encoding="utf-8"))
+    with sole_writer(place):
+        changed = {
+            name: text
+            for name, text in pages_of(document).items()
+            if not (place / name).is_file() or (place / name).read_bytes() != text.encode()
+        }
+        for name, text in changed.items():
+            write_atomically(place / name, text)
+    return list(changed)

@@ -1,0 +1,52 @@
+"""Show how often an agent passes a task every time: pass^k for all k up to the seeds of a leaderboard's tasks."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from markupsafe import Markup
+
+from ..board.conditions import condition_label, shown_first
+from ..board.metric_columns import plain, written
+from ..play.metrics import GRADINGS
+from .findings import ranked_groups
+from .html import part
+
+
+def reliability_section(track: Mapping[str, Any]) -> Markup:
+    """The section of a track's page; empty where every task is played once.
+
+    Args:
+        track: a leaderboard's track (`tracks.track_documents`).
+    """
+    groups = ranked_groups(track)
+    seeds = max((len(row.get("pass_hat_k") or ()) for group in groups for row in group), default=0)
+    if seeds < 2:
+        return Markup("")
+    names = {"strict": "pass_hat_k", "judge": "judged_pass_hat_k"}
+    first = shown_first(groups)
+    return part(
+        "reliability.html",
+        counts=range(1, seeds + 1),
+        gradings=GRADINGS,
+        blocks=[
+            {
+                "label": condition_label(group[0], track),
+                "open": number == first,
+                "agents": [
+                    {
+                        "name": plain(row.get("agent")),
+                        "cells": [
+                            written(shares[k] if k < len(shares) else None, "rate")
+                            for grading in GRADINGS
+                            for shares in [row.get(names[grading]) or ()]
+                            for k in range(seeds)
+                        ],
+                    }
+                    for row in group
+                ],
+            }
+            for number, group in enumerate(groups)
+        ],
+    )

@@ -1,0 +1,124 @@
+"""Show what faults cost: success over failure rate, rate limits and latency, for leaderboards whose world's stress
+varies."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from markupsafe import Markup
+
+from ..board.conditions import CALM, condition_label, ranking_metric
+from ..board.metric_columns import Row, figure, interval, is_void, plain, written
+from ..play.metrics import GRADINGS
+from .html import part
+
+_TITLES = {"failures": "Failures", "rate_limits": "Rate limits", "latency": "Latency"}
+
+
+def robustness_section(track: Mapping[str, Any]) -> Markup:
+    """The section of a track's page; empty where no stress varies.
+
+    Args:
+        track: a leaderboard's track (`tracks.track_documents`).
+    """
+    rows = [row for row in track.get("rows") or () if row.keys() >= CALM.keys() and not is_void(row)]
+    levels = {name: sorted({float(row[name]) for row in rows}) for name in CALM}
+    if not rows or all(len(each) < 2 for each in levels.values()):
+        return Markup("")
+    metric = ranking_metric(track)
+    budgets = list(dict.fromkeys(tuple(sorted((row.get("budget") or {}).items())) for row in rows))
+    blocks: list[dict[str, Any]] = []
+    for budget in budgets:
+        own = [row for row in rows if tuple(sorted((row.get("budget") or {}).items())) == budget]
+        agents = list(dict.fromkeys((str(row.get("agent")), str(row.get("model") or "")) for row in own))
+        found = [[row for row in own if (str(row.get("agent")), str(row.get("model") or "")) == agent] for agent in agents]
+        blocks.append(
+            {
+                "budget": ", ".join(f"{name} ≤ {limit:g}" for name, limit in budget) if len(budgets) > 1 else "",
+                "agents": sorted((_agent(each, levels, metric, track) for each in found), key=_kept, reverse=True),
+            }
+        )
+    columns = [*({"title": _level(name, levels[name][-1])} for name in CALM if len(levels[name]) > 1), {"title": "All of them"}]
+    return part(
+        "robustness.html",
+        blocks=blocks,
+        columns=columns,
+        limits=[_level("rate_limits", level) for level in levels["rate_limits"]],
+        figure=_field(track),
+    )
+
+
+def robustness_sentence(leader: Row, track: Mapping[str, Any]) -> str:
+    """Write what an agent keeps of its successes under the hardest condition; "" where no stress varies or there is
+    none to keep.
+
+    Args:
+        leader: a row of the agent.
+        track: the row's.
+    """
+    name = _field(track)
+    same = [row for row in track.get("rows") or () if all(row.get(x) == leader.get(x) for x in ("agent", "model", "budget"))]
+    own = [row for row in same if figure(row, name) is not None]
+    if not own:
+        return ""
+    hardest = max(own, key=lambda row: tuple(float(row[each]) for each in CALM))
+    ends = interval(hardest, name)
+    span = "" if ends is None else f" (95 %: {written(ends[0], 'rate')} to {written(ends[1], 'rate')})"
+    where = condition_label({**hardest, "budget": {}}, track)
+    kept = written(figure(hardest, name), "rate")
+    return f" Of the successes that {plain(leader['agent'])} has without faults it keeps {kept} %{span} under {where}."
+
+
+def _field(track: Mapping[str, Any]) -> str:
+    return "judged_fault_robustness" if track.get("grading") == GRADINGS[1] else "fault_robustness"
+
+
+def _level(name: str, factor: float) -> str:
+    return f"{_TITLES[name]} × {factor:g}"
+
+
+def _agent(rows: Sequence[Row], levels: Mapping[str, Sequence[float]], metric: str, track: Mapping[str, Any]) -> dict[str, Any]:
+    """An agent's line in the summary, and its surface: a table for each latency, a line for each failure rate."""
+    by_level = {tuple(float(row[name]) for name in CALM): row for row in rows}
+    calm = tuple(CALM.values())
+    hardest = {name: levels[name][-1] for name in CALM}
+    varied = [name for name in CALM if len(levels[name]) > 1]
+    asked = [{**CALM, name: hardest[name]} for name in varied] + [hardest]
+    kept = [by_level.get(tuple(each[name] for name in CALM)) for each in asked]
+    field = _field(track)
+    cells = [{"value": written(None if row is None else figure(row, field), "rate"), "ends": _ends(row, field)} for row in kept]
+    last = None if kept[-1] is None else figure(kept[-1], field)
+    return {
+        "name": str(rows[0].get("agent")),
+        "calm": written(None if calm not in by_level else figure(by_level[calm], metric), "rate"),
+        "cells": cells,
+        "kept": -1.0 if last is None else last,
+        "surface": [
+            {
+                "title": _level("latency", latency),
+                "lines": [
+                    {
+                        "title": _level("failures", failures),
+                        "cells": [_cell(by_level.get((failures, limits, latency)), metric) for limits in levels["rate_limits"]],
+                    }
+                    for failures in levels["failures"]
+                ],
+            }
+            for latency in levels["latency"]
+        ],
+    }
+
+
+def _kept(agent: Mapping[str, Any]) -> float:
+    return float(agent["kept"])
+
+
+def _ends(row: Row | None, field: str) -> list[str]:
+    ends = None if row is None else interval(row, field)
+    return [] if ends is None else [written(end, "rate") for end in ends]
+
+
+def _cell(row: Row | None, metric: str) -> dict[str, Any]:
+    value = None if row is None else figure(row, metric)
+    return {"value": written(value, "rate"), "shade": 0 if value is None else round(100 * min(1.0, max(0.0, value)))}

@@ -1,0 +1,239 @@
+"""Build a static site from results: ranking, sliders, significance, the papers' tables, agents, and every episode to
+look into.
+
+The site is a folder that works from disk, asks nothing of the network and needs no server. The same results give the same
+bytes.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from itertools import groupby, islice
+from pathlib import Path
+from typing import Any
+
+from markupsafe import Markup
+
+from ....simulators.errors import ConfigError
+from ...board.conditions import PASS_RATE, condition_places, ranking_metric, row_key
+from ...board.store.runs import Run, RunEntry, as_written
+from ...board.tracks import track_files
+from ...play.files import finished_folder, write_atomically
+from ...play.metrics import GRADINGS
+from ...play.results import EpisodeResult
+from ..html import asset, part
+from ..leaderboard_page import PageContext, page_of
+from ..opencatp_images import SceneImages
+from .data import PIECE, columns, details, put
+from .pages import agent_file, agent_page, episode_page, episodes_page, meta, navigation, runs_page, slug, title_of
+from .tables import compare, significance, suite_tables
+
+FORMAT = "costgym.site/1"
+MARK = "site.json"
+"""A file that says: this folder is a site and may be replaced by a newer one."""
+_ASSETS = {
+    "site.css": ("page.css", "site.css"),
+    "site.js": ("site.js",),
+    "board.js": ("site-board.js",),
+    "episodes.js": ("site-episodes.js",),
+    "episode.js": ("site-episode.js",),
+    "gantt.js": ("site-gantt.js",),
+}
+_BOARD_POLICY = "default-src 'none'; style-src 'self' file: 'unsafe-inline'; script-src 'self' file: 'unsafe-inline'"
+
+MAX_QUERY_CHARS = 300  # of a query that the list of episodes shows
+
+Progress = Callable[[int, int], None]
+
+
+def build(
+    runs: Sequence[Run],
+    out: str | Path,
+    data: str | None = None,
+    most: int | None = None,
+    progress: Progress | None = None,
+) -> Path:
+    """Write the site of some runs. It takes the place of an older one at once, when it is whole.
+
+    Args:
+        runs: at least one; with several, the first page lists them.
+        out: the site's folder: new, empty, or an older site.
+        data: folder of a ToolBench scenario, where it lies elsewhere now; its episodes are replayed from it.
+        most: episodes of every entry that can be looked into; all by default.
+        progress: called with the numbers of finished and of all episodes.
+
+    Returns:
+        The first page.
+
+    Raises:
+        ConfigError: there is no run, or `out` holds something else.
+        DataError: a run's episodes cannot be read.
+    """
+    if not runs:
+        raise ConfigError("--store", "holds no run; `costgym leaderboard --store URL` saves one")
+    if most is not None and most < 0:
+        raise ConfigError("--episodes", f"expected a number of at least 0, got {most}")
+    place = Path(out)
+    total = sum(_expected(run, most) for run in runs)
+    count = _Count(progress, total)
+    with _replacing(place) as draft:
+        (draft / "assets").mkdir()
+        for name, parts in _ASSETS.items():
+            write_atomically(draft / "assets" / name, "\n".join(asset(each) for each in parts) + "\n")
+        listed = []
+        for run in runs:
+            folder = draft if len(runs) == 1 else draft / slug(title_of(run), run.id)
+            folder.mkdir(exist_ok=True)
+            with as_written(run.folder or Path()):
+                _write_run(run, folder, "" if len(runs) == 1 else "../", len(runs) > 1, data, most, count)
+            listed.append((folder.name, run))
+        if len(runs) > 1:
+            write_atomically(draft / "index.html", runs_page(listed, "assets"))
+        about = {"format": FORMAT, "runs": [run.id for run in runs]}
+        write_atomically(draft / MARK, json.dumps(about) + "\n")
+    return place / "index.html"
+
+
+class _Count:
+    def __init__(self, progress: Progress | None, total: int) -> None:
+        self._progress, self._total, self._done = progress, total, 0
+
+    def more(self, episodes: int) -> None:
+        self._done += episodes
+        if self._progress is not None:
+            self._progress(min(self._done, self._total), self._total)
+
+
+def _expected(run: Run, most: int | None) -> int:
+    counts = [int(entry.row.get("episodes") or 0) for entry in run.entries if entry.file]
+    return sum(count if most is None else min(count, most) for count in counts)
+
+
+def _write_run(run: Run, folder: Path, prefix: str, several: bool, data: str | None, most: int | None, count: _Count) -> None:
+    assets = f"{prefix}assets"
+    (folder / "data").mkdir()
+    grading = run.document.get("grading")
+    grading = grading if grading in GRADINGS else GRADINGS[0]
+    results = _results(run)
+    for entry in run.entries:
+        put(folder / "data" / f"{entry.id}.js", entry.id, columns(results.get(entry.id, []), grading))
+    queries: dict[str, str] = {}
+    images = SceneImages()
+    detailed = {
+        entry.id: _write_details(entry, run.folder, folder / "data", data, most, count, queries, images)
+        for entry in run.entries
+    }
+    scenes = images.encoded()
+    for scene, encoded in scenes.items():
+        put(folder / "data" / f"{scene}.js", scene, encoded)
+    put(folder / "data" / "run.js", "run", meta(run, {entry: shown for entry, (shown, _) in detailed.items()}, grading))
+    put(folder / "data" / "queries.js", "queries", queries)
+    groups = _by_condition(run)
+    seed = int(run.document.get("seed") or 0)
+    compared = [compare(group, results, grading, seed) if _passes(run, group) else {} for group in groups]
+    bars = {here: navigation(here, prefix, several) for here in ("Ranking", "Episodes", "")}
+    for track, file in track_files(run.document).items():
+        own = [(group, pairs) for group, pairs in zip(groups, compared, strict=True) if group[0].row.get("track", "") == track]
+        write_atomically(folder / file, _board(run, track, own, bars["Ranking"], assets))
+    write_atomically(folder / "episodes.html", episodes_page(run, bars["Episodes"], assets))
+    write_atomically(folder / "episode.html", episode_page(run, bars[""], assets, images=bool(scenes)))
+    pairs = {key: pair for group in compared for key, pair in group.items()}
+    for group in _by_agent(run):
+        write_atomically(folder / agent_file(group[0].row), agent_page(run, group, results, pairs, detailed, bars[""], assets))
+
+
+def _passes(run: Run, group: Sequence[RunEntry]) -> bool:
+    """Return whether the entries are ranked by a pass, which can be compared episode by episode; plans have none."""
+    return ranking_metric(run.document, "strict", group[0].row.get("track")) == PASS_RATE
+
+
+def _results(run: Run) -> dict[str, list[EpisodeResult]]:
+    found: dict[str, list[EpisodeResult]] = {}
+    for entry, result in run.results():
+        found.setdefault(entry, []).append(result)
+    return {entry: sorted(results, key=lambda result: result.episode) for entry, results in found.items()}
+
+
+def _write_details(
+    entry: RunEntry,
+    source: Path | None,
+    folder: Path,
+    data: str | None,
+    most: int | None,
+    count: _Count,
+    queries: dict[str, str],
+    images: SceneImages,
+) -> tuple[int, int]:
+    """The detail of an entry's episodes, so many a file; returns how many there are, and with how many replay agreed.
+
+    What the tasks ask for is added to `queries`, by the track and the task, and what OpenCATP's tools made to `images`.
+    """
+    written = agreed = 0
+    found: Iterator[dict[str, Any]] = iter(())
+    if source is not None and entry.file:
+        found = details(source / entry.file, data, most, images)
+    while piece := list(islice(found, PIECE)):
+        name = f"{entry.id}-{written // PIECE}"
+        put(folder / f"{name}.js", name, piece)
+        written += len(piece)
+        agreed += sum(detail["replayed"] for detail in piece)
+        for detail in piece:
+            if detail["query"]:
+                queries.setdefault(f"{entry.row.get('track', '')} {detail['task']}", detail["query"][:MAX_QUERY_CHARS])
+        count.more(len(piece))
+    return written, agreed
+
+
+def _by_condition(run: Run) -> list[list[RunEntry]]:
+    """Group entries by their condition; within one, the best first, as the document has them."""
+    places = condition_places(run.document)
+
+    def place(entry: RunEntry) -> int:
+        return places.get(row_key(entry.row, run.document), len(places))
+
+    return [list(group) for _, group in groupby(sorted(run.entries, key=place), key=place)]
+
+
+def _by_agent(run: Run) -> list[list[RunEntry]]:
+    groups: dict[str, list[RunEntry]] = {}
+    for group in _by_condition(run):
+        for entry in group:
+            groups.setdefault(agent_file(entry.row), []).append(entry)
+    return list(groups.values())
+
+
+def _board(
+    run: Run,
+    track: str,
+    conditions: Sequence[tuple[Sequence[RunEntry], Mapping[tuple[str, str], Any]]],
+    bar: Markup,
+    assets: str,
+) -> str:
+    """Render the page of a run's track: the leaderboard's own page with the site's sections in it."""
+    rows = [{**entry.row, "verified": (entry.row.get("verified") or entry.verified) or None} for entry in run.entries]
+    document = {**run.document, "rows": rows}
+    groups, compared = [group for group, _ in conditions], [pairs for _, pairs in conditions]
+    sections = part("site-sliders.html") + significance(run, groups, compared) + suite_tables(run, groups)
+    context = PageContext(
+        policy=_BOARD_POLICY,
+        styles=(f"{assets}/site.css",),
+        scripts=(f"{assets}/site.js", "data/run.js", f"{assets}/board.js"),
+        bar=bar,
+        sections=sections,
+        agent_page=agent_file,
+    )
+    return page_of(document, context, track)
+
+
+@contextmanager
+def _replacing(place: Path) -> Iterator[Path]:
+    """Make a draft that takes the place of the folder once the block has ended well."""
+    if place.exists():
+        if not place.is_dir():
+            raise ConfigError("--out", f"{place} is a file; choose a folder")
+        if any(place.iterdir()) and not (place / MARK).is_file():
+            raise ConfigError("--out", f"{place} holds other files; choose an empty folder or an older site")
+    with finished_folder(place, replace=True) as draft:
+        yield draft

@@ -1,0 +1,282 @@
+"""The site's pages, but for the ranking, which is the leaderboard's own page.
+
+Every text is escaped by the templates; the scripts write text nodes only.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from markupsafe import Markup
+
+from ...board.conditions import condition_label
+from ...board.metric_columns import columns_of, figure, interval, is_reference, is_simulated, written
+from ...board.store.runs import Run, RunEntry
+from ...board.tracks import TRACKS, track_documents
+from ...play.results import EpisodeResult, outcome
+from ..agent_notes import describe, papers_of
+from ..html import asset, part, render
+from ..learning_curves import CURVES_NOTE, curves_of_agent
+from .tables import Comparison, figures_table, p_text, points
+
+POLICY = "default-src 'none'; style-src 'self' file: 'unsafe-inline'; script-src 'self' file:"
+OUTCOMES = ("passed", "failed", "over budget", "void")
+
+
+def title_of(run: Run) -> str:
+    """Name a run in a few words."""
+    document = run.document
+    scenario = document.get("scenario") or {}
+    return f"{document.get('suite', '')}, {scenario.get('name', '')}, seed {document.get('seed', '')}"
+
+
+def slug(name: object, key: object = "") -> str:
+    """Turn a name into a part of a file's name: readable, and its own even where others read alike."""
+    words = re.sub(r"[^a-z0-9]+", "-", str(name).lower()).strip("-")[:40]
+    return f"{words or 'x'}-{hashlib.blake2b(repr((name, key)).encode('utf-8', 'surrogatepass'), digest_size=3).hexdigest()}"
+
+
+def agent_file(row: Mapping[str, Any]) -> str:
+    """Return the file of the page of a row's agent."""
+    key = (row.get("model"), row["track"]) if row.get("track") else row.get("model")
+    return f"agent-{slug(row.get('agent'), key)}.html"
+
+
+def navigation(here: str, prefix: str, several: bool) -> Markup:
+    """Render the bar on top: where one is and where one can go."""
+    links = [(f"{prefix}index.html", "All runs")] if several else []
+    links += [("index.html", "Ranking"), ("episodes.html", "Episodes")]
+    return part("site-bar.html", links=links, here=here)
+
+
+def _page(
+    kind: str,
+    title: str,
+    bar: Markup,
+    assets: str,
+    body: Markup,
+    scripts: Sequence[str] = (),
+    styles: str = "",
+    policy: str = POLICY,
+) -> str:
+    """Render a document.
+
+    Args:
+        kind: for its scripts.
+        title: its heading in the browser.
+        bar: navigation.
+        assets: where style and scripts lie.
+        body: header and main.
+        scripts: that it needs, besides the common one.
+        styles: CSS that it needs, besides the common one.
+        policy: what it may load.
+    """
+    return render(
+        "site.html",
+        policy=policy,
+        title=title,
+        page=kind,
+        bar=bar,
+        body=body,
+        assets=assets,
+        scripts=scripts,
+        styles=Markup(styles),
+    )
+
+
+def runs_page(listed: Sequence[tuple[str, Run]], assets: str) -> str:
+    """Render the list of runs, each with where its pages are."""
+    rows = []
+    for folder, run in listed:
+        main = columns_of(track_documents(run.document)[0])[0]
+        ranked = [row for row in track_documents(run.document)[0]["rows"] if not is_reference(row)]
+        first = max(ranked, key=lambda row: figure(row, main.metric) or 0.0, default=None)
+        best = "–"
+        if first is not None:
+            unit = " %" if main.kind == "rate" else ""
+            best = f"{first['agent']}, {written(figure(first, main.metric), main.kind)}{unit}"
+        rows.append(
+            {
+                "folder": folder,
+                "title": title_of(run),
+                "about": (run.document.get("scenario") or {}).get("description", ""),
+                "entries": len(run.entries),
+                "episodes": sum(int(entry.row.get("episodes") or 0) for entry in run.entries),
+                "best": best,
+                "version": run.document.get("version", ""),
+            }
+        )
+    bar = part("site-bar.html", links=[("index.html", "All runs")], here="All runs")
+    return _page("runs", "costgym results", bar, assets, part("site-runs.html", rows=rows))
+
+
+def episodes_page(run: Run, bar: Markup, assets: str) -> str:
+    """Render the list of episodes; the script fills it."""
+    scripts = ["data/run.js", f"{assets}/episodes.js"]
+    return _page("episodes", f"Episodes: {title_of(run)}", bar, assets, part("site-episodes.html"), scripts)
+
+
+def episode_page(run: Run, bar: Markup, assets: str, images: bool = False) -> str:
+    """Render the viewer; the script shows the episode that the address names. It may show images only where a run has some."""
+    scripts = ["data/run.js", f"{assets}/gantt.js", f"{assets}/episode.js"]
+    policy = f"{POLICY}; img-src data:" if images else POLICY
+    return _page("episode", f"Episode: {title_of(run)}", bar, assets, part("site-episode.html"), scripts, policy=policy)
+
+
+def agent_page(
+    run: Run,
+    group: Sequence[RunEntry],
+    results: Mapping[str, Sequence[EpisodeResult]],
+    compared: Mapping[tuple[str, str], Comparison],
+    replayed: Mapping[str, tuple[int, int]],
+    bar: Markup,
+    assets: str,
+) -> str:
+    """Render the page of one agent under all conditions.
+
+    Args:
+        run: its run.
+        group: its entries, in the order of their conditions.
+        results: every entry's episodes.
+        compared: comparisons with other agents, by the ids of both entries.
+        replayed: of every entry, how many episodes were replayed for the site, and how many of them agreed with their record.
+        bar: navigation.
+        assets: where style and scripts lie.
+    """
+    row = group[0].row
+    agent = str(row["agent"])
+    kind = "a bound, not ranked" if is_reference(row) else "simulated model" if is_simulated(row) else row.get("model") or ""
+    facts = {
+        "Model": kind or "no language model",
+        "Environment": row.get("env"),
+        "Episodes": " + ".join(f"{int(entry.row.get('episodes') or 0):,}" for entry in group),
+        "Replay": _replay_fact(group, replayed),
+        "Track": TRACKS[row["track"]].title if row.get("track") in TRACKS else "",
+    }
+    submission = row.get("submission") or {}
+    if submission:
+        facts |= {"Submitted by": submission.get("name"), "Contact": submission.get("contact")}
+        more = ("organisation", "date", "url", "code", "commit", "cost", "model", "release")
+        facts |= {name.capitalize(): submission.get(name) for name in more if submission.get(name)}
+    curves = curves_of_agent(row)
+    body = part(
+        "site-agent.html",
+        agent=agent,
+        about=describe(row),
+        papers=papers_of(row),
+        facts=[(name, value) for name, value in facts.items() if value],
+        figures=figures_table(run, group, "Figures"),
+        outcome_names=OUTCOMES[:3],
+        outcomes=[_outcomes(run, entry, results.get(entry.id, ())) for entry in group],
+        errors=_errors(group, results),
+        rivals=_rivals(run, group, compared),
+        curves=curves,
+        curves_note=CURVES_NOTE,
+    )
+    return _page("agent", f"{agent}: {title_of(run)}", bar, assets, body, styles=asset("curves.css") if curves else "")
+
+
+def _replay_fact(group: Sequence[RunEntry], replayed: Mapping[str, tuple[int, int]]) -> str:
+    if all(entry.verified for entry in group):
+        return "verified"
+    shown, agreed = (sum(replayed.get(entry.id, (0, 0))[place] for entry in group) for place in (0, 1))
+    return f"agrees with {agreed:,} of {shown:,} episodes" if shown else "no trajectories here"
+
+
+def _outcomes(run: Run, entry: RunEntry, results: Sequence[EpisodeResult]) -> dict[str, Any]:
+    grading = str(entry.row.get("grading") or "strict")
+    counts = Counter(outcome(result, grading) for result in results)
+    total = sum(counts.values()) or 1
+    return {
+        "label": condition_label(entry.row, run.document),
+        "entry": entry.id,
+        "said": ", ".join(f"{counts[name]:,} {name}" for name in OUTCOMES if counts[name]),
+        "bars": [(name.replace(" ", "-"), 100 * counts[name] / total) for name in OUTCOMES if counts[name]],
+    }
+
+
+def _errors(group: Sequence[RunEntry], results: Mapping[str, Sequence[EpisodeResult]]) -> dict[str, Any] | None:
+    """Count what went wrong with its calls, most frequent first."""
+    counts: Counter[str] = Counter()
+    attempts = 0
+    for entry in group:
+        for result in results.get(entry.id, ()):
+            counts.update(dict(result.errors_by_status))
+            attempts += result.attempts
+    if not counts:
+        return None
+    most = max(counts.values())
+    rows = [
+        {"status": name.replace("_", " "), "width": 100 * count / most, "count": count, "share": 100 * count / attempts}
+        for name, count in sorted(counts.items(), key=lambda item: (-item[1], item[0]))
+    ]
+    return {"attempts": attempts, "rows": rows}
+
+
+def _rivals(run: Run, group: Sequence[RunEntry], compared: Mapping[tuple[str, str], Comparison]) -> list[dict[str, Any]]:
+    """Compare it with the others, a table for each condition."""
+    tables = []
+    for entry in group:
+        pairs = [pair for (mine, _), pair in compared.items() if mine == entry.id]
+        rows = [
+            {
+                "page": agent_file(pair.b.row),
+                "agent": pair.b.row["agent"],
+                "ahead": points(pair.ahead),
+                "ends": (points(pair.ci95[0]), points(pair.ci95[1])),
+                "p": p_text(pair.adjusted_p, pair.floor),
+                "said": _said(pair),
+            }
+            for pair in sorted(pairs, key=lambda pair: (pair.ahead, str(pair.b.row["agent"])))
+        ]
+        if rows:
+            tables.append({"entry": entry.id, "label": condition_label(entry.row, run.document), "rows": rows})
+    return tables
+
+
+def _said(pair: Comparison) -> str:
+    if not pair.significant:
+        return "not separable"
+    return "ahead" if pair.ahead > 0 else "behind"
+
+
+def _where(row: Mapping[str, Any], run: Run) -> str:
+    """Write what an entry was played under, its track first where there are several."""
+    label = condition_label(row, run.document)
+    several = len(run.document.get("tracks") or ()) > 1
+    return f"{TRACKS[row['track']].title}, {label}" if several and row.get("track") in TRACKS else label
+
+
+def meta(run: Run, pieces: Mapping[str, int], grading: str) -> dict[str, Any]:
+    """Return what the scripts know of a run: its entries, and how many episodes of each are there in detail."""
+    scenario = run.document.get("scenario") or {}
+    main = columns_of(track_documents(run.document)[0])[0]
+    return {
+        "title": title_of(run),
+        "currency": scenario.get("currency", ""),
+        "grading": grading,
+        "share": "Facts, %" if main.kind == "rate" else "Score, %",
+        "entries": [
+            {
+                "id": entry.id,
+                "agent": str(entry.row["agent"]),
+                "page": agent_file(entry.row),
+                "label": condition_label(entry.row, run.document),
+                "track": str(entry.row.get("track", "")),
+                "where": _where(entry.row, run),
+                "budget": dict(entry.row.get("budget") or {}),
+                "reference": is_reference(entry.row),
+                "simulated": is_simulated(entry.row),
+                "episodes": int(entry.row.get("episodes") or 0),
+                "detailed": pieces.get(entry.id, 0),
+                "verified": entry.verified,
+                "rate": figure(entry.row, "pass_rate_under_budget"),
+                "ci95": interval(entry.row, "pass_rate_under_budget"),
+            }
+            for entry in run.entries
+        ],
+    }

@@ -1,0 +1,1 @@
+"""Play episodes, record what happened, measure it, and replay it."""

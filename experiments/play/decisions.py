@@ -1,0 +1,88 @@
+"""Score deciders on labelled decisions: DEER's six accuracies.
+
+Source: DEER (arXiv 2402.16696), Section 4.1 and Eq. 1 and 2: the two decisions are scored apart.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from ...agents.deer.deciders import Decider
+from ...agents.deer.learnt import LearntDecider
+from ...simulators.decision.examples import Example
+from ...simulators.decision.samples import CALL, NO_CALL, NO_SEARCH
+from ...simulators.draws import stable_integer
+
+ACCURACIES = ("p_no_search", "p_search", "p_ds", "p_no_call", "p_call", "p_dc")
+
+
+class DecisionRecord(NamedTuple):
+    """The decisions about an example.
+
+    Attributes:
+        kind: of the example: NoSearch, NoCall or Call.
+        searched: the first decision.
+        right_call: the second decision was right; None where it was not taken.
+    """
+
+    kind: str
+    searched: bool
+    right_call: bool | None
+
+
+class Accuracies(NamedTuple):
+    """DEER's six accuracies, each a share of right decisions; None without an example of that kind."""
+
+    no_search: float | None
+    search: float | None
+    decision_search: float | None
+    no_call: float | None
+    call: float | None
+    decision_call: float | None
+
+
+def accuracies(records: Iterable[DecisionRecord]) -> Accuracies:
+    """Work out the six accuracies. A call decision that was never reached, since no search was made, counts as wrong."""
+    known = list(records)
+    nos = [not r.searched for r in known if r.kind == NO_SEARCH]
+    search = [r.searched for r in known if r.kind != NO_SEARCH]
+    noc = [r.right_call is True for r in known if r.kind == NO_CALL]
+    call = [r.right_call is True for r in known if r.kind == CALL]
+    return Accuracies(*(_share(flags) for flags in (nos, search, nos + search, noc, call, noc + call)))
+
+
+def _share(flags: Sequence[bool]) -> float | None:
+    return sum(flags) / len(flags) if flags else None
+
+
+def evaluate(decider: Decider, known: Sequence[Example], seed: int = 0, forced: bool = True) -> list[DecisionRecord]:
+    """Ask a decider about examples, one after the other.
+
+    Args:
+        decider: the decider to score.
+        known: the examples.
+        seed: of the decider's own chance.
+        forced: ask for a choice among the candidates of every example that needs a tool, as in the paper. Without it, ask only
+            after the decider chose to search, as in an episode.
+    """
+    records = []
+    for example in known:
+        decider.begin(example.task, stable_integer(seed, "decider", example.task.id) >> 1)
+        searched = decider.search(example.query)
+        right: bool | None = None
+        if example.kind != NO_SEARCH and (searched or forced):
+            right = decider.choose(example.query, example.candidates) == example.gold
+        records.append(DecisionRecord(example.kind, searched, right))
+    return records
+
+
+def evaluate_together(decider: LearntDecider, known: Sequence[Example]) -> list[DecisionRecord]:
+    """Ask a trained decider about all examples at once; the same as `evaluate` with `forced`."""
+    searched = decider.search_many([example.query for example in known])
+    asked = [example for example in known if example.kind != NO_SEARCH]
+    chosen = iter(decider.choose_many([(example.query, example.candidates) for example in asked]))
+    return [
+        DecisionRecord(example.kind, searching, None if example.kind == NO_SEARCH else next(chosen) == example.gold)
+        for example, searching in zip(known, searched, strict=True)
+    ]

@@ -1,0 +1,103 @@
+"""Export trajectories to Minari, Parquet, Hugging Face datasets, chat messages and BTP's experience.
+
+Every export replays the recorded episodes, so it contains full observations while the recording stays small; a recording that
+does not replay raises an error. Episodes are streamed, so memory does not grow with their number. The output appears under its
+name only when it is complete.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from ....simulators.errors import ConfigError, UnknownName
+from ..files import finished_file
+from ..trajectories.replay import replayed
+
+Progress = Callable[[int], None]
+
+
+def export(path: str | Path, format: str, out: str | Path, **options: Any) -> Path:
+    """Export trajectories to another format.
+
+    Args:
+        path: a trajectory file, or a folder of trajectory files.
+        format: one of `FORMATS`.
+        out: output file or folder; for minari the dataset's id, such as `costgym/react-v0`.
+        options: options of the format. All formats have `data` (folder of a ToolBench scenario) and `progress` (called with
+            the number of episodes). minari: `storage` (hdf5, arrow, parquet), `root`. messages: `kind` (sft, dpo), `only`
+            (passed, all). parquet and hf: `next_observation`.
+
+    Returns:
+        Path of the output.
+
+    Raises:
+        UnknownName: the format is unknown.
+        ConfigError: the format has no such option, or `out` exists.
+        DataError: the trajectories cannot be read or do not replay.
+        MissingExtra: the format's library is not installed.
+    """
+    if format not in FORMATS:
+        raise UnknownName("format", format, FORMATS)
+    writer, known = FORMATS[format]
+    for name in options:
+        if name not in known:
+            raise ConfigError(f"--{name.replace('_', '-')}", f"{format} has no such option; it has {', '.join(known)}")
+    return writer(path, out, **options)
+
+
+def to_experience(path: str | Path, out: str | Path, data: str | None = None, progress: Progress | None = None) -> Path:
+    """Export BTP's experience: for each episode, a JSON line with the query, its tools, and whether each use helped.
+
+    Raises:
+        ConfigError: the episodes are numeric, so they contain no text from which usefulness can be judged.
+    """
+    from ....agents.btp.usefulness import RuleBased
+    from ..experience import remember
+    from .messages import need_text
+
+    judge = RuleBased()
+    with finished_file(Path(out)) as draft, draft.open("w", encoding="utf-8") as store:
+        for count, played in enumerate(replayed(path, data), 1):
+            need_text(played.header.env, "experience")
+            past = remember(played.env.unwrapped, judge, played.header.settings["split"] == "test")
+            store.write(past.to_json() + "\n")
+            if progress is not None:
+                progress(count)
+    return Path(out)
+
+
+def _minari(path: str | Path, out: str | Path, **options: Any) -> Path:
+    from .minari import to_minari
+
+    return to_minari(path, str(out), **options)
+
+
+def _parquet(path: str | Path, out: str | Path, **options: Any) -> Path:
+    from .tables import to_parquet
+
+    return to_parquet(path, out, **options)
+
+
+def _hf(path: str | Path, out: str | Path, **options: Any) -> Path:
+    from .tables import to_hf
+
+    return to_hf(path, out, **options)
+
+
+def _messages(path: str | Path, out: str | Path, **options: Any) -> Path:
+    from .messages import to_messages
+
+    return to_messages(path, out, **options)
+
+
+_COMMON = ("data", "progress")
+FORMATS: dict[str, tuple[Callable[..., Path], tuple[str, ...]]] = {
+    "minari": (_minari, ("storage", "root", *_COMMON)),
+    "parquet": (_parquet, ("next_observation", *_COMMON)),
+    "hf": (_hf, ("next_observation", *_COMMON)),
+    "messages": (_messages, ("kind", "only", *_COMMON)),
+    "experience": (to_experience, _COMMON),
+}
+"""The function that writes each format, and its options."""

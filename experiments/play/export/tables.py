@@ -1,0 +1,228 @@
+"""Export trajectories as tables with one row per step: Parquet files and Hugging Face datasets.
+
+The columns are `episode`, `step`, `agent`, `model`, `task`, `number` (of the task) and `seed`; the observation before the
+action (`observation`, or a flat `observation_<name>` for each array); `action_mask` before the action, if the view has one;
+`action`, `reward`, `terminated` and `truncated`; the other entries of the step's `info` under their own names, as JSON text if
+their structure varies; and `passed` for the whole episode. The schema's metadata contains the header and the arrays' shapes.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import tempfile
+from collections.abc import Callable, Iterator
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ....simulators.errors import ConfigError, CostGymError, require
+from ..files import finished_file, finished_folder
+from ..trajectories.replay import ReplayedEpisode, Step, readable, replayed
+
+ROWS = 2048
+"""Number of steps per row group, which are held in memory at a time."""
+MASK = "action_mask"
+
+
+def to_parquet(
+    path: str | Path,
+    out: str | Path,
+    next_observation: bool = False,
+    data: str | None = None,
+    progress: Callable[[int], None] | None = None,
+) -> Path:
+    """Export trajectories to a Parquet file.
+
+    Args:
+        path: a trajectory file, or a folder of trajectory files of the same view.
+        out: output file.
+        next_observation: whether to add the observation after the action, for algorithms that need complete transitions.
+        data: folder of a ToolBench scenario, if it has moved since the recording.
+        progress: called with the number of written episodes.
+
+    Raises:
+        ConfigError: the file exists, or the episodes are of several views.
+        DataError: the trajectories cannot be read or do not replay.
+    """
+    pa, parquet = require("pyarrow", "data"), require("pyarrow.parquet", "data")
+    episodes = replayed(path, data)
+    first, rows = _begin(episodes, path, next_observation, progress)
+    schema = schema_of(first, next_observation)
+    with finished_file(Path(out)) as draft, parquet.ParquetWriter(draft, schema, compression="zstd") as writer:
+        while batch := list(islice(rows, ROWS)):
+            writer.write_table(pa.Table.from_pylist(batch, schema=schema))
+    return Path(out)
+
+
+def to_hf(
+    path: str | Path,
+    out: str | Path,
+    next_observation: bool = False,
+    data: str | None = None,
+    progress: Callable[[int], None] | None = None,
+) -> Path:
+    """Export to a folder for `datasets.load_from_disk`; arguments and errors are those of `to_parquet`."""
+    datasets, parquet = require("datasets", "data"), require("pyarrow.parquet", "data")
+
+    def load(cache: Path) -> Any:
+        rows = to_parquet(path, cache / "steps.parquet", next_observation, data, progress)
+        table = datasets.Dataset.from_parquet(str(rows), cache_dir=str(cache))
+        table.info.description = parquet.read_schema(rows).metadata[b"costgym.header"].decode()
+        return table
+
+    return save_dataset(load, Path(out))
+
+
+def save_dataset(load: Callable[[Path], Any], out: Path) -> Path:
+    """Write a Hugging Face dataset to a folder.
+
+    Args:
+        load: function that creates the dataset, given a folder for its cache.
+        out: output folder.
+    """
+    datasets = require("datasets", "data")
+    # the library keys its cache by a fingerprint of the generator, which can be stale; a temporary cache cannot
+    with finished_folder(out) as draft, tempfile.TemporaryDirectory(dir=draft, prefix=".cache-") as cache:
+        noisy = datasets.is_progress_bar_enabled()
+        datasets.disable_progress_bars()
+        try:
+            load(Path(cache)).save_to_disk(str(draft))
+        except datasets.exceptions.DatasetBuildError as error:
+            raise _reason(error) from error
+        finally:
+            if noisy:
+                datasets.enable_progress_bars()
+        _name_by_content(draft)
+    return out
+
+
+def _reason(error: BaseException) -> BaseException:
+    """Why the library could not build a dataset: the disk's error or ours, which it wraps; itself if there is none."""
+    reason: BaseException | None = error
+    while reason is not None and not isinstance(reason, OSError | CostGymError):
+        reason = reason.__cause__ or reason.__context__
+    return reason or error
+
+
+def _name_by_content(dataset: Path) -> None:
+    """Replace the library's fingerprint, which depends on where its cache lay, so that equal data have equal bytes."""
+    state = dataset / "state.json"
+    document = json.loads(state.read_text(encoding="utf-8"))
+    content = hashlib.sha256()
+    for file in document["_data_files"]:
+        content.update((dataset / file["filename"]).read_bytes())
+    document["_fingerprint"] = content.hexdigest()[:16]
+    state.write_text(json.dumps(document, indent=2) + "\n", encoding="utf-8")
+
+
+def _begin(
+    episodes: Iterator[ReplayedEpisode], path: str | Path, next_observation: bool, progress: Callable[[int], None] | None
+) -> tuple[ReplayedEpisode, Iterator[dict[str, Any]]]:
+    first = next(episodes, None)
+    if first is None:
+        raise ConfigError("--format", f"{path} contains no episode")
+    opening = list(rows_of(first, next_observation))
+
+    def rows() -> Iterator[dict[str, Any]]:
+        yield from opening
+        for count, played in enumerate(episodes, 2):
+            if played.header.env != first.header.env:
+                both = f"{first.header.env} and {played.header.env}"
+                raise ConfigError("--format", f"a table has one view; these files are of {both}")
+            yield from rows_of(played, next_observation)
+            if progress is not None:
+                progress(count)
+
+    return first, rows()
+
+
+def rows_of(played: ReplayedEpisode, next_observation: bool = False) -> Iterator[dict[str, Any]]:
+    """Yield the rows of an episode."""
+    recorded = played.recorded
+    same = {
+        "episode": recorded.episode,
+        "agent": recorded.agent,
+        "model": recorded.model,
+        "task": recorded.task,
+        "number": recorded.number,
+        "seed": recorded.seed,
+        "options": json.dumps(recorded.options),
+        "passed": played.passed,
+    }
+    before = played.steps[0]
+    for index, step in enumerate(played.steps[1:]):
+        row = {**same, "step": index, "reward": step.reward, "terminated": step.terminated, "truncated": step.truncated}
+        row["action"] = readable(step.action) if isinstance(step.action, str) else step.action
+        row |= _observation("observation", before.observation)
+        if next_observation:
+            row |= _observation("next_observation", step.observation)
+        for name, value in step.info.items():
+            row[name] = _cell(before.info[name] if name == MASK else value)
+        yield row
+        before = step
+
+
+def _observation(name: str, observation: Any) -> dict[str, Any]:
+    if isinstance(observation, dict):
+        return {f"{name}_{part}": array.ravel() for part, array in observation.items()}
+    return {name: readable(observation) if isinstance(observation, str) else observation}
+
+
+def _cell(value: Any) -> Any:
+    if isinstance(value, np.ndarray):
+        return value.ravel()
+    if isinstance(value, np.generic):
+        return value.item()
+    if isinstance(value, bool | int | float):
+        return value
+    return readable(value) if isinstance(value, str) else json.dumps(value, default=str)
+
+
+def schema_of(played: ReplayedEpisode | None, next_observation: bool = False) -> Any:
+    """Return the Arrow schema of the rows of an episode and of all episodes with the same header."""
+    pa = require("pyarrow", "data")
+    if played is None:
+        raise ConfigError("--format", "there is no episode to export")
+    first: Step = played.steps[0]
+    columns = {
+        "episode": pa.int64(),
+        "step": pa.int32(),
+        "agent": pa.string(),
+        "model": pa.string(),
+        "task": pa.string(),
+        "number": pa.int32(),
+        "seed": pa.int64(),
+        "options": pa.string(),
+    }
+    shapes: dict[str, list[int]] = {}
+    for name in ("observation", "next_observation") if next_observation else ("observation",):
+        if isinstance(first.observation, dict):
+            for part, array in first.observation.items():
+                columns[f"{name}_{part}"] = pa.list_(pa.from_numpy_dtype(array.dtype), array.size)
+                shapes[f"{name}_{part}"] = list(array.shape)
+        else:
+            columns[name] = pa.string()
+    columns |= {
+        "action": pa.string() if isinstance(first.observation, str) else pa.int64(),
+        "reward": pa.float64(),
+        "terminated": pa.bool_(),
+        "truncated": pa.bool_(),
+        "passed": pa.bool_(),
+    }
+    for name, value in first.info.items():
+        columns[name] = _type(pa, value)
+    about = {"costgym.header": played.header.to_json(), "costgym.shapes": json.dumps(shapes)}
+    return pa.schema(list(columns.items()), metadata=about)
+
+
+def _type(pa: Any, value: Any) -> Any:
+    if isinstance(value, np.ndarray):
+        return pa.list_(pa.from_numpy_dtype(value.dtype), value.size)
+    if isinstance(value, bool | np.bool_):
+        return pa.bool_()
+    if isinstance(value, int | np.integer):
+        return pa.int64()
+    return pa.float64() if isinstance(value, float | np.floating) else pa.string()

@@ -1,0 +1,404 @@
+"""Write files atomically: after a crash there is either the old file or the new one."""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import glob
+import itertools
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from ...simulators.errors import ConfigError, DataError
+
+LONGEST_LINE = 64 * 2**20
+"""Greatest length of a line, bytes: far above any record, and a bound on the memory that a hostile file can take."""
+
+
+_REMEDIES = {
+    errno.ENOSPC: "make room on the disk and run the same command again",
+    errno.EDQUOT: "make room on the disk and run the same command again",
+    errno.EIO: "check the disk and run the same command again",
+    errno.EFBIG: "raise the limit on the size of files and run the same command again",
+}
+
+
+def cannot_write(path: object, error: OSError) -> DataError:
+    """The error for a file that cannot be written: which one, why, and what to do."""
+    remedy = _REMEDIES.get(error.errno or 0, "choose another place, or make this one writable")
+    return DataError(path, f"cannot be written: {error.strerror or error}; {remedy}")
+
+
+@contextmanager
+def writing(path: Path) -> Iterator[None]:
+    """Name the file in errors of the file system, which do not name it where a write fails; raises DataError."""
+    try:
+        yield
+    except OSError as error:
+        raise cannot_write(path, error) from error
+
+
+def make_folder(folder: Path, option: str = "--out") -> None:
+    """Make a folder, and those above it that are missing; they outlast a power cut.
+
+    Raises:
+        ConfigError: it cannot be one; names the command's option.
+        DataError: the disk is full or fails.
+    """
+    try:
+        missing = [each for each in (folder, *folder.parents) if not each.is_dir()]
+        folder.mkdir(parents=True, exist_ok=True)
+        for each in missing:
+            _sync_folder(each.parent)
+    except OSError as error:
+        if error.errno in _REMEDIES:
+            raise cannot_write(folder, error) from error
+        raise ConfigError(option, f"{folder} cannot be a folder: {error.strerror}") from error
+
+
+def write_atomically(path: Path, content: str | bytes) -> None:
+    """Replace a file's content in one step; what was written outlasts a power cut."""
+    if not path.name:
+        raise DataError(path, "is no file that can be written; give it a name")
+    draft = _draft_of(path)
+    try:
+        if path.is_char_device() or path.is_fifo():
+            # written to and not replaced: a file in its place would take /dev/null from the whole machine
+            with path.open("wb") as store:
+                store.write(content if isinstance(content, bytes) else content.encode())
+            return
+        remove_drafts(path)
+        with draft.open("wb") as store:
+            store.write(content if isinstance(content, bytes) else content.encode())
+            store.flush()
+            os.fsync(store.fileno())
+        draft.replace(path)
+        _sync_folder(path.parent)
+    except OSError as error:
+        raise cannot_write(path, error) from error
+    except UnicodeEncodeError as error:
+        raise DataError(
+            path, f"cannot be written: half a character (U+{ord(error.object[error.start]):04X}) in its text"
+        ) from None
+    finally:
+        with suppress(OSError):
+            draft.unlink(missing_ok=True)
+
+
+def _draft_of(path: Path) -> Path:
+    return path.with_name(f".{path.name}.{os.getpid()}.tmp")
+
+
+@contextmanager
+def finished_file(path: Path, replace: bool = False) -> Iterator[Path]:
+    """Open a draft that is renamed to `path` if the block ends without an error, and removed otherwise.
+
+    Args:
+        path: the finished file.
+        replace: take the place of what stands there, instead of refusing.
+
+    Raises:
+        ConfigError: something stands there already, or its folder cannot be made.
+        DataError: the disk is full, or refuses the file.
+    """
+    with _finished(path, replace) as draft:
+        yield draft
+
+
+@contextmanager
+def finished_folder(path: Path, replace: bool = False) -> Iterator[Path]:
+    """The same for a folder; the draft is created empty."""
+    with _finished(path, replace) as draft:
+        draft.mkdir()
+        yield draft
+
+
+@contextmanager
+def _finished(path: Path, replace: bool) -> Iterator[Path]:
+    if not path.name:
+        raise ConfigError("--out", f"{str(path)!r} is no name for what is written; choose one")
+    _put_back(path)
+    if path.exists() and not replace:
+        raise ConfigError("--out", f"{path} exists already; choose another name")
+    make_folder(path.parent)
+    remove_drafts(path)
+    draft = _draft_of(path)
+    remove(draft)
+    try:
+        yield draft
+        _sync(draft)
+        _put(draft, path)
+        _sync_folder(path.parent)
+    except OSError as error:
+        raise cannot_write(path, error) from error
+    finally:
+        with suppress(OSError):
+            remove(draft)
+
+
+def _put(draft: Path, path: Path) -> None:
+    """Rename a draft to its place; a folder that stands there is in the draft's place afterwards."""
+    if not path.is_dir():
+        draft.replace(path)
+    elif not _exchange(draft, path):
+        aside = _aside(path)
+        remove(aside)
+        path.rename(aside)
+        try:
+            draft.rename(path)
+        except OSError:
+            aside.rename(path)
+            raise
+        remove(aside)
+
+
+def _exchange(one: Path, other: Path) -> bool:
+    """Exchange the names of two folders in one step; False where the system cannot."""
+    rename = getattr(ctypes.CDLL(None, use_errno=True), "renameat2", None) if os.name == "posix" else None
+    if rename is None:
+        return False
+    here, exchange = -100, 2  # AT_FDCWD and RENAME_EXCHANGE
+    if rename(here, os.fsencode(one), here, os.fsencode(other), exchange) == 0:
+        return True
+    number = ctypes.get_errno()
+    if number in (errno.ENOSYS, errno.EINVAL):
+        return False
+    raise OSError(number, os.strerror(number), str(other))
+
+
+def _aside(path: Path) -> Path:
+    return path.with_name(f".{path.name}.old")
+
+
+def _put_back(path: Path) -> None:
+    """Where folders cannot be exchanged, a process that was killed in between left the old one beside its place."""
+    if _aside(path).exists() and not path.exists():
+        _aside(path).rename(path)
+
+
+def remove(path: Path) -> None:
+    """Remove a file or a folder, if it is there."""
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path, ignore_errors=True)
+    else:
+        path.unlink(missing_ok=True)
+
+
+def remove_drafts(path: Path) -> None:
+    """Remove the drafts of `path` that processes left behind when they were killed."""
+    for draft in path.parent.glob(f".{glob.escape(path.name)}.*.tmp"):
+        owner = draft.name.removesuffix(".tmp").rpartition(".")[2]
+        if owner.isdecimal() and not _alive(int(owner)):
+            remove(draft)
+
+
+def _alive(process: int) -> bool:
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except (OSError, OverflowError):
+        return True  # another user's, or a system that cannot say
+    return True
+
+
+def sync(path: Path) -> None:
+    """Make a file, or all that is in a folder, outlast a power cut; raises DataError, which names it."""
+    with writing(path):
+        _sync(path)
+
+
+def _sync(path: Path) -> None:
+    if path.is_dir():
+        for part in path.iterdir():
+            _sync(part)
+        _sync_folder(path)
+        return
+    with path.open("rb") as store:
+        os.fsync(store.fileno())
+
+
+def _sync_folder(folder: Path) -> None:
+    if os.name == "nt":
+        return  # Windows has no such call for folders
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+NEXT = ".next"
+"""A change of several files that is decided and may not be in place yet."""
+
+
+@contextmanager
+def change_together(folder: Path) -> Iterator[Path]:
+    """A draft folder whose files, and the parts of whose folders, replace those of the same place in `folder`: all or none.
+
+    The block fills the draft. Renaming the whole draft to `.next` decides; what a killed process has then not moved to its
+    place, `finish_change` moves.
+    """
+    finish_change(folder)
+    draft = folder / f"{NEXT}.{os.getpid()}.tmp"
+    for left in folder.glob(f"{NEXT}.*.tmp"):
+        remove(left)
+    try:
+        draft.mkdir()
+        yield draft
+        _sync(draft)
+        draft.rename(folder / NEXT)
+    except OSError as error:
+        raise cannot_write(folder, error) from error
+    finally:
+        with suppress(OSError):
+            remove(draft)
+    finish_change(folder)
+
+
+def finish_change(folder: Path) -> None:
+    """Put the files of a decided change in their places; does nothing where there is none."""
+    decided = folder / NEXT
+    if not decided.is_dir():
+        return
+    try:
+        touched = {folder}
+        # documents come last: who finds a new table finds its pages
+        for part in sorted(decided.iterdir(), key=lambda part: (part.suffix == ".json", part.name)):
+            for each in sorted(part.iterdir()) if part.is_dir() else [part]:
+                place = folder / each.relative_to(decided)
+                place.parent.mkdir(exist_ok=True)
+                touched.add(place.parent)
+                if each.is_dir():
+                    remove(place)
+                each.replace(place)
+        for each in sorted(touched):
+            _sync_folder(each)
+        shutil.rmtree(decided)
+    except OSError as error:
+        problem = f"a change that was begun cannot be finished: {error.strerror or error}"
+        raise DataError(folder, f"{problem}; run the same command again, which finishes it first") from error
+
+
+def read_lines(path: Path) -> list[str]:
+    """Read the complete lines of an append-only file; a last line without a line end was cut off by a crash and is ignored."""
+    return list(iter_lines(path)) if path.exists() else []
+
+
+def iter_lines(path: Path) -> Iterator[str]:
+    """The same one by one, in memory that does not grow with the file.
+
+    Raises:
+        DataError: the file cannot be read, a line is no UTF-8, or a line is longer than `LONGEST_LINE`.
+    """
+    try:
+        with path.open("rb") as store:
+            for number in itertools.count(1):
+                line = store.readline(LONGEST_LINE + 1)
+                if len(line) > LONGEST_LINE:
+                    raise DataError(path, f"is longer than {LONGEST_LINE} bytes", f"line {number}")
+                if not line.endswith(b"\n"):
+                    return
+                try:
+                    yield line[:-1].decode("utf-8")
+                except UnicodeDecodeError as error:
+                    raise DataError(path, f"is no UTF-8 text ({error.reason})", f"line {number}") from None
+    except OSError as error:
+        raise DataError(path, f"cannot be read: {error.strerror}") from error
+
+
+def has_tail(path: Path) -> bool:
+    """Return whether something stands after the last complete line of a file."""
+    try:
+        with path.open("rb") as store:
+            return bool(store.seek(0, os.SEEK_END)) and (store.seek(-1, os.SEEK_END), store.read(1))[1] != b"\n"
+    except OSError as error:
+        raise DataError(path, f"cannot be read: {error.strerror}") from error
+
+
+def keep_lines(path: Path, most: int) -> int:
+    """Truncate a file after its first `most` complete lines, and any incomplete last line; return the number of lines left."""
+    if not path.exists():
+        return 0
+    kept = end = 0
+    with writing(path), path.open("r+b") as store:
+        for line in store:
+            if kept == most or not line.endswith(b"\n"):
+                break
+            kept += 1
+            end += len(line)
+        store.truncate(end)
+    return kept
+
+
+class LineFile:
+    """Lines appended to a file, each of them whole or not at all; a line is with the system when `append` returns.
+
+    Args:
+        path: the file, which ends with a whole line.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        with writing(path):
+            self._store = path.open("ab", buffering=0)
+            self._ends = [self._store.seek(0, os.SEEK_END)]
+
+    @property
+    def empty(self) -> bool:
+        """Return whether there is no line yet."""
+        return self._ends[-1] == 0
+
+    def append(self, line: str) -> None:
+        """Append a line; raises DataError where that fails, and leaves the file as it was."""
+        rest = memoryview(f"{line}\n".encode())
+        end = self._ends[-1] + len(rest)
+        with writing(self.path):
+            try:
+                while rest:
+                    rest = rest[self._store.write(rest) :]
+            except OSError:
+                self._cut()
+                raise
+        self._ends = [self._ends[-1], end]
+
+    def take_back(self) -> None:
+        """Cut off the line that was appended last."""
+        del self._ends[1:]
+        self._cut()
+
+    def _cut(self) -> None:
+        with suppress(OSError):
+            os.ftruncate(self._store.fileno(), self._ends[-1])
+
+    def close(self) -> None:
+        self._store.close()
+
+
+@contextmanager
+def sole_writer(folder: Path) -> Iterator[None]:
+    """Lock a folder for one process. The system releases the lock when the process ends, even after a crash.
+
+    Raises:
+        ConfigError: another process holds the lock.
+    """
+    try:
+        import fcntl
+    except ImportError:  # no such locks on Windows: the user keeps the folders apart
+        yield
+        return
+    try:
+        handle = (folder / ".lock").open("w")
+    except OSError as error:
+        raise cannot_write(folder, error) from error
+    with handle:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise ConfigError("--out", f"another process writes to {folder}; wait for it or choose another folder") from None
+        except OSError as error:
+            raise DataError(folder, f"cannot be locked: {error.strerror}; choose a folder on another file system") from error
+        yield

@@ -1,0 +1,185 @@
+"""Build the named datasets, and measure the reference scores that they hold."""
+
+from __future__ import annotations
+
+import statistics
+import tempfile
+from collections.abc import Callable
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import gymnasium as gym
+
+from ....agents.base import Agent
+from ....envs.base import base_env
+from ....envs.registration import make
+from ....simulators.draws import stable_integer
+from ....simulators.errors import ConfigError, require
+from ....simulators.version import __version__
+from ..execution.engine import Engine
+from ..export.minari import LOG_PROBABILITIES, Contents, datasets_in, to_minari
+from ..trajectories.collect import collect
+from ..trajectories.record import record
+from .card import card
+from .catalogue import Family, Part, Recipe, family_of, recipe_of
+
+REFERENCE_EPISODES = 2_000
+"""Episodes behind each reference score: the tasks of the split `test` in turn, each round under the next seed, from seed 0."""
+INFOS = ("action_mask", "is_success", "costs", "costs_seconds", "costs_calls", LOG_PROBABILITIES)
+"""Infos of the named datasets; see `export.minari` for their alignment."""
+AUTHOR = "The costgym developers"
+LICENCE = "Apache-2.0"
+CODE = "experiments/play/named/build.py in costgym {version}"
+Progress = Callable[[str, int, int], None]
+
+
+class Reference(NamedTuple):
+    """The figures of a policy on the split `test`.
+
+    Attributes:
+        score: mean return, which is the Quality of Plan.
+        cost: mean price of an episode.
+        success: share of episodes that succeed.
+    """
+
+    score: float
+    cost: float
+    success: float
+
+
+def build(
+    dataset_id: str,
+    root: str | Path | None = None,
+    episodes: int | None = None,
+    seed: int = 0,
+    engine: Engine | None = None,
+    progress: Progress | None = None,
+) -> Path:
+    """Build a named dataset. The same name, seed and number of episodes give the same bytes.
+
+    Args:
+        dataset_id: a name, such as ``costgym/marketplace/expert-v0``.
+        root: Minari's folder of datasets; None for Minari's default.
+        episodes: only so many, for a trial; None for all.
+        seed: seed of the episodes. Published figures are of seed 0.
+        engine: engine that plays the episodes; by default this process.
+        progress: called with what is done, how much of it, and how much there is.
+
+    Returns:
+        Folder of the dataset.
+
+    Raises:
+        UnknownName: there is no named dataset of this name.
+        ConfigError: the dataset exists.
+        MissingExtra: Minari is not installed.
+    """
+    recipe = recipe_of(dataset_id)
+    target = folder_of(dataset_id, root)
+    if target.exists():
+        raise ConfigError("dataset", f"{dataset_id} is in {target} already; `minari delete {dataset_id}` removes it")
+    parts = _shortened(recipe.parts, episodes)
+    told = progress or (lambda what, done, total: None)
+    family = recipe.family
+    env = make(family.env_id, disable_env_checker=True, **family.arguments)
+    behaviours: dict[str, Agent] = {}
+    total = sum(part.episodes for part in parts)
+    with tempfile.TemporaryDirectory() as folder:
+        done = 0
+        for number, part in enumerate(parts):
+            agent = part.make()
+            behaviours[agent.name] = agent
+            own = stable_integer(seed, "dataset", dataset_id.replace("-flat", ""), number) >> 33
+
+            def recorded(count: int, _: int, before: int = done) -> None:
+                told("play", before + count, total)
+
+            collect(env, agent, part.episodes, Path(folder) / f"{number:02}", own, recorded, engine)
+            done += part.episodes
+        metadata = _metadata(recipe, seed, total)
+        contents = Contents(recipe.flat, INFOS, behaviours, metadata)
+        return to_minari(folder, dataset_id, root=root, progress=lambda count: told("write", count, total), contents=contents)
+
+
+def folder_of(dataset_id: str, root: str | Path | None = None) -> Path:
+    """Folder of a dataset, which need not exist.
+
+    Args:
+        dataset_id: a Minari id.
+        root: Minari's folder of datasets; None for Minari's default.
+    """
+    minari = require("minari", "data")
+    with datasets_in(root):
+        return Path(minari.storage.get_dataset_path(dataset_id))
+
+
+def _shortened(parts: tuple[Part, ...], episodes: int | None) -> tuple[Part, ...]:
+    if episodes is None:
+        return parts
+    whole = sum(part.episodes for part in parts)
+    if isinstance(episodes, bool) or not isinstance(episodes, int) or not len(parts) <= episodes <= whole:
+        raise ConfigError("episodes", f"expected a whole number from {len(parts)} to {whole}, got {episodes!r}")
+    share, rest = divmod(episodes, len(parts))
+    return tuple(Part(part.make, share + (number < rest)) for number, part in enumerate(parts))
+
+
+def _metadata(recipe: Recipe, seed: int, episodes: int) -> dict[str, Any]:
+    """The entries of Minari's metadata that a named dataset sets."""
+    family = recipe.family
+    random, expert = references(family.name)
+    found: dict[str, Any] = {
+        "algorithm_name": recipe.summary,
+        "author": [AUTHOR],
+        "code_permalink": CODE.format(version=__version__),
+        "license": LICENCE,
+        "ref_min_score": random.score,
+        "ref_max_score": expert.score,
+        "num_episodes_average_score": REFERENCE_EPISODES,
+        "ref_random_cost": random.cost,
+        "ref_expert_cost": expert.cost,
+        "seed": seed,
+        "description": card(recipe, episodes, seed),
+    }
+    if family.cost_limit is not None:
+        found["cost_limit"] = family.cost_limit
+    return found
+
+
+@lru_cache(maxsize=8)
+def references(world: str) -> tuple[Reference, Reference]:
+    """Measure random actions and the expert on the split `test` of a world of the named datasets.
+
+    The mean return of random actions is the normalised score 0, the expert's 100. Both play `REFERENCE_EPISODES` episodes.
+
+    Args:
+        world: name of the world, such as ``marketplace``.
+    """
+    family = family_of(world)
+    random, expert = recipe_of(f"costgym/{world}/random-v0").parts[0].make(), family.expert()
+    env = evaluation_environment(family)
+    return measure(env, random), measure(env, expert)
+
+
+def evaluation_environment(family: Family) -> gym.Env[Any, Any]:
+    """The environment in which policies for a world of the named datasets are evaluated."""
+    return make(family.env_id, disable_env_checker=True, **{**family.arguments, "split": "test"})
+
+
+def measure(env: gym.Env[Any, Any], agent: Agent, episodes: int = REFERENCE_EPISODES, seed: int = 0) -> Reference:
+    """Measure an agent by the protocol of the reference scores.
+
+    Args:
+        env: the evaluation environment of a world of the named datasets, such as `recover_environment(eval_env=True)` gives.
+        agent: an agent for it.
+        episodes: their number; the tasks of the split in turn, each round under the next seed.
+        seed: seed of the first round.
+    """
+    world = base_env(env)
+    scores, costs, passes = [], [], []
+    for index in range(episodes):
+        number, world_seed, options = world.instance(index, seed)
+        recorded, _ = record(env, agent, number, world_seed, options=options)
+        scores.append(sum(recorded.rewards))
+        costs.append(float(recorded.final["price"]))
+        passes.append(world.succeeded)
+    return Reference(statistics.fmean(scores), statistics.fmean(costs), statistics.fmean(passes))

@@ -1,0 +1,264 @@
+"""Play episodes of one agent in one environment and record the results."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import gymnasium as gym
+
+from ...agents.base import Agent
+from ...envs.base import NO_OPTIONS, BaseEnv, Instance, base_env
+from ...simulators.episode import Episode
+from ...simulators.errors import InfrastructureError
+from ...simulators.status import Origin, Status
+from .execution.engine import Engine, Local
+from .results import ORIGINS, TOKEN_COST, EpisodeResult
+from .spending import Spending, sample_episodes
+from .trajectories.format import Header, Trajectory, parse_header
+from .trajectories.record import played, record
+
+_URL = re.compile(r"\s*https?://[^\s:/]+(?::\d+)?[^\s:]*")  # results name no server
+INFRASTRUCTURE_TRIES = 3
+"""Number of times that an episode is played before it counts as void, if the infrastructure fails."""
+
+
+class RolloutContext:
+    """An environment and the agent that plays in it. Pickling keeps the agent and rebuilds the environment from its header.
+
+    Args:
+        env: an environment of costgym.
+        agent: for its view; what it is after a reset must not depend on the episodes before.
+    """
+
+    def __init__(self, env: gym.Env[Any, Any], agent: Agent) -> None:
+        self.env, self.agent = env, agent
+        self.env_id = env.spec.id if env.spec is not None else agent.env_id
+
+    @property
+    def header(self) -> Header:
+        """Header of the trajectories recorded in this context."""
+        return Header.of(self.env, self.env_id)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _rebuilt, (self.header.to_json(), self.agent)
+
+
+def _rebuilt(header: str, agent: Agent) -> RolloutContext:
+    return RolloutContext(parse_header(header, Path("header")).make(), agent)
+
+
+def chunks(start: int, stop: int, engine: Engine) -> Iterator[range]:
+    """Split the indices from `start` to `stop` into tasks for an engine."""
+    for first in range(start, stop, engine.episodes_per_task):
+        yield range(first, min(stop, first + engine.episodes_per_task))
+
+
+def play(env: gym.Env[Any, Any], agent: Agent, task: int | str | None, seed: int, agent_seed: int | None = None) -> Episode:
+    """Play one episode to its end, without a record of it.
+
+    Args:
+        env: an environment of costgym.
+        agent: an agent for its view.
+        task: the task's number or id; None lets the environment draw one.
+        seed: keys the world's chance.
+        agent_seed: keys the agent's own chance; by default derived from `seed` and the task.
+
+    Returns:
+        The episode, ended.
+
+    Raises:
+        InfrastructureError: a real back-end failed; the episode says nothing about the agent.
+    """
+    for _ in played(env, agent, task, seed, agent_seed):
+        pass
+    return base_env(env).account()
+
+
+class AgentInfo(NamedTuple):
+    """The names of an agent and its model, without the agent itself."""
+
+    name: str
+    model: str
+
+
+def result_of(
+    world: BaseEnv[Any, Any],
+    agent: Agent | AgentInfo,
+    env_id: str,
+    index: int,
+    settings: Mapping[str, Any] = NO_OPTIONS,
+    void: bool = False,
+    why: str = "",
+) -> EpisodeResult:
+    """The record of the episode that has ended in an environment; regret is measured against its optimum.
+
+    Args:
+        world: the environment, standing where the episode ended.
+        agent: who played.
+        env_id: of the environment.
+        index: of the episode in its run.
+        settings: arguments of the environment that vary within the run.
+        void: the infrastructure broke the episode.
+        why: what it said.
+    """
+    episode, best, quality = world.account(), world.optimum(), world.quality()
+    grade, ledger = episode.grade, episode.ledger
+    assert grade is not None
+    tokens = float(sum([charge.price for charge in ledger if charge.what == "think"]))
+    statuses: dict[Status, int] = {}
+    errors = dict.fromkeys(ORIGINS, 0)
+    for status in [call.status for call in episode.calls]:
+        if status.origin is not Origin.NONE:
+            statuses[status] = statuses.get(status, 0) + 1
+            errors[ORIGINS[status.origin - 1]] += 1
+    return EpisodeResult(
+        agent=agent.name,
+        model=agent.model,
+        env=env_id,
+        task=episode.task.id,
+        episode=index,
+        seed=episode.seed,
+        budget=world.budget.as_dict(),
+        settings=settings,
+        strict=grade.strict,
+        judged=grade.judged,
+        share=grade.share,
+        price=ledger.price,
+        seconds=float(episode.now_s),
+        tokens=ledger.tokens,
+        calls=ledger.calls,
+        attempts=ledger.attempts,
+        errors=errors,
+        errors_by_status={status.label: n for status, n in sorted(statuses.items())},
+        exceeded=episode.exceeded,
+        void=void,
+        void_reason=why,
+        optimum_price=best.price if best.feasible else None,
+        quality=quality,
+        regret=best.quality - quality,
+        figures={**world.figures(), TOKEN_COST: tokens} if tokens else world.figures(),
+    )
+
+
+def instance_of(world: BaseEnv[Any, Any], index: int, seed: int, seeds: int = 1) -> Instance:
+    """Return what a run plays at an index: the tasks in turn, each `seeds` times in a row under consecutive seeds."""
+    task, repeat = divmod(index, seeds)
+    return world.instance(task, seed + repeat)
+
+
+def play_many(
+    env: gym.Env[Any, Any],
+    agent: Agent,
+    env_id: str,
+    episodes: Iterable[int],
+    seed: int,
+    settings: Mapping[str, Any] = NO_OPTIONS,
+    seeds: int = 1,
+    recorded: bool = True,
+) -> Iterator[tuple[EpisodeResult, Trajectory | None]]:
+    """Play episodes by index, as `instance_of` has them: the same index is the same world for every agent, so results are
+    paired.
+
+    Args:
+        env, agent: an environment of costgym and an agent for its view.
+        env_id: of the environment.
+        episodes: their indices.
+        seed: of the run.
+        settings: arguments of the environment that vary within the run.
+        seeds: episodes of one task in a row, each under the next seed.
+        recorded: the trajectories are wanted, not only the results.
+
+    Yields:
+        The result and the trajectory; no trajectory where none is wanted, or the infrastructure broke the episode.
+    """
+    world = base_env(env)
+    for index in episodes:
+        number, world_seed, options = instance_of(world, index, seed, seeds)
+        for attempt in range(INFRASTRUCTURE_TRIES):
+            try:
+                trajectory = None
+                if recorded:
+                    trajectory, _ = record(env, agent, number, world_seed, index, options=options)
+                else:
+                    for _ in played(env, agent, number, world_seed, options=options):
+                        pass
+                yield result_of(world, agent, env_id, index, settings), trajectory
+                break
+            except InfrastructureError as error:
+                if attempt + 1 == INFRASTRUCTURE_TRIES:
+                    world.give_up()
+                    yield (
+                        result_of(world, agent, env_id, index, settings, void=True, why=_URL.sub("", str(error))),
+                        None,
+                    )
+
+
+def rollout(
+    env: gym.Env[Any, Any],
+    agent: Agent,
+    episodes: int,
+    seed: int = 0,
+    progress: Callable[[int], None] | None = None,
+    engine: Engine | None = None,
+    spending: Spending | None = None,
+) -> list[EpisodeResult]:
+    """Play an agent in an environment and record every episode.
+
+    Args:
+        env: an environment of costgym; its split, budget and grading hold.
+        agent: any agent for that view.
+        episodes: how many, at least 1.
+        seed: same seed, same results.
+        progress: called with the number of finished episodes.
+        engine: where episodes are played; by default here. The results do not depend on it.
+        spending: counts what a real model costs. At its limit, fewer episodes are played.
+
+    >>> import costgym
+    >>> from costgym.agents import make_agent
+    >>> env = costgym.make("costgym/Marketplace-v0", scenario="marketplace")
+    >>> results = costgym.rollout(env, make_agent("cheapest"), episodes=5, seed=0)
+    >>> len(results)
+    5
+    """
+    results: list[EpisodeResult] = []
+    place, shared = engine or Local(), (RolloutContext(env, agent), seed)
+    if spending is None or spending.limit_usd is None:
+        played = place.stream(_results, shared, chunks(0, episodes, place))
+    else:
+        singles = ((agent.name, range(index, index + 1)) for index in range(episodes))
+        played = spending.stream(place, _results, shared, singles, lambda result: result)
+    for result in played:
+        results.append(result)
+        if progress is not None:
+            progress(len(results))
+    return results
+
+
+def expect_spending(spending: Spending, env: gym.Env[Any, Any], simulated: Agent, episodes: int, seed: int = 0) -> None:
+    """Forecast what a roll-out costs, and say so.
+
+    Args:
+        spending: counts it.
+        env: the environment, in which the real model's tokens are priced.
+        simulated: the agent with the simulated model.
+        episodes, seed: of the roll-out.
+
+    Raises:
+        ConfigError: there is a limit, but the tokens have no price of the table.
+    """
+    usd_per_unit = spending.usd_per_unit(base_env(env).world_document())
+    if usd_per_unit is None:
+        spending.unpriced()
+        return
+    played = play_many(env, simulated, RolloutContext(env, simulated).env_id, sample_episodes(episodes), seed)
+    spending.expect(simulated.name, usd_per_unit, [result for result, _ in played], episodes)
+    spending.announce(episodes)
+
+
+def _results(shared: tuple[RolloutContext, int], indices: range) -> Iterator[EpisodeResult]:
+    context, seed = shared
+    for result, _ in play_many(context.env, context.agent, context.env_id, indices, seed, recorded=False):
+        yield result

@@ -1,0 +1,93 @@
+"""Collect trajectories: play episodes with an agent and record each one to a file."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import gymnasium as gym
+
+from ....agents.base import Agent
+from ....envs.base import base_env
+from ....simulators.errors import ConfigError
+from ..execution.engine import Engine, Local
+from ..files import LineFile, iter_lines, keep_lines, make_folder, sole_writer, sync, write_atomically
+from ..rollout import RolloutContext, chunks
+from .format import Header, parse_trajectory
+from .record import record
+
+
+def collect(
+    env: gym.Env[Any, Any],
+    agent: Agent,
+    episodes: int,
+    out: str | Path,
+    seed: int = 0,
+    progress: Callable[[int, int], None] | None = None,
+    engine: Engine | None = None,
+) -> Path:
+    """Record episodes in ``out/trajectories.jsonl``. A killed run can be continued; the finished file has the same bytes.
+
+    Args:
+        env: an environment of costgym; its split, budget and grading are used.
+        agent: an agent for the environment.
+        episodes: number of episodes, at least 1.
+        out: output folder; created if it does not exist.
+        seed: seed of the run; the same seed gives the same bytes.
+        progress: called with the number of recorded episodes and the number of all episodes.
+        engine: engine that plays the episodes; by default this process. The bytes do not depend on it. Workers return several
+            episodes at a time, so killing this process loses the episodes in progress.
+
+    Returns:
+        Path of the trajectory file.
+
+    Raises:
+        ConfigError: the folder holds another collection.
+    """
+    if isinstance(episodes, bool) or not isinstance(episodes, int) or episodes < 1:
+        raise ConfigError("episodes", f"expected a positive whole number, got {episodes!r}")
+    context = RolloutContext(env, agent)
+    header = context.header
+    folder = Path(out)
+    make_folder(folder)
+    path = folder / "trajectories.jsonl"
+    with sole_writer(folder):
+        if not _check_owner(path, header, agent.name, seed):
+            write_atomically(path, header.to_json() + "\n")
+        kept = keep_lines(path, episodes + 1) - 1
+        with closing(LineFile(path)) as store:
+            place = engine or Local()
+            lines = place.stream(_lines, (context, seed), chunks(kept, episodes, place))
+            for done, line in enumerate(lines, kept + 1):
+                store.append(line)
+                if progress is not None:
+                    progress(done, episodes)
+        sync(path)
+    return path
+
+
+def _lines(shared: tuple[RolloutContext, int], indices: range) -> Iterator[str]:
+    """Play the episodes of some indices and yield their records as JSON lines."""
+    context, seed = shared
+    header = context.header
+    for index in indices:
+        number, world_seed, options = base_env(context.env).instance(index, seed)
+        trajectory, _ = record(context.env, context.agent, number, world_seed, index, options=options)
+        yield trajectory.sealed_json(header)
+
+
+def _check_owner(path: Path, header: Header, agent: str, seed: int) -> bool:
+    """Return whether the file already has a header; raises ConfigError if it belongs to another collection."""
+    first, second = (*itertools.islice(iter_lines(path) if path.exists() else (), 2), None, None)[:2]
+    if first is None:
+        return False
+    if first != header.to_json():
+        raise ConfigError("--out", f"{path} holds a collection with another scenario or other settings; choose another folder")
+    if second is not None:
+        played = parse_trajectory(second, path, 2)
+        if (played.agent, played.seed) != (agent, seed):
+            raise ConfigError("--out", f"{path} holds a collection with another agent or seed; choose another folder")
+    return True

@@ -1,0 +1,271 @@
+"""The file format of recorded episodes, from which an episode can be replayed and all its metrics recomputed.
+
+A trajectory file consists of JSON lines: a header with the environment, scenario and settings, then one line per episode. It is
+append-only; a killed process loses at most the episode in progress. Observations are stored as digests only: the world is
+deterministic, so replay reproduces them exactly.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, fields, replace
+from pathlib import Path
+from typing import Any
+
+import gymnasium as gym
+
+from ....envs.base import WITHOUT_INFLUENCE, base_env
+from ....envs.registration import class_of
+from ....simulators.errors import CostGymError, DataError
+from ....simulators.version import __version__
+from ..files import iter_lines
+
+FORMAT = "costgym.trajectories/2"
+
+
+@dataclass(frozen=True, slots=True)
+class Header:
+    """The header of a trajectory file, which applies to all its episodes.
+
+    Attributes:
+        format, version: versions of the file format and of costgym.
+        env: id of the environment.
+        scenario: the complete scenario; `digest` is its hash. OpenCATP's outcome table has a separate digest.
+        settings: the environment's other arguments: split, budget, and arguments that only some views have (enforcement,
+            grading, max_steps, `max_tools`, `level`, `alpha`, ...).
+        seal: hash of all fields above; it is an input of every episode's seal.
+    """
+
+    env: str
+    scenario: dict[str, Any]
+    digest: str
+    settings: dict[str, Any]
+    format: str = FORMAT
+    version: str = __version__
+    seal: str = ""
+
+    @classmethod
+    def of(cls, env: gym.Env[Any, Any], env_id: str) -> Header:
+        """Create the header for episodes of an environment.
+
+        Raises:
+            ConfigError: episodes of this environment cannot be recorded.
+        """
+        world = base_env(env)
+        document, settings = world.world_document(), world.world_settings()
+        header = cls(
+            env=env_id,
+            scenario=document,
+            digest=world.world_digest(document),
+            settings={name: settings[name] for name in sorted(settings)},
+        )
+        return replace(header, seal=seal_of(header))
+
+    def to_json(self) -> str:
+        """Return the first line of the file."""
+        return _encode(_document(self))
+
+    def make(self, data: str | None = None) -> gym.Env[Any, Any]:
+        """Create the environment in which the episodes were played.
+
+        Args:
+            data: data folder or file of the scenario, if it has moved since the recording.
+
+        Raises:
+            DataError: the data is that of another scenario.
+        """
+        from ....envs.registration import make
+
+        env = make(self.env, disable_env_checker=True, **self.arguments(data))
+        base_env(env).check_world(self.scenario)
+        return env
+
+    def arguments(self, data: str | None = None) -> dict[str, Any]:
+        """Return all arguments of the environment as JSON values, with the data folder replaced if one is given."""
+        return class_of(self.env).world_arguments(self.scenario, self.settings, data)
+
+
+@dataclass(frozen=True, slots=True)
+class Trajectory:
+    """The record of an episode.
+
+    Attributes:
+        agent, model: names of the agent and its language model.
+        episode: index in the run.
+        task, number: id and number of the task.
+        seed: seed of the world.
+        options: further reset options, such as the sample of an OpenCATP task.
+        actions: actions as passed to `env.step`.
+        rewards: one reward per action.
+        observations: digests of the observations; the first is that of the reset, followed by one per action.
+        calls: [tool, status, submitted_s, started_s, finished_s, cold, price] for every call.
+        charges: [at_s, what, price, tokens, calls] for every entry of the ledger.
+        truncated: whether the episode was ended by its step limit.
+        final: strict, judged, share, exceeded, price, seconds, tokens, calls, attempts, and the values of `BaseEnv.figures`.
+        seal: hash of the header's seal and all fields above. Replay detects every changed value that follows from the actions;
+            the seal also detects changed names, which replay cannot check. A seal can be recomputed, so only replay is proof.
+    """
+
+    agent: str
+    model: str
+    episode: int
+    task: str
+    number: int
+    seed: int
+    options: dict[str, Any]
+    actions: list[Any]
+    rewards: list[float]
+    observations: list[str]
+    calls: list[list[Any]]
+    charges: list[list[Any]]
+    truncated: bool
+    final: dict[str, Any]
+    seal: str = ""
+
+    def sealed(self, header: Header) -> Trajectory:
+        """Return a copy of the record with its seal."""
+        return replace(self, seal=seal_of(self, header.seal))
+
+    def to_json(self) -> str:
+        """Return the record as one JSON line; it is ASCII, which preserves lone surrogates in a model's text."""
+        return _encode(_document(self))
+
+    def sealed_json(self, header: Header) -> str:
+        """Return `sealed(header).to_json()` with a single serialisation."""
+        body = _encode(_document(self, seal=""))
+        return f'{body[:-2]}{_seal(body, header.seal)}"}}'
+
+
+def seal_of(record: Header | Trajectory, before: str = "") -> str:
+    """Compute the seal of a record from its other fields and a preceding seal."""
+    return _seal(_encode(_document(record, seal="")), before)
+
+
+def _seal(body: str, before: str) -> str:
+    return hashlib.blake2b(f"{before}\n{body}".encode(), digest_size=16).hexdigest()
+
+
+_encode = json.JSONEncoder(separators=(",", ":")).encode
+
+
+def _document(record: Header | Trajectory, **changed: Any) -> dict[str, Any]:
+    """Return the fields by name, without copying lists as the slower `dataclasses.asdict` does."""
+    return {field.name: getattr(record, field.name) for field in fields(record)} | changed
+
+
+def relocated(scenario: Mapping[str, Any], data: str | None) -> dict[str, Any]:
+    """A world's document that names another folder to be read; the same where none is given, or none is read."""
+    source = scenario.get("source")
+    if data is None or not isinstance(source, Mapping) or source.get("data") is None:
+        return dict(scenario)
+    return {**scenario, "source": {**source, "data": data}}
+
+
+def check_header(header: Header, data: str | None = None) -> list[str]:
+    """List what is wrong with a header, in words.
+
+    Args:
+        header: of a file.
+        data: the folder or file that the world is read from, where it lies elsewhere now.
+    """
+    if header.format != FORMAT:
+        return [f"header, format: expected {FORMAT!r}, got {header.format!r}"]
+    if header.version != __version__:
+        return [f"header, version: recorded with costgym {header.version}, this is {__version__}; verify with that version"]
+    if not header.env.startswith("costgym/") or header.env not in gym.registry:
+        return [f"header, env: expected an environment of costgym, got {header.env!r}"]
+    world = class_of(header.env)
+    strange = sorted(header.settings.keys() & (world.WORLD_ARGUMENTS | WITHOUT_INFLUENCE))
+    if strange:
+        return [f"header, settings: {strange[0]!r} does not belong there"]
+    try:
+        digest = world.world_digest(relocated(header.scenario, data))
+    except CostGymError as error:
+        return [f"header, scenario: {error}"]
+    if digest != header.digest:
+        return [f"header, digest: the scenario's is {digest}, the file says {header.digest}"]
+    if seal_of(header) != header.seal:
+        return ["header, seal: env, settings or another field was edited after the file was written"]
+    return []
+
+
+def read_trajectories(path: Path) -> tuple[Header, Iterator[Trajectory]]:
+    """Read a trajectory file; return its header and an iterator over its episodes.
+
+    Raises:
+        DataError: the file is missing or empty, or a line is not a valid record; the error contains the line number.
+    """
+    if not path.is_file():
+        raise DataError(path, "there is no such file; expected a trajectory file (JSON lines)")
+    lines = iter_lines(path)
+    first = next(lines, None)
+    if first is None:
+        raise DataError(path, "is empty; expected a header and episodes")
+    return parse_header(first, path), (parse_trajectory(line, path, n) for n, line in enumerate(lines, 2))
+
+
+def parse_header(line: str, path: Path) -> Header:
+    """Parse the first line of a file; raises DataError if it is not a header."""
+    header: Header = _parse(Header, line, path, 1)
+    for name, kind in (("env", str), ("scenario", dict), ("digest", str), ("settings", dict), ("seal", str)):
+        if not isinstance(getattr(header, name), kind):
+            raise DataError(path, f"{name}: expected a {kind.__name__}, got {getattr(header, name)!r:.60}", "line 1")
+    return header
+
+
+def parse_trajectory(line: str, path: Path, number: int) -> Trajectory:
+    """Parse a line after the header; raises DataError if it is not a trajectory."""
+    trajectory: Trajectory = _parse(Trajectory, line, path, number)
+    for name, kind in _KINDS:
+        value = getattr(trajectory, name)
+        if type(value) is not kind:
+            raise DataError(path, f"{name}: expected a {kind.__name__}, got {value!r:.60}", f"line {number}")
+    return trajectory
+
+
+_KINDS: tuple[tuple[str, type], ...] = (
+    ("agent", str),
+    ("model", str),
+    ("episode", int),
+    ("task", str),
+    ("number", int),
+    ("seed", int),
+    ("options", dict),
+    ("actions", list),
+    ("rewards", list),
+    ("observations", list),
+    ("calls", list),
+    ("charges", list),
+    ("truncated", bool),
+    ("final", dict),
+    ("seal", str),
+)
+
+
+def _parse(kind: Any, line: str, path: Path, number: int) -> Any:
+    try:
+        document = decode_once(line)
+    except (ValueError, RecursionError) as error:
+        raise DataError(path, f"is not JSON ({error})", f"line {number}") from None
+    known = _FIELDS[kind]
+    if not isinstance(document, dict) or document.keys() != known:
+        got = sorted(set(document) ^ known) if isinstance(document, dict) else type(document).__name__
+        raise DataError(path, f"expected the fields of a {kind.__name__.lower()}; these differ: {got}", f"line {number}")
+    return kind(**document)
+
+
+_FIELDS = {kind: frozenset(field.name for field in fields(kind)) for kind in (Header, Trajectory)}
+
+
+def _once(members: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Build an object and reject duplicate names, because JSON parsers differ in which value they keep."""
+    document = dict(members)
+    if len(document) < len(members):
+        raise ValueError("an object has a duplicate name")
+    return document
+
+
+decode_once = json.JSONDecoder(object_pairs_hook=_once).decode
+"""Reads JSON; raises ValueError where a name stands twice in one object."""

@@ -1,1 +1,0 @@
-"""Measure the time and memory of the vision tools on this machine."""

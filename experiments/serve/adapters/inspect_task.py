@@ -1,0 +1,153 @@
+"""The marketplace as a task of Inspect AI: `inspect eval costgym/marketplace --model openai/gpt-4o-mini`.
+
+A sample is a task and a seed. Its tools are the task's candidates, a limit that is passed ends it, and it is scored by what the
+world knows: success within the budget, share of the facts, price, calls and simulated seconds. `cost_limit` and Inspect's other
+limits are about the model's own tokens and apply as usual.
+
+Source: Inspect AI 0.3.285, tasks, agents and scorers.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from inspect_ai import Task, task
+from inspect_ai.agent import AgentPrompt, AgentState, AgentSubmit, react
+from inspect_ai.dataset import MemoryDataset, Sample
+from inspect_ai.scorer import Metric, SampleScore, Score, Scorer, Target, mean, metric, scorer, stderr
+from inspect_ai.solver import Generate, Solver, TaskState, solver
+from inspect_ai.tool import Tool, ToolDef, ToolError, ToolParams
+from inspect_ai.util import store
+
+from ....agents.models.base import FINISH, Function
+from ....agents.prompts import INSTRUCTIONS
+from ....agents.registry import make_agent
+from ...play.text_episode import ENV_ID, ToolEpisode, task_rows
+
+KEY = "costgym_episode"
+"""Where a sample's store holds the id of its episode."""
+_EPISODES: dict[str, ToolEpisode] = {}
+"""Episodes of the samples that are being played, by the sample's id."""
+
+
+@task  # type: ignore[untyped-decorator]
+def marketplace(
+    scenario: str = "marketplace",
+    split: str = "test",
+    tasks: int = 100,
+    budget: str = "price=20",
+    seed: int = 0,
+    cost_limit: float | None = None,
+    documents: str = "full",
+) -> Task:
+    """Answer queries with priced tools that may fail.
+
+    Args:
+        scenario: a name of `costgym scenarios`, or a YAML file.
+        split: of the tasks.
+        tasks: number of tasks from the start of the split.
+        budget: limits of the world's resources, such as `price=20;seconds=60`.
+        seed: keys the world's chance.
+        cost_limit: US dollars that the model's own tokens may cost in a sample; needs Inspect's model costs.
+        documents: `full` or `short` documentation of the tools.
+    """
+    rows = task_rows(scenario, split, tasks)
+    samples = [Sample(input=row["query"], id=row["id"], metadata={"task": row["task"], "seed": seed}) for row in rows]
+
+    @solver  # type: ignore[untyped-decorator]
+    def open_episode() -> Solver:
+        async def solve(state: TaskState, generate: Generate) -> TaskState:
+            settings = {"split": split, "documents": documents}
+            episode = ToolEpisode(state.metadata["task"], state.metadata["seed"], scenario, budget, **settings)
+            _EPISODES[state.uuid] = episode
+            store().set(KEY, state.uuid)
+            state.tools = [_tool(episode, function).as_tool() for function in episode.functions]
+            return state
+
+        return solve
+
+    class Candidates:
+        """The tools of the sample that is being played."""
+
+        async def tools(self) -> list[Tool]:
+            episode = _EPISODES[store().get(KEY)]
+            return [_tool(episode, function).as_tool() for function in episode.functions if function is not FINISH]
+
+    @scorer(metrics=[{"success": [mean(), stderr()], "*": [mean()]}, cost_per_success()])  # type: ignore[untyped-decorator]
+    def world() -> Scorer:
+        async def score(state: TaskState, target: Target) -> Score:
+            episode = _EPISODES[state.uuid]
+            episode.finish(state.output.completion, give_up=not state.output.completion)
+            figures = episode.score()
+            about = {"exceeded": episode.exceeded, "task": state.sample_id}
+            return Score(value=dict(figures), answer=state.output.completion, metadata=about)
+
+        return score
+
+    async def close(state: TaskState) -> None:
+        _EPISODES.pop(state.uuid, None)
+
+    return Task(
+        dataset=MemoryDataset(samples, name=f"costgym-{scenario}-{split}"),
+        setup=open_episode(),
+        solver=react(
+            prompt=AgentPrompt(instructions=INSTRUCTIONS, assistant_prompt=None, submit_prompt=None),
+            tools=[Candidates()],
+            submit=AgentSubmit(name=FINISH.name, description=FINISH.description, answer_only=True),
+            on_continue=_goes_on,
+        ),
+        cleanup=close,
+        scorer=world(),
+        cost_limit=cost_limit,
+        turn_limit=64,
+        metadata={"budget": budget, "scenario": scenario, "split": split},
+    )
+
+
+@solver  # type: ignore[untyped-decorator]
+def agent(name: str = "react") -> Solver:
+    """Play the samples with an agent of costgym, so that a log has a baseline: `--solver costgym/agent -S name=react`.
+
+    Args:
+        name: an agent of the text view, see `costgym agents`; those that need past uses are not among them.
+    """
+
+    async def solve(state: TaskState, generate: Generate) -> TaskState:
+        player = make_agent(name, ENV_ID)
+        _EPISODES[store().get(KEY)].play(player)
+        return state
+
+    return solve
+
+
+@metric  # type: ignore[untyped-decorator]
+def cost_per_success() -> Metric:
+    """Price of all samples over the number of successes; NaN without one."""
+
+    def measure(scores: list[SampleScore]) -> float:
+        values: list[Any] = [score.score.value for score in scores]
+        passed = sum(value["success"] for value in values)
+        return float(sum(value["price"] for value in values) / passed) if passed else float("nan")
+
+    return measure
+
+
+def _tool(episode: ToolEpisode, function: Function) -> ToolDef:
+    """A candidate as a tool of Inspect; a failed call is an error of the tool, and so is a call after the end."""
+
+    async def execute(**arguments: Any) -> str:
+        if episode.over:
+            raise ToolError("The episode has ended.")
+        answer = episode.call(function.name, arguments)
+        if episode.exceeded is not None:
+            raise ToolError(f"The episode is over its budget of {episode.exceeded}.")
+        if answer.failed:
+            raise ToolError(answer.text)
+        return answer.text
+
+    parameters = ToolParams.model_validate({"properties": {}, "required": [], **function.parameters})
+    return ToolDef(execute, function.name, function.description, parameters, parallel=False)
+
+
+async def _goes_on(state: AgentState) -> bool:
+    return not _EPISODES[store().get(KEY)].over

@@ -1,0 +1,387 @@
+"""Stand between one MCP client and one MCP server: messages pass as they are, and calls of tools meet the world's luck.
+
+Works on the protocol's messages, so whatever else the two speak about (resources, prompts, sampling, progress) goes through.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Any
+
+import anyio
+import mcp_types as types
+from anyio.abc import TaskGroup
+from mcp.shared.message import ClientMessageMetadata, ServerMessageMetadata, SessionMessage
+
+from ....simulators.errors import CostGymError
+from ....simulators.status import SILENT, Status
+from ....simulators.tools import Tool
+from ...play.call_logs.log import failure_in_words
+from ..wire import seen_status
+from .session import Real, Reply, Session, Ticket
+from .world import tool_of
+
+VERSION_HEADER = "mcp-protocol-version"
+GONE = "the server has ended or cannot be reached; start the proxy again"
+LONGEST_LIST = 1000  # pages
+
+
+@dataclass(slots=True)
+class _Pending:
+    """A request whose answer is waited for here."""
+
+    done: anyio.Event = field(default_factory=anyio.Event)
+    answer: types.JSONRPCResponse | types.JSONRPCError | None = None
+
+
+class Bridge:
+    """One client's connection to one server, which is one run.
+
+    Args:
+        client, server: Streams to read from and to write to, of either side.
+        start: Makes the session, from the server's tools and its name.
+        imposes: The session imposes anything; otherwise calls are only noted.
+        timeout_s: Real seconds after which a call of the server's counts as timed out.
+        tells: Each reply has a last line with the call's price and what is left of the budget.
+        over_http: One side speaks HTTP, where the revision of the protocol stands in headers.
+    """
+
+    def __init__(
+        self,
+        client: tuple[Any, Any],
+        server: tuple[Any, Any],
+        start: Callable[[Sequence[Tool], str], Session],
+        *,
+        imposes: bool,
+        timeout_s: float = 60.0,
+        tells: bool = False,
+        over_http: bool = False,
+    ) -> None:
+        (self._from_client, self._to_client), (self._from_server, self._to_server) = client, server
+        self._start, self._imposes, self._timeout_s, self._tells = start, imposes, timeout_s, tells
+        self._over_http = over_http
+        self._session: Session | None = None
+        self._starting = anyio.Lock()
+        self._pending: dict[types.RequestId, _Pending] = {}
+        self._lists: set[types.RequestId] = set()
+        self._passing: set[types.RequestId] = set()
+        self._calls: dict[types.RequestId, anyio.CancelScope] = {}
+        self._tokens: dict[Any, types.RequestId] = {}
+        self._opening: types.RequestId | None = None
+        self._server_name, self._version = "", ""
+        self._gone = False
+        self._problem: str | None = None
+        self._own = 0
+
+    async def run(self) -> None:
+        """Pass messages on until the client leaves. A server that ends is reported to the client, call by call."""
+        reason = "the client closed the connection"
+        try:
+            async with anyio.create_task_group() as group:
+                group.start_soon(self._read_server)
+                with suppress(anyio.ClosedResourceError, anyio.BrokenResourceError):
+                    await self._read_client(group)
+                group.cancel_scope.cancel()
+        except BaseException as error:
+            reason = f"the proxy stopped: {type(error).__name__}"
+            raise
+        finally:
+            if self._session is not None:
+                self._session.close(f"{reason}; the server had ended" if self._gone else reason)
+
+    # -- from the client ---------------------------------------------------------------------------------------------------
+
+    async def _read_client(self, group: TaskGroup) -> None:
+        async for item in self._from_client:
+            if isinstance(item, Exception):
+                continue  # no message of the protocol
+            message = item.message
+            if isinstance(message, types.JSONRPCRequest):
+                if self._gone and message.method != "tools/call":
+                    await self._answer(_error(message.id, types.CONNECTION_CLOSED, GONE))
+                elif message.method == "tools/call":
+                    group.start_soon(self._call, message)
+                elif message.method == "tools/list":
+                    group.start_soon(self._list, message)
+                elif message.method == "server/discover" and self._over_http:
+                    await self._answer(
+                        _error(message.id, types.METHOD_NOT_FOUND, "the proxy speaks of sessions; initialize one")
+                    )
+                else:
+                    self._passing.add(message.id)
+                    if message.method == "initialize":
+                        self._opening = message.id
+                    await self._ask(message)
+            else:
+                if isinstance(message, types.JSONRPCNotification) and message.method == "notifications/cancelled":
+                    scope = self._calls.get((message.params or {}).get("requestId", ""))
+                    if scope is not None:
+                        scope.cancel()
+                if not self._gone:
+                    await self._ask(message)
+
+    async def _list(self, message: types.JSONRPCRequest) -> None:
+        await self._begin(message.params)
+        if self._problem is not None:
+            await self._answer(_error(message.id, types.INTERNAL_ERROR, self._problem))
+            return
+        self._lists.add(message.id)
+        self._passing.add(message.id)
+        await self._ask(message)
+
+    async def _begin(self, params: Mapping[str, Any] | None) -> Session | None:
+        """The session, begun with the server's tools; None where the server does not tell them."""
+        async with self._starting:
+            if self._session is None and not self._gone:
+                listed: list[dict[str, Any]] = []
+                asked: dict[str, Any] = {key: value for key, value in (params or {}).items() if key == "_meta"}
+                for _ in range(LONGEST_LIST):
+                    self._own += 1
+                    request = types.JSONRPCRequest(
+                        jsonrpc="2.0", id=f"costgym-{self._own}", method="tools/list", params=asked or None
+                    )
+                    answer = await self._wait_for(request, self._timeout_s)
+                    if not isinstance(answer, types.JSONRPCResponse):
+                        return None
+                    listed += [tool for tool in answer.result.get("tools") or () if isinstance(tool, dict)]
+                    if not answer.result.get("nextCursor"):
+                        break
+                    asked["cursor"] = answer.result["nextCursor"]
+                tools = [
+                    tool_of(
+                        str(tool["name"]),
+                        str(tool.get("description") or ""),
+                        tool.get("inputSchema"),
+                        self._server_name or "real",
+                    )
+                    for tool in listed
+                    if tool.get("name")
+                ]
+                try:
+                    self._session = self._start(tools, self._server_name) if tools and self._problem is None else None
+                except CostGymError as error:
+                    self._fail(error)
+            return self._session
+
+    async def _call(self, message: types.JSONRPCRequest) -> None:
+        params = message.params or {}
+        session = await self._begin(params)
+        if self._problem is not None:
+            await self._answer(_error(message.id, types.INTERNAL_ERROR, self._problem))
+            return
+        name, arguments = params.get("name"), params.get("arguments") or {}
+        if session is None or not isinstance(name, str) or not isinstance(arguments, dict):
+            if self._gone:
+                await self._answer(_result(message.id, _words(Status.CONNECTION_ERROR, GONE), failed=True))
+            else:
+                self._passing.add(message.id)
+                await self._ask(message)
+            return
+        token = (params.get("_meta") or {}).get("progressToken")
+        if token is not None:
+            self._tokens[token] = message.id
+        ticket = session.begin(name, arguments)
+        scope = self._calls[message.id] = anyio.CancelScope()
+        ended = False
+        try:
+            with scope:
+                answer, real = None, None
+                if ticket.reaches:
+                    begun_s = time.monotonic()
+                    answer = await self._wait_for(message, self._timeout_s)
+                    real = _real(answer, time.monotonic() - begun_s, self._gone)
+                if (hold_s := session.left_to_hold(ticket)) > 0:
+                    await anyio.sleep(hold_s)
+                ended = True
+                reply = session.end(ticket, real)
+                await self._answer(self._reply(message.id, session, ticket, reply, answer, real))
+        except CostGymError as error:
+            self._fail(error)
+            await self._answer(_error(message.id, types.INTERNAL_ERROR, str(error)))
+        finally:
+            self._calls.pop(message.id, None)
+            self._tokens.pop(token, None)
+            if not ended:
+                session.abandon(ticket)
+
+    def _fail(self, error: CostGymError) -> None:
+        """Refuse all further calls: without a session or a log, they would pass unseen."""
+        self._problem = f"the proxy cannot go on: {error}"
+        sys.stderr.write(f"error: {error}\n")
+
+    # -- what the client gets ----------------------------------------------------------------------------------------------
+
+    def _reply(
+        self, number: types.RequestId, session: Session, ticket: Ticket, reply: Reply, answer: Any, real: Real | None
+    ) -> types.JSONRPCResponse | types.JSONRPCError:
+        figures: dict[str, Any] = {}
+        if self._imposes:
+            left = {f"costgym/left_{name}": value for name, value in reply.left.items()}
+            figures = {"costgym/price": reply.price, "costgym/status": seen_status(reply.status.label), **left}
+        if reply.status in SILENT and isinstance(answer, types.JSONRPCResponse):
+            result = _spoilt(answer.result, lambda text: session.spoilt(ticket, text), reply.status)
+        elif reply.text is not None:
+            result = _content(reply.text, reply.failed)
+        elif isinstance(answer, types.JSONRPCResponse):
+            result = dict(answer.result)
+        elif isinstance(answer, types.JSONRPCError) and answer.error.code not in _LOST:
+            return types.JSONRPCError(jsonrpc="2.0", id=number, error=answer.error)
+        else:
+            result = _content(_words(reply.status, real.text if real is not None else ""), failed=True)
+        if figures:
+            result["_meta"] = {**(result.get("_meta") or {}), **figures}
+            if self._tells:
+                told = [f"price {reply.price:.6g}", *(f"left {name} {value:.6g}" for name, value in reply.left.items())]
+                line = {"type": "text", "text": f"[{'; '.join(told)}]"}
+                result["content"] = [*(result.get("content") or ()), line]
+        return types.JSONRPCResponse(jsonrpc="2.0", id=number, result=result)
+
+    def _with_prices(self, result: Mapping[str, Any]) -> dict[str, Any]:
+        """A list of tools with their prices, and without the schemas of replies, which the world does not keep to."""
+        session = self._session
+        if session is None or not self._imposes:
+            return dict(result)
+        prices = session.prices
+        tools = []
+        for tool in result.get("tools") or ():
+            told = {key: value for key, value in tool.items() if key != "outputSchema"}
+            price = prices.get(str(tool.get("name")))
+            if price is not None:
+                told["description"] = f"{tool.get('description') or ''} Price: {price:.6g} a call.".strip()
+                told["_meta"] = {**(tool.get("_meta") or {}), "costgym/price": price}
+            tools.append(told)
+        return {**result, "tools": tools}
+
+    async def _answer(self, message: Any) -> None:
+        await self._send(SessionMessage(message))
+
+    async def _send(self, message: SessionMessage) -> None:
+        with suppress(anyio.ClosedResourceError, anyio.BrokenResourceError):  # the client is gone, which its stream will say
+            await self._to_client.send(message)
+
+    # -- with the server ---------------------------------------------------------------------------------------------------
+
+    async def _ask(self, message: Any) -> None:
+        """Pass a message on to the server."""
+        headers = {VERSION_HEADER: self._version} if self._version and self._over_http else None
+        try:
+            await self._to_server.send(SessionMessage(message, ClientMessageMetadata(headers=headers)))
+        except (anyio.ClosedResourceError, anyio.BrokenResourceError):
+            await self._lose_server()
+
+    async def _wait_for(self, request: types.JSONRPCRequest, seconds: float) -> types.JSONRPCResponse | types.JSONRPCError:
+        """Ask the server and wait for its answer; an error of the proxy's own where it does not come."""
+        pending = self._pending[request.id] = _Pending()
+        try:
+            with anyio.move_on_after(seconds) as scope:
+                if self._gone:
+                    return _error(request.id, types.CONNECTION_CLOSED, GONE)
+                await self._ask(request)
+                await pending.done.wait()
+            if scope.cancelled_caught:
+                params = {"requestId": request.id, "reason": "timed out"}
+                await self._ask(types.JSONRPCNotification(jsonrpc="2.0", method="notifications/cancelled", params=params))
+                return _error(request.id, types.REQUEST_TIMEOUT, f"the server did not answer within {seconds:g} s")
+            return pending.answer or _error(request.id, types.CONNECTION_CLOSED, GONE)
+        finally:
+            self._pending.pop(request.id, None)
+
+    async def _read_server(self) -> None:
+        with suppress(anyio.ClosedResourceError, anyio.BrokenResourceError):
+            async for item in self._from_server:
+                if not isinstance(item, Exception):  # a line of the server's that is no message
+                    await self._take(item.message)
+        await self._lose_server()
+
+    async def _take(self, message: Any) -> None:
+        if isinstance(message, types.JSONRPCResponse | types.JSONRPCError) and message.id is not None:
+            pending = self._pending.get(message.id)
+            if pending is not None:
+                pending.answer = message
+                pending.done.set()
+                return
+            if message.id not in self._passing:
+                return  # it comes after its time is over
+            self._passing.discard(message.id)
+            if isinstance(message, types.JSONRPCResponse):
+                if message.id == self._opening:
+                    self._server_name = str((message.result.get("serverInfo") or {}).get("name") or "")
+                    self._version = str(message.result.get("protocolVersion") or "")
+                if message.id in self._lists:
+                    self._lists.discard(message.id)
+                    message = types.JSONRPCResponse(jsonrpc="2.0", id=message.id, result=self._with_prices(message.result))
+            await self._answer(message)
+            return
+        await self._send(SessionMessage(message, ServerMessageMetadata(related_request_id=self._related(message))))
+
+    def _related(self, message: Any) -> types.RequestId | None:
+        """The client's request that a message of the server's belongs to, where that is known."""
+        token = (getattr(message, "params", None) or {}).get("progressToken")
+        if token in self._tokens:
+            return self._tokens[token]
+        return next(iter(self._calls)) if len(self._calls) == 1 else None
+
+    async def _lose_server(self) -> None:
+        """Answer everything that waits for a server which is gone."""
+        if self._gone:
+            return
+        self._gone = True
+        for pending in list(self._pending.values()):
+            pending.done.set()
+        for number in list(self._passing):
+            self._passing.discard(number)
+            await self._answer(_error(number, types.CONNECTION_CLOSED, GONE))
+
+
+_LOST = (types.CONNECTION_CLOSED, types.REQUEST_TIMEOUT)
+
+
+def _real(answer: types.JSONRPCResponse | types.JSONRPCError, seconds: float, gone: bool) -> Real:
+    """What the server did, in the world's words."""
+    if isinstance(answer, types.JSONRPCError):
+        words, code = answer.error.message, answer.error.code
+        if code == types.REQUEST_TIMEOUT:
+            return Real(words, Status.TIMEOUT, seconds)
+        if gone or code == types.CONNECTION_CLOSED:
+            return Real(GONE, Status.CONNECTION_ERROR, seconds)
+        known = {types.INVALID_PARAMS: Status.INVALID_ARGUMENTS, types.METHOD_NOT_FOUND: Status.NOT_FOUND}
+        return Real(words, known.get(code) or failure_in_words(words), seconds)
+    texts = [block["text"] for block in answer.result.get("content") or () if block.get("type") == "text" and "text" in block]
+    text = "\n".join(texts)
+    return Real(text, failure_in_words(text) if answer.result.get("isError") else Status.OK, seconds)
+
+
+def _spoilt(result: Mapping[str, Any], spoil: Callable[[str], str], status: Status) -> dict[str, Any]:
+    """A result whose texts and structured content have a silent fault."""
+    found = dict(result)
+    found["content"] = [
+        {**block, "text": spoil(block["text"])} if block.get("type") == "text" and "text" in block else block
+        for block in result.get("content") or ()
+    ]
+    structured = found.pop("structuredContent", None)
+    if structured is not None and status is not Status.PARTIAL:  # half an object is none
+        changed = json.loads(spoil(json.dumps(structured)))
+        if isinstance(changed, dict):
+            found["structuredContent"] = changed
+    return found
+
+
+def _content(text: str, failed: bool = False) -> dict[str, Any]:
+    return {"content": [{"type": "text", "text": text}], "isError": failed}
+
+
+def _words(status: Status, message: str) -> str:
+    return json.dumps({"error": status.label, "message": message})
+
+
+def _result(number: types.RequestId, text: str, failed: bool = False) -> types.JSONRPCResponse:
+    return types.JSONRPCResponse(jsonrpc="2.0", id=number, result=_content(text, failed))
+
+
+def _error(number: types.RequestId, code: int, message: str) -> types.JSONRPCError:
+    return types.JSONRPCError(jsonrpc="2.0", id=number, error=types.ErrorData(code=code, message=message))

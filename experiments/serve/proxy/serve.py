@@ -1,0 +1,302 @@
+"""The proxy itself: between a client on standard input or HTTP and a server that is a command or an address."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field, replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import anyio
+import uvicorn
+from mcp.server.streamable_http import StreamableHTTPServerTransport
+from mcp.server.transport_security import TransportSecuritySettings
+from mcp_types.version import MODERN_PROTOCOL_VERSIONS
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import JSONResponse
+from starlette.routing import Route
+from starlette.types import Message, Receive, Scope, Send
+
+from ....simulators.errors import ConfigError, CostGymError
+from ....simulators.scenario import Scenario
+from ....simulators.tools import Tool
+from ..connections import Gate
+from ..limits import LOOPBACK, Limits
+from ..server import Server, address_of
+from ..tools import SESSION_HEADER, VERSION_HEADER, need_session
+from .bridge import Bridge
+from .call_log import CallLog, named_by_time
+from .session import Session, Settings, about_run
+from .world import world_around
+
+GOODBYE_S = 5.0
+"""Real time that a server over HTTP has to end a session."""
+LIMITS = Limits(sessions=64, request_bytes=4 * 2**20)
+"""Of the clients over HTTP. Each session runs a server of its own; a call may hold a document."""
+IDLE_S = 1800.0
+"""Real time after which a client over HTTP that says nothing is gone."""
+
+
+@dataclass(frozen=True, slots=True)
+class Proxy:
+    """What stands between the clients and the server.
+
+    Attributes:
+        target: The command of the server, or its address alone.
+        scenario: The world's rules; None only keeps the log.
+        settings: How a run is played.
+        prices, faults: As in `world_around`.
+        log: Where calls are noted.
+        run, task: Names of the run and of what it is for; a run without a name is called after the time.
+        timeout_s: Real seconds after which a call of the server's counts as timed out.
+        tells: Replies have a last line with the call's price and what is left of the budget.
+    """
+
+    target: tuple[str, ...]
+    scenario: Scenario | None = None
+    settings: Settings = field(default_factory=Settings)
+    prices: Mapping[str, float] = field(default_factory=dict)
+    faults: float | None = None
+    log: Path | None = None
+    run: str | None = None
+    task: str | None = None
+    timeout_s: float = 60.0
+    tells: bool = False
+
+    @property
+    def address(self) -> str | None:
+        """The server's address, if it is one."""
+        return self.target[0] if len(self.target) == 1 and self.target[0].startswith(("http://", "https://")) else None
+
+    @property
+    def imposes(self) -> bool:
+        return self.scenario is not None or bool(self.prices) or bool(self.settings.budget.as_dict())
+
+    def start(self, tools: Sequence[Tool], server: str) -> Session:
+        """Begin a run with the server's tools."""
+        scenario = self.scenario
+        about = about_run(scenario, self.faults, self.task, server)
+        world = world_around(tools, scenario, self.prices, self.faults)
+        log = None if self.log is None else CallLog(self.log, self.run or named_by_time())
+        return Session(world, replace(self.settings, about=about), log)
+
+    @asynccontextmanager
+    async def connect(self) -> AsyncIterator[tuple[Any, Any]]:
+        """A connection to the server: a stream to read from and one to write to.
+
+        Raises:
+            ConfigError: The command cannot be started.
+        """
+        if self.address is not None:
+            async with _over_http(self.address) as streams:
+                yield streams
+            return
+        from mcp.client.stdio import StdioServerParameters, stdio_client
+
+        command = StdioServerParameters(command=self.target[0], args=list(self.target[1:]), env=dict(os.environ))
+        connection = stdio_client(command)
+        try:
+            streams = await connection.__aenter__()
+        except (OSError, ValueError) as error:
+            raise ConfigError("COMMAND", f"{self.target[0]} cannot be started: {error}") from error
+        try:
+            yield streams[0], streams[1]
+        finally:
+            await connection.__aexit__(None, None, None)
+
+    def bridge(self, client: tuple[Any, Any], server: tuple[Any, Any], over_http: bool = False) -> Bridge:
+        """What stands between one client and its server."""
+        return Bridge(
+            client,
+            server,
+            self.start,
+            imposes=self.imposes,
+            timeout_s=self.timeout_s,
+            tells=self.tells,
+            over_http=over_http or self.address is not None,
+        )
+
+
+@asynccontextmanager
+async def _over_http(address: str) -> AsyncIterator[tuple[Any, Any]]:
+    """A connection to a server over HTTP; when it breaks, the stream to read from ends, and nothing else does."""
+    from mcp.client.streamable_http import streamable_http_client
+
+    coming, come = anyio.create_memory_object_stream[Any](0)
+    go, going = anyio.create_memory_object_stream[Any](0)
+    ended = anyio.Event()
+
+    async def pass_on(source: Any, target: Any) -> None:
+        async for item in source:
+            await target.send(item)
+
+    async def keep(*, task_status: Any) -> None:
+        try:
+            async with streamable_http_client(address) as (reader, writer), anyio.create_task_group() as group:
+                task_status.started()
+                group.start_soon(pass_on, reader, coming)
+                await pass_on(going, writer)
+                group.cancel_scope.cancel()
+        except Exception as error:
+            logging.getLogger(__name__).debug("the connection to %s broke", address, exc_info=error)
+        finally:
+            coming.close()
+            going.close()
+            ended.set()
+
+    async with anyio.create_task_group() as group, come, go:
+        await group.start(keep)
+        yield come, go
+        go.close()
+        with anyio.move_on_after(GOODBYE_S):
+            await ended.wait()
+        group.cancel_scope.cancel()
+
+
+async def serve_stdio(proxy: Proxy) -> None:
+    """Serve the client on standard input and output until it closes them."""
+    from mcp.server.stdio import stdio_server
+
+    async with proxy.connect() as server, stdio_server() as client:
+        await proxy.bridge(client, server).run()
+
+
+def first_of_ours(error: BaseException) -> CostGymError | None:
+    """The error of costgym's in a group of errors, if there is one."""
+    if isinstance(error, CostGymError):
+        return error
+    if isinstance(error, BaseExceptionGroup):
+        return next((found for each in error.exceptions if (found := first_of_ours(each)) is not None), None)
+    return None
+
+
+class Endpoint:
+    """The proxy at `/mcp` as an ASGI application; each session of the protocol's is a run with a server of its own.
+
+    `?seed=7&run=NAME&task=NAME` in the address of a session's first request override the proxy's own.
+    """
+
+    def __init__(self, proxy: Proxy, local: bool) -> None:
+        self._proxy, self._opened = proxy, 0
+        here = [f"{name}{port}" for name in ("127.0.0.1", "localhost", "[::1]") for port in ("", ":*")]
+        self._security = TransportSecuritySettings(enable_dns_rebinding_protection=local, allowed_hosts=here)
+        self._sessions: dict[str, StreamableHTTPServerTransport] = {}
+        self._group: anyio.abc.TaskGroup | None = None
+
+    @property
+    def open_sessions(self) -> int:
+        return len(self._sessions)
+
+    @asynccontextmanager
+    async def life(self, app: object) -> AsyncIterator[None]:
+        async with anyio.create_task_group() as self._group:
+            yield
+            self._group.cancel_scope.cancel()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        request = Request(scope, receive)
+        if request.headers.get(VERSION_HEADER) in MODERN_PROTOCOL_VERSIONS:
+            await need_session(scope, receive, send, "requests that stand alone are not supported; initialize a session")
+            return
+        name = request.headers.get(SESSION_HEADER)
+        if name is None and self.open_sessions >= LIMITS.sessions:
+            busy = f"{LIMITS.sessions} sessions are open; end one first"
+            await JSONResponse({"error": busy}, 503)(scope, receive, send)
+            return
+        if name is not None and name not in self._sessions:
+            await JSONResponse({"error": "there is no such session; initialize a new one"}, 404)(scope, receive, send)
+            return
+        if name is not None:
+            await self._sessions[name].handle_request(scope, receive, send)
+            return
+        try:
+            proxy = self._asked(request)
+        except CostGymError as error:
+            await JSONResponse({"error": str(error)}, 400)(scope, receive, send)
+            return
+        transport = StreamableHTTPServerTransport(uuid4().hex, security_settings=self._security, idle_timeout=IDLE_S)
+        status = 500
+
+        async def watch(message: Message) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+            await send(message)
+
+        assert self._group is not None
+        await self._group.start(partial(self._serve, proxy, transport))
+        await transport.handle_request(scope, receive, watch)
+        if status >= 400:
+            await transport.terminate()
+
+    async def _serve(self, proxy: Proxy, transport: StreamableHTTPServerTransport, *, task_status: Any) -> None:
+        name = str(transport.mcp_session_id)
+        self._sessions[name] = transport
+        try:
+            async with proxy.connect() as server, transport.connect() as client:
+                task_status.started()
+                assert transport.idle_scope is not None
+                with transport.idle_scope:
+                    await proxy.bridge(client, server, over_http=True).run()
+        except Exception as error:
+            # the other clients' sessions go on
+            ours = first_of_ours(error)
+            logging.getLogger(__name__).error("a session ended: %s", ours or "", exc_info=ours is None)
+        finally:
+            self._sessions.pop(name, None)
+            if not transport.is_terminated:
+                with anyio.CancelScope(shield=True):
+                    await transport.terminate()
+
+    def _asked(self, request: Request) -> Proxy:
+        """The proxy with what an address asks for."""
+        proxy, query = self._proxy, request.query_params
+        seed = query.get("seed")
+        if seed is not None and not (seed.isdecimal() and len(seed) < 19):
+            raise ConfigError("seed", f"expected a whole number of at least 0, got {seed!r:.40}")
+        self._opened += 1
+        run = proxy.run if proxy.run is None or self._opened == 1 else f"{proxy.run}-{self._opened}"
+        return replace(
+            proxy,
+            settings=proxy.settings if seed is None else replace(proxy.settings, seed=int(seed)),
+            run=query.get("run") or run,
+            task=query.get("task") or proxy.task,
+        )
+
+
+def application(proxy: Proxy, host: str) -> Gate:
+    """The ASGI application that serves clients at `/mcp`: hosts, origins and sizes are checked before a server is started."""
+    local = host in LOOPBACK
+    endpoint = Endpoint(proxy, local)
+    inner = Starlette(routes=[Route("/mcp", endpoint)], lifespan=endpoint.life)
+    return Gate(inner, LIMITS, LOOPBACK if local else None)
+
+
+def serve_http(proxy: Proxy, host: str, port: int, ready: Callable[[str], None]) -> None:
+    """Serve clients at `/mcp` until a signal.
+
+    Args:
+        proxy: What each client gets.
+        host, port: Where to listen; port 0 takes a free one.
+        ready: Called with the address once it listens.
+    """
+    app = application(proxy, host)
+    config = uvicorn.Config(app, host=host, port=port, access_log=False, log_level="warning", server_header=False)
+
+    async def run() -> None:
+        server = Server(config)
+        serving = asyncio.create_task(server.serve())
+        while not server.started and not serving.done():
+            await asyncio.sleep(0.01)
+        if server.started:
+            ready(f"{address_of(server, host)}/mcp")
+        await serving
+
+    asyncio.run(run())

@@ -1,0 +1,117 @@
+"""A world whose tools are real: the scenario gives prices, limits, latencies and failures, and the tools give the answers."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from ....simulators.errors import ConfigError, UnknownName
+from ....simulators.failures import PRESETS
+from ....simulators.marketplace.catalogue import ProfileRules, draw_profile
+from ....simulators.marketplace.custom import CustomSource
+from ....simulators.marketplace.market import Marketplace
+from ....simulators.marketplace.stress import Stress
+from ....simulators.scenario import Scenario, world_of
+from ....simulators.tasks import Task, TaskSet, normalise
+from ....simulators.tools import Catalog, Tool, ToolProfile
+from ....simulators.world import World
+from ...play.call_logs.names import callable_names
+
+AS_IT_IS = ToolProfile(fee=0.0, latency_s=(0.0,), timeout_s=1e6)
+"""The profile of a tool on which nothing is imposed."""
+KEPT = 64
+"""Replies of each tool that are kept, to be given as answers about something else."""
+
+
+class RealAnswers:
+    """What real tools have replied so far, in one run.
+
+    The world asks for an answer when a call starts, and the real one comes later, so `answer` is a blank to be filled in.
+    """
+
+    def __init__(self) -> None:
+        self._replies: dict[str, dict[str, str]] = {}
+
+    def keep(self, tool: str, arguments: Mapping[str, Any], text: str) -> None:
+        """Remember a reply."""
+        replies = self._replies.setdefault(tool, {})
+        if len(replies) < KEPT:
+            replies.setdefault(normalise(dict(arguments)), text)
+
+    def answer(self, tool: Tool, arguments: Mapping[str, Any], task: Task) -> str | None:
+        """A blank: every call of a working tool is answered, and the tool itself says what."""
+        return ""
+
+    def irrelevant(self, tool: Tool, arguments: Mapping[str, Any], task: Task, luck: float) -> str:
+        """An earlier reply to other arguments, or a bare acknowledgement where there is none."""
+        asked = normalise(dict(arguments))
+        others = [text for given, text in self._replies.get(tool.name, {}).items() if given != asked]
+        return others[int(luck * len(others))] if others else json.dumps({"status": "ok"})
+
+
+def tool_of(name: str, description: str = "", parameters: Mapping[str, Any] | None = None, provider: str = "real") -> Tool:
+    """A real tool as an entry of a catalogue; its profile is set by `world_around`."""
+    schema = dict(parameters or {"type": "object", "properties": {}})
+    return Tool(name, description, "Tools", provider, title=name, parameters=schema, capability=name)
+
+
+def world_around(
+    tools: Sequence[Tool], scenario: Scenario | None, prices: Mapping[str, float] | None = None, faults: float | None = None
+) -> World:
+    """The world of a scenario with real tools in place of its own.
+
+    A tool that the scenario lists itself, such as one that was fitted to a log, keeps its profile. All others have profiles
+    drawn from the scenario's seed and the tool's name, like the tools of a generated marketplace.
+
+    Args:
+        tools: The real tools. Their order does not matter.
+        scenario: The rules; None imposes nothing.
+        prices: Prices of calls by tool, in place of the profiles'.
+        faults: Factor on the share of failing calls and on outages, as in `Stress`; 0 for none. None: as the scenario has it.
+
+    Raises:
+        ConfigError: There are no tools, or `faults` is out of range or has nothing to act on.
+        UnknownName: A price is given for a tool that there is not.
+        DataError: Two tools share a name.
+    """
+    if not tools:
+        raise ConfigError("tools", "expected at least one, got none")
+    names = {tool.name for tool in tools}
+    for name, price in (prices or {}).items():
+        if name not in names:
+            raise UnknownName("tool", name, names)
+        if not 0 <= price < float("inf"):
+            raise ConfigError("price", f"expected a number of at least 0 for {name}, got {price}")
+    profiles = {tool.name: _profile(tool.name, scenario) for tool in tools} | _listed(tools, scenario)
+    priced = {name: replace(profile, fee=(prices or {}).get(name, profile.fee)) for name, profile in profiles.items()}
+    catalog = Catalog(
+        (replace(tool, profile=priced[tool.name]) for tool in sorted(tools, key=lambda tool: tool.name)), "the real tools"
+    )
+    task = Task("real", 0, "", (), tuple(tool.name for tool in catalog))
+    market = Marketplace(catalog, TaskSet([task], {"train": [0], "test": [0]}), RealAnswers())
+    if scenario is None:
+        if faults is not None:
+            raise ConfigError("faults", "a factor on failures needs a scenario")
+        return World(market.catalog, market.tasks, market.answers, PRESETS["reliable"])
+    stress = scenario.stress or Stress()
+    if faults is not None:
+        if not 0 <= faults <= 100:
+            raise ConfigError("faults", f"expected a factor from 0 to 100, got {faults}")
+        stress = stress.model_copy(update={"failures": faults})
+    world = world_of(scenario, market)
+    return world if stress == Stress() else stress.applied(world, scenario.seed)
+
+
+def _profile(name: str, scenario: Scenario | None) -> ToolProfile:
+    return AS_IT_IS if scenario is None else draw_profile(scenario.seed, name, scenario.failures, ProfileRules())
+
+
+def _listed(tools: Sequence[Tool], scenario: Scenario | None) -> dict[str, ToolProfile]:
+    """Profiles of the tools that a scenario lists, by their own names or as `calibrate` wrote them."""
+    if scenario is None or not isinstance(scenario.source, CustomSource):
+        return {}
+    theirs = {tool.name: tool.profile for tool in scenario.source.market(scenario.seed, scenario.failures).catalog}
+    written = callable_names([tool.name for tool in tools])
+    return {tool.name: theirs[name] for tool in tools for name in (written[tool.name], tool.name) if name in theirs}

@@ -1,0 +1,118 @@
+"""Record the episodes that clients play as a collection of trajectories, which `costgym verify` replays like any other."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack, closing
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol, Self
+
+import gymnasium as gym
+import numpy as np
+
+from ...envs.base import NO_OPTIONS, Instance, base_env
+from ...simulators.bounds import unreadable
+from ...simulators.errors import ConfigError
+from ..play.files import LineFile, iter_lines, keep_lines, make_folder, sole_writer, sync, write_atomically
+from ..play.trajectories.format import Header, Trajectory
+from ..play.trajectories.record import digest, trajectory_of
+
+
+@dataclass(frozen=True, slots=True)
+class Assignment:
+    """An episode that a recorder wants next: its index in a run, and its task and seed."""
+
+    index: int
+    instance: Instance
+
+
+class Records(Protocol):
+    """Where a service's episodes are recorded."""
+
+    def assign(self) -> Assignment | None:
+        """What the next episode has to be; None for whatever the client asks for. Raises Refused if there is none left."""
+        ...
+
+    def add(self, env: gym.Env[Any, Any], tape: Tape, truncated: bool) -> None:
+        """Write the episode that has just ended in an environment; raises DataError where it cannot be written."""
+        ...
+
+
+class Recorder:
+    """Appends each episode that ends to ``folder/trajectories.jsonl``; a folder of the same world is continued.
+
+    Episodes that a client leaves before their end are not recorded.
+
+    Args:
+        folder: where to write; locked until `close`.
+        env: an environment like those of the sessions.
+        env_id: its id.
+        agent: the name under which the episodes are recorded.
+
+    Raises:
+        ConfigError: the folder holds a collection of another world, another process writes to it, or no file can hold the name.
+    """
+
+    def __init__(self, folder: Path, env: gym.Env[Any, Any], env_id: str, agent: str) -> None:
+        if problem := unreadable(agent):
+            raise ConfigError("--record-as", problem)
+        self.agent, self._held = agent, ExitStack()
+        self._header = Header.of(env, env_id)
+        make_folder(folder, "--record")
+        self._held.enter_context(sole_writer(folder))
+        path = folder / "trajectories.jsonl"
+        first = next(iter_lines(path), None) if path.exists() else None
+        if first is None:
+            write_atomically(path, self._header.to_json() + "\n")
+        elif first != self._header.to_json():
+            self._held.close()
+            raise ConfigError("--record", f"{path} holds episodes of another scenario or other settings; choose another folder")
+        self.episodes = keep_lines(path, 2**62) - 1
+        self._store = self._held.enter_context(closing(LineFile(path)))
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.close()
+
+    def assign(self) -> Assignment | None:
+        """What the next episode has to be; None for whatever the client asks for."""
+        return None
+
+    def add(self, env: gym.Env[Any, Any], tape: Tape, truncated: bool) -> None:
+        """Write the episode that has just ended in an environment."""
+        trajectory = tape.trajectory(env, self.agent, self.episodes, truncated)
+        self._store.append(trajectory.sealed_json(self._header))
+        self.episodes += 1
+
+    def close(self) -> None:
+        """Sync the file, close it and free the folder."""
+        with self._held:
+            sync(self._store.path)
+
+
+class Tape:
+    """The actions, rewards and digests of observations of an episode in progress.
+
+    Args:
+        observation: the first.
+        assigned: what the episode has to be, if its recorder says so.
+    """
+
+    def __init__(self, observation: Any, assigned: Assignment | None = None) -> None:
+        self.assigned = assigned
+        self.actions: list[Any] = []
+        self.rewards: list[float] = []
+        self.digests = [digest(observation)]
+
+    def step(self, action: Any, reward: float, observation: Any) -> None:
+        self.actions.append(int(action) if isinstance(action, np.integer) else action)
+        self.rewards.append(reward)
+        self.digests.append(digest(observation))
+
+    def trajectory(self, env: gym.Env[Any, Any], agent: str, index: int, truncated: bool) -> Trajectory:
+        """The record of the episode, which has just ended in an environment."""
+        options = NO_OPTIONS if self.assigned is None else self.assigned.instance.options
+        played = self.actions, self.rewards, self.digests, truncated
+        return trajectory_of(base_env(env), agent, "", index, options, *played)[0]

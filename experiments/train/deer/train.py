@@ -1,0 +1,163 @@
+"""Train DEER's decision policy, a language model, on labelled samples and measure its six accuracies.
+
+A small model is pre-trained on retrieval first; see `retrieval`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from ....agents.deer.learnt import LearntDecider, build_model, load_tokenizer, source_of, writing_of
+from ....agents.deer.settings import SAMPLINGS, TOKENIZER, DeerConfig, DeerSettings
+from ....agents.deer.writing import common_words, small_tokenizer, words
+from ....agents.networks import load_published
+from ....envs.decision import DecisionAwareEnv
+from ....simulators.decision.examples import Example, examples
+from ....simulators.decision.samples import COUNTS
+from ....simulators.decision.toolsets import what_it_does
+from ....simulators.errors import ConfigError
+from ....simulators.scenario import Scenario, load_scenario
+from ...play.decisions import ACCURACIES, accuracies, evaluate_together
+from ..run import Callback, TrainingResult, TrainingRun, open_run, require_modules
+from .retrieval import retrieval_rows
+from .rows import rows_of
+
+Counts = Mapping[str, tuple[int, int, int]]
+
+
+def train_deer(
+    out: str | Path,
+    scenario: str | Path | Scenario = "decision",
+    seed: int = 0,
+    *,
+    data: str | None = None,
+    counts: Counts | None = None,
+    resume: bool = True,
+    callback: Callback | None = None,
+    save_every: int = 250,
+    **settings: Any,
+) -> TrainingResult:
+    """Train a policy that decides whether to search and what to call.
+
+    Args:
+        out: folder of the run; ``deer:OUT`` is the agent.
+        scenario: scenario that provides tools and queries.
+        seed: seed of the weights, the samples and their order.
+        data: a ToolDEER folder with training samples, used instead of generated samples.
+        counts: numbers of NoSearch, NoCall and Call samples in the splits `train`, `valid` and `test`; None for the paper's.
+        resume: continue the run in the folder; if False, delete its files and start again.
+        callback: receives the run's steps and messages.
+        save_every: number of steps between checkpoints.
+        settings: further fields of `DeerSettings`.
+
+    Returns:
+        The loss and the six accuracies on seen tools (split `valid`) and on unseen tools (`test`), named ``seen_p_ds`` and so
+        on; for a small model also ``retrieval_accuracy``, measured at the end of pre-training.
+
+    Raises:
+        ConfigError, UnknownName: a setting is invalid, the folder holds other files, or there are no training samples.
+        DataError: the checkpoint to resume from is damaged.
+        MissingExtra: torch, transformers, safetensors or (for a published model) peft is not installed.
+        TrainingFailed: the loss is not finite; the last good checkpoint is kept.
+    """
+    require_modules("torch", "transformers", "safetensors")
+    chosen = DeerSettings(**{"seed": seed, **settings})
+    world = None if data is not None else scenario if isinstance(scenario, Scenario) else load_scenario(scenario)
+    recorded = () if data is None else (Path(data).name,)
+    config = DeerConfig(settings=chosen, scenario=world, data=recorded)
+    with open_run(out, config, resume=resume, callback=callback, files=(TOKENIZER,)) as run:
+        return run.done() or _train(run, scenario, data, counts, chosen, save_every)
+
+
+def training_examples(
+    scenario: str | Path | Scenario, data: str | None, settings: DeerSettings, counts: Counts | None = None
+) -> tuple[list[Example], DecisionAwareEnv]:
+    """Return the training examples and the environment that they come from.
+
+    Raises:
+        ConfigError: training samples of some kind are missing.
+    """
+    if data is not None:
+        env = DecisionAwareEnv(data=data, split="train", scenario=scenario)  # raises if the split does not exist
+    else:
+        none, misfits, calls = (counts or COUNTS)["train"]
+        wanted = {**(counts or COUNTS), "train": (none, misfits * settings.scale, calls * settings.scale)}
+        env = DecisionAwareEnv(
+            scenario=scenario, split="train", samples={"counts": wanted, "mixture": SAMPLINGS[settings.sampling]}
+        )
+    found = examples(env.world, "train")
+    missing = sorted({"NoSearch", "NoCall", "Call"} - {example.kind for example in found})
+    if missing:
+        raise ConfigError("samples", f"expected training samples of every kind, got none of {', '.join(missing)}")
+    return found, env
+
+
+def _train(
+    run: TrainingRun,
+    scenario: str | Path | Scenario,
+    data: str | None,
+    counts: Counts | None,
+    settings: DeerSettings,
+    save_every: int,
+) -> TrainingResult:
+    import torch
+
+    from ..loop import optimise
+    from .learning import DeerLearner
+
+    known, env = training_examples(scenario, data, settings, counts)
+    tools = {tool.name: tool for example in known for tool in example.candidates}
+    seen = [tools[name] for name in sorted(tools)]
+    run.say(f"{len(known)} samples about {len(seen)} tools for training")
+    run.update(slots=env.k, common=common_words(seen) if settings.small else ())
+    config = run.config
+    assert isinstance(config, DeerConfig)
+    tokenizer = _tokenizer(run.folder, config, known, seen)
+    model = build_model(config, tokenizer)
+    if torch.cuda.is_available():
+        model = model.to("cuda")
+    writing = writing_of(config)
+    decider = LearntDecider(model, tokenizer, writing, "deer", source_of(config))
+    learner = DeerLearner(
+        model,
+        settings,
+        tokenizer.pad_token_id if tokenizer.pad_token_id is not None else tokenizer.eos_token_id,
+        retrieval_rows(settings.retrieval_steps if settings.small else 0, tokenizer, config.slots, settings),
+        rows_of(known, writing, tokenizer, settings),
+        lambda: measure(decider, scenario, data, counts),
+    )
+    return optimise(run, learner, save_every)
+
+
+def _tokenizer(folder: Path, config: DeerConfig, known: Sequence[Example], seen: Sequence[Any]) -> Any:
+    """Return the run's tokenizer; it is created if the folder has none."""
+    if not (folder / TOKENIZER / "tokenizer.json").is_file():
+        settings = config.settings
+        if settings.model is None:
+            texts = [example.query for example in known] + [" ".join(words(what_it_does(tool))) for tool in seen]
+            tokenizer = small_tokenizer(texts, config.slots, settings.vocabulary)
+        else:
+            import transformers
+
+            tokenizer = load_published(transformers.AutoTokenizer, settings.model)
+        tokenizer.save_pretrained(folder / TOKENIZER)
+    return load_tokenizer(folder)
+
+
+def measure(
+    decider: LearntDecider,
+    scenario: str | Path | Scenario = "decision",
+    data: str | None = None,
+    counts: Counts | None = None,
+) -> dict[str, float]:
+    """Compute the six accuracies on seen and unseen tools, on samples that do not depend on the training data."""
+    found: dict[str, float] = {}
+    samples = None if counts is None else {"counts": dict(counts)}
+    env = DecisionAwareEnv(scenario=scenario, data=data, split="valid" if data is None else "train", samples=samples)
+    for kind, split in (("seen", "valid"), ("unseen", "test")):
+        if split in env.world.tasks.splits:
+            scores = accuracies(evaluate_together(decider, examples(env.world, split)))
+            found |= {f"{kind}_{name}": score for name, score in zip(ACCURACIES, scores, strict=True) if score is not None}
+    return found

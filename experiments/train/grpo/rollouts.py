@@ -1,0 +1,126 @@
+"""Rollouts for GRPO: the model in training plays all episodes of a step side by side, as it would on a leaderboard."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+
+from ....agents.models.base import FunctionCall
+from ....agents.models.decoding import Decoder
+from ....agents.models.local import read_calls
+from ....simulators.draws import stable_integer
+from ....simulators.errors import ConfigError
+from ...play.text_episode import ToolEpisode
+from .settings import GrpoSettings
+from .world import LOGGED, GrpoWorld
+
+
+class Rollouts:
+    """The `rollout_func` of TRL's trainer.
+
+    Args:
+        world: what the prompts name.
+        settings: lengths, temperature and seed.
+    """
+
+    def __init__(self, world: GrpoWorld, settings: GrpoSettings) -> None:
+        self.world, self.settings = world, settings
+
+    def __call__(self, prompts: Sequence[str], trainer: Any) -> dict[str, list[Any]]:
+        """Play the episodes that the prompts name, with tokens drawn from the present model.
+
+        Returns:
+            For each episode the tokens of its prompt and of its completion, `env_mask`, which is 1 for those that the model
+            said, and the figures that `episode_quality` takes. The chance depends on the seed and the step alone.
+        """
+        model, settings = trainer.accelerator.unwrap_model(trainer.model), self.settings
+        luck = torch.Generator(model.device).manual_seed(
+            stable_integer(settings.seed, "rollouts", int(trainer.state.global_step)) % 2**63
+        )
+        played = [_Played(self.world.episode(prompt), trainer.processing_class, settings) for prompt in prompts]
+        training = model.training
+        model.eval()
+        try:
+            end = trainer.processing_class.eos_token_id
+            decoder = Decoder(model, end, len(played), settings.max_reply_length, _sampler(settings.temperature, luck))
+            for seat, each in enumerate(played):
+                decoder.begin(seat, each.ids)
+            playing = set(range(len(played)))
+            while playing:
+                for seat, said in decoder.step().items():
+                    if played[seat].hear(said):
+                        decoder.begin(seat, played[seat].ids)
+                    else:
+                        playing.remove(seat)
+        finally:
+            model.train(training)
+        scores = [each.episode.score() for each in played]
+        return {
+            "prompt_ids": [each.ids[: each.prompt] for each in played],
+            "completion_ids": [each.ids[each.prompt :] for each in played],
+            "env_mask": [each.mask for each in played],
+            "logprobs": None,  # type: ignore[dict-item]  # of use only where another engine says the tokens
+            **{name: [score[name] for score in scores] for name in ("quality", *LOGGED)},
+        }
+
+
+def _sampler(temperature: float, luck: torch.Generator) -> Callable[[Any], list[int]]:
+    def choose(logits: Any) -> list[int]:
+        shares = torch.softmax(logits.float() / temperature, dim=-1)
+        found: list[int] = torch.multinomial(shares, 1, generator=luck)[:, 0].tolist()
+        return found
+
+    return choose
+
+
+class _Played:
+    """An episode and its tokens: a prompt, then what the model said and what it was told."""
+
+    def __init__(self, episode: ToolEpisode, tokenizer: Any, settings: GrpoSettings) -> None:
+        self.episode, self._tokenizer, self._settings = episode, tokenizer, settings
+        self._messages: list[dict[str, Any]] = [*episode.prompt()]
+        self._tools = [function.document() for function in episode.functions]
+        self.ids = self._tokens(self._write(True))
+        self.prompt, self.mask = len(self.ids), list[int]()
+
+    def hear(self, said: Sequence[int]) -> bool:
+        """Play a reply; return whether the episode goes on."""
+        text, calls = read_calls(str(self._tokenizer.decode(said, skip_special_tokens=True)))
+        self._add(said, 1)
+        if not calls:
+            self.episode.finish(text)  # as the agent `react` takes it
+            return False
+        answers = self.episode.say(text, calls)
+        self._messages.append({"role": "assistant", "content": text, "tool_calls": [_written(call) for call in calls]})
+        before = self._write(False).rstrip("\n")
+        self._messages += answers
+        after = self._write(True)
+        if not after.startswith(before):
+            raise ConfigError("model", "its chat template does not write the beginning of a conversation alike when it goes on")
+        told = self._tokens(after[len(before) :])
+        if said[-1] != self._tokenizer.eos_token_id:
+            told = [self._tokenizer.eos_token_id, *told]  # the reply was cut off
+        room = self._settings.max_completion_length - len(self.mask) - len(told)
+        if self.episode.over or room < self._settings.max_reply_length:
+            return False
+        self._add(told, 0)
+        return True
+
+    def _add(self, tokens: Sequence[int], mark: int) -> None:
+        self.ids += tokens
+        self.mask += [mark] * len(tokens)
+
+    def _write(self, prompt: bool) -> str:
+        return str(
+            self._tokenizer.apply_chat_template(self._messages, tools=self._tools, tokenize=False, add_generation_prompt=prompt)
+        )
+
+    def _tokens(self, text: str) -> list[int]:
+        found: list[int] = self._tokenizer(text, add_special_tokens=False)["input_ids"]
+        return found
+
+
+def _written(call: FunctionCall) -> dict[str, Any]:
+    return {"type": "function", "function": {"name": str(call.name), "arguments": call.read() or {}}}

@@ -1,0 +1,195 @@
+"""The folder of a training run; every trainer uses the same layout.
+
+`config.json` holds the run's settings, `checkpoints/` its last two checkpoints, `curve.jsonl` its learning curve, and
+`metrics.json` its final metrics, written when the run is finished. Only one process at a time can write to the folder. A folder
+that belongs to another run, or that holds other files, raises an error before anything is written. Every random draw depends on
+the seed and the step number alone, so a resumed run ends with the same weights as an uninterrupted one.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from ...agents.checkpoints import FOLDER, checkpoints, save_checkpoint
+from ...agents.settings import CONFIG, PolicyConfig, differences, read_config
+from ...simulators.errors import ConfigError, require
+from ..play.files import cannot_write, make_folder, sole_writer, write_atomically
+from .curve import CURVE, Curve
+
+METRICS = "metrics.json"
+_ALWAYS = (CONFIG, CURVE, METRICS, FOLDER, "curves.html", "tensorboard")
+
+
+class TrainingStep(NamedTuple):
+    """Progress after a training step.
+
+    Attributes:
+        stage: name of the run's stage; "" if the run has a single stage.
+        step: number of steps taken in the stage.
+        done, total: progress and length of the run, in steps, or in seconds if the run has a time limit.
+        figures: the step's values in the learning curve, by name.
+    """
+
+    stage: str
+    step: int
+    done: float
+    total: float
+    figures: Mapping[str, float]
+
+
+class Callback:
+    """Base class of observers of a training run. Override the methods you need; they do not affect the learnt weights."""
+
+    def on_step(self, step: TrainingStep) -> bool | None:
+        """Receive a step. Return True to stop: the run saves a checkpoint and ends; it can be resumed later."""
+        return None
+
+    def on_message(self, text: str) -> None:
+        """Receive a line of text about the run."""
+
+
+@dataclass(frozen=True, slots=True)
+class TrainingResult:
+    """The result of a training run.
+
+    Attributes:
+        run: folder of the run.
+        steps: total number of steps taken.
+        metrics: final metrics by name; empty if the run was stopped.
+        finished: whether the run reached its end.
+    """
+
+    run: Path
+    steps: int
+    metrics: dict[str, float]
+    finished: bool = True
+
+
+class TrainingRun:
+    """A training run whose folder this process has locked; `open_run` creates it.
+
+    Args:
+        folder: folder of the run.
+        config: settings of the run.
+        callback: receives the run's steps and messages.
+    """
+
+    def __init__(self, folder: Path, config: PolicyConfig, callback: Callback) -> None:
+        self.folder, self.config, self.callback = folder, config, callback
+        self.curve = Curve(folder)
+
+    @property
+    def checkpoint(self) -> Path | None:
+        """The newest checkpoint, or None."""
+        return next(reversed(checkpoints(self.folder)), None)
+
+    def say(self, text: str) -> None:
+        """Send a line of text to the callback."""
+        self.callback.on_message(text)
+
+    def update(self, **found: Any) -> None:
+        """Add values that were determined during the run to its config."""
+        self.config = self.config.model_copy(update=found)
+        write_atomically(self.folder / CONFIG, self.config.model_dump_json(indent=1) + "\n")
+
+    def begin_after(self, step: int) -> None:
+        """Delete what the learning curve says of later steps, and the metrics; for a trainer with checkpoints of its own."""
+        self.curve.cut(step)
+        (self.folder / METRICS).unlink(missing_ok=True)
+
+    def report(self, step: TrainingStep) -> bool:
+        """Add a step to the learning curve and pass it to the callback; return True if the callback asks to stop."""
+        self.curve.add(step.step, step.figures)
+        return self.callback.on_step(step) is True
+
+    def save(self, step: int, weights: Mapping[str, Any], training: Mapping[str, Any], state: Mapping[str, Any]) -> None:
+        """Write a checkpoint; see `save_checkpoint`."""
+        save_checkpoint(self.folder, step, weights, training, state)
+
+    def finish(self, steps: int, metrics: Mapping[str, float]) -> TrainingResult:
+        """Write `metrics.json` and return the result of the run."""
+        write_atomically(self.folder / METRICS, json.dumps({"steps": steps, **metrics}, indent=1) + "\n")
+        return TrainingResult(self.folder, steps, dict(metrics))
+
+    def done(self, holds: str = FOLDER) -> TrainingResult | None:
+        """Return the result of a finished run whose folder still contains `holds`; else None."""
+        try:
+            record: dict[str, float] = json.loads((self.folder / METRICS).read_text(encoding="utf-8"))
+            steps = int(record.pop("steps"))
+        except (OSError, ValueError, KeyError, AttributeError, RecursionError):
+            return None
+        return TrainingResult(self.folder, steps, record) if (self.folder / holds).exists() else None
+
+
+@contextmanager
+def open_run(
+    out: str | Path, config: PolicyConfig, *, resume: bool = True, callback: Callback | None = None, files: Collection[str] = ()
+) -> Iterator[TrainingRun]:
+    """Open and lock the folder of a run; the folder is created if it does not exist.
+
+    Args:
+        out: folder of the run.
+        config: settings of the run.
+        resume: continue the run in the folder; if False, delete its files and start again.
+        callback: receives the run's steps and messages.
+        files: names of further files that the trainer writes into the folder.
+
+    Raises:
+        ConfigError: the folder holds another run or other files, cannot be created, or is locked by another process.
+        DataError: the run in the folder cannot be read.
+    """
+    folder = Path(out)
+    check_folder(folder, config, resume, files)
+    make_folder(folder)
+    with sole_writer(folder):
+        check_folder(folder, config, resume, files)
+        if not resume:
+            for path in [folder / name for name in (*_ALWAYS, *files)] + list(folder.glob("events.out.tfevents.*")):
+                shutil.rmtree(path) if path.is_dir() else path.unlink(missing_ok=True)
+        run = TrainingRun(folder, config, callback or Callback())
+        if (folder / CONFIG).exists():
+            run.config = read_config(folder, type(config))
+        else:
+            run.update()
+        try:
+            yield run
+        except OSError as error:
+            if error.filename is not None:
+                raise
+            raise cannot_write(folder, error) from error
+
+
+def check_folder(folder: Path, config: PolicyConfig, resume: bool = True, files: Collection[str] = ()) -> None:
+    """Check that a folder is empty or holds this run; arguments and errors are those of `open_run`."""
+    if folder.exists() and not folder.is_dir():
+        raise ConfigError("--out", f"{folder} is a file; name a folder")
+    if (folder / CONFIG).exists():
+        odd = differences(read_config(folder, type(config)), config)
+        if odd and resume:
+            raise ConfigError("--out", f"{folder} holds another run ({'; '.join(odd)}); name another folder")
+        return
+    strange = sorted(path.name for path in folder.glob("[!.]*") if path.name not in files)
+    if strange:
+        raise ConfigError("--out", f"{folder} holds files of no training run ({strange[0]}); name another folder")
+
+
+def require_modules(*names: str, extra: str = "train") -> None:
+    """Check that optional dependencies are installed by importing them.
+
+    Raises:
+        MissingExtra: one of them is not installed.
+    """
+    for name in names:
+        require(name, extra)
+
+
+def check_steps(option: str, steps: int | None) -> None:
+    """Raise ConfigError unless a number of steps is None or a positive whole number."""
+    if steps is not None and (isinstance(steps, bool) or not isinstance(steps, int) or steps < 1):
+        raise ConfigError(option, f"expected a positive whole number, got {steps!r}")

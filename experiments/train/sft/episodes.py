@@ -1,0 +1,133 @@
+"""Episodes to learn from: conversations as an agent has them, with the tokens that the assistant says marked."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from ....simulators.draws import stable_generator
+from ....simulators.scenario import Scenario
+from ...play.files import write_atomically
+from ...play.text_episode import ToolEpisode, task_rows
+from ..data.gold import solve
+
+Conversation = tuple[list[dict[str, Any]], list[dict[str, Any]]]
+"""Messages, and the documents of the functions."""
+
+
+class TokenRow(NamedTuple):
+    """An episode in tokens.
+
+    Attributes:
+        ids: token ids, prompt included.
+        said: positions in `ids` of the tokens that the assistant says, in order; none is the first.
+    """
+
+    ids: list[int]
+    said: list[int]
+
+
+def gold_episodes(
+    scenario: Scenario,
+    split: str,
+    budget: dict[str, float] | None,
+    documents: str,
+    seed: int,
+    tasks: Sequence[int] | None = None,
+) -> Iterator[Conversation]:
+    """Generate solved episodes, in an order and under luck that follow from the seed, turn after turn through the tasks.
+
+    Episodes that do not pass within the budget, or whose answer nothing showed, are left out. There is no end, except where a
+    whole turn, of at least a hundred episodes, solves nothing.
+
+    Args:
+        scenario: the world.
+        split: of the tasks.
+        budget: limits; None for the scenario's.
+        documents: `full` or `short`.
+        seed: of everything that is drawn.
+        tasks: their numbers; None for all of the split.
+    """
+    numbers = [row["task"] for row in task_rows(scenario, split)] if tasks is None else tasks
+    in_vain = 0
+    for turn in itertools.count():
+        for place in stable_generator(seed, "sft", "order", turn).permutation(len(numbers)):
+            number = numbers[int(place)]
+            luck = stable_generator(seed, "sft", "luck", number, turn)
+            world_seed = int(luck.integers(2**31))
+            episode = ToolEpisode(number, world_seed, scenario, budget, split=split, documents=documents)
+            messages, shown = _solve(episode, luck.random)
+            if shown and episode.env.succeeded:
+                in_vain = 0
+                yield messages, [function.document() for function in episode.functions]
+            else:
+                in_vain += 1
+        if in_vain >= max(len(numbers), 100):
+            return  # nor would another turn under other luck bring enough
+
+
+def _solve(episode: ToolEpisode, luck: Callable[[], float]) -> tuple[list[dict[str, Any]], bool]:
+    messages: list[dict[str, Any]] = [*episode.prompt()]
+
+    def say(name: str, arguments: dict[str, Any]) -> None:
+        call = {"type": "function", "function": {"name": name, "arguments": arguments}}
+        messages.append({"role": "assistant", "content": "", "tool_calls": [call]})
+        messages.append({"role": "tool", "name": name, "content": episode.call(name, arguments).text})
+
+    shown = solve(episode.env.account(), episode.env.quotes(), luck, say, lambda: episode.over)
+    if messages[-1].get("name") == "finish":
+        messages.append({"role": "assistant", "content": "Done."})  # trainers stop at a reply without a call
+    return messages, shown
+
+
+def tokenize(tokenizer: Any, conversation: Conversation) -> TokenRow:
+    """Write a conversation with a chat template, and find what the assistant says in it.
+
+    A template must write the beginning of a conversation alike whatever follows it; what an assistant's message adds to the
+    prompt before it is what is learnt.
+    """
+    messages, tools = conversation
+
+    def write(count: int, prompt: bool) -> str:
+        return str(tokenizer.apply_chat_template(messages[:count], tools=tools, tokenize=False, add_generation_prompt=prompt))
+
+    whole = write(len(messages), False)
+    spans = []
+    for index, message in enumerate(messages):
+        if message["role"] == "assistant":
+            before, after = write(index, True), write(index + 1, False)
+            if whole.startswith(after) and after.startswith(before):
+                spans.append((len(before), len(after.rstrip("\n"))))
+    found = tokenizer(whole, add_special_tokens=False, return_offsets_mapping=True)
+    said = [
+        place
+        for place, (start, _) in enumerate(found["offset_mapping"])
+        if place and any(first <= start < last for first, last in spans)
+    ]
+    return TokenRow(list(found["input_ids"]), said)
+
+
+def token_rows(path: Path, tokenizer: Any, episodes: Iterator[Conversation], count: int, longest: int) -> Sequence[TokenRow]:
+    """Tokenize the first `count` episodes that are not longer than `longest` tokens; fewer if most are too long.
+
+    Args:
+        path: the file that keeps them; it is read if it is there.
+        tokenizer: with a chat template.
+        episodes: conversations.
+        count: number of rows.
+        longest: greatest number of tokens of a row.
+    """
+    if path.is_file():
+        return [TokenRow(*json.loads(line)) for line in path.read_text(encoding="utf-8").splitlines()]
+    rows: list[TokenRow] = []
+    for seen, conversation in enumerate(episodes):
+        row = tokenize(tokenizer, conversation)
+        if row.said and len(row.ids) <= longest:
+            rows.append(row)
+        if len(rows) == count or seen >= 4 * count + 100:
+            break
+    write_atomically(path, "".join(f"{json.dumps(row)}\n" for row in rows))
+    return rows

@@ -1,1 +1,0 @@
-"""Many OpenCATP plans at once: scored from their tokens, or growing on their own clocks."""

@@ -1,0 +1,90 @@
+"""Alarms that ring for agents that knew too much, and what an agent's own seed tells."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import costgym
+from costgym.agents import make_agent
+from costgym.agents.seat import begin
+from costgym.envs.base import base_env
+from costgym.experiments.board.reruns.record import seed_of_text, world_seed_of_text
+from costgym.experiments.board.submissions.alarms import Signs, alarms, signs_of, total
+from costgym.experiments.play.rollout import play_many
+
+PLANS, TEXT = "costgym/OpenCATPChat-v0", "costgym/MarketplaceChat-v0"
+
+
+def test_an_episode_better_than_the_optimum_rings_and_one_that_equals_it_does_not() -> None:
+    env = costgym.make("costgym/Marketplace-v0", split="test")
+    world = base_env(env)
+    ((result, trajectory),) = play_many(env, make_agent("oracle"), "costgym/Marketplace-v0", [0], 0)
+    assert trajectory is not None and result.regret is not None and abs(result.regret) < 1e-9
+    found = signs_of(world, world.account(), trajectory.actions, result)
+    assert found.better == 0 and alarms(found) == []
+    found = signs_of(world, world.account(), trajectory.actions, replace(result, regret=-0.01))
+    (alarm,) = alarms(found)
+    assert alarm.startswith("1 episodes came out better than the optimum of their world allows (")
+
+
+def test_facts_that_no_observation_held_ring_and_facts_that_a_call_returned_do_not() -> None:
+    env = costgym.make(TEXT, split="test")
+    world = base_env(env)
+    number = world.numbers[0]
+    env.reset(seed=0, options={"task": number})
+    facts = " ".join(need.fact for need in world.world.tasks[number].needs)
+    action = f'{{"name": "finish", "arguments": {{"answer": "{facts}"}}}}'
+    env.step(action)
+    ((result, _),) = play_many(costgym.make(TEXT, split="test"), make_agent("react"), TEXT, [0], 0)
+    found = signs_of(world, world.account(), [action], result)
+    assert found.unseen == len(world.world.tasks[number].needs) and "nothing that the agent had read" in alarms(found)[0]
+    honest = costgym.make(TEXT, split="test")
+    for result, trajectory in play_many(honest, make_agent("react"), TEXT, range(20), 0):
+        assert trajectory is not None
+        found = signs_of(base_env(honest), base_env(honest).account(), trajectory.actions, result)
+        assert found.unseen == 0
+
+
+def test_tasks_without_a_flaw_ring_where_no_honest_agent_has_so_many() -> None:
+    def signs(tasks: int, flawed: int) -> Signs:
+        names = [str(number) for number in range(tasks)]
+        return total(Signs(tasks=frozenset({n}), flawed=frozenset(names[:flawed]) & {n}) for n in names)
+
+    assert "12 of 12 tasks have no flaw" in alarms(signs(12, 0), "plans")[0]
+    assert alarms(signs(12, 1), "plans") == [] and alarms(signs(12, 0), "numbers") == []
+    assert "p < 0.003" in alarms(signs(400, 1), "decisions")[0]
+    assert alarms(signs(400, 2), "decisions") == [] and alarms(signs(200, 0), "decisions") == []
+    # one flaw in one sample is a flaw of the task
+    env = costgym.make(PLANS, samples="each", split="test", tasks="nonsequential")
+    played = play_many(env, make_agent("few-shot", PLANS), PLANS, range(24), 0)
+    found = total(signs_of(base_env(env), base_env(env).account(), [], result) for result, _ in played)
+    assert len(found.tasks) == 12 and found.flawed and alarms(found, "plans") == []
+
+
+def test_a_seated_agent_is_not_told_which_sample_it_plans_for() -> None:
+    env = costgym.make(PLANS, samples="each", split="test")
+    agent = make_agent("few-shot", PLANS)
+    heard = []
+    agent.reset = lambda seat, observation, info, seed: heard.append(info)  # type: ignore[method-assign]
+    observation, info = env.reset(seed=0, options={"task": base_env(env).numbers[0], "sample": 60})
+    tell = begin(agent, env, observation, info, 0)
+    assert info["sample"] == 60 and "sample" not in heard[0] and "sample" not in tell(info)
+    assert heard[0] == {name: value for name, value in info.items() if name != "sample"}
+
+
+def test_small_numbers_find_a_public_seed_from_the_agents_own_and_not_that_of_a_rerun() -> None:
+    env = costgym.make(TEXT, split="test")
+    world = base_env(env)
+
+    def guess(seed: int) -> set[int]:
+        """Seeds below 10,000 that give an agent the seed that it has in a run of this one."""
+        number = world.numbers[0]
+        env.reset(seed=seed, options={"task": number})
+        own = world.agent_seed(seed)
+        return {each for each in range(10_000) if world.agent_seed(each) == own}
+
+    secret = "the same in every run of the tests"
+    assert guess(1234) == {1234}  # nothing that is public can be hidden from an agent
+    assert guess(seed_of_text(secret)) == set()
+    seeds = [of(f"{secret} {number}") for number in range(200) for of in (seed_of_text, world_seed_of_text)]
+    assert len(set(seeds)) == 400 and max(seeds).bit_length() == 60 and min(seeds) > 2**40

@@ -1,0 +1,98 @@
+"""Recorded entries that ship: shown beside a run that does not play their agents, and nowhere else."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from costgym.agents import registry
+from costgym.experiments.board.run_config import make_run_config
+from costgym.experiments.board.submissions.shipped import RECORDED, add_shipped, shipped_entries
+from costgym.experiments.board.submissions.submission import ended, pack
+from costgym.experiments.board.submissions.validation import validate
+from costgym.experiments.leaderboard import run
+
+SMALL: dict[str, Any] = {"budgets": "price=10,20", "episodes": 4}
+PLAYED = {"zoo:catp", "zoo:deer", "zoo:lagrangian", "zoo:ppo"}
+
+
+@pytest.fixture(scope="module")
+def entries(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with one recorded entry, of `cheapest`."""
+    folder = tmp_path_factory.mktemp("entries")
+    board = run(make_run_config("quick", agents=["cheapest"], **SMALL), folder / "board").folder
+    (folder / "recorded").mkdir()
+    pack(board, folder / "recorded" / "replayed", "replayed", "costgym", description="Recorded.")
+    return folder / "recorded"
+
+
+def test_an_entry_is_replayed_beside_a_run_that_does_not_play_its_agents(entries: Path, tmp_path: Path) -> None:
+    config = make_run_config("quick", agents=["greedy"], **SMALL)
+    board = run(config, tmp_path / "board").folder
+    assert add_shipped(board, config, folder=entries) == ["cheapest (replayed)"] * 2
+    rows = [row for row in ended(board)["rows"] if "submission" in row]
+    assert [row["verified"] for row in rows] == ["replayed"] * 2
+
+
+def test_an_entry_that_replay_refuses_is_left_out_with_a_warning(entries: Path, tmp_path: Path) -> None:
+    shutil.copytree(entries, tmp_path / "entries")
+    path = next((tmp_path / "entries").rglob("*.jsonl"))
+    path.write_text(path.read_text().replace('"agent":"cheapest"', '"agent":"dearest"', 1))
+    config = make_run_config("quick", agents=["greedy"], **SMALL)
+    board = run(config, tmp_path / "board").folder
+    with pytest.warns(UserWarning, match="'replayed' is not shown"):
+        assert add_shipped(board, config, folder=tmp_path / "entries") == []
+    assert not [row for row in ended(board)["rows"] if "submission" in row]
+
+
+def test_an_agent_that_is_played_is_not_shown_twice(entries: Path) -> None:
+    config = make_run_config("quick", agents=["greedy", "cheapest"], **SMALL)
+    assert shipped_entries(config, entries) == []
+
+
+def test_an_agent_with_a_real_model_is_another_than_with_the_runs(entries: Path, tmp_path: Path) -> None:
+    shutil.copytree(entries, tmp_path / "entries")
+    path = next((tmp_path / "entries").rglob("manifest.json"))
+    path.write_text(path.read_text().replace('"model": "simulated"', '"model": "local:small"', 1))
+    config = make_run_config("quick", agents=["greedy", "cheapest"], **SMALL)
+    assert [entry.name for entry in shipped_entries(config, tmp_path / "entries")] == ["replayed"]
+    with_it = config.model_copy(update={"model": "local:small"})
+    assert shipped_entries(with_it, tmp_path / "entries") == []
+
+
+@pytest.mark.parametrize("other", [{"seed": 1}, {"episodes": 5}, {"budgets": "price=11"}])
+def test_a_run_under_other_conditions_has_no_recorded_rows(entries: Path, other: dict[str, Any]) -> None:
+    assert shipped_entries(make_run_config("quick", agents=["greedy"], **{**SMALL, **other}), entries) == []
+
+
+def test_the_zoo_is_played_only_if_asked_for() -> None:
+    pytest.importorskip("torch", reason="the train extra is not installed")
+    config = make_run_config("quick", play_zoo=True)
+    assert {name for name in config.agents if name.startswith("zoo:")} == PLAYED
+    assert set(config.weights) == PLAYED
+    assert [entry.name for entry in shipped_entries(config)] == ["recorded"]
+
+
+def test_the_small_suite_shows_what_a_small_model_did() -> None:
+    config = make_run_config("small")
+    entries = shipped_entries(config)
+    assert [entry.name for entry in entries] == ["SmolLM2", "SmolLM2 GRPO", "SmolLM2 SFT"]
+    assert not [entry for entry in entries if entry in shipped_entries(make_run_config("small", episodes=10))]
+
+
+def test_the_default_leaderboard_shows_recorded_rows_whatever_is_installed(monkeypatch: pytest.MonkeyPatch) -> None:
+    config = make_run_config("quick")
+    monkeypatch.setattr(registry, "find_spec", lambda module: None)
+    assert make_run_config("quick") == config
+    assert not any(name.startswith("zoo:") for name in config.agents)
+    assert [entry.name for entry in shipped_entries(config)] == ["recorded", "replayed"]
+
+
+@pytest.mark.slow
+def test_what_ships_is_what_replay_finds() -> None:
+    for entry in sorted(RECORDED.iterdir()):
+        verdict = validate(entry)
+        assert verdict.problems == () and verdict.verified

@@ -1,0 +1,120 @@
+"""The leaderboard in a terminal."""
+
+from __future__ import annotations
+
+import io
+
+import pytest
+from rich.console import Console
+
+from costgym.experiments.pages.table import print_table
+
+
+def row(agent, limit, passed, cost, model="simulated", **more):
+    return {
+        "agent": agent, "model": model, "env": "e", "budget": {"price": limit}, "episodes": 200, "grading": "strict",
+        "pass_rate": passed, "pass_rate_under_budget": passed, "judged_pass_rate": 1 - passed,
+        "judged_pass_rate_under_budget": 1 - passed, "average_cost": cost, "budget_failure_rate": 0.0, "quality_of_plan": 0.3,
+        "average_seconds": 2.0, "average_tokens": 1200.0, "tool_error_rate": 0.2, "regret": None,
+        "ci95": {"pass_rate": [passed - 0.05, passed + 0.05]}, **more,
+    }  # fmt: skip
+
+
+def board(*rows):
+    return {"format": "costgym.leaderboard/1", "suite": "quick", "seed": 0, "version": "0.1.0", "rows": list(rows)}
+
+
+ROWS = (
+    row("react", 20, 0.5, 12.5),
+    row("tot-dfs+ecoact+btp", 20, 0.6, 8.0),
+    row("react", 10, 0.25, 9.75),
+    row("oracle", 20, 0.9, 2.0, model=None),
+)
+
+
+def printed(*rows, width=100, styled=False, **options):
+    out = io.StringIO()
+    print_table(board(*rows), Console(file=out, width=width, force_terminal=styled, color_system=None), **options)
+    return out.getvalue()
+
+
+def names(text):
+    return [
+        word for line in text.splitlines() for word in line.split()[1:2] if word in {"react", "oracle", "tot-dfs+ecoact+btp"}
+    ]
+
+
+def test_rows_stand_by_budget_best_first_and_the_oracle_has_no_rank():
+    lines = [line.split() for line in printed(*ROWS).splitlines()]
+    starts = [line[:2] for line in lines if line and (line[0] in ("1", "2", "–", "price"))]
+    assert starts == [
+        ["price", "≤"],
+        ["1", "react"],
+        ["price", "≤"],
+        ["–", "oracle"],
+        ["1", "tot-dfs+ecoact+btp"],
+        ["2", "react"],
+    ]
+
+
+def test_rates_are_percent_with_one_decimal_and_missing_figures_a_dash():
+    line = next(line for line in printed(*ROWS).splitlines() if "tot-dfs" in line)
+    assert line.split() == [
+        "1",
+        "tot-dfs+ecoact+btp",
+        "†",
+        "60.0",
+        "60.0",
+        "8.00",
+        "0.0",
+        "0.300",
+        "–",
+        "2.00",
+        "1,200",
+        "20.0",
+    ]
+
+
+@pytest.mark.parametrize("width", [100, 80])
+@pytest.mark.parametrize("intervals", [False, True])
+def test_it_fits(width, intervals):
+    text = printed(*ROWS, width=width, intervals=intervals)
+    assert max(map(len, text.splitlines())) <= width
+    assert "tot-dfs+ecoact+btp †" in text
+    assert "…" not in text
+
+
+def test_the_best_competitor_is_bold_and_the_oracle_never():
+    out = io.StringIO()
+    print_table(board(*ROWS), Console(file=out, width=100, force_terminal=True, color_system="standard"))
+    assert "\x1b[1m60.0\x1b[0m" in out.getvalue()
+    assert "\x1b[1m90.0\x1b[0m" not in out.getvalue()
+
+
+def test_intervals_show_half_their_width():
+    assert "60.0 ±5.0" in printed(*ROWS, intervals=True)
+    assert "±" not in printed(*ROWS)
+
+
+def test_the_judge_grading_ranks_by_the_judged_rates():
+    judged = [{**r, "grading": "judge"} for r in ROWS]
+    assert names(printed(*judged)) == ["react", "react", "tot-dfs+ecoact+btp", "oracle"]
+    assert "judge grading" in printed(*judged)
+
+
+def test_simulated_figures_are_explained_and_real_models_named():
+    assert "simulated language model" in printed(*ROWS)
+    text = printed(row("react", 20, 0.5, 3.0, model="gpt-x"))
+    assert "react gpt-x" in text
+    assert "simulated" not in text
+
+
+def test_a_name_is_neither_markup_nor_a_terminal_command():
+    text = printed(row("[red]a\x1b[31mb", 20, 0.5, 3.0))
+    assert "[red]a�[31mb" in text
+    assert "\x1b" not in text
+
+
+def test_void_episodes_are_reported_and_no_rows_are_no_error():
+    assert "3 void episodes" in printed(row("react", 20, 0.5, 3.0, void_episodes=3))
+    assert "no rows yet" in printed()

@@ -1,0 +1,301 @@
+"""The page of a leaderboard: complete without a script, safe with any name, alive in a browser."""
+
+from __future__ import annotations
+
+import copy
+import json
+import re
+import shutil
+import subprocess
+from html.parser import HTMLParser
+
+import pytest
+
+from costgym.experiments.board.conditions import budget_label
+from costgym.experiments.board.metric_columns import COLUMNS, columns_of, written
+from costgym.experiments.pages.leaderboard_page import page_of
+from costgym.experiments.play.metrics import summarise
+from costgym.experiments.play.results import EpisodeResult
+
+VOID_TAGS = {"meta", "input", "br", "link", "img"}
+BROWSER = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+AGENTS = {"oracle": (None, 2, 0), "react": ("simulated", 13, 2), "react+btp": ("simulated", 6, 1), "random": (None, 15, 6)}
+
+
+class Document(HTMLParser):
+    """The elements of a page, with their attributes and text, checked to be well nested."""
+
+    def __init__(self, page):
+        super().__init__()
+        self.open, self.elements = [], []
+        self.feed(page)
+        assert self.open == []
+
+    def handle_starttag(self, tag, attrs):
+        if tag == "wbr":  # where a name may be broken: as many as it has parts
+            return
+        element = {"tag": tag, "text": "", **dict(attrs)}
+        self.elements.append(element)
+        if tag not in VOID_TAGS:
+            self.open.append(element)
+
+    def handle_endtag(self, tag):
+        assert self.open.pop()["tag"] == tag
+
+    def handle_data(self, data):
+        for element in self.open:
+            element["text"] += data
+
+    def all(self, tag, **attributes):
+        return [e for e in self.elements if e["tag"] == tag and all(e.get(k) == v for k, v in attributes.items())]
+
+
+def board(names=AGENTS, limits=(10, 20, 40), episodes=12):
+    rows = []
+    for limit in limits:
+        for name, (model, mean, fails) in names.items():
+            prices = [mean * (i % 3 + 1) / 2 for i in range(episodes)]
+            results = [
+                EpisodeResult(
+                    agent=name, model=model, env="costgym/MarketplaceChat-v0", task=str(i), episode=i, seed=0,
+                    budget={"price": limit}, strict=i % 7 >= fails, judged=i % 7 >= fails - 1, share=0.5, price=price,
+                    seconds=3.0, tokens=900 if model else 0, calls=3, attempts=4, errors={"tool": i % 2}, errors_by_status={},
+                    exceeded="price" if price > limit else None, quality=0.3 - price / 100, regret=price / 100,
+                )
+                for i, price in enumerate(prices)
+            ]  # fmt: skip
+            rows.append(summarise(results))
+    return {
+        "format": "costgym.leaderboard/1", "suite": "quick", "seed": 0, "version": "0.1.0", "grading": "strict",
+        "scenario": {"name": "marketplace", "description": "A market.", "currency": "credits"}, "rows": rows,
+    }  # fmt: skip
+
+
+def embedded(page):
+    (script,) = Document(page).all("script", type="application/json")
+    return json.loads(script["text"])
+
+
+def test_the_table_holds_every_figure_without_a_script():
+    leaderboard = board()
+    document = Document(page_of(leaderboard))
+    assert len([line for line in document.all("tr") if "data-row" in line]) == len(leaderboard["rows"])
+    shown_columns = columns_of(leaderboard)
+    texts = [e["text"] for e in document.elements if (e.get("class") or "").startswith("figure") and e["tag"] == "td"]
+    assert len(texts) == len(shown_columns) * len(leaderboard["rows"])
+    row = next(r for r in leaderboard["rows"] if r["agent"] == "react+btp" and r["budget"] == {"price": 20})
+    shown = "".join(texts)
+    for column in shown_columns:
+        assert written(row[column.metric], column.kind) in shown
+
+
+def test_the_page_links_the_papers_behind_its_agents():
+    page = page_of(board())
+    links = {link["text"]: link["href"] for link in Document(page).all("a") if "arxiv" in link.get("href", "")}
+    assert links == {
+        "Budget-constrained tool learning with planning": "https://arxiv.org/abs/2402.15960",
+        "ReAct: synergizing reasoning and acting in language models": "https://arxiv.org/abs/2210.03629",
+    }
+    assert "</a>: react, react+btp</p>" in page and "</a>: react+btp</p>" in page
+
+
+def test_the_page_says_what_was_run_and_asks_nothing_of_the_network():
+    page = page_of(board())
+    text = Document(page).all("body")[0]["text"]
+    for word in ("quick", "marketplace", "A market.", "12 episodes each", "0.1.0", "costgym/MarketplaceChat-v0"):
+        assert word in text
+    without_namespace = page.replace("http://www.w3.org/2000/svg", "").replace('<a href="https://arxiv.org/abs/', "")
+    assert not re.search(r"https?://|//cdn|@import|url\(|<link|<img|<iframe|fetch\(|XMLHttp", without_namespace)
+    assert "default-src 'none'" in page
+    assert "innerHTML" not in page and "eval(" not in page
+
+
+def test_the_same_leaderboard_gives_the_same_bytes_whatever_the_order_of_its_rows():
+    leaderboard = board()
+    shuffled = {**leaderboard, "rows": leaderboard["rows"][::-1]}
+    assert page_of(leaderboard) == page_of(copy.deepcopy(leaderboard)) == page_of(shuffled)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "</script><script>alert(1)</script>", "<!--<script>", "<img src=x onerror=alert(1)>", '" onclick="alert(1)', "a & b",
+        "[[css]] $1 {0}", "line\u2028break\x1b[31m",
+    ],
+)  # fmt: skip
+def test_a_hostile_name_stays_text(name):
+    leaderboard = board({name: (name, 6, 1)})
+    leaderboard |= {
+        "suite": name,
+        "seed": name,
+        "version": name,
+        "scenario": {"name": name, "description": name, "currency": name},
+    }
+    for row in leaderboard["rows"]:
+        row["env"] = name
+    page = page_of(leaderboard)
+    harmless = Document(page_of(board({"somebody": ("gpt", 6, 1)})))
+    found = Document(page)
+    assert [e["tag"] for e in found.elements] == [e["tag"] for e in harmless.elements]
+    assert not any(key.startswith("on") for element in found.elements for key in element)
+    assert embedded(page)["series"][0]["label"] == "".join(c if c.isprintable() else "�" for c in name)
+
+
+def test_simulated_rows_say_so_and_the_oracle_has_no_rank():
+    page = page_of(board())
+    document = Document(page)
+    for line in document.all("tr")[1:]:
+        if "react" in line["text"]:
+            assert "simulated model" in line["text"]
+        if "oracle" in line["text"]:
+            assert "bound, not ranked" in line["text"] and line["class"] == "reference"
+    series = {s["label"]: s for s in embedded(page)["series"]}
+    assert series["react"]["simulated"] and not series["random"]["simulated"]
+    assert series["oracle"]["reference"] and not series["react"]["reference"]
+    assert page.count("† simulated language model") == 2
+
+
+def test_figures_of_a_real_model_bear_its_name_and_no_simulated_mark():
+    page = page_of(board({"react": ("gpt-x", 6, 1)}))
+    assert "gpt-x" in page
+    assert "† simulated language model" not in page
+
+
+def test_every_column_is_explained_and_every_heading_is_a_button():
+    document = Document(page_of(board()))
+    heads = [head for head in document.all("th", scope="col") if "data-sort" in head]
+    shown = columns_of(board())
+    assert {column.metric for column in shown} < {column.metric for column in COLUMNS}
+    assert [head["data-sort"] for head in heads] == ["rank", "agent", "condition", *(c.metric for c in shown)]
+    assert len(document.all("button", type="button")) == len(heads) + 1
+    assert [e["id"] for e in document.all("dd") if "id" in e] == [f"about-{c.metric}" for c in shown]
+    ids = {e["id"] for e in document.elements if "id" in e}
+    assert {e["aria-describedby"] for e in document.elements if "aria-describedby" in e} <= ids
+    assert {e["aria-labelledby"] for e in document.elements if "aria-labelledby" in e} <= ids
+
+
+def test_a_leaderboard_without_rows_or_figures_still_has_a_page():
+    assert "No episode has been played yet" in page_of({"rows": []})
+    bare = {
+        "agent": "a",
+        "model": None,
+        "env": "e",
+        "budget": {},
+        "episodes": 1,
+        "grading": "strict",
+        "pass_rate": None,
+        "ci95": {},
+    }
+    document = Document(page_of({"rows": [bare]}))
+    assert "–" in document.all("tr")[1]["text"]
+    assert "unlimited" in document.all("tr")[1]["text"]
+
+
+def test_budgets_and_figures_read_as_people_write_them():
+    assert budget_label({"seconds": 60, "price": 1000}) == "price ≤ 1,000, seconds ≤ 60"
+    assert budget_label({}) == budget_label(None) == "unlimited"
+    assert [written(x, "rate") for x in (0.12345, 1.0, 0.0, None)] == ["12.3", "100.0", "0.0", "–"]
+    assert [written(x, "signed") for x in (-0.0001, -0.25, 0.5)] == ["0.000", "−0.250", "0.500"]
+    assert [written(x, "number") for x in (0.0, 0.00123, 3.14159, 12345.6)] == ["0.00", "0.00123", "3.14", "12,346"]
+
+
+def luminance(colour):
+    channels = [int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)]
+    linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in channels]
+    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+
+def contrast(a, b):
+    low, high = sorted((luminance(a), luminance(b)))
+    return (high + 0.05) / (low + 0.05)
+
+
+@pytest.mark.parametrize("theme", [0, 1], ids=["light", "dark"])
+def test_text_and_marks_stand_out_from_the_paper(theme):
+    pairs = re.findall(r"--([\w-]+): light-dark\((#\w{6}), (#\w{6})\)", page_of(board()))
+    colours = {name: pair[theme] for name, *pair in pairs}
+    assert sum(name[0] == "c" for name in colours) == 12
+    for name in ("ink", "quiet", "accent"):
+        assert contrast(colours[name], colours["paper"]) >= 4.5
+        assert contrast(colours[name], colours["raised"]) >= 4.5
+    for k in range(12):
+        assert contrast(colours[f"c{k}"], colours["paper"]) >= 3.0
+
+
+PROBE = """
+<script>
+addEventListener("load", () => setTimeout(() => {
+  const q = (s) => [...document.querySelectorAll(s)];
+  const shown = () => q("#board tbody tr").filter((r) => !r.hidden).map((r) => r.querySelector(".name").textContent);
+  const press = (sort) => q("th").find((h) => h.dataset.sort === sort).querySelector("button").click();
+  const choose = (name, value) => q(`input[name=${name}]`).find((i) => i.value === value).click();
+  const marks = (id) => q(`#${id} .series .mark`).length;
+  const out = { first: shown(), lines: marks("lines"), points: marks("scatter") };
+  press("average_cost");
+  out.cheapest = shown();
+  out.sorted = q("th[aria-sort]").map((h) => [h.dataset.sort, h.getAttribute("aria-sort")]);
+  press("average_cost");
+  out.dearest = shown();
+  choose("condition", "all");
+  out.all = shown().length;
+  out.allPoints = marks("scatter");
+  const before = q("#lines polyline").map((p) => p.getAttribute("points")).join();
+  choose("grading", "judge");
+  out.moved = before !== q("#lines polyline").map((p) => p.getAttribute("points")).join();
+  out.visible = getComputedStyle(q("td .of-judge")[0]).display + " " + getComputedStyle(q("td .of-strict")[0]).display;
+  q("#legend button")[0].click();
+  out.hidden = marks("lines");
+  q("#theme")[0].click(); q("#theme")[0].click();
+  out.dark = getComputedStyle(document.body).backgroundColor;
+  out.wide = document.documentElement.scrollWidth - innerWidth;
+  out.status = q("#status")[0].textContent;
+  const pre = document.createElement("pre");
+  pre.id = "probe";
+  pre.textContent = JSON.stringify(out);
+  document.body.append(pre);
+}, 50));
+</script>
+</body>"""
+
+
+def browse(tmp_path, page, width=1280):
+    path = tmp_path / "index.html"
+    path.write_text(page, encoding="utf-8")
+    command = [
+        BROWSER, "--headless", "--no-sandbox", "--disable-gpu", "--dump-dom", "--virtual-time-budget=3000",
+        "--enable-logging=stderr", f"--window-size={width},1600", f"--user-data-dir={tmp_path / 'profile'}", path.as_uri(),
+    ]  # fmt: skip
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
+    return done.stdout, [line for line in done.stderr.splitlines() if "CONSOLE" in line]
+
+
+@pytest.mark.skipif(BROWSER is None, reason="no chromium or chrome here to open the page in")
+def test_a_browser_draws_sorts_and_filters_without_an_error(tmp_path):
+    dom, console = browse(tmp_path, page_of(board()).replace("</body>", PROBE))
+    assert console == []
+    seen = json.loads(Document(dom).all("pre", id="probe")[0]["text"])
+    assert seen["first"] == ["oracle", "react+btp", "react", "random"]
+    assert (seen["lines"], seen["points"]) == (12, 4)
+    assert seen["cheapest"] == ["oracle", "react+btp", "react", "random"]
+    assert seen["dearest"] == seen["cheapest"][::-1]
+    assert seen["sorted"] == [["average_cost", "ascending"]]
+    assert (seen["all"], seen["allPoints"]) == (12, 12)
+    assert seen["moved"]
+    assert seen["visible"] == "inline none"
+    assert seen["hidden"] == 9
+    assert seen["dark"] == "rgb(19, 21, 24)"
+    assert seen["status"] == "12 rows, sorted by Average cost, descending"
+
+
+@pytest.mark.skipif(BROWSER is None, reason="no chromium or chrome here to open the page in")
+def test_a_hostile_name_runs_nothing_and_a_narrow_window_never_scrolls_sideways(tmp_path):
+    names = {
+        "</script><script>document.title='owned'</script>": ("<img src=x onerror=alert(1)>", 6, 1),
+        "x" * 120: (None, 3, 2),
+    }
+    dom, console = browse(tmp_path, page_of(board(names)).replace("</body>", PROBE), width=500)
+    assert console == []
+    document = Document(dom)
+    assert document.all("title")[0]["text"].startswith("costgym leaderboard")
+    assert not document.all("img")
+    assert json.loads(document.all("pre", id="probe")[0]["text"])["wide"] <= 0

@@ -1,0 +1,234 @@
+"""Named datasets: what they hold, and that they are what their names say."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import costgym
+from costgym.agents.stages.policy import StageAgent, drawn, run_of
+from costgym.experiments.play.export.transitions import transitions
+from costgym.experiments.play.named import build as building
+from costgym.experiments.play.named.build import Reference, build, evaluation_environment, measure, references
+from costgym.experiments.play.named.catalogue import EPISODES, FAMILIES, KINDS, dataset_names, family_of, recipe_of
+from costgym.experiments.play.named.summary import load, summarise
+from costgym.experiments.play.trajectories.datasets import check_dataset
+
+minari = pytest.importorskip("minari")
+WORLDS = [family.name for family in FAMILIES]
+
+
+@pytest.fixture(scope="module")
+def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Small datasets of every world, with reference scores of few episodes."""
+    place = tmp_path_factory.mktemp("named")
+    patch = pytest.MonkeyPatch()
+    patch.setattr(building, "REFERENCE_EPISODES", 40)
+    patch.setattr(building, "measure", lambda env, agent: measure(env, agent, 40))
+    references.cache_clear()
+    for world in WORLDS:
+        build(f"costgym/{world}/mixed-v0", place, episodes=30)
+        build(f"costgym/{world}/mixed-flat-v0", place, episodes=30)
+    yield place
+    patch.undo()
+    references.cache_clear()
+
+
+def test_every_world_has_every_kind_of_dataset() -> None:
+    names = dataset_names()
+    assert len(names) == len(set(names)) == len(FAMILIES) * len(KINDS)
+    for name in (*names, *dataset_names(flat=True)):
+        recipe = recipe_of(name)
+        assert sum(part.episodes for part in recipe.parts) == EPISODES
+        assert len({part.make().name for part in recipe.parts}) == len(recipe.parts)
+
+
+@pytest.mark.parametrize("world", WORLDS)
+def test_the_evaluation_environment_plays_tasks_that_are_not_in_the_data(world: str, root: Path) -> None:
+    dataset = load(f"costgym/{world}/mixed-v0", root)
+    train, test = (dataset.recover_environment(eval_env=each).unwrapped for each in (False, True))
+    assert (train.split, test.split) == ("train", "test")
+    played = {int(about["options"]["task"]) for about in dataset.storage.get_episode_metadata(range(dataset.total_episodes))}
+    assert played <= set(train.numbers) and not played & set(test.numbers)
+
+
+@pytest.mark.parametrize("world", WORLDS)
+def test_random_actions_score_0_and_the_expert_100(world: str, root: Path) -> None:
+    dataset = load(f"costgym/{world}/mixed-v0", root)
+    random, expert = (recipe_of(f"costgym/{world}/{kind}-v0").parts[0].make() for kind in ("random", "expert"))
+    for agent, wanted in ((random, 0.0), (expert, 100.0)):
+        found = measure(dataset.recover_environment(eval_env=True), agent, 40).score
+        assert 100 * minari.get_normalized_score(dataset, np.array(found)) == pytest.approx(wanted, abs=1e-9)
+
+
+@pytest.mark.parametrize("world", WORLDS)
+@pytest.mark.parametrize("flat", ["", "-flat"])
+def test_costs_masks_and_probabilities_belong_to_the_actions(world: str, flat: str, root: Path) -> None:
+    dataset = load(f"costgym/{world}/mixed{flat}-v0", root)
+    env = dataset.recover_environment()
+    makers = [part.make() for part in recipe_of(f"costgym/{world}/mixed-v0").parts]
+    for index, (about, episode) in enumerate(
+        zip(dataset.storage.get_episode_metadata(range(30)), dataset.iterate_episodes(), strict=True)
+    ):
+        options = {name: int(value) for name, value in about["options"].items()}
+        observation, info = env.reset(seed=int(about["seed"]), options=options)
+        plain = costgym.make(env.spec.id, **env.spec.kwargs)
+        behaviour = getattr(makers[index // 10], "probabilities", None)
+        seen, told = plain.reset(seed=int(about["seed"]), options=options)
+        for step, action in enumerate(episode.actions):
+            if flat:
+                assert np.array_equal(observation, episode.observations[step])
+            chance = 1.0 if behaviour is None else behaviour(seen, told)[action]
+            assert episode.infos["log_probabilities"][step] == pytest.approx(np.log(chance), abs=1e-12)
+            assert episode.infos["action_mask"][step].tolist() == info["action_mask"].tolist() and info["action_mask"][action]
+            observation, reward, terminated, truncated, info = env.step(action)
+            seen, _, _, _, told = plain.step(action)
+            assert (reward, info["cost"]) == (episode.rewards[step], episode.infos["costs"][step])
+            assert info["cost_seconds"] == episode.infos["costs_seconds"][step]
+        assert (terminated, truncated) == (episode.terminations[-1], episode.truncations[-1])
+        assert len(episode.infos["costs"]) == len(episode.actions) + 1 and episode.infos["costs"][-1] == 0
+
+
+def test_every_dataset_replays(root: Path) -> None:
+    for world in WORLDS:
+        for flat in ("", "-flat"):
+            assert check_dataset(root / "costgym" / world / f"mixed{flat}-v0") == []
+
+
+def test_a_changed_cost_is_found(root: Path, tmp_path: Path) -> None:
+    import shutil
+
+    import h5py
+
+    folder = tmp_path / "mixed-v0"
+    shutil.copytree(root / "costgym" / "marketplace" / "mixed-v0", folder)
+    with h5py.File(folder / "data" / "main_data.hdf5", "a") as file:
+        file["episode_3/infos/costs"][0] = 77.0
+    assert check_dataset(folder) == ["episode 3: costs differ from the replay's"]
+
+
+def test_transitions_have_the_names_of_dsrl(root: Path) -> None:
+    flat, nested = (transitions(load(f"costgym/marketplace/mixed{end}-v0", root)) for end in ("-flat", ""))
+    for name, array in flat.items():
+        assert np.array_equal(array, nested[name]), name
+    assert set(flat) == {
+        "observations", "next_observations", "actions", "rewards", "costs", "terminals", "timeouts",
+        "action_masks", "next_action_masks", "log_probabilities",
+    }  # fmt: skip
+    count = len(flat["rewards"])
+    assert all(len(array) == count for array in flat.values()) and flat["observations"].shape == (count, 282)
+    assert flat["terminals"].sum() + flat["timeouts"].sum() == 30
+    assert flat["action_masks"][np.arange(count), flat["actions"]].all()
+    same = ~(flat["terminals"] | flat["timeouts"])[:-1]
+    assert np.array_equal(flat["next_observations"][:-1][same], flat["observations"][1:][same])
+    # a reward is the price's share of the Quality of Plan, and 0.5 for success
+    gained = flat["rewards"] + 0.005 * flat["costs"]
+    assert np.all(np.isclose(gained, 0.0, atol=1e-6) | np.isclose(gained, 0.5, atol=1e-6))
+
+
+def test_metadata_are_complete(root: Path) -> None:
+    for world in WORLDS:
+        about = json.loads((root / "costgym" / world / "mixed-v0" / "data" / "metadata.json").read_text())
+        for name in (
+            "author", "code_permalink", "license", "algorithm_name", "description", "requirements", "env_spec", "eval_env_spec",
+            "ref_min_score", "ref_max_score", "num_episodes_average_score",
+        ):  # fmt: skip
+            assert about[name], name
+        assert ("cost_limit" in about) == family_of(world).constrained
+
+
+def test_a_summary_counts_what_is_there(root: Path) -> None:
+    dataset = load("costgym/marketplace/mixed-v0", root)
+    found = summarise("costgym/marketplace/mixed-v0", root)
+    returns = [float(np.sum(episode.rewards)) for episode in dataset]
+    assert (found.episodes, found.steps) == (30, dataset.total_steps)
+    assert found.mean_return == pytest.approx(np.mean(returns))
+    assert found.normalised_score == pytest.approx(np.mean(100 * minari.get_normalized_score(dataset, np.array(returns))))
+
+
+@pytest.mark.slow
+def test_the_same_seed_builds_the_same_bytes(tmp_path: Path) -> None:
+    script = (
+        "import sys; from pathlib import Path; from costgym.experiments.play.named import build as b;"
+        "b.references = lambda world: (b.Reference(0.1, 9.0, 0.3), b.Reference(0.4, 9.0, 0.9));"
+        "[b.build(name, sys.argv[1], episodes=12) for name in sys.argv[2:]]"
+    )
+    names = ["costgym/marketplace/mixed-v0", "costgym/opencatp-calls/replay-flat-v0"]
+    hashes = []
+    for hash_seed in ("1", "2"):
+        place = tmp_path / hash_seed
+        environment = {**os.environ, "PYTHONHASHSEED": hash_seed}
+        subprocess.run([sys.executable, "-c", script, str(place), *names], env=environment, check=True)
+        files = sorted(file for file in place.rglob("*") if file.is_file())
+        hashes.append({str(file.relative_to(place)): hashlib.sha256(file.read_bytes()).hexdigest() for file in files})
+    assert hashes[0] == hashes[1] and len(hashes[0]) >= 4
+
+
+def test_flat_and_nested_variants_hold_the_same_episodes(root: Path) -> None:
+    for one, other in zip(
+        load("costgym/opencatp-calls/mixed-v0", root), load("costgym/opencatp-calls/mixed-flat-v0", root), strict=True
+    ):
+        assert np.array_equal(one.actions, other.actions) and np.array_equal(one.rewards, other.rewards)
+
+
+def test_what_exists_is_not_overwritten_and_names_are_checked(root: Path) -> None:
+    with pytest.raises(costgym.ConfigError, match=r"already; `minari delete costgym/marketplace/mixed-v0` removes it"):
+        build("costgym/marketplace/mixed-v0", root)
+    with pytest.raises(costgym.UnknownName, match="expert-v0"):
+        build("costgym/marketplace/experts-v0", root)
+    with pytest.raises(costgym.ConfigError, match="from 3 to 2400"):
+        build("costgym/marketplace-constrained/mixed-v0", root / "new", episodes=2)
+
+
+def test_the_expert_of_the_constrained_world_keeps_the_limit() -> None:
+    family = family_of("marketplace-constrained")
+    found: Reference = measure(evaluation_environment(family), family.expert(), 800)
+    assert family.cost_limit is not None and 0.8 * family.cost_limit < found.cost <= family.cost_limit
+
+
+# -- stages of training ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("world", WORLDS)
+def test_a_stage_draws_from_the_probabilities_that_it_tells(world: str) -> None:
+    family = family_of(world)
+    env = costgym.make(family.env_id, **family.arguments)
+    observation, info = env.reset(seed=1)
+    agent = StageAgent(world, 2)
+    chances = agent.probabilities(observation, info)
+    assert chances.sum() == pytest.approx(1.0) and not chances[~info["action_mask"]].any()
+    generator = np.random.default_rng(0)
+    counts = np.bincount([drawn(chances, generator) for _ in range(4000)], minlength=len(chances))
+    assert np.abs(counts / 4000 - chances).max() < 0.04
+
+
+@pytest.mark.parametrize("world", WORLDS)
+def test_later_stages_are_better(world: str) -> None:
+    family = family_of(world)
+    last = len(run_of(world)["steps"]) - 1
+    first, final = (measure(evaluation_environment(family), StageAgent(world, stage), 150).score for stage in (0, last))
+    assert final > first + 0.05
+
+
+def test_a_stage_plays_the_network_of_the_run() -> None:
+    torch = pytest.importorskip("torch")
+    agent: Any = StageAgent("marketplace", 3)
+    x = np.random.default_rng(0).random((1, 282))
+    layers: list[Any] = []
+    for weight, bias in agent._layers:
+        layer = torch.nn.Linear(*weight.shape, dtype=torch.float64)
+        layer.load_state_dict({"weight": torch.from_numpy(weight.T.copy()), "bias": torch.from_numpy(bias.copy())})
+        layers += [layer, torch.nn.Tanh()]
+    wanted = torch.softmax(torch.nn.Sequential(*layers[:-1])(torch.from_numpy(x))[0], -1).detach().numpy()
+    found = agent.probabilities({"all": x[0]}, {"action_mask": np.ones(17, bool)})
+    assert found == pytest.approx(wanted, abs=1e-12)
+    with pytest.raises(costgym.ConfigError, match="from 0 to 5"):
+        StageAgent("marketplace", 6)

@@ -1,0 +1,104 @@
+"""An episode by function calls is the episode that the environment plays."""
+
+import pytest
+
+from costgym import EpisodeOver
+from costgym.agents.models.base import FunctionCall
+from costgym.agents.registry import make_agent
+from costgym.envs.registration import make
+from costgym.experiments.play.rollout import rollout
+from costgym.experiments.play.text_episode import ENV_ID, ToolEpisode, function_line, task_rows, text_prompt
+from costgym.simulators.calls import Usage
+from costgym.simulators.scenario import parse_scenario
+from tests.helpers.solving import next_call
+
+SOURCE = {"kind": "marketplace", "tools": 40, "providers": 10, "categories": 4, "train": 8, "test": 4, "candidates": 4}
+SMALL = parse_scenario({"name": "small", "description": "A small marketplace.", "source": SOURCE})
+
+
+def solve(episode):
+    task, read, tried = episode.env.task, "", []
+    names = {function.name for function in episode.functions}
+    while not episode.over:
+        name, arguments = next_call(task, names, read, tried)
+        tried.append(name)
+        read += episode.call(name, arguments).text
+    return tried
+
+
+def test_rows_are_the_tasks_of_the_split_in_order():
+    rows = task_rows(SMALL, "test", 2)
+    assert [row["id"] for row in rows] == ["test-00000", "test-00001"]
+    assert rows[0]["query"] == ToolEpisode(rows[0]["task"], scenario=SMALL).query
+
+
+def test_the_score_is_that_of_the_episode_and_the_return_is_its_quality():
+    passed = 0
+    for row in task_rows(SMALL, "test"):
+        episode = ToolEpisode(row["task"], 3, SMALL, "price=40")
+        tried = solve(episode)
+        score = episode.score()
+        passed += score["success"]
+        assert score["calls"] == len(tried) - (tried[-1] == "finish") and score["price"] <= 40
+        assert episode.reward == pytest.approx(score["quality"])
+        assert score["success"] == 0 or score["share_of_facts"] == 1
+    assert passed > 0
+
+
+def test_an_episode_that_is_left_is_given_up():
+    episode = ToolEpisode(task_rows(SMALL)[0]["task"], 0, SMALL)
+    assert episode.score()["success"] == 0 and episode.over
+    with pytest.raises(EpisodeOver):
+        episode.call("finish", {"answer": "late"})
+    episode.finish("late")  # stays as it is
+    assert episode.score()["share_of_facts"] == 0
+
+
+def test_a_limit_that_is_passed_ends_it_without_success():
+    episode = ToolEpisode(task_rows(SMALL)[0]["task"], 0, SMALL, {"calls": 1})
+    name = episode.functions[0].name
+    answers = episode.turn([FunctionCall(name, '{"no": "arguments"}'), FunctionCall("wait", {"seconds": 3})])
+    assert [answer.failed for answer in answers] == [True, True] and "wait?" in answers[1].text
+    assert episode.env.episode.now_s < 3  # nobody waits by the name of a function
+    name, arguments = next_call(episode.env.task, {function.name for function in episode.functions}, "", ())
+    while not episode.over:
+        episode.call(name, arguments)
+    assert episode.env.episode.ledger.calls == 2
+    assert episode.over and episode.exceeded == "calls" and episode.score()["within_budget"] == 0
+
+
+def test_a_reply_without_a_call_is_paid_and_answered_with_a_reminder():
+    episode = ToolEpisode(task_rows(SMALL)[0]["task"], 0, SMALL)
+    (message,) = episode.say("I wonder.")
+    assert message["role"] == "user" and "function call" in message["content"]
+    assert episode.env.episode.ledger.tokens > 100  # the prompt and the documents were read
+
+
+def test_reported_tokens_are_taken_as_they_are():
+    episode = ToolEpisode(task_rows(SMALL)[0]["task"], 0, SMALL)
+    episode.call("finish", {"answer": "?"}, Usage(70, 7))
+    assert episode.env.episode.ledger.tokens == 77
+
+
+def test_costgyms_agents_play_it_with_the_result_of_a_rollout():
+    numbers = [row["task"] for row in task_rows(SMALL, "test")]
+    agent = make_agent("react", ENV_ID)
+    expected = rollout(make(ENV_ID, disable_env_checker=True, scenario=SMALL, split="test", budget={"price": 20}), agent, 4, 5)
+    for result in expected:
+        number = next(n for n in numbers if ToolEpisode(n, scenario=SMALL).env.task.id == result.task)
+        episode = ToolEpisode(number, result.seed, SMALL, "price=20", split="test")
+        episode.play(make_agent("react", ENV_ID))
+        score = episode.score()
+        assert (score["price"], score["calls"], score["seconds"]) == (result.price, result.calls, result.seconds)
+
+
+def test_text_prompts_hold_one_line_a_tool_with_its_price():
+    episode = ToolEpisode(task_rows(SMALL)[0]["task"], 0, SMALL, documents="short")
+    system, user = text_prompt(episode)
+    assert user["content"] == episode.query
+    for function in episode.functions:
+        assert function_line(function) in system["content"].splitlines()
+    for name, price in episode.env.quotes().items():
+        assert any(
+            line.startswith(f"{name}(") and line.endswith(f" {price:g} credits.") for line in system["content"].splitlines()
+        )

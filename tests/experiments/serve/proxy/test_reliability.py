@@ -1,0 +1,76 @@
+"""What repeated runs under faults come to."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from costgym.chaos import Chaos
+from costgym.experiments.serve.proxy.call_log import read_runs
+from costgym.experiments.serve.proxy.reliability import reliability
+from tests.helpers.command_line import invoke
+
+
+def fetch() -> int:
+    return 7
+
+
+def run(log: Path, name: str, success: bool | None, *, task: str = "one", faults: float = 1.0, calls: int = 2) -> None:
+    options = {"prices": {"fetch": 2.0}, "budget": "price=20", "log": log, "time_scale": 0}
+    with Chaos([fetch], scenario="marketplace-reliable", faults=faults, run=name, task=task, **options) as chaos:  # type: ignore[arg-type]
+        for _ in range(calls):
+            assert chaos.tools[0]() == 7
+        chaos.success = success
+
+
+def test_the_surface_has_a_row_for_each_condition(tmp_path: Path) -> None:
+    log = tmp_path / "calls.jsonl"
+    for number, success in enumerate([True, True, False, True]):
+        run(log, f"a{number}", success)
+    run(log, "b", True, faults=0.5)
+    run(log, "c", None, faults=0.5)
+    found = reliability(read_runs([log]))
+    half, whole = found["surface"]
+    assert (half["faults"], half["runs"], half["judged"], half["success"]["value"]) == (0.5, 2, 1, 1.0)
+    assert (whole["budget"], whole["runs"], whole["price_per_run"], whole["price_per_success"]) == ("price 20", 4, 4.0, 16 / 3)
+    assert [(each["k"], each["value"]) for each in whole["reliability"]] == [(1, 0.75), (2, 0.5), (3, 0.25), (4, 0.0)]
+    assert all(each["ci95"][0] <= each["value"] <= each["ci95"][1] for each in whole["reliability"][:3])
+    assert whole["fault_rate"]["value"] == 0.0
+    assert found["without_verdict"] == ["c"] and not found["unfinished"]
+    assert [(row["tool"], row["calls"], row["price"]) for row in found["tools"]] == [("fetch", 4, 8.0), ("fetch", 8, 16.0)]
+
+
+def test_runs_of_several_tasks_count_within_their_task(tmp_path: Path) -> None:
+    log = tmp_path / "calls.jsonl"
+    for number in range(3):
+        run(log, f"easy{number}", True, task="easy")
+        run(log, f"hard{number}", False, task="hard")
+    (row,) = reliability(read_runs([log]))["surface"]
+    assert [each["value"] for each in row["reliability"]] == [0.5, 0.5, 0.5]  # not 1/8: failures lie in one task
+
+
+def test_the_command_reports_and_takes_verdicts(tmp_path: Path) -> None:
+    log = tmp_path / "calls.jsonl"
+    run(log, "first", None)
+    run(log, "second", True)
+    assert "1 of 2 runs without a verdict" in invoke("chaos", "report", log).output
+    assert invoke("chaos", "verdict", log, "--run", "first", "--failure").exit_code == 0
+    done = invoke("chaos", "report", log, "--json", tmp_path / "found.json")
+    assert "R(2)" in done.output and "50% [9%, 91%]" in done.output
+    assert json.loads((tmp_path / "found.json").read_text())["surface"][0]["success"]["value"] == 0.5
+    assert invoke("chaos", "verdict", log, "--run", "third", "--failure").exit_code == 2
+    assert invoke("chaos", "report", tmp_path / "nothing.jsonl").exit_code == 2
+
+
+def test_a_run_that_was_killed_is_named(tmp_path: Path) -> None:
+    log = tmp_path / "calls.jsonl"
+    run(log, "whole", True)
+    lines = log.read_text().splitlines()
+    log.write_text("\n".join(lines[:2]) + "\n")
+    assert reliability(read_runs([log]))["unfinished"] == ["whole"]
+
+
+def test_a_log_of_no_runs_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "empty.jsonl").write_text("")
+    done = invoke("chaos", "report", tmp_path / "empty.jsonl")
+    assert done.exit_code == 2 and "hold no runs" in done.stderr

@@ -1,0 +1,236 @@
+"""The server under attack: no failure, no lost place, no word of what an agent must not know."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("mcp", reason="the extra `serve` is not installed")
+pytest.importorskip("starlette", reason="the extra `serve` is not installed")
+
+from costgym.experiments.serve import sessions as sessions_module
+from costgym.experiments.serve.limits import Limits, Refused
+from costgym.experiments.serve.recorder import Recorder
+from costgym.experiments.serve.server import Service
+from costgym.experiments.serve.sessions import Sessions
+from costgym.experiments.serve.tools import call as call_tool
+from costgym.experiments.serve.wire import plain
+from costgym.simulators.errors import ConfigError
+from tests.helpers.attack import (
+    ENV,
+    GREETING,
+    MCP_SESSION,
+    attack,
+    http,
+    make_env,
+    make_service,
+    open_and_close,
+    request,
+    secret_in,
+    socket,
+)
+from tests.helpers.command_line import invoke
+
+
+def post(service: Service, path: str, body: Any, **headers: str) -> tuple[int, Any]:
+    sent = body if isinstance(body, bytes) else json.dumps(body).encode()
+    status, text = asyncio.run(http(service, "POST", path, sent, **headers))
+    return status, json.loads(text)
+
+
+def get(service: Service, path: str, **headers: str) -> tuple[int, Any]:
+    status, text = asyncio.run(http(service, "GET", path, **headers))
+    return status, json.loads(text)
+
+
+def test_no_message_breaks_the_server_leaks_a_session_or_a_secret() -> None:
+    met, wrong = asyncio.run(attack(make_service(), 500, seed=1, connections=4))
+    assert wrong == []
+    assert met.total() >= 500 and len(met) > 20
+
+
+def test_sessions_that_are_left_leave_nothing() -> None:
+    service = make_service()
+
+    async def run() -> int:
+        async with service._life(None):  # type: ignore[arg-type]
+            for number in range(12):
+                await open_and_close(service, number)
+            return len(service.sessions)
+
+    assert asyncio.run(run()) == 0
+
+
+def test_requests_of_one_id_at_once_and_the_end_meanwhile_are_all_answered() -> None:
+    service = make_service()
+    headers = {"content-type": "application/json", "accept": "application/json, text/event-stream"}
+
+    def say(method: str, params: Any) -> bytes:
+        return json.dumps({"jsonrpc": "2.0", "id": 7, "method": method, "params": params}).encode()
+
+    async def run() -> list[int]:
+        async with service._life(None):  # type: ignore[arg-type]
+            _, answered, _ = await request(service, "POST", "/mcp", say("initialize", GREETING), headers)
+            own = {**headers, MCP_SESSION: answered[MCP_SESSION]}
+            both = [request(service, "POST", "/mcp", say("ping", {}), own) for _ in range(2)]
+            ended = [request(service, "POST", "/mcp", say("ping", {}), own), request(service, "DELETE", "/mcp", b"", own)]
+            return [status for pair in (both, ended) for status, _, _ in await asyncio.gather(*pair)]
+
+    assert asyncio.run(run()) == [200, 200, 200, 200]
+
+
+def test_the_search_for_secrets_finds_them_where_they_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sessions_module, "encode_info", plain)
+    _, wrong = asyncio.run(attack(make_service(), 500, seed=1))
+    assert any("tells" in each for each in wrong)
+
+
+def test_tools_over_mcp_tell_a_status_only_as_far_as_it_is_seen() -> None:
+    sessions = Sessions(make_env, Limits(), 0, lambda: 0.0)
+    world: Any = sessions.example.unwrapped
+    met = set()
+    for seed in range(12):
+        session = sessions.open()
+        session.reset({"seed": seed})
+        world = session.env.unwrapped
+        for slot in world.episode.candidates:
+            if slot.need < 0 or world.episode.over:
+                continue
+            answer = call_tool(session, slot.name, world.episode.needs[slot.need].arguments)
+            met.add(world.episode.calls[-1].status.label)
+            assert secret_in(answer.model_dump_json()) is None and "seed" not in answer.model_dump_json()
+            assert len(answer.content) == 1
+    assert {"ok", "empty", "irrelevant"} <= met
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {"episode_id": "\ud800"},
+        {"task": "\udfff"},
+        b'{"seed": 1' + b"0" * 5000 + b"}",
+        {"a": "\ud800"},
+        {"split": {"\ud800": 1}, "index": 0},
+    ],
+)
+def test_a_reset_that_cannot_be_answered_takes_no_place(body: Any) -> None:
+    service = make_service()
+    for _ in range(3):
+        status, answer = post(service, "/reset", body)
+        assert (status, answer["code"]) == (400, "INVALID_JSON")
+    assert len(service.sessions) == 0
+    (answer_of_socket,) = asyncio.run(socket(service, [json.dumps({"type": "reset", "data": {"episode_id": "\ud800"}})]))
+    assert json.loads(answer_of_socket)["data"]["code"] == "INVALID_JSON" and len(service.sessions) == 0
+
+
+@pytest.mark.parametrize(
+    "params", ["text", "session_id", [1, 2], ["session_id"], 3, True, {"session_id": ["x"]}, {"session_id": {}}]
+)
+@pytest.mark.parametrize("method", ["openenv/session/create", "openenv/session/close", "tools/call", "tools/list"])
+def test_parameters_of_another_form_are_refused(method: str, params: Any) -> None:
+    service = make_service()
+
+    async def run() -> tuple[int, str]:
+        async with service._life(None):  # type: ignore[arg-type]
+            body = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
+            return await http(service, "POST", "/mcp", json.dumps(body).encode())
+
+    status, text = asyncio.run(run())
+    assert status < 500 and ("error" in json.loads(text) or method.endswith("create"))
+
+
+def test_a_failure_of_the_environment_gives_the_place_back() -> None:
+    service = make_service()
+
+    def broken(**_: Any) -> Any:
+        raise RuntimeError("out of order")
+
+    make = service.sessions._make
+
+    def make_broken() -> Any:
+        env = make()
+        env.reset = broken  # type: ignore[method-assign]
+        return env
+
+    service.sessions._make = make_broken
+    with pytest.raises(RuntimeError):
+        post(service, "/reset", {})
+    assert len(service.sessions) == 0
+
+
+def test_a_hang_up_gives_the_place_back_at_once() -> None:
+    service = make_service(sessions=1)
+    for _ in range(5):
+        answers = asyncio.run(socket(service, ['{"type": "reset"}']))
+        assert json.loads(answers[0])["type"] == "observation"
+        assert len(service.sessions) == 0
+
+
+def test_an_address_has_only_its_own_places() -> None:
+    sessions = Sessions(make_env, Limits(sessions=4, client_sessions=2), 0, lambda: 0.0)
+    first, _ = sessions.open(client="10.0.0.1"), sessions.open(client="10.0.0.1")
+    with pytest.raises(Refused, match="all 2 sessions of this address"):
+        sessions.open(client="10.0.0.1")
+    sessions.open(client="10.0.0.2")
+    sessions.close(first)
+    sessions.open(client="10.0.0.1")
+
+
+@pytest.mark.parametrize("hosts", [frozenset({"localhost"}), None])
+@pytest.mark.parametrize("origin", ["http://evil.example", "null", "http://localhost.evil.example"])
+def test_pages_of_other_sites_are_not_answered_on_any_port(hosts: frozenset[str] | None, origin: str) -> None:
+    service = make_service(hosts=hosts)
+    assert get(service, "/health", origin=origin)[0] == 403
+    assert post(service, "/reset", {}, origin=origin)[0] == 403
+    assert asyncio.run(socket(service, ['{"type": "reset"}'], origin=origin)) == []
+    assert get(service, "/health", origin="http://localhost:9")[0] == 200
+
+
+def test_the_root_says_what_the_service_is() -> None:
+    status, answer = get(make_service(), "/")
+    assert (status, answer["service"], answer["environment"]) == (200, "costgym", ENV)
+    assert set(answer["protocols"]) == {"OpenEnv over WebSocket", "OpenEnv over HTTP", "MCP"}
+
+
+def test_the_state_of_a_closed_session_can_be_read_for_the_idle_time() -> None:
+    now = [0.0]
+    sessions = Sessions(make_env, Limits(sessions=2, idle_s=10.0), 0, lambda: now[0])
+    session = sessions.open()
+    session.reset({})
+    session.act('{"name": "finish", "arguments": {"answer": "x"}}')
+    sessions.close(session)
+    assert sessions.last_state(session.name)["done"] is True
+    now[0] = 11.0
+    with pytest.raises(Refused):
+        sessions.last_state(session.name)
+
+
+def play(service: Service, answer: str) -> None:
+    name = post(service, "/reset", {"seed": 5, "index": 1})[1]["metadata"]["session_id"]
+    for action in ({"name": "wait", "arguments": {"seconds": 2}}, {"action": "\U0001f600 no call"}):
+        assert post(service, "/step", {"session_id": name, "action": action})[0] == 200
+    done = post(service, "/step", {"session_id": name, "action": {"name": "finish", "arguments": {"answer": answer}}})[1]
+    assert done["done"]
+
+
+def test_what_is_played_over_the_service_is_recorded_and_verified(tmp_path: Path) -> None:
+    for answer in ("x", "y"):  # the second server continues the first one's folder
+        with Recorder(tmp_path / "records", make_env(), ENV, "client") as recorder:
+            service = make_service(recorder)
+            play(service, answer)
+            post(service, "/reset", {})  # left before its end
+            with pytest.raises(ConfigError, match="another process"):
+                Recorder(tmp_path / "records", make_env(), ENV, "client")
+    done = invoke("verify", str(tmp_path / "records"))
+    assert "2 episodes verified, 0 problems" in done.stdout and done.exit_code == 0
+    path = tmp_path / "records" / "trajectories.jsonl"
+    path.write_text(path.read_text().replace('"share":0.0', '"share":1.0'))
+    assert invoke("verify", str(tmp_path / "records")).exit_code == 1
+    with pytest.raises(ConfigError, match="another scenario"):
+        import costgym
+
+        Recorder(tmp_path / "records", costgym.make(ENV, disable_env_checker=True), ENV, "client")

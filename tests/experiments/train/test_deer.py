@@ -1,0 +1,247 @@
+"""A DEER policy that learns: its loss, its decoding, its runs."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from costgym import ConfigError, UnknownName
+from costgym.agents.deer.decoding import decode
+from costgym.agents.deer.settings import DeerSettings
+from costgym.experiments.train.curve import read_curve
+from tests.helpers.training import DEER, DEER_COUNTS, StopAt, one_thread
+
+pytest.importorskip("torch", reason="the train extra is not installed")
+pytest.importorskip("transformers", reason="the train extra is not installed")
+pytest.importorskip("safetensors", reason="the train extra is not installed")
+
+from costgym.experiments.train.deer.train import train_deer
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _one_thread() -> Iterator[None]:
+    with one_thread():
+        yield
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    with pytest.warns(UserWarning, match="retrieval accuracy"):
+        return train_deer(tmp_path_factory.mktemp("deer") / "run", **DEER)
+
+
+def weights_of(run: Path) -> dict[str, np.ndarray]:
+    from safetensors.numpy import load_file
+
+    return load_file(sorted((run / "checkpoints").glob("step-*"))[-1] / "policy.safetensors")
+
+
+# -- decoding -----------------------------------------------------------------------------------------------------------------
+
+answers = st.lists(st.lists(st.integers(0, 4), min_size=1, max_size=4).map(tuple), min_size=1, max_size=6, unique=True)
+
+
+@given(choices=st.lists(answers, min_size=1, max_size=4), seed=st.integers(0, 999))
+def test_decoding_never_leaves_the_open_answers_whatever_the_model_says(choices, seed):
+    ended = [[(*answer, 9) for answer in each] for each in choices]
+    luck = np.random.default_rng(seed)
+    read: list[list[int]] = []
+
+    def scores(sequences: list[list[int]]) -> np.ndarray:
+        read.extend(sequences)
+        return luck.normal(size=(len(sequences), 10))
+
+    found = decode(scores, [[7]] * len(ended), ended)
+    assert all(0 <= index < len(each) for index, each in zip(found, ended, strict=True))
+    beginnings = {(7, *answer[:end]) for each in ended for answer in each for end in range(len(answer))}
+    assert {tuple(sequence) for sequence in read} <= beginnings
+
+
+def test_decoding_takes_the_best_open_token_at_each_step():
+    likes = {(0,): [0.0, 1.0, 5.0, 2.0], (0, 3): [0.0, 1.0, 3.0, 0.0]}
+    chosen = decode(lambda sequences: np.array([likes[tuple(s)] for s in sequences]), [[0]], [[(1,), (3, 1), (3, 2)]])
+    assert chosen == [2]  # token 2 is liked best and not open
+
+
+@pytest.mark.parametrize("choices", [[], [(1,), (1,)], [(1,), (1, 2)]])
+def test_answers_that_cannot_be_told_apart_are_refused(choices):
+    with pytest.raises(ConfigError, match="choices"):
+        decode(lambda sequences: np.zeros((len(sequences), 3)), [[0]], [choices])
+
+
+# -- what is learnt -----------------------------------------------------------------------------------------------------------
+
+
+def test_the_loss_is_that_of_the_completions_tokens_alone():
+    torch = pytest.importorskip("torch")
+    pytest.importorskip("transformers")
+    from costgym.agents.deer.language_model import completion_loss, small_model
+
+    model = small_model(12, DeerSettings(hidden_size=16), 0, 1)
+    ids = torch.tensor([[2, 3, 4, 5, 6], [7, 8, 9, 0, 0]])
+    mask = torch.tensor([[1, 1, 1, 1, 1], [1, 1, 1, 0, 0]])
+    labels = torch.tensor([[-100, -100, -100, 5, 6], [-100, -100, 9, -100, -100]])
+    logits = model(input_ids=ids, attention_mask=mask).logits.detach().numpy().astype(np.float64)
+    chance = np.exp(logits) / np.exp(logits).sum(-1, keepdims=True)
+    by_hand = -(math.log(chance[0, 2, 5]) + math.log(chance[0, 3, 6]) + math.log(chance[1, 1, 9])) / 3
+    loss, right = completion_loss(model, ids, mask, labels)
+    assert float(right) == np.mean([logits[0, 2].argmax() == 5, logits[0, 3].argmax() == 6, logits[1, 1].argmax() == 9])
+    assert float(loss.detach()) == pytest.approx(by_hand, rel=1e-5)
+    loss.backward()
+    # what stands behind the last learnt token has no part in it
+    assert float(model.model.embed_tokens.weight.grad[6].abs().sum()) == 0.0
+    assert float(model.model.embed_tokens.weight.grad[2].abs().sum()) > 0.0
+
+
+def test_only_the_answer_of_a_row_is_labelled(run):
+    from costgym.agents.deer.learnt import load_tokenizer
+    from costgym.experiments.train.deer.rows import token_row
+
+    tokenizer = load_tokenizer(run.run)
+    row = token_row(tokenizer, "<tools> <1> star show <query> the star of sh-1 <decide>", "<1>")
+    answer = tokenizer.convert_tokens_to_ids(["<1>", "<end>"])
+    assert row.labels == [-100] * (len(row.input_ids) - 2) + answer
+    assert row.input_ids[-2:] == answer
+
+
+def test_words_to_retrieve_are_answered_by_the_tool_that_has_them_and_answers_are_not_read(run):
+    from costgym.agents.deer.language_model import IGNORED
+    from costgym.agents.deer.learnt import load_tokenizer
+    from costgym.experiments.train.deer.retrieval import WORDS_ASKED, first_word, retrieval_rows
+
+    tokenizer = load_tokenizer(run.run)
+    names = ["<tools>", "<query>", "<decide>", "<end>", "<none>", "<1>", "<2>", "<3>"]
+    tools, query, decide, end, none, *places = tokenizer.convert_tokens_to_ids(names)
+    rows = retrieval_rows(60, tokenizer, 3, DeerSettings(batch_size=4))
+    again, other = (retrieval_rows(60, tokenizer, 3, DeerSettings(batch_size=4, seed=seed)) for seed in (0, 1))
+    assert rows == again != other
+    assert all(len({len(row.input_ids) for row in rows[start : start + 4]}) == 1 for start in range(0, len(rows), 4))
+    decided = []
+    for ids, labels in rows:
+        split = ids.index(query)
+        told = set(zip(ids[1:split:2], ids[2:split:2], strict=True))
+        asked = ids[split + 1 : -2]
+        assert ids[0] == tools and ids[-2:] == [decide, end] and len(asked) == WORDS_ASKED
+        assert sorted({mark for mark, _ in told}) == places and set(labels[: split + 2]) == {IGNORED}
+        assert min(word for _, word in told) >= first_word(tokenizer, 3) <= min(asked)
+        for words, answer in zip([*([word] for word in asked), asked], labels[split + 2 :], strict=True):
+            counts = [sum((mark, word) in told for word in words) for mark in places]
+            best = [mark for mark, count in zip(places, counts, strict=True) if count == max(counts)]
+            assert answer == (none if not any(counts) else best[0] if len(best) == 1 else IGNORED)
+        decided.append(labels[-1])
+    assert {*places, none} <= set(decided) and 0.15 < decided.count(none) / len(decided) < 0.5
+
+
+def test_exchanged_words_are_never_control_tokens_or_places(run):
+    from costgym.agents.deer.learnt import load_tokenizer
+    from costgym.experiments.train.deer.retrieval import first_word
+    from costgym.experiments.train.deer.rows import scattered, token_row
+
+    tokenizer = load_tokenizer(run.run)
+    row = token_row(tokenizer, "<query> the star of the show on television <decide>", "<search>")
+    other = {token for seed in range(500) for token in scattered(row, 5, tokenizer, np.random.default_rng(seed)).input_ids}
+    assert {token for token in other if token < first_word(tokenizer, 5)} <= set(row.input_ids)
+    assert len(other) > 50
+
+
+def test_a_tools_place_stands_before_each_of_its_words():
+    from costgym.agents.deer.writing import Writing
+    from costgym.simulators.tools import Tool
+
+    tools = [Tool(name, description, "Films", "p") for name, description in (("a", "The star of a show. More."), ("b", "7"))]
+    told = Writing(True, frozenset({"the", "of", "a"})).index_prompt(tools)
+    assert told.split() == ["<tools>", "<1>", "star", "<1>", "show", "<2>", "<query>"]
+
+
+def test_an_unknown_word_is_found_again(run):
+    from costgym.agents.deer.learnt import load_tokenizer
+    from costgym.agents.deer.writing import prompt_ids
+
+    tokenizer = load_tokenizer(run.run)
+    first, second = prompt_ids(tokenizer, "xylograph"), prompt_ids(tokenizer, "the Xylograph of")
+    assert len(first) == 1 and first[0] in second and first[0] != tokenizer.unk_token_id
+
+
+def test_gradients_are_in_the_adapters_alone(tmp_path):
+    torch = pytest.importorskip("torch")
+    pytest.importorskip("peft")
+    from costgym.agents.deer.language_model import completion_loss, published_model, small_model
+    from costgym.agents.networks import trained_weights
+
+    small_model(12, DeerSettings(hidden_size=16), 0, 1).save_pretrained(tmp_path)
+    model = published_model(DeerSettings(model=str(tmp_path), lora_rank=2))
+    ids = torch.tensor([[2, 3, 4]])
+    completion_loss(model, ids, torch.ones_like(ids), torch.tensor([[-100, -100, 4]]))[0].backward()
+    with_gradient = {name for name, weight in model.named_parameters() if weight.grad is not None}
+    assert with_gradient == set(trained_weights(model)) and all("lora_" in name for name in with_gradient)
+
+
+# -- runs ---------------------------------------------------------------------------------------------------------------------
+
+
+def test_a_run_says_what_it_is_and_plays(run):
+    from costgym.agents.registry import make_agent
+    from costgym.agents.seat import begin
+    from costgym.envs.decision import DecisionAwareEnv
+
+    assert run.steps == 6 and set(run.metrics) >= {"seen_p_ds", "seen_p_dc", "unseen_p_dc", "retrieval_accuracy"}
+    assert json.loads((run.run / "config.json").read_text())["settings"]["sampling"] == "mixture"
+    agent = make_agent(f"deer:{run.run}")
+    env = DecisionAwareEnv(samples={"counts": DEER_COUNTS}, split="test")
+    observation, info = env.reset(seed=0)
+    tell = begin(agent, env, observation, info, 0)
+    over = False
+    while not over:
+        action = agent.act(observation, tell(info))
+        assert info["action_mask"][action]
+        observation, _, terminated, truncated, info = env.step(action)
+        over = terminated or truncated
+    assert terminated and agent.name == f"deer:{run.run}"
+
+
+def test_retrieval_ends_as_soon_as_it_is_learnt_and_then_so_many_steps_decide(
+    run: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import costgym.experiments.train.deer.learning as learning
+
+    def stages(folder: Path) -> list[bool]:
+        return ["retrieval_accuracy" in line for line in read_curve(folder)]
+
+    assert stages(run.run) == [True] * 2 + [False] * 4
+    monkeypatch.setattr(learning, "LEARNT", 0.0)
+    monkeypatch.setattr(learning, "RECENT", 3)
+    many = {**DEER, "retrieval_steps": 9}
+    straight = train_deer(tmp_path / "straight", **many)
+    assert stages(straight.run) == [True] * 3 + [False] * 4 and straight.steps == 7
+    assert not train_deer(tmp_path / "cut", **many, callback=StopAt(2)).finished
+    assert train_deer(tmp_path / "cut", **many).metrics == straight.metrics
+    assert all(np.array_equal(weights_of(tmp_path / "cut")[n], w) for n, w in weights_of(straight.run).items())
+
+
+def test_a_run_that_did_not_learn_retrieval_says_so(tmp_path: Path) -> None:
+    with pytest.warns(UserWarning, match="retrieval accuracy is only .* after 2 pre-training steps"):
+        train_deer(tmp_path / "run", **DEER)
+
+
+def test_samples_without_a_kind_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="NoCall"):
+        train_deer(tmp_path / "run", **{**DEER, "counts": {**DEER_COUNTS, "train": (20, 0, 40)}})
+
+
+@pytest.mark.parametrize("bad", [{"retrieval_share": 1.0}, {"hidden_size": 18}, {"learning_rate": math.nan}])
+def test_settings_that_make_no_sense_are_refused(bad: dict[str, Any]) -> None:
+    with pytest.raises(ConfigError, match=next(iter(bad))):
+        DeerSettings(**bad)
+
+
+def test_an_unknown_sampling_is_refused() -> None:
+    with pytest.raises(UnknownName, match="mixture"):
+        DeerSettings(sampling="mixed")
