@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import os
 from collections.abc import Callable
 from dataclasses import dataclass, fields, is_dataclass
 from pathlib import Path
@@ -238,8 +239,6 @@ class ModelOptions:
 
     def keep_replies(self) -> None:
         """Make every process of this run cache a real model's replies in the folder `cache`."""
-        from .players import keep_replies
-
         keep_replies(self.cache, self.model)
 
 
@@ -256,3 +255,14 @@ class WorkerOptions:
         from .output import workers
 
         return workers(self.engine, self.jobs, self.ray_address, model, default, batch)
+
+
+def keep_replies(cache: Path | None, model: str) -> None:
+    """Make every process of this run cache a real model's replies in a folder."""
+    from ..agents.models.named import CACHE_VARIABLE, read_model_name
+
+    if cache is None:
+        return
+    if read_model_name(model) is None:
+        raise ConfigError("--cache", f"{model} is no real model; there is nothing to keep")
+    os.environ[CACHE_VARIABLE] = str(cache.resolve())

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -76,17 +75,6 @@ def make_player(
             past = collect_experience(arguments["scenario"], few.model_copy(update={"seed": seed}), usefulness=judge)
     player = make_agent(agent, env_id, model=at_hand or model, experience=past, usefulness=judge)
     return player, make(env_id, disable_env_checker=True, **arguments)
-
-
-def keep_replies(cache: Path | None, model: str) -> None:
-    """Make every process of this run cache a real model's replies in a folder."""
-    from ..agents.models.named import CACHE_VARIABLE, read_model_name
-
-    if cache is None:
-        return
-    if read_model_name(model) is None:
-        raise ConfigError("--cache", f"{model} is no real model; there is nothing to keep")
-    os.environ[CACHE_VARIABLE] = str(cache.resolve())
 
 
 def make_spending(model: str, prices: Path | None, limit_usd: float | None, announce: Callable[[str], None]) -> Spending | None:

@@ -28,9 +28,10 @@ from ..options import (
     SpendLimit,
     Split,
     StoreUrl,
+    keep_replies,
 )
 from ..output import Progress, check_store, console, names_in, print_list, save_run, workers
-from ..players import keep_replies, make_spending
+from ..players import make_spending
 
 
 def leaderboard(
