@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from .world_side import Port
+    from .world_side import ModelHandle
 
 NUMERIC = "costgym/Marketplace-v0"
 TEXT = "costgym/MarketplaceChat-v0"
@@ -27,7 +27,7 @@ class Agent(ABC):
         model: The language model behind it, or "".
         env_id: The view it plays in.
         privileged: It reads the world and takes a `WorldSeat`: a bound, without a rank.
-        ports: Models on the world's side that it asks; see `agents.world_side`.
+        handles: Models on the world's side that it asks; see `agents.world_side`.
         wants_examples: Past decisions that its seat shall hold, where one decides whether a query needs a tool.
     """
 
@@ -35,7 +35,7 @@ class Agent(ABC):
     model: str = ""
     env_id: str = NUMERIC
     privileged: bool = False
-    ports: tuple[Port, ...] = ()
+    handles: tuple[ModelHandle, ...] = ()
     wants_examples: int = 0
 
     @abstractmethod

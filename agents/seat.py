@@ -44,10 +44,10 @@ def begin(agent: Agent, env: gym.Env[Any, Any], observation: Any, info: dict[str
         What each later `info` has to go through before the agent reads it.
     """
     world = base_env(env)
-    for port in agent.ports:
-        port.begin(world, seed)
-    agent.reset(seat_of(world, agent), observation, world.told(info), seed)
-    return world.told
+    for handle in agent.handles:
+        handle.begin(world, seed)
+    agent.reset(seat_of(world, agent), observation, world.visible_info(info), seed)
+    return world.visible_info
 
 
 def seat_of(world: BaseEnv[Any, Any], agent: Agent) -> Seat:

@@ -1,7 +1,7 @@
 """Models that stand on the world's side: simulated ones, which know what the task needs and err on purpose.
 
-An agent holds a port. It can ask through it and gets a reply, as it would from a server; the model itself, with its reading of
-the task, is kept here and told of each episode by whoever plays it.
+An agent holds a handle. It can ask through it and gets a reply, as it would from a server. The model itself, with its reading of
+the task, stays here; whoever plays an episode tells it when one begins.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ from weakref import WeakKeyDictionary
 from ..envs.base import BaseEnv
 from .models.base import ACT, Function, LanguageModel, Message, Reply
 
-_MODELS: WeakKeyDictionary[Port, Any] = WeakKeyDictionary()
+_MODELS: WeakKeyDictionary[ModelHandle, Any] = WeakKeyDictionary()
 
 
-class Port:
+class ModelHandle:
     """An agent's end of a model on the world's side.
 
     Args:
-        model: with `begin(world, seed)`, and whatever the port asks of it.
+        model: with `begin(world, seed)`, and whatever the handle asks of it.
 
     Attributes:
         name: of the model.
@@ -31,38 +31,38 @@ class Port:
         _MODELS[self] = model
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), (behind(self),)
+        return type(self), (model_of(self),)
 
     def begin(self, world: BaseEnv[Any, Any], seed: int) -> None:
         """A new episode, told to the model by whoever plays it; of no use to an agent, which has no world."""
-        behind(self).begin(world, seed)
+        model_of(self).begin(world, seed)
 
 
-def behind(port: Port) -> Any:
-    """The model behind a port; for the world's side."""
-    return _MODELS[port]
+def model_of(handle: ModelHandle) -> Any:
+    """The model behind a handle; for the world's side."""
+    return _MODELS[handle]
 
 
-def replace(port: Port, model: Any) -> None:
-    """Put another model behind a port: where an agent lives in a process of its own, one that asks over the pipe."""
-    _MODELS[port] = model
+def replace(handle: ModelHandle, model: Any) -> None:
+    """Put another model behind a handle: where an agent lives in a process of its own, one that asks over the pipe."""
+    _MODELS[handle] = model
 
 
-class ModelPort(Port):
-    """The port of a language model."""
+class LanguageModelHandle(ModelHandle):
+    """The handle of a language model."""
 
     def reset(self, seed: int) -> None:
         """Nothing to do: the model is told of episodes on the world's side."""
 
     def complete(self, messages: Sequence[Message], functions: Sequence[Function], purpose: str = ACT) -> Reply:
         """The model's reply."""
-        found: Reply = behind(self).complete(messages, functions, purpose)
+        found: Reply = model_of(self).complete(messages, functions, purpose)
         return found
 
 
-def ported(model: Any) -> tuple[LanguageModel, tuple[Port, ...]]:
-    """A language model as an agent may hold it, and the ports that this takes: one for a model that reads the task."""
+def wrap_model(model: Any) -> tuple[LanguageModel, tuple[ModelHandle, ...]]:
+    """A language model as an agent may hold it, and the handles that this takes: one for a model that reads the task."""
     if not getattr(model, "on_world_side", False):
         return model, ()
-    port = ModelPort(model)
-    return port, (port,)
+    handle = LanguageModelHandle(model)
+    return handle, (handle,)

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from ..simulators.oracle.optimum import Optimum
     from ..simulators.world import World
     from .rendering.chart import Chart
-    from .rendering.story import Told
+    from .rendering.story import EpisodeStory
     from .seats import Seat
 
 ObsType = TypeVar("ObsType")
@@ -259,7 +259,7 @@ class BaseEnv(gym.Env[ObsType, ActType], Generic[ObsType, ActType]):
             "budget": self.budget.as_dict(),
         }
 
-    def told(self, info: dict[str, Any]) -> dict[str, Any]:
+    def visible_info(self, info: dict[str, Any]) -> dict[str, Any]:
         """Return the part of an `info` that an agent is told."""
         return info
 
@@ -330,7 +330,7 @@ class BaseEnv(gym.Env[ObsType, ActType], Generic[ObsType, ActType]):
         """A description of an action, such as ``wait``."""
         raise NotImplementedError
 
-    def describe_episode(self, steps: Sequence[Any]) -> Told:
+    def describe_episode(self, steps: Sequence[Any]) -> EpisodeStory:
         """The parts of the episode's story that differ between worlds.
 
         Args:

@@ -203,7 +203,7 @@ class MarketplaceChatEnv(ToolEnv[str, str]):
             categories=() if self.world.retriever is None else self.world.retriever.categories,
         )
 
-    def told(self, info: dict[str, Any]) -> dict[str, Any]:
+    def visible_info(self, info: dict[str, Any]) -> dict[str, Any]:
         return {**without_verdicts(info), "quotes": self.quotes(), "found": tuple(self._found)}
 
     def quotes(self) -> dict[str, float]:

@@ -284,7 +284,7 @@ class DecisionAwareEnv(ToolEnv[Observation, "int | np.integer[Any]"]):
             examples=past_decisions(self.world, examples),
         )
 
-    def told(self, info: dict[str, Any]) -> dict[str, Any]:
+    def visible_info(self, info: dict[str, Any]) -> dict[str, Any]:
         return {**info, "documents": cards_of(self.world.catalog, self.candidates)}
 
     @property

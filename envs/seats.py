@@ -1,6 +1,7 @@
 """Seats: all that an agent may know of an environment besides observations and `info`.
 
-Every environment makes the seat of its view (`BaseEnv.seat`) and says what an agent is told of each `info` (`BaseEnv.told`).
+Every environment makes the seat of its view (`BaseEnv.seat`) and selects the part of each `info` that an agent may read
+(`BaseEnv.visible_info`).
 """
 
 from __future__ import annotations

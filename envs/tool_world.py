@@ -25,7 +25,7 @@ from .base import WITHOUT_INFLUENCE, ActType, BaseEnv, ObsType, no_episode
 if TYPE_CHECKING:
     from ..simulators.oracle.optimum import Optimum
     from .rendering.chart import Chart
-    from .rendering.story import Told
+    from .rendering.story import EpisodeStory
 
 GRADINGS = ("strict", "judge")
 Named = str | Path | dict[str, Any] | Scenario
@@ -357,7 +357,7 @@ class ToolEnv(BaseEnv[ObsType, ActType], Generic[ObsType, ActType]):
 
         return chart_of(self._playing())
 
-    def describe_episode(self, steps: Sequence[Any]) -> Told:
+    def describe_episode(self, steps: Sequence[Any]) -> EpisodeStory:
         from .rendering.story import tool_story
 
         return tool_story(self._playing(), steps)

@@ -9,7 +9,7 @@ from ...simulators.decision.examples import Example
 from ..base import DECISION, Agent
 from ..classic import RandomAgent
 from ..seat import DecisionSeat
-from .deciders import Decider, DeciderPort, RuleDecider
+from .deciders import Decider, DeciderHandle, RuleDecider
 
 FITTED_ON = 2000
 """Training examples that the rule-based decider of the leaderboard learns its thresholds from."""
@@ -28,8 +28,8 @@ class DeerAgent(Agent):
         self.name, self.model = decider.name, decider.model
         self.decider = decider
         if decider.on_world_side:
-            port = DeciderPort(decider)
-            self.decider, self.ports = port, (port,)
+            handle = DeciderHandle(decider)
+            self.decider, self.handles = handle, (handle,)
 
     def reset(self, seat: DecisionSeat, observation: Any, info: dict[str, Any], seed: int) -> None:
         self._query, self._none = seat.query, seat.none_action

@@ -17,7 +17,7 @@ from ...simulators.errors import ConfigError
 from ...simulators.retrieval.embedding import TextEmbedding
 from ...simulators.tasks import Task
 from ...simulators.tools import Tool, ToolText
-from ..world_side import Port, behind
+from ..world_side import ModelHandle, model_of
 
 if TYPE_CHECKING:
     from ...simulators.decision.examples import Example
@@ -37,7 +37,7 @@ class Decider(ABC):
     name: str = ""
     model: str = ""
     on_world_side = False
-    """It reads the task; an agent that is given one holds a port to it."""
+    """It reads the task; an agent that is given one holds a handle to it."""
 
     def begin(self, task: Task, seed: int) -> None:  # noqa: B027  # most deciders have nothing to do
         """A new query, on the world's side. At an agent's seat deciders see the text that they are asked about."""
@@ -51,17 +51,17 @@ class Decider(ABC):
         """Index of the candidate to call, or None where none fits."""
 
 
-class DeciderPort(Port, Decider):
-    """The port of a decider on the world's side."""
+class DeciderHandle(ModelHandle, Decider):
+    """The handle of a decider on the world's side."""
 
     def begin(self, world: Any, seed: int) -> None:
-        behind(self).begin(world.task, seed)
+        model_of(self).begin(world.task, seed)
 
     def search(self, query: str) -> bool:
-        return bool(behind(self).search(query))
+        return bool(model_of(self).search(query))
 
     def choose(self, query: str, candidates: Sequence[ToolText]) -> int | None:
-        found: int | None = behind(self).choose(query, candidates)
+        found: int | None = model_of(self).choose(query, candidates)
         return found
 
 

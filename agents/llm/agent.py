@@ -11,7 +11,7 @@ from ...simulators.identity import Same
 from ..base import TEXT, Agent
 from ..models.base import Function, LanguageModel
 from ..seat import TextSeat
-from ..world_side import ported
+from ..world_side import wrap_model
 from .session import LlmSession
 from .types import Outcome, Play, Strategy, ToolAccess
 
@@ -34,7 +34,7 @@ class LlmAgent(Agent):
     def __init__(
         self, model: LanguageModel, strategy: Strategy, access: Sequence[ToolAccess] = (), name: str | None = None
     ) -> None:
-        self._model, self.ports = ported(model)
+        self._model, self.handles = wrap_model(model)
         self._strategy, self._access = strategy, tuple(access)
         self.name = name or "+".join([strategy.name, *[part.suffix for part in access if part.suffix]])
         self.model = model.name

@@ -130,7 +130,7 @@ def read_rates(name: str) -> SimulatedRates:
 
 
 class Simulated:
-    """The simulated language model. It stands on the world's side: an agent that is given one holds a port to it.
+    """The simulated language model. It stands on the world's side: an agent that is given one holds a handle to it.
 
     Args:
         rates: Rates of its errors.

@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from ...simulators.opencatp.live import LiveOutcome, LiveTools
     from ...simulators.oracle.optimum import Optimum
     from ..rendering.chart import Chart
-    from ..rendering.story import Told
+    from ..rendering.story import EpisodeStory
 
 Observation = dict[str, npt.NDArray[Any]]
 REWARDS = ("incremental", "cumulative")
@@ -270,7 +270,7 @@ class OpenCATPBase(BaseEnv[ObsType, ActType], Generic[ObsType, ActType]):
             info["measured_gpu_memory_mb"] = 0.0 if found is None else found.gpu_memory_mb
         return info
 
-    def told(self, info: dict[str, Any]) -> dict[str, Any]:
+    def visible_info(self, info: dict[str, Any]) -> dict[str, Any]:
         return {name: value for name, value in info.items() if name != "sample"}  # the table that ships tells its optimum
 
     def _shares_left(self, spent: tuple[float, float, int, int]) -> list[float]:
@@ -468,7 +468,7 @@ class OpenCATPBase(BaseEnv[ObsType, ActType], Generic[ObsType, ActType]):
 
         return plan_chart(self.account(), self.quality())
 
-    def describe_episode(self, steps: Sequence[Any]) -> Told:
+    def describe_episode(self, steps: Sequence[Any]) -> EpisodeStory:
         from ..rendering.story import plan_story
 
         return plan_story(self, steps)

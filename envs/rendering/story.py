@@ -18,7 +18,7 @@ TEXT_WIDTH = 118  # characters of a line
 MAX_MESSAGE_CHARS = 600
 
 
-class Told(NamedTuple):
+class EpisodeStory(NamedTuple):
     """The parts of an episode's description that differ between worlds.
 
     Attributes:
@@ -49,7 +49,7 @@ def short(text: str, width: int) -> str:
 # -- the tool world ---------------------------------------------------------------------------------------------------------
 
 
-def tool_story(episode: Episode, steps: Sequence[Any]) -> Told:
+def tool_story(episode: Episode, steps: Sequence[Any]) -> EpisodeStory:
     """Describe an episode of a tool world, running or ended.
 
     Args:
@@ -65,7 +65,7 @@ def tool_story(episode: Episode, steps: Sequence[Any]) -> Told:
     if episode.needs:
         lines.append("  (+ learnt from a call, - not)")
     actions = _messages(steps) if isinstance(steps[0].observation, str) else _logged_actions(episode)
-    return Told(lines, actions, _grade(episode))
+    return EpisodeStory(lines, actions, _grade(episode))
 
 
 def _messages(steps: Sequence[Any]) -> str:
@@ -119,7 +119,7 @@ def _grade(episode: Episode) -> str:
 # -- OpenCATP -----------------------------------------------------------------------------------------------------------------
 
 
-def plan_story(world: OpenCATPBase[Any, Any], steps: Sequence[Any]) -> Told:
+def plan_story(world: OpenCATPBase[Any, Any], steps: Sequence[Any]) -> EpisodeStory:
     """Describe a plan over the OpenCATP tools, running or ended.
 
     Args:
@@ -130,7 +130,7 @@ def plan_story(world: OpenCATPBase[Any, Any], steps: Sequence[Any]) -> Told:
     head = [wrapped(f"Task {account.task.id}: ", account.task.query)]
     place = f"sample {figures['sample']}, size level {figures['size_level']}"
     head.append(f"  {place}, seed {account.seed}, budget: {account.budget}")
-    return Told(head, _chosen(world, steps), _plan_grade(world))
+    return EpisodeStory(head, _chosen(world, steps), _plan_grade(world))
 
 
 def _chosen(world: OpenCATPBase[Any, Any], steps: Sequence[Any]) -> str:

@@ -7,7 +7,7 @@ from typing import Any
 
 from ...agents.llm.agent import LlmAgent
 from ...agents.models.base import ACT, Function, FunctionCall, LanguageModel, Message, Reply
-from ...agents.world_side import Port, behind, ported
+from ...agents.world_side import ModelHandle, model_of, wrap_model
 
 
 class ChainWatcher:
@@ -22,7 +22,7 @@ class ChainWatcher:
     on_world_side = True  # it hears of every episode
 
     def __init__(self, model: LanguageModel) -> None:
-        self._model, self._ports = ported(model)
+        self._model, self._handles = wrap_model(model)
         self.calls: tuple[FunctionCall, ...] = ()
 
     @property
@@ -41,8 +41,8 @@ class ChainWatcher:
     def begin(self, world: Any, seed: int) -> None:
         """A new episode, told to the model that is listened to."""
         self.calls = ()
-        for port in self._ports:
-            port.begin(world, seed)
+        for handle in self._handles:
+            handle.begin(world, seed)
         self._model.reset(seed)
 
     def complete(self, messages: Sequence[Message], functions: Sequence[Function], purpose: str = ACT) -> Reply:
@@ -56,6 +56,6 @@ class ChainWatcher:
 def watch(agent: LlmAgent) -> ChainWatcher:
     """Put a watcher between an agent and its language model, whichever that is, and return it."""
     model = agent._model
-    watcher = ChainWatcher(behind(model) if isinstance(model, Port) else model)
-    agent._model, agent.ports = ported(watcher)
+    watcher = ChainWatcher(model_of(model) if isinstance(model, ModelHandle) else model)
+    agent._model, agent.handles = wrap_model(watcher)
     return watcher

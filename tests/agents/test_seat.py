@@ -31,7 +31,7 @@ class Watcher(Agent):
     """Keeps all that it is given and lets another agent play."""
 
     def __init__(self, player: Agent) -> None:
-        self.player, self.env_id, self.ports, self.given = player, player.env_id, player.ports, list[Any]()
+        self.player, self.env_id, self.handles, self.given = player, player.env_id, player.handles, list[Any]()
 
     def reset(self, seat: Any, observation: Any, info: dict[str, Any], seed: int) -> None:
         self.given += [seat, observation, info, seed]

@@ -44,7 +44,7 @@ class Remote:
         return self._ask("choose", [query, [tool.name for tool in candidates]])
 
     def _ask(self, what: str, arguments: list[Any]) -> Any:
-        send(self._outbox, encoded({"ask": what, "port": self._number, "arguments": arguments}))
+        send(self._outbox, encoded({"ask": what, "handle": self._number, "arguments": arguments}))
         return pickle.loads(receive(self._inbox))
 
 
@@ -72,8 +72,8 @@ def main() -> None:
             search=SearchSettings.chosen(search, name.partition("+")[0]),
             btp=BtpSettings(**btp) if btp else None,
         )
-        for number, port in enumerate(agent.ports):
-            world_side.replace(port, Remote(port.name, number, inbox, outbox))
+        for number, handle in enumerate(agent.handles):
+            world_side.replace(handle, Remote(handle.name, number, inbox, outbox))
         send(outbox, encoded({"ready": agent.name, "model": agent.model, "wants_examples": agent.wants_examples}))
         defined: dict[int, Any] = {}
         while True:

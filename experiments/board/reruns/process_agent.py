@@ -22,7 +22,7 @@ from ....agents.custom import is_custom
 from ....agents.models.base import Function, FunctionCall, Message
 from ....agents.registry import make_agent
 from ....agents.toolplanner.simulated import SimulatedToolPlanner
-from ....agents.world_side import ModelPort, Port, behind
+from ....agents.world_side import LanguageModelHandle, ModelHandle, model_of
 from ....simulators.errors import DataError
 from ....simulators.opencatp.scoring.evaluation import Evaluator
 from ..tracks import track_of
@@ -113,7 +113,7 @@ class ProcessAgent(Agent):
         hidden: Sequence[Path] = (),
     ) -> None:
         self.env_id = env_id
-        self.ports = self._models_of(name, env_id)
+        self.handles = self._models_of(name, env_id)
         self._functions: dict[str, Function] = {}
         self._sent: dict[int, Any] = {}
         self._folder = tempfile.TemporaryDirectory(prefix="costgym-agent-")
@@ -148,11 +148,11 @@ class ProcessAgent(Agent):
         self.wants_examples = min(wanted, MAX_EXAMPLES) if isinstance(wanted, int) else 0
 
     @staticmethod
-    def _models_of(name: str, env_id: str) -> tuple[Port, ...]:
+    def _models_of(name: str, env_id: str) -> tuple[ModelHandle, ...]:
         """The models that stay on this side; files of others are not opened here."""
         if is_custom(name):
-            return () if track_of(env_id) == PLANS else (ModelPort(SimulatedToolPlanner()),)  # it reads tool worlds
-        return make_agent(name, env_id).ports
+            return () if track_of(env_id) == PLANS else (LanguageModelHandle(SimulatedToolPlanner()),)  # it reads tool worlds
+        return make_agent(name, env_id).handles
 
     def reset(self, seat: Any, observation: Any, info: dict[str, Any], seed: int) -> None:
         self._say(("reset", seat, observation, info, seed))
@@ -206,10 +206,10 @@ class ProcessAgent(Agent):
 
     def _answer(self, heard: dict[str, Any]) -> Any:
         """Answer a question of the agent with the model on this side."""
-        what, number, given = heard.get("ask"), heard.get("port"), heard.get("arguments")
-        if not isinstance(number, int) or not 0 <= number < len(self.ports) or not isinstance(given, list):
+        what, number, given = heard.get("ask"), heard.get("handle"), heard.get("arguments")
+        if not isinstance(number, int) or not 0 <= number < len(self.handles) or not isinstance(given, list):
             raise DataError("agent's process", f"expected an action, or a question to one of its models; got {heard!r:.200}")
-        model = behind(self.ports[number])
+        model = model_of(self.handles[number])
         try:
             if what == "complete":
                 messages, functions, purpose = given

@@ -33,7 +33,7 @@ def text_of(path: Path) -> str:
         raise DataError(path, f"cannot be read: {error}") from error
 
 
-def strangers(place: Path, known: Iterable[str], below: str = "") -> list[str]:
+def unexpected_files(place: Path, known: Iterable[str], below: str = "") -> list[str]:
     """Name the files in a folder that no command wrote there.
 
     Args:

@@ -42,7 +42,7 @@ from ..tracks import TRACKS, track_files
 from ..weights import is_trained
 from .alarms import Signs, alarms
 from .alarms import total as total_of
-from .differences import check_rows, compare_documents, compare_lines, strangers, text_of
+from .differences import check_rows, compare_documents, compare_lines, text_of, unexpected_files
 from .manifest import MANIFEST, Submission, manifest_text, read_manifest
 from .replay import RecordedRow, check_entries, world_of
 
@@ -149,7 +149,7 @@ def validate(
     derived = [row for row in summarise_run(run, results)["rows"] if not row["missing_episodes"]]
     if not problems:
         problems += check_rows(manifest, derived)
-        problems += strangers(place, {*(file.path for file in manifest.files), *_OF_A_SUBMISSION})
+        problems += unexpected_files(place, {*(file.path for file in manifest.files), *_OF_A_SUBMISSION})
     if not problems and (place / MANIFEST).read_text(encoding="utf-8") != manifest_text(manifest):
         problems.append(f"{MANIFEST}: {NOT_AS_WRITTEN}")
     conditions = {"conditions": [each for track in run.tracks for each in track.document()["conditions"]]}
@@ -182,7 +182,7 @@ def validate_run(
     problems += compare_lines(place / EPISODES, [result.to_json() for result in results], EPISODES, results)
     submissions = sorted(path for path in place.glob(f"{SUBMISSIONS}/*") if not path.name.startswith("."))
     looked_at = (f"{SUBMISSIONS}/{kept.name}/" for kept in submissions)
-    problems += strangers(place, {*(row.path for row in rows), *track_files(document).values(), *_OF_A_RUN, *looked_at})
+    problems += unexpected_files(place, {*(row.path for row in rows), *track_files(document).values(), *_OF_A_RUN, *looked_at})
     submitted = []
     for kept in submissions:
         found, wrong = _check_kept(kept, config, data, engine)
@@ -242,7 +242,7 @@ def check_rerun(
         where = str(table) if own else None if row.track.data is None else data or row.track.data
         rows.append(RecordedRow(trajectory_path(row), row, None, where))
     played, problems = _replay(folder, judged, rows, None, engine)
-    problems += strangers(folder, {row.path for row in rows}, FOLDER)
+    problems += unexpected_files(folder, {row.path for row in rows}, FOLDER)
     if not problems and text_of(folder / RECORD) != record.to_json():
         problems.append(f"{RECORD}: {NOT_AS_WRITTEN}")
     if problems:

@@ -40,7 +40,7 @@ class Tally:
         self.refused = Counter[str]()
 
 
-class News:
+class PendingEvents:
     """What an episode has told so far; `wait` has to tell the rest in the order of time."""
 
     def __init__(self) -> None:
@@ -69,19 +69,19 @@ class News:
         self.told(found)
 
 
-def _time(news: Call | WorldEvent) -> float:
-    return news.finished_s if isinstance(news, Call) else news.at_s
+def _time(pending: Call | WorldEvent) -> float:
+    return pending.finished_s if isinstance(pending, Call) else pending.at_s
 
 
-def act(episode: Episode, random: Random, usages: list[tuple[float, float, int]], news: News | None = None) -> None:
+def act(episode: Episode, random: Random, usages: list[tuple[float, float, int]], pending: PendingEvents | None = None) -> None:
     """Take one random action; thoughts that were charged in full are noted as seconds, price and output tokens."""
-    news = News() if news is None else news
+    pending = PendingEvents() if pending is None else pending
     slot = random.randrange(-1, len(episode.candidates))
     match random.randrange(13):
         case 0 | 1 | 2 | 3:
             episode.submit(slot)
         case 4 | 5:
-            news.told(episode.call(max(0, slot)))
+            pending.told(episode.call(max(0, slot)))
         case 6:
             need = episode.candidates[max(0, slot)].need
             arguments = episode.needs[need].arguments if need >= 0 and random.random() < 0.7 else {"key": "nothing"}
@@ -97,12 +97,12 @@ def act(episode: Episode, random: Random, usages: list[tuple[float, float, int]]
             if not episode.over:
                 usages.append((episode.now_s - at_s, episode.ledger.price - price, usage.output_tokens))
         case 10:
-            news.told(*episode.notices())
+            pending.told(*episode.notices())
         case 11 if random.random() < 0.15:
             episode.finish(None if random.random() < 0.7 else "fact 0 0, fact 0 1", random.random() < 0.2)
         case _:
             before = episode.now_s, episode.in_flight
-            news.waited(episode, episode.wait(), *before)
+            pending.waited(episode, episode.wait(), *before)
 
 
 def begin(scenario: Scenario, random: Random) -> Episode:
@@ -128,15 +128,15 @@ def rules(scenario: Scenario, seed: int, tally: Tally) -> Iterator[str]:
     """Every rule of the world holds, time never runs back, and thinking costs what it says."""
     random = Random(seed)
     for _ in range(4):
-        episode, now, thoughts, news = begin(scenario, random), 0.0, list[tuple[float, float, int]](), News()
+        episode, now, thoughts, pending = begin(scenario, random), 0.0, list[tuple[float, float, int]](), PendingEvents()
         world = episode.world
         for _ in range(STEPS):
             if episode.over:
                 break
-            act(episode, random, thoughts, news)
+            act(episode, random, thoughts, pending)
             tally.steps += 1
-            if news.problem is not None:
-                yield news.problem
+            if pending.problem is not None:
+                yield pending.problem
             if not now <= episode.now_s < math.inf:
                 yield f"1: time went from {now!r} to {episode.now_s!r} s"
             now = episode.now_s

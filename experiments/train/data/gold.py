@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
 
-class Told(Protocol):
+class NeedsShown(Protocol):
     """What the calls follow from: the needs of an episode, and which of their facts were shown so far."""
 
     @property
@@ -18,7 +18,7 @@ class Told(Protocol):
 
 
 def solve(
-    episode: Told,
+    episode: NeedsShown,
     quotes: Mapping[str, float],
     luck: Callable[[], float],
     say: Callable[[str, dict[str, Any]], None],
