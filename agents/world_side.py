@@ -1,7 +1,7 @@
 """Models that stand on the world's side: simulated ones, which know what the task needs and err on purpose.
 
-An agent holds a handle. It can ask through it and gets a reply, as it would from a server. The model itself, with its reading of
-the task, stays here; whoever plays an episode tells it when one begins.
+An agent holds a handle. It can ask through it and gets a reply, as it would from a server. The model itself, with its reading
+of the task, stays here; whoever plays an episode tells it when one begins.
 """
 
 from __future__ import annotations
