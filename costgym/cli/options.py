@@ -141,7 +141,10 @@ def grouped(command: Callable[..., None]) -> Callable[..., None]:
                 made = option_of(field.name, types[field.name], default)
                 shown.append(inspect.Parameter(field.name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=made))
 
-    def run(**values: Any) -> None:
+    usual_values = {each.name: each.default for each in shown if each.default is not inspect.Parameter.empty}
+
+    def run(**given: Any) -> None:
+        values = usual_values | given
         built = {name: kind(**{each: values.pop(each) for each in names}) for name, (kind, names) in groups.items()}
         command(**values, **built)
 

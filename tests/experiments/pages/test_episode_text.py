@@ -155,7 +155,7 @@ def test_a_plan_of_the_opencatp_leaderboard_is_shown_as_it_would_run(tmp_path: P
 @pytest.mark.parametrize("format", ["png", "svg", "html", "text"])
 def test_the_command_writes_pictures(folder: Path, tmp_path: Path, format: str, capsys: pytest.CaptureFixture[str]) -> None:
     out = tmp_path / f"episode.{format}"
-    show(folder / "react", "1", format=format, out=out)
+    show(path=folder / "react", episode="1", format=format, out=out)
     assert capsys.readouterr().out == (out.read_text() if format == "text" else f"{out}\n")
     if format == "png":
         with Image.open(out) as image:
