@@ -115,7 +115,7 @@ class ToolEpisode:
         ]
         action: dict[str, Any] = asked[0] if len(asked) == 1 else {"calls": asked}
         info = self._step(json.dumps({**action, "usage": self._usage(calls, usage)._asdict()}, default=str))
-        told = self.env.told(info)["results"]
+        told = self.env.visible_info(info)["results"]
         answers = [Answer(each["text"], each["status"] != "ok") for each in told]
         if info["news"] and answers:
             answers[-1] = Answer(f"{answers[-1].text}\n{NEWS}{'; '.join(info['news'])}", answers[-1].failed)
