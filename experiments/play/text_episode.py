@@ -15,19 +15,27 @@ from ...envs.actions import RESERVED, count_tokens, encode_action
 from ...envs.base import base_env
 from ...envs.registration import make
 from ...simulators.calls import Usage
-from ...simulators.errors import EpisodeOver
+from ...simulators.draws import stable_integer
+from ...simulators.errors import BudgetExceeded, ConfigError, EpisodeOver, require
 from ...simulators.ledger import Budget
 from ...simulators.scenario import Scenario, load_scenario
 from .rollout import AgentInfo, play, result_of
 
+Row = dict[str, Any]
 ENV_ID = "costgym/MarketplaceChat-v0"
 HOW_TO_CALL = (
     'Call a function by writing <tool_call>{"name": "NAME", "arguments": {"ARGUMENT": "VALUE"}}</tool_call> and nothing else.'
 )
+ROW_SETTINGS = ("scenario", "budget", "split", "documents", "grading", "enforcement", "level", "max_observation", "max_steps")
+"""Columns of a data set's row, besides `task` and `seed`, that are arguments of the episode."""
+
+
+class ToolFailure(Exception):
+    """A failed tool call; its message is the tool's response, which frameworks show to the model."""
 
 
 class Answer(NamedTuple):
-    """What a call brought.
+    """The response to a function call.
 
     Attributes:
         text: the tool's result, or an error in words.
@@ -40,6 +48,15 @@ class Answer(NamedTuple):
 
 class ToolEpisode:
     """An episode of `costgym/MarketplaceChat-v0`, played by function calls.
+
+    An adapter for a framework translates between the framework's types and this class:
+
+    >>> episode = ToolEpisode(task=0, seed=7, budget="price=20")
+    >>> prompt, tools = episode.prompt(), [function.document() for function in episode.functions]
+    >>> answer = episode.call(episode.functions[0].name, {})  # a call of the model
+    >>> episode.finish("I do not know.")
+    >>> episode.over, episode.passed, episode.reward == episode.score()["quality"]
+    (True, False, True)
 
     Args:
         task: the task's number or id.
@@ -61,15 +78,31 @@ class ToolEpisode:
         env = make(ENV_ID, disable_env_checker=True, scenario=_read_scenario(scenario), budget=limits, **settings)
         world: Any = base_env(env)
         self.env = world
-        self._return, self._over = 0.0, False
+        self._return, self._handed_out, self._over = 0.0, 0.0, False
         self.env.reset(seed=seed, options={"task": task})
         self.functions = [Function(**document["function"]) for document in self.env.documentation()] + [FINISH]
         self._documents = sum(function.tokens for function in self.functions)
         self._read = count_tokens(INSTRUCTIONS) + count_tokens(self.query)
 
+    @classmethod
+    def of_row(cls, row: Mapping[str, Any], **defaults: Any) -> ToolEpisode:
+        """Begin the episode that a row of a data set names.
+
+        Args:
+            row: columns `task`, `seed` (0 by default) and any of `ROW_SETTINGS`; other columns and None are ignored.
+            defaults: arguments for which the row has no column.
+
+        Raises:
+            ConfigError: the row names no task.
+        """
+        if "task" not in row:
+            raise ConfigError("dataset row", f"expected the columns task and seed, got {', '.join(sorted(row)) or 'none'}")
+        settings = {name: row[name] for name in ROW_SETTINGS if row.get(name) is not None}
+        return cls(row["task"], int(row.get("seed") or 0), **{**defaults, **settings})
+
     @property
     def query(self) -> str:
-        """What the user asks."""
+        """The user's request."""
         return str(self.env.query)
 
     @property
@@ -78,13 +111,23 @@ class ToolEpisode:
         return self._over
 
     @property
+    def passed(self) -> bool:
+        """Return whether the answer was accepted within the budget."""
+        return bool(self.env.succeeded)
+
+    @property
+    def price(self) -> float:
+        """Price of the calls and tokens so far, in the scenario's currency."""
+        return float(self.env.account().ledger.price)
+
+    @property
     def exceeded(self) -> str | None:
         """The resource whose limit ended the episode, or None."""
         found: str | None = self.env.account().exceeded
         return found
 
     def prompt(self) -> list[dict[str, str]]:
-        """The messages before the model's first one, for models that are given the functions apart."""
+        """The messages before the model's first one, for models that receive the functions separately."""
         return [{"role": "system", "content": INSTRUCTIONS}, {"role": "user", "content": self.query}]
 
     def call(self, name: str, arguments: Any, usage: Usage | None = None) -> Answer:
@@ -100,19 +143,31 @@ class ToolEpisode:
         """
         return self.turn([FunctionCall(name, arguments)], usage)[0]
 
+    def ask(self, name: str, arguments: Any) -> str:
+        """Call a function and return its text, for frameworks in which a tool that fails raises an error.
+
+        Raises:
+            ToolFailure: the call failed.
+            BudgetExceeded: the call ended the episode over a limit of its budget.
+            EpisodeOver: the episode has ended.
+        """
+        answer, account = self.call(name, arguments), self.env.account()
+        if account.exceeded is not None:
+            limit = account.budget.as_dict()[account.exceeded]
+            raise BudgetExceeded(account.exceeded, limit - account.remaining()[account.exceeded], limit)
+        if answer.failed:
+            raise ToolFailure(answer.text)
+        return answer.text
+
     def turn(self, calls: Sequence[FunctionCall], usage: Usage | None = None) -> list[Answer]:
-        """Make the calls of one reply, side by side where there are several; arguments and errors as in `call`."""
+        """Make the calls of one reply, in parallel if there are several; arguments and errors as for `call`."""
         if self._over:
             raise EpisodeOver("the episode has ended; nothing more can be called")
         ending = next((call for call in calls if call.name == FINISH_NAME), None)
         if ending is not None:
             self._step(encode_action(FINISH_NAME, ending.read() or {}, self._usage(calls, usage)))
             return [Answer("The task has ended.", False)] * len(calls)
-        # waiting and thinking are no functions here, and no tool has these names
-        asked = [
-            {"name": f"{each.name}?" if each.name in RESERVED else str(each.name), "arguments": each.arguments}
-            for each in calls
-        ]
+        asked = [{"name": tool_name(each.name), "arguments": each.arguments} for each in calls]
         action: dict[str, Any] = asked[0] if len(asked) == 1 else {"calls": asked}
         info = self._step(json.dumps({**action, "usage": self._usage(calls, usage)._asdict()}, default=str))
         told = self.env.visible_info(info)["results"]
@@ -124,11 +179,13 @@ class ToolEpisode:
         return answers
 
     def say(self, text: str, calls: Sequence[FunctionCall] = ()) -> list[dict[str, Any]]:
-        """Play a whole reply of a model and return the messages that answer it; a reply without a call is not the answer.
+        """Play a reply of a model and return the messages that respond to it.
+
+        A reply without a call costs its tokens and is answered with a reminder; it is not taken for the final answer.
 
         Args:
-            text: what it says besides its calls.
-            calls: its calls.
+            text: text of the reply besides its calls.
+            calls: function calls of the reply.
         """
         if calls:
             answers = self.turn(calls)
@@ -149,7 +206,7 @@ class ToolEpisode:
         self._over = True
 
     def finish(self, answer: str, give_up: bool = False) -> None:
-        """Hand in the answer; an episode that has ended stays as it is."""
+        """Submit the answer; an episode that has ended is left unchanged."""
         if not self._over:
             self.call(FINISH_NAME, {"answer": answer, "give_up": give_up})
 
@@ -166,7 +223,7 @@ class ToolEpisode:
         return dict(info)
 
     def score(self, player: str = "client", model: str = "client") -> dict[str, float]:
-        """The figures of the episode: `success` counts only within the budget. One that has not ended is given up first.
+        """The figures of the episode, which is given up first if it has not ended; a `success` is within the budget.
 
         Args:
             player, model: names in the record that the figures are taken from.
@@ -193,16 +250,98 @@ class ToolEpisode:
         """The undiscounted return so far: the Quality of Plan."""
         return self._return
 
+    def step_reward(self) -> float:
+        """Return the reward since the last time this was called, for trainers that reward each step."""
+        earned, self._handed_out = self._return - self._handed_out, self._return
+        return earned
+
+
+class TextWorld:
+    """The tasks of a scenario, each to be played under several seeds; the base of the worlds that trainers take.
+
+    Args:
+        scenario: name, YAML file or `Scenario`.
+        split: split of the tasks.
+        tasks: number of tasks from the start of the split; None for all.
+        most_needs: maximum number of facts that a task may ask for; other tasks are excluded.
+        rounds: number of rows per task, each with its own seed.
+        budget: resource limits; None for the scenario's.
+        seed: base seed from which the rows' seeds are drawn.
+        max_steps: number of calls after which an episode is truncated.
+        documents: `full` or `short` documents of the tools; short ones are those of `costgym train sft`.
+
+    Attributes:
+        tasks: query of each task, by id.
+        numbers: number of each task, by id.
+
+    Raises:
+        ConfigError: a number is out of range.
+    """
+
+    def __init__(
+        self,
+        scenario: str | Path | Scenario = "marketplace",
+        split: str = "train",
+        tasks: int | None = None,
+        most_needs: int | None = None,
+        rounds: int = 4,
+        budget: str | Mapping[str, float] | None = None,
+        seed: int = 0,
+        max_steps: int = 32,
+        documents: str = "short",
+    ) -> None:
+        for name, value in (("tasks", tasks), ("most_needs", most_needs), ("rounds", rounds)):
+            if (value is not None or name == "rounds") and (type(value) is not int or value < 1):
+                raise ConfigError(name, f"expected a positive whole number, got {value!r}")
+        self.scenario = _read_scenario(scenario)
+        self.split, self.rounds, self.seed, self.documents, self.max_steps = split, rounds, seed, documents, max_steps
+        self.budget = None if budget is None else Budget.one(budget).as_dict()
+        rows = [row for row in task_rows(self.scenario, split) if most_needs is None or row["needs"] <= most_needs]
+        if not rows:
+            raise ConfigError("most_needs", f"no task of the split {split} asks for at most {most_needs} facts")
+        self.numbers: dict[str, int] = {row["id"]: row["task"] for row in rows[:tasks]}
+        self.tasks: dict[str, str] = {row["id"]: row["query"] for row in rows[:tasks]}
+
+    def rows(self) -> list[Row]:
+        """Return the rows, with `task` and `seed`: every task once, then every task again with the next seed, and so on.
+
+        All completions of a group have the same row and therefore see the same world.
+        """
+        return [
+            {"task": task, "seed": stable_integer(self.seed, "grpo", task, turn) % 2**31}
+            for turn in range(self.rounds)
+            for task in self.tasks
+        ]
+
+    @property
+    def train_dataset(self) -> Any:
+        """The rows as a `datasets.Dataset`.
+
+        Raises:
+            MissingExtra: datasets is not installed.
+        """
+        return require("datasets", "train").Dataset.from_list(self.rows())
+
+    def begin(self, task: str, seed: int) -> ToolEpisode:
+        """Begin the episode of a row."""
+        settings = {"split": self.split, "max_steps": self.max_steps, "documents": self.documents}
+        return ToolEpisode(self.numbers[task], seed, self.scenario, self.budget, **settings)
+
+
+def tool_name(name: object) -> str:
+    """The name under which a model's call is played: waiting and thinking are not functions, and no tool has these names."""
+    return f"{name}?" if name in RESERVED else str(name)
+
 
 def text_prompt(episode: ToolEpisode) -> list[dict[str, str]]:
-    """The messages before the model's first one, for models that read the functions as text: one a line, with its price."""
+    """The messages before the model's first one, for models that read the functions as text: one per line, with its price."""
     lines = [function_line(function) for function in episode.functions]
     about = "\n".join([INSTRUCTIONS, "", "Functions:", *lines, "", HOW_TO_CALL])
     return [{"role": "system", "content": about}, {"role": "user", "content": episode.query}]
 
 
 def function_line(function: Function) -> str:
-    """A function on one line: its name, its required arguments and what it does.
+    """A function on one line: name, required arguments and description.
 
     >>> function_line(FINISH).partition(".")[0]
     'finish(answer: string): End the task'
@@ -212,9 +351,7 @@ def function_line(function: Function) -> str:
     return f"{function.name}({', '.join(arguments)}): {' '.join(function.description.split())}"
 
 
-def task_rows(
-    scenario: str | Path | Scenario = "marketplace", split: str = "test", tasks: int | None = None
-) -> list[dict[str, Any]]:
+def task_rows(scenario: str | Path | Scenario = "marketplace", split: str = "test", tasks: int | None = None) -> list[Row]:
     """The tasks of a split as rows with `task` (number), `id`, `query` and `needs` (number of facts asked for).
 
     Args:

@@ -1,8 +1,7 @@
 """The marketplace as a task of Inspect AI: `inspect eval costgym/marketplace --model openai/gpt-4o-mini`.
 
-A sample is a task and a seed. Its tools are the task's candidates, a limit that is passed ends it, and it is scored by what the
-world knows: success within the budget, share of the facts, price, calls and simulated seconds. `cost_limit` and Inspect's other
-limits are about the model's own tokens and apply as usual.
+A sample is a task and a seed. Its tools are the task's candidates, it ends when a limit is passed, and the world scores it.
+`cost_limit` and Inspect's other limits are about the model's own tokens and apply as usual.
 
 Source: Inspect AI 0.3.285, tasks, agents and scorers.
 """
@@ -22,12 +21,11 @@ from inspect_ai.util import store
 from ....agents.models.base import FINISH, Function
 from ....agents.prompts import INSTRUCTIONS
 from ....agents.registry import make_agent
-from ...play.text_episode import ENV_ID, ToolEpisode, task_rows
+from ....simulators.errors import CostGymError
+from ...play.text_episode import ENV_ID, ToolEpisode, ToolFailure, task_rows
 
-KEY = "costgym_episode"
-"""Where a sample's store holds the id of its episode."""
-_EPISODES: dict[str, ToolEpisode] = {}
-"""Episodes of the samples that are being played, by the sample's id."""
+KEY = "costgym_episode"  # where a sample's store holds the id of its episode
+_EPISODES: dict[str, ToolEpisode] = {}  # of the samples that are being played, by the sample's id
 
 
 @task  # type: ignore[untyped-decorator]
@@ -61,7 +59,7 @@ def marketplace(
             episode = ToolEpisode(state.metadata["task"], state.metadata["seed"], scenario, budget, **settings)
             _EPISODES[state.uuid] = episode
             store().set(KEY, state.uuid)
-            state.tools = [_tool(episode, function).as_tool() for function in episode.functions]
+            state.tools = _tools(episode)
             return state
 
         return solve
@@ -70,8 +68,7 @@ def marketplace(
         """The tools of the sample that is being played."""
 
         async def tools(self) -> list[Tool]:
-            episode = _EPISODES[store().get(KEY)]
-            return [_tool(episode, function).as_tool() for function in episode.functions if function is not FINISH]
+            return _tools(_playing())[:-1]  # `react` brings its own `finish`
 
     @scorer(metrics=[{"success": [mean(), stderr()], "*": [mean()]}, cost_per_success()])  # type: ignore[untyped-decorator]
     def world() -> Scorer:
@@ -113,8 +110,7 @@ def agent(name: str = "react") -> Solver:
     """
 
     async def solve(state: TaskState, generate: Generate) -> TaskState:
-        player = make_agent(name, ENV_ID)
-        _EPISODES[store().get(KEY)].play(player)
+        _playing().play(make_agent(name, ENV_ID))
         return state
 
     return solve
@@ -132,22 +128,26 @@ def cost_per_success() -> Metric:
     return measure
 
 
-def _tool(episode: ToolEpisode, function: Function) -> ToolDef:
-    """A candidate as a tool of Inspect; a failed call is an error of the tool, and so is a call after the end."""
-
-    async def execute(**arguments: Any) -> str:
-        if episode.over:
-            raise ToolError("The episode has ended.")
-        answer = episode.call(function.name, arguments)
-        if episode.exceeded is not None:
-            raise ToolError(f"The episode is over its budget of {episode.exceeded}.")
-        if answer.failed:
-            raise ToolError(answer.text)
-        return answer.text
-
-    parameters = ToolParams.model_validate({"properties": {}, "required": [], **function.parameters})
-    return ToolDef(execute, function.name, function.description, parameters, parallel=False)
+def _playing() -> ToolEpisode:
+    """The episode of the sample that is being played."""
+    return _EPISODES[store().get(KEY)]
 
 
 async def _goes_on(state: AgentState) -> bool:
-    return not _EPISODES[store().get(KEY)].over
+    return not _playing().over
+
+
+def _tools(episode: ToolEpisode) -> list[Tool]:
+    """The functions of an episode as tools of Inspect; a failed call, or one after the end, is an error of the tool."""
+
+    def tool(function: Function) -> Tool:
+        async def execute(**arguments: Any) -> str:
+            try:
+                return episode.ask(function.name, arguments)
+            except (ToolFailure, CostGymError) as error:
+                raise ToolError(str(error)) from error
+
+        parameters = ToolParams.model_validate({"properties": {}, "required": [], **function.parameters})
+        return ToolDef(execute, function.name, function.description, parameters, parallel=False).as_tool()
+
+    return [tool(function) for function in episode.functions]

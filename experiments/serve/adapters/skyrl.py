@@ -20,11 +20,9 @@ from skyrl_gym.envs.base_text_env import BaseTextEnv, BaseTextEnvStepOutput, Con
 from skyrl_gym.envs.registration import register, registry
 
 from ....agents.models.local import read_calls
-from ....simulators.draws import stable_integer
-from ...play.text_episode import ToolEpisode, task_rows, text_prompt
+from ...play.text_episode import TextWorld, ToolEpisode, text_prompt
 
 ID = "costgym"
-SETTINGS = ("scenario", "budget", "split", "documents", "grading", "enforcement", "level", "max_observation")
 
 
 class MarketplaceTextEnv(BaseTextEnv):  # type: ignore[misc]
@@ -37,30 +35,24 @@ class MarketplaceTextEnv(BaseTextEnv):  # type: ignore[misc]
 
     def __init__(self, env_config: Any = None, extras: Mapping[str, Any] | None = None) -> None:
         super().__init__()
-        extras = dict(extras or {})
-        given = {**dict(env_config or {}), **extras}
-        self.max_turns = int(given.get("max_turns") or 32)
-        self._task, self._seed = extras["task"], int(extras.get("seed", 0))
-        self._settings = {"documents": "short", **{name: given[name] for name in SETTINGS if given.get(name) is not None}}
+        self._row = {**dict(env_config or {}), **dict(extras or {})}
+        self.max_turns = int(self._row.get("max_turns") or 32)
         self.episode: ToolEpisode | None = None
 
     def init(self, prompt: ConversationType) -> tuple[ConversationType, dict[str, Any]]:
-        """Begin the episode. Its prompt takes the place of the row's: it holds the tools and their prices."""
-        self.turns, self._given = 0, 0.0
-        self.episode = ToolEpisode(self._task, self._seed, **self._settings)
-        return text_prompt(self.episode), {"task": self._task, "seed": self._seed}
+        """Begin the episode. Its prompt replaces the row's, because it contains the tools and their prices."""
+        self.turns = 0
+        self.episode = ToolEpisode.of_row(self._row, documents="short")
+        return text_prompt(self.episode), {"task": self._row["task"], "seed": self._row.get("seed", 0)}
 
     def step(self, action: str) -> BaseTextEnvStepOutput:
-        """Play a reply of the model: its calls, or nothing but a reminder where it holds none."""
+        """Play a reply of the model: its calls, or a reminder if it contains none."""
         assert self.episode is not None, "init comes first"
         self.turns += 1
         messages = self.episode.say(*read_calls(action))
         done = self.episode.over or self.turns >= self.max_turns
-        if done:
-            self.episode.score()  # an episode that is cut off is given up
-        reward, self._given = self.episode.reward - self._given, self.episode.reward
-        told = [{"role": "user", "content": _wrap(message)} for message in messages]
-        return BaseTextEnvStepOutput(observations=[] if done else told, reward=reward, done=done, metadata={})
+        told = [] if done else [{"role": "user", "content": _wrap(message)} for message in messages]
+        return BaseTextEnvStepOutput(observations=told, reward=self.episode.step_reward(), done=done, metadata={})
 
     def get_metrics(self) -> dict[str, Any]:
         """The figures of the episode: success within the budget, price, calls and so on."""
@@ -68,9 +60,8 @@ class MarketplaceTextEnv(BaseTextEnv):  # type: ignore[misc]
 
 
 def _wrap(message: Mapping[str, Any]) -> str:
-    if message["role"] != "tool":
-        return str(message["content"])
-    return f"<tool_response>\n{message['content']}\n</tool_response>"
+    text = str(message["content"])
+    return f"<tool_response>\n{text}\n</tool_response>" if message["role"] == "tool" else text
 
 
 def write_data(
@@ -81,31 +72,21 @@ def write_data(
     Args:
         folder: where the files go.
         tasks: number of training tasks; None for all of the split.
-        rounds: rows of each training task, each with a seed of its own.
+        rounds: rows of each training task, each with its own seed.
         validation: number of tasks of the test split.
-        seed: base seed of the rows' seeds.
+        seed: base seed from which the rows' seeds are drawn.
         settings: arguments of `ToolEpisode` that go into the rows.
     """
     import datasets
 
-    scenario, out = settings.get("scenario", "marketplace"), []
-    for name, split, count, turns in (("train", "train", tasks, rounds), ("validation", "test", validation, 1)):
-        rows = [
-            {
-                "prompt": [{"role": "user", "content": row["query"]}],
-                "env_class": ID,
-                "task": row["task"],
-                "seed": stable_integer(seed, ID, row["task"], turn) % 2**31,
-                "split": split,
-                **settings,
-            }
-            for turn in range(turns)
-            for row in task_rows(scenario, split, count)
-        ]
-        out.append(Path(folder) / f"{name}.parquet")
-        out[-1].parent.mkdir(parents=True, exist_ok=True)
-        datasets.Dataset.from_list(rows).to_parquet(str(out[-1]))
-    return out[0], out[1]
+    train, held_out = Path(folder) / "train.parquet", Path(folder) / "validation.parquet"
+    train.parent.mkdir(parents=True, exist_ok=True)
+    for path, split, count, turns in ((train, "train", tasks, rounds), (held_out, "test", validation, 1)):
+        world = TextWorld(settings.get("scenario", "marketplace"), split, count, rounds=turns, seed=seed)
+        about = {"env_class": ID, "split": split, **settings}
+        rows = [{"prompt": [{"role": "user", "content": world.tasks[row["task"]]}], **row, **about} for row in world.rows()]
+        datasets.Dataset.from_list(rows).to_parquet(str(path))
+    return train, held_out
 
 
 if ID not in registry:

@@ -1,7 +1,6 @@
 """GRPO with TRL on a server of `costgym serve`, through OpenEnv's client.
 
-The server may run anywhere: in the container of `openenv/Dockerfile`, or beside this process. A task's tools are methods of its
-environment, so TRL shows a model exactly the tools that the server offers:
+The server may run anywhere: in the container of `openenv/Dockerfile`, or beside this process.
 
     world = RemoteWorld("http://127.0.0.1:8000", tasks=8)
     GRPOTrainer(model, args=..., train_dataset=world.train_dataset, environment_factory=world.environment_factory,
@@ -12,64 +11,41 @@ Source: TRL 1.16, environments; OpenEnv 0.10, generic client.
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 from openenv import GenericEnvClient
 
-from ....agents.prompts import INSTRUCTIONS
-from ....simulators.draws import stable_integer
-from ....simulators.errors import ConfigError, EpisodeOver, require
+from ....agents.models.base import Function
+from ....simulators.errors import ConfigError, EpisodeOver
 from ....simulators.status import LOOKS_OK, Status
-from ....simulators.tools import ToolCard
-from .trl import Row, TaskEnvironment, ToolFailure, tool_method
+from ...play.text_episode import ToolFailure
+from .trl import Begin, TrlWorld
 
 
-class RemoteEnvironment(TaskEnvironment):
-    """An episode on a server; each task has a subclass that adds the task's tools as methods."""
+class RemoteEpisode:
+    """An episode on a server; attributes as those of `ToolEpisode`."""
 
-    _url = ""
+    def __init__(self, client: Any, task: str, seed: int) -> None:
+        self._client = client
+        self.over, self.passed, self.price, self.reward = False, False, 0.0, 0.0
+        self.opening = client.reset(seed=seed, task=task).observation
 
-    def __init__(self) -> None:
-        self._client = _connect(self._url)
-        self._return, self._over, self._passed, self._price = 0.0, True, False, 0.0
-
-    def reset(self, **row: Any) -> None:
-        """Start the episode of a dataset row, given its `task` and `seed`; the row's prompt already contains the query."""
-        self._client.reset(seed=int(row["seed"]), task=row["task"])
-        self._return, self._over, self._passed, self._price = 0.0, False, False, 0.0
-
-    def _call(self, name: str, arguments: Mapping[str, Any]) -> str:
-        text, info = self._step(name, {key: value for key, value in arguments.items() if value is not None})
+    def ask(self, name: str, arguments: Any) -> str:
+        """Call a function; raises as `ToolEpisode.ask` does, but for a spent budget, which the text tells."""
+        if self.over:
+            raise EpisodeOver("the episode has ended; nothing more can be called")
+        result = self._client.step({"name": name, "arguments": arguments})
+        info, text = dict(result.metadata or {}), str(result.observation.get("text", ""))
+        self.reward += float(result.reward or 0.0)
+        self.over, self.passed = bool(result.done), bool(info.get("is_success"))
+        self.price += float(info.get("cost_price") or 0.0)
         if Status(info.get("status", 0)) not in LOOKS_OK:
             raise ToolFailure(text)
-        return text
-
-    def _step(self, name: str, arguments: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
-        if self._over:
-            raise EpisodeOver("the task has ended; nothing more can be called")
-        result = self._client.step({"name": name, "arguments": dict(arguments)})
-        info = dict(result.metadata or {})
-        self._return += float(result.reward or 0.0)
-        self._over, self._passed = bool(result.done), bool(info.get("is_success"))
-        self._price += float(info.get("cost_price") or 0.0)
-        return str(result.observation.get("text", "")), info
+        return (text or "The task has ended.") if self.over else text
 
 
-def remote_return(
-    environments: list[RemoteEnvironment], log_metric: Callable[..., None] | None = None, **_: Any
-) -> list[float]:
-    """Return the reward of each rollout: the sum of what the server gave, which is the Quality of Plan."""
-    if log_metric is not None and environments:
-        count = len(environments)
-        log_metric("episode/success", sum(each._passed for each in environments) / count)
-        log_metric("episode/price", sum(each._price for each in environments) / count)
-        log_metric("episode/finished", sum(each._over for each in environments) / count)
-    return [each._return for each in environments]
-
-
-class RemoteWorld:
+class RemoteWorld(TrlWorld):
     """A server's tasks as the three arguments of TRL's trainer.
 
     Args:
@@ -84,55 +60,24 @@ class RemoteWorld:
     """
 
     def __init__(self, url: str, tasks: int = 8, rounds: int = 4, seed: int = 0, currency: str = "credits") -> None:
-        self.rounds, self.seed = rounds, seed
-        self._classes: dict[str, type[RemoteEnvironment]] = {}
-        self._prompts: dict[str, list[dict[str, str]]] = {}
+        self.rounds, self.seed, self.tasks, self.environment_factory = rounds, seed, {}, {}
         client = _connect(url)
         try:
             for index in range(tasks):
                 client.reset(seed=0, index=index)
-                name = str(client.state()["task"])
-                opening = client.reset(seed=0, task=name).observation
+                task = str(client.state()["task"])
+                opening = RemoteEpisode(client, task, 0).opening
                 if "functions" not in opening:
-                    raise ConfigError("url", "the server plays no text view; serve costgym/MarketplaceChat-v0")
-                methods = {}
-                for document in opening["functions"]:
-                    about = document["function"]
-                    card = ToolCard(about["name"], about["description"], "", "", "", about["parameters"])
-                    methods[card.name] = tool_method(card, opening["prices"][card.name], currency)
-                space = {**methods, "_url": url, "__doc__": f"Task {name}."}
-                self._classes[name] = type("Remote_" + re.sub(r"\W", "_", name), (RemoteEnvironment,), space)
-                asked = {"role": "user", "content": opening["text"]}
-                self._prompts[name] = [{"role": "system", "content": INSTRUCTIONS}, asked]
+                    raise ConfigError("url", "the server does not play the text view; serve costgym/MarketplaceChat-v0")
+                functions = [Function(**document["function"]) for document in opening["functions"]]
+                self.tasks[task] = opening["text"]
+                self._add(task, functions, opening["prices"], currency, partial(_begin, url))
         finally:
             client.close()
 
-    @property
-    def environment_factory(self) -> dict[str, type[RemoteEnvironment]]:
-        """The environment class of each task, by task id."""
-        return dict(self._classes)
 
-    @property
-    def train_dataset(self) -> Any:
-        """The dataset's rows as a `datasets.Dataset`."""
-        return require("datasets", "train").Dataset.from_list(self.rows())
-
-    @property
-    def reward_funcs(self) -> list[Callable[..., list[float]]]:
-        return [remote_return]
-
-    def rows(self) -> list[Row]:
-        """Return the dataset's rows: every task once, then every task again with the next seed, and so on."""
-        return [
-            {
-                "prompt": self._prompts[name],
-                "environment": name,
-                "task": name,
-                "seed": stable_integer(self.seed, "grpo", name, turn) % 2**31,
-            }
-            for turn in range(self.rounds)
-            for name in self._classes
-        ]
+def _begin(url: str) -> Begin:
+    return partial(RemoteEpisode, _connect(url))
 
 
 def _connect(url: str) -> Any:

@@ -3,62 +3,18 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
-from pathlib import Path
+from collections.abc import Callable
 from typing import Any
 
-from ....simulators.draws import stable_integer
-from ....simulators.errors import ConfigError, require
-from ....simulators.scenario import Scenario, load_scenario, parse_scenario
-from ...play.text_episode import ToolEpisode, task_rows
+from ....simulators.scenario import parse_scenario
+from ...play.text_episode import Row, TextWorld, ToolEpisode
 
 LOGGED = ("success", "price", "calls", "agent_errors")
 """Figures of an episode whose means are logged."""
 
 
-class GrpoWorld:
-    """Tasks of a scenario, each to be played under several seeds.
-
-    Args:
-        scenario: name, YAML file or `Scenario`.
-        split: split of the tasks.
-        tasks: number of tasks from the start of the split; None for all.
-        most_needs: maximum number of facts that a task may ask for; other tasks are excluded.
-        rounds: number of rows per task, each with its own seed.
-        budget: resource limits; None for the scenario's.
-        seed: base seed from which the rows' seeds are drawn.
-        max_steps: number of calls after which an episode is truncated.
-        documents: `full` or `short` documents of the tools; short ones are those of `costgym train sft`.
-
-    Raises:
-        ConfigError: a number is out of range.
-    """
-
-    def __init__(
-        self,
-        scenario: str | Path | Scenario = "marketplace",
-        split: str = "train",
-        tasks: int | None = None,
-        most_needs: int | None = None,
-        rounds: int = 4,
-        budget: Mapping[str, float] | None = None,
-        seed: int = 0,
-        max_steps: int = 32,
-        documents: str = "short",
-    ) -> None:
-        for name, value in (("tasks", tasks), ("most_needs", most_needs), ("rounds", rounds)):
-            if value is None and name != "rounds":
-                continue
-            if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-                raise ConfigError(name, f"expected a positive whole number, got {value!r}")
-        self.scenario = scenario if isinstance(scenario, Scenario) else load_scenario(scenario)
-        self.split, self.rounds, self.seed, self.documents = split, rounds, seed, documents
-        self.budget = None if budget is None else dict(budget)
-        self.max_steps = max_steps
-        rows = [row for row in task_rows(self.scenario, split) if most_needs is None or row["needs"] <= most_needs]
-        if not rows:
-            raise ConfigError("most_needs", f"no task of the split {split} asks for at most {most_needs} facts")
-        self.numbers = {row["id"]: row["task"] for row in rows[:tasks]}
+class GrpoWorld(TextWorld):
+    """Tasks of a scenario, each to be played under several seeds; arguments as for `TextWorld`."""
 
     @classmethod
     def tiny(cls, tasks: int = 3, rounds: int = 8, seed: int = 0) -> GrpoWorld:
@@ -67,31 +23,13 @@ class GrpoWorld:
         scenario = parse_scenario({"name": "tiny", "description": "Small enough for a tiny model.", "source": source})
         return cls(scenario, tasks=tasks, most_needs=2, rounds=rounds, seed=seed)
 
-    def rows(self) -> list[dict[str, str]]:
-        """Return the dataset's rows: every task once, then every task again with the next seed, and so on.
-
-        A row's `prompt` names the episode, as JSON with `task` and `seed`; the episode itself asks the model.
-        """
-        return [
-            {"prompt": json.dumps({"task": task, "seed": stable_integer(self.seed, "grpo", task, turn) % 2**31})}
-            for turn in range(self.rounds)
-            for task in self.numbers
-        ]
-
-    @property
-    def train_dataset(self) -> Any:
-        """The rows as a `datasets.Dataset`.
-
-        Raises:
-            MissingExtra: datasets is not installed.
-        """
-        return require("datasets", "train").Dataset.from_list(self.rows())
+    def rows(self) -> list[Row]:
+        """Return the rows: `prompt` names the episode, as JSON with `task` and `seed`; the episode itself asks the model."""
+        return [{"prompt": json.dumps(row)} for row in super().rows()]
 
     def episode(self, prompt: str) -> ToolEpisode:
-        """Begin the episode that a row names; the completions of a group have the same row and see the same world."""
-        row = json.loads(prompt)
-        settings = {"split": self.split, "max_steps": self.max_steps, "documents": self.documents}
-        return ToolEpisode(self.numbers[row["task"]], row["seed"], self.scenario, self.budget, **settings)
+        """Begin the episode that a row names."""
+        return self.begin(**json.loads(prompt))
 
 
 def episode_quality(
@@ -101,7 +39,7 @@ def episode_quality(
 
     Args:
         quality: of each episode.
-        log_metric: takes the means of the other figures.
+        log_metric: receives the means of the other figures.
         figures: further columns of the rollouts, among them `LOGGED`.
     """
     if log_metric is not None and quality:

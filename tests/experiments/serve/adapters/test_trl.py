@@ -9,7 +9,8 @@ from typing import Any
 import gymnasium as gym
 import pytest
 
-from costgym.experiments.serve.adapters.trl import TaskEnvironment, ToolFailure, TrlWorld, episode_return, tools_of
+from costgym.experiments.play.text_episode import ToolFailure
+from costgym.experiments.serve.adapters.trl import TaskEnvironment, TrlWorld, episode_return, tools_of
 from costgym.simulators.errors import BudgetExceeded, ConfigError, EpisodeOver
 from costgym.simulators.scenario import Scenario, parse_scenario
 from tests.helpers.tiny_model import save_tiny_model
@@ -28,7 +29,7 @@ def begin(world: TrlWorld, index: int = 0) -> TaskEnvironment:
 
 
 def solve(environment: TaskEnvironment) -> None:
-    episode = environment._env._playing()
+    episode = environment._episode.env.account()
     for index, need in enumerate(episode.needs):
         for tool in need.tools:
             if not episode.known[index] and hasattr(environment, tool):
@@ -40,15 +41,15 @@ def test_the_tools_of_a_task_are_its_candidates_and_finish_and_nothing_of_gymnas
     environment = begin(TrlWorld(scenario(), tasks=1))
     assert not isinstance(environment, gym.Env)
     found = {tool.__name__ for tool in tools_of(environment)}
-    assert found == {tool.name for tool in environment._env.candidates} | {"finish"}
+    assert found == {tool.name for tool in environment._episode.env.candidates} | {"finish"}
 
 
 def test_a_tool_documents_itself_with_its_price() -> None:
     world = TrlWorld(scenario(), tasks=1)
     environment = begin(world)
-    tool = environment._env.candidates[0]
+    tool = environment._episode.env.candidates[0]
     method = getattr(environment, tool.name)
-    quote = environment._env.quotes()[tool.name]
+    quote = environment._episode.env.quotes()[tool.name]
     assert f"One call costs {quote:g} credits." in (inspect.getdoc(method) or "")
     required = tool.parameters["required"]
     defaults = {name: each.default for name, each in inspect.signature(method).parameters.items()}
@@ -60,7 +61,7 @@ def test_short_documents_of_a_task_are_those_of_supervised_episodes() -> None:
     utils = pytest.importorskip("transformers.utils", reason="needs transformers (the train extra)")
     world = TrlWorld(scenario(), tasks=1, documents="short")
     environment = begin(world)
-    documents = {each["function"]["name"]: each["function"] for each in environment._env.documentation()}
+    documents = {each["function"]["name"]: each["function"] for each in environment._episode.env.documentation()}
     for method in tools_of(environment):
         if method.__name__ != "finish":
             schema = utils.get_json_schema(method)["function"]
@@ -82,11 +83,11 @@ def test_transformers_reads_every_schema() -> None:
 def test_a_group_shares_one_world() -> None:
     world = TrlWorld(scenario("storm"), tasks=2, rounds=2)
     first, second = begin(world), begin(world)
-    assert first._env._playing().seed == second._env._playing().seed
+    assert first._episode.env.account().seed == second._episode.env.account().seed
 
     def story(environment: TaskEnvironment) -> list[str]:
         told = []
-        need = environment._env._playing().needs[0]
+        need = environment._episode.env.account().needs[0]
         for tool in need.tools * 3:
             try:
                 told.append(getattr(environment, tool)(**need.arguments))
@@ -103,23 +104,23 @@ def test_the_reward_is_the_quality_of_the_plan() -> None:
     world = TrlWorld(scenario(), tasks=3)
     solved, idle = begin(world), begin(world)
     solve(solved)
-    assert solved._env.succeeded
+    assert solved._episode.passed
     metrics: dict[str, float] = {}
     rewards = episode_return([solved, idle], log_metric=metrics.__setitem__)
-    assert rewards == pytest.approx([solved._env.quality(), 0.0])
+    assert rewards == pytest.approx([solved._episode.env.quality(), 0.0])
     assert metrics == {
         "episode/success": 0.5,
-        "episode/price": solved._env._playing().ledger.price / 2,
+        "episode/price": solved._episode.price / 2,
         "episode/finished": 0.5,
     }
 
 
 def test_a_failing_tool_raises_what_it_says_and_is_paid() -> None:
     environment = begin(TrlWorld(scenario(), tasks=1))
-    tool = next(iter(environment._env.candidates))
+    tool = next(iter(environment._episode.env.candidates))
     with pytest.raises(ToolFailure, match="argument"):
         getattr(environment, tool.name)(no_such_argument=1)
-    assert environment._env._playing().ledger.attempts == 1
+    assert environment._episode.env.account().ledger.attempts == 1
 
 
 def test_nothing_can_be_called_after_the_end() -> None:
@@ -132,7 +133,7 @@ def test_nothing_can_be_called_after_the_end() -> None:
 def test_a_spent_budget_ends_the_task_in_words() -> None:
     world = TrlWorld(scenario(), tasks=1, budget={"calls": 1})
     environment = begin(world)
-    need = environment._env._playing().needs[0]
+    need = environment._episode.env.account().needs[0]
     tool = next(tool for tool in need.tools if hasattr(environment, tool))
     getattr(environment, tool)(**need.arguments)
     with pytest.raises(BudgetExceeded, match="calls: spent 2 of a budget of 1"):
