@@ -38,7 +38,6 @@ from costgym.experiments.play.files import write_atomically
 from costgym.experiments.serve.proxy.call_log import read_runs
 from costgym.experiments.serve.proxy.session import Real, Session, Settings
 from costgym.experiments.serve.proxy.world import tool_of, world_around
-from costgym.simulators.ledger import Budget
 from costgym.simulators.scenario import load_scenario
 from costgym.simulators.status import Status
 
@@ -146,7 +145,7 @@ def simulate(tools: Sequence[str], tool: str) -> list[Counter[str]]:
     world = world_around([tool_of(name) for name in tools], load_scenario(SCENARIO))
     found = []
     for seed in range(10_000, 10_000 + SIMULATED):
-        session = Session(world, Settings(seed=seed, budget=Budget(), time_scale=0.0))
+        session = Session(world, Settings(seed=seed, clock="calls", time_scale=0.0))
         counts: Counter[str] = Counter()
         for _ in range(CALLS_A_RUN):
             ticket = session.begin(tool, {})

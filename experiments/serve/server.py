@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
 import gc
 import signal
+import socket
 import time
 from collections.abc import AsyncIterator, Callable, Iterator
 from typing import Any
@@ -16,9 +18,10 @@ from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import BaseRoute, Route
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import ASGIApp
 
 from ...envs.base import base_env
+from ...simulators.errors import ConfigError
 from .connections import Gate, protocols
 from .limits import LOOPBACK, Limits
 from .openenv import OpenEnv
@@ -71,7 +74,7 @@ class Service:
             routes += [Route("/mcp", self._mcp), Route("/mcp/{name:path}", self._mcp)]
         routes += OpenEnv(self.sessions, env_id, description).routes()
         application = Starlette(routes=routes, lifespan=self._life, exception_handlers={Exception: _broken, 404: _missing})
-        self.app: ASGIApp = _Outer(Gate(application, self.limits, hosts), application)
+        self.app: ASGIApp = Gate(application, self.limits, hosts)
 
     @contextlib.asynccontextmanager
     async def _life(self, app: Starlette) -> AsyncIterator[None]:
@@ -90,16 +93,6 @@ class Service:
         while True:
             await asyncio.sleep(min(5.0, self.limits.idle_s / 4))
             await self.sessions.reap()
-
-
-class _Outer:
-    """The gate for requests, and the application itself for start-up and shutdown."""
-
-    def __init__(self, gate: ASGIApp, application: Starlette) -> None:
-        self._gate, self._application = gate, application
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        await (self._application if scope["type"] == "lifespan" else self._gate)(scope, receive, send)
 
 
 async def _broken(request: Request, error: Exception) -> Response:
@@ -129,14 +122,12 @@ class Server(uvicorn.Server):
                 loop.remove_signal_handler(number)
 
 
-def server_of(service: Service, host: str = "127.0.0.1", port: int = 8000) -> Server:
-    """A server for a service, ready to `run()` or `serve()`."""
+def server_of(service: Service) -> Server:
+    """A server for a service, ready for `run_server`."""
     http, websocket = protocols(service.limits)
     return Server(
         uvicorn.Config(
             service.app,
-            host=host,
-            port=port,
             http=http,
             ws=websocket,
             ws_max_size=service.limits.request_bytes,
@@ -153,30 +144,44 @@ def server_of(service: Service, host: str = "127.0.0.1", port: int = 8000) -> Se
 
 
 def serve(service: Service, host: str, port: int, ready: Callable[[str], None]) -> None:
-    """Serve until a signal.
+    """Serve a service until a signal; arguments and errors as for `run_server`."""
+    gc.collect()
+    gc.freeze()  # the world stays; scanning it for garbage would hold up every session
+    run_server(server_of(service), host, port, ready)
+
+
+def run_server(server: uvicorn.Server, host: str, port: int, ready: Callable[[str], None]) -> None:
+    """Run a server until a signal.
 
     Args:
-        service: what to answer with.
-        host, port: where to listen; port 0 takes a free one.
-        ready: called with the address once it listens.
+        server: the server.
+        host, port: address to listen on; port 0 takes a free one.
+        ready: called with the address once the server listens.
+
+    Raises:
+        ConfigError: nothing can listen at that address, for example because another program does.
     """
 
-    gc.collect()
-    gc.freeze()  # the world stays; looking through it for garbage would hold up every session
-
     async def run() -> None:
-        server = server_of(service, host, port)
-        serving = asyncio.create_task(server.serve())
-        while not server.started and not serving.done():
-            await asyncio.sleep(0.01)
-        if server.started:
-            ready(address_of(server, host))
-        await serving
+        with listen(host, port) as place:
+            serving = asyncio.create_task(server.serve([place]))
+            while not server.started and not serving.done():
+                await asyncio.sleep(0.01)
+            if server.started:
+                ready(f"http://{f'[{host}]' if ':' in host else host}:{place.getsockname()[1]}")
+            await serving
 
     asyncio.run(run())
 
 
-def address_of(server: uvicorn.Server, host: str) -> str:
-    """Return the address at which a started server listens."""
-    port = server.servers[0].sockets[0].getsockname()[1]
-    return f"http://{f'[{host}]' if ':' in host else host}:{port}"
+def listen(host: str, port: int) -> socket.socket:
+    """A socket that listens; raises ConfigError where it cannot."""
+    try:
+        # a name may stand for several addresses; the old protocol's comes first, as clients on this machine try both
+        known = sorted(socket.getaddrinfo(host, port, type=socket.SOCK_STREAM), key=lambda each: each[0] != socket.AF_INET)
+        return socket.create_server(known[0][4][:2], family=known[0][0])
+    except OSError as error:
+        if error.errno == errno.EADDRINUSE:
+            problem = f"port {port} of {host} is in use; choose another, or 0 for a free one"
+            raise ConfigError("--port", problem) from error
+        raise ConfigError("--host", f"cannot listen on {host}, port {port}: {error.strerror}") from error

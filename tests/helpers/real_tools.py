@@ -46,8 +46,8 @@ class Tools:
 
 
 @asynccontextmanager
-async def through(proxy: Proxy, tools: Tools) -> AsyncIterator[ClientSession]:
-    """A client whose calls go through a proxy to a server, all in this process."""
+async def through(proxy: Proxy, tools: Tools, note: Any = None) -> AsyncIterator[ClientSession]:
+    """A client whose calls go through a proxy to a server, all in this process; `note` gets the messages nobody asked for."""
     async with (
         create_client_server_memory_streams() as (client, front),
         create_client_server_memory_streams() as (back, server),
@@ -55,7 +55,7 @@ async def through(proxy: Proxy, tools: Tools) -> AsyncIterator[ClientSession]:
     ):
         group.start_soon(tools.server.run, *server, tools.server.create_initialization_options())
         group.start_soon(proxy.bridge(front, back).run)
-        async with ClientSession(*client) as session:
+        async with ClientSession(*client, message_handler=note) as session:
             await session.initialize()
             yield session
         await client[1].aclose()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -60,11 +60,18 @@ def proxy(
     from ...experiments.serve.proxy.session import Settings
     from ...simulators.scenario import load_scenario
 
-    rules = None if scenario is None else load_scenario(scenario, data)
     if not 0 < timeout < float("inf"):
         raise ConfigError("--timeout", f"expected a positive number of seconds, got {timeout}")
-    settings = Settings.under(rules, seed, budget, enforcement, clock, time_scale)
-    between = Proxy(tuple(command), rules, settings, _prices(price), faults, log, run, task, timeout, tell)
+    rules = None if scenario is None else load_scenario(scenario, data)
+    given: dict[str, Any] = {"seed": seed, "budget": budget, "enforcement": enforcement, "faults": faults}
+    given |= {"prices": _prices(price), "clock": clock, "time_scale": time_scale, "log": log, "run": run, "task": task}
+    try:
+        settings = Settings(scenario=rules, **given)
+    except ConfigError as error:
+        if not error.place.startswith("Settings."):
+            raise
+        raise ConfigError(f"--{error.place.removeprefix('Settings.').replace('_', '-')}", error.problem) from None
+    between = Proxy(tuple(command), settings, timeout, tell)
 
     def ready(address: str) -> None:
         typer.echo(f"proxy at {address}", err=True)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
@@ -20,10 +20,9 @@ from mcp.shared.message import ClientMessageMetadata, ServerMessageMetadata, Ses
 
 from ....simulators.errors import CostGymError
 from ....simulators.status import SILENT, Status
-from ....simulators.tools import Tool
 from ...play.call_logs.log import failure_in_words
 from ..wire import seen_status
-from .session import Real, Reply, Session, Ticket
+from .session import Real, Reply, Session, Settings, Ticket
 from .world import tool_of
 
 VERSION_HEADER = "mcp-protocol-version"
@@ -44,10 +43,9 @@ class Bridge:
 
     Args:
         client, server: Streams to read from and to write to, of either side.
-        start: Makes the session, from the server's tools and its name.
-        imposes: The session imposes anything; otherwise calls are only noted.
-        timeout_s: Real seconds after which a call of the server's counts as timed out.
-        tells: Each reply has a last line with the call's price and what is left of the budget.
+        settings: Settings of the run.
+        timeout_s: Real seconds after which a call of the server counts as timed out.
+        tells: Each reply has a last line with the call's price and the rest of the budget.
         over_http: One side speaks HTTP, where the revision of the protocol stands in headers.
     """
 
@@ -55,15 +53,14 @@ class Bridge:
         self,
         client: tuple[Any, Any],
         server: tuple[Any, Any],
-        start: Callable[[Sequence[Tool], str], Session],
+        settings: Settings,
         *,
-        imposes: bool,
         timeout_s: float = 60.0,
         tells: bool = False,
         over_http: bool = False,
     ) -> None:
         (self._from_client, self._to_client), (self._from_server, self._to_server) = client, server
-        self._start, self._imposes, self._timeout_s, self._tells = start, imposes, timeout_s, tells
+        self._settings, self._imposes, self._timeout_s, self._tells = settings, settings.imposes, timeout_s, tells
         self._over_http = over_http
         self._session: Session | None = None
         self._starting = anyio.Lock()
@@ -76,6 +73,7 @@ class Bridge:
         self._server_name, self._version = "", ""
         self._gone = False
         self._problem: str | None = None
+        self._prices: dict[str, float] | None = None  # as the client was told them last
         self._own = 0
 
     async def run(self) -> None:
@@ -163,7 +161,8 @@ class Bridge:
                     if tool.get("name")
                 ]
                 try:
-                    self._session = self._start(tools, self._server_name) if tools and self._problem is None else None
+                    if tools and self._problem is None:
+                        self._session = self._settings.start(tools, self._server_name)
                 except CostGymError as error:
                     self._fail(error)
             return self._session
@@ -199,6 +198,10 @@ class Bridge:
                     await anyio.sleep(hold_s)
                 ended = True
                 reply = session.end(ticket, real)
+                if self._prices not in (None, session.prices):
+                    # the descriptions name the price, so the client has to read them again; once, until it does
+                    self._prices = None
+                    await self._send(SessionMessage(_TOOLS_CHANGED, ServerMessageMetadata(related_request_id=message.id)))
                 await self._answer(self._reply(message.id, session, ticket, reply, answer, real))
         except CostGymError as error:
             self._fail(error)
@@ -246,7 +249,7 @@ class Bridge:
         session = self._session
         if session is None or not self._imposes:
             return dict(result)
-        prices = session.prices
+        prices = self._prices = session.prices
         tools = []
         for tool in result.get("tools") or ():
             told = {key: value for key, value in tool.items() if key != "outputSchema"}
@@ -312,6 +315,8 @@ class Bridge:
                 if message.id == self._opening:
                     self._server_name = str((message.result.get("serverInfo") or {}).get("name") or "")
                     self._version = str(message.result.get("protocolVersion") or "")
+                    if self._imposes and "tools" in (able := message.result.get("capabilities") or {}):
+                        able["tools"] = {**able["tools"], "listChanged": True}  # since their prices may
                 if message.id in self._lists:
                     self._lists.discard(message.id)
                     message = types.JSONRPCResponse(jsonrpc="2.0", id=message.id, result=self._with_prices(message.result))
@@ -338,6 +343,7 @@ class Bridge:
             await self._answer(_error(number, types.CONNECTION_CLOSED, GONE))
 
 
+_TOOLS_CHANGED = types.JSONRPCNotification(jsonrpc="2.0", method="notifications/tools/list_changed")
 _LOST = (types.CONNECTION_CLOSED, types.REQUEST_TIMEOUT)
 
 

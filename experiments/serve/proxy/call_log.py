@@ -14,7 +14,6 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
-from uuid import uuid4
 
 from ....simulators.errors import ConfigError, DataError, UnknownName
 from ...play.call_logs.formats import CALL_LOG
@@ -143,8 +142,3 @@ def give_verdict(path: str | Path, run: str, success: bool) -> None:
 def wall_time() -> str:
     """The time of day, ISO 8601."""
     return datetime.now(UTC).isoformat(timespec="milliseconds")
-
-
-def named_by_time() -> str:
-    """A name for a run: when it began, and in which process."""
-    return f"{datetime.now(UTC):%Y%m%dT%H%M%S}-{os.getpid()}-{uuid4().hex[:4]}"

@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import os
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
-from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
 import anyio
 import uvicorn
 from mcp.server.streamable_http import StreamableHTTPServerTransport
-from mcp.server.transport_security import TransportSecuritySettings
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from starlette.applications import Starlette
 from starlette.requests import Request
@@ -25,48 +22,32 @@ from starlette.routing import Route
 from starlette.types import Message, Receive, Scope, Send
 
 from ....simulators.errors import ConfigError, CostGymError
-from ....simulators.scenario import Scenario
-from ....simulators.tools import Tool
 from ..connections import Gate
 from ..limits import LOOPBACK, Limits
-from ..server import Server, address_of
+from ..server import Server, run_server
 from ..tools import SESSION_HEADER, VERSION_HEADER, need_session
 from .bridge import Bridge
-from .call_log import CallLog, named_by_time
-from .session import Session, Settings, about_run
-from .world import world_around
+from .session import Settings
 
-GOODBYE_S = 5.0
-"""Real time that a server over HTTP has to end a session."""
+GOODBYE_S = 5.0  # real time that a server over HTTP has to end a session
+IDLE_S = 1800.0  # real time after which a silent client over HTTP is gone
 LIMITS = Limits(sessions=64, request_bytes=4 * 2**20)
-"""Of the clients over HTTP. Each session runs a server of its own; a call may hold a document."""
-IDLE_S = 1800.0
-"""Real time after which a client over HTTP that says nothing is gone."""
+"""Limits of the clients over HTTP. Each session runs its own server; a call may hold a document."""
 
 
 @dataclass(frozen=True, slots=True)
 class Proxy:
-    """What stands between the clients and the server.
+    """A proxy between MCP clients and an MCP server.
 
     Attributes:
         target: The command of the server, or its address alone.
-        scenario: The world's rules; None only keeps the log.
-        settings: How a run is played.
-        prices, faults: As in `world_around`.
-        log: Where calls are noted.
-        run, task: Names of the run and of what it is for; a run without a name is called after the time.
-        timeout_s: Real seconds after which a call of the server's counts as timed out.
-        tells: Replies have a last line with the call's price and what is left of the budget.
+        settings: Settings of each run.
+        timeout_s: Real seconds after which a call of the server counts as timed out.
+        tells: Replies have a last line with the call's price and the rest of the budget.
     """
 
     target: tuple[str, ...]
-    scenario: Scenario | None = None
     settings: Settings = field(default_factory=Settings)
-    prices: Mapping[str, float] = field(default_factory=dict)
-    faults: float | None = None
-    log: Path | None = None
-    run: str | None = None
-    task: str | None = None
     timeout_s: float = 60.0
     tells: bool = False
 
@@ -74,18 +55,6 @@ class Proxy:
     def address(self) -> str | None:
         """The server's address, if it is one."""
         return self.target[0] if len(self.target) == 1 and self.target[0].startswith(("http://", "https://")) else None
-
-    @property
-    def imposes(self) -> bool:
-        return self.scenario is not None or bool(self.prices) or bool(self.settings.budget.as_dict())
-
-    def start(self, tools: Sequence[Tool], server: str) -> Session:
-        """Begin a run with the server's tools."""
-        scenario = self.scenario
-        about = about_run(scenario, self.faults, self.task, server)
-        world = world_around(tools, scenario, self.prices, self.faults)
-        log = None if self.log is None else CallLog(self.log, self.run or named_by_time())
-        return Session(world, replace(self.settings, about=about), log)
 
     @asynccontextmanager
     async def connect(self) -> AsyncIterator[tuple[Any, Any]]:
@@ -112,16 +81,9 @@ class Proxy:
             await connection.__aexit__(None, None, None)
 
     def bridge(self, client: tuple[Any, Any], server: tuple[Any, Any], over_http: bool = False) -> Bridge:
-        """What stands between one client and its server."""
-        return Bridge(
-            client,
-            server,
-            self.start,
-            imposes=self.imposes,
-            timeout_s=self.timeout_s,
-            tells=self.tells,
-            over_http=over_http or self.address is not None,
-        )
+        """The bridge between one client and its server."""
+        speaks_http = over_http or self.address is not None
+        return Bridge(client, server, self.settings, timeout_s=self.timeout_s, tells=self.tells, over_http=speaks_http)
 
 
 @asynccontextmanager
@@ -183,10 +145,8 @@ class Endpoint:
     `?seed=7&run=NAME&task=NAME` in the address of a session's first request override the proxy's own.
     """
 
-    def __init__(self, proxy: Proxy, local: bool) -> None:
+    def __init__(self, proxy: Proxy) -> None:
         self._proxy, self._opened = proxy, 0
-        here = [f"{name}{port}" for name in ("127.0.0.1", "localhost", "[::1]") for port in ("", ":*")]
-        self._security = TransportSecuritySettings(enable_dns_rebinding_protection=local, allowed_hosts=here)
         self._sessions: dict[str, StreamableHTTPServerTransport] = {}
         self._group: anyio.abc.TaskGroup | None = None
 
@@ -206,22 +166,23 @@ class Endpoint:
             await need_session(scope, receive, send, "requests that stand alone are not supported; initialize a session")
             return
         name = request.headers.get(SESSION_HEADER)
-        if name is None and self.open_sessions >= LIMITS.sessions:
-            busy = f"{LIMITS.sessions} sessions are open; end one first"
-            await JSONResponse({"error": busy}, 503)(scope, receive, send)
-            return
-        if name is not None and name not in self._sessions:
-            await JSONResponse({"error": "there is no such session; initialize a new one"}, 404)(scope, receive, send)
-            return
-        if name is not None:
+        if name in self._sessions:
             await self._sessions[name].handle_request(scope, receive, send)
+            return
+        refusal = None
+        if name is not None:
+            refusal = "there is no such session; initialize a new one", 404
+        elif self.open_sessions >= LIMITS.sessions:
+            refusal = f"{LIMITS.sessions} sessions are open; end one first", 503
+        if refusal is not None:
+            await JSONResponse({"error": refusal[0]}, refusal[1])(scope, receive, send)
             return
         try:
             proxy = self._asked(request)
         except CostGymError as error:
             await JSONResponse({"error": str(error)}, 400)(scope, receive, send)
             return
-        transport = StreamableHTTPServerTransport(uuid4().hex, security_settings=self._security, idle_timeout=IDLE_S)
+        transport = StreamableHTTPServerTransport(uuid4().hex, idle_timeout=IDLE_S)
         status = 500
 
         async def watch(message: Message) -> None:
@@ -256,47 +217,26 @@ class Endpoint:
                     await transport.terminate()
 
     def _asked(self, request: Request) -> Proxy:
-        """The proxy with what an address asks for."""
-        proxy, query = self._proxy, request.query_params
+        """The proxy with the settings in an address."""
+        settings, query = self._proxy.settings, request.query_params
         seed = query.get("seed")
         if seed is not None and not (seed.isdecimal() and len(seed) < 19):
             raise ConfigError("seed", f"expected a whole number of at least 0, got {seed!r:.40}")
         self._opened += 1
-        run = proxy.run if proxy.run is None or self._opened == 1 else f"{proxy.run}-{self._opened}"
-        return replace(
-            proxy,
-            settings=proxy.settings if seed is None else replace(proxy.settings, seed=int(seed)),
-            run=query.get("run") or run,
-            task=query.get("task") or proxy.task,
-        )
+        run = settings.run if settings.run is None or self._opened == 1 else f"{settings.run}-{self._opened}"
+        asked = {"run": query.get("run") or run, "task": query.get("task") or settings.task}
+        settings = settings.model_copy(update=asked if seed is None else {**asked, "seed": int(seed)})
+        return replace(self._proxy, settings=settings)
 
 
 def application(proxy: Proxy, host: str) -> Gate:
     """The ASGI application that serves clients at `/mcp`: hosts, origins and sizes are checked before a server is started."""
-    local = host in LOOPBACK
-    endpoint = Endpoint(proxy, local)
+    endpoint = Endpoint(proxy)
     inner = Starlette(routes=[Route("/mcp", endpoint)], lifespan=endpoint.life)
-    return Gate(inner, LIMITS, LOOPBACK if local else None)
+    return Gate(inner, LIMITS, LOOPBACK if host in LOOPBACK else None)
 
 
 def serve_http(proxy: Proxy, host: str, port: int, ready: Callable[[str], None]) -> None:
-    """Serve clients at `/mcp` until a signal.
-
-    Args:
-        proxy: What each client gets.
-        host, port: Where to listen; port 0 takes a free one.
-        ready: Called with the address once it listens.
-    """
-    app = application(proxy, host)
-    config = uvicorn.Config(app, host=host, port=port, access_log=False, log_level="warning", server_header=False)
-
-    async def run() -> None:
-        server = Server(config)
-        serving = asyncio.create_task(server.serve())
-        while not server.started and not serving.done():
-            await asyncio.sleep(0.01)
-        if server.started:
-            ready(f"{address_of(server, host)}/mcp")
-        await serving
-
-    asyncio.run(run())
+    """Serve clients at `/mcp` until a signal; arguments and errors as for `server.run_server`."""
+    config = uvicorn.Config(application(proxy, host), access_log=False, log_level="warning", server_header=False)
+    run_server(Server(config), host, port, lambda address: ready(f"{address}/mcp"))

@@ -1,104 +1,95 @@
-"""A run of real calls under the world's luck.
+"""A run of real calls under a scenario's faults, prices and budget.
 
-The run is an episode of a world whose tools are real (`world`). The episode decides what becomes of each call before the tool
-is asked: refused, failed, spoilt or let through, after how long and at what price. So the faults are the simulated world's
-own, and the k-th call of a tool has the same one under the same seed. A call that fails or is refused never reaches the tool.
+The run is an episode of a world whose tools are real (`world`). The episode decides the fate of each call before the tool is
+asked: refused, failed, spoilt or let through, after how long and at what price. So the faults are the simulated world's own,
+and the k-th call of a tool has the same one under the same seed. A call that fails or is refused never reaches the tool.
 
-Two clocks are to choose from. With `calls`, only calls let the world's time pass, each as long as the world says, and a client
-that waits as long as a refusal told it to is let in, so a run repeats exactly. With `wall`, real time passes in the world too.
+There are two clocks. With `calls`, only calls let the world's time pass, each as long as the world says, and a client that
+waits as long as a refusal told it to is let in, so a run repeats exactly. With `wall`, real time passes in the world too.
 """
 
 from __future__ import annotations
 
+import os
 import threading
 import time
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
-from typing import Any, Literal, cast, get_args
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Literal
+from uuid import uuid4
 
+from pydantic import Field, model_validator
+
+from ....simulators.bounds import StrictModel
 from ....simulators.calls import Call, ends_at
-from ....simulators.errors import ConfigError
 from ....simulators.ledger import Budget, Enforcement
-from ....simulators.scenario import Scenario
+from ....simulators.scenario import Scenario, load_scenario
 from ....simulators.status import LOOKS_OK, SILENT, Status
+from ....simulators.tools import Tool
 from ....simulators.world import World
 from ...play.call_logs.formats import CALL_LOG
 from .call_log import CallLog, wall_time
-from .world import RealAnswers
+from .world import RealAnswers, world_around
 
-ClockName = Literal["calls", "wall"]
-JITTER_S = 0.002
-"""How much too early a client may come back after an announced wait."""
+EARLY_S = 0.002  # how much too early a client may come back after an announced wait
 _REACHES = frozenset({Status.OK, *SILENT})
 """Statuses of calls that are made in earnest."""
 
 
-@dataclass(frozen=True, slots=True)
-class Settings:
-    """How a run is played.
-
-    Attributes:
-        seed: Keys all luck.
-        budget, enforcement: What may be spent, and what passing a limit does.
-        clock: What lets time pass in the world.
-        time_scale: Real seconds for each second of the world; 0 does not hold replies up.
-        about: Further fields of the run's record, such as the scenario's name.
+class Settings(StrictModel):
+    """The settings of a run of real calls: the options of `costgym proxy`, `Chaos` and `wrap`.
 
     Raises:
-        ConfigError: `time_scale` is out of range, or 0 on the wall clock.
+        ConfigError: a setting is out of range, or `time_scale` is 0 on the wall clock.
+        CostGymError: the scenario cannot be read.
     """
 
-    seed: int = 0
-    budget: Budget = field(default_factory=Budget)
-    enforcement: Enforcement = "terminate"
-    clock: ClockName = "calls"
-    time_scale: float = 1.0
-    about: Mapping[str, Any] | None = None
+    scenario: Scenario | None = Field(None, description="Name, YAML file or `Scenario`; None imposes nothing.")
+    seed: int = Field(0, ge=0, description="Seed of all faults, latencies and prices.")
+    budget: Budget = Field(Budget(), description="What may be spent; by default the scenario's.")
+    enforcement: Enforcement = Field("refuse", description="What a limit does; `refuse` turns down calls beyond it.")
+    faults: float | None = Field(None, description="Factor on the scenario's failures and outages; 0 for none.")
+    prices: dict[str, float] = Field({}, description="Prices of calls by tool, in place of the scenario's.")
+    clock: Literal["calls", "wall"] = Field("calls", description="What lets time pass; by default `wall` without a scenario.")
+    time_scale: float = Field(1.0, ge=0, le=1000, description="Real seconds for each second of the world; 0 for no delays.")
+    log: Path | None = Field(None, description="File to which calls are appended.")
+    run: str | None = Field(None, description="Name of the run in the log; by default made from the time.")
+    task: str | None = Field(None, description="What the run is for; repeated runs share it.")
 
+    @model_validator(mode="before")
     @classmethod
-    def under(
-        cls,
-        scenario: Scenario | None,
-        seed: int = 0,
-        budget: str | Mapping[str, float] | None = None,
-        enforcement: str | None = None,
-        clock: str | None = None,
-        time_scale: float = 1.0,
-    ) -> Settings:
-        """Make the settings of a run under a scenario, which decides what is not given; without one, real time passes.
+    def _complete(cls, given: Mapping[str, Any]) -> dict[str, Any]:
+        """Leave to the scenario what is not given."""
+        data = {name: value for name, value in given.items() if value is not None}
+        scenario = data.get("scenario")
+        if scenario is None:
+            defaults: dict[str, Any] = {"clock": "wall"}
+        else:
+            scenario = scenario if isinstance(scenario, Scenario) else load_scenario(scenario)
+            own = {"enforcement": scenario.enforcement} if "enforcement" in scenario.model_fields_set else {}
+            defaults = {"scenario": scenario, "budget": scenario.limits(), **own}
+        if isinstance(data.get("budget"), str | Mapping):
+            data["budget"] = Budget.one(data["budget"])
+        return {**defaults, **data, "scenario": scenario}
 
-        Raises:
-            ConfigError: A setting is wrong.
-        """
-        limits = Budget() if scenario is None else scenario.limits()
-        return cls(
-            seed,
-            limits if budget is None else Budget.one(budget),
-            cast(Enforcement, enforcement or ("terminate" if scenario is None else scenario.enforcement)),
-            cast(ClockName, clock or ("wall" if scenario is None else "calls")),
-            time_scale,
-        )
-
-    def __post_init__(self) -> None:
-        if self.enforcement not in get_args(Enforcement):
-            raise ConfigError("--enforcement", f"expected terminate, refuse or record, got {self.enforcement!r:.40}")
-        if self.clock not in ("calls", "wall"):
-            raise ConfigError("clock", f"expected calls or wall, got {self.clock!r:.40}")
-        if not 0 <= self.time_scale <= 1000:
-            raise ConfigError("time scale", f"expected a number from 0 to 1000, got {self.time_scale}")
+    @model_validator(mode="after")
+    def _time_passes(self) -> Settings:
         if self.clock == "wall" and not self.time_scale:
-            raise ConfigError("time scale", "expected more than 0 with the wall clock, which would stand still")
+            raise ValueError("time_scale: expected more than 0 with the wall clock, which would stand still")
+        return self
 
+    @property
+    def imposes(self) -> bool:
+        """Whether anything is imposed on the calls, which are otherwise only logged."""
+        return self.scenario is not None or bool(self.prices) or bool(self.budget.as_dict())
 
-def about_run(scenario: Scenario | None, faults: float | None, task: str | None, server: str) -> dict[str, Any]:
-    """Fields of a run's record that say what was imposed, on whose tools, and what for."""
-    return {
-        "scenario": None if scenario is None else scenario.name,
-        "world": None if scenario is None else scenario.digest,
-        "faults": faults,
-        "task": task,
-        "server": server,
-    }
+    def start(self, tools: Sequence[Tool], server: str) -> Session:
+        """Begin a run with the tools of a server."""
+        world = world_around(tools, self.scenario, self.prices, self.faults)
+        name = self.run or f"{datetime.now(UTC):%Y%m%dT%H%M%S}-{os.getpid()}-{uuid4().hex[:4]}"
+        return Session(world, self, None if self.log is None else CallLog(self.log, name), server)
 
 
 @dataclass(slots=True)
@@ -173,11 +164,17 @@ class Session:
         world: From `world.world_around`.
         settings: How it is played.
         log: Where each call is written; closed with the session.
+        server: Name of the tools' server in the log.
         timer: Real seconds.
     """
 
     def __init__(
-        self, world: World, settings: Settings, log: CallLog | None = None, timer: Callable[[], float] = time.monotonic
+        self,
+        world: World,
+        settings: Settings,
+        log: CallLog | None = None,
+        server: str = "",
+        timer: Callable[[], float] = time.monotonic,
     ) -> None:
         self.world = replace(world, answers=RealAnswers())
         self.settings, self._log, self._timer = settings, log, timer
@@ -187,16 +184,16 @@ class Session:
         self._origin_s = timer()
         self._waits: dict[int, tuple[float, float]] = {}  # by slot: from when on it is let in, in real and in the world's time
         self._begun = 0
+        scenario = settings.scenario
         self._note(
             {
                 "format": CALL_LOG,
                 "at": wall_time(),
-                "seed": settings.seed,
+                **settings.model_dump(include={"seed", "enforcement", "clock", "time_scale", "faults", "task"}),
                 "budget": settings.budget.as_dict(),
-                "enforcement": settings.enforcement,
-                "clock": settings.clock,
-                "time_scale": settings.time_scale,
-                **(settings.about or {}),
+                "scenario": None if scenario is None else scenario.name,
+                "world": None if scenario is None else scenario.digest,
+                "server": server,
                 "prices": self.prices,
             }
         )
@@ -232,7 +229,7 @@ class Session:
                 end_s = episode.settle(call).finished_s
             if call.status is Status.RATE_LIMITED:
                 told_s = call.retry_after_s * self.settings.time_scale
-                self._waits[slot] = (now_s + told_s - JITTER_S, call.submitted_s + call.retry_after_s)
+                self._waits[slot] = (now_s + told_s - EARLY_S, call.submitted_s + call.retry_after_s)
             ticket.reaches = bool(call.k) and call.status in _REACHES
             ticket.hold_s = (end_s - ticket.at_s) * self.settings.time_scale
             return ticket

@@ -7,20 +7,16 @@ import functools
 import inspect
 import json
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from copy import copy
-from dataclasses import dataclass, replace
-from pathlib import Path
+from dataclasses import dataclass
 from typing import Any, TypeVar, overload
 
 from ....simulators.errors import ConfigError
-from ....simulators.ledger import Enforcement
-from ....simulators.scenario import load_scenario
 from ....simulators.status import SILENT, Status
 from ....simulators.tools import Tool
-from .call_log import CallLog, named_by_time
-from .session import ClockName, Real, Reply, Session, Settings, Ticket, about_run
-from .world import tool_of, world_around
+from .session import Real, Reply, Session, Settings, Ticket
+from .world import tool_of
 
 Wrapped = TypeVar("Wrapped")
 
@@ -69,28 +65,10 @@ class Chaos:
         success: The verdict that is written to the log at the end; None for none.
     """
 
-    def __init__(
-        self,
-        tools: Sequence[Any],
-        *,
-        scenario: str | Path | None = "storm",
-        seed: int = 0,
-        budget: str | Mapping[str, float] | None = None,
-        enforcement: Enforcement | None = None,
-        faults: float | None = None,
-        prices: Mapping[str, float] | None = None,
-        clock: ClockName | None = None,
-        time_scale: float = 1.0,
-        log: str | Path | None = None,
-        run: str | None = None,
-        task: str | None = None,
-    ) -> None:
+    def __init__(self, tools: Sequence[Any], **options: Any) -> None:
         handles = [_handle(tool) for tool in tools]
-        rules = None if scenario is None else load_scenario(scenario)
-        settings = Settings.under(rules, seed, budget, enforcement, clock, time_scale)
-        settings = replace(settings, about=about_run(rules, faults, task, "python"))
-        world = world_around([handle.tool for handle in handles], rules, prices, faults)
-        self.session = Session(world, settings, None if log is None else CallLog(Path(log), run or named_by_time()))
+        settings = Settings(**{"scenario": "storm", **options})
+        self.session = settings.start([handle.tool for handle in handles], "python")
         self.success: bool | None = None
         self.tools: list[Any] = [handle.wrap(self.session) for handle in handles]
 
@@ -118,10 +96,7 @@ def wrap(tools: Any, **options: Any) -> Any:
 
     Args:
         tools: One tool, or a list of them.
-        options: As for `Chaos`: `scenario` (a name or a YAML file, `storm` by default; None imposes nothing), `seed`,
-            `budget` ("price=20" or {"price": 20}; by default the scenario's), `enforcement`, `faults` (a factor on
-            failures), `prices` by tool, `clock`, `time_scale` (real seconds for a second of the world; 0 for no delays), and
-            `log`, `run` and `task` for a log of the calls.
+        options: The fields of `Settings`, such as `scenario` (`storm` by default), `seed`, `budget="price=20"` and `log`.
 
     Raises:
         ConfigError: Something is no tool, or an option is out of range.

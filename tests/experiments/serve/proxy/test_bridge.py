@@ -26,7 +26,7 @@ from costgym.experiments.serve.proxy.serve import LIMITS, Proxy, application
 from costgym.experiments.serve.proxy.session import Settings
 from costgym.simulators.errors import DataError
 from costgym.simulators.ledger import Budget
-from costgym.simulators.scenario import load_scenario
+from costgym.simulators.scenario import parse_scenario
 from tests.helpers.attack import http
 from tests.helpers.command_line import invoke
 from tests.helpers.real_tools import Tools, through
@@ -45,8 +45,9 @@ def play(proxy: Proxy, script: Callable[[ClientSession], Awaitable[Any]], tools:
 
 
 def proxy(scenario: str | None = "storm", log: Path | None = None, **others: Any) -> Proxy:
-    settings = Settings(time_scale=0.0, budget=others.pop("budget", Budget()), seed=others.pop("seed", 0))
-    return Proxy(("abacus",), None if scenario is None else load_scenario(scenario), settings, log=log, **others)
+    about = {name: others.pop(name) for name in ("timeout_s", "tells") if name in others}
+    given = {"scenario": scenario, "budget": Budget(), "time_scale": 0.0, "clock": "calls", "log": log, **others}
+    return Proxy(("abacus",), Settings(**given), **about)
 
 
 async def add_often(client: ClientSession, times: int = 40) -> list[tuple[str, bool, str]]:
@@ -85,11 +86,12 @@ def test_prices_are_told_and_charged() -> None:
     async def script(client: ClientSession) -> None:
         (listed, *_) = (await client.list_tools()).tools
         assert listed.description == "Adds. Price: 3 a call." and listed.meta == {"costgym/price": 3.0}
-        told = [await client.call_tool("add", {"a": 1, "b": 2}) for _ in range(3)]
-        assert [result.is_error for result in told] == [False, False, True]
+        told = [await client.call_tool("add", {"a": 1, "b": 2}) for _ in range(2)]
+        assert [result.is_error for result in told] == [False, True]
         assert told[0].meta == {"costgym/price": 3.0, "costgym/status": "ok", "costgym/left_price": 2.0}
         assert told[0].content[-1].text == "[price 3; left price 2]"
-        assert "the budget of price is used up" in told[2].content[0].text
+        assert "does not cover this call" in told[1].content[0].text
+        assert told[1].meta["costgym/left_price"] == 2.0  # nothing is overdrawn
 
     play(proxy(None, prices={"add": 3.0}, budget=Budget(price=5), tells=True), script)
 
@@ -230,7 +232,7 @@ def test_a_server_at_an_address_is_reached_and_its_loss_is_told(tmp_path: Path) 
     log = tmp_path / "calls.jsonl"
     with listening("proxy", "--port", 0, "--", *SERVER, says="proxy at ") as (address, process):
         target = (f"{address}?key=sk-hidden",)
-        between = Proxy(target, settings=Settings(time_scale=0.0), log=log, prices={"add": 2.0})
+        between = Proxy(target, Settings(time_scale=0.0, clock="calls", log=log, prices={"add": 2.0}))
 
         async def run() -> None:
             async with (
@@ -262,7 +264,7 @@ def test_options_that_cannot_be_are_named() -> None:
         (["--enforcement", "sometimes"], "--enforcement"),
         (["--price", "nothing"], "--price"),
         (["--timeout", "0"], "--timeout"),
-        (["--clock", "wall", "--time-scale", "0"], "time scale"),
+        (["--clock", "wall", "--time-scale", "0"], "time_scale"),
         (["--scenario", "nowhere"], "nowhere"),
     ):
         done = invoke("proxy", *options, "--", "true")
@@ -283,3 +285,34 @@ def test_a_request_is_checked_before_a_server_is_started(tmp_path: Path, monkeyp
     status, said = asyncio.run(http(app, "POST", "/mcp", b"{}", **ours))
     assert status == 503 and "64 sessions are open" in said
     assert not started.exists()
+
+
+def test_a_client_is_told_when_prices_change_and_reads_the_new_ones() -> None:
+    document = {
+        "name": "dearer",
+        "failures": "reliable",
+        "events": [{"at_s": 5.0, "kind": "price_change", "factor": 2.0}],
+        "source": {
+            "kind": "own",
+            "tools": [{"name": "add", "profile": {"fee": 4.0, "latency_s": 3.0}}],
+            "tasks": [{"query": "?", "needs": [{"capability": "add", "fact": "x"}]}],
+        },
+    }
+    changes: list[str] = []
+
+    async def run() -> tuple[list[str], list[float], list[int]]:
+        async def note(message: Any) -> None:
+            changes.append(getattr(message, "method", ""))
+
+        described, charged, told = [], [], []
+        async with through(proxy(parse_scenario(document)), Tools(), note) as client:
+            for _ in range(5):
+                described.append((await client.list_tools()).tools[0].description)
+                charged.append((await client.call_tool("add", {"a": 1, "b": 1})).meta["costgym/price"])
+                told.append(changes.count("notifications/tools/list_changed"))
+        return described, charged, told
+
+    described, charged, told = anyio.run(run)
+    assert described == ["Adds. Price: 4 a call."] * 2 + ["Adds. Price: 8 a call."] * 3
+    assert charged == [4.0, 4.0, 8.0, 8.0, 8.0]  # no call costs more than its description said
+    assert told == [0, 1, 1, 1, 1]

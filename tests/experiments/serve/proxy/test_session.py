@@ -27,7 +27,7 @@ def call(session: Session, tool: str, number: int = 0, real: Real = WORKS) -> Re
 
 
 def settings(seed: int = 0, **others: object) -> Settings:
-    return Settings(seed=seed, time_scale=0.0, **others)  # type: ignore[arg-type]
+    return Settings(**{"seed": seed, "time_scale": 0.0, "clock": "calls", **others})
 
 
 @pytest.mark.parametrize("scenario", ["storm", "silent", "marketplace"])
@@ -74,16 +74,18 @@ def test_a_failed_call_never_reaches_the_tool() -> None:
 
 
 def test_the_budget_ends_the_run_and_says_so() -> None:
-    session = Session(world_around(TOOLS, None, prices={"alpha": 3.0}), settings(budget=Budget(price=7)))
+    session = Session(
+        world_around(TOOLS, None, prices={"alpha": 3.0}), settings(budget=Budget(price=7), enforcement="terminate")
+    )
     replies = [call(session, "alpha") for _ in range(5)]
     assert [reply.status for reply in replies] == [Status.OK] * 3 + [Status.OVER_BUDGET] * 2
     assert [reply.left["price"] for reply in replies] == [4.0, 1.0, -2.0, -2.0, -2.0]
     assert "the budget of price is used up" in (replies[-1].text or "")
 
 
-def test_a_strict_budget_is_never_overdrawn() -> None:
+def test_a_budget_is_never_overdrawn_by_default() -> None:
     world = world_around(TOOLS, None, prices={"alpha": 3.0, "beta": 1.0})
-    session = Session(world, settings(budget=Budget(price=7), enforcement="refuse"))
+    session = Session(world, settings(budget=Budget(price=7)))
     replies = [call(session, tool) for tool in ("alpha", "alpha", "alpha", "beta", "beta")]
     assert [reply.status.label for reply in replies] == ["ok", "ok", "over_budget", "ok", "over_budget"]
 
@@ -99,9 +101,7 @@ def test_a_client_that_waits_as_told_is_let_in_and_one_that_hurries_is_not() -> 
         },
     }
     clock = [0.0]
-    session = Session(
-        world_around(TOOLS[:1], parse_scenario(document)), Settings(time_scale=0.5, budget=Budget()), timer=lambda: clock[0]
-    )
+    session = Session(world_around(TOOLS[:1], parse_scenario(document)), settings(time_scale=0.5), timer=lambda: clock[0])
     assert call(session, "alpha").status is Status.OK
     refused = call(session, "alpha")
     assert refused.status is Status.RATE_LIMITED
@@ -162,7 +162,7 @@ def test_a_fitted_tool_keeps_its_profile_and_others_are_drawn() -> None:
 def test_faults_are_scaled(faults: float, most: int) -> None:
     failed = 0
     for seed in range(20):
-        session = Session(world_around(TOOLS, load_scenario("marketplace"), faults=faults), settings(seed, budget=Budget()))
+        session = Session(world_around(TOOLS, load_scenario("marketplace"), faults=faults), settings(seed))
         failed += sum(call(session, "beta").status not in (Status.OK, Status.RATE_LIMITED) for _ in range(10))
     assert failed <= most and (failed > 60) == (faults > 1)
 
@@ -176,7 +176,9 @@ def test_faults_are_scaled(faults: float, most: int) -> None:
         lambda: world_around(TOOLS, None, faults=2.0),
         lambda: world_around(TOOLS, load_scenario("storm"), faults=-1.0),
         lambda: world_around([TOOLS[0], TOOLS[0]], None),
-        lambda: Settings(clock="sun"),  # type: ignore[arg-type]
+        lambda: Settings(clock="sun"),
+        lambda: Settings(enforcement="sometimes"),
+        lambda: Settings(buget="price=3"),
         lambda: Settings(time_scale=-1.0),
         lambda: Settings(clock="wall", time_scale=0.0),
     ],
@@ -237,7 +239,7 @@ def test_a_world_fitted_to_the_log_gives_the_proxy_its_luck_again(tmp_path: Path
     path = tmp_path / "calls.jsonl"
     world = world_around(TOOLS, load_scenario("silent"), prices={"alpha": 0.5})
     for seed in range(30):
-        session = Session(world, settings(seed, budget=Budget()), CallLog(path, f"run {seed}"))
+        session = Session(world, settings(seed), CallLog(path, f"run {seed}"))
         for number in range(12):
             call(session, "alpha", number)
         session.close("done")

@@ -82,10 +82,10 @@ def test_without_a_scenario_only_the_log_is_kept(tmp_path: Path) -> None:
 def test_tools_of_one_list_share_a_budget() -> None:
     one, other = wrap([double, triple], scenario=None, prices={"double": 3, "triple": 1}, budget={"price": 5})
     one(1)
-    one(1)
-    with pytest.raises(Fault, match="the budget of price is used up") as refused:
-        asyncio.run(other(1))
+    with pytest.raises(Fault, match="does not cover this call") as refused:
+        one(1)
     assert refused.value.status == "over_budget"
+    assert asyncio.run(other(1)) == "1 times three is 3"
 
 
 def test_faults_are_errors_that_retries_know() -> None:
