@@ -7,10 +7,12 @@ connection of a client that is too slow, without an effect on others.
 from __future__ import annotations
 
 import asyncio
-import json
+from collections.abc import Callable
 from typing import Any
 from urllib.parse import urlsplit
 
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from uvicorn.config import Config
 from uvicorn.protocols.http.h11_impl import H11Protocol
@@ -19,72 +21,71 @@ from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIO
 from .limits import Limits
 
 
+class _Timer:
+    """Calls a function after some seconds, unless it is stopped before."""
+
+    def __init__(self, seconds: float) -> None:
+        self._seconds = seconds
+        self._handle: asyncio.TimerHandle | None = None
+
+    def start(self, call: Callable[[], None]) -> None:
+        """Start to wait; a timer that waits already goes on."""
+        if self._handle is None:
+            self._handle = asyncio.get_running_loop().call_later(self._seconds, call)
+
+    def stop(self) -> None:
+        if self._handle is not None:
+            self._handle.cancel()
+            self._handle = None
+
+
 def protocols(limits: Limits) -> tuple[type[H11Protocol], type[WebSocketsSansIOProtocol]]:
     """Make Uvicorn's protocol classes with the time-outs of `limits`."""
 
-    class Http(H11Protocol):
-        """HTTP that closes the connection if the request head does not arrive, or the answer is not read, in time."""
+    class Patient:
+        """Closes the connection of a client that does not read its answers in time."""
+
+        transport: asyncio.Transport
 
         def __init__(self, config: Config, *args: Any, **kwargs: Any) -> None:
-            super().__init__(config, *args, **kwargs)
-            self._slow_head: asyncio.TimerHandle | None = None
-            self._slow_reader: asyncio.TimerHandle | None = None
+            super().__init__(config, *args, **kwargs)  # type: ignore[call-arg]
+            self._head, self._reading = _Timer(limits.read_s), _Timer(limits.write_s)
+
+        def pause_writing(self) -> None:
+            super().pause_writing()  # type: ignore[misc]
+            self._reading.start(self.transport.abort)
+
+        def resume_writing(self) -> None:
+            self._reading.stop()
+            super().resume_writing()  # type: ignore[misc]
+
+        def connection_lost(self, exc: Exception | None) -> None:
+            self._head.stop()
+            self._reading.stop()
+            super().connection_lost(exc)  # type: ignore[misc]
+
+    class Http(Patient, H11Protocol):
+        """HTTP that also closes the connection if the head of a request does not arrive in time."""
 
         def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
             super().connection_made(transport)
-            self._slow_head = self.loop.call_later(limits.read_s, self.transport.abort)
+            self._head.start(self.transport.abort)
 
         def data_received(self, data: bytes) -> None:
-            idle = self.cycle is None or self.cycle.response_complete
-            if idle and self._slow_head is None:
-                self._slow_head = self.loop.call_later(limits.read_s, self.transport.abort)
+            if self.cycle is None or self.cycle.response_complete:
+                self._head.start(self.transport.abort)
             super().data_received(data)
 
         def handle_events(self) -> None:
             before = self.scope
             super().handle_events()
             if self.scope is not before:
-                self._slow_head = _cancel(self._slow_head)  # a whole head has come
+                self._head.stop()  # a whole head has come
 
-        def pause_writing(self) -> None:
-            super().pause_writing()
-            if self._slow_reader is None:
-                self._slow_reader = self.loop.call_later(limits.write_s, self.transport.abort)
-
-        def resume_writing(self) -> None:
-            self._slow_reader = _cancel(self._slow_reader)
-            super().resume_writing()
-
-        def connection_lost(self, exc: Exception | None) -> None:
-            self._slow_head, self._slow_reader = _cancel(self._slow_head), _cancel(self._slow_reader)
-            super().connection_lost(exc)
-
-    class Socket(WebSocketsSansIOProtocol):
-        """A WebSocket that closes the connection of a client that does not read in time."""
-
-        _slow_reader: asyncio.TimerHandle | None = None
-
-        def pause_writing(self) -> None:
-            super().pause_writing()
-            if self._slow_reader is None:
-                self._slow_reader = self.loop.call_later(limits.write_s, self.transport.abort)
-
-        def resume_writing(self) -> None:
-            self._slow_reader = _cancel(self._slow_reader)
-            super().resume_writing()
-
-        def connection_lost(self, exc: Exception | None) -> None:
-            self._slow_reader = _cancel(self._slow_reader)
-            super().connection_lost(exc)
+    class Socket(Patient, WebSocketsSansIOProtocol):
+        """A WebSocket with the time-out for reading."""
 
     return Http, Socket
-
-
-def _cancel(timer: asyncio.TimerHandle | None) -> asyncio.TimerHandle | None:
-    """Cancel a timer; return None, its new value."""
-    if timer is not None:
-        timer.cancel()
-    return None
 
 
 class Gate:
@@ -104,32 +105,37 @@ class Gate:
         if scope["type"] not in ("http", "websocket"):
             await self._app(scope, receive, send)
             return
+
+        async def refuse(status: int, message: str, code: str) -> None:
+            await JSONResponse({"detail": message, "code": code}, status, {"connection": "close"})(scope, receive, send)
+
         headers = {name: value.decode("latin-1") for name, value in scope["headers"]}
         if not self._welcome(headers):
             if scope["type"] == "websocket":
                 await send({"type": "websocket.close", "code": 1008})
             else:
-                await _refuse(send, 403, "this server does not answer under that host name or to that origin", "FORBIDDEN")
+                await refuse(403, "this server does not answer under that host name or to that origin", "FORBIDDEN")
             return
         if scope["type"] == "websocket" or scope["method"] in ("GET", "HEAD", "DELETE", "OPTIONS"):
             await self._app(scope, receive, send)
             return
-        most = self._limits.request_bytes
-        declared = headers.get(b"content-length", "0")
+        most, body = self._limits.request_bytes, bytearray()
         try:
-            if int(declared) > most:
+            if int(headers.get(b"content-length", "0")) > most:
                 raise OverflowError
             async with asyncio.timeout(self._limits.read_s):
-                body = await _whole(receive, most)
+                async for part in Request(scope, receive).stream():
+                    body += part
+                    if len(body) > most:
+                        raise OverflowError
         except (OverflowError, ValueError):
-            await _refuse(send, 413, f"a request may have {most} bytes", "TOO_LARGE")
-            return
+            await refuse(413, f"a request may have {most} bytes", "TOO_LARGE")
         except TimeoutError:
-            await _refuse(send, 408, f"the request did not arrive within {self._limits.read_s:g} s", "TOO_SLOW")
-            return
-        if body is None:
-            return  # the client is gone
-        await self._app(scope, replayed(body, receive), send)
+            await refuse(408, f"the request did not arrive within {self._limits.read_s:g} s", "TOO_SLOW")
+        except ClientDisconnect:
+            pass
+        else:
+            await self._app(scope, replayed(bytes(body), receive), send)
 
     def _welcome(self, headers: dict[bytes, str]) -> bool:
         origin = headers.get(b"origin")
@@ -144,7 +150,7 @@ class Gate:
 
 
 def replayed(body: bytes, receive: Receive) -> Receive:
-    """A channel that gives a request body which was already read once more, and then what `receive` gives."""
+    """A channel that gives a request body that was already read, and then what `receive` gives."""
     given = False
 
     async def replay() -> Message:
@@ -155,25 +161,3 @@ def replayed(body: bytes, receive: Receive) -> Receive:
         return {"type": "http.request", "body": body, "more_body": False}
 
     return replay
-
-
-async def _whole(receive: Receive, most: int) -> bytes | None:
-    parts, size = [], 0
-    while True:
-        message = await receive()
-        if message["type"] == "http.disconnect":
-            return None
-        part = message.get("body", b"")
-        size += len(part)
-        if size > most:
-            raise OverflowError
-        parts.append(part)
-        if not message.get("more_body", False):
-            return b"".join(parts)
-
-
-async def _refuse(send: Send, status: int, message: str, code: str) -> None:
-    body = json.dumps({"detail": message, "code": code}).encode()
-    headers = [(b"content-type", b"application/json"), (b"connection", b"close"), (b"content-length", b"%d" % len(body))]
-    await send({"type": "http.response.start", "status": status, "headers": headers})
-    await send({"type": "http.response.body", "body": body})

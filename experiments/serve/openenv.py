@@ -24,7 +24,7 @@ from ...simulators.bounds import unreadable
 from ...simulators.errors import CostGymError
 from ...simulators.version import __version__
 from .limits import Refused
-from .sessions import Session, Sessions, task_numbers
+from .sessions import Session, Sessions, task_number, task_numbers
 from .wire import action_schema, observation_schema, openapi, reset_schema, state_schema
 
 LOGGER = logging.getLogger("uvicorn.error")
@@ -164,11 +164,8 @@ class OpenEnv:
 
     async def task(self, request: Request, body: dict[str, Any]) -> Any:
         self._right(request)
-        numbers = task_numbers(self.sessions.example, body.get("split"))
-        index = body.get("index")
-        if isinstance(index, bool) or not isinstance(index, int) or not 0 <= index < len(numbers):
-            raise Refused(f"index: expected a whole number from 0 to {len(numbers) - 1}, got {index!r:.60}", status=400)
-        return {"task": self._tell(numbers[index], index)}
+        index: Any = body.get("index")
+        return {"task": self._tell(task_number(self.sessions.example, body.get("split"), index, 400), index)}
 
     async def tasks(self, request: Request, body: dict[str, Any]) -> Any:
         self._right(request)

@@ -1,4 +1,4 @@
-"""Sessions, each with an environment and a seed, within limits, independent of the transport.
+"""Sessions of a server, each with its own environment and seed; they do not depend on the transport.
 
 A session gives the same results as the same environment played locally with the same seed and actions: sessions share the
 world, which does not change, and no other state.
@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import itertools
 import secrets
-from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from typing import Any
 
@@ -18,21 +17,20 @@ from ...envs.base import base_env
 from ...simulators.errors import CostGymError, DataError
 from .limits import Bucket, Limits, Refused
 from .recorder import Records, Tape
-from .wire import encode_info, encode_observation, read_action
-
-LARGEST_SEED = 2**62
+from .wire import encode_info, encode_observation, read_action, read_reset
 
 
 class Session:
     """A client's environment.
 
     Attributes:
-        name: its handle.
+        name: its id.
         env: its environment.
-        steps: in the current episode.
-        used_at: when it was last used, on the clock of `Sessions`.
-        client: the address that opened it; empty where there is none.
-        hang_up: closes the connection that holds it, if one does.
+        steps: number of steps in the current episode.
+        used_at: time of its last use, on the clock of `Sessions`.
+        client: the address that opened it; empty if there is none.
+        asked: fields of the reset in the URL that opened it, over MCP.
+        hang_up: closes the connection that holds it, if there is one.
     """
 
     def __init__(
@@ -52,9 +50,9 @@ class Session:
         self.asked: dict[str, Any] = {}
         self._next_seed: int | None = seed
         self._bucket = bucket
-        self._episode_id: str | None = None
+        self._episode_id: str | None = None  # of the episode that has begun
         self._info: dict[str, Any] = {}
-        self._begun = self._done = False
+        self._done = False
 
     def use(self, now: float) -> None:
         """Record that the session is used; raises Refused if its requests are too frequent."""
@@ -67,15 +65,13 @@ class Session:
         """Begin an episode.
 
         Args:
-            request: `seed`, `task` (number or id) or `split` with `index`, `episode_id`; all optional.
+            request: fields of `wire.ResetRequest`.
         """
-        seed = request.get("seed")
-        if seed is not None and (isinstance(seed, bool) or not isinstance(seed, int) or not 0 <= seed < LARGEST_SEED):
-            raise Refused(f"seed: expected a whole number from 0 to {LARGEST_SEED - 1}, got {seed!r:.60}")
-        episode_id = request.get("episode_id")
-        if episode_id is not None and (not isinstance(episode_id, str) or len(episode_id) > 255):
-            raise Refused(f"episode_id: expected a text of at most 255 characters, got {episode_id!r:.60}")
-        options: dict[str, Any] = {} if (task := self._task(request)) is None else {"task": task}
+        asked = read_reset(request)
+        seed, task = asked.seed, asked.task
+        if task is None and asked.index is not None:
+            task = task_number(self.env, asked.split, asked.index)
+        options: dict[str, Any] = {} if task is None else {"task": task}
         assigned = None if self._recorder is None else self._recorder.assign()
         if assigned is not None:
             if seed is not None or options:
@@ -89,29 +85,16 @@ class Session:
         except CostGymError as error:
             raise Refused(str(error)) from error
         self._next_seed = None
-        self.steps, self._begun, self._done = 0, True, False
-        self._episode_id = episode_id or secrets.token_hex(8)
+        self.steps, self._done = 0, False
+        self._episode_id = asked.episode_id or secrets.token_hex(8)
         self._tape = None if self._recorder is None else Tape(observation, assigned)
         answer = self._answer(observation, None, False, False, info)
         answer["observation"] |= base_env(self.env).opening()
         return answer
 
-    def _task(self, request: Mapping[str, Any]) -> int | str | None:
-        task, index = request.get("task"), request.get("index")
-        if task is not None:
-            if isinstance(task, bool) or not isinstance(task, int | str):
-                raise Refused(f"task: expected a number or an id, got {task!r:.60}")
-            return task
-        if index is None:
-            return None
-        numbers = task_numbers(self.env, request.get("split"))
-        if isinstance(index, bool) or not isinstance(index, int) or not 0 <= index < len(numbers):
-            raise Refused(f"index: expected a whole number from 0 to {len(numbers) - 1}, got {index!r:.60}")
-        return numbers[index]
-
     def step(self, request: Mapping[str, Any]) -> dict[str, Any]:
         """Play an action from a request, see `wire.read_action`."""
-        if not self._begun:
+        if self._episode_id is None:
             raise Refused("no episode has begun; reset first", "EXECUTION_ERROR", 409)
         if self._done:
             raise Refused("the episode has ended; reset to begin another", "EXECUTION_ERROR", 409)
@@ -137,13 +120,13 @@ class Session:
 
     def begin(self) -> None:
         """Begin an episode if none has begun yet."""
-        if not self._begun:
+        if self._episode_id is None:
             self.reset({})
 
     @property
     def playing(self) -> bool:
         """Return whether an episode has begun and has not ended."""
-        return self._begun and not self._done
+        return self._episode_id is not None and not self._done
 
     def _answer(
         self, observation: Any, reward: float | None, terminated: bool, truncated: bool, info: Mapping[str, Any]
@@ -163,9 +146,9 @@ class Session:
         }
 
     def state(self) -> dict[str, Any]:
-        """The state of the session: how far its episode is. The seed, which an agent must not know, is not in it."""
+        """The state of the session and its episode. The seed, which an agent must not know, is not in it."""
         world = self.env.unwrapped
-        episode = getattr(world, "episode", None) if self._begun else None
+        episode = None if self._episode_id is None else getattr(world, "episode", None)
         state: dict[str, Any] = {
             "session_id": self.name,
             "episode_id": self._episode_id,
@@ -180,7 +163,7 @@ class Session:
 
 
 def task_numbers(env: gym.Env[Any, Any], split: object = None) -> list[int]:
-    """The tasks of a split, by number; by default of the environment's own."""
+    """The numbers of a split's tasks; by default of the environment's own split."""
     world: Any = env.unwrapped
     if hasattr(world, "numbers"):
         if split is None or split == world.split:
@@ -191,6 +174,14 @@ def task_numbers(env: gym.Env[Any, Any], split: object = None) -> list[int]:
     if split not in (None, world.split):
         raise Refused(f"split: this server plays {world.split}, not {split!r:.60}")
     return [task.task_id for task in world.tasks]
+
+
+def task_number(env: gym.Env[Any, Any], split: object, index: object, status: int = 422) -> int:
+    """The number of the task at an index of a split; raises Refused if there is none."""
+    numbers = task_numbers(env, split)
+    if isinstance(index, bool) or not isinstance(index, int) or not 0 <= index < len(numbers):
+        raise Refused(f"index: expected a whole number from 0 to {len(numbers) - 1}, got {index!r:.60}", status=status)
+    return numbers[index]
 
 
 class Sessions:
@@ -215,7 +206,6 @@ class Sessions:
         self.limits, self._make, self._seed, self._clock, self._recorder = limits, make, seed, clock, recorder
         self.example = make()  # pays for building the world once, and tells the spaces
         self._open: dict[str, Session] = {}
-        self._clients: Counter[str] = Counter()
         self._ended: dict[str, tuple[float, dict[str, Any]]] = {}  # when a session was closed, and its last state
         self._opened = itertools.count()
         self._bucket = Bucket(limits.openings, clock())
@@ -230,7 +220,7 @@ class Sessions:
         """Open a session; raises Refused if there are too many, of all clients or of this address."""
         now = self._clock()
         most = self.limits.client_sessions
-        if client and most and self._clients[client] >= most:
+        if client and most and sum(session.client == client for session in self._open.values()) >= most:
             raise Refused(f"all {most} sessions of this address are taken; close one", "CAPACITY_REACHED", 429, 1.0)
         if len(self._open) >= self.limits.sessions:
             raise Refused(f"all {self.limits.sessions} sessions are taken; come back later", "CAPACITY_REACHED", 503, 1.0)
@@ -243,7 +233,6 @@ class Sessions:
         first = self._seed + number if seed is None else seed
         session = Session(name, self._make(), first, bucket, now, client, self._recorder)
         self._open[name] = session
-        self._clients[client] += 1
         return session
 
     def find(self, name: object) -> Session | None:
@@ -261,9 +250,6 @@ class Sessions:
     def close(self, session: Session) -> None:
         """Close a session and its environment."""
         if self._open.pop(session.name, None) is not None:
-            self._clients[session.client] -= 1
-            if not self._clients[session.client]:
-                del self._clients[session.client]
             self._ended.pop(session.name, None)
             self._ended[session.name] = self._clock(), session.state()
             if len(self._ended) > 4 * self.limits.sessions:

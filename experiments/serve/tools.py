@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections import Counter
 from collections.abc import Awaitable, Mapping
 from typing import TYPE_CHECKING, Any, cast
+from weakref import WeakValueDictionary
 
 import mcp_types as types
 from mcp.server.lowlevel import Server
@@ -27,11 +27,12 @@ from ...envs.actions import RESERVED
 from ...simulators.bounds import unreadable
 from ...simulators.status import LOOKS_OK
 from ...simulators.version import __version__
+from ..play.text_episode import tool_name
 from .connections import replayed
 from .limits import Limits, Refused
 from .openenv import PlainResponse, client_of, read_json
-from .sessions import LARGEST_SEED, Session, Sessions
-from .wire import seen_status
+from .sessions import Session, Sessions
+from .wire import LARGEST_SEED, seen_status
 
 if TYPE_CHECKING:
     from ...envs.chat import MarketplaceChatEnv
@@ -43,29 +44,35 @@ INSTRUCTIONS = (
     "Every executed call costs its price, failed ones too; `budget` tells prices and what is left. Tools may be slow, "
     "wrong or out of order."
 )
-_TEXT = {"type": "string"}
-OURS = {
-    "task": ("What the user wants. Costs nothing.", {}, []),
-    "budget": ("What was spent, what is left, and what a call of each tool costs now. Costs nothing.", {}, []),
-    "wait": (
-        "Let simulated time pass, for example until a rate limit is over.",
-        {"seconds": {"type": "number", "minimum": 0, "maximum": 86_400}},
-        ["seconds"],
+
+
+def _own(name: str, description: str, properties: dict[str, Any] | None = None, *required: str) -> types.Tool:
+    schema = {"type": "object", "properties": properties or {}, "required": list(required)}
+    return types.Tool(name=name, description=description, input_schema=schema)
+
+
+_SECONDS = {"type": "number", "minimum": 0, "maximum": 86_400}
+_ANSWER = {"type": "string", "description": "Everything the user asked for."}
+OURS = (
+    _own("task", "What the user wants. Costs nothing."),
+    _own("budget", "What was spent, what is left, and what a call of each tool costs now. Costs nothing."),
+    _own("wait", "Let simulated time pass, for example until a rate limit is over.", {"seconds": _SECONDS}, "seconds"),
+    _own(
+        "finish",
+        "Submit the final answer and end the episode.",
+        {"answer": _ANSWER, "give_up": {"type": "boolean"}},
+        "answer",
     ),
-    "finish": (
-        "Hand in the final answer and end the episode.",
-        {"answer": {**_TEXT, "description": "Everything the user asked for."}, "give_up": {"type": "boolean"}},
-        ["answer"],
-    ),
-}
-"""Name: what it does, its parameters, the required ones."""
+)
+"""Tools besides the candidates."""
+_TAKEN = frozenset({*(tool.name for tool in OURS), *RESERVED})
 _NO_REQUEST = {
     "jsonrpc": "2.0",
     "id": None,
     "error": {"code": types.INVALID_REQUEST, "message": "expected a request of JSON-RPC, with a method"},
 }
 PREFIX = "tool_"
-"""Stands before the name of a candidate that is called like one of ours."""
+"""Stands before the name of a candidate that has the name of one of `OURS`."""
 
 
 class Tools:
@@ -175,11 +182,10 @@ def _address(request: Request) -> tuple[str, dict[str, Any]]:
     if name and (len(name) > LONGEST_NAME or not all(mark.isalnum() or mark in "._-" for mark in name)):
         problem = f"a session's name has up to {LONGEST_NAME} letters, digits, dots, dashes and underscores, got {name!r:.80}"
         raise MCPError(types.INVALID_PARAMS, problem)
-    wish: dict[str, Any] = {}
-    for key in ("seed", "index", "task", "split"):
-        text = request.query_params.get(key)
-        if text is not None:
-            wish[key] = int(text) if key != "split" and text.isdecimal() and len(text) <= len(str(LARGEST_SEED)) else text
+    wish: dict[str, Any] = {
+        key: int(text) if key != "split" and text.isdecimal() and len(text) <= len(str(LARGEST_SEED)) else text
+        for key, text in request.query_params.items()
+    }
     return f"mcp/{name}" if name else f"mcp:{request.headers.get(SESSION_HEADER, '')}", wish
 
 
@@ -202,16 +208,13 @@ def describe(env: MarketplaceChatEnv) -> list[types.Tool]:
         )
         found.append(
             types.Tool(
-                name=f"{PREFIX}{tool.name}" if tool.name in OURS or tool.name in RESERVED else tool.name,
+                name=f"{PREFIX}{tool.name}" if tool.name in _TAKEN else tool.name,
                 description=f"{tool.description} {claim}",
                 input_schema=dict(tool.parameters),
                 _meta={"costgym/price": price, "costgym/currency": currency, "costgym/category": tool.category},
             )
         )
-    for name, (description, properties, required) in OURS.items():
-        schema = {"type": "object", "properties": properties, "required": required}
-        found.append(types.Tool(name=name, description=description, input_schema=schema))
-    return found
+    return [*found, *OURS]
 
 
 def call(session: Session, name: str, arguments: Mapping[str, Any]) -> types.CallToolResult:
@@ -224,9 +227,8 @@ def call(session: Session, name: str, arguments: Mapping[str, Any]) -> types.Cal
         return _result(session, json.dumps({**_standing(session), **prices}), {"prices": env.quotes()})
     if not session.playing:
         return _result(session, "the episode has ended; connect anew for another", {}, failed=True)
-    asked = name.removeprefix(PREFIX) if name.removeprefix(PREFIX) in (*OURS, *RESERVED) else name
-    if name in RESERVED and name not in OURS:
-        asked = f"{name}?"  # not for clients: it would be read as an action of another kind
+    whole = name.removeprefix(PREFIX)
+    asked = name if name in ("wait", "finish") else tool_name(whole if whole in _TAKEN else name)
     before = len(env._playing().calls)
     price, at_s = env._playing().ledger.price, env._playing().now_s
     answer = session.act(json.dumps({"name": asked, "arguments": dict(arguments)}))
@@ -248,13 +250,13 @@ def call(session: Session, name: str, arguments: Mapping[str, Any]) -> types.Cal
 
 def _result(session: Session, text: str, figures: Mapping[str, Any], failed: bool = False) -> types.CallToolResult:
     standing = {**figures, **_standing(session)}
-    shown = "; ".join(f"{key} {value:.6g}" if isinstance(value, float) else f"{key} {value}" for key, value in _flat(standing))
+    shown = "; ".join(
+        f"{key.replace('_', ' ')} {f'{value:.6g}' if isinstance(value, float) else value}"
+        for key, value in standing.items()
+        if not isinstance(value, dict) and key != "query"
+    )
     block = types.TextContent(text=f"{text}\n\n[{shown}]")  # one, since some clients read no more than the first
     return types.CallToolResult(content=[block], structured_content=standing, is_error=failed)
-
-
-def _flat(standing: Mapping[str, Any]) -> list[tuple[str, Any]]:
-    return [(key.replace("_", " "), value) for key, value in standing.items() if not isinstance(value, dict) and key != "query"]
 
 
 def _standing(session: Session) -> dict[str, Any]:
@@ -278,8 +280,7 @@ class McpEndpoint:
 
     def __init__(self, tools: Tools, limits: Limits) -> None:
         self._tools = tools
-        self._turns: dict[str, asyncio.Lock] = {}
-        self._requests = Counter[str]()  # of each session, waiting or in progress
+        self._turns: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         self.manager = StreamableHTTPSessionManager(
             app=tools.server,
             json_response=True,
@@ -307,14 +308,8 @@ class McpEndpoint:
             return
         name = headers[SESSION_HEADER]
         turn = self._turns.setdefault(name, asyncio.Lock())
-        self._requests[name] += 1
-        try:
-            async with turn:  # the SDK loses an answer where two requests have one id, or one ends the session meanwhile
-                await self._pass_on(scope, receive, send, headers)
-        finally:
-            self._requests[name] -= 1
-            if not self._requests[name]:
-                del self._requests[name], self._turns[name]
+        async with turn:  # the SDK loses an answer where two requests have one id, or one ends the session meanwhile
+            await self._pass_on(scope, receive, send, headers)
 
     async def _pass_on(self, scope: Scope, receive: Receive, send: Send, headers: Mapping[str, str]) -> None:
         """Let the SDK answer; the end of its session closes ours."""

@@ -9,12 +9,37 @@ from typing import Any
 
 import gymnasium as gym
 import numpy as np
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from ...simulators.bounds import first_problem
+from ...simulators.errors import UnknownName
 from ...simulators.status import LOOKS_OK, Status
 from .limits import Refused
 
-CALL_KEYS = ("name", "calls")
-"""A text environment's action may come as the JSON object that its text would hold."""
+LARGEST_SEED = 2**62 - 1
+
+
+class ResetRequest(BaseModel):
+    """The fields of a reset, all optional: a seed, and a task by number or id, or by its index in a split."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+    seed: int | None = Field(None, ge=0, le=LARGEST_SEED)
+    task: int | str | None = None
+    split: str | None = None
+    index: int | None = Field(None, ge=0)
+    episode_id: str | None = Field(None, max_length=255)
+    session_id: str | None = None
+
+
+def read_reset(request: Mapping[str, Any]) -> ResetRequest:
+    """The reset that a request asks for; raises Refused if a field is unknown or has a wrong value."""
+    for name in request:
+        if name not in ResetRequest.model_fields:
+            raise Refused(str(UnknownName("field of reset", name[:60], ResetRequest.model_fields)))
+    try:
+        return ResetRequest.model_validate(request)
+    except ValidationError as error:
+        raise Refused("{}: {}".format(*first_problem(error))) from None
 
 
 def read_action(space: gym.Space[Any], request: Mapping[str, Any]) -> Any:
@@ -22,10 +47,10 @@ def read_action(space: gym.Space[Any], request: Mapping[str, Any]) -> Any:
 
     Forms: ``{"action": 3}`` for a numeric environment, ``{"action": "text"}`` for a text one. The latter also takes the object
     itself, ``{"name": ..., "arguments": ...}`` or ``{"calls": [...]}``, and OpenEnv's ``{"type": "call_tool", ...}``.
-    A key `metadata` is left out of account.
+    A key `metadata` is ignored.
 
     Raises:
-        Refused: the request has another form. What the text says is not looked at: a model's nonsense is an observation.
+        Refused: the request has another form. The content of a text is not checked: a model's nonsense becomes an observation.
     """
     action = request.get("action")
     if isinstance(space, gym.spaces.Discrete):
@@ -40,7 +65,7 @@ def read_action(space: gym.Space[Any], request: Mapping[str, Any]) -> Any:
         return action
     if request.get("type") == "call_tool":
         return json.dumps({"name": request.get("tool_name"), "arguments": request.get("arguments", {})})
-    if action is None and any(key in request for key in CALL_KEYS):
+    if action is None and ("name" in request or "calls" in request):
         return json.dumps({key: value for key, value in request.items() if key not in ("metadata", "session_id")})
     raise Refused(f'action: expected {{"action": text}} or {{"name": tool, "arguments": {{...}}}}, got {dict(request)!r:.100}')
 
@@ -55,9 +80,9 @@ def encode_observation(observation: Any) -> dict[str, Any]:
 
 
 def encode_info(info: Mapping[str, Any]) -> dict[str, Any]:
-    """An environment's `info` as far as an agent may know it; what is infinite (no limit) becomes null.
+    """The part of an environment's `info` that an agent may know; infinite numbers (no limit) become null.
 
-    How a call ended is told as the agent sees it: an answer that is empty or about something else is an answer.
+    The status of a call is the one that its caller sees: an answer that is empty or irrelevant is an answer.
     """
     found = {name: plain(value) for name, value in info.items()}
     if isinstance(found.get("status"), int) and found["status"] in _HIDDEN:
@@ -158,10 +183,9 @@ def openapi(name: str, description: str, schemas: Mapping[str, Any]) -> dict[str
         return {"200": {"description": "OK", "content": content}}
 
     session = {"session_id": {"type": "string"}}
-    wish = {"seed": {"type": "integer"}, "task": {"type": ["integer", "string"]}, "index": {"type": "integer"}, **session}
     step = _object({"action": schemas["action"], **session}, ["session_id", "action"])
     told = {"observation": schemas["observation"], "reward": {"type": ["number", "null"]}, "done": {"type": "boolean"}}
-    asked = {"/reset": _object(wish, []), "/step": step, "/close": _object(session, ["session_id"])}
+    asked = {"/reset": ResetRequest.model_json_schema(), "/step": step, "/close": _object(session, ["session_id"])}
     paths: dict[str, Any] = {
         path: {
             "post": {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 import sys
 from importlib.abc import MetaPathFinder
 
@@ -30,6 +31,15 @@ def test_a_wrong_option_is_an_error_that_helps(options: str, words: str) -> None
     done = invoke("serve", *options.split())
     assert done.exit_code == 2
     assert words in done.stderr
+
+
+@pytest.mark.parametrize("command", ["serve", "proxy"])
+def test_a_port_in_use_is_one_sentence(command: str) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        done = invoke(command, "--port", str(port), *(["--", "true"] if command == "proxy" else []))
+    assert (done.exit_code, done.stderr.count("\n")) == (2, 1)
+    assert f"port {port} of 127.0.0.1 is in use; choose another, or 0 for a free one" in done.stderr
 
 
 def test_one_address_may_take_a_quarter_of_the_sessions_beyond_this_machine() -> None:

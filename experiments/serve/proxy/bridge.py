@@ -1,16 +1,16 @@
-"""Stand between one MCP client and one MCP server: messages pass as they are, and calls of tools meet the world's luck.
+"""Pass messages between one MCP client and one MCP server, and impose a scenario's faults, prices and budget on tool calls.
 
-Works on the protocol's messages, so whatever else the two speak about (resources, prompts, sampling, progress) goes through.
+It works on the protocol's messages, so everything else (resources, prompts, sampling, progress) goes through unchanged.
 """
 
 from __future__ import annotations
 
+import asyncio
 import json
 import sys
 import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
 from typing import Any
 
 import anyio
@@ -30,12 +30,7 @@ GONE = "the server has ended or cannot be reached; start the proxy again"
 LONGEST_LIST = 1000  # pages
 
 
-@dataclass(slots=True)
-class _Pending:
-    """A request whose answer is waited for here."""
-
-    done: anyio.Event = field(default_factory=anyio.Event)
-    answer: types.JSONRPCResponse | types.JSONRPCError | None = None
+Answer = types.JSONRPCResponse | types.JSONRPCError
 
 
 class Bridge:
@@ -64,12 +59,10 @@ class Bridge:
         self._over_http = over_http
         self._session: Session | None = None
         self._starting = anyio.Lock()
-        self._pending: dict[types.RequestId, _Pending] = {}
-        self._lists: set[types.RequestId] = set()
-        self._passing: set[types.RequestId] = set()
+        self._pending: dict[types.RequestId, asyncio.Future[Answer]] = {}  # requests of the proxy's own
+        self._passing: dict[types.RequestId, str] = {}  # methods of requests that the server answers to the client
         self._calls: dict[types.RequestId, anyio.CancelScope] = {}
         self._tokens: dict[Any, types.RequestId] = {}
-        self._opening: types.RequestId | None = None
         self._server_name, self._version = "", ""
         self._gone = False
         self._problem: str | None = None
@@ -97,24 +90,19 @@ class Bridge:
     async def _read_client(self, group: TaskGroup) -> None:
         async for item in self._from_client:
             if isinstance(item, Exception):
-                continue  # no message of the protocol
+                continue  # not a message of the protocol
             message = item.message
             if isinstance(message, types.JSONRPCRequest):
-                if self._gone and message.method != "tools/call":
-                    await self._answer(_error(message.id, types.CONNECTION_CLOSED, GONE))
-                elif message.method == "tools/call":
+                if message.method == "tools/call":
                     group.start_soon(self._call, message)
+                elif self._gone:
+                    await self._fail_request(message, types.CONNECTION_CLOSED, GONE)
                 elif message.method == "tools/list":
                     group.start_soon(self._list, message)
                 elif message.method == "server/discover" and self._over_http:
-                    await self._answer(
-                        _error(message.id, types.METHOD_NOT_FOUND, "the proxy speaks of sessions; initialize one")
-                    )
+                    await self._fail_request(message, types.METHOD_NOT_FOUND, "the proxy needs a session; initialize one")
                 else:
-                    self._passing.add(message.id)
-                    if message.method == "initialize":
-                        self._opening = message.id
-                    await self._ask(message)
+                    await self._pass_on(message)
             else:
                 if isinstance(message, types.JSONRPCNotification) and message.method == "notifications/cancelled":
                     scope = self._calls.get((message.params or {}).get("requestId", ""))
@@ -126,14 +114,20 @@ class Bridge:
     async def _list(self, message: types.JSONRPCRequest) -> None:
         await self._begin(message.params)
         if self._problem is not None:
-            await self._answer(_error(message.id, types.INTERNAL_ERROR, self._problem))
+            await self._fail_request(message, types.INTERNAL_ERROR, self._problem)
             return
-        self._lists.add(message.id)
-        self._passing.add(message.id)
+        await self._pass_on(message)
+
+    async def _pass_on(self, message: types.JSONRPCRequest) -> None:
+        """Pass a request on to the server, and later its answer to the client."""
+        self._passing[message.id] = message.method
         await self._ask(message)
 
+    async def _fail_request(self, message: types.JSONRPCRequest, code: int, words: str) -> None:
+        await self._answer(_error(message.id, code, words))
+
     async def _begin(self, params: Mapping[str, Any] | None) -> Session | None:
-        """The session, begun with the server's tools; None where the server does not tell them."""
+        """The session, begun with the server's tools; None if the server does not list them."""
         async with self._starting:
             if self._session is None and not self._gone:
                 listed: list[dict[str, Any]] = []
@@ -150,13 +144,9 @@ class Bridge:
                     if not answer.result.get("nextCursor"):
                         break
                     asked["cursor"] = answer.result["nextCursor"]
+                server = self._server_name or "real"
                 tools = [
-                    tool_of(
-                        str(tool["name"]),
-                        str(tool.get("description") or ""),
-                        tool.get("inputSchema"),
-                        self._server_name or "real",
-                    )
+                    tool_of(str(tool["name"]), str(tool.get("description") or ""), tool.get("inputSchema"), server)
                     for tool in listed
                     if tool.get("name")
                 ]
@@ -171,15 +161,14 @@ class Bridge:
         params = message.params or {}
         session = await self._begin(params)
         if self._problem is not None:
-            await self._answer(_error(message.id, types.INTERNAL_ERROR, self._problem))
+            await self._fail_request(message, types.INTERNAL_ERROR, self._problem)
             return
         name, arguments = params.get("name"), params.get("arguments") or {}
         if session is None or not isinstance(name, str) or not isinstance(arguments, dict):
             if self._gone:
-                await self._answer(_result(message.id, _words(Status.CONNECTION_ERROR, GONE), failed=True))
+                await self._answer(_result(message.id, _content(_words(Status.CONNECTION_ERROR, GONE), failed=True)))
             else:
-                self._passing.add(message.id)
-                await self._ask(message)
+                await self._pass_on(message)
             return
         token = (params.get("_meta") or {}).get("progressToken")
         if token is not None:
@@ -205,7 +194,7 @@ class Bridge:
                 await self._answer(self._reply(message.id, session, ticket, reply, answer, real))
         except CostGymError as error:
             self._fail(error)
-            await self._answer(_error(message.id, types.INTERNAL_ERROR, str(error)))
+            await self._fail_request(message, types.INTERNAL_ERROR, str(error))
         finally:
             self._calls.pop(message.id, None)
             self._tokens.pop(token, None)
@@ -213,7 +202,7 @@ class Bridge:
                 session.abandon(ticket)
 
     def _fail(self, error: CostGymError) -> None:
-        """Refuse all further calls: without a session or a log, they would pass unseen."""
+        """Refuse all further calls: without a session or a log, they would go unrecorded."""
         self._problem = f"the proxy cannot go on: {error}"
         sys.stderr.write(f"error: {error}\n")
 
@@ -221,7 +210,7 @@ class Bridge:
 
     def _reply(
         self, number: types.RequestId, session: Session, ticket: Ticket, reply: Reply, answer: Any, real: Real | None
-    ) -> types.JSONRPCResponse | types.JSONRPCError:
+    ) -> Answer:
         figures: dict[str, Any] = {}
         if self._imposes:
             left = {f"costgym/left_{name}": value for name, value in reply.left.items()}
@@ -242,10 +231,10 @@ class Bridge:
                 told = [f"price {reply.price:.6g}", *(f"left {name} {value:.6g}" for name, value in reply.left.items())]
                 line = {"type": "text", "text": f"[{'; '.join(told)}]"}
                 result["content"] = [*(result.get("content") or ()), line]
-        return types.JSONRPCResponse(jsonrpc="2.0", id=number, result=result)
+        return _result(number, result)
 
     def _with_prices(self, result: Mapping[str, Any]) -> dict[str, Any]:
-        """A list of tools with their prices, and without the schemas of replies, which the world does not keep to."""
+        """A list of tools with their prices, and without the schemas of replies, which faults may break."""
         session = self._session
         if session is None or not self._imposes:
             return dict(result)
@@ -277,27 +266,26 @@ class Bridge:
         except (anyio.ClosedResourceError, anyio.BrokenResourceError):
             await self._lose_server()
 
-    async def _wait_for(self, request: types.JSONRPCRequest, seconds: float) -> types.JSONRPCResponse | types.JSONRPCError:
-        """Ask the server and wait for its answer; an error of the proxy's own where it does not come."""
-        pending = self._pending[request.id] = _Pending()
+    async def _wait_for(self, request: types.JSONRPCRequest, seconds: float) -> Answer:
+        """Ask the server and wait for its answer; an error of the proxy's own if it does not come."""
+        if self._gone:
+            return _error(request.id, types.CONNECTION_CLOSED, GONE)
+        answer: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
+        self._pending[request.id] = answer
         try:
-            with anyio.move_on_after(seconds) as scope:
-                if self._gone:
-                    return _error(request.id, types.CONNECTION_CLOSED, GONE)
+            with anyio.move_on_after(seconds):
                 await self._ask(request)
-                await pending.done.wait()
-            if scope.cancelled_caught:
-                params = {"requestId": request.id, "reason": "timed out"}
-                await self._ask(types.JSONRPCNotification(jsonrpc="2.0", method="notifications/cancelled", params=params))
-                return _error(request.id, types.REQUEST_TIMEOUT, f"the server did not answer within {seconds:g} s")
-            return pending.answer or _error(request.id, types.CONNECTION_CLOSED, GONE)
+                return await answer
+            params = {"requestId": request.id, "reason": "timed out"}
+            await self._ask(types.JSONRPCNotification(jsonrpc="2.0", method="notifications/cancelled", params=params))
+            return _error(request.id, types.REQUEST_TIMEOUT, f"the server did not answer within {seconds:g} s")
         finally:
             self._pending.pop(request.id, None)
 
     async def _read_server(self) -> None:
         with suppress(anyio.ClosedResourceError, anyio.BrokenResourceError):
             async for item in self._from_server:
-                if not isinstance(item, Exception):  # a line of the server's that is no message
+                if not isinstance(item, Exception):  # a line that is not a message
                     await self._take(item.message)
         await self._lose_server()
 
@@ -305,21 +293,21 @@ class Bridge:
         if isinstance(message, types.JSONRPCResponse | types.JSONRPCError) and message.id is not None:
             pending = self._pending.get(message.id)
             if pending is not None:
-                pending.answer = message
-                pending.done.set()
+                if not pending.done():
+                    pending.set_result(message)
                 return
-            if message.id not in self._passing:
-                return  # it comes after its time is over
-            self._passing.discard(message.id)
+            method = self._passing.pop(message.id, None)
+            if method is None:
+                return  # it comes too late
             if isinstance(message, types.JSONRPCResponse):
-                if message.id == self._opening:
+                if method == "initialize":
                     self._server_name = str((message.result.get("serverInfo") or {}).get("name") or "")
                     self._version = str(message.result.get("protocolVersion") or "")
-                    if self._imposes and "tools" in (able := message.result.get("capabilities") or {}):
-                        able["tools"] = {**able["tools"], "listChanged": True}  # since their prices may
-                if message.id in self._lists:
-                    self._lists.discard(message.id)
-                    message = types.JSONRPCResponse(jsonrpc="2.0", id=message.id, result=self._with_prices(message.result))
+                    able = (message.result.get("capabilities") or {}).get("tools")
+                    if self._imposes and isinstance(able, dict):
+                        able["listChanged"] = True  # since their prices may change
+                if method == "tools/list":
+                    message = _result(message.id, self._with_prices(message.result))
             await self._answer(message)
             return
         await self._send(SessionMessage(message, ServerMessageMetadata(related_request_id=self._related(message))))
@@ -332,14 +320,15 @@ class Bridge:
         return next(iter(self._calls)) if len(self._calls) == 1 else None
 
     async def _lose_server(self) -> None:
-        """Answer everything that waits for a server which is gone."""
+        """Answer all requests that wait for a server that is gone."""
         if self._gone:
             return
         self._gone = True
-        for pending in list(self._pending.values()):
-            pending.done.set()
+        for request, pending in self._pending.items():
+            if not pending.done():
+                pending.set_result(_error(request, types.CONNECTION_CLOSED, GONE))
         for number in list(self._passing):
-            self._passing.discard(number)
+            del self._passing[number]
             await self._answer(_error(number, types.CONNECTION_CLOSED, GONE))
 
 
@@ -347,7 +336,7 @@ _TOOLS_CHANGED = types.JSONRPCNotification(jsonrpc="2.0", method="notifications/
 _LOST = (types.CONNECTION_CLOSED, types.REQUEST_TIMEOUT)
 
 
-def _real(answer: types.JSONRPCResponse | types.JSONRPCError, seconds: float, gone: bool) -> Real:
+def _real(answer: Answer, seconds: float, gone: bool) -> Real:
     """What the server did, in the world's words."""
     if isinstance(answer, types.JSONRPCError):
         words, code = answer.error.message, answer.error.code
@@ -385,8 +374,8 @@ def _words(status: Status, message: str) -> str:
     return json.dumps({"error": status.label, "message": message})
 
 
-def _result(number: types.RequestId, text: str, failed: bool = False) -> types.JSONRPCResponse:
-    return types.JSONRPCResponse(jsonrpc="2.0", id=number, result=_content(text, failed))
+def _result(number: types.RequestId, result: dict[str, Any]) -> types.JSONRPCResponse:
+    return types.JSONRPCResponse(jsonrpc="2.0", id=number, result=result)
 
 
 def _error(number: types.RequestId, code: int, message: str) -> types.JSONRPCError:

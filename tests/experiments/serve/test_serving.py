@@ -171,6 +171,7 @@ def test_a_numeric_environment_is_served_too(tmp_path: Path) -> None:
         ('{"type": "reset", "data": {"task": 10000000}}', "VALIDATION_ERROR"),
         ('{"type": "reset", "data": {"index": 99, "split": "test"}}', "VALIDATION_ERROR"),
         ('{"type": "reset", "data": {"index": 0, "split": "../x"}}', "VALIDATION_ERROR"),
+        ('{"type": "reset", "data": {"sede": 7}}', "VALIDATION_ERROR"),
         ('{"type": "step", "data": {}}', "EXECUTION_ERROR"),
     ],
 )
@@ -212,6 +213,12 @@ def test_after_the_end_only_a_reset_helps(address: str) -> None:
 def test_a_wrong_http_request_is_told_why(address: str, body: bytes, status: int) -> None:
     found, answer = http(address, "/reset", body)
     assert (found, bool(answer["detail"])) == (status, True)
+
+
+def test_an_unknown_field_of_a_reset_is_refused_with_the_known_ones(address: str) -> None:
+    status, answer = http(address, "/reset", {"sede": 7})
+    known = "episode_id, index, seed, session_id, split, task"
+    assert (status, answer["detail"]) == (422, f"unknown field of reset 'sede'; nearest: seed; known: {known}")
 
 
 def test_other_hosts_and_origins_are_not_answered(address: str) -> None:
