@@ -218,7 +218,10 @@ def test_a_wrong_http_request_is_told_why(address: str, body: bytes, status: int
 def test_an_unknown_field_of_a_reset_is_refused_with_the_known_ones(address: str) -> None:
     status, answer = http(address, "/reset", {"sede": 7})
     known = "episode_id, index, seed, session_id, split, task"
-    assert (status, answer["detail"]) == (422, f"unknown field of reset 'sede'; nearest: seed; known: {known}")
+    assert (status, answer["detail"]) == (
+        422,
+        f"unknown field of reset 'sede'; nearest: seed, index, session_id; known: {known}",
+    )
 
 
 def test_other_hosts_and_origins_are_not_answered(address: str) -> None:
