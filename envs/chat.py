@@ -63,8 +63,9 @@ class MarketplaceChatEnv(ToolEnv[str, str]):
 
     Any action may hold `"usage": {"input_tokens": ..., "output_tokens": ..., "cached_tokens": ...}`, the tokens that a model
     reports. Without it the environment counts them, one for each four characters: the documentation and the whole
-    conversation as input, the action as output. Thinking takes `ttft_s` (0.5 s by default) and 1 / `tokens_per_s` (1/60 s)
-    for each output token; tokens cost money where the scenario has a price for them.
+    conversation as input, the action as output. A report is raised to a floor: over an episode no less is charged than every
+    text that the agent was shown, read once, and every call and answer that it gave. Thinking takes `ttft_s` (0.5 s by default)
+    and 1 / `tokens_per_s` (1/60 s) for each output token; tokens cost money where the scenario has a price for them.
 
     Where a scenario's tools are retrieved (`candidates: {from: catalogue, retriever: bm25, k: 5}`), the tools on offer are
     what a search of the whole catalogue for the query brought, and `search_tools` brings `k` more that are not on offer yet.
@@ -162,6 +163,7 @@ class MarketplaceChatEnv(ToolEnv[str, str]):
         self._news: list[str] = []
         text = self.query
         self._context = count_tokens(text)  # the documentation is counted where an action brings no usage
+        self._unpaid = Usage(self._context, 0)
         return text, self._chat_info(episode)
 
     # -- what an agent may read ------------------------------------------------------------------------------------------
@@ -252,11 +254,27 @@ class MarketplaceChatEnv(ToolEnv[str, str]):
             spoken = count_tokens(action) if isinstance(action, str) else 0
             usage = Usage(self._document_tokens(episode.number) + self._context, spoken)
             self._context += spoken
+        usage = self._at_least(usage, parsed)
         episode.think(usage)
         observation = "" if episode.over else self._act(episode, parsed)
-        self._context += count_tokens(observation)
+        shown = count_tokens(observation)
+        self._context += shown
+        self._unpaid = self._unpaid._replace(input_tokens=self._unpaid.input_tokens + shown)
         reward, over, truncated = self._outcome(episode)
         return observation, reward, over, truncated, self._chat_info(episode)
+
+    def _at_least(self, usage: Usage, action: Action) -> Usage:
+        """Raise the tokens that an agent reports to what it must have read and written, over the episode so far.
+
+        An agent may report more: what it read again, or thought. It cannot report less than each text that it was shown, once,
+        and each call and answer that it gave.
+        """
+        said = action.answer or "".join(call.name + json.dumps(dict(call.arguments)) for call in action.calls)
+        read, written = self._unpaid.input_tokens, self._unpaid.output_tokens + count_tokens(said)
+        paid = usage._replace(input_tokens=max(usage.input_tokens, read), output_tokens=max(usage.output_tokens, written))
+        # what was reported above the floor stands for later: a plan is written once and then followed call by call
+        self._unpaid = Usage(read - paid.input_tokens, written - paid.output_tokens)
+        return paid
 
     def _act(self, episode: Episode, action: Action) -> str:
         if action.kind == "finish":

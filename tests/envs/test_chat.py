@@ -55,6 +55,25 @@ def test_the_right_calls_and_an_answer_with_the_facts_succeed(env: Any) -> None:
     assert total + reward == pytest.approx(0.5 - 0.5 * info["cost_sum"] / 100.0)
 
 
+def test_an_agent_that_reports_no_tokens_pays_for_what_it_was_shown_and_wrote(env: Any) -> None:
+    query, _ = env.reset(seed=2)
+    tool, arguments = gold_calls(env)[0]
+    nothing = Usage(0, 0)
+    shown, _, _, _, first = env.step(encode_action(tool, arguments, nothing))
+    written = count_tokens(tool + json.dumps(arguments))
+    assert first["cost_tokens"] == count_tokens(query) + written
+    _, _, _, _, second = env.step(encode_action("finish", {"answer": "a fact" * 10}, nothing))
+    assert second["cost_tokens"] == count_tokens(shown) + count_tokens("a fact" * 10)
+
+
+def test_tokens_reported_above_the_floor_pay_for_later_calls(env: Any) -> None:
+    env.reset(seed=2)
+    env.step(encode_action("think", usage=Usage(1000, 500)))  # a plan, written once and then followed
+    tool, arguments = gold_calls(env)[0]
+    _, _, _, _, info = env.step(encode_action(tool, arguments, Usage(0, 0)))
+    assert info["cost_tokens"] == 0
+
+
 def test_usage_is_charged_as_said_and_counted_where_it_is_not(env: Any) -> None:
     env.reset(seed=2)
     _, _, _, _, info = env.step(encode_action("think", usage=Usage(100, 20, 40)))
