@@ -23,6 +23,7 @@ MAX_ACTION = 100_000  # characters
 MAX_NAME = 80  # characters of an unknown function's name that are repeated
 MAX_ESCAPE = 12  # characters that JSON makes of one
 DOCUMENTS = ("full", "short")
+FLOOR_CHARACTERS = 8  # of a token, at most
 MAX_OFFERS = 1024  # tasks whose offer is kept
 
 
@@ -64,8 +65,9 @@ class MarketplaceChatEnv(ToolEnv[str, str]):
     Any action may hold `"usage": {"input_tokens": ..., "output_tokens": ..., "cached_tokens": ...}`, the tokens that a model
     reports. Without it the environment counts them, one for each four characters: the documentation and the whole
     conversation as input, the action as output. A report is raised to a floor: over an episode no less is charged than every
-    text that the agent was shown, read once, and every call and answer that it gave. Thinking takes `ttft_s` (0.5 s by default)
-    and 1 / `tokens_per_s` (1/60 s) for each output token; tokens cost money where the scenario has a price for them.
+    text that the agent was shown, read once, and every call and answer that it gave, at eight characters a token. Thinking
+    takes `ttft_s` (0.5 s by default) and 1 / `tokens_per_s` (1/60 s) for each output token; tokens cost money where the
+    scenario has a price for them.
 
     Where a scenario's tools are retrieved (`candidates: {from: catalogue, retriever: bm25, k: 5}`), the tools on offer are
     what a search of the whole catalogue for the query brought, and `search_tools` brings `k` more that are not on offer yet.
@@ -163,7 +165,7 @@ class MarketplaceChatEnv(ToolEnv[str, str]):
         self._news: list[str] = []
         text = self.query
         self._context = count_tokens(text)  # the documentation is counted where an action brings no usage
-        self._unpaid = Usage(self._context, 0)
+        self._unpaid = Usage(_fewest_tokens(text), 0)
         return text, self._chat_info(episode)
 
     # -- what an agent may read ------------------------------------------------------------------------------------------
@@ -257,9 +259,8 @@ class MarketplaceChatEnv(ToolEnv[str, str]):
         usage = self._at_least(usage, parsed)
         episode.think(usage)
         observation = "" if episode.over else self._act(episode, parsed)
-        shown = count_tokens(observation)
-        self._context += shown
-        self._unpaid = self._unpaid._replace(input_tokens=self._unpaid.input_tokens + shown)
+        self._context += count_tokens(observation)
+        self._unpaid = self._unpaid._replace(input_tokens=self._unpaid.input_tokens + _fewest_tokens(observation))
         reward, over, truncated = self._outcome(episode)
         return observation, reward, over, truncated, self._chat_info(episode)
 
@@ -270,7 +271,7 @@ class MarketplaceChatEnv(ToolEnv[str, str]):
         and each call and answer that it gave.
         """
         said = action.answer or "".join(call.name + json.dumps(dict(call.arguments)) for call in action.calls)
-        read, written = self._unpaid.input_tokens, self._unpaid.output_tokens + count_tokens(said)
+        read, written = self._unpaid.input_tokens, self._unpaid.output_tokens + _fewest_tokens(said)
         paid = usage._replace(input_tokens=max(usage.input_tokens, read), output_tokens=max(usage.output_tokens, written))
         # what was reported above the floor stands for later: a plan is written once and then followed call by call
         self._unpaid = Usage(read - paid.input_tokens, written - paid.output_tokens)
@@ -364,3 +365,8 @@ class MarketplaceChatEnv(ToolEnv[str, str]):
         info["status"] = int(results[-1][1]) if results else 0
         info["statuses"] = ",".join([status.label for _, status, _ in results]) if results else ""
         return info
+
+
+def _fewest_tokens(text: str) -> int:
+    """Return fewer tokens than any tokenizer in use makes of English or JSON: one for each eight characters."""
+    return len(text) // FLOOR_CHARACTERS

@@ -328,7 +328,7 @@ def test_an_agent_is_made_for_a_server_by_name(server, monkeypatch):
 def test_a_leaderboard_holds_the_servers_usage_and_no_key(server, monkeypatch, tmp_path):
     monkeypatch.setenv("OPENAI_BASE_URL", server.url)
     monkeypatch.setenv(KEY_VARIABLE, "sk-secret")
-    usages = [(1000 + i, 7 * i) for i in range(6)]
+    usages = [(1000 + i, 7 * i + 7) for i in range(6)]
     lines = [("look", ("no_such_tool", {})), ("", ("finish", {"answer": "?"}))] * 3
     server.answers = [said(text, call, prompt=p, completion=c) for (text, call), (p, c) in zip(lines, usages, strict=True)]
     row = run(small_board(), tmp_path / "run").document["rows"][0]
