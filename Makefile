@@ -12,12 +12,15 @@ export OMP_NUM_THREADS ?= 1
 leaderboard: .venv/.core
 	.venv/bin/costgym leaderboard --suite quick --seed 0 --out $(OUT)
 
-# a file's tests stay in one process, so that what its fixtures play is played once
+# a file's tests stay in one process, so that what its fixtures play is played once; a test that waits for ever ends its process
+# with the stacks of all threads, not the whole run
+TESTS = .venv/bin/python -m pytest -n auto --dist loadfile
+LIMIT = --timeout 600 --timeout-method thread
 test: .venv/.dev lint types
-	.venv/bin/python -m pytest -m "not slow and not native" -n auto --dist loadfile
+	$(TESTS) $(LIMIT) -m "not slow and not native"
 
 test-all: .venv/.dev lint types
-	.venv/bin/python -m pytest -n auto --dist loadfile
+	$(TESTS)
 
 lint: .venv/.dev
 	.venv/bin/ruff check .
@@ -64,7 +67,7 @@ bench: .venv/.core
 
 # what compiles the native batches: minutes in a fresh checkout
 test-native: .venv/.dev
-	.venv/bin/python -m pytest -m "native and not slow" -n auto --dist loadfile
+	$(TESTS) $(LIMIT) -m "native and not slow"
 
 # compiles every kernel for a GPU, without one
 test-cuda: .venv/.dev
