@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from ..simulators.errors import ConfigError, InfrastructureError, require
@@ -45,6 +47,18 @@ def small_config(
         max_position_embeddings=positions,
         **{"bos_token_id": None, "eos_token_id": None, **llama},
     )
+
+
+@contextmanager
+def torch_threads(count: int) -> Iterator[None]:
+    """Let torch use a number of threads inside the block; another number adds up in another order, and gives other weights."""
+    torch = require("torch", "train")
+    before = torch.get_num_threads()
+    torch.set_num_threads(count)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
 
 
 def load_published(kind: Any, model: str, **options: Any) -> Any:

@@ -34,7 +34,7 @@ BLOCK = 64
 class SimulatedRates:
     """The error rates of the simulated model. All are chances, 0 to 1.
 
-    Their values are what `experiments.reproduction.fit` finds, which fits them to the published figures of plain baselines with
+    Their values are what `benchmarks/papers/fit.py` finds, which fits them to the published figures of plain baselines with
     gpt-3.5-turbo. Those that only a system under test meets are not fitted; `fit.FREE` names them.
 
     Attributes:

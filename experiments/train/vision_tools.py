@@ -9,8 +9,8 @@ generated text.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
+from ...agents.networks import torch_threads
 from ...agents.opencatp.base import ENV_ID
 from ...agents.settings import Count, PolicyConfig, TrainerSettings
 from ...simulators.errors import require
@@ -96,22 +97,9 @@ def build_tools(
     require_modules("torch", "safetensors", extra="vision")
     chosen = VisionSettings(**{"seed": seed, **settings})
     files = [f"{tool}.safetensors" for tool in ALL_TOOLS]
-    with open_run(out_dir, VisionConfig(settings=chosen), callback=callback, files=files) as run, _threads(2):
+    with open_run(out_dir, VisionConfig(settings=chosen), callback=callback, files=files) as run, torch_threads(2):
         _build(run, chosen, [tool for tool in ALL_TOOLS if tool in tools])
     return {tool: Path(out_dir) / f"{tool}.safetensors" for tool in tools}
-
-
-@contextmanager
-def _threads(count: int) -> Iterator[None]:
-    """Use a fixed number of threads, because another order of summation would give other weights."""
-    import torch
-
-    before = torch.get_num_threads()
-    torch.set_num_threads(count)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)
 
 
 def _build(run: TrainingRun, settings: VisionSettings, tools: Sequence[str]) -> None:

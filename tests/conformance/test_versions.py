@@ -13,9 +13,9 @@ import numpy as np
 import pytest
 
 import costgym
+from benchmarks.papers.fit import prior
 from costgym.agents import make_agent
 from costgym.agents.models.simulated import Simulated
-from costgym.experiments.lab.papers.fit import prior
 
 BEHAVIOUR = {
     ("costgym/Marketplace-v0", ()): "8bb6f60cb6f6d25d",

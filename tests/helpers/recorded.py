@@ -6,7 +6,7 @@ import contextlib
 import json
 
 from costgym.agents.models.base import SUMMARISE, VOTE, FunctionCall, Message
-from costgym.agents.models.scripted import Scripted
+from tests.helpers.scripted import Scripted
 
 GIVE_UP = ("finish", {"answer": "", "give_up": True})
 REGISTER = {"function_selection": ("function_name", "name"), "functions_selection": ("functions_names", "names")}

@@ -12,9 +12,9 @@ from costgym.agents.btp.access import Btp
 from costgym.agents.btp.experience import Experience, PastQuery
 from costgym.agents.llm.agent import LlmAgent
 from costgym.agents.models.base import MESSAGE_TOKENS, TOOL, FunctionCall, Message, context_tokens
-from costgym.agents.models.scripted import Scripted
 from costgym.agents.strategies import Dfsdt, ReAct
 from tests.helpers.playing import SMALL, calls, chat, play
+from tests.helpers.scripted import Scripted
 from tests.helpers.worlds import small_world, tool
 
 RIGHT = {"city": "c0"}

@@ -11,11 +11,11 @@ from costgym.agents.btp.experience import Experience, PastQuery
 from costgym.agents.btp.plan import BtpSettings, plan_tool_usage
 from costgym.agents.llm.agent import LlmAgent
 from costgym.agents.models.base import SUMMARISE, FunctionCall, Message
-from costgym.agents.models.scripted import Scripted
 from costgym.agents.registry import make_agent, needs_experience
 from costgym.agents.strategies import Dfsdt, ReAct
 from costgym.simulators.errors import UnknownName
 from tests.helpers.playing import calls, chat, play
+from tests.helpers.scripted import Scripted
 from tests.helpers.worlds import BROKEN, small_world, tool
 
 RIGHT, WRONG = {"city": "c0"}, {"city": "nowhere"}

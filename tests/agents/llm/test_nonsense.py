@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 from costgym.agents.btp.experience import Experience, PastQuery
 from costgym.agents.llm.agent import LlmAgent
 from costgym.agents.models.base import FunctionCall, Message
-from costgym.agents.models.scripted import Scripted
 from costgym.agents.registry import make_agent
 from tests.helpers.nonsense import AGENTS as ALL_AGENTS
 from tests.helpers.nonsense import Table
 from tests.helpers.playing import chat, play
+from tests.helpers.scripted import Scripted
 from tests.helpers.worlds import small_world, tool
 
 NAMES = st.sampled_from(

@@ -12,7 +12,6 @@ from costgym.agents.models.cached import Cached
 from costgym.agents.models.measured import Measured
 from costgym.agents.models.named import make_real_model, priced_for, read_model_name
 from costgym.agents.models.openai import KEY_VARIABLE
-from costgym.agents.models.scripted import Scripted
 from costgym.envs.actions import encode_action, read_action
 from costgym.experiments.board.run_config import make_run_config
 from costgym.experiments.board.verify import verify
@@ -22,6 +21,7 @@ from costgym.simulators.errors import ConfigError
 from costgym.simulators.scenario import parse_scenario
 from tests.helpers.model_server import Server, said
 from tests.helpers.playing import SMALL
+from tests.helpers.scripted import Scripted
 
 NAME = "openai:tiny,thinking=measured"
 

@@ -16,7 +16,6 @@ from costgym.agents.models.cached import Cached
 from costgym.agents.models.named import full_name, read_model_name
 from costgym.agents.models.openai import KEY_VARIABLE, URL_VARIABLE, OpenAIModel, chat_messages, read_reply
 from costgym.agents.models.prices import load_prices
-from costgym.agents.models.scripted import Scripted
 from costgym.agents.registry import make_agent, make_model
 from costgym.agents.strategies import ReAct
 from costgym.experiments.board.run_config import make_run_config
@@ -28,6 +27,7 @@ from costgym.simulators.errors import ConfigError, DataError, InfrastructureErro
 from costgym.simulators.scenario import parse_scenario
 from tests.helpers.model_server import Server, said
 from tests.helpers.playing import SMALL, chat, play
+from tests.helpers.scripted import Scripted
 from tests.helpers.worlds import small_world, tool
 
 

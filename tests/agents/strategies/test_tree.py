@@ -7,10 +7,10 @@ import pytest
 from costgym.agents import prompts
 from costgym.agents.llm.agent import LlmAgent
 from costgym.agents.models.base import VOTE
-from costgym.agents.models.scripted import Scripted
 from costgym.agents.strategies import Dfsdt, SearchSettings, TotDfs
 from costgym.simulators.errors import ConfigError
 from tests.helpers.playing import calls, chat, play
+from tests.helpers.scripted import Scripted
 from tests.helpers.worlds import small_world, tool
 
 GIVE_UP = ("finish", {"answer": "", "give_up": True})

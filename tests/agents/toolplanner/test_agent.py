@@ -11,7 +11,6 @@ import pytest
 from costgym import ConfigError
 from costgym.agents.llm.agent import LlmAgent
 from costgym.agents.models.base import ACT, PLAN, SYSTEM, Function, Message, Reply, reply
-from costgym.agents.models.scripted import Scripted
 from costgym.agents.models.simulated import Simulated, SimulatedRates
 from costgym.agents.strategies import Dfsdt
 from costgym.agents.toolplanner.agent import PATH_LINE, TAGS, PlannerSettings, ToolPlanner, read_tag_lines, tag_lines
@@ -22,6 +21,7 @@ from costgym.agents.toolplanner.tree import called_tools, extract_pairs, final_s
 from costgym.simulators.marketplace.loaders.mgtoolbench import load_mgtoolbench
 from costgym.simulators.world import World
 from tests.helpers.playing import SMALL, calls, chat, play
+from tests.helpers.scripted import Scripted
 from tests.helpers.shared_data import shared
 
 GIVE_UP = ("finish", {"answer": "", "give_up": True})

@@ -12,9 +12,10 @@ from pathlib import Path
 from typing import Any
 
 from .....agents.catp.settings import CatpSettings
-from .....simulators.errors import require
+from .....agents.networks import torch_threads
 from .....simulators.opencatp.scoring.evaluation import Evaluator
 from ....play.execution.engine import Local
+from ....train.run import require_modules
 from ..protocols import BOARD, PUBLISHED
 
 ALPHA, ALPHAS = 0.5, (0.3, 0.5, 0.7)
@@ -99,8 +100,7 @@ def train_policies(
     Raises:
         MissingExtra: torch or transformers is not installed.
     """
-    for name in ("torch", "transformers", "safetensors"):
-        require(name, "train")
+    require_modules("torch", "transformers", "safetensors")
     asked = policies()
     for done, _ in enumerate(Local(jobs).stream(_train, (str(out), seed, steps, usual), asked), 1):
         if progress is not None:
@@ -113,13 +113,10 @@ def _train(shared: tuple[str, int, int, dict[str, Any]], policy: Policy) -> Iter
     from ....train.catp.train import train_catp, train_ift, train_rltf
 
     out, seed, steps, usual = shared
-    torch = require("torch", "train")
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
     trainer = {"catp": train_catp, "ift": train_ift, "rltf": train_rltf}[policy.method]
     steps = steps if policy.tasks == "all" else max(1, steps // 2)
     own = {"supervised_steps": steps // 2} if policy.method == "rltf" else {}
-    try:
+    with torch_threads(1):
         result = trainer(
             Path(out) / policy.folder,
             policy.tasks,
@@ -130,6 +127,4 @@ def _train(shared: tuple[str, int, int, dict[str, Any]], policy: Policy) -> Iter
             save_every=50,
             **{**own, **usual, **policy.settings},
         )
-    finally:
-        torch.set_num_threads(before)
     yield result.finished

@@ -1,17 +1,17 @@
-"""A model that says what it is told to: for tests, demonstrations and replays of recorded conversations."""
+"""A language model that replies with given lines."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from .base import ACT, VOTE, Function, FunctionCall, Message, Reply, reply
+from costgym.agents.models.base import ACT, VOTE, Function, FunctionCall, Message, Reply, reply
 
 Line = str | tuple[str, Any] | FunctionCall | Message
 
 
 class Scripted:
-    """Says its lines in order, then the last one again and again.
+    """Replies with its lines in order, then with `after`.
 
     Args:
         lines: The replies: texts, calls ``("tool", {...})``, or whole messages.
