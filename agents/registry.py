@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
+from functools import lru_cache, partial
+from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from .btp.access import Btp
 from .btp.experience import Experience
 from .btp.plan import BtpSettings
 from .btp.usefulness import Usefulness
+from .btp.usefulness_model import load_usefulness
 from .classic import CheapestAgent, GreedyAgent, RandomAgent
 from .custom import custom_agent, is_custom
 from .deer.agent import DeerAgent, RandomDecider, RuleAgent
@@ -107,19 +109,7 @@ def _strategy(name: str, summary: str, make_strategy: Callable[[SearchSettings |
 
     def make(request: AgentRequest) -> Agent:
         _, suffixes = read_agent_name(request.name)
-        access: list[ToolAccess] = []
-        for suffix in sorted(suffixes, key=list(_ACCESS).index):
-            if suffix == "prompt":
-                access.append(Prompt())
-            elif suffix == "summary":
-                access.append(Summary())
-            elif suffix in ("search", "browse"):
-                access.append(Search(hierarchical=suffix == "browse"))
-            elif suffix in _BTP_WITHOUT:
-                settings = replace(request.btp or BtpSettings(), **_BTP_WITHOUT[suffix])
-                access.append(Btp(_experience(request.experience), settings, _usefulness(request.usefulness)))
-            else:
-                access.append(EcoAct(several=suffix == "ecoact-several", descriptions=suffix == "ecoact-described"))
+        access = [_ACCESS[suffix][1](request) for suffix in sorted(suffixes, key=list(_ACCESS).index)]
         return LlmAgent(_model(request), make_strategy(request.search), access, request.name)
 
     return AgentEntry(name, summary, (TEXT,), make)
@@ -155,32 +145,29 @@ def _simulated_deer(request: AgentRequest) -> Agent:
     return DeerAgent(SimulatedDecider())
 
 
-def _trained_policy(request: AgentRequest) -> Agent:
-    from .sb3 import Sb3Agent
+def _trained_by(module: str, maker: str, takes_model: bool = False) -> Callable[[AgentRequest], Any]:
+    """Return a maker of trained agents or planners from a run's folder and a name; its module is imported when it is used."""
 
-    return Sb3Agent(_folder(request), request.name)
+    def make(request: AgentRequest) -> Any:
+        given = {"model": request.model} if takes_model and not isinstance(request.model, str) else {}
+        return getattr(import_module(module, __package__), maker)(run_folder(request.name), request.name, **given)
 
-
-def _trained_toolplanner(request: AgentRequest) -> Agent:
-    from .toolplanner.learnt import learnt_agent
-
-    return learnt_agent(_folder(request), request.name, None if isinstance(request.model, str) else request.model)
+    return make
 
 
-def _trained_deer(request: AgentRequest) -> Agent:
-    from .deer.learnt import LearntDeerAgent
-
-    return LearntDeerAgent(_folder(request), request.name)
-
-
-def _trained_planner(request: AgentRequest) -> Planner:
-    from .catp.planner import CatpPlanner
-
-    return CatpPlanner(_folder(request), request.name)
+def _btp(request: AgentRequest, **without: Any) -> Btp:
+    past, judge = request.experience, request.usefulness
+    if isinstance(past, str | Path):
+        # the stamp keeps a file that was written again from being taken for the one that was read
+        past = _load(str(past), Path(past).stat().st_mtime_ns if Path(past).exists() else 0)
+    if isinstance(judge, str | Path):
+        judge = load_usefulness(judge)
+    return Btp(past, replace(request.btp or BtpSettings(), **without), judge)
 
 
-def _folder(request: AgentRequest) -> Path:
-    return run_folder(request.name)
+@lru_cache(maxsize=8)  # curves over experience go from one file to the next and back
+def _load(path: str, stamp: int) -> Experience:
+    return Experience.load(path)
 
 
 # -- the table -------------------------------------------------------------------------------------------------------------
@@ -231,39 +218,49 @@ _AGENTS = (
 _LANGUAGE_MODEL = ("torch", "transformers", "safetensors")
 _TRAINED = {
     "sb3": AgentEntry(
-        "sb3:RUN", "trained by `costgym train ppo` or `dqn`", (NUMERIC,), _trained_policy, modules=("torch", "safetensors")
+        "sb3:RUN",
+        "trained by `costgym train ppo` or `dqn`",
+        (NUMERIC,),
+        _trained_by(".sb3", "Sb3Agent"),
+        modules=("torch", "safetensors"),
     ),
-    "deer": AgentEntry("deer:RUN", "trained by `costgym train deer`", (DECISION,), _trained_deer, modules=_LANGUAGE_MODEL),
+    "deer": AgentEntry(
+        "deer:RUN",
+        "trained by `costgym train deer`",
+        (DECISION,),
+        _trained_by(".deer.learnt", "LearntDeerAgent"),
+        modules=_LANGUAGE_MODEL,
+    ),
     "toolplanner": AgentEntry(
-        "toolplanner:RUN", "trained by `costgym train toolplanner`", (TEXT,), _trained_toolplanner, modules=_LANGUAGE_MODEL
+        "toolplanner:RUN",
+        "trained by `costgym train toolplanner`",
+        (TEXT,),
+        _trained_by(".toolplanner.learnt", "learnt_agent", takes_model=True),
+        modules=_LANGUAGE_MODEL,
     ),
     **{
         method: replace(
-            _planner(f"{method}:RUN", f"trained by `costgym train {method}`", _trained_planner), modules=_LANGUAGE_MODEL
+            _planner(f"{method}:RUN", f"trained by `costgym train {method}`", _trained_by(".catp.planner", "CatpPlanner")),
+            modules=_LANGUAGE_MODEL,
         )
         for method in ("catp", "ift", "rltf")
     },
 }
-# Accesses that filter tools stand before those that present them.
-_ACCESS = {
-    "prompt": "told prices and the remaining budget",
-    "btp": "holds a knapsack plan made from past uses",
-    "btp-no-summary": "the same without the final summary (an ablation)",
-    "btp-no-blacklist": "the same without a blacklist (an ablation)",
-    "btp-no-caps": "the same, each tool as often as the budget allows (an ablation)",
-    "summary": "writes the final answer anew from all results, as BTP does (a control)",
-    "ecoact": "registers tools by name as needed",
-    "ecoact-several": "the same, several at once (an ablation)",
-    "ecoact-described": "the same, names told with descriptions (an ablation)",
-    "search": "searches the catalogue for more tools by words, where tools are retrieved",
-    "browse": "opens categories and providers of the catalogue instead, as AnyTool does",
+# Accesses that filter tools stand before those that present them: an agent's accesses take effect in this order.
+_ACCESS: dict[str, tuple[str, Callable[[AgentRequest], ToolAccess]]] = {
+    "prompt": ("told prices and the remaining budget", lambda _: Prompt()),
+    "btp": ("holds a knapsack plan made from past uses", _btp),
+    "btp-no-summary": ("the same without the final summary (an ablation)", partial(_btp, summarise=False)),
+    "btp-no-blacklist": ("the same without a blacklist (an ablation)", partial(_btp, blacklist=False)),
+    "btp-no-caps": ("the same, each tool as often as the budget allows (an ablation)", partial(_btp, caps=False)),
+    "summary": ("writes the final answer again from all results, as BTP does (a control)", lambda _: Summary()),
+    "ecoact": ("registers tools by name as needed", lambda _: EcoAct()),
+    "ecoact-several": ("the same, several at once (an ablation)", lambda _: EcoAct(several=True)),
+    "ecoact-described": ("the same, names told with descriptions (an ablation)", lambda _: EcoAct(descriptions=True)),
+    "search": ("searches the catalogue for more tools by words, where tools are retrieved", lambda _: Search()),
+    "browse": ("opens categories and providers of the catalogue instead, as AnyTool does", lambda _: Search(hierarchical=True)),
 }
-_BTP_WITHOUT: dict[str, dict[str, Any]] = {
-    "btp": {},
-    "btp-no-summary": {"summarise": False},
-    "btp-no-blacklist": {"blacklist": False},
-    "btp-no-caps": {"caps": False},
-}
+_BTP = frozenset(suffix for suffix in _ACCESS if suffix.startswith("btp"))
 _USUAL_COMBINATIONS = (("prompt",), ("btp",), ("ecoact",), ("ecoact", "btp"))
 
 
@@ -325,24 +322,19 @@ def run_folder(name: str) -> Path:
 
 
 def needs_experience(name: str) -> bool:
-    """The agent plans from past uses of tools."""
-    return _plans(read_agent_name(name)[1])
-
-
-def _plans(suffixes: Sequence[str]) -> bool:
-    return any(suffix in _BTP_WITHOUT for suffix in suffixes)
+    """Return whether the agent plans from past uses of tools."""
+    return not _BTP.isdisjoint(read_agent_name(name)[1])
 
 
 def agents(env_id: str | None = None) -> list[AgentEntry]:
     """The agents of an environment, or of all: the table with the usual compositions, and the trained ones that ship."""
     found = []
-    for entry in _AGENTS:
+    for entry in (*_AGENTS, *filter(None, map(_trained, zoo_names()))):
         if env_id is None or env_id in entry.env_ids:
             found.append(entry)
-            if TEXT in entry.env_ids:
+            if entry in _AGENTS and TEXT in entry.env_ids:
                 found += [_with_access(entry, suffixes) for suffixes in _USUAL_COMBINATIONS]
-    shipped = [_trained(name) for name in zoo_names()]
-    return found + [entry for entry in shipped if entry is not None and (env_id is None or env_id in entry.env_ids)]
+    return found
 
 
 def agent_names(env_id: str | None = None) -> list[str]:
@@ -405,13 +397,13 @@ def make_model(name: str) -> LanguageModel:
     return make_real_model(real)
 
 
-def make_planner(name: str, model: str | LanguageModel = "simulated") -> Planner:
+def make_planner(name: str) -> Planner:
     """Make an OpenCATP planner by its name, without the agent that plays its plans.
 
     Raises:
         UnknownName, ConfigError, DataError: As `make_agent`.
     """
-    agent = make_agent(name, PLANS, model=model)
+    agent = make_agent(name, PLANS)
     if not isinstance(agent, PlanAgent):
         raise ConfigError("planner", f"expected the name of a planner, got {name!r}, which plays token by token")
     return agent.planner
@@ -433,29 +425,6 @@ def _trained(name: str) -> AgentEntry | None:
 
 
 def _with_access(entry: AgentEntry, suffixes: tuple[str, ...]) -> AgentEntry:
-    words = "; ".join(_ACCESS[suffix] for suffix in suffixes)
+    words = "; ".join(_ACCESS[suffix][0] for suffix in suffixes)
     name = "+".join([entry.name, *suffixes])
-    return replace(entry, name=name, summary=f"{entry.summary}; {words}", needs_experience=_plans(suffixes))
-
-
-def _usefulness(value: Usefulness | str | Path | None) -> Usefulness | None:
-    if not isinstance(value, str | Path):
-        return value
-    from .btp.usefulness_model import load_usefulness
-
-    return load_usefulness(value)
-
-
-def _experience(value: Experience | str | Path | None) -> Experience:
-    if value is None:
-        return Experience()
-    if isinstance(value, Experience):
-        return value
-    path = Path(value)
-    stamp = path.stat().st_mtime_ns if path.exists() else 0
-    return _load(str(path), stamp)
-
-
-@lru_cache(maxsize=8)  # curves over experience go from one file to the next and back
-def _load(path: str, stamp: int) -> Experience:
-    return Experience.load(path)
+    return replace(entry, name=name, summary=f"{entry.summary}; {words}", needs_experience=not _BTP.isdisjoint(suffixes))

@@ -13,62 +13,56 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, NamedTuple, cast
+from typing import Any, Literal, NamedTuple, cast
 
 import yaml
+from pydantic import TypeAdapter
 
 from ...simulators.errors import ConfigError, DataError, UnknownName
 from ...simulators.scenario import Scenario
+from ..settings import Settings
 from .base import LanguageModel
 from .batched import ManyAtOnce
 from .cached import Cached
 from .measured import Measured
-from .openai import KEY_VARIABLE, URL_VARIABLE, on_this_machine, server_url
+from .openai import KEY_VARIABLE, URL_VARIABLE, OpenAISettings, on_this_machine, server_url
 from .prices import load_prices, shipped_prices
 
 CACHE_VARIABLE = "COSTGYM_CACHE"
 _FILE_ENDINGS = (".yaml", ".yml")
 
 
-def _number_or_none(text: str) -> float | None:
-    return None if text in ("none", "null") else float(text)
+class _LocalSettings(Settings):
+    """Settings of `LocalModel` that its name may hold."""
+
+    adapter: str | None = None
+    device: str | None = None
+    temperature: float = 0.0
+    max_tokens: int = 512
 
 
-def _mapping(text: str) -> dict[str, Any]:
-    found = json.loads(text)
-    if not isinstance(found, dict):
-        raise ValueError(text)
-    return found
-
-
-def _truth(text: str) -> bool:
-    return {"true": True, "false": False}[text]
-
-
-def _thinking(text: str) -> str:
-    if text not in ("tokens", "measured"):
-        raise ValueError(text)
-    return text
-
-
-_SETTINGS: Mapping[str, Mapping[str, Callable[[str], Any]]] = {
-    "openai": {
-        "temperature": _number_or_none,
-        "max_tokens": int,
-        "max_completion_tokens": int,
-        "timeout_s": float,
-        "tries": int,
-        "concurrency": int,
-        "reasoning_effort": str,
-        "extra_body": _mapping,
-        "headers": _mapping,
-        "send_seed": _truth,
-        "thinking": _thinking,
-    },
-    "local": {"adapter": str, "device": str, "temperature": float, "max_tokens": int, "thinking": _thinking},
+_SETTINGS: Mapping[str, type[Settings]] = {"openai": OpenAISettings, "local": _LocalSettings}
+_EXPECTED = {
+    "extra_body": "a JSON object",
+    "headers": "a JSON object",
+    "send_seed": "true or false",
+    "thinking": "tokens or measured",
 }
+
+
+def _read(kind: str, key: str, text: str) -> Any:
+    """The value of a setting in a name; raises ValueError unless it has the setting's type."""
+    if key == "thinking":  # the one setting that is not the model's: `Measured` stands in front of it
+        return TypeAdapter(Literal["tokens", "measured"]).validate_python(text)
+    field = _SETTINGS[kind].model_fields[key]
+    if key == "temperature" and text in ("none", "null"):
+        text = "null"
+    if field.annotation in (str, str | None):
+        return text
+    adapter: TypeAdapter[Any] = TypeAdapter(cast(Any, field.annotation))
+    return adapter.validate_json(text, strict=True)
 
 
 class ModelName(NamedTuple):
@@ -103,14 +97,13 @@ def read_model_name(name: str) -> ModelName | None:
     settings: dict[str, Any] = {}
     for part in written:
         key, _, value = part.partition("=")
-        read = _SETTINGS[kind].get(key)
-        if read is None:
-            raise UnknownName(f"setting of {kind}:{model}", key, _SETTINGS[kind])
+        known = (*_SETTINGS[kind].model_fields, "thinking")
+        if key not in known:
+            raise UnknownName(f"setting of {kind}:{model}", key, known)
         try:
-            settings[key] = read(value)
-        except (ValueError, KeyError):
-            known: dict[Any, str] = {_mapping: "a JSON object", _truth: "true or false", _thinking: "tokens or measured"}
-            expected = known.get(read, "a number")
+            settings[key] = _read(kind, key, value)
+        except ValueError:
+            expected = _EXPECTED.get(key, "a number")
             raise ConfigError(f"--model {kind}:{model}", f"{key}: expected {expected}, got {value!r}") from None
     return ModelName(kind, model, settings)
 

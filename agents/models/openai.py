@@ -16,11 +16,15 @@ import re
 import threading
 import urllib.parse
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any
+
+from pydantic import Field
 
 from ...envs.actions import MAX_TOKENS_REPORTED
 from ...simulators.calls import Usage
 from ...simulators.errors import ConfigError, InfrastructureError, require
+from ..settings import Count, Settings
 from .base import ACT, ASSISTANT, TOOL, Function, FunctionCall, Message, Reply, reply
 
 DEFAULT_URL = "https://api.openai.com/v1"
@@ -56,6 +60,33 @@ def on_this_machine(url: str) -> bool:
     return urllib.parse.urlsplit(url).hostname in _LOCAL
 
 
+class OpenAISettings(Settings):
+    """Settings of requests to a server that speaks OpenAI's chat completions."""
+
+    temperature: float | None = Field(
+        default=0.0, description="Sampling temperature; None sends none, for models that accept only their own."
+    )
+    max_tokens: int = Field(default=1024, description="Longest reply, in tokens.")
+    max_completion_tokens: int | None = Field(
+        default=None, description="Sent instead of `max_tokens`, for models that name it so, such as OpenAI's reasoning models."
+    )
+    timeout_s: float = Field(default=60.0, gt=0, description="Longest wait for the server, seconds.")
+    tries: Count = Field(
+        default=5,
+        description="Requests in all where the server is busy, broken or out of reach. A wait that the server asks for is "
+        "kept, up to two minutes; a server that asks for more is not asked again.",
+    )
+    concurrency: Count = Field(default=8, description="Requests in flight at once in this process.")
+    reasoning_effort: str | None = Field(
+        default=None, description='How long a reasoning model thinks, such as "low"; None leaves it to the server.'
+    )
+    extra_body: dict[str, Any] = Field(default={}, description="Further fields of every request, which only some servers have.")
+    headers: dict[str, str] = Field(
+        default={}, description="Further headers of every request. Keys are not among them: they come from the environment."
+    )
+    send_seed: bool = Field(default=True, description="Requests carry the episode's seed.")
+
+
 class OpenAIModel:
     """Chat completions of a server.
 
@@ -63,42 +94,17 @@ class OpenAIModel:
         model: The model's name on the server.
         url: The server's base, up to and with ``/v1``; by default from ``OPENAI_BASE_URL``, else OpenAI's own.
         key_variable: Environment variable that holds the key; a server on this machine needs none.
-        temperature: Sampling temperature; None sends none, for models that take no other than their own.
-        max_tokens: Longest reply, in tokens.
-        max_completion_tokens: The same under the name that some models take in place of `max_tokens`, such as OpenAI's
-            reasoning models.
-        timeout_s: Longest wait for the server, seconds.
-        tries: Requests in all where the server is busy, broken or out of reach. A wait that the server asks for is kept, up to
-            two minutes; a server that asks for more is not asked again.
-        concurrency: Requests in flight at once in this process.
-        reasoning_effort: How long a reasoning model thinks, such as "low"; None leaves it to the server.
-        extra_body: Further fields of every request, for settings that only some servers have.
-        headers: Further headers of every request. Keys are not among them: they come from the environment.
-        send_seed: Requests carry the episode's seed.
+        settings: Fields of `OpenAISettings`.
 
     Raises:
-        ConfigError: The URL is none, or a key is missing or would travel unencrypted.
+        ConfigError: A setting or the URL is wrong, or a key is missing or would travel unencrypted.
         MissingExtra: The OpenAI SDK is not installed.
     """
 
-    def __init__(
-        self,
-        model: str,
-        url: str | None = None,
-        key_variable: str = KEY_VARIABLE,
-        temperature: float | None = 0.0,
-        max_tokens: int = 1024,
-        max_completion_tokens: int | None = None,
-        timeout_s: float = 60.0,
-        tries: int = 5,
-        concurrency: int = 8,
-        reasoning_effort: str | None = None,
-        extra_body: Mapping[str, Any] | None = None,
-        headers: Mapping[str, str] | None = None,
-        send_seed: bool = True,
-    ) -> None:
+    def __init__(self, model: str, url: str | None = None, key_variable: str = KEY_VARIABLE, **settings: Any) -> None:
         self._sdk = require("openai", "llm")
         self.name = model
+        self.settings = chosen = OpenAISettings(**settings)
         self.url = (url or server_url()).rstrip("/")
         parts = urllib.parse.urlsplit(self.url)
         if parts.scheme not in ("http", "https") or not parts.hostname:  # its text is not shown: a key may be in it
@@ -111,37 +117,29 @@ class OpenAIModel:
             raise ConfigError("model server", f"set the environment variable {key_variable} to the key of {parts.hostname}")
         if self._key and parts.scheme == "http" and not local:
             raise ConfigError("model server", f"a key must not travel unencrypted; use https for {parts.hostname}")
-        if tries < 1 or timeout_s <= 0 or concurrency < 1:
-            raise ConfigError("model server", "expected tries, timeout_s and concurrency above 0")
-        for kind, settings in (("header", headers), ("field of extra_body", extra_body)):
-            for name, value in _leaves(settings or {}):
+        for kind, fields in (("header", chosen.headers), ("field of extra_body", chosen.extra_body)):
+            for name, value in _leaves(fields):
                 if _SECRET.search(name) or (self._key and self._key in str(value)):
                     raise ConfigError(
                         "model server", f"no {kind} {name!r}: set the environment variable {key_variable} to the key"
                     )
-        for name in extra_body or {}:
+        for name in chosen.extra_body:
             if name in _OWN_FIELDS:
                 raise ConfigError("model server", f"extra_body: {name!r} is written by the agent")
-        self.temperature, self.max_tokens, self.max_completion_tokens = temperature, max_tokens, max_completion_tokens
-        self.reasoning_effort, self.extra_body, self.send_seed = reasoning_effort, dict(extra_body or {}), send_seed
-        self._tries = tries
-        self._slots = threading.BoundedSemaphore(concurrency)
+        self._slots = threading.BoundedSemaphore(chosen.concurrency)
         self._client = self._sdk.OpenAI(
             api_key=self._key or "none",
             base_url=self.url,
-            max_retries=tries - 1,
-            http_client=self._sdk.DefaultHttpxClient(timeout=timeout_s, follow_redirects=False),
+            max_retries=chosen.tries - 1,
+            http_client=self._sdk.DefaultHttpxClient(timeout=chosen.timeout_s, follow_redirects=False),
         )
-        self._headers = {**(headers or {}), **({} if self._key else {"Authorization": self._sdk.omit})}
-        self._made_with = (
-            model, self.url, key_variable, temperature, max_tokens, max_completion_tokens, timeout_s, tries, concurrency,
-            reasoning_effort, extra_body, headers, send_seed,
-        )  # fmt: skip
+        self._headers = {**chosen.headers, **({} if self._key else {"Authorization": self._sdk.omit})}
+        # a copy in another process leaves the key behind: it reads it from the environment there
+        self._remake = partial(OpenAIModel, model, self.url, key_variable, **chosen.model_dump())
         self._seed = 0
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Sent to another process, it leaves its key behind: there it is read from the environment."""
-        return type(self), self._made_with
+        return self._remake, ()
 
     def reset(self, seed: int) -> None:
         self._seed = seed & 0x7FFFFFFF
@@ -153,21 +151,20 @@ class OpenAIModel:
             ConfigError: The server refuses the request: a key, a model or a setting is wrong.
             InfrastructureError: The server is out of reach, stays busy or broken, or answers no chat completion.
         """
+        settings = self.settings
+        longest = "max_tokens" if settings.max_completion_tokens is None else "max_completion_tokens"
+        optional = {
+            "temperature": settings.temperature,
+            "seed": self._seed if settings.send_seed else None,
+            "reasoning_effort": settings.reasoning_effort,
+            longest: getattr(settings, longest),
+        }
         request: dict[str, Any] = {
             "model": self.name,
             "messages": chat_messages(messages),
-            "extra_body": self.extra_body or None,
+            "extra_body": settings.extra_body or None,
+            **{name: value for name, value in optional.items() if value is not None},
         }
-        if self.temperature is not None:
-            request["temperature"] = self.temperature
-        if self.send_seed:
-            request["seed"] = self._seed
-        if self.reasoning_effort is not None:
-            request["reasoning_effort"] = self.reasoning_effort
-        if self.max_completion_tokens is None:
-            request["max_tokens"] = self.max_tokens
-        else:
-            request["max_completion_tokens"] = self.max_completion_tokens
         if functions:
             request["tools"] = [function.document() for function in functions]
         answer = self._send(request)
@@ -191,10 +188,10 @@ class OpenAIModel:
             spent = error.code in _SPENT_CODES or error.type in _SPENT_CODES
             if spent or (status < 500 and status not in _BUSY):
                 raise ConfigError(f"model server {self.url}", problem) from None
-            raise InfrastructureError(f"model server {self.url}: {problem} ({self._tries} tries)") from None
+            raise InfrastructureError(f"model server {self.url}: {problem} ({self.settings.tries} tries)") from None
         except (sdk.OpenAIError, OSError) as error:
             problem = self._hide(f"{type(error).__name__}: {error.__cause__ or error}")
-            raise InfrastructureError(f"model server {self.url}: {problem} ({self._tries} tries)") from None
+            raise InfrastructureError(f"model server {self.url}: {problem} ({self.settings.tries} tries)") from None
         try:
             document = self._masked(json.loads(body))
         except (ValueError, RecursionError):

@@ -8,8 +8,9 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from ...envs.tpl import END, TplState, encode, kind_of
+from ...envs.tpl import ACTION_TOKENS, END, TplState, encode, kind_of
 from ...simulators.calls import Usage
+from ...simulators.draws import stable_generator
 from ...simulators.errors import ConfigError
 from ...simulators.opencatp.scoring.evaluation import Evaluator
 from ...simulators.opencatp.tasks import OpenCATPTask
@@ -87,7 +88,15 @@ def situation_at(seat: Seat, seed: int, complete: bool = False) -> Situation:
     return Situation(seat.task, None, seat.level, seat.evaluator, seed, complete)
 
 
-class PlanAgent(Agent):
+class PlanPlayer(Agent):
+    """Base of the agents that play a planner's plan in one of the environments of OpenCATP."""
+
+    def __init__(self, planner: Planner) -> None:
+        self.planner, self.name, self.model = planner, planner.name, planner.model
+        self.privileged = getattr(planner, "privileged", False)
+
+
+class PlanAgent(PlanPlayer):
     """Writes a planner's plan into `costgym/OpenCATP-v0`, one token an action.
 
     A plan that the masks do not admit is written up to the first token that is not allowed; none at all ends at once. Either
@@ -95,11 +104,6 @@ class PlanAgent(Agent):
     """
 
     env_id = PLANS
-
-    def __init__(self, planner: Planner) -> None:
-        self.planner, self.name, self.model = planner, planner.name, planner.model
-        self.privileged = getattr(planner, "privileged", False)
-        self._actions: list[int] = []
 
     def reset(self, seat: Seat, observation: Any, info: dict[str, Any], seed: int) -> None:
         situation = situation_at(seat, seed, complete=True)
@@ -110,14 +114,10 @@ class PlanAgent(Agent):
         return self._actions.pop(0) if self._actions else END
 
 
-class PlanSpeaker(Agent):
+class PlanSpeaker(PlanPlayer):
     """Gives a planner's whole plan to `costgym/OpenCATPChat-v0`, with the tokens that its language model used."""
 
     env_id = PLAN_CHAT
-
-    def __init__(self, planner: Planner) -> None:
-        self.planner, self.name, self.model = planner, planner.name, planner.model
-        self.privileged = getattr(planner, "privileged", False)
 
     def reset(self, seat: Seat, observation: Any, info: dict[str, Any], seed: int) -> None:
         self.proposal = self.planner.propose(situation_at(seat, seed))
@@ -134,9 +134,9 @@ def actions_of(plan: Plan, kind: str) -> list[int]:
     state = TplState(kind)
     chosen = []
     for token in encode(plan)[1:]:
-        action = _action_of(token)
-        if action is None:
+        if token not in ACTION_TOKENS:
             continue
+        action = ACTION_TOKENS.index(token)
         chosen.append(action)
         if not state.mask()[action]:
             break
@@ -144,14 +144,6 @@ def actions_of(plan: Plan, kind: str) -> list[int]:
     return chosen
 
 
-def _action_of(token: int) -> int | None:
-    from ...envs.tpl import ACTION_TOKENS
-
-    return ACTION_TOKENS.index(token) if token in ACTION_TOKENS else None
-
-
 def generator(seed: int, name: str) -> np.random.Generator:
-    """A planner's own chance."""
-    from ...simulators.draws import stable_generator
-
+    """The generator of a planner's own random choices."""
     return stable_generator(seed, "planner", name)

@@ -9,15 +9,15 @@ import numpy as np
 from ...envs.opencatp.calls import CALLS, TOOL_FEATURES
 from ...simulators.opencatp.tools import TOOLS
 from ...simulators.plan import TASK_INPUT, PlanStep
-from ..base import PLAN_CALLS, Agent
+from ..base import PLAN_CALLS
 from ..classic import RandomAgent
 from ..seat import Seat
-from .base import Planner, situation_at
+from .base import PlanPlayer, situation_at
 
 _RUNNING, _READY = (TOOL_FEATURES.index(name) for name in ("running", "ready"))
 
 
-class PlanCaller(Agent):
+class PlanCaller(PlanPlayer):
     """Makes a planner's plan by calls: each tool as soon as all that it depends on is there, then `finish`.
 
     A tool is called on the last of its dependencies, as plans are read. What cannot be called or paid is left out, with all
@@ -26,16 +26,11 @@ class PlanCaller(Agent):
 
     env_id = PLAN_CALLS
 
-    def __init__(self, planner: Planner) -> None:
-        self.planner, self.name, self.model = planner, planner.name, planner.model
-        self.privileged = getattr(planner, "privileged", False)
-        self._steps: tuple[PlanStep, ...] = ()
-
     def reset(self, seat: Seat, observation: Any, info: dict[str, Any], seed: int) -> None:
         self._finish = int(seat.action_space.n) - 1  # type: ignore[attr-defined]
         self._wait = len(CALLS) if self._finish > len(CALLS) else None
         self.proposal = self.planner.propose(situation_at(seat, seed))
-        self._steps = () if self.proposal.plan is None else self.proposal.plan.steps
+        self._steps: tuple[PlanStep, ...] = () if self.proposal.plan is None else self.proposal.plan.steps
 
     def act(self, observation: Any, info: dict[str, Any]) -> int:
         tools = observation["tools"]

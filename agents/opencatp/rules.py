@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from ...envs.tpl import TplState, kind_of
 from ...simulators.errors import ConfigError
-from ...simulators.opencatp.plan_space import PlanValues, plan_space
+from ...simulators.opencatp.plan_space import READER_OF, PlanValues, plan_space
 from ...simulators.opencatp.scoring.evaluation import Evaluator
 from ...simulators.opencatp.scoring.known import train_samples
 from ...simulators.opencatp.tasks import OpenCATPTask
-from ...simulators.opencatp.tools import OUTPUT_OF_READER
 from ...simulators.plan import TASK_INPUT, Plan
 from .base import Proposal, Situation, generator
 
@@ -21,52 +21,40 @@ RESTORER_OF = {
     "grayscale": "image_colorization",
 }
 USUAL_ORDER = ("image_denoising", "image_deblurring", "image_super_resolution", "image_colorization")
-_READER_OF = {output: reader for reader, output in OUTPUT_OF_READER.items()}
 
 
-class _Values:
-    """Plan values per evaluator, worked out once."""
+class _ValuesPlanner:
+    """Base of the planners that compare plans by their values, which are computed once per evaluator."""
 
-    def __init__(self) -> None:
-        self._evaluator: Evaluator | None = None
-        self._values: PlanValues | None = None
+    model = ""
+    _known: PlanValues | None = None
+    _plans: dict[Any, Plan]  # by what they depend on besides the evaluator
 
-    def of(self, evaluator: Evaluator) -> PlanValues:
-        if self._values is None or self._evaluator is not evaluator:
-            self._evaluator, self._values = evaluator, PlanValues(evaluator)
-        return self._values
+    def values(self, evaluator: Evaluator) -> PlanValues:
+        if self._known is None or self._known.evaluator is not evaluator:
+            self._known, self._plans = PlanValues(evaluator), {}
+        return self._known
 
 
-class ClairvoyantPlanner:
+class ClairvoyantPlanner(_ValuesPlanner):
     """The best plan for each sample, as execution would show it: an upper bound for everybody."""
 
-    name, model, privileged = "oracle", "", True
-
-    def __init__(self) -> None:
-        self._values = _Values()
+    name, privileged = "oracle", True
 
     def propose(self, situation: Situation) -> Proposal:
-        values = self._values.of(situation.evaluator)
+        values = self.values(situation.evaluator)
         if situation.sample is None:
             raise ConfigError("planner oracle", "expected the sample, which only a bound is shown")
         return Proposal(values.clairvoyant(situation.task, situation.sample, situation.level, situation.complete))
 
 
-class ExpectedOptimumPlanner:
+class ExpectedOptimumPlanner(_ValuesPlanner):
     """The best fixed plan for the task and size level over the train samples: the best that is known before execution."""
 
-    name, model, privileged = "oracle-informed", "", True
-
-    def __init__(self) -> None:
-        self._values = _Values()
-        self._known: PlanValues | None = None
-        self._plans: dict[tuple[int, int, bool], Plan] = {}
+    name, privileged = "oracle-informed", True
 
     def propose(self, situation: Situation) -> Proposal:
-        values = self._values.of(situation.evaluator)
-        if values is not self._known:
-            self._known = values
-            self._plans.clear()
+        values = self.values(situation.evaluator)
         key = (situation.task.task_id, situation.level, situation.complete)
         if key not in self._plans:
             samples = train_samples(situation.evaluator)
@@ -74,20 +62,16 @@ class ExpectedOptimumPlanner:
         return Proposal(self._plans[key])
 
 
-class GreedyPlanner:
+class GreedyPlanner(_ValuesPlanner):
     """Begins without a restorer and adds the one that gains most on the train samples, until none gains.
 
     Restorers form one chain, and all readers stand at its end.
     """
 
-    name, model = "greedy", ""
-
-    def __init__(self) -> None:
-        self._values = _Values()
-        self._plans: dict[tuple[int, int], Plan] = {}
+    name = "greedy"
 
     def propose(self, situation: Situation) -> Proposal:
-        values = self._values.of(situation.evaluator)
+        values = self.values(situation.evaluator)
         key = (situation.task.task_id, situation.level)
         if key not in self._plans:
             self._plans[key] = self._search(values, situation)
@@ -149,19 +133,24 @@ def chain_plan(task: OpenCATPTask, chain: tuple[str, ...]) -> Plan:
     Where the restored image is wanted beside texts, the readers stand one restorer earlier: the last one's image is the
     answer, and an answer is what nothing else reads.
     """
+    readers: list[str] = []
+    for want in task.wants:
+        if not want.is_image:
+            readers += [READER_OF[want.kind], *(["machine_translation"] if want.german else [])]
+    return Plan.from_list(chain_items(chain, readers, any(want.is_image for want in task.wants)), tidy=False)
+
+
+def chain_items(chain: Sequence[str], readers: Sequence[str], wants_image: bool) -> list[Any]:
+    """The items of such a plan, as `Plan.from_list` takes them; a translation in `readers` reads the tool before it."""
     items: list[Any] = []
     for before, tool in zip((TASK_INPUT, *chain), chain, strict=False):
         items += [tool, [before]]
-    wants_image = any(want.is_image for want in task.wants)
     nodes = (TASK_INPUT, *chain)
-    place = nodes[-2] if wants_image and chain else nodes[-1]
-    for want in task.wants:
-        if not want.is_image:
-            reader = _READER_OF[want.kind]
-            items += [reader, [place]]
-            if want.german:
-                items += ["machine_translation", [reader]]
-    return Plan.from_list(items, tidy=False)
+    last = place = nodes[-2] if wants_image and chain else nodes[-1]
+    for tool in readers:
+        items += [tool, [last if tool == "machine_translation" else place]]
+        last = tool
+    return items
 
 
 def _possible(task: OpenCATPTask, chain: tuple[str, ...]) -> bool:

@@ -11,11 +11,12 @@ from typing import Any
 import numpy as np
 
 from ...simulators.draws import stable_generator
-from ...simulators.opencatp.tools import OUTPUT_OF_READER, TOOLS
+from ...simulators.opencatp.plan_space import READER_OF
+from ...simulators.opencatp.tools import TOOLS
 from ...simulators.plan import TASK_INPUT
 from ..models.base import ACT, PLAN, VOTE, Function, Message, Reply, reply
 from .prompts import CANDIDATE_HEADING, EXAMPLE_HEADING, PRICES_HEADING, STEPS_HEADING
-from .rules import USUAL_ORDER
+from .rules import USUAL_ORDER, chain_items
 
 _CALLS_FOR = {
     "of low resolution": "image_super_resolution",
@@ -24,7 +25,6 @@ _CALLS_FOR = {
     "without colour": "image_colorization",
 }
 _ASKS_FOR = {"a caption": "caption", "the class": "label", "the names of the objects": "object"}
-_READER_OF = {output: reader for reader, output in OUTPUT_OF_READER.items()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +114,7 @@ class SimulatedPlanner:
         found = []
         for words, output in _ASKS_FOR.items():
             if words in task and not self._slips(self.rates.unreads * errors):
-                found.append(_READER_OF[output])
+                found.append(READER_OF[output])
                 if re.search(re.escape(words) + r"[^,]*? in German", task.replace(" and ", ", ")):
                     found.append("machine_translation")
         return found
@@ -131,15 +131,7 @@ class SimulatedPlanner:
         if wants_image and not restorers:
             prices = _prices(context)
             restorers = [min(USUAL_ORDER, key=lambda tool: prices.get(tool, 0.0))]
-        items: list[Any] = []
-        for before, tool in zip((TASK_INPUT, *restorers), restorers, strict=False):
-            items += [tool, [before]]
-        nodes = [TASK_INPUT, *restorers]
-        place = nodes[-2] if wants_image and restorers else nodes[-1]
-        last = place
-        for tool in readers:
-            items += [tool, [last if tool == "machine_translation" else place]]
-            last = tool
+        items = chain_items(restorers, readers, wants_image)
         if self._slips(self.rates.malformed * errors):
             return self._spoil(items)
         return json.dumps(items)

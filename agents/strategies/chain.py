@@ -5,10 +5,10 @@ from __future__ import annotations
 from ..llm.session import LlmSession
 from ..llm.types import Play, SearchResult
 from ..models.base import Message
-from .settings import SearchSettings
+from .settings import LimitedSearch, SearchSettings
 
 
-class ReAct:
+class ReAct(LimitedSearch):
     """Reason and act: ask, call, read, until the model finishes or the chain is too long.
 
     Source: ReAct (arXiv 2210.03629), with ToolBench's depth limit.
@@ -16,24 +16,19 @@ class ReAct:
 
     name = "react"
 
-    def __init__(self, settings: SearchSettings | None = None) -> None:
-        self.settings = settings or SearchSettings()
-        self.text_is_answer = self.settings.text_is_answer
-
     def play(self, session: LlmSession) -> Play[SearchResult]:
         return (yield from chain(session, self.settings))
 
 
-class CotAtN:
+class CotAtN(LimitedSearch):
     """Up to `tries` independent chains; the first that ends in an answer counts. They share no memory, only the bill.
 
     Source: ToolLLM (arXiv 2307.16789), CoT@N.
     """
 
     def __init__(self, tries: int = 5, settings: SearchSettings | None = None) -> None:
-        self.tries, self.settings = tries, settings or SearchSettings()
-        self.text_is_answer = self.settings.text_is_answer
-        self.name = f"cot@{tries}"
+        super().__init__(settings)
+        self.tries, self.name = tries, f"cot@{tries}"
 
     def play(self, session: LlmSession) -> Play[SearchResult]:
         ending = SearchResult(None)

@@ -9,27 +9,23 @@ from .. import prompts
 from ..llm.session import LlmSession
 from ..llm.types import Play, SearchResult
 from ..models.base import FINISH, PLAN, USER, Message
-from .settings import SearchSettings
+from .settings import LimitedSearch
 
 PLAN_TRIES = 2
 STEP_TRIES = 2
 """Replies to a step: a tool that has to be registered first takes one more."""
 
 
-class PlanThenAct:
-    """Plans once, then takes the plan's steps in order without planning anew.
+class PlanThenAct(LimitedSearch):
+    """Plans once, then takes the plan's steps in order; the plan is never revised.
 
-    A short context is what it gains; that it cannot turn aside when a function fails is what it pays.
+    The context stays short, but nothing replaces a function that fails.
 
     Args:
         settings: `depth` limits the steps.
     """
 
     name = "plan-act"
-
-    def __init__(self, settings: SearchSettings | None = None) -> None:
-        self.settings = settings or SearchSettings()
-        self.text_is_answer = self.settings.text_is_answer
 
     def play(self, session: LlmSession) -> Play[SearchResult]:
         history = [session.request, Message(USER, prompts.PLAN)]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from ...simulators.errors import ConfigError
@@ -49,14 +49,12 @@ class SearchSettings:
     @classmethod
     def btp(cls, tree_of_thoughts: bool = False) -> SearchSettings:
         """BTP's: as ToolBench's; its ToT-DFS goes 8 nodes deep with 30 queries."""
-        if tree_of_thoughts:
-            return cls(depth=8, unit="nodes", width=2, queries=30, text_is_answer=False)
-        return cls.toolbench()
+        return replace(cls.toolbench(), depth=8, queries=30) if tree_of_thoughts else cls.toolbench()
 
     @classmethod
     def ecoact(cls) -> SearchSettings:
         """EcoAct's: 24 nodes deep for it and its baselines; one child after a registration."""
-        return cls(depth=24, unit="nodes", width=2, queries=200, text_is_answer=False)
+        return replace(cls.toolbench(), depth=24)
 
     @classmethod
     def chosen(cls, fields: Mapping[str, Any], strategy: str) -> SearchSettings | None:
@@ -73,3 +71,17 @@ class SearchSettings:
     def deeper(self, depth: int, nodes: int) -> int:
         """The depth after a reply that makes so many nodes."""
         return depth + (1 if self.unit == "steps" else nodes)
+
+
+class LimitedSearch:
+    """Base of the strategies that a `SearchSettings` limits.
+
+    Args:
+        settings: Limits of the search.
+    """
+
+    usual = SearchSettings()
+
+    def __init__(self, settings: SearchSettings | None = None) -> None:
+        self.settings = settings or self.usual
+        self.text_is_answer = self.settings.text_is_answer

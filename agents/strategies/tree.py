@@ -12,7 +12,7 @@ from .. import prompts
 from ..llm.session import LlmSession
 from ..llm.types import Play, SearchResult, Turn
 from ..models.base import USER, VOTE, Message, to_json
-from .settings import SearchSettings
+from .settings import LimitedSearch, SearchSettings
 
 STOP = 1_000_000
 """Levels to go back when the search is over."""
@@ -20,18 +20,10 @@ SHORT = 300
 """Characters of a result that a list of earlier steps quotes."""
 
 
-class Dfsdt:
-    """Depth-first search: goes on from each new step at once, comes back for another where a branch gives up or gets too deep.
-
-    Args:
-        settings: Depth, width and limits.
-    """
+class Dfsdt(LimitedSearch):
+    """Depth-first search: follows each new step at once, and returns for another where a branch gives up or gets too deep."""
 
     name = "dfsdt"
-
-    def __init__(self, settings: SearchSettings | None = None) -> None:
-        self.settings = settings or SearchSettings()
-        self.text_is_answer = self.settings.text_is_answer
 
     def play(self, session: LlmSession) -> Play[SearchResult]:
         search = _Search(session, self.settings)
@@ -39,18 +31,11 @@ class Dfsdt:
         return search.ending
 
 
-class TotDfs:
-    """Makes all children of a node first, lets the model vote between them, and goes on from the best.
-
-    Args:
-        settings: Depth, width and limits; by default 30 replies, as BTP has it.
-    """
+class TotDfs(LimitedSearch):
+    """Makes all children of a node first, lets the model vote between them, and goes on from the best."""
 
     name = "tot-dfs"
-
-    def __init__(self, settings: SearchSettings | None = None) -> None:
-        self.settings = settings or SearchSettings(depth=8, queries=30)
-        self.text_is_answer = self.settings.text_is_answer
+    usual = SearchSettings(depth=8, queries=30)  # 30 replies, as in BTP
 
     def play(self, session: LlmSession) -> Play[SearchResult]:
         search = _Search(session, self.settings)

@@ -374,7 +374,7 @@ def test_a_model_goes_to_another_process_without_its_key(monkeypatch, tmp_path):
     sent = pickle.dumps(make_agent("react", model=model))
     assert b"sk-secret" not in sent
     found = pickle.loads(sent)._model
-    assert (found.model.name, found.model.url, found.model.temperature) == ("tiny", "https://models.example/v1", 0.5)
+    assert (found.model.name, found.model.url, found.model.settings.temperature) == ("tiny", "https://models.example/v1", 0.5)
     assert (found.path, found._identity) == (model.path, "it")
     assert found.model._client.api_key == "sk-secret"
     monkeypatch.delenv(KEY_VARIABLE)

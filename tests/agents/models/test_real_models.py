@@ -275,7 +275,7 @@ def test_a_real_models_name_holds_its_settings(monkeypatch: pytest.MonkeyPatch) 
         read_model_name("local:a,max_tokens=many")
     monkeypatch.setenv(URL_VARIABLE, "http://127.0.0.1:9/v1")
     model = make_model("openai:tiny,temperature=0.5,max_tokens=7")
-    assert (model.name, model.temperature, model.max_tokens) == ("tiny", 0.5, 7)
+    assert (model.name, model.settings.temperature, model.settings.max_tokens) == ("tiny", 0.5, 7)
 
 
 def test_tokens_cost_what_the_table_says_in_the_scenarios_currency(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
