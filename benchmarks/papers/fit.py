@@ -37,8 +37,7 @@ from costgym.agents.models.simulated import SimulatedRates, read_rates
 from costgym.agents.registry import make_agent
 from costgym.agents.strategies import SearchSettings
 from costgym.agents.toolplanner.simulated import SimulatedToolPlanner
-from costgym.envs.registration import make
-from costgym.experiments.board.suites import STEP_LIMIT
+from costgym.experiments.lab.papers.common import text_env
 from costgym.experiments.lab.papers.protocols import Protocol, protocols
 from costgym.experiments.play.experience import past_uses
 from costgym.experiments.play.files import write_atomically
@@ -132,10 +131,7 @@ def measure(episodes: int, seed: int = 0, targets: Sequence[Target] = TARGETS) -
         rates = replace(rates, thought=thought)
         found: dict[tuple[str, str], float] = {}
         for name in agents:
-            env = make(
-                TEXT, scenario=scenario, split=LARGE_SPLIT, budget={}, enforcement="record", grading="judge",
-                max_steps=STEP_LIMIT, disable_env_checker=True,
-            )  # fmt: skip
+            env = text_env(scenario, split=LARGE_SPLIT)
             agent = make_agent(name, model=SimulatedToolPlanner(rates), search=SearchSettings.chosen(protocol.search, name))
             results = [result for result, _ in play_many(env, agent, TEXT, range(episodes), seed)]
             found.update({(name, metric): value for metric, value in table_figures(results).items()})
@@ -280,10 +276,7 @@ def sweep(
         rates = replace(start, **{rate: value})
         sums = []
         for name in agents:
-            env = make(
-                TEXT, scenario=document, split="test", budget={"price": BUDGET}, enforcement="record", grading="judge",
-                max_steps=STEP_LIMIT, disable_env_checker=True,
-            )  # fmt: skip
+            env = text_env(document, budget={"price": BUDGET})
             agent = make_agent(name, model=SimulatedToolPlanner(rates), **own)
             results = [result for result, _ in play_many(env, agent, TEXT, range(episodes), seed)]
             strict = 100.0 * sum(result.strict and result.price <= BUDGET for result in results) / episodes

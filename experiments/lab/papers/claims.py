@@ -8,21 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
-from typing import Any
 
 from ...play.metrics import paired_difference
 from ...play.results import EpisodeResult
+from .common import RESAMPLES, Row
 
-Row = dict[str, Any]
 Results = Mapping[str, Sequence[EpisodeResult]]
 """Episodes by agent."""
 PASSES = {
     "judge": ("judged_pass_rate", "judged_pass_rate_under_budget"),
     "strict": ("pass_rate", "pass_rate_under_budget"),
 }
-RESAMPLES = 2000
-
-
 UNPUBLISHED = "not in the paper"
 ENFORCED = "BTP's rules refuse every call that the budget does not cover"
 ATTENDS_COSTS = "the simulated model's rate `attend_costs` decides it"

@@ -12,22 +12,19 @@ import hashlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 from ....agents.base import TEXT
 from ....agents.btp.plan import BtpSettings
 from ....agents.registry import make_agent
 from ....agents.strategies import SearchSettings
-from ....envs.registration import make
-from ....simulators.ledger import Budget
 from ....simulators.scenario import Scenario
-from ...board.suites import STEP_LIMIT
 from ...pages.charts import Panel, Series, panels
 from ...play.experience import first_uses
 from ...play.files import write_atomically
 from ...play.metrics import summarise
 from ...play.results import EpisodeResult
 from ...play.rollout import play_many
+from .common import Row, text_env
 from .kept import play_kept
 from .protocols import Protocol
 
@@ -45,7 +42,6 @@ FIGURES = (
     "pass_rate",
     "budget_failure_rate",
 )
-Row = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,9 +73,6 @@ def play_curves(
     seed: int,
     jobs: int = 1,
     progress: Callable[[int, int], None] | None = None,
-    budgets: Sequence[float] = BUDGETS,
-    thresholds: Sequence[float] = THRESHOLDS,
-    uses: Sequence[float] = USES,
 ) -> Played:
     """Play every point that follows from no other; return the episodes of all.
 
@@ -94,21 +87,20 @@ def play_curves(
         seed: seed of the worlds; must be the seed of `results`.
         jobs: number of processes; the episodes do not depend on it.
         progress: called with the number of finished points and the number of all points that are played.
-        budgets, thresholds, uses: points of the three curves.
     """
     bases = [name for name in results if "+" not in name]
     whole = str(experience)
     most = 0.0 if protocol.experience is None else protocol.experience.uses
     tools = len(scenario.build().catalog)
     cut = {most: whole}
-    for at in uses:
+    for at in USES:
         if at < most:
             path = experience.with_name(f"{experience.stem}-{at:g}{experience.suffix}")
             write_atomically(path, first_uses(experience.read_text(encoding="utf-8"), at * tools))
             cut[at] = str(path)
     found: Played = {}
     for agent in bases:
-        for budget in budgets:
+        for budget in BUDGETS:
             found[Point(agent, "R", budget, whole)] = [_within(result, budget) for result in results[agent]]
         for at in cut:
             found[Point(agent, "uses", at, whole)] = list(results[agent])
@@ -117,8 +109,8 @@ def play_curves(
         here = list(results[agent])
         found[Point(agent, "R", BUDGET, whole)] = found[Point(agent, "tau", THRESHOLD, whole)] = here
         found[Point(agent, "uses", most, whole)] = here
-        points += [Point(agent, "R", budget, whole) for budget in budgets if budget != BUDGET]
-        points += [Point(agent, "tau", at, whole) for at in thresholds if at != THRESHOLD]
+        points += [Point(agent, "R", budget, whole) for budget in BUDGETS if budget != BUDGET]
+        points += [Point(agent, "tau", at, whole) for at in THRESHOLDS if at != THRESHOLD]
         points += [Point(agent, "uses", at, path) for at, path in cut.items() if at != most]
     past = hashlib.blake2b(experience.read_bytes(), digest_size=16).hexdigest()
     manifest = {
@@ -129,7 +121,7 @@ def play_curves(
     pieces = {f"{point.agent}-{point.curve}-{point.at:g}": point for point in points}
     kept = play_kept(experience.parent / "curves", manifest, play_point, shared, pieces, jobs, progress)
     found |= {point: [EpisodeResult.from_json(line) for line in kept[name]] for name, point in pieces.items()}
-    wanted = {"R": set(budgets), "tau": set(thresholds), "uses": set(cut)}
+    wanted = {"R": set(BUDGETS), "tau": set(THRESHOLDS), "uses": set(cut)}
     return {point: played for point, played in found.items() if point.at in wanted[point.curve]}
 
 
@@ -164,16 +156,12 @@ def play_point(shared: tuple[str, Protocol, int, int], point: Point) -> Iterator
         point: the point.
     """
     document, protocol, episodes, seed = shared
-    budget = Budget(price=point.at if point.curve == "R" else BUDGET)
     settings = BtpSettings(**protocol.btp)
     if point.curve == "tau":
         settings = replace(settings, threshold=point.at)
     search = SearchSettings.chosen(protocol.search, point.agent.partition("+")[0])
     agent = make_agent(point.agent, model=protocol.model, experience=point.experience, btp=settings, search=search)
-    env = make(
-        TEXT, scenario=Scenario.model_validate_json(document), split="test", budget=budget.as_dict(), enforcement="record",
-        grading="judge", max_steps=STEP_LIMIT, disable_env_checker=True,
-    )  # fmt: skip
+    env = text_env(Scenario.model_validate_json(document), budget={"price": point.at if point.curve == "R" else BUDGET})
     for result, _ in play_many(env, agent, TEXT, range(episodes), seed):
         yield result.to_json()
 

@@ -6,7 +6,6 @@ Source: DEER (arXiv 2402.16696), Section 4.1 (the two decisions are scored separ
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 
@@ -16,7 +15,7 @@ from ....agents.registry import find_agent, run_folder
 from ....envs.decision import DecisionAwareEnv
 from ....simulators.decision.samples import CALL, NO_CALL, NO_SEARCH
 from ...play.decisions import ACCURACIES, DecisionRecord, accuracies, evaluate, evaluate_together
-from ...play.statistics import intervals
+from .common import Row, interval_ends
 
 FITTED_ON = 3000
 TRAINED = "zoo:deer"
@@ -30,7 +29,6 @@ _COUNTED: tuple[Callable[[DecisionRecord], bool], ...] = (
     lambda record: record.kind != NO_SEARCH,
 )
 """Kinds of samples that each accuracy covers, in the order of `ACCURACIES`."""
-Row = dict[str, Any]
 
 
 def decision_row(agent: str, model: str | None, split: str, records: list[DecisionRecord], seed: int = 0) -> Row:
@@ -38,14 +36,18 @@ def decision_row(agent: str, model: str | None, split: str, records: list[Decisi
     found = dict(zip(ACCURACIES, accuracies(records), strict=True))
     right = np.array([[_right(record, place) for place in range(len(ACCURACIES))] for record in records], np.float64)
     counted = np.array([[test(record) for test in _COUNTED] for record in records], np.float64)
-    lows, highs = intervals(right * counted, counted, range(len(records)), seed, 2000)
-    ends = {
-        name: [float(low), float(high)]
-        for name, low, high in zip(ACCURACIES, lows, highs, strict=True)
-        if found[name] is not None
-    }
     known = {name: value for name, value in found.items() if value is not None}
-    return {"agent": agent, "model": model, "env": DECISION, "split": split, "episodes": len(records), **known, "ci95": ends}
+    ends = interval_ends(ACCURACIES, right * counted, counted, seed=seed)
+    ends = {name: ends[name] for name in known}
+    return {
+        "agent": agent,
+        "model": model,
+        "env": DECISION,
+        "split": split,
+        "episodes": len(records),
+        **known,
+        "ci95": {name: ends[name] for name in known},
+    }
 
 
 def _right(record: DecisionRecord, place: int) -> bool:

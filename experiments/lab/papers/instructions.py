@@ -25,6 +25,7 @@ from ....agents.strategies import SearchSettings
 from ....agents.toolplanner.agent import ToolPlanner
 from ....agents.toolplanner.feedback import REQUIRES, match, names, passed
 from ....agents.toolplanner.tags import Retriever, Tags, gold_tools, tag_score
+from ....envs.base import base_env
 from ....envs.chat import MarketplaceChatEnv
 from ....simulators.errors import ConfigError
 from ....simulators.retrieval import Retrieval
@@ -36,7 +37,7 @@ from ...play.chains import watch
 from ...play.metrics import summarise
 from ...play.results import EpisodeResult
 from ...play.rollout import play, result_of
-from ...play.statistics import intervals
+from .common import Row, interval_ends, text_env
 from .kept import play_kept
 
 AGENTS = ("dfsdt", "toolplanner", "toolplanner-answers", "toolplanner-no-tags", "toolplanner-no-path")
@@ -45,7 +46,6 @@ TRAINED = "zoo:toolplanner"
 REFERENCE = "dfsdt"
 RETRIEVED = (1, 3, 5)
 STEPS = 400
-Row = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,19 +107,12 @@ def follow(
         luck: seed of the agent; another value gives another run of the agent in the same worlds.
         search: limits of the search, as `SearchSettings.chosen` reads them.
     """
-    env = MarketplaceChatEnv(
-        scenario=at_level(scenario, level),
-        split="test",
-        level=level,
-        budget={},
-        enforcement="record",
-        grading="judge",
-        max_steps=STEPS,
-    )
+    env = base_env(text_env(at_level(scenario, level), level=level, max_steps=STEPS))
     agent = make_agent(agent_name, model=model, search=SearchSettings.chosen(search or {}, agent_name.partition("+")[0]))
     if not isinstance(agent, LlmAgent):
         raise ConfigError("agent", f"expected an agent with a language model, got {agent_name!r}")
     watcher = watch(agent)
+    assert env.world is not None
     catalog = env.world.catalog
     known = {tool.name: tool for tool in catalog}
     found = []
@@ -210,37 +203,25 @@ def wins(ours: EpisodeResult, theirs: EpisodeResult) -> float:
     return 0.5
 
 
-def instruction_rows(
-    episodes: int = 400,
-    seed: int = 0,
-    agents: Sequence[str] = AGENTS,
-    levels: Sequence[str] = LEVELS,
-    scenario: Any = "marketplace",
-    search: Mapping[str, Any] | None = None,
-    kept: Kept | None = None,
-    model: str = "simulated",
-) -> list[Row]:
+def instruction_rows(kept: Kept, seed: int = 0) -> list[Row]:
     """Return a leaderboard row per agent and level with `match_rate`, `meaningful_rate`, `win_rate` and their intervals.
-
-    Episodes are taken from `kept` where it is given, and played otherwise.
 
     The reference of the win rate is another run of the plain tree search in the same worlds, so plain tree search itself has a
     win rate of about one half. Instructions of the level `statement` name no tools, so they have no match rate.
+
+    Args:
+        kept: the episodes of `follow_all`.
+        seed: seed of the bootstrap.
     """
     rows = []
-
-    def played(name: str, level: str, luck: int) -> list[Followed]:
-        if kept is not None:
-            return kept[name, level, luck]
-        return follow(name, level, episodes, seed, scenario, model, luck, search)
-
-    for level in levels:
-        reference = played(REFERENCE, level, 1)
-        for name in agents:
-            found = played(name, level, 0)
-            flags = flags_of(found, reference, level)
+    for (_, level, luck), found in kept.items():
+        if not luck:
+            flags = flags_of(found, kept[REFERENCE, level, 1], level)
+            values = np.array(list(flags.values())).T  # (episodes, metrics)
+            means = {name: float(np.mean(column)) for name, column in flags.items()}
             row = summarise([f.result for f in found], "judge", seed=seed)
-            rows.append({**row, "level": level, **with_intervals(row, flags, seed)})
+            ends = {**row.get("ci95", {}), **interval_ends(flags, values, seed=seed)}
+            rows.append({**row, "level": level, **means, "ci95": ends})
     return rows
 
 
@@ -276,66 +257,42 @@ def difference_rows(kept: Kept, seed: int = 0) -> list[Row]:
             row: Row = {"agent": f"{ours} less {base}", "level": level, "episodes": len(kept[ours, level, 0]), "ci95": {}}
             for name in sides[0]:
                 both = np.array([side[name] for side in sides]).T  # (episodes, 2)
-                low, high = intervals(both, np.ones_like(both), range(len(both)), seed, 2000, difference=True)
                 row[name] = float(both[:, 0].mean() - both[:, 1].mean())
-                row["ci95"][name] = [float(low[0]), float(high[0])]
+                row["ci95"] |= interval_ends([name], both, seed=seed, difference=True)
             rows.append(row)
     return rows
 
 
-def with_intervals(row: Row, flags: dict[str, list[float]], seed: int) -> Row:
-    """Add the means of further per-episode values and their intervals to a row."""
-    values = np.array(list(flags.values())).T  # (episodes, metrics)
-    lows, highs = intervals(values, np.ones_like(values), range(len(values)), seed, 2000)
-    means = {name: float(np.mean(column)) for name, column in flags.items()}
-    ends = {name: [float(low), float(high)] for name, low, high in zip(flags, lows, highs, strict=True)}
-    return {**means, "ci95": {**row.get("ci95", {}), **ends}}
-
-
-def tag_rows(
-    episodes: int = 400,
-    seed: int = 0,
-    levels: Sequence[str] = LEVELS,
-    scenario: Any = "marketplace",
-    kept: Kept | None = None,
-) -> list[Row]:
+def tag_rows(kept: Kept, scenario: Scenario, seed: int = 0) -> list[Row]:
     """Measure precision, recall and F1 of tag extraction and of a retriever over the whole catalog, by level.
 
     Tags are those of the simulated planner without path planning, which changes none. (The trained one chooses tags among
-    listed tools only.)
+    listed tools only.) F1 has intervals. Each level is scored at the granularity of its instructions; `statement`, which names
+    no tools, at the granularity of categories.
 
-    F1 has intervals. Each level is scored at the granularity of its instructions; `statement`, which names no tools, at the
-    granularity of categories.
+    Args:
+        kept: the episodes of `follow_all`.
+        scenario: the scenario that they were played in.
+        seed: seed of the bootstrap.
     """
     rows = []
-    for level in levels:
+    for level in dict.fromkeys(level for _, level, _ in kept):
         granularity = REQUIRES[level] or "category"
+        followed = kept["toolplanner-no-path", level, 0]
         env = MarketplaceChatEnv(scenario=scenario, split="test", level=level)
         world: World = env.world
-        numbers = [env.numbers[index % len(env.numbers)] for index in range(episodes)]
+        numbers = [env.numbers[index % len(env.numbers)] for index in range(len(followed))]
         tasks = [world.tasks[number] for number in numbers]
         gold = [names(gold_tools(task, world.catalog), granularity) for task in tasks]
         retriever = Retriever(list(world.catalog))
         ranked = [retriever.top(task.instructions.get(level, task.query), max(RETRIEVED)) for task in tasks]
         lists = {f"retriever@{count}": [names(tools[:count], granularity) for tools in ranked] for count in RETRIEVED}
-        followed = (
-            kept["toolplanner-no-path", level, 0] if kept else follow("toolplanner-no-path", level, episodes, seed, scenario)
-        )
         lists["tag extraction"] = [names(f.tags.mappings(), granularity) if f.tags else frozenset() for f in followed]
         for name, said in lists.items():
             score = tag_score(zip(said, gold, strict=True))
             hits = np.array([[2.0 * len(s & g), len(s) + len(g)] for s, g in zip(said, gold, strict=True)])
-            low, high = intervals(hits[:, :1], hits[:, 1:], range(episodes), seed, 2000)
-            rows.append(
-                {
-                    "agent": name,
-                    "model": "simulated" if name == "tag extraction" else None,
-                    "level": level,
-                    "episodes": episodes,
-                    "tag_precision": score.precision,
-                    "tag_recall": score.recall,
-                    "tag_f1": score.f1,
-                    "ci95": {"tag_f1": [float(low[0]), float(high[0])]},
-                }
-            )
+            figures = {"tag_precision": score.precision, "tag_recall": score.recall, "tag_f1": score.f1}
+            ends = interval_ends(["tag_f1"], hits[:, :1], hits[:, 1:], seed=seed)
+            model = "simulated" if name == "tag extraction" else None
+            rows.append({"agent": name, "model": model, "level": level, "episodes": len(followed), **figures, "ci95": ends})
     return rows

@@ -11,9 +11,9 @@ from pathlib import Path
 from ....simulators.version import __version__
 from ...play.files import write_atomically
 from .catp.pictures import curves_svg as plan_curves_svg
+from .common import Row
 from .curves import curves_svg
 from .protocols import PUBLISHED
-from .reproduce import Row
 from .tables import EFFECT_HEADINGS, effect_lines, notes, tables, verdict
 
 TITLES = {"btp": "BTP", "ecoact": "EcoAct", "deer": "DEER", "toolplanner": "ToolPlanner", "catp": "CATP-LLM"}

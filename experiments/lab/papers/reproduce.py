@@ -10,37 +10,33 @@ import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from pathlib import Path
-from typing import Any
 
 from ....agents.access import EcoAct
-from ....agents.base import TEXT
 from ....agents.llm.agent import LlmAgent
 from ....agents.registry import make_agent
 from ....agents.strategies import SearchSettings
 from ....envs.base import base_env
-from ....envs.registration import make
 from ....simulators.errors import ConfigError, UnknownName
 from ....simulators.scenario import Scenario, load_scenario
 from ...board.published import PUBLISHED as PUBLISHED_ROWS
 from ...board.published import published
 from ...board.run_config import make_run_config
-from ...board.suites import STEP_LIMIT
 from ...leaderboard import run as run_leaderboard
 from ...play.execution.engine import Local
 from ...play.experience import describe_experience, past_uses
-from ...play.files import iter_lines, write_atomically
+from ...play.files import write_atomically
 from ...play.metrics import paired_difference
 from ...play.results import EpisodeResult
 from ...play.rollout import play
 from ...train.run import check_steps
 from .catp.play import reproduce_catp
-from .claims import RESAMPLES, Results, btp_effects, ecoact_effects, toolplanner_effects
+from .claims import Results, btp_effects, ecoact_effects, toolplanner_effects
+from .common import RESAMPLES, Row, board_episodes, text_env
 from .curves import Point, curve_rows, play_curves
 from .decisions import decision_rows
 from .instructions import difference_rows, follow_all, instruction_rows, planners, tag_rows
 from .protocols import PUBLISHED, Protocol, protocols
 
-Row = dict[str, Any]
 Progress = Callable[[int, int], None]
 _BASES = ("react", "dfsdt", "tot-dfs")
 BTP_AGENTS = tuple(
@@ -253,11 +249,10 @@ def _toolplanner(
     protocol: Protocol, seed: int, episodes: int, jobs: int, out: Path, progress: Progress | None
 ) -> dict[str, list[Row]]:
     world = protocol.scenario(enlarged(load_scenario("marketplace"), episodes))
-    agents = planners()
-    kept = follow_all(agents, episodes, seed, world, protocol.search, protocol.model, out, jobs, progress)
-    ours = instruction_rows(episodes, seed, agents, scenario=world, kept=kept)
+    kept = follow_all(planners(), episodes, seed, world, protocol.search, protocol.model, out, jobs, progress)
+    ours = instruction_rows(kept, seed)
     if protocol.name == PUBLISHED:
-        ours += tag_rows(episodes, seed, scenario=world, kept=kept)
+        ours += tag_rows(kept, world, seed)
     differences = difference_rows(kept, seed)
     return {"ours": ours, "differences": differences, "effects": toolplanner_effects(differences, ours)}
 
@@ -270,10 +265,7 @@ def ecoact_scenario() -> Scenario:
 
 def registered_share(scenario: Scenario, agent_name: str, episodes: int, seed: int, protocol: Protocol) -> float:
     """Measure the mean share of the candidate tools that is registered at the end, on a leaderboard's episodes."""
-    env = make(
-        TEXT, scenario=scenario, split="test", budget={}, enforcement="record", grading="judge",
-        max_steps=STEP_LIMIT, disable_env_checker=True,
-    )  # fmt: skip
+    env = text_env(scenario)
     search = SearchSettings.chosen(protocol.search, agent_name.partition("+")[0])
     agent = make_agent(agent_name, model=protocol.model, search=search)
     assert isinstance(agent, LlmAgent)
@@ -315,7 +307,6 @@ def _run(
     document = run_leaderboard(config, out, jobs, progress).document
     order = {agent: place for place, agent in enumerate(agents)}
     results: dict[str, list[EpisodeResult]] = {agent: [] for agent in agents}
-    for line in iter_lines(out / "episodes.jsonl"):
-        result = EpisodeResult.from_json(line)
+    for result in board_episodes(out):
         results[result.agent].append(result)
     return sorted((dict(row) for row in document["rows"]), key=lambda row: order[row["agent"]]), results

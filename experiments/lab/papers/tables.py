@@ -11,8 +11,9 @@ from rich.table import Table
 from ...board.metric_columns import figure, interval, is_simulated, plain, written
 from . import decisions, instructions
 from .claims import counted
+from .common import Row
 from .protocols import PROTOCOLS
-from .reproduce import NOTES, Row
+from .reproduce import NOTES
 
 _SHARES = "rate"
 _FIGURES: dict[str, tuple[tuple[str, str, str], ...]] = {

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ..claims import effect
+from ..common import Row
 from .policies import ALPHA, ALPHAS, KINDS
-from .rows import AVERAGE, Row
+from .rows import AVERAGE
 
 PROMPTED = ("zero-shot", "few-shot", "hugginggpt", "hydra")
 TABLES = {"sequential": "Table 2", "nonsequential": "Table 3"}

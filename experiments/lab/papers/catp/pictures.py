@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ....pages.charts import Panel, Series, panels
+from ..common import Row
 from .policies import KINDS
-from .rows import Row
 
 _LABELS = {"alpha": "weight of the score, alpha", "width": "width of the policy"}
 

@@ -16,12 +16,12 @@ from typing import Any, NamedTuple
 from ....board.run_config import make_run_config
 from ....leaderboard import run as run_leaderboard
 from ....play.execution.engine import Local
-from ....play.files import iter_lines
 from ....play.results import EpisodeResult
+from ..common import Row, board_episodes
 from ..protocols import BOARD, PROTOCOLS
 from .claims import PROMPTED, catp_effects
 from .policies import ALPHA, ALPHAS, KINDS, METHODS, SIZES, STEPS, Policy, train_policies
-from .rows import Results, Row, difference_row, plan_rows
+from .rows import Results, difference_row, plan_rows
 
 BOUNDS = ("oracle-informed", "oracle")
 BASES = (*PROMPTED, *METHODS)
@@ -155,7 +155,6 @@ def _read(board: Board, out: Path) -> dict[str, list[EpisodeResult]]:
     """The episodes of a board by the agents' names in the tables."""
     shown = {name: agent for agent, name in board.agents.items()}
     found: dict[str, list[EpisodeResult]] = {agent: [] for agent in board.agents}
-    for line in iter_lines(out / board.folder / "episodes.jsonl"):
-        result = EpisodeResult.from_json(line)
+    for result in board_episodes(out / board.folder):
         found[shown[result.agent]].append(replace(result, agent=shown[result.agent]))
     return found

@@ -16,13 +16,11 @@ from numpy.typing import NDArray
 
 from .....simulators.opencatp.tasks import OpenCATPTask, task
 from ....play.results import EpisodeResult
-from ....play.statistics import intervals
+from ..common import Row, interval_ends
 from ..protocols import PUBLISHED
 
-Row = dict[str, Any]
 Results = Mapping[str, Sequence[EpisodeResult]]
 """Episodes by agent, in the order of the rows."""
-RESAMPLES = 2000
 AVERAGE = "average"
 METRICS: Mapping[str, Callable[[EpisodeResult], float]] = {
     "quality_of_plan": lambda result: result.quality,
@@ -76,8 +74,7 @@ def difference_row(results: Results, ours: str, base: str, protocol: str, seed: 
         means = weights @ columns / weights.sum()
         figures[name] = float(means[0] - means[1])
         below = np.repeat(weights[:, None], 2, axis=1)
-        lows, highs = intervals(columns * below, below, places, seed, RESAMPLES, difference=True)
-        ends[name] = [float(lows[0]), float(highs[0])]
+        ends |= interval_ends([name], columns * below, below, places, seed, difference=True)
     model = results[ours][0].model
     return {"agent": f"{ours} less {base}", "model": model, **figures, **common, "protocol": protocol, "ci95": ends}
 
@@ -95,8 +92,8 @@ def _figures(played: Sequence[EpisodeResult], protocol: str, seed: int) -> Row:
         for place, name in enumerate(names)
         if sums[place] > 0
     }
-    lows, highs = intervals(columns * below, below, [result.episode for result in played], seed, RESAMPLES)
-    ends = {name: [float(low), float(high)] for name, low, high in zip(names, lows, highs, strict=True) if name in figures}
+    ends = interval_ends(names, columns * below, below, [result.episode for result in played], seed)
+    ends = {name: pair for name, pair in ends.items() if name in figures}
     return {"model": played[0].model, "episodes": len(played), **figures, "ci95": ends}
 
 

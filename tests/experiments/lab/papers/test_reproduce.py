@@ -20,7 +20,15 @@ from costgym.experiments.board.published import PUBLISHED, published
 from costgym.experiments.lab.papers.claims import UNPUBLISHED, _bends, counted, toolplanner_effects
 from costgym.experiments.lab.papers.curves import BUDGETS, FIGURES, THRESHOLDS, USES, Point, play_point
 from costgym.experiments.lab.papers.decisions import ACCURACIES
-from costgym.experiments.lab.papers.instructions import Followed, difference_rows, follow, instruction_rows, tag_rows, wins
+from costgym.experiments.lab.papers.instructions import (
+    AGENTS,
+    Followed,
+    difference_rows,
+    follow,
+    instruction_rows,
+    tag_rows,
+    wins,
+)
 from costgym.experiments.lab.papers.page import write_page
 from costgym.experiments.lab.papers.protocols import PROTOCOLS, protocols
 from costgym.experiments.lab.papers.reproduce import enlarged, reproduce
@@ -255,9 +263,16 @@ def test_ecoacts_chains_may_be_twice_as_long(tmp_path) -> None:
     assert 0 < shares["react+ecoact"] < shares["react+ecoact-several"] < 1
 
 
+def followed_at(*names: tuple[str, int], episodes: int = 60) -> dict:
+    """Episodes of some agents at two levels, in the form that the tables read."""
+    return {
+        (name, level, luck): follow(name, level, episodes, luck=luck) for level in ("tool", "hybrid") for name, luck in names
+    }
+
+
 @pytest.mark.slow
 def test_match_rises_most_where_tags_are_used() -> None:
-    rows = instruction_rows(60, levels=("tool", "hybrid"))
+    rows = instruction_rows(followed_at(("dfsdt", 1), *((name, 0) for name in AGENTS)))
     match = {(row["agent"], row["level"]): row["match_rate"] for row in rows}
     for level in ("tool", "hybrid"):
         plain, full = match["dfsdt", level], match["toolplanner", level]
@@ -268,7 +283,8 @@ def test_match_rises_most_where_tags_are_used() -> None:
 
 
 def test_extracted_tags_beat_the_retriever_where_names_are_given() -> None:
-    f1 = {(row["agent"], row["level"]): row["tag_f1"] for row in tag_rows(60, levels=("tool", "hybrid"))}
+    kept = followed_at(("toolplanner-no-path", 0))
+    f1 = {(row["agent"], row["level"]): row["tag_f1"] for row in tag_rows(kept, load_scenario("marketplace"))}
     for level in ("tool", "hybrid"):
         assert f1["tag extraction", level] > max(f1[f"retriever@{count}", level] for count in (1, 3, 5))
 
