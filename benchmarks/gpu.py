@@ -288,15 +288,12 @@ def profiled(backend: str, setting: Setting) -> dict[str, Any]:
     if setting.small:
         if backend == "published":
             raise Skipped("the published architectures are too large for a small run; leave --small out")
-        found = measure(
-            "small", backend=backend, device=setting.device, levels=(0,), repeats=1, image_sizes=[(48, 40)] * LEVELS,
-            text_lengths=[60] * LEVELS,
-        )  # fmt: skip
+        found = measure("small", backend, setting.device, (0,), 1, image_sizes=[(48, 40)] * LEVELS, text_lengths=[60] * LEVELS)
         return {"tools": len(found.loading), "ms": {tool: round(p.time_ms, 3) for (tool, _), p in found.points.items()}}
     name = f"{setting.device}-{backend}"
     out = setting.folder / f"profile_{name}.json"
     made = profile(
-        name, out, backend=backend, device=setting.device, repeats=5, tiles=backend == "published", scale=True,
+        name, out, backend, setting.device, repeats=5, tiles=backend == "published", scale=True,
         date=datetime.date.today().isoformat(), processor_time=setting.device == "cpu",
     )  # fmt: skip
     times = {tool: [round(ms, 2) for ms in cost.time_ms] for tool, cost in made.tools.items()}

@@ -15,18 +15,14 @@ import json
 import platform
 import statistics
 import tempfile
-from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, field
-from functools import partial
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Any, Self
 
 import numpy as np
-from pydantic import Field, model_validator
 
-from ...agents.networks import torch_threads
-from ...agents.settings import Count, Settings, one_of
-from ...simulators.errors import ConfigError, DataError, InfrastructureError, InvalidProfile, require
+from ...simulators.errors import ConfigError, DataError, InfrastructureError, InvalidProfile, UnknownName, require
 from ...simulators.opencatp.backends.base import RESTORERS, TEXT_TOOLS, Backend, Images
 from ...simulators.opencatp.backends.meter import Meter
 from ...simulators.opencatp.backends.named import BACKENDS
@@ -94,12 +90,11 @@ class Measurement:
             raise InvalidProfile(f"{self.name} is incomplete: {self._missing()}; {_WAYS_OUT}")
         tools = {}
         for tool in TOOLS:
-            sizes = ProfileSettings().sizes(tool)
             levels = [level for level in range(LEVELS) if (tool, level) in self.points]
             if not levels:
                 raise InvalidProfile(f"{self.name}: {tool} was measured at no level: {self._missing()}; {_WAYS_OUT}")
             nearest = [max([known for known in levels if known <= level], default=levels[0]) for level in range(LEVELS)]
-            factors = [sizes[level] / sizes[known] for level, known in enumerate(nearest)]
+            factors = [_size(tool, level) / _size(tool, known) for level, known in enumerate(nearest)]
             points = [self.points[tool, known] for known in nearest]
             load = self.loading[tool]
             tools[tool] = ToolCost(
@@ -117,15 +112,15 @@ class Measurement:
         return Profile(self.name, tools, self.hardware, "; ".join(notes), self.date)
 
     def save_partial(self, path: Path) -> None:
-        """Write the measurements as JSON, for reading; the file cannot be used as a profile."""
+        """Writes what there is as JSON, for reading; it is no profile."""
         record = {
             "format": PARTIAL_FORMAT,
             "name": self.name,
             "hardware": self.hardware,
             "date": self.date,
             "source": self.source,
-            "loading": {tool: asdict(load) for tool, load in self.loading.items()},
-            "measured": [{"tool": tool, "level": level, **asdict(point)} for (tool, level), point in self.points.items()],
+            "loading": {tool: _fields(load) for tool, load in self.loading.items()},
+            "measured": [{"tool": tool, "level": level, **_fields(point)} for (tool, level), point in self.points.items()],
             "skipped": [{"tool": tool, "level": level, "reason": why} for (tool, level), why in self.skipped.items()],
         }
         write_atomically(path, json.dumps(record, indent=1) + "\n")
@@ -143,74 +138,53 @@ class Measurement:
 _WAYS_OUT = "measure with tiles, with scale, with a higher memory limit or on a larger machine"
 
 
-class ProfileSettings(Settings):
-    """Settings of a measurement."""
-
-    backend: Annotated[str, one_of("back-end", BACKENDS)] = Field(default="tiny", description="`tiny` or `published`.")
-    device: str = Field(default="cpu", description="A torch device, such as cpu or cuda.")
-    levels: tuple[int, ...] = Field(
-        default=tuple(range(LEVELS)), strict=False, description="Size levels to run; figures of others can only be scaled."
-    )
-    repeats: Count = Field(default=5, description="Runs per figure, after one warm-up run.")
-    weights: Path | str | None = Field(
-        default=None,
-        description="Folder of weights; without it and without `download`, untrained networks of the same size. Those of "
-        "`published` are built in memory instead of read from disk, so their cold start is the time to build them.",
-    )
-    tiles: bool = Field(default=False, description="Restorers: measure a part of an image that would not fit, and multiply.")
-    memory_limit_mb: float | None = Field(
-        default=None, gt=0, description="Most memory, MB, of a run above the loaded model; None for most of the free memory."
-    )
-    download: bool = Field(default=False, description="Let transformers fetch published weights that are not at hand.")
-    processor_time: bool = Field(
-        default=False,
-        description="Count processor time on one thread, not the clock's, where others use the machine.",
-    )
-    image_sizes: tuple[tuple[int, int], ...] = Field(
-        default=IMAGE_SIZES, strict=False, description="(width, height) of the input at each of the four levels, px."
-    )
-    text_lengths: tuple[int, ...] = Field(
-        default=TEXT_LENGTHS, strict=False, description="Length of the input at each of the four levels, characters."
-    )
-
-    @model_validator(mode="after")
-    def _check(self) -> Self:
-        levels = self.levels
-        if not levels or any(level not in range(LEVELS) for level in levels) or len(set(levels)) < len(levels):
-            raise ConfigError("levels", f"expected some of 0..{LEVELS - 1}, each once, got {list(levels)}")
-        if self.weights is not None and not Path(self.weights).is_dir():
-            raise DataError(self.weights, "expected a folder of weights, which this is not")
-        if self.download and self.backend != "published":
-            raise ConfigError("--download", "the tiny back-end ships with its weights; only --backend published can fetch any")
-        if self.processor_time and self.device.startswith("cuda"):
-            raise ConfigError("--processor-time", "a GPU works beside the processor, so only the clock tells what it takes")
-        return self
-
-    def sizes(self, tool: str) -> list[int]:
-        """Input size of a tool at each level: characters of a text, pixels of an image."""
-        return [*self.text_lengths] if tool in TEXT_TOOLS else [width * height for width, height in self.image_sizes]
-
-
-def measure(name: str, *, date: str = "", progress: Progress | None = None, **settings: Any) -> Measurement:
+def measure(
+    name: str,
+    backend: str = "tiny",
+    device: str = "cpu",
+    levels: Sequence[int] = tuple(range(LEVELS)),
+    repeats: int = 5,
+    weights: Path | str | None = None,
+    tiles: bool = False,
+    memory_limit_mb: float | None = None,
+    date: str = "",
+    download: bool = False,
+    processor_time: bool = False,
+    image_sizes: Sequence[tuple[int, int]] = IMAGE_SIZES,
+    text_lengths: Sequence[int] = TEXT_LENGTHS,
+    progress: Progress | None = None,
+) -> Measurement:
     """Measure time, memory and loading of the ten tools on this machine.
 
     Args:
         name: name of the profile, as scenarios refer to it.
+        backend: ``tiny`` or ``published``.
+        device: a torch device, ``cpu`` or ``cuda``.
+        levels: size levels to run. Where one is missing, its figures can only be scaled from others.
+        repeats: runs per figure, after one warm-up run.
+        weights: folder of weights; None, without `download`, for untrained networks of the same size. Those of `published` are
+            built in memory instead of read from disk, so their cold start is the time to build them.
+        tiles: measure a part of an image that would not fit into memory and multiply; for restorers only.
+        memory_limit_mb: most memory, MB, that a run may use above the loaded model; None for most of the free memory.
         date: date to write into the profile.
+        download: let transformers fetch published weights that are not in the folder, or in its own cache.
+        processor_time: count the processor's time on one thread instead of the clock's, where others use the machine too.
+        image_sizes: (width, height) of the input at each of the four levels, px.
+        text_lengths: length of the input at each of the four levels, characters.
         progress: called with one line of text per figure.
-        settings: fields of `ProfileSettings`.
 
     Raises:
-        ConfigError, UnknownName: a setting is out of range or unknown.
+        ConfigError, UnknownName: an argument is out of range or unknown.
         InfrastructureError: the device does not exist, or resident memory cannot be read on this system.
         DataError: the folder of weights does not exist.
         MissingExtra: torch or transformers is not installed.
     """
-    chosen = ProfileSettings(**settings)
-    backend, device, weights, download = chosen.backend, chosen.device, chosen.weights, chosen.download
+    _check(backend, levels, repeats, memory_limit_mb, weights, download)
     torch = require("torch", "vision")
     from ...simulators.opencatp.backends.tiny import WEIGHTS as SHIPPED
 
+    if processor_time and device.startswith("cuda"):
+        raise ConfigError("--processor-time", "a GPU works beside the processor, so only the clock tells what it takes")
     if device.startswith("cuda") and not torch.cuda.is_available():
         raise InfrastructureError(f"device {device}: torch sees no GPU here; measure with device cpu")
     say = progress or (lambda _: None)
@@ -220,13 +194,13 @@ def measure(name: str, *, date: str = "", progress: Progress | None = None, **se
     if weights is None and download:
         kind = "published weights"
     precision = "float16 autocast" if backend == "published" and device.startswith("cuda") else "float32"
-    ways = f"back-end {backend}, {kind}, {precision}, one input at a time, median of {chosen.repeats} runs"
-    if chosen.processor_time:
+    ways = f"back-end {backend}, {kind}, {precision}, one input at a time, median of {repeats} runs"
+    if processor_time:
         ways += ", processor time on one thread"
-    threads = 1 if chosen.processor_time else torch.get_num_threads()
+    threads = 1 if processor_time else torch.get_num_threads()
     found = Measurement(name, _hardware(device, threads), date, f"costgym profile: {ways}")
-    meter = Meter(device, chosen.memory_limit_mb, chosen.processor_time)
-    with tempfile.TemporaryDirectory() as scratch, torch_threads(threads):
+    meter = Meter(device, memory_limit_mb, processor_time)
+    with tempfile.TemporaryDirectory() as scratch, _threads(threads):
         for tool in TOOLS:
             tools, load = _backend(backend, tool, device, weights, download, Path(scratch))
             meter.rest()
@@ -235,19 +209,36 @@ def measure(name: str, *, date: str = "", progress: Progress | None = None, **se
             held = meter.held_mb()
             found.loading[tool] = Loading(max(0.0, held[0] - before[0]), max(0.0, held[1] - before[1]), seconds)
             say(f"{tool}: loaded in {seconds:.2f} s, {held[0] - before[0]:.0f} MB, GPU {held[1] - before[1]:.0f} MB")
-            _levels_of(found, tool, tools, meter, chosen, say)
+            sizes = text_lengths if tool in TEXT_TOOLS else [width * height for width, height in image_sizes]
+            _levels_of(found, tool, tools, meter, levels, repeats, tiles, image_sizes, sizes, say)
             del tools, load
     return found
 
 
-def profile(name: str, out: str | Path, *, scale: bool = False, **options: Any) -> Profile:
+def profile(
+    name: str,
+    out: str | Path,
+    backend: str = "tiny",
+    device: str = "cpu",
+    levels: Sequence[int] = tuple(range(LEVELS)),
+    repeats: int = 5,
+    *,
+    weights: Path | str | None = None,
+    tiles: bool = False,
+    scale: bool = False,
+    memory_limit_mb: float | None = None,
+    date: str = "",
+    download: bool = False,
+    processor_time: bool = False,
+    progress: Progress | None = None,
+) -> Profile:
     """Measure the ten tools and write a profile file for scenarios and `--profile`.
 
     Args:
-        name: name of the profile.
         out: the profile file. If levels are missing it is not written; the measurements go to `<out>.partial`.
         scale: fill levels that were not run by scaling others, see :meth:`Measurement.profile`.
-        options: further arguments of :func:`measure`.
+
+    The other arguments are those of :func:`measure`.
 
     Raises:
         InvalidProfile: levels are missing; the message names the partial file.
@@ -255,38 +246,67 @@ def profile(name: str, out: str | Path, *, scale: bool = False, **options: Any) 
     """
     path = Path(out)
     path.parent.mkdir(parents=True, exist_ok=True)
-    found = measure(name, **options)
+    found = measure(
+        name,
+        backend,
+        device,
+        levels,
+        repeats,
+        weights,
+        tiles,
+        memory_limit_mb,
+        date,
+        download,
+        processor_time,
+        progress=progress,
+    )
     try:
         made = found.profile(scale)
     except InvalidProfile as error:
-        rest = path.with_name(path.name + ".partial")
-        found.save_partial(rest)
-        raise InvalidProfile(f"{error}; the measurements are in {rest}") from None
+        partial = path.with_name(path.name + ".partial")
+        found.save_partial(partial)
+        raise InvalidProfile(f"{error}; what was measured is in {partial}") from None
     save_profile(made, path)
     return made
 
 
-def _levels_of(found: Measurement, tool: str, tools: Backend, meter: Meter, settings: ProfileSettings, say: Progress) -> None:
-    """Measure all levels of one tool, from the smallest, each checked against the memory that the last one took."""
-    image_sizes, sizes = settings.image_sizes, settings.sizes(tool)
+@contextmanager
+def _threads(count: int) -> Iterator[None]:
+    """Give torch a number of threads for a while."""
+    import torch
+
+    before = torch.get_num_threads()
+    torch.set_num_threads(count)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
+def _levels_of(
+    found: Measurement, tool: str, tools: Backend, meter: Meter, levels: Sequence[int], repeats: int, tiles: bool,
+    image_sizes: Sequence[tuple[int, int]], sizes: Sequence[int], say: Progress,
+) -> None:  # fmt: skip
+    """All levels of one tool, from the smallest, each checked against what memory the last one took."""
     used, size = _probe(tool, tools, meter, image_sizes, sizes)
     for level in range(LEVELS):
-        if level not in settings.levels:
+        if level not in levels:
             found.skipped[tool, level] = "not asked for"
             continue
         cut = 1
         free = meter.free_mb()
-        may_cut = settings.tiles and tool in RESTORERS
-        while (needed := used * max(1.0, sizes[level] / cut / size)) > free and may_cut and cut < MOST_TILES:
+        while (
+            (needed := used * max(1.0, sizes[level] / cut / size)) > free and tiles and tool in RESTORERS and cut < MOST_TILES
+        ):
             cut *= 2
         if needed > free:
             found.skipped[tool, level] = f"needs about {needed:.0f} MB of memory, {free:.0f} MB may be used"
             say(f"{tool}, level {level}: skipped, {found.skipped[tool, level]}")
             continue
-        run = partial(tools.run, tool, _input(tool, image_sizes[level], sizes[level], cut))
+        inputs = _input(tool, image_sizes[level], sizes[level], cut)
         try:
-            cpu_mb, gpu_mb = meter.peak_mb(run)
-            milliseconds = statistics.median(meter.seconds(run) for _ in range(settings.repeats))
+            cpu_mb, gpu_mb = meter.peak_mb(lambda: tools.run(tool, inputs))  # noqa: B023
+            milliseconds = statistics.median(meter.seconds(lambda: tools.run(tool, inputs)) for _ in range(repeats))  # noqa: B023
         except (MemoryError, RuntimeError) as error:
             if not isinstance(error, MemoryError) and "out of memory" not in str(error).lower():
                 raise
@@ -339,6 +359,11 @@ def _text(length: int) -> str:
     return (report * (length // len(report) + 1))[:length]
 
 
+def _size(tool: str, level: int) -> float:
+    width, height = IMAGE_SIZES[level]
+    return float(TEXT_LENGTHS[level] if tool in TEXT_TOOLS else width * height)
+
+
 def _backend(
     backend: str, tool: str, device: str, weights: Path | str | None, download: bool, scratch: Path
 ) -> tuple[Backend, Callable[[], object]]:
@@ -375,3 +400,29 @@ def _hardware(device: str, threads: int) -> str:
     except OSError:
         pass
     return f"{model}, {threads} thread{'s' * (threads != 1)}, torch {torch.__version__}"
+
+
+def _check(
+    backend: str,
+    levels: Sequence[int],
+    repeats: int,
+    memory_limit_mb: float | None,
+    weights: Path | str | None,
+    download: bool,
+) -> None:
+    if backend not in BACKENDS:
+        raise UnknownName("back-end", backend, BACKENDS)
+    if weights is not None and not Path(weights).is_dir():
+        raise DataError(weights, "expected a folder of weights, which this is not")
+    if download and backend != "published":
+        raise ConfigError("--download", "the tiny back-end ships with its weights; only --backend published can fetch any")
+    if not levels or any(level not in range(LEVELS) for level in levels) or len(set(levels)) < len(levels):
+        raise ConfigError("levels", f"expected some of 0..{LEVELS - 1}, each once, got {list(levels)}")
+    if isinstance(repeats, bool) or not isinstance(repeats, int) or repeats < 1:
+        raise ConfigError("repeats", f"expected a positive whole number, got {repeats!r}")
+    if memory_limit_mb is not None and not memory_limit_mb > 0.0:
+        raise ConfigError("memory_limit_mb", f"expected a number above 0, got {memory_limit_mb!r}")
+
+
+def _fields(record: Point | Loading) -> dict[str, float]:
+    return {name: getattr(record, name) for name in record.__slots__}

@@ -57,9 +57,8 @@ def profile(
     today = date.today().isoformat()
     with Progress("measuring", quiet) as progress:
         measure(
-            name, out, backend=backend, device=device, levels=chosen, repeats=repeats, weights=weights, download=download,
-            tiles=tiles, scale=scale, memory_limit_mb=memory_limit, date=today, processor_time=processor_time,
-            progress=progress.say,
+            name, out, backend, device, chosen, repeats, weights=weights, download=download, tiles=tiles, scale=scale,
+            memory_limit_mb=memory_limit, date=today, processor_time=processor_time, progress=progress.say,
         )  # fmt: skip
     if not quiet:
         typer.echo(str(out))

@@ -13,7 +13,7 @@ import pytest
 pytest.importorskip("torch")
 
 from costgym.experiments.fit import profile as profiling
-from costgym.experiments.fit.profile import Measurement, Point, ProfileSettings, measure
+from costgym.experiments.fit.profile import Measurement, Point, measure
 from costgym.simulators.errors import ConfigError, InfrastructureError, InvalidProfile, UnknownName
 from costgym.simulators.opencatp import load_profile
 from costgym.simulators.opencatp.backends.meter import Meter, resident_mb
@@ -75,7 +75,7 @@ def test_what_would_not_fit_is_not_run_and_no_profile_is_made_without_it(
     with pytest.raises(InvalidProfile, match=rf"here is incomplete: image_denoising at level 3: {why}; measure with tiles"):
         found.profile()
     monkeypatch.setattr(profiling, "measure", lambda *_, **__: found)
-    with pytest.raises(InvalidProfile, match=r"the measurements are in .*here\.json\.partial"):
+    with pytest.raises(InvalidProfile, match=r"what was measured is in .*here\.json\.partial"):
         profiling.profile("here", tmp_path / "here.json")
     assert [path.name for path in tmp_path.iterdir()] == ["here.json.partial"]
     record = json.loads((tmp_path / "here.json.partial").read_text())
@@ -128,10 +128,10 @@ def test_a_tile_may_stand_for_a_restorers_image_and_the_profile_says_so(monkeypa
 
     found = Measurement("here", "", "", "measured")
     sizes = ((32, 24), (40, 32), (48, 40), (64, 48))
-    chosen = ProfileSettings(repeats=1, tiles=True, image_sizes=sizes)
+    areas = [width * height for width, height in sizes]
     meter = Scale("cpu", 12.0)
     for tool in ("image_denoising", "object_detection"):
-        profiling._levels_of(found, tool, Fake(), meter, chosen, lambda _: None)
+        profiling._levels_of(found, tool, Fake(), meter, range(4), 1, True, sizes, areas, lambda _: None)
     assert found.points == {
         ("image_denoising", 0): Point(250.0, 7.68, 0.0),
         ("image_denoising", 1): Point(500.0, 6.4, 0.0, 2),
@@ -153,11 +153,11 @@ def test_out_of_memory_skips_the_level_and_other_errors_are_not_swallowed() -> N
 
     found, meter = Measurement("here", "", "", "measured"), Meter("cpu", None)
     sizes = ((32, 24), (40, 32), (48, 40), (64, 48))
-    chosen = ProfileSettings(repeats=1, image_sizes=sizes)
-    profiling._levels_of(found, "image_denoising", Fake(), meter, chosen, lambda _: None)
+    areas = [width * height for width, height in sizes]
+    profiling._levels_of(found, "image_denoising", Fake(), meter, range(4), 1, False, sizes, areas, lambda _: None)
     assert found.skipped == {("image_denoising", 2): "ran out of memory"}
     with pytest.raises(RuntimeError, match="other trouble"):
-        profiling._levels_of(found, "image_deblurring", Fake(), meter, chosen, lambda _: None)
+        profiling._levels_of(found, "image_deblurring", Fake(), meter, range(4), 1, False, sizes, areas, lambda _: None)
 
 
 def test_the_meter_sees_memory_that_a_call_takes_and_gives_back() -> None:
