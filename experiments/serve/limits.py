@@ -7,11 +7,11 @@ from dataclasses import dataclass, fields
 from ...simulators.errors import ConfigError, CostGymError
 
 LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
-"""Host names under which a server is reached from its own machine alone."""
+"""Host names under which only its own machine reaches a server."""
 
 
 def sessions_of_a_client(host: str, sessions: int) -> int:
-    """The default limit of one client address: a quarter of all sessions; 0 (none) where all clients have one address.
+    """The default limit of one client address: a quarter of all sessions; 0 (none) if all clients have the same address.
 
     Args:
         host: where the server listens.

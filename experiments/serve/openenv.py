@@ -1,8 +1,8 @@
 """OpenEnv's messages: reset, step and state over HTTP and over a WebSocket, and metadata of the environment.
 
-A WebSocket at `/ws` is a session of its own, as OpenEnv's clients expect. Over plain HTTP a session is opened by `POST /reset`
-and named by `session_id` in the requests that follow; OpenEnv's own server forgets it between two requests. OpenEnv's clients
-of tools are answered in `tools`.
+A WebSocket at `/ws` has its own session, as OpenEnv's clients expect. Over plain HTTP, `POST /reset` opens a session, which
+later requests name by `session_id`; OpenEnv's own server forgets it between two requests. `tools` answers OpenEnv's clients
+of tools.
 
 Source: OpenEnv 0.10, environment server and client.
 """
@@ -12,6 +12,7 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from typing import Any
 
 from starlette.requests import HTTPConnection, Request
@@ -24,8 +25,8 @@ from ...simulators.bounds import unreadable
 from ...simulators.errors import CostGymError
 from ...simulators.version import __version__
 from .limits import Refused
-from .sessions import Session, Sessions, task_number, task_numbers
-from .wire import action_schema, observation_schema, openapi, reset_schema, state_schema
+from .sessions import Session, Sessions, number_at, task_numbers
+from .wire import openapi, schemas
 
 LOGGER = logging.getLogger("uvicorn.error")
 Handler = Callable[[Request, dict[str, Any]], Awaitable[Any]]
@@ -35,7 +36,7 @@ MOST_TASKS = 10_000
 
 
 class OpenEnv:
-    """The routes.
+    """The routes of OpenEnv's protocol.
 
     Args:
         sessions: where episodes are played.
@@ -48,7 +49,7 @@ class OpenEnv:
         self.name = env_id.rsplit("/", 1)[-1].rsplit("-v", 1)[0]
 
     def routes(self) -> list[BaseRoute]:
-        """All of them."""
+        """All routes."""
         return [
             Route("/", answering(self.about)),
             Route("/health", answering(self.health)),
@@ -94,14 +95,7 @@ class OpenEnv:
 
     async def schema(self, request: Request, body: dict[str, Any]) -> Any:
         env = self.sessions.example
-        found = {
-            "action": action_schema(env.action_space),
-            "observation": observation_schema(env.observation_space),
-            "state": state_schema(),
-        }
-        if base_env(env).calls_by_name:
-            found["reset_observation"] = reset_schema()
-        return found
+        return schemas(env, base_env(env).calls_by_name)
 
     async def metadata(self, request: Request, body: dict[str, Any]) -> Any:
         return {"name": self.name, "description": self.description, "version": __version__}
@@ -122,7 +116,7 @@ class OpenEnv:
                 raise Refused("the client is gone", "SESSION_ERROR", 408)
             return answer
         except BaseException:
-            self.sessions.close(session)  # nobody was told its name
+            self.sessions.close(session)  # no client knows its name
             raise
 
     def _named(self, request: Request, body: dict[str, Any]) -> Session:
@@ -147,41 +141,37 @@ class OpenEnv:
         return [self.name]
 
     async def splits(self, request: Request, body: dict[str, Any]) -> Any:
-        self._right(request)
-        kinds = {"train": "train", "valid": "validation", "test": "test"}
+        self._numbers(request, {})
         found = []
-        for split, kind in kinds.items():
-            try:
+        for split, kind in {"train": "train", "valid": "validation", "test": "test"}.items():
+            with suppress(CostGymError, KeyError, ValueError):
                 task_numbers(self.sessions.example, split)
-            except (CostGymError, KeyError, ValueError):
-                continue
-            found.append({"name": split, "type": kind})
+                found.append({"name": split, "type": kind})
         return found
 
     async def count(self, request: Request, body: dict[str, Any]) -> Any:
-        self._right(request)
-        return {"num_tasks": len(task_numbers(self.sessions.example, body.get("split")))}
+        return {"num_tasks": len(self._numbers(request, body))}
 
     async def task(self, request: Request, body: dict[str, Any]) -> Any:
-        self._right(request)
         index: Any = body.get("index")
-        return {"task": self._tell(task_number(self.sessions.example, body.get("split"), index, 400), index)}
+        return {"task": self._describe(number_at(self._numbers(request, body), index, 400), index)}
 
     async def tasks(self, request: Request, body: dict[str, Any]) -> Any:
-        self._right(request)
-        numbers = task_numbers(self.sessions.example, body.get("split"))
+        numbers = self._numbers(request, body)
         start, stop = (body.get(name) for name in ("start", "stop"))
         for bound in (start, stop):
             if bound is not None and (isinstance(bound, bool) or not isinstance(bound, int)):
                 raise Refused(f"start and stop: expected whole numbers, got {bound!r:.60}")
         chosen = list(enumerate(numbers))[start:stop][:MOST_TASKS]
-        return {"tasks": [self._tell(number, index) for index, number in chosen], "env_name": self.name}
+        return {"tasks": [self._describe(number, index) for index, number in chosen], "env_name": self.name}
 
-    def _right(self, request: Request) -> None:
+    def _numbers(self, request: Request, body: dict[str, Any]) -> list[int]:
+        """The numbers of the tasks of the split in a request."""
         if request.path_params["env"].lower() != self.name.lower():
             raise Refused(f"unknown environment {request.path_params['env']!r:.60}; this is {self.name}", status=404)
+        return task_numbers(self.sessions.example, body.get("split"))
 
-    def _tell(self, number: int, index: int) -> dict[str, Any]:
+    def _describe(self, number: int, index: int) -> dict[str, Any]:
         world: Any = self.sessions.example.unwrapped
         if hasattr(world, "world"):
             task = world.world.tasks[number]
@@ -250,10 +240,10 @@ class OpenEnv:
 
 
 def read_json(text: str | bytes) -> Any:
-    """Read JSON that can also be written: no half characters, no numbers without end, no bottomless lists.
+    """Read JSON that can also be written: no lone surrogates, no endless numbers, no bottomless lists.
 
     Raises:
-        ValueError, RecursionError: it is none.
+        ValueError, RecursionError: the text is something else.
     """
     value = json.loads(text)
     if problem := unreadable(value):
@@ -267,7 +257,7 @@ def client_of(connection: HTTPConnection) -> str:
 
 
 class PlainResponse(JSONResponse):
-    """JSON in ASCII, which every text survives."""
+    """JSON in ASCII, which can hold every text."""
 
     def render(self, content: Any) -> bytes:
         return json.dumps(content, separators=(",", ":")).encode("ascii")

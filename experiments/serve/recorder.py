@@ -20,21 +20,21 @@ from ..play.trajectories.record import digest, trajectory_of
 
 @dataclass(frozen=True, slots=True)
 class Assignment:
-    """An episode that a recorder wants next: its index in a run, and its task and seed."""
+    """The episode that a recorder hands out next: its index in a run, and its task and seed."""
 
     index: int
     instance: Instance
 
 
 class Records(Protocol):
-    """Where a service's episodes are recorded."""
+    """A recorder of a service's episodes."""
 
     def assign(self) -> Assignment | None:
-        """What the next episode has to be; None for whatever the client asks for. Raises Refused if there is none left."""
+        """The next episode to play; None if the client chooses. Raises Refused if none is left."""
         ...
 
     def add(self, env: gym.Env[Any, Any], tape: Tape, truncated: bool) -> None:
-        """Write the episode that has just ended in an environment; raises DataError where it cannot be written."""
+        """Write the episode that has just ended in an environment; raises DataError if it cannot be written."""
         ...
 
 
@@ -66,7 +66,9 @@ class Recorder:
             write_atomically(path, self._header.to_json() + "\n")
         elif first != self._header.to_json():
             self._held.close()
-            raise ConfigError("--record", f"{path} holds episodes of another scenario or other settings; choose another folder")
+            raise ConfigError(
+                "--record", f"{path} contains episodes of another scenario or other settings; choose another folder"
+            )
         self.episodes = keep_lines(path, 2**62) - 1
         self._store = self._held.enter_context(closing(LineFile(path)))
 
@@ -77,7 +79,7 @@ class Recorder:
         self.close()
 
     def assign(self) -> Assignment | None:
-        """What the next episode has to be; None for whatever the client asks for."""
+        """Return None: the client chooses the next episode."""
         return None
 
     def add(self, env: gym.Env[Any, Any], tape: Tape, truncated: bool) -> None:

@@ -177,7 +177,7 @@ def run_server(server: uvicorn.Server, host: str, port: int, ready: Callable[[st
 def listen(host: str, port: int) -> socket.socket:
     """A socket that listens; raises ConfigError where it cannot."""
     try:
-        # a name may stand for several addresses; the old protocol's comes first, as clients on this machine try both
+        # a name may have several addresses; take the one of IPv4, since clients on this machine try both
         known = sorted(socket.getaddrinfo(host, port, type=socket.SOCK_STREAM), key=lambda each: each[0] != socket.AF_INET)
         return socket.create_server(known[0][4][:2], family=known[0][0])
     except OSError as error:

@@ -70,12 +70,12 @@ class Session:
         asked = read_reset(request)
         seed, task = asked.seed, asked.task
         if task is None and asked.index is not None:
-            task = task_number(self.env, asked.split, asked.index)
+            task = number_at(task_numbers(self.env, asked.split), asked.index)
         options: dict[str, Any] = {} if task is None else {"task": task}
         assigned = None if self._recorder is None else self._recorder.assign()
         if assigned is not None:
             if seed is not None or options:
-                raise Refused("this server hands out the episodes of a leaderboard one by one; name no seed and no task")
+                raise Refused("this server hands out the episodes of a leaderboard in order; reset without a seed and a task")
             seed = assigned.instance.seed
             options = {"task": assigned.instance.number, **assigned.instance.options}
         if seed is None:  # the first episode has the session's seed, the next ones follow from it
@@ -115,7 +115,9 @@ class Session:
                 try:
                     self._recorder.add(self.env, tape, truncated)
                 except DataError as error:
-                    raise Refused(f"the episode has ended and is not recorded: {error}", "EXECUTION_ERROR", 507) from error
+                    raise Refused(
+                        f"the episode has ended, but it could not be recorded: {error}", "EXECUTION_ERROR", 507
+                    ) from error
         return self._answer(observation, float(reward), terminated, truncated, info)
 
     def begin(self) -> None:
@@ -176,9 +178,8 @@ def task_numbers(env: gym.Env[Any, Any], split: object = None) -> list[int]:
     return [task.task_id for task in world.tasks]
 
 
-def task_number(env: gym.Env[Any, Any], split: object, index: object, status: int = 422) -> int:
-    """The number of the task at an index of a split; raises Refused if there is none."""
-    numbers = task_numbers(env, split)
+def number_at(numbers: list[int], index: object, status: int = 422) -> int:
+    """The number of the task at an index; raises Refused if there is none."""
     if isinstance(index, bool) or not isinstance(index, int) or not 0 <= index < len(numbers):
         raise Refused(f"index: expected a whole number from 0 to {len(numbers) - 1}, got {index!r:.60}", status=status)
     return numbers[index]
@@ -204,7 +205,7 @@ class Sessions:
         recorder: Records | None = None,
     ) -> None:
         self.limits, self._make, self._seed, self._clock, self._recorder = limits, make, seed, clock, recorder
-        self.example = make()  # pays for building the world once, and tells the spaces
+        self.example = make()  # builds the world once, and has the spaces
         self._open: dict[str, Session] = {}
         self._ended: dict[str, tuple[float, dict[str, Any]]] = {}  # when a session was closed, and its last state
         self._opened = itertools.count()
@@ -240,7 +241,7 @@ class Sessions:
         return self._open.get(name) if isinstance(name, str) else None
 
     def get(self, name: object) -> Session:
-        """Find the session for a request and record its use; raises Refused if it does not exist."""
+        """Find an open session and record its use; raises Refused if it does not exist."""
         session = self.find(name)
         if session is None:
             raise Refused("no such session (it may have been idle for too long); reset to open one", "SESSION_ERROR", 404)
@@ -273,7 +274,7 @@ class Sessions:
             del self._ended[name]
         for session in idle:
             self.close(session)
-            self._ended.pop(session.name, None)  # its time is over
+            self._ended.pop(session.name, None)  # its last state is kept no longer
             if session.hang_up is not None:
                 await session.hang_up()
         return len(idle)

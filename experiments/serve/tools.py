@@ -3,7 +3,7 @@
 `tools/list` returns the task's candidates with their schemas and prices, `tools/call` makes a call in the simulated world. Four
 further tools are `task`, `budget`, `wait` and `finish`. An MCP session is an episode. Over HTTP it is either the
 protocol's own session (`/mcp`), or one that the client names in the URL (`/mcp/NAME?seed=7&index=3`), which also serves clients
-of the protocol's 2026 revision, where requests stand alone.
+of the protocol's 2026 revision, whose requests have no session.
 """
 
 from __future__ import annotations
@@ -40,9 +40,9 @@ if TYPE_CHECKING:
 SESSION_HEADER, VERSION_HEADER = "mcp-session-id", "mcp-protocol-version"
 LONGEST_NAME = 64
 INSTRUCTIONS = (
-    "A simulated marketplace of tools. Ask `task` what the user wants, call tools, and hand in the answer with `finish`. "
-    "Every executed call costs its price, failed ones too; `budget` tells prices and what is left. Tools may be slow, "
-    "wrong or out of order."
+    "A simulated marketplace of tools. Ask `task` what the user wants, call tools, and submit the answer with `finish`. "
+    "Every executed call costs its price, even if it fails; `budget` returns the prices and the remaining budget. Tools may be "
+    "slow, wrong or out of order."
 )
 
 
@@ -76,10 +76,10 @@ PREFIX = "tool_"
 
 
 class Tools:
-    """MCP's requests, played in sessions.
+    """Answers MCP's requests by playing episodes in sessions.
 
     Args:
-        sessions: where episodes are played; of the text view.
+        sessions: the sessions, of the text view.
     """
 
     def __init__(self, sessions: Sessions) -> None:
@@ -116,14 +116,14 @@ class Tools:
     # -- OpenEnv's way of MCP --------------------------------------------------------------------------------------------
 
     def openenv(self, body: bytes, client: str = "") -> dict[str, Any] | None:
-        """The answer to a request of OpenEnv's tool clients, which speak of sessions in the parameters; None for others.
+        """The answer to a request of OpenEnv's tool clients, which name the session in the parameters; None for other requests.
 
         Source: OpenEnv 0.10, MCP client.
         """
         try:
             request = read_json(body)
             if isinstance(request, dict) and not request.keys() & {"method", "result", "error"}:
-                return _NO_REQUEST  # OpenEnv's tools look for MCP in this way
+                return _NO_REQUEST  # OpenEnv's validator tests for MCP in this way
             method, params = request["method"], request.get("params") or {}
             ours = method.startswith("openenv/session/") or (method in ("tools/list", "tools/call") and "session_id" in params)
         except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
@@ -226,7 +226,7 @@ def call(session: Session, name: str, arguments: Mapping[str, Any]) -> types.Cal
         prices = {f"price of {tool}": quote for tool, quote in env.quotes().items()}
         return _result(session, json.dumps({**_standing(session), **prices}), {"prices": env.quotes()})
     if not session.playing:
-        return _result(session, "the episode has ended; connect anew for another", {}, failed=True)
+        return _result(session, "the episode has ended; connect again for another", {}, failed=True)
     whole = name.removeprefix(PREFIX)
     asked = name if name in ("wait", "finish") else tool_name(whole if whole in _TAKEN else name)
     before = len(env._playing().calls)
@@ -255,7 +255,7 @@ def _result(session: Session, text: str, figures: Mapping[str, Any], failed: boo
         for key, value in standing.items()
         if not isinstance(value, dict) and key != "query"
     )
-    block = types.TextContent(text=f"{text}\n\n[{shown}]")  # one, since some clients read no more than the first
+    block = types.TextContent(text=f"{text}\n\n[{shown}]")  # one block, since some clients read only the first
     return types.CallToolResult(content=[block], structured_content=standing, is_error=failed)
 
 
@@ -293,8 +293,8 @@ class McpEndpoint:
         headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
         unnamed = scope["path"].removeprefix("/mcp").strip("/") == ""
         if unnamed and headers.get(VERSION_HEADER) in MODERN_PROTOCOL_VERSIONS:
-            # requests that stand alone cannot be told apart without a name; the client falls back to a session of the protocol
-            await need_session(scope, receive, send, "requests that stand alone need a session's name in the URL: /mcp/NAME")
+            # such requests cannot be told apart without a name; the client falls back to a session of the protocol
+            await need_session(scope, receive, send, "a request without a session needs a session's name in the URL: /mcp/NAME")
             return
         if unnamed and scope["method"] == "POST" and SESSION_HEADER not in headers:
             body = await Request(scope, receive).body()
@@ -326,7 +326,7 @@ class McpEndpoint:
 
 
 async def need_session(scope: Scope, receive: Receive, send: Send, message: str) -> None:
-    """Refuse a request that stands alone, so that the client falls back to a session of the protocol."""
+    """Refuse a request without a session, so that the client falls back to a session of the protocol."""
     try:
         number = json.loads(await Request(scope, receive).body())["id"]
     except (ValueError, TypeError, KeyError, RecursionError):

@@ -71,7 +71,7 @@ def read_action(space: gym.Space[Any], request: Mapping[str, Any]) -> Any:
 
 
 def encode_observation(observation: Any) -> dict[str, Any]:
-    """``{"text": ...}`` of a text, lists by name of arrays."""
+    """An observation as JSON: ``{"text": ...}`` for a text, lists by name for arrays."""
     if isinstance(observation, str):
         return {"text": observation}
     if isinstance(observation, Mapping):
@@ -104,7 +104,7 @@ def seen_status(label: str) -> str:
 
 
 def plain(value: Any) -> Any:
-    """A value that JSON can hold."""
+    """Convert a value to one that JSON can hold."""
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     if value is None or isinstance(value, str | int):
@@ -122,48 +122,43 @@ def plain(value: Any) -> Any:
     return str(value)
 
 
-def action_schema(space: gym.Space[Any]) -> dict[str, Any]:
-    """JSON schema of an action."""
+def schemas(env: gym.Env[Any, Any], by_name: bool) -> dict[str, Any]:
+    """JSON schemas of `action`, `observation` and `state`; of a text environment also of the observation after a reset.
+
+    Args:
+        env: the environment.
+        by_name: its actions call tools by name.
+    """
+    space, text = env.observation_space, {"type": "string"}
+    if isinstance(space, gym.spaces.Dict):
+        observation = _object({name: _array(inner.shape) for name, inner in space.spaces.items()})
+    else:
+        observation = _object({"text": text} if isinstance(space, gym.spaces.Text) else {"value": _array(space.shape)})
+    id_or_none, count = {"type": ["string", "null"]}, {"type": "integer", "minimum": 0}
+    state = {"session_id": id_or_none, "episode_id": id_or_none, "step_count": count, "done": {"type": "boolean"}}
+    found = {
+        "action": _action_schema(env.action_space),
+        "observation": observation,
+        "state": {**_object(state, "done"), "additionalProperties": True},
+    }
+    if by_name:
+        prices = {"type": "object", "additionalProperties": {"type": "number"}}
+        functions = {"type": "array", "items": {"type": "object"}}
+        found["reset_observation"] = _object({"text": text, "functions": functions, "prices": prices})
+    return found
+
+
+def _action_schema(space: gym.Space[Any]) -> dict[str, Any]:
     if isinstance(space, gym.spaces.Discrete):
         low = int(space.start)
-        return _object({"action": {"type": "integer", "minimum": low, "maximum": low + int(space.n) - 1}}, ["action"])
-    call = {"name": {"type": "string"}, "arguments": {"type": "object"}}
+        return _object({"action": {"type": "integer", "minimum": low, "maximum": low + int(space.n) - 1}})
+    call, usage = {"name": {"type": "string"}, "arguments": {"type": "object"}}, {"usage": {"type": "object"}}
+    text = {"type": "string", "maxLength": getattr(space, "max_length", 100_000)}
+    several = {"calls": {"type": "array", "items": _object(call, "arguments")}, **usage}
     return {
         "type": "object",
-        "anyOf": [
-            _object({"action": {"type": "string", "maxLength": getattr(space, "max_length", 100_000)}}, ["action"]),
-            _object({**call, "usage": {"type": "object"}}, ["name"]),
-            _object({"calls": {"type": "array", "items": _object(call, ["name"])}, "usage": {"type": "object"}}, ["calls"]),
-        ],
+        "anyOf": [_object({"action": text}), _object({**call, **usage}, "arguments", "usage"), _object(several, "usage")],
     }
-
-
-def observation_schema(space: gym.Space[Any]) -> dict[str, Any]:
-    """JSON schema of an observation."""
-    if isinstance(space, gym.spaces.Dict):
-        return _object({name: _array(inner.shape) for name, inner in space.spaces.items()}, list(space.spaces))
-    if isinstance(space, gym.spaces.Text):
-        return _object({"text": {"type": "string"}}, ["text"])
-    return _object({"value": _array(space.shape)}, ["value"])
-
-
-def reset_schema() -> dict[str, Any]:
-    """JSON schema of a text environment's first observation: the query, the functions on offer, what a call of each costs."""
-    prices = {"type": "object", "additionalProperties": {"type": "number"}}
-    functions = {"type": "array", "items": {"type": "object"}}
-    return _object({"text": {"type": "string"}, "functions": functions, "prices": prices}, ["text", "functions", "prices"])
-
-
-def state_schema() -> dict[str, Any]:
-    """JSON schema of a session's state."""
-    text = {"type": ["string", "null"]}
-    known = {
-        "session_id": text,
-        "episode_id": text,
-        "step_count": {"type": "integer", "minimum": 0},
-        "done": {"type": "boolean"},
-    }
-    return {**_object(known, ["session_id", "episode_id", "step_count"]), "additionalProperties": True}
 
 
 OPENENV_STANDARD = "1.0.0"
@@ -175,40 +170,35 @@ def openapi(name: str, description: str, schemas: Mapping[str, Any]) -> dict[str
 
     Args:
         name, description: of the environment.
-        schemas: of its `action`, `observation` and `state`.
+        schemas: as `schemas` returns them.
     """
 
-    def answers(name: str) -> dict[str, Any]:
-        content = {"application/json": {"schema": {"$ref": f"#/components/schemas/{name}"}}}
-        return {"200": {"description": "OK", "content": content}}
+    def content(schema: Any) -> dict[str, Any]:
+        return {"content": {"application/json": {"schema": schema}}}
+
+    def answers(schema: str = "") -> dict[str, Any]:
+        reply = content({"$ref": f"#/components/schemas/{schema}"}) if schema else {}
+        return {"responses": {"200": {"description": "OK", **reply}}}
 
     session = {"session_id": {"type": "string"}}
-    step = _object({"action": schemas["action"], **session}, ["session_id", "action"])
-    told = {"observation": schemas["observation"], "reward": {"type": ["number", "null"]}, "done": {"type": "boolean"}}
-    asked = {"/reset": ResetRequest.model_json_schema(), "/step": step, "/close": _object(session, ["session_id"])}
+    reply = {"observation": schemas["observation"], "reward": {"type": ["number", "null"]}, "done": {"type": "boolean"}}
+    posts = {
+        "/reset": (ResetRequest.model_json_schema(), "Answer"),
+        "/step": (_object({"action": schemas["action"], **session}), "Answer"),
+        "/close": (_object(session), ""),
+    }
     paths: dict[str, Any] = {
-        path: {
-            "post": {
-                "requestBody": {"content": {"application/json": {"schema": schema}}},
-                "responses": answers("Answer") if path != "/close" else {"200": {"description": "OK"}},
-            }
-        }
-        for path, schema in asked.items()
+        path: {"post": {"requestBody": content(body), **answers(schema)}} for path, (body, schema) in posts.items()
     }
     named = {"name": "session_id", "in": "query", "required": True, "schema": {"type": "string"}}
-    paths["/state"] = {"get": {"parameters": [named], "responses": answers("State")}}
-    for path in ("/health", "/schema", "/metadata"):
-        paths[path] = {"get": {"responses": {"200": {"description": "OK"}}}}
+    paths["/state"] = {"get": {"parameters": [named], **answers("State")}}
+    paths |= {path: {"get": answers()} for path in ("/health", "/schema", "/metadata")}
+    answer = _object({**reply, "metadata": {"type": "object"}}, "metadata")
     return {
         "openapi": "3.1.0",
         "info": {"title": name, "description": description, "version": OPENENV_STANDARD},
         "paths": paths,
-        "components": {
-            "schemas": {
-                "Answer": _object({**told, "metadata": {"type": "object"}}, ["observation", "reward", "done"]),
-                "State": schemas["state"],
-            }
-        },
+        "components": {"schemas": {"Answer": answer, "State": schemas["state"]}},
     }
 
 
@@ -219,5 +209,6 @@ def _array(shape: tuple[int, ...] | None) -> dict[str, Any]:
     return schema
 
 
-def _object(properties: dict[str, Any], required: list[str]) -> dict[str, Any]:
+def _object(properties: dict[str, Any], *optional: str) -> dict[str, Any]:
+    required = [name for name in properties if name not in optional]
     return {"type": "object", "properties": properties, "required": required}

@@ -16,7 +16,7 @@ import keyword
 import re
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, ClassVar, Literal, Protocol
+from typing import Any, ClassVar, Literal
 
 from ....agents.models.base import Function
 from ....agents.prompts import INSTRUCTIONS
@@ -30,22 +30,8 @@ _SECTION = re.compile(r"\b(Args|Arguments|Returns|Raises):")
 _RESERVED = ("reset", "get_reward", FINISH, "self")
 
 
-class Playable(Protocol):
-    """The part of `ToolEpisode` that TRL needs; an episode on a server has it too."""
-
-    @property
-    def over(self) -> bool: ...
-    @property
-    def passed(self) -> bool: ...
-    @property
-    def price(self) -> float: ...
-    @property
-    def reward(self) -> float: ...
-    def ask(self, name: str, arguments: Any) -> str: ...
-
-
-Begin = Callable[[str, int], Playable]
-"""Begins the episode of a task and a seed."""
+Begin = Callable[[str, int], Any]
+"""Begins the episode of a task and a seed: a `ToolEpisode`, or one on a server with the same attributes."""
 
 
 class TaskEnvironment:
@@ -58,7 +44,7 @@ class TaskEnvironment:
 
     def __init__(self) -> None:
         self._begin = type(self)._connect()
-        self._episode: Playable | None = None
+        self._episode: Any = None
 
     def reset(self, **row: Any) -> None:
         """Start the episode of a dataset row, given its `task` and `seed`; the row's prompt already contains the query."""
@@ -78,7 +64,7 @@ class TaskEnvironment:
     def _call(self, name: str, arguments: Mapping[str, Any]) -> str:
         if self._episode is None:
             raise EpisodeOver("no episode has begun; reset first")
-        return self._episode.ask(name, {key: value for key, value in arguments.items() if value is not None})
+        return str(self._episode.ask(name, {key: value for key, value in arguments.items() if value is not None}))
 
 
 def episode_return(

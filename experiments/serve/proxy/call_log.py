@@ -36,7 +36,7 @@ class CallLog:
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             if path.exists() and has_tail(path):
-                keep_lines(path, 2**62)  # the machine stopped while a line was written
+                keep_lines(path, 2**62)  # the last line is incomplete, because the machine stopped
             self._file = path.open("ab", buffering=0)  # a line is one write, so runs may share a file
         except OSError as error:
             raise DataError(path, f"cannot be written: {error.strerror}") from error
@@ -46,11 +46,11 @@ class CallLog:
         before = written = 0
         try:
             before = os.fstat(self._file.fileno()).st_size
-            while rest:  # a system may take less than it is given
+            while rest:  # a write may be partial
                 taken = self._file.write(rest)
                 written, rest = written + taken, rest[taken:]
         except OSError as error:
-            with suppress(OSError):  # half a line goes, unless another run has written behind it
+            with suppress(OSError):  # remove the partial line, unless another run has written after it
                 if written and os.fstat(self._file.fileno()).st_size == before + written:
                     os.ftruncate(self._file.fileno(), before)
             raise DataError(self.path, f"cannot be written: {error.strerror}") from error
@@ -67,8 +67,8 @@ class Run:
         name: Its name.
         settings: Its first record.
         calls: The records of its calls, in their order.
-        success: Whether it did what it was for; None where nobody said.
-        reason: What ended it; None for a run that goes on, or whose proxy was killed.
+        success: Whether it succeeded; None without a verdict.
+        reason: Why it ended; None for a run that goes on, or whose proxy was killed.
     """
 
     name: str
@@ -79,12 +79,12 @@ class Run:
 
     @property
     def price(self) -> float:
-        """What its calls cost."""
+        """Total price of its calls."""
         return sum(float(call.get("price") or 0.0) for call in self.calls)
 
 
 def read_runs(paths: Sequence[Path]) -> list[Run]:
-    """Read the runs of some logs, in the order in which they began. A last line that was cut off is left out.
+    """Read the runs of some logs, in the order in which they began. An incomplete last line is skipped.
 
     Raises:
         DataError: A file cannot be read or holds something else; names the line.
@@ -115,14 +115,14 @@ def _records(path: Path) -> Iterator[tuple[int, Mapping[str, Any]]]:
         try:
             record = json.loads(line)
         except ValueError:
-            raise DataError(path, "is no JSON", f"line {number}") from None
+            raise DataError(path, "is not valid JSON", f"line {number}") from None
         if not isinstance(record, dict):
             raise DataError(path, f"expected a JSON object, got {type(record).__name__}", f"line {number}")
         yield number, record
 
 
 def give_verdict(path: str | Path, run: str, success: bool) -> None:
-    """Note in a log whether a run did what it was for. The last verdict counts.
+    """Write to a log whether a run succeeded. The last verdict counts.
 
     Raises:
         DataError: The log cannot be read or written.

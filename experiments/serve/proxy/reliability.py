@@ -1,4 +1,4 @@
-"""What repeated runs under faults come to: success, cost per success, and how often k runs in a row succeed.
+"""Summarise repeated runs under faults: success, cost per success, and how often k runs in a row succeed.
 
 The reliability surface R(k, fault rate, budget) is the chance that all of k repeated runs of a task succeed, at a factor on
 the scenario's failures and under a budget; R(1, ...) is the success rate.
@@ -107,7 +107,7 @@ def _tools(condition: tuple[str, float, str], runs: Sequence[Run]) -> list[dict[
 
 
 def _imposed(call: Any) -> bool:
-    """The world, and not the tool, stood in the way of a call; a budget that is used up does not count."""
+    """Whether the scenario, and not the tool, made a call fail; a budget that is used up does not count."""
     imposed = call.get("imposed")
     return imposed is not None and imposed not in (Status.OK.label, Status.OVER_BUDGET.label, Status.CANCELLED.label)
 

@@ -1,4 +1,4 @@
-"""The proxy itself: between a client on standard input or HTTP and a server that is a command or an address."""
+"""Serve the proxy: between a client on standard input or HTTP and a server that is a command or an address."""
 
 from __future__ import annotations
 
@@ -131,7 +131,7 @@ async def serve_stdio(proxy: Proxy) -> None:
 
 
 def first_of_ours(error: BaseException) -> CostGymError | None:
-    """The error of costgym's in a group of errors, if there is one."""
+    """The first error of costgym in a group of errors, if there is one."""
     if isinstance(error, CostGymError):
         return error
     if isinstance(error, BaseExceptionGroup):
@@ -140,7 +140,7 @@ def first_of_ours(error: BaseException) -> CostGymError | None:
 
 
 class Endpoint:
-    """The proxy at `/mcp` as an ASGI application; each session of the protocol's is a run with a server of its own.
+    """The proxy at `/mcp` as an ASGI application; each session of the protocol is a run with its own server.
 
     `?seed=7&run=NAME&task=NAME` in the address of a session's first request override the proxy's own.
     """
@@ -163,7 +163,7 @@ class Endpoint:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         request = Request(scope, receive)
         if request.headers.get(VERSION_HEADER) in MODERN_PROTOCOL_VERSIONS:
-            await need_session(scope, receive, send, "requests that stand alone are not supported; initialize a session")
+            await need_session(scope, receive, send, "requests without a session are not supported; initialize one")
             return
         name = request.headers.get(SESSION_HEADER)
         if name in self._sessions:

@@ -35,7 +35,7 @@ from .world import RealAnswers, world_around
 
 EARLY_S = 0.002  # how much too early a client may come back after an announced wait
 _REACHES = frozenset({Status.OK, *SILENT})
-"""Statuses of calls that are made in earnest."""
+"""Statuses of calls that reach the tool."""
 
 
 class Settings(StrictModel):
@@ -61,7 +61,7 @@ class Settings(StrictModel):
     @model_validator(mode="before")
     @classmethod
     def _complete(cls, given: Mapping[str, Any]) -> dict[str, Any]:
-        """Leave to the scenario what is not given."""
+        """Take from the scenario what is not given."""
         data = {name: value for name, value in given.items() if value is not None}
         scenario = data.get("scenario")
         if scenario is None:
@@ -118,7 +118,7 @@ class Ticket:
 
 @dataclass(frozen=True, slots=True)
 class Real:
-    """What a tool itself did.
+    """The outcome of the tool's own work.
 
     Attributes:
         text: Its reply, or its error's words.
@@ -133,7 +133,7 @@ class Real:
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """What the client gets.
+    """The reply that the client gets.
 
     Attributes:
         status: How the call ended.
@@ -200,7 +200,7 @@ class Session:
 
     @property
     def prices(self) -> dict[str, float]:
-        """What a call of each tool costs now."""
+        """Present price of a call of each tool."""
         episode = self.episode
         return {candidate.name: episode.quote(candidate.index) for candidate in episode.candidates}
 
@@ -210,7 +210,7 @@ class Session:
         return self.episode.over
 
     def begin(self, tool: str, arguments: Mapping[str, Any]) -> Ticket:
-        """Decide what becomes of a call."""
+        """Decide the fate of a call."""
         with self._lock:
             self._begun += 1
             episode, now_s = self.episode, self._timer()
@@ -252,11 +252,11 @@ class Session:
         return max(0.0, ticket.begun_s + ticket.hold_s - self._timer())
 
     def end(self, ticket: Ticket, real: Real | None = None) -> Reply:
-        """Settle a call and note it.
+        """Settle a call and record it.
 
         Args:
             ticket: From `begin`.
-            real: What the tool did, if it was to be asked.
+            real: The tool's outcome, if the call reached it.
         """
         with self._lock:
             reply, took_s = self._reply(ticket, real)
@@ -316,16 +316,16 @@ class Session:
         return Reply(status, text, call.price, episode.remaining(), call.retry_after_s * scale), took_s
 
     def abandon(self, ticket: Ticket) -> None:
-        """Note a call whose reply nobody waits for any more."""
+        """Record a call whose client no longer waits for the reply."""
         self.end(ticket, Real("the client went away", Status.CANCELLED, self._timer() - ticket.begun_s))
 
     def spoilt(self, ticket: Ticket, text: str) -> str:
-        """One part of a reply under the call's silent fault; other parts are spoilt alike."""
+        """One part of a reply under the call's silent fault, which spoils all parts in the same way."""
         assert ticket.call is not None
         return self.episode.content(replace(ticket.call, answer=text)) if text else text
 
     def close(self, reason: str, success: bool | None = None) -> None:
-        """Note the end of the run, and whether it did what it was for, if that is known."""
+        """Record the end of the run, and whether it succeeded, if that is known."""
         with self._lock:
             if success is not None:
                 self._note({"success": success})

@@ -20,13 +20,13 @@ from ....simulators.world import World
 from ...play.call_logs.names import callable_names
 
 AS_IT_IS = ToolProfile(fee=0.0, latency_s=(0.0,), timeout_s=1e6)
-"""The profile of a tool on which nothing is imposed."""
+"""The profile of a tool without imposed prices, latencies or faults."""
 KEPT = 64
-"""Replies of each tool that are kept, to be given as answers about something else."""
+"""Greatest number of replies per tool that are kept, to be returned as irrelevant answers."""
 
 
 class RealAnswers:
-    """What real tools have replied so far, in one run.
+    """The replies of real tools so far, in one run.
 
     The world asks for an answer when a call starts, and the real one comes later, so `answer` is a blank to be filled in.
     """
@@ -41,11 +41,11 @@ class RealAnswers:
             replies.setdefault(normalise(dict(arguments)), text)
 
     def answer(self, tool: Tool, arguments: Mapping[str, Any], task: Task) -> str | None:
-        """A blank: every call of a working tool is answered, and the tool itself says what."""
+        """A placeholder: the tool itself gives the answer of a call that works."""
         return ""
 
     def irrelevant(self, tool: Tool, arguments: Mapping[str, Any], task: Task, luck: float) -> str:
-        """An earlier reply to other arguments, or a bare acknowledgement where there is none."""
+        """An earlier reply to other arguments, or a bare acknowledgement if there is none."""
         asked = normalise(dict(arguments))
         others = [text for given, text in self._replies.get(tool.name, {}).items() if given != asked]
         return others[int(luck * len(others))] if others else json.dumps({"status": "ok"})

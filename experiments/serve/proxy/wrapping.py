@@ -1,4 +1,4 @@
-"""Python functions, and tools of agent frameworks, under the world's luck."""
+"""Impose a scenario's faults, prices and budget on Python functions and on tools of agent frameworks."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ import functools
 import inspect
 import json
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from copy import copy
 from dataclasses import dataclass
 from typing import Any, TypeVar, overload
@@ -15,14 +16,14 @@ from typing import Any, TypeVar, overload
 from ....simulators.errors import ConfigError
 from ....simulators.status import SILENT, Status
 from ....simulators.tools import Tool
-from .session import Real, Reply, Session, Settings, Ticket
+from .session import Real, Reply, Session, Settings
 from .world import tool_of
 
 Wrapped = TypeVar("Wrapped")
 
 
 class Fault(Exception):
-    """A call of a wrapped function that the world let fail or refused.
+    """A call of a wrapped function that failed or was refused under the scenario.
 
     Attributes:
         status: The failure's name, such as `server_error` or `rate_limited`.
@@ -35,18 +36,18 @@ class Fault(Exception):
 
 
 class TimeoutFault(Fault, TimeoutError):
-    """The world let a call time out."""
+    """A call that timed out under the scenario."""
 
 
 class ConnectionFault(Fault, ConnectionError):
-    """The world let a call find nobody."""
+    """A call that found no connection under the scenario."""
 
 
 _FAULTS: dict[Status, type[Fault]] = {Status.TIMEOUT: TimeoutFault, Status.CONNECTION_ERROR: ConnectionFault}
 
 
 class Chaos:
-    """A run in which some Python tools are called; they share its luck, its clock and its budget.
+    """A run of calls of some Python tools, which share its faults, its clock and its budget.
 
     Make one with `wrap`, which describes the arguments, or directly, to end it with a verdict:
 
@@ -88,18 +89,18 @@ def wrap(tools: list[Any], **options: Any) -> list[Any]: ...
 @overload
 def wrap(tools: Wrapped, **options: Any) -> Wrapped: ...
 def wrap(tools: Any, **options: Any) -> Any:
-    """Impose a scenario's luck, prices and budget on a tool, or on a list of tools that share them.
+    """Impose a scenario's faults, prices and budget on a tool, or on a list of tools that share them.
 
     A tool is a Python function (plain or `async`), a `FunctionTool` of the OpenAI Agents SDK, or a tool of LangChain and
-    LangGraph. What comes back is used in its place. A function that the world lets fail raises a `Fault`; the tools of
-    frameworks return the error as text, which the model reads. An empty reply of a function is None.
+    LangGraph. The result replaces it. A call of a function that fails raises a `Fault`; the tools of frameworks return the
+    error as text, which the model reads. An empty reply of a function is None.
 
     Args:
         tools: One tool, or a list of them.
         options: The fields of `Settings`, such as `scenario` (`storm` by default), `seed`, `budget="price=20"` and `log`.
 
     Raises:
-        ConfigError: Something is no tool, or an option is out of range.
+        ConfigError: A tool is of another kind, or an option is unknown or out of range.
         CostGymError: The scenario cannot be read.
     """
     if isinstance(tools, list):
@@ -135,6 +136,49 @@ def _handle(tool: Any) -> _Handle:
     raise ConfigError("tools", f"expected {expected}, got {type(tool).__name__}")
 
 
+class _WrappedCall:
+    """A call of a wrapped tool, from its beginning to what the caller gets."""
+
+    def __init__(self, session: Session, name: str, arguments: dict[str, Any], fault: Callable[[Reply], Any]) -> None:
+        self.session, self._fault, self.ticket = session, fault, session.begin(name, arguments)
+        self.value: Any = None
+        self._error: Exception | None = None
+        self._real: Real | None = None
+
+    @contextmanager
+    def made(self) -> Iterator[None]:
+        """Time the tool's own work, and keep its error for `returned`."""
+        begun_s = time.monotonic()
+        try:
+            yield
+        except Exception as error:
+            self._error = error
+        self._real = _real(self.value, self._error, time.monotonic() - begun_s)
+
+    @property
+    def hold_s(self) -> float:
+        """Real seconds for which the reply is still to be held up."""
+        return self.session.left_to_hold(self.ticket)
+
+    def returned(self) -> Any:
+        """What the caller gets: the tool's own value or error unless a fault came between."""
+        reply = self.session.end(self.ticket, self._real)
+        if reply.text is None:
+            if self._error is not None:
+                raise self._error
+            return self.value
+        if reply.failed:
+            return self._fault(reply)
+        if self._fault is _told or (reply.status in SILENT and isinstance(self.value, str)):
+            return reply.text
+        if reply.status is Status.EMPTY:
+            return None
+        try:
+            return json.loads(reply.text)
+        except ValueError:
+            return reply.text  # half an object is text
+
+
 def _function(function: Callable[..., Any], name: str, session: Session, fault: Callable[[Reply], Any]) -> Callable[..., Any]:
     signature = inspect.signature(function)
 
@@ -145,43 +189,33 @@ def _function(function: Callable[..., Any], name: str, session: Session, fault: 
 
         @functools.wraps(function)
         async def called_async(*args: Any, **kwargs: Any) -> Any:
-            return await _call_async(session, name, arguments(args, kwargs), lambda: function(*args, **kwargs), fault)
+            call = _WrappedCall(session, name, arguments(args, kwargs), fault)
+            return await _make_async(call, lambda: function(*args, **kwargs))
 
         return called_async
 
     @functools.wraps(function)
     def called(*args: Any, **kwargs: Any) -> Any:
-        ticket, value, error, real = session.begin(name, arguments(args, kwargs)), None, None, None
-        if ticket.reaches:
-            begun_s = time.monotonic()
-            try:
-                value = function(*args, **kwargs)
-            except Exception as problem:
-                error = problem
-            real = _real(value, error, time.monotonic() - begun_s)
-        time.sleep(session.left_to_hold(ticket))
-        return _returned(session, ticket, session.end(ticket, real), value, error, fault)
+        call = _WrappedCall(session, name, arguments(args, kwargs), fault)
+        if call.ticket.reaches:
+            with call.made():
+                call.value = function(*args, **kwargs)
+        time.sleep(call.hold_s)
+        return call.returned()
 
     return called
 
 
-async def _call_async(
-    session: Session, name: str, arguments: dict[str, Any], make: Callable[[], Any], fault: Callable[[Reply], Any]
-) -> Any:
-    ticket, value, error, real = session.begin(name, arguments), None, None, None
+async def _make_async(call: _WrappedCall, make: Callable[[], Any]) -> Any:
     try:
-        if ticket.reaches:
-            begun_s = time.monotonic()
-            try:
-                value = await make()
-            except Exception as problem:
-                error = problem
-            real = _real(value, error, time.monotonic() - begun_s)
-        await asyncio.sleep(session.left_to_hold(ticket))
+        if call.ticket.reaches:
+            with call.made():
+                call.value = await make()
+        await asyncio.sleep(call.hold_s)
     except asyncio.CancelledError:
-        session.abandon(ticket)
+        call.session.abandon(call.ticket)
         raise
-    return _returned(session, ticket, session.end(ticket, real), value, error, fault)
+    return call.returned()
 
 
 def _agents_tool(tool: Any, session: Session) -> Any:
@@ -194,7 +228,7 @@ def _agents_tool(tool: Any, session: Session) -> Any:
         except ValueError:
             arguments = {}
         arguments = arguments if isinstance(arguments, dict) else {}
-        return await _call_async(session, tool.name, arguments, lambda: invoke(context, given), _told)
+        return await _make_async(_WrappedCall(session, tool.name, arguments, _told), lambda: invoke(context, given))
 
     wrapped = copy(tool)
     wrapped.on_invoke_tool = invoked
@@ -216,35 +250,12 @@ def _langchain_tool(tool: Any, session: Session) -> Any:
 # -- what comes back --------------------------------------------------------------------------------------------------------
 
 
-def _text(value: Any) -> str:
-    return value if isinstance(value, str) else json.dumps(value, default=str)
-
-
 def _real(value: Any, error: Exception | None, seconds: float) -> Real:
     if error is None:
-        return Real(_text(value), Status.OK, seconds)
+        return Real(value if isinstance(value, str) else json.dumps(value, default=str), Status.OK, seconds)
     known = ((TimeoutError, Status.TIMEOUT), (ConnectionError, Status.CONNECTION_ERROR))
     status = next((status for kind, status in known if isinstance(error, kind)), Status.SERVER_ERROR)
     return Real(f"{type(error).__name__}: {error}", status, seconds)
-
-
-def _returned(
-    session: Session, ticket: Ticket, reply: Reply, value: Any, error: Exception | None, fault: Callable[[Reply], Any]
-) -> Any:
-    if reply.text is None:  # nothing came between the caller and the function
-        if error is not None:
-            raise error
-        return value
-    if reply.failed:
-        return fault(reply)
-    if fault is _told or (reply.status in SILENT and isinstance(value, str)):
-        return reply.text
-    if reply.status is Status.EMPTY:
-        return None
-    try:
-        return json.loads(reply.text)
-    except ValueError:
-        return reply.text  # half an object is text
 
 
 def _raised(reply: Reply) -> Any:

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from costgym.experiments.play.text_episode import TextWorld
 from costgym.experiments.train.grpo.settings import GrpoSettings
 from costgym.experiments.train.grpo.world import GrpoWorld, episode_quality
 from costgym.simulators.draws import stable_generator
@@ -33,15 +34,10 @@ def tokenizer_with_calls(folder: Path) -> Any:
     return found
 
 
-def test_rows_name_every_task_under_seeds_of_its_own() -> None:
+def test_a_row_names_its_episode_in_the_prompt() -> None:
     world = GrpoWorld(scenario(), tasks=2, rounds=3)
-    rows = [json.loads(row["prompt"]) for row in world.rows()]
-    assert [row["task"] for row in rows] == ["train-00000", "train-00001"] * 3
-    assert len({row["seed"] for row in rows}) == len(rows)
-    with pytest.raises(ConfigError, match="most_needs"):
-        GrpoWorld(scenario(), most_needs=0)
-    with pytest.raises(ConfigError, match="no task of the split"):
-        GrpoWorld(scenario(), most_needs=1, tasks=None, split="test")
+    assert [json.loads(row["prompt"]) for row in world.rows()] == TextWorld(scenario(), tasks=2, rounds=3).rows()
+    assert world.episode(world.rows()[1]["prompt"]).env.task.id == "train-00001"
 
 
 def test_a_rollout_holds_the_tokens_that_supervised_training_learns(tmp_path: Path) -> None:

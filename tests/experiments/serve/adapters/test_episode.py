@@ -2,12 +2,20 @@
 
 import pytest
 
-from costgym import EpisodeOver
+from costgym import BudgetExceeded, ConfigError, EpisodeOver
 from costgym.agents.models.base import FunctionCall
 from costgym.agents.registry import make_agent
 from costgym.envs.registration import make
 from costgym.experiments.play.rollout import rollout
-from costgym.experiments.play.text_episode import ENV_ID, ToolEpisode, function_line, task_rows, text_prompt
+from costgym.experiments.play.text_episode import (
+    ENV_ID,
+    TextWorld,
+    ToolEpisode,
+    ToolFailure,
+    function_line,
+    task_rows,
+    text_prompt,
+)
 from costgym.simulators.calls import Usage
 from costgym.simulators.scenario import parse_scenario
 from tests.helpers.solving import next_call
@@ -30,6 +38,42 @@ def test_rows_are_the_tasks_of_the_split_in_order():
     rows = task_rows(SMALL, "test", 2)
     assert [row["id"] for row in rows] == ["test-00000", "test-00001"]
     assert rows[0]["query"] == ToolEpisode(rows[0]["task"], scenario=SMALL).query
+
+
+def test_rows_to_train_on_name_every_task_with_its_own_seeds():
+    rows = TextWorld(SMALL, tasks=2, rounds=3).rows()
+    assert [row["task"] for row in rows] == ["train-00000", "train-00001"] * 3
+    assert len({row["seed"] for row in rows}) == len(rows)
+    assert (
+        rows
+        == TextWorld(SMALL, tasks=2, rounds=3, budget="price=5").rows()
+        != TextWorld(SMALL, tasks=2, rounds=3, seed=1).rows()
+    )
+    for wrong in ({"most_needs": 0}, {"tasks": True}, {"rounds": None}):
+        with pytest.raises(ConfigError, match=next(iter(wrong))):
+            TextWorld(SMALL, **wrong)
+    with pytest.raises(ConfigError, match="no task of the split test asks for at most 1 facts"):
+        TextWorld(SMALL, "test", most_needs=1)
+
+
+def test_a_row_begins_the_episode_that_it_names():
+    row = {"task": "test-00001", "seed": 5, "budget": "price=3", "documents": None, "prompt": "?"}
+    episode = ToolEpisode.of_row(row, scenario=SMALL, documents="short", budget="price=9")
+    assert (episode.env.task.id, episode.env.account().seed, episode.env.documents) == ("test-00001", 5, "short")
+    assert episode.env.budget.as_dict() == {"price": 3.0}
+    with pytest.raises(ConfigError, match="expected the columns task and seed, got prompt"):
+        ToolEpisode.of_row({"prompt": "?"})
+
+
+def test_a_call_as_a_tool_that_raises_errors_and_the_reward_of_each_step():
+    episode = ToolEpisode(task_rows(SMALL)[0]["task"], 0, SMALL, {"calls": 1})
+    with pytest.raises(ToolFailure, match="argument"):
+        episode.ask(episode.functions[0].name, {"no_such": 1})
+    call = next_call(episode.env.task, {function.name for function in episode.functions}, "", ())
+    assert episode.ask(*call) and episode.step_reward() == episode.reward < 0 == episode.step_reward()
+    with pytest.raises(BudgetExceeded, match="calls: spent 2 of a budget of 1"):
+        episode.ask(*call)
+    assert episode.over and not episode.passed and episode.price == episode.score()["price"]
 
 
 def test_the_score_is_that_of_the_episode_and_the_return_is_its_quality():

@@ -96,8 +96,6 @@ def test_a_group_shares_one_world() -> None:
         return told
 
     assert story(first) == story(second)
-    seeds = [row["seed"] for row in world.rows()]
-    assert len(set(seeds)) == len(seeds) == 4
 
 
 def test_the_reward_is_the_quality_of_the_plan() -> None:
@@ -144,13 +142,9 @@ def test_a_spent_budget_ends_the_task_in_words() -> None:
 
 def test_rows_carry_what_a_reset_needs() -> None:
     world = TrlWorld(scenario(), tasks=2, rounds=3)
-    rows = world.rows()
-    assert [row["task"] for row in rows] == ["train-00000", "train-00001"] * 3
-    assert all(set(row) == {"prompt", "environment", "task", "seed"} for row in rows)
+    assert all(set(row) == {"prompt", "environment", "task", "seed"} for row in world.rows())
     with pytest.raises(ConfigError, match="expected the columns task and seed, got prompt"):
         begin(world).reset(prompt=[])
-    with pytest.raises(ConfigError, match="most_needs"):
-        TrlWorld(scenario(), most_needs=0)
 
 
 @pytest.mark.slow

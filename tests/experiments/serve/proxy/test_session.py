@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import json
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import pytest
@@ -88,6 +89,19 @@ def test_a_budget_is_never_overdrawn_by_default() -> None:
     session = Session(world, settings(budget=Budget(price=7)))
     replies = [call(session, tool) for tool in ("alpha", "alpha", "alpha", "beta", "beta")]
     assert [reply.status.label for reply in replies] == ["ok", "ok", "over_budget", "ok", "over_budget"]
+
+
+@pytest.mark.parametrize("scenario", ["storm", "marketplace", "silent"])
+def test_calls_that_overlap_never_overdraw_a_budget(scenario: str) -> None:
+    world = world_around(TOOLS, load_scenario(scenario))
+    for seed in range(8):
+        session, order, running = Session(world, settings(seed, budget="price=20")), Random(seed), []
+        for number in range(60):
+            running.append(session.begin(order.choice(TOOLS).name, {"number": number}))
+            while running and order.random() < 0.6:
+                ticket = running.pop(order.randrange(len(running)))
+                assert session.end(ticket, WORKS if ticket.reaches else None).left["price"] >= 0
+        assert session.episode.ledger.price > 10
 
 
 def test_a_client_that_waits_as_told_is_let_in_and_one_that_hurries_is_not() -> None:
