@@ -75,7 +75,7 @@ class Session:
         assigned = None if self._recorder is None else self._recorder.assign()
         if assigned is not None:
             if seed is not None or options:
-                raise Refused("this server hands out the episodes of a leaderboard in order; reset without a seed and a task")
+                raise Refused("this server hands out the episodes of a leaderboard one by one; reset without a seed or a task")
             seed = assigned.instance.seed
             options = {"task": assigned.instance.number, **assigned.instance.options}
         if seed is None:  # the first episode has the session's seed, the next ones follow from it
@@ -115,9 +115,7 @@ class Session:
                 try:
                     self._recorder.add(self.env, tape, truncated)
                 except DataError as error:
-                    raise Refused(
-                        f"the episode has ended, but it could not be recorded: {error}", "EXECUTION_ERROR", 507
-                    ) from error
+                    raise Refused(f"the episode has ended and was not recorded: {error}", "EXECUTION_ERROR", 507) from error
         return self._answer(observation, float(reward), terminated, truncated, info)
 
     def begin(self) -> None:
