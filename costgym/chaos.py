@@ -1,9 +1,10 @@
-"""Impose the world's luck on real tools: `costgym.chaos.wrap(function, scenario="storm", seed=0, budget="price=20")`."""
+"""Impose a scenario on real tools: `costgym.chaos.wrap(function, scenario="storm", seed=0, budget="price=20")`."""
 
 from __future__ import annotations
 
 from .experiments.serve.proxy.call_log import give_verdict, read_runs
 from .experiments.serve.proxy.reliability import reliability
+from .experiments.serve.proxy.session import Settings
 from .experiments.serve.proxy.wrapping import Chaos, ConnectionFault, Fault, TimeoutFault, wrap
 
-__all__ = ["Chaos", "ConnectionFault", "Fault", "TimeoutFault", "give_verdict", "read_runs", "reliability", "wrap"]
+__all__ = ["Chaos", "ConnectionFault", "Fault", "Settings", "TimeoutFault", "give_verdict", "read_runs", "reliability", "wrap"]
