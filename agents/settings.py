@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import difflib
 import json
 from collections.abc import Collection, Iterator
 from pathlib import Path
-from typing import Annotated, Any, Self, TypeVar, get_args
+from typing import Any, Self, TypeVar, get_args
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from .. import __version__
+from ..simulators.bounds import Amount, Count, Number, Settings, what_is_wrong
 from ..simulators.errors import ConfigError, DataError, UnknownName
 from ..simulators.scenario import Scenario
 from .networks import SMALL_MODELS
@@ -18,43 +18,6 @@ from .networks import SMALL_MODELS
 FORMAT = "costgym.training/1"
 CONFIG = "config.json"
 MAX_CONFIG_BYTES = 16 * 2**20
-
-Count = Annotated[int, Field(ge=1)]
-"""A whole number of at least 1."""
-Number = Annotated[int, Field(ge=0)]
-"""A whole number of at least 0."""
-Amount = Annotated[float, Field(ge=0)]
-"""A finite number of at least 0."""
-Share = Annotated[float, Field(ge=0, le=1)]
-"""A number from 0 to 1."""
-
-
-def one_of(kind: str, names: Collection[str]) -> Any:
-    """A validator of registered names; others raise `UnknownName`, which offers the nearest."""
-
-    def check(name: str) -> str:
-        if name not in names:
-            raise UnknownName(kind, name, names)
-        return name
-
-    return AfterValidator(check)
-
-
-class Settings(BaseModel):
-    """Base of settings: frozen and strict. A wrong or unknown field is refused by name.
-
-    Raises:
-        ConfigError: a field has a wrong value, or there is no such field.
-        UnknownName: a field names something that is not registered.
-    """
-
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
-
-    def __init__(self, **values: Any) -> None:
-        try:
-            super().__init__(**values)
-        except ValidationError as error:
-            raise ConfigError(*first_problem(error, type(self).model_fields)) from None
 
 
 class TrainerSettings(Settings):
@@ -103,22 +66,6 @@ class LanguageModelSettings(TrainerSettings):
         return self.learning_rate if self.learning_rate is not None else 2e-3 if self.small else published
 
 
-def first_problem(error: ValidationError, known: Collection[str] = ()) -> tuple[str, str]:
-    """The first field at fault, and a sentence that says what was expected and what came."""
-    first = error.errors()[0]
-    place, kind, got = ".".join(map(str, first["loc"])), first["type"], first["input"]
-    if kind == "extra_forbidden":
-        nearest = difflib.get_close_matches(place, known, n=1)
-        hint = f"did you mean {nearest[0]}? " if nearest else ""
-        return place, f"no such setting; {hint}known: {', '.join(sorted(known))}" if known else "unknown field"
-    if kind == "missing":
-        return place, "expected a value, got none"
-    wanted = first["msg"].removeprefix("Value error, ").removeprefix("Input should be ")
-    if kind.startswith(("greater_than", "less_than")):
-        wanted = f"a number {wanted}"
-    return place, f"expected {wanted}, got {got!r:.80}"
-
-
 class PolicyConfig(BaseModel):
     """The `config.json` of a training run: enough to rebuild its policy, and to tell the run from others.
 
@@ -153,7 +100,7 @@ def read_config(run: str | Path, kind: type[Config]) -> Config:
     trainers = _trainers(kind)
     try:
         if path.stat().st_size > MAX_CONFIG_BYTES:
-            raise DataError(path, f"is larger than {MAX_CONFIG_BYTES} bytes and so no training run of costgym")
+            raise DataError(path, f"is larger than {MAX_CONFIG_BYTES} bytes, so it is not a training run of costgym")
         document: Any = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         said = f"no training run: {CONFIG} is missing; expected the folder of a `costgym train {' or '.join(trainers)}` run"
@@ -161,7 +108,7 @@ def read_config(run: str | Path, kind: type[Config]) -> Config:
     except OSError as error:
         raise DataError(path, f"cannot be read: {error.strerror}") from error
     except (ValueError, RecursionError) as error:
-        raise DataError(path, f"is no JSON ({error}); train the policy again") from error
+        raise DataError(path, f"is not valid JSON ({error}); train the policy again") from error
     if not isinstance(document, dict) or document.get("format") != FORMAT:
         found = document.get("format") if isinstance(document, dict) else type(document).__name__
         raise DataError(path, f"expected format {FORMAT!r}, got {found!r}; train the policy again with this version", "format")
@@ -176,7 +123,7 @@ def read_config(run: str | Path, kind: type[Config]) -> Config:
     try:
         config = kind.model_validate(document)
     except ValidationError as error:
-        place, problem = first_problem(error)
+        place, problem = what_is_wrong(error)
         raise DataError(path, problem, place) from None
     except (ConfigError, UnknownName) as error:
         raise DataError(path, str(error), "settings") from None

@@ -6,13 +6,15 @@ clocks lose their resolution, or counters do not fit.
 
 from __future__ import annotations
 
+import difflib
 import math
-from typing import Any, NamedTuple, NoReturn
+from collections.abc import Collection
+from typing import Annotated, Any, NamedTuple, NoReturn
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_validator
 from pydantic._internal._model_construction import ModelMetaclass
 
-from .errors import ConfigError
+from .errors import ConfigError, UnknownName
 
 DAY_S = 86_400.0
 MAX_DEPTH = 40
@@ -191,3 +193,81 @@ def refuse(what: str, error: ValidationError) -> NoReturn:
     """Raise a ConfigError that says what pydantic found wrong first."""
     place, problem = first_problem(error)
     raise ConfigError(f"{what}.{place}" if place else what, problem) from None
+
+
+# -- settings and options ----------------------------------------------------------------------------------------------------
+
+Count = Annotated[int, Field(ge=1)]
+"""A whole number of at least 1."""
+Number = Annotated[int, Field(ge=0)]
+"""A whole number of at least 0."""
+Amount = Annotated[float, Field(ge=0)]
+"""A finite number of at least 0."""
+Share = Annotated[float, Field(ge=0, le=1)]
+"""A number from 0 to 1."""
+
+
+def option(help: str, metavar: str = "", *names: str, **settings: Any) -> Any:
+    """Describe a setting, as the command line's help and the tables of the documentation show it.
+
+    Args:
+        help: A sentence.
+        metavar: Stands for the value, with its unit if it has one; "" for the name of the type.
+        names: Spellings on the command line; by default that of the field, and ``--no-...`` too where it is a switch.
+        settings: Further arguments of `pydantic.Field`, such as `ge`.
+    """
+    return Field(description=help, json_schema_extra={"metavar": metavar, "names": list(names)}, **settings)
+
+
+def argument(help: str, metavar: str = "", **settings: Any) -> Any:
+    """Describe a setting that the command line takes by its position."""
+    return Field(description=help, json_schema_extra={"metavar": metavar, "argument": True}, **settings)
+
+
+def one_of(kind: str, names: Collection[str]) -> Any:
+    """A validator of registered names; others raise `UnknownName`, which offers the nearest."""
+
+    def check(name: str) -> str:
+        if name not in names:
+            raise UnknownName(kind, name, names)
+        return name
+
+    return AfterValidator(check)
+
+
+class Settings(BaseModel):
+    """Base of settings: frozen and strict. A wrong or unknown field is refused by name.
+
+    Raises:
+        ConfigError: a field has a wrong value, or there is no such field.
+        UnknownName: a field names something that is not registered.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
+
+    def __init__(self, **values: Any) -> None:
+        try:
+            super().__init__(**values)
+        except ValidationError as error:
+            raise ConfigError(*what_is_wrong(error, type(self).model_fields)) from None
+
+    @property
+    def given(self) -> dict[str, Any]:
+        """The fields that were given, by name; others have their defaults."""
+        return {name: getattr(self, name) for name in type(self).model_fields if name in self.model_fields_set}
+
+
+def what_is_wrong(error: ValidationError, known: Collection[str] = ()) -> tuple[str, str]:
+    """The first field at fault, and a sentence that says what was expected and what came."""
+    first = error.errors()[0]
+    place, kind, got = ".".join(map(str, first["loc"])), first["type"], first["input"]
+    if kind == "extra_forbidden":
+        nearest = difflib.get_close_matches(place, known, n=1)
+        hint = f"did you mean {nearest[0]}? " if nearest else ""
+        return place, f"no such setting; {hint}known: {', '.join(sorted(known))}" if known else "unknown field"
+    if kind == "missing":
+        return place, "expected a value, got none"
+    wanted = first["msg"].removeprefix("Value error, ").removeprefix("Input should be ")
+    if kind.startswith(("greater_than", "less_than")):
+        wanted = f"a number {wanted}"
+    return place, f"expected {wanted}, got {got!r:.80}"

@@ -7,9 +7,10 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
+from ...simulators.bounds import Amount, Count, Number, Share, one_of
 from ...simulators.errors import UnknownName
 from ..opencatp.base import ENV_ID
-from ..settings import Amount, Count, LanguageModelSettings, Number, PolicyConfig, Share, one_of
+from ..settings import LanguageModelSettings, PolicyConfig
 
 METHODS = ("catp", "ift", "rltf")
 PRESETS = ("paper",)

@@ -6,9 +6,10 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
+from ...simulators.bounds import Count, Number, one_of
 from ...simulators.decision.toolsets import INTER, INTRA, MIXTURE, RANDOM
 from ..base import DECISION
-from ..settings import Count, LanguageModelSettings, Number, PolicyConfig, one_of
+from ..settings import LanguageModelSettings, PolicyConfig
 
 TOKENIZER = "tokenizer"
 SAMPLINGS: dict[str, dict[str, int]] = {

@@ -6,9 +6,10 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
+from ...simulators.bounds import Amount, Count, one_of
 from ...simulators.tasks import LEVELS
 from ..base import TEXT
-from ..settings import Amount, Count, LanguageModelSettings, PolicyConfig, one_of
+from ..settings import LanguageModelSettings, PolicyConfig
 from .agent import PlannerSettings
 from .tags import MOST_CANDIDATES
 from .tree import Feedback

@@ -21,7 +21,8 @@ from pydantic import Field
 
 from ...agents.networks import torch_threads
 from ...agents.opencatp.base import ENV_ID
-from ...agents.settings import Count, PolicyConfig, TrainerSettings
+from ...agents.settings import PolicyConfig, TrainerSettings
+from ...simulators.bounds import Count
 from ...simulators.errors import require
 from ...simulators.opencatp.backends.base import ALL_TOOLS, READERS, RESTORERS, run_chain
 from ...simulators.opencatp.backends.tiny import TinyBackend, load_network, make_network, pad, save_weights

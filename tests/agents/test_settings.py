@@ -10,11 +10,12 @@ import pytest
 
 from costgym.agents.catp.settings import CatpConfig, CatpSettings
 from costgym.agents.deer.settings import DeerConfig, DeerSettings
-from costgym.agents.settings import PolicyConfig, Settings, read_config
+from costgym.agents.settings import PolicyConfig, read_config
 from costgym.agents.toolplanner.settings import LearntSettings, PlannerConfig
 from costgym.experiments.train.grpo.settings import GrpoConfig, GrpoSettings
 from costgym.experiments.train.sb3.settings import DqnSettings, Lagrangian, PpoSettings
 from costgym.experiments.train.usefulness.settings import UsefulnessConfig, UsefulnessSettings
+from costgym.simulators.bounds import Settings
 from costgym.simulators.errors import ConfigError, DataError, UnknownName
 
 SETTINGS: list[type[Settings]] = [

@@ -12,8 +12,8 @@ from pydantic import Field
 
 from ....agents.base import NUMERIC, Agent
 from ....agents.registry import make_agent
-from ....agents.settings import Amount, Count, Settings
 from ....envs.registration import class_of, parameters_of
+from ....simulators.bounds import Amount, Count, Settings
 from ....simulators.errors import ConfigError, DataError, UnknownName
 from ....simulators.version import __version__
 from ...play.execution.engine import Engine, Local

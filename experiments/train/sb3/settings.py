@@ -6,7 +6,8 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from ....agents.settings import Amount, Count, NetworkSettings, Number, Settings, Share, TrainerSettings, one_of
+from ....agents.settings import NetworkSettings, TrainerSettings
+from ....simulators.bounds import Amount, Count, Number, Settings, Share, one_of
 from ....simulators.ledger import RESOURCES
 
 

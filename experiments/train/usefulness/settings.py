@@ -7,7 +7,8 @@ from typing import Literal
 from pydantic import Field
 
 from ....agents.base import TEXT
-from ....agents.settings import Count, PolicyConfig, Share, TrainerSettings
+from ....agents.settings import PolicyConfig, TrainerSettings
+from ....simulators.bounds import Count, Share
 
 
 class UsefulnessSettings(TrainerSettings):
