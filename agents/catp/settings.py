@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from ...simulators.bounds import Amount, Count, Number, Share, one_of
+from ...simulators.bounds import Amount, Count, Number, Share, one_of, option
 from ...simulators.errors import UnknownName
 from ..opencatp.base import ENV_ID
 from ..settings import LanguageModelSettings, PolicyConfig
@@ -26,13 +26,17 @@ class CatpSettings(LanguageModelSettings):
         default="catp",
         description="catp (offline, told the return), ift (supervised) or rltf (policy gradient).",
     )
-    tasks: Literal["sequential", "nonsequential", "all"] = Field(default="all", description="Tasks that are learnt from.")
+    tasks: Literal["sequential", "nonsequential", "all"] = Field(default="all", description="Tasks to learn from.")
     steps: Count = Field(default=2000, description="Optimiser steps.")
     alpha: Amount = Field(default=0.5, description="Weight of the score in the Quality of Plan.")
     profile: str = Field(default="v100", description="What tools cost: a profile's name or file.")
     context: bool = Field(default=True, description="Context augmentation: tool tokens carry their prices.")
-    intermediate_feedback: bool = Field(
-        default=True, description="Intermediate feedback: a tool's price is a reward when it is written, not at the end."
+    intermediate_feedback: bool = option(
+        "Intermediate feedback: a tool's price is a reward when it is written, not at the end.",
+        "",
+        "--intermediate-feedback/--no-intermediate-feedback",
+        "--feedback/--no-feedback",
+        default=True,
     )
     cumulative: bool = Field(
         default=False,
@@ -46,12 +50,12 @@ class CatpSettings(LanguageModelSettings):
         description="Discount of a token's reward against that of the token before it.",
         exclude_if=(1.0).__eq__,
     )
-    mask: bool = Field(default=True, description="Masked decoding: only tokens that a valid plan can go on with.")
+    mask: bool = Field(default=True, description="Masked decoding: only tokens that can continue a valid plan.")
     centred: bool = Field(
         default=True,
-        description="Returns less the best one known for the task and size level.",
+        description="Subtract the best return known for the task and size level.",
     )
-    size_words: bool = Field(default=False, description="Also say the size level in the words of the prompt.")
+    size_words: bool = Field(default=False, description="Also state the size level in the prompt.")
     window: Count = Field(default=12, description="Steps (return, state, action) that the policy looks back.")
     model: str = Field(default="llama", description="llama, gpt2 (small ones), or a published causal model by id or folder.")
     hidden_size: Count = Field(default=64, description="Width of a small model.")
@@ -59,18 +63,18 @@ class CatpSettings(LanguageModelSettings):
     heads: Count = Field(default=4, description="Attention heads of a small model.")
     lora_rank: Number = Field(default=64, description="Rank of a published model's adapters; 0 trains it in full.")
     batch_size: Count = Field(default=48, description="Episodes of a step.")
-    weight_decay: Amount = Field(default=1e-4, description="Of AdamW.")
+    weight_decay: Amount = Field(default=1e-4, description="Weight decay of AdamW.")
     warmup_steps: Number = Field(default=100, description="Steps over which the rate rises; in the last third it falls.")
     walks: Number = Field(default=6, description="Random walks through the tool graph for each task, in the offline data.")
     composed: Number = Field(
         default=120,
         description="Tasks with several outputs that are joined from sequential ones.",
     )
-    best: Count = Field(default=4, description="Plans for each task and size level that are the best found.")
-    near: Number = Field(default=6, description="Plans for each that are drawn from the best tenth.")
-    spread: Number = Field(default=4, description="Plans for each that are drawn from all.")
+    best: Count = Field(default=4, description="Best plans found for each task and size level.")
+    near: Number = Field(default=6, description="Plans for each of them from the best tenth.")
+    spread: Number = Field(default=4, description="Plans for each of them from all plans.")
     elite: Share = Field(default=0.5, description="Share of a batch drawn from plans within 0.03 of the best return known.")
-    balance: Share = Field(default=0.5, description="Share of a batch that is non-sequential, where both kinds are learnt.")
+    balance: Share = Field(default=0.5, description="Share of non-sequential tasks in a batch, if both kinds are trained on.")
     return_scale: Amount = Field(default=10.0, description="Factor on returns before they are embedded.")
     supervised_steps: Number = Field(default=300, description="rltf: supervised steps before the policy gradient.")
     group: int = Field(default=8, ge=2, description="rltf: plans drawn for each situation; their mean is the baseline.")

@@ -27,7 +27,7 @@ class LearntSettings(LanguageModelSettings):
         default=("statement", "category", "tool", "api", "hybrid"),
         strict=False,
         min_length=1,
-        description="Levels learnt from.",
+        description="Instruction levels to learn from.",
     )
     tags: bool = Field(default=True, description="Tag extraction.")
     path: bool = Field(default=True, description="Path planning.")
@@ -52,7 +52,7 @@ class LearntSettings(LanguageModelSettings):
         "would unlearn tags and paths.",
     )
     temperature: Amount = Field(default=0.7, description="Temperature at which the trees of stage 2 are drawn.")
-    weight_decay: Amount = Field(default=0.0, description="Of AdamW.")
+    weight_decay: Amount = Field(default=0.0, description="Weight decay of AdamW.")
 
     @property
     def feedback(self) -> Feedback:

@@ -11,6 +11,7 @@ from typer.core import TyperGroup
 
 from ..simulators.errors import CostGymError, SpendLimitReached
 from ..simulators.version import __version__
+from .bridge import Verbs
 from .data.calibrate import calibrate
 from .data.collect import collect
 from .data.datasets import datasets
@@ -21,29 +22,24 @@ from .learn.baselines import baselines
 from .learn.models import models
 from .learn.reproduce import reproduce
 from .learn.train import app as train
-from .output import PlainCommand
 from .play.leaderboard import leaderboard
 from .play.run import run
 from .play.show import show
-from .share.chaos import chaos
-from .share.proxy import proxy
-from .share.rerun import rerun
+from .share.proxy import chaos, proxy
 from .share.serve import serve
 from .share.site import site
-from .share.submit import submit
+from .share.submit import rerun, submit
 from .tools.agents import agents
 from .tools.bench import bench
-from .tools.build_table import build_table
-from .tools.build_tools import build_tools
 from .tools.envs import envs
+from .tools.opencatp import build_table, build_tools, opencatp, profile
 from .tools.prices import prices
-from .tools.profile import profile
 from .tools.retrieval import retrieval
 from .tools.scenarios import scenarios
 from .tools.selftest import selftest
 
 
-class Verbs(TyperGroup):
+class Reporting(TyperGroup):
     """All verbs: an error of costgym, or of the file system, is one line on standard error and exit status 2.
 
     A run that stopped at its spend limit has exit status 3.
@@ -57,16 +53,15 @@ class Verbs(TyperGroup):
             typer.echo(f"error: {error}", err=True)
             raise typer.Exit(3 if isinstance(error, SpendLimitReached) else 2) from None
         except BrokenPipeError:
-            raise  # whoever read has had enough
+            raise  # the reader has closed the pipe
         except UnicodeEncodeError as error:
-            typer.echo(
-                f"error: a text holds half a character (U+{ord(error.object[error.start]):04X}); write it whole", err=True
-            )
+            half = f"U+{ord(error.object[error.start]):04X}"
+            typer.echo(f"error: a text contains half a character ({half}); write the whole character", err=True)
             raise typer.Exit(2) from None
         except ValueError as error:
             if "null byte" not in str(error):
                 raise
-            typer.echo("error: the name of a file holds a null byte", err=True)
+            typer.echo("error: the name of a file contains a null byte", err=True)
             raise typer.Exit(2) from None
         except OSError as error:
             place = f"{os.fsdecode(error.filename)}: " if isinstance(error.filename, str | bytes) else ""
@@ -84,24 +79,30 @@ def _report_thread(failed: threading.ExceptHookArgs) -> None:
     typer.echo(f"warning: {failed.exc_value}", err=True)
 
 
-app = typer.Typer(name="costgym", cls=Verbs, no_args_is_help=True, rich_markup_mode="markdown", pretty_exceptions_enable=False)
+app = Verbs(name="costgym", cls=Reporting, no_args_is_help=True, rich_markup_mode="markdown", pretty_exceptions_enable=False)
 
-PANELS = {
-    "Play": (leaderboard, run, show),
-    "Data": (collect, verify, export, experience, calibrate),
-    "Learn": (baselines, reproduce),
-    "Share": (site, serve, proxy, rerun),
-    "Tools": (envs, agents, scenarios, retrieval, selftest, bench, profile, build_tools, build_table),
-}
+PANELS: dict[str, dict[str, Any]] = {
+    "Play": {"leaderboard": leaderboard, "run": run, "show": show},
+    "Data": {
+        "collect": collect, "verify": verify, "export": export, "experience": experience, "calibrate": calibrate,
+        "datasets": datasets,
+    },
+    "Learn": {"baselines": baselines, "reproduce": reproduce, "train": train, "models": models},
+    "Share": {"site": site, "serve": serve, "proxy": proxy, "submit": submit},
+    "Tools": {
+        "envs": envs, "agents": agents, "scenarios": scenarios, "retrieval": retrieval, "selftest": selftest, "bench": bench,
+        "opencatp": opencatp, "prices": prices,
+    },
+}  # fmt: skip
 for panel, verbs in PANELS.items():
-    for verb in verbs:
-        app.command(cls=PlainCommand, rich_help_panel=panel)(verb)
-app.add_typer(datasets, name="datasets", rich_help_panel="Data")
-app.add_typer(train, name="train", rich_help_panel="Learn")
-app.add_typer(models, name="models", rich_help_panel="Learn")
-app.add_typer(chaos, name="chaos", rich_help_panel="Share")
-app.add_typer(submit, name="submit", rich_help_panel="Share")
-app.add_typer(prices, name="prices", rich_help_panel="Tools")
+    for name, verb in verbs.items():
+        if isinstance(verb, typer.Typer):
+            app.add_typer(verb, name=name, rich_help_panel=panel)
+        else:
+            app.command(name, rich_help_panel=panel)(verb)
+for old in (rerun, build_tools, build_table, profile):
+    app.command(hidden=True)(old)  # before they were commands of `submit` and `opencatp`
+app.add_typer(chaos, name="chaos", hidden=True)
 
 
 def _version(asked: bool) -> None:

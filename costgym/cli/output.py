@@ -1,75 +1,47 @@
-"""Print what commands report, and choose the engines that they work on."""
+"""Print and save what commands report."""
 
 from __future__ import annotations
 
 import json
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
-
-from typer.core import TyperCommand
-
-from ..simulators.errors import ConfigError
-
-if TYPE_CHECKING:
-    from ..experiments.play.execution.engine import Engine
+from typing import Any
 
 
-def workers(
-    engine: str, jobs: int | None, address: str | None, model: str = "simulated", default: int | None = 1, batch: int = 1
-) -> AbstractContextManager[Engine]:
-    """Open the engine of the options, by default local processes. Workers get the environment variables of the model.
+def save_json(file: Path | None, document: Any) -> None:
+    """Write figures to the file of `--json`, if one was named."""
+    if file is not None:
+        from ..experiments.play.files import write_atomically
 
-    Args:
-        engine, jobs, address: the options.
-        model: its name.
-        default: number of local processes where none is asked for; None for one a processor.
-        batch: episodes at a time that a local model replies to together; above 1, they are played in this process.
-
-    Raises:
-        ConfigError: options that do not go together, or a batch of a model that cannot reply to several.
-    """
-    from ..agents.models.named import many_at_once, variables_of
-    from ..experiments.play.execution.batched import Batched
-    from ..experiments.play.execution.engine import open_engine
-
-    if batch == 1:
-        return open_engine(engine, default if jobs is None and engine == "local" else jobs, address, variables_of(model))
-    if jobs is not None or engine != "local":
-        raise ConfigError("--batch", "expected neither --jobs nor --engine: the batch is played in this process")
-    return nullcontext(Batched(many_at_once(model), batch))
+        write_atomically(file, json.dumps(document, indent=1, ensure_ascii=False) + "\n")
 
 
-def names_in(text: str | None) -> list[str] | None:
-    return None if text is None else [name.strip() for name in text.split(",") if name.strip()]
+def print_table(columns: Sequence[str], rows: Iterable[Sequence[str]], left: Collection[str] = ()) -> None:
+    """Print a table. Columns of `left` are texts, which may be folded where the screen is narrow; others are numbers."""
+    from rich.table import Table
+
+    cells, table = list(rows), Table(box=None, pad_edge=False)
+    for index, column in enumerate(columns):
+        if column in left:
+            table.add_column(column, overflow="fold")
+        else:
+            least = max(map(len, (column, *(row[index] for row in cells))))
+            table.add_column(column, justify="right", no_wrap=True, min_width=least)
+    for row in cells:
+        table.add_row(*row)
+    console().print(table)
 
 
 def print_list(rows: list[dict[str, str]], json_file: Path | None) -> None:
-    from rich.table import Table
-
-    from ..experiments.play.files import write_atomically
-
-    if json_file is not None:
-        write_atomically(json_file, json.dumps(rows, indent=1, ensure_ascii=False) + "\n")
-    table = Table(box=None, pad_edge=False)
-    for column in rows[0]:
-        table.add_column(column, overflow="fold")
-    for row in rows:
-        table.add_row(*row.values())
-    console().print(table)
+    """Print rows of texts as a table."""
+    save_json(json_file, rows)
+    print_table(list(rows[0]), [list(row.values()) for row in rows], rows[0])
 
 
 def console() -> Any:
     from rich.console import Console
 
     return Console()
-
-
-class PlainCommand(TyperCommand):
-    """A command whose help has one column of options, so that no name is cut on a narrow terminal."""
-
-    def __init__(self, *args: Any, **settings: Any) -> None:
-        super().__init__(*args, **{**settings, "rich_markup_mode": None})
 
 
 class Progress:

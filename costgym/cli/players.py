@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +10,6 @@ from .options import WorldOptions
 
 if TYPE_CHECKING:
     from ..agents.models.base import LanguageModel
-    from ..experiments.play.spending import Spending
 
 USES_WITH_A_CLASSIFIER = 5.0
 """Past uses a tool where a trained classifier judges each."""
@@ -58,10 +56,10 @@ def make_player(
     entry = find_agent(agent, env_id)
     env_id = env_id or entry.env_id
     if usefulness is not None and not entry.needs_experience:
-        raise ConfigError("--usefulness", f"{agent} judges no results; only agents with +btp do")
+        raise ConfigError("--usefulness", f"{agent} does not judge results; only agents with +btp do")
     arguments = options.arguments(env_id, model, prices)
     if experience is not None and not entry.needs_experience:
-        raise ConfigError("--experience", f"{agent} plans from no past uses; only agents with +btp do")
+        raise ConfigError("--experience", f"{agent} does not plan from past uses; only agents with +btp do")
     past: Experience | None = None
     judge = None if usefulness is None else load_usefulness(usefulness)
     if entry.needs_experience and experience is not None and Path(experience).is_file():
@@ -75,18 +73,3 @@ def make_player(
             past = collect_experience(arguments["scenario"], few.model_copy(update={"seed": seed}), usefulness=judge)
     player = make_agent(agent, env_id, model=at_hand or model, experience=past, usefulness=judge)
     return player, make(env_id, disable_env_checker=True, **arguments)
-
-
-def make_spending(model: str, prices: Path | None, limit_usd: float | None, announce: Callable[[str], None]) -> Spending | None:
-    """Count the dollars that a real model costs; None for a model that costs none and has no limit.
-
-    Raises:
-        ConfigError: the limit is not above 0, or is one for a model that is not real.
-        DataError: the price table cannot be read.
-    """
-    from ..agents.models.named import read_model_name
-    from ..experiments.play.spending import Spending
-
-    if limit_usd is None and read_model_name(model) is None:
-        return None
-    return Spending(model, prices, limit_usd, announce)

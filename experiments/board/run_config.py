@@ -196,14 +196,15 @@ class RunConfig(BaseModel):
 
 
 def make_run_config(*choices: Any, **named: Any) -> RunConfig:
-    """The configuration of a run, checked before anything runs. The arguments are the fields of `RunOptions`.
+    """The configuration of a run, checked before anything runs. The arguments are the fields of `RunOptions`, or such options.
 
     Raises:
         UnknownName: a suite, scenario, agent, split or grading is unknown; the message has the nearest ones.
         ConfigError: a number is out of range, or the suite's world does not have the option.
         DataError: the scenario or its data cannot be read.
     """
-    asked = RunOptions(*choices, **named)
+    asked = choices[0] if choices and isinstance(choices[0], RunOptions) else None
+    asked = asked or RunOptions(**dict(zip(RunOptions.model_fields, choices, strict=False)), **named)
     chosen = suite_named(asked.suite)
     tracks: list[TrackConfig] = []
     for world, names in _worlds(chosen, asked):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
 from itertools import chain
 from pathlib import Path
@@ -23,7 +23,7 @@ from .run_log import EpisodeOutput, RunLog
 from .tracks import track_of
 
 
-def entry_config(board: Path, env_id: str, agent: str, budget: dict[str, float] | None = None) -> RunConfig:
+def entry_config(board: Path, env_id: str, agent: str, budget: Mapping[str, float] | None = None) -> RunConfig:
     """The configuration of an agent's run under one condition of a leaderboard.
 
     Args:

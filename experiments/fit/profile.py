@@ -30,6 +30,7 @@ from ...simulators.opencatp.levels import IMAGE_SIZES, LEVELS, TEXT_LENGTHS
 from ...simulators.opencatp.profile import Profile, ToolCost, save_profile
 from ...simulators.opencatp.tools import TOOLS
 from ..play.files import write_atomically
+from .profile_settings import ProfileSettings
 
 PARTIAL_FORMAT = "costgym.profile-partial/1"
 MOST_TILES = 256
@@ -139,17 +140,8 @@ _WAYS_OUT = "measure with tiles, with scale, with a higher memory limit or on a 
 
 
 def measure(
-    name: str,
-    backend: str = "tiny",
-    device: str = "cpu",
-    levels: Sequence[int] = tuple(range(LEVELS)),
-    repeats: int = 5,
-    weights: Path | str | None = None,
-    tiles: bool = False,
-    memory_limit_mb: float | None = None,
+    settings: ProfileSettings,
     date: str = "",
-    download: bool = False,
-    processor_time: bool = False,
     image_sizes: Sequence[tuple[int, int]] = IMAGE_SIZES,
     text_lengths: Sequence[int] = TEXT_LENGTHS,
     progress: Progress | None = None,
@@ -157,18 +149,8 @@ def measure(
     """Measure time, memory and loading of the ten tools on this machine.
 
     Args:
-        name: name of the profile, as scenarios refer to it.
-        backend: ``tiny`` or ``published``.
-        device: a torch device, ``cpu`` or ``cuda``.
-        levels: size levels to run. Where one is missing, its figures can only be scaled from others.
-        repeats: runs per figure, after one warm-up run.
-        weights: folder of weights; None, without `download`, for untrained networks of the same size. Those of `published` are
-            built in memory instead of read from disk, so their cold start is the time to build them.
-        tiles: measure a part of an image that would not fit into memory and multiply; for restorers only.
-        memory_limit_mb: most memory, MB, that a run may use above the loaded model; None for most of the free memory.
+        settings: what is measured, and how. Where a level is missing, its figures can only be scaled from others.
         date: date to write into the profile.
-        download: let transformers fetch published weights that are not in the folder, or in its own cache.
-        processor_time: count the processor's time on one thread instead of the clock's, where others use the machine too.
         image_sizes: (width, height) of the input at each of the four levels, px.
         text_lengths: length of the input at each of the four levels, characters.
         progress: called with one line of text per figure.
@@ -179,11 +161,12 @@ def measure(
         DataError: the folder of weights does not exist.
         MissingExtra: torch or transformers is not installed.
     """
-    _check(backend, levels, repeats, memory_limit_mb, weights, download)
+    _check(settings)
+    backend, device, weights, download = settings.backend, settings.device, settings.weights, settings.download
     torch = require("torch", "vision")
     from ...simulators.opencatp.backends.tiny import WEIGHTS as SHIPPED
 
-    if processor_time and device.startswith("cuda"):
+    if settings.processor_time and device.startswith("cuda"):
         raise ConfigError("--processor-time", "a GPU works beside the processor, so only the clock tells what it takes")
     if device.startswith("cuda") and not torch.cuda.is_available():
         raise InfrastructureError(f"device {device}: torch sees no GPU here; measure with device cpu")
@@ -194,12 +177,12 @@ def measure(
     if weights is None and download:
         kind = "published weights"
     precision = "float16 autocast" if backend == "published" and device.startswith("cuda") else "float32"
-    ways = f"back-end {backend}, {kind}, {precision}, one input at a time, median of {repeats} runs"
-    if processor_time:
+    ways = f"back-end {backend}, {kind}, {precision}, one input at a time, median of {settings.repeats} runs"
+    if settings.processor_time:
         ways += ", processor time on one thread"
-    threads = 1 if processor_time else torch.get_num_threads()
-    found = Measurement(name, _hardware(device, threads), date, f"costgym profile: {ways}")
-    meter = Meter(device, memory_limit_mb, processor_time)
+    threads = 1 if settings.processor_time else torch.get_num_threads()
+    found = Measurement(settings.name, _hardware(device, threads), date, f"costgym opencatp profile: {ways}")
+    meter = Meter(device, settings.memory_limit, settings.processor_time)
     with tempfile.TemporaryDirectory() as scratch, _threads(threads):
         for tool in TOOLS:
             tools, load = _backend(backend, tool, device, weights, download, Path(scratch))
@@ -210,35 +193,19 @@ def measure(
             found.loading[tool] = Loading(max(0.0, held[0] - before[0]), max(0.0, held[1] - before[1]), seconds)
             say(f"{tool}: loaded in {seconds:.2f} s, {held[0] - before[0]:.0f} MB, GPU {held[1] - before[1]:.0f} MB")
             sizes = text_lengths if tool in TEXT_TOOLS else [width * height for width, height in image_sizes]
-            _levels_of(found, tool, tools, meter, levels, repeats, tiles, image_sizes, sizes, say)
+            _levels_of(found, tool, tools, meter, settings, image_sizes, sizes, say)
             del tools, load
     return found
 
 
 def profile(
-    name: str,
-    out: str | Path,
-    backend: str = "tiny",
-    device: str = "cpu",
-    levels: Sequence[int] = tuple(range(LEVELS)),
-    repeats: int = 5,
-    *,
-    weights: Path | str | None = None,
-    tiles: bool = False,
-    scale: bool = False,
-    memory_limit_mb: float | None = None,
-    date: str = "",
-    download: bool = False,
-    processor_time: bool = False,
-    progress: Progress | None = None,
+    out: str | Path, settings: ProfileSettings | None = None, date: str = "", progress: Progress | None = None
 ) -> Profile:
     """Measure the ten tools and write a profile file for scenarios and `--profile`.
 
     Args:
         out: the profile file. If levels are missing it is not written; the measurements go to `<out>.partial`.
-        scale: fill levels that were not run by scaling others, see :meth:`Measurement.profile`.
-
-    The other arguments are those of :func:`measure`.
+        settings, date, progress: as for :func:`measure`.
 
     Raises:
         InvalidProfile: levels are missing; the message names the partial file.
@@ -246,22 +213,10 @@ def profile(
     """
     path = Path(out)
     path.parent.mkdir(parents=True, exist_ok=True)
-    found = measure(
-        name,
-        backend,
-        device,
-        levels,
-        repeats,
-        weights,
-        tiles,
-        memory_limit_mb,
-        date,
-        download,
-        processor_time,
-        progress=progress,
-    )
+    settings = settings or ProfileSettings()
+    found = measure(settings, date, progress=progress)
     try:
-        made = found.profile(scale)
+        made = found.profile(settings.scale)
     except InvalidProfile as error:
         partial = path.with_name(path.name + ".partial")
         found.save_partial(partial)
@@ -284,20 +239,19 @@ def _threads(count: int) -> Iterator[None]:
 
 
 def _levels_of(
-    found: Measurement, tool: str, tools: Backend, meter: Meter, levels: Sequence[int], repeats: int, tiles: bool,
+    found: Measurement, tool: str, tools: Backend, meter: Meter, settings: ProfileSettings,
     image_sizes: Sequence[tuple[int, int]], sizes: Sequence[int], say: Progress,
 ) -> None:  # fmt: skip
     """All levels of one tool, from the smallest, each checked against what memory the last one took."""
     used, size = _probe(tool, tools, meter, image_sizes, sizes)
     for level in range(LEVELS):
-        if level not in levels:
+        if level not in settings.levels:
             found.skipped[tool, level] = "not asked for"
             continue
         cut = 1
         free = meter.free_mb()
-        while (
-            (needed := used * max(1.0, sizes[level] / cut / size)) > free and tiles and tool in RESTORERS and cut < MOST_TILES
-        ):
+        can_cut = settings.tiles and tool in RESTORERS
+        while (needed := used * max(1.0, sizes[level] / cut / size)) > free and can_cut and cut < MOST_TILES:
             cut *= 2
         if needed > free:
             found.skipped[tool, level] = f"needs about {needed:.0f} MB of memory, {free:.0f} MB may be used"
@@ -306,7 +260,7 @@ def _levels_of(
         inputs = _input(tool, image_sizes[level], sizes[level], cut)
         try:
             cpu_mb, gpu_mb = meter.peak_mb(lambda: tools.run(tool, inputs))  # noqa: B023
-            milliseconds = statistics.median(meter.seconds(lambda: tools.run(tool, inputs)) for _ in range(repeats))  # noqa: B023
+            milliseconds = statistics.median(meter.seconds(lambda: tools.run(tool, inputs)) for _ in range(settings.repeats))  # noqa: B023
         except (MemoryError, RuntimeError) as error:
             if not isinstance(error, MemoryError) and "out of memory" not in str(error).lower():
                 raise
@@ -402,26 +356,16 @@ def _hardware(device: str, threads: int) -> str:
     return f"{model}, {threads} thread{'s' * (threads != 1)}, torch {torch.__version__}"
 
 
-def _check(
-    backend: str,
-    levels: Sequence[int],
-    repeats: int,
-    memory_limit_mb: float | None,
-    weights: Path | str | None,
-    download: bool,
-) -> None:
+def _check(settings: ProfileSettings) -> None:
+    backend, weights, levels = settings.backend, settings.weights, settings.levels
     if backend not in BACKENDS:
         raise UnknownName("back-end", backend, BACKENDS)
     if weights is not None and not Path(weights).is_dir():
-        raise DataError(weights, "expected a folder of weights, which this is not")
-    if download and backend != "published":
-        raise ConfigError("--download", "the tiny back-end ships with its weights; only --backend published can fetch any")
+        raise DataError(weights, "expected a folder of weights")
+    if settings.download and backend != "published":
+        raise ConfigError("--download", "the tiny back-end ships with its weights; only --backend published can download any")
     if not levels or any(level not in range(LEVELS) for level in levels) or len(set(levels)) < len(levels):
         raise ConfigError("levels", f"expected some of 0..{LEVELS - 1}, each once, got {list(levels)}")
-    if isinstance(repeats, bool) or not isinstance(repeats, int) or repeats < 1:
-        raise ConfigError("repeats", f"expected a positive whole number, got {repeats!r}")
-    if memory_limit_mb is not None and not memory_limit_mb > 0.0:
-        raise ConfigError("memory_limit_mb", f"expected a number above 0, got {memory_limit_mb!r}")
 
 
 def _fields(record: Point | Loading) -> dict[str, float]:

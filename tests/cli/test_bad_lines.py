@@ -26,7 +26,10 @@ GARBAGE = (
     "price=nan", "gold=3", "price=1;price=2", "x" * 300, "costgym/No-v0", "costgym/Marketplace-v0", "[", "{}", "random,",
     "agents:Nothing", ",", "no_such_agent", "train", "é☃", "--", "=",
 )  # fmt: skip
-NEVER = {"serve", "bench", "build-table", "build-tools", "train", "reproduce", "rerun", "baselines", "selftest", "profile"}
+NEVER = {
+    "serve", "bench", "build-table", "build-tools", "opencatp", "train", "reproduce", "rerun", "submit rerun", "baselines",
+    "selftest", "profile",
+}  # fmt: skip
 """Verbs that would wait or work for long where the line happens to make sense."""
 
 
@@ -38,7 +41,7 @@ def commands() -> dict[str, Any]:
         if hasattr(command, "commands"):
             for name, inner in command.commands.items():
                 look(inner, f"{words} {name}".strip())
-        elif words.split()[0] not in NEVER:
+        elif not {words, words.split()[0]} & NEVER:
             found[words] = command
 
     look(typer.main.get_command(app), "")

@@ -174,12 +174,16 @@ def test_bench_compares_with_cartpole(tmp_path: Path) -> None:
 
 VERBS = (
     "leaderboard", "run", "show", "collect", "verify", "export", "experience", "datasets", "datasets list",
-    "datasets names", "datasets build", "calibrate", "baselines", "reproduce", "train", "train ppo", "rerun", "site",
-    "serve", "proxy", "chaos", "chaos report", "chaos verdict", "submit", "submit pack", "submit validate", "envs",
-    "agents", "scenarios", "retrieval", "selftest", "bench", "prices", "prices import", "models",
-    "models fetch", "profile", "build-tools",
-    "build-table",
+    "datasets names", "datasets build", "calibrate", "baselines", "reproduce", "train", "train ppo", "site", "serve", "proxy",
+    "proxy run", "proxy report", "proxy verdict", "submit", "submit pack", "submit validate", "submit rerun", "envs", "agents",
+    "scenarios", "retrieval", "selftest", "bench", "prices", "prices import", "models", "models fetch", "opencatp",
+    "opencatp profile", "opencatp build-tools", "opencatp build-table",
 )  # fmt: skip
+GROUPS = ("submit", "train", "datasets", "prices", "models", "proxy", "opencatp")
+OLD_NAMES = {
+    "profile": "opencatp profile", "build-tools": "opencatp build-tools", "build-table": "opencatp build-table",
+    "rerun": "submit rerun", "chaos report": "proxy report", "chaos verdict": "proxy verdict",
+}  # fmt: skip
 
 
 def test_every_verb_is_tried() -> None:
@@ -187,12 +191,22 @@ def test_every_verb_is_tried() -> None:
     assert set(listed) == {verb.split()[0] for verb in VERBS}
 
 
+@pytest.mark.parametrize("old", OLD_NAMES)
+def test_an_old_name_of_a_verb_works_and_is_not_listed(old: str) -> None:
+    shown = [invoke(*verb.split(), "--help").output.replace(f"costgym {verb}", "") for verb in (old, OLD_NAMES[old])]
+    assert shown[0].replace(f"costgym {OLD_NAMES[old]}", "") == shown[1]
+
+
+def test_the_words_that_may_be_left_out_may_be_left_out() -> None:
+    assert invoke("proxy", "--scenario", "no-such").stderr == invoke("proxy", "run", "--scenario", "no-such").stderr
+
+
 @pytest.mark.parametrize("call", [invoke, pytest.param(costgym, marks=pytest.mark.slow)], ids=["here", "in a process"])
 @pytest.mark.parametrize("verb", VERBS)
 def test_a_verb_says_how_it_is_used(verb: str, call: Callable[..., Any]) -> None:
     shown = " ".join(call(*verb.split(), "--help").stdout.split())
     assert f"costgym {verb} [OPTIONS]" in shown
-    assert verb in ("submit", "train", "datasets", "prices", "models", "chaos") or f"Example: `costgym {verb}" in shown
+    assert verb in GROUPS or f"Example: `costgym {verb}" in shown
 
 
 @pytest.mark.parametrize("verb", VERBS)

@@ -7,42 +7,38 @@ from typing import Annotated, Any
 
 import typer
 
+from ...simulators.bounds import Amount, argument, option
 from ...simulators.errors import ConfigError
 from ..options import JsonFile, Quiet
-from ..output import console
+from ..output import print_table
 
 
 def calibrate(
     log: Annotated[
         Path,
-        typer.Argument(
-            help="Logged calls: JSON lines, OpenTelemetry, Langfuse, LangSmith, LiteLLM, Lambda; or StableToolBench's folder."
-        ),
+        argument("Logged calls: JSON lines, OpenTelemetry, Langfuse, LangSmith, LiteLLM, Lambda; or StableToolBench's folder."),
     ],
-    out: Annotated[Path, typer.Option("--out", metavar="FILE", help="YAML file of the scenario.")] = Path("calibrated.yaml"),
-    name: Annotated[str | None, typer.Option("--name", help="Name of the scenario.")] = None,
-    least_calls: Annotated[int | None, typer.Option("--least-calls", help="Tools with fewer calls are left out.")] = None,
-    gap: Annotated[float, typer.Option("--gap", metavar="SECONDS", help="Length of a pause that ends an episode.")] = 3600.0,
+    out: Annotated[Path, option("YAML file of the scenario.", "FILE")] = Path("calibrated.yaml"),
+    name: Annotated[str | None, option("Name of the scenario.")] = None,
+    least_calls: Annotated[int | None, option("Tools with fewer calls are left out.")] = None,
+    gap: Annotated[float, option("Length of a pause that ends an episode.", "SECONDS")] = 3600.0,
     token_price: Annotated[
-        str | None, typer.Option("--token-price", metavar="IN,OUT", help="USD per million tokens, for logs without prices.")
+        tuple[Amount, ...] | None,
+        option("USD per million tokens, for logs without prices.", "IN,OUT", min_length=2, max_length=2),
     ] = None,
     price: Annotated[
-        list[str] | None, typer.Option("--price", metavar="TOOL=PRICE", help="Price of a call, for logs without; repeatable.")
+        dict[str, Amount] | None, option("Price of a call, for logs without prices; repeatable.", "TOOL=PRICE")
     ] = None,
     mapped: Annotated[
-        list[str] | None,
-        typer.Option("--map", metavar="FIELD=EXPRESSION", help="Where the log has a field: `latency_s=ms/1000`; repeatable."),
+        dict[str, str] | None,
+        option("Where the log has a field: `latency_s=ms/1000`; repeatable.", "FIELD=EXPRESSION", "--map"),
     ] = None,
-    tasks: Annotated[
-        Path | None, typer.Option("--tasks", metavar="FILE", help="YAML list of your own tasks, in place of generated ones.")
-    ] = None,
-    page: Annotated[
-        Path | None, typer.Option("--page", metavar="FILE", help="Also write a page with log and world over each other.")
-    ] = None,
+    tasks: Annotated[Path | None, option("YAML list of your own tasks, in place of generated ones.", "FILE")] = None,
+    page: Annotated[Path | None, option("Also write a page that compares the log with the world.", "FILE")] = None,
     json_file: JsonFile = None,
     quiet: Quiet = False,
 ) -> None:
-    """Fit latencies, failures and prices to logged calls, and judge the fit by simulating it.
+    """Fit latencies, failures and prices to logged calls, and check the fit by simulating it.
 
     Example: `costgym calibrate calls.jsonl --out mine.yaml`
     """
@@ -52,16 +48,8 @@ def calibrate(
         raise ConfigError("--out", f"expected a name ending in .yaml, got {out}")
     if page is not None and page.suffix not in (".html", ".htm"):
         raise ConfigError("--page", f"expected a name ending in .html, got {page}")
-    found = fit(
-        log,
-        name or out.stem,
-        least_calls,
-        gap,
-        None if token_price is None else _prices(token_price),
-        prices={tool: _price(tool, text) for tool, text in _pairs("--price", price).items()},
-        fields=_pairs("--map", mapped),
-        tasks=tasks,
-    )
+    tokens = None if token_price is None else (token_price[0], token_price[1])
+    found = fit(log, name or out.stem, least_calls, gap, tokens, prices=price or {}, fields=mapped or {}, tasks=tasks)
     found.write(out, json_file)
     if page is not None:
         from ...experiments.pages.calibration import calibration_page
@@ -75,39 +63,7 @@ def calibrate(
             typer.echo(f"page: {page}")
 
 
-def _pairs(option: str, given: list[str] | None) -> dict[str, str]:
-    found = {}
-    for text in given or ():
-        name, sign, value = text.partition("=")
-        if not sign or not name.strip() or not value.strip():
-            raise ConfigError(option, f"expected NAME=VALUE, got {text!r}")
-        found[name.strip()] = value.strip()
-    return found
-
-
-def _price(tool: str, text: str) -> float:
-    try:
-        price = float(text)
-    except ValueError:
-        price = -1.0
-    if not 0 <= price < float("inf"):
-        raise ConfigError("--price", f"expected a price of at least 0 for {tool}, got {text!r}")
-    return price
-
-
-def _prices(text: str) -> tuple[float, float]:
-    try:
-        prices = [float(part) for part in text.split(",")]
-    except ValueError:
-        prices = []
-    if len(prices) != 2 or not all(0 <= price < float("inf") for price in prices):
-        raise ConfigError("--token-price", f"expected two prices, got {text!r}; for example 2.5,10")
-    return prices[0], prices[1]
-
-
 def _print(report: dict[str, Any]) -> None:
-    from rich.table import Table
-
     columns = ("tool", "calls", "median s", "spread", "price", "success", "95 %", "world", "unseen", "predicted", "missed")
     rows = []
     for tool, row in report["tools"].items():
@@ -127,14 +83,7 @@ def _print(report: dict[str, Any]) -> None:
             "-" if judged is None else str(sum(not figure["within"] for figure in judged.values())),
         )
         rows.append(cells)
-    table = Table(box=None, pad_edge=False)
-    for index, column in enumerate(columns):
-        # only the name may give way where the screen is narrow
-        least = None if index == 0 else max(map(len, (column, *(cells[index] for cells in rows))))
-        table.add_column(column, justify="left" if column == "tool" else "right", no_wrap=True, min_width=least)
-    for cells in rows:
-        table.add_row(*cells)
-    console().print(table)
+    print_table(columns, rows, ("tool",))
     found = report["unseen"]
     judged = [figure["within"] for row in report["tools"].values() for figure in row.get("reproduced", {}).values()]
     if judged:

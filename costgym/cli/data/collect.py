@@ -8,22 +8,23 @@ from typing import Annotated
 
 import typer
 
-from ..options import EnvName, ModelOptions, Quiet, Seed, WorkerOptions, WorldOptions, grouped
+from ...experiments.play.options import Seed
+from ...simulators.bounds import Count, option
+from ..options import EnvName, ModelOptions, Quiet, WorkerOptions, WorldOptions
 from ..output import Progress
 from ..players import make_player
 
 
-@grouped
 def collect(
-    agent: Annotated[str, typer.Option("--agent", help="Agent that plays, from `costgym agents`.")],
-    out: Annotated[Path, typer.Option("--out", metavar="DIR", help="Folder of the collection; the same folder continues it.")],
+    agent: Annotated[str, option("Agent that plays, from `costgym agents`.")],
+    out: Annotated[Path, option("Folder of the collection; the same folder continues it.", "DIR")],
     language: ModelOptions,
     place: WorkerOptions,
     env: EnvName = None,
     world: WorldOptions = WorldOptions(split="train"),  # noqa: B008, it is frozen
-    episodes: Annotated[int, typer.Option("--episodes", min=1, help="Number of episodes.")] = 100,
+    episodes: Annotated[Count, option("Number of episodes.")] = 100,
     seed: Seed = 0,
-    format: Annotated[str, typer.Option("--format", help="jsonl; minari, parquet, hf or messages in addition.")] = "jsonl",
+    format: Annotated[str, option("jsonl; minari, parquet, hf or messages in addition.")] = "jsonl",
     quiet: Quiet = False,
 ) -> None:
     """Record an agent's episodes; an interrupted run can be continued.
@@ -34,7 +35,7 @@ def collect(
     from ...experiments.play.trajectories.collect import collect as record_episodes
 
     language.keep_replies()
-    with place.open(language.model, batch=language.batch) as engine, Progress(f"recording {agent}", quiet) as progress:
+    with place.open(language.model, language.batch) as engine, Progress(f"recording {agent}", quiet) as progress:
         player, played = make_player(agent, env, world, seed, language.model, language.prices, at_hand=batch_of(engine))
         path = record_episodes(played, player, episodes, out, seed, progress.update, engine)
     if not quiet:

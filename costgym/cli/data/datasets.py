@@ -1,32 +1,26 @@
-"""`costgym datasets`: what a folder holds, and the datasets with names."""
+"""`costgym datasets`: list and check the datasets in a folder, and build the named datasets."""
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
-from typer.core import TyperGroup
 
-from ..options import Data, EngineName, Jobs, JsonFile, Quiet, RayAddress, Seed
-from ..output import PlainCommand, Progress, print_list, workers
+from ...experiments.play.options import Data, Seed
+from ...simulators.bounds import Count, argument, option
+from ..bridge import Verbs, defaulting_to
+from ..options import JsonFile, Quiet, WorkerOptions
+from ..output import Progress, print_list, save_json
 
-
-class DefaultsToList(TyperGroup):
-    """Commands of which `list` need not be named: `costgym datasets FOLDER` lists a folder."""
-
-    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        named = bool(args) and (args[0] in self.commands or args[0] == "--help")
-        return super().parse_args(ctx, args if named else ["list", *args])
+datasets = Verbs(cls=defaulting_to("list"), help="List the datasets in a folder, check them, and build the named ones.")
 
 
-datasets = typer.Typer(cls=DefaultsToList, help="List the datasets in a folder, check them, and build those with names.")
-
-
-@datasets.command("list", cls=PlainCommand)
+@datasets.command("list")
 def list_found(
-    folder: Annotated[Path, typer.Argument(help="Folder to search.")] = Path(),
-    check: Annotated[bool, typer.Option("--check", help="Replay every episode and compare it with its record.")] = False,
+    folder: Annotated[Path, argument("Folder to search.")] = Path(),
+    check: Annotated[bool, option("Replay every episode and compare it with its record.", "", "--check")] = False,
     data: Data = None,
     json_file: JsonFile = None,
 ) -> None:
@@ -34,15 +28,13 @@ def list_found(
 
     Example: `costgym datasets list . --check`
     """
-    from dataclasses import asdict
-
     from ...experiments.play.trajectories.datasets import check_dataset, list_datasets
 
     rows = []
     for found in list_datasets(folder):
         row = {name: str(value) for name, value in asdict(found).items()}
         if check:
-            problems = check_dataset(found.path, None if data is None else str(data))
+            problems = check_dataset(found.path, data)
             row["holds"] = "yes" if not problems else problems[0]
         rows.append(row)
     if rows:
@@ -53,9 +45,9 @@ def list_found(
         raise typer.Exit(1)
 
 
-@datasets.command(cls=PlainCommand)
+@datasets.command()
 def names(
-    flat: Annotated[bool, typer.Option("--flat", help="The variants whose observations are vectors.")] = False,
+    flat: Annotated[bool, option("The variants whose observations are vectors.", "", "--flat")] = False,
     json_file: JsonFile = None,
 ) -> None:
     """List the datasets that `build` makes.
@@ -68,44 +60,38 @@ def names(
     print_list(rows, json_file)
 
 
-@datasets.command(cls=PlainCommand)
+@datasets.command()
 def build(
-    dataset: Annotated[list[str], typer.Argument(help="Names, from `costgym datasets names`.")],
-    root: Annotated[Path | None, typer.Option("--root", metavar="DIR", help="Folder of datasets; Minari's by default.")] = None,
-    episodes: Annotated[int | None, typer.Option("--episodes", min=1, help="Only so many, for a trial.")] = None,
+    dataset: Annotated[list[str], argument("Names, from `costgym datasets names`.")],
+    place: WorkerOptions,
+    root: Annotated[Path | None, option("Folder of datasets; Minari's by default.", "DIR")] = None,
+    episodes: Annotated[Count | None, option("Only this many, for a trial.")] = None,
     seed: Seed = 0,
-    jobs: Jobs = None,
-    engine: EngineName = "local",
-    ray_address: RayAddress = None,
     json_file: JsonFile = None,
     quiet: Quiet = False,
 ) -> None:
-    """Build datasets with names, in Minari's format. The same name and seed give the same bytes.
+    """Build named datasets in Minari's format. The same name and seed give the same bytes.
 
     Example: `costgym datasets build costgym/marketplace/expert-v0`
     """
-    import json
-    from dataclasses import asdict
-
-    from ...experiments.play.files import write_atomically
     from ...experiments.play.named.build import build as make_dataset
     from ...experiments.play.named.catalogue import recipe_of
     from ...experiments.play.named.summary import summarise
 
     for name in dataset:
-        recipe_of(name)  # a wrong name stops all before the first is built
+        recipe_of(name)  # refuses a wrong name before the first dataset is built
     rows = []
-    with workers(engine, jobs, ray_address) as place:
+    with place.open() as engine:
         for name in dataset:
             with Progress(name, quiet) as progress:
 
                 def told(_: str, done: int, total: int, bar: Progress = progress) -> None:
                     bar.update(done, total)
 
-                make_dataset(name, root, episodes, seed, place, told)
+                make_dataset(name, root, episodes, seed, engine, told)
             figures = asdict(summarise(name, root)).items()
             rows.append({key: f"{value:.3f}" if isinstance(value, float) else str(value) for key, value in figures})
     if not quiet:
         print_list(rows, json_file)
-    elif json_file is not None:
-        write_atomically(json_file, json.dumps(rows, indent=1) + "\n")
+    else:
+        save_json(json_file, rows)

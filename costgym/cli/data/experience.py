@@ -7,20 +7,22 @@ from typing import Annotated
 
 import typer
 
-from ..options import Data, ExperienceText, Jobs, Quiet, ScenarioName
+from ...experiments.play.options import EXPERIENCE, Data, Jobs, ScenarioName
+from ...simulators.bounds import option
+from ..options import Quiet
 from ..output import Progress
 
 
 def experience(
-    out: Annotated[Path, typer.Option("--out", metavar="FILE", help="JSON lines; packed if the name ends in .xz.")],
+    out: Annotated[Path, option("JSON lines; compressed if the name ends in .xz.", "FILE")],
     scenario: ScenarioName = None,
     data: Data = None,
-    experience: ExperienceText = None,
-    fresh: Annotated[bool, typer.Option("--fresh", help="Collect anew instead of reading the package's or the cache.")] = False,
+    experience: Annotated[str | None, EXPERIENCE] = None,
+    fresh: Annotated[bool, option("Collect them again instead of reading the package's or the cache.", "", "--fresh")] = False,
     jobs: Jobs = None,
     quiet: Quiet = False,
 ) -> None:
-    """Play train tasks and write which tools were used for which query, and whether that helped: what BTP plans from.
+    """Play train tasks and record which tool was used for which query, and whether it helped. BTP plans from these uses.
 
     Example: `costgym experience --experience dfsdt:5 --out past.jsonl`
     """

@@ -7,15 +7,17 @@ from typing import Annotated
 
 import typer
 
-from ..options import Data, Quiet
+from ...experiments.play.options import Data
+from ...simulators.bounds import argument, option
+from ..options import Quiet
 
 
 def export(
-    path: Annotated[Path, typer.Argument(help="A trajectory file, or the folder of a collection.")],
-    format: Annotated[str, typer.Option("--format", help="minari, parquet, hf, messages or experience.")],
-    out: Annotated[str, typer.Option("--out", metavar="NAME", help="File or folder; for minari the dataset's id.")],
-    kind: Annotated[str | None, typer.Option("--kind", help="messages: sft or dpo.")] = None,
-    storage: Annotated[str | None, typer.Option("--storage", help="minari: hdf5, arrow or parquet.")] = None,
+    path: Annotated[Path, argument("A trajectory file, or the folder of a collection.")],
+    format: Annotated[str, option("minari, parquet, hf, messages or experience.")],
+    out: Annotated[str, option("File or folder; for minari the dataset's id.", "NAME")],
+    kind: Annotated[str | None, option("messages: sft or dpo.")] = None,
+    storage: Annotated[str | None, option("minari: hdf5, arrow or parquet.")] = None,
     data: Data = None,
     quiet: Quiet = False,
 ) -> None:
@@ -25,7 +27,7 @@ def export(
     """
     from ...experiments.play.export.formats import export as write
 
-    options = {"kind": kind, "storage": storage, "data": None if data is None else str(data)}
+    options = {"kind": kind, "storage": storage, "data": data}
     written = write(path, format, out, **{name: value for name, value in options.items() if value is not None})
     if not quiet:
         typer.echo(str(written))

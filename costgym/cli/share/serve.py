@@ -3,62 +3,52 @@
 from __future__ import annotations
 
 from contextlib import ExitStack
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
+from ...experiments.play.options import Seed
+from ...simulators.bounds import Settings, option
 from ...simulators.errors import ConfigError, require
-from ..options import Seed, WorldOptions, grouped
+from ..options import WorldOptions
 
 
-@dataclass(frozen=True, slots=True)
-class SessionOptions:
-    """The options about what a server takes on."""
+class SessionOptions(Settings):
+    """The options about the clients of a server."""
 
-    sessions: Annotated[int, typer.Option("--sessions", help="Greatest number of open sessions.")] = 256
-    idle: Annotated[float, typer.Option("--idle", metavar="SECONDS", help="Idle time until a session is closed.")] = 600.0
-    max_request: Annotated[int, typer.Option("--max-request", metavar="BYTES", help="Largest size of a request.")] = 256 * 1024
-    rate: Annotated[float, typer.Option("--rate", help="Requests per second of one session.")] = 2000.0
-    timeout: Annotated[
-        float, typer.Option("--timeout", metavar="SECONDS", help="Time for a client to send a request or read an answer.")
-    ] = 10.0
+    sessions: Annotated[int, option("Maximum number of open sessions.")] = 256
+    idle: Annotated[float, option("Idle time after which a session is closed.", "SECONDS")] = 600.0
+    max_request: Annotated[int, option("Maximum size of a request.", "BYTES")] = 256 * 1024
+    rate: Annotated[float, option("Requests per second of one session.")] = 2000.0
+    timeout: Annotated[float, option("Time for a client to send a request or read an answer.", "SECONDS")] = 10.0
     client_sessions: Annotated[
         int | None,
-        typer.Option(
-            "--client-sessions",
-            min=0,
-            help="Greatest number of open sessions of one client address, 0 for any; by default a quarter of --sessions, "
-            "and any where only this machine is served.",
+        option(
+            "Maximum number of open sessions of one client address, 0 for any number; by default a quarter of --sessions, "
+            "or any number if only this machine is served.",
+            ge=0,
         ),
     ] = None
 
 
-@dataclass(frozen=True, slots=True)
-class RecordOptions:
+class RecordOptions(Settings):
     """The options about what a server records."""
 
-    record: Annotated[
-        Path | None, typer.Option("--record", metavar="DIR", help="Record the episodes that end as trajectories.")
-    ] = None
-    record_as: Annotated[str, typer.Option("--record-as", metavar="NAME", help="Name of the agent in the records.")] = "client"
-    board: Annotated[
-        Path | None,
-        typer.Option("--board", metavar="DIR", help="With --record: serve the episodes of this leaderboard run, each once."),
-    ] = None
+    record: Annotated[Path | None, option("Record the episodes that end as trajectories.", "DIR")] = None
+    record_as: Annotated[str, option("Name of the agent in the records.", "NAME")] = "client"
+    board: Annotated[Path | None, option("With --record: serve the episodes of this leaderboard run, each once.", "DIR")] = None
 
 
-@grouped
 def serve(
     world: WorldOptions,
     bounds: SessionOptions,
     recording: RecordOptions,
-    env: Annotated[str, typer.Option("--env", help="An environment of `costgym envs`.")] = "costgym/MarketplaceChat-v0",
+    env: Annotated[str, option("An environment of `costgym envs`.")] = "costgym/MarketplaceChat-v0",
     seed: Seed = 0,
-    host: Annotated[str, typer.Option("--host", help="Address to listen on; local by default.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option("--port", min=0, max=65535, help="Port to listen on; 0 takes a free one.")] = 8000,
-    stdio: Annotated[bool, typer.Option("--stdio", help="Serve one episode as MCP over standard input and output.")] = False,
+    host: Annotated[str, option("Address to listen on; local by default.")] = "127.0.0.1",
+    port: Annotated[int, option("Port to listen on; 0 takes a free one.", ge=0, le=65535)] = 8000,
+    stdio: Annotated[bool, option("Serve one episode as MCP over standard input and output.", "", "--stdio")] = False,
 ) -> None:
     """Serve sessions over OpenEnv's HTTP and WebSocket messages and over MCP.
 
@@ -81,13 +71,13 @@ def serve(
         recorder: Any = None
         if recording.board is not None:
             if record is None:
-                raise ConfigError("--board", "expected --record with the folder of the run that is recorded")
+                raise ConfigError("--board", "expected --record too, with the folder for the recorded run")
             if world != WorldOptions(budget=world.budget):
-                raise ConfigError("--board", "the leaderboard says what the world is; give --env and --budget alone")
+                raise ConfigError("--board", "the leaderboard determines the world; give only --env and --budget with it")
             from ...experiments.board.served_entry import EntryRecorder, entry_config
             from ...experiments.pages.leaderboard_page import pages_of
 
-            config = entry_config(recording.board, env, recording.record_as, world.limits())
+            config = entry_config(recording.board, env, recording.record_as, world.budget)
             recorder = EntryRecorder(record, config, env, pages_of)
             held.callback(_say_how_far, recorder)  # once it is closed
             held.enter_context(recorder)
@@ -117,7 +107,7 @@ def serve(
             if service.speaks_mcp:
                 typer.echo(f"  MCP      {address}/mcp, or {address}/mcp/NAME?seed=7&index=3", err=True)
             if hosts is None:
-                typer.echo("  anybody who reaches this address can play; there is no password", err=True)
+                typer.echo("  anyone who can reach this address can play; there is no password", err=True)
 
         run(service, host, port, ready)
 
@@ -125,7 +115,7 @@ def serve(
 def _say_how_far(recorder: Any) -> None:
     where, missing = recorder.folder, recorder.missing
     done = f"{where} is a leaderboard run; `costgym submit pack {where}` packs it"
-    typer.echo(f"{missing} episodes are left; the same command goes on" if missing else done, err=True)
+    typer.echo(f"{missing} episodes are left; the same command continues" if missing else done, err=True)
 
 
 def _serve_stdio(make_env: Any, limits: Any, seed: int, recorder: Any) -> None:
@@ -138,5 +128,5 @@ def _serve_stdio(make_env: Any, limits: Any, seed: int, recorder: Any) -> None:
 
     sessions = Sessions(make_env, limits, seed, time.monotonic, recorder)
     if not base_env(sessions.example).calls_by_name:
-        raise ConfigError("--stdio", "MCP is text; choose --env costgym/MarketplaceChat-v0")
+        raise ConfigError("--stdio", "MCP is text; use a text environment such as --env costgym/MarketplaceChat-v0")
     asyncio.run(serve_stdio(Tools(sessions)))

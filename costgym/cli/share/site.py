@@ -8,29 +8,23 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from ...experiments.play.options import Data
+from ...simulators.bounds import option
 from ...simulators.errors import ConfigError
+from ..options import Quiet, StoreUrl
+from ..output import Progress
 
 if TYPE_CHECKING:
     from ...experiments.board.store.runs import Run
 
-from ..options import Data, Quiet, StoreUrl
-from ..output import Progress
-
 
 def site(
     store: StoreUrl = None,
-    run: Annotated[
-        list[Path] | None, typer.Option("--run", metavar="DIR", help="Folder of a leaderboard run; may be given several times.")
-    ] = None,
-    out: Annotated[Path, typer.Option("--out", metavar="DIR", help="Folder of the site; an older site is replaced.")] = Path(
-        "site"
-    ),
-    episodes: Annotated[
-        int | None, typer.Option("--episodes", help="Episodes of every entry to show in detail; all by default.")
-    ] = None,
+    run: Annotated[list[Path] | None, option("Folder of a leaderboard run; repeatable.", "DIR")] = None,
+    out: Annotated[Path, option("Folder of the site; an older site is replaced.", "DIR")] = Path("site"),
+    episodes: Annotated[int | None, option("Episodes of every entry to show in detail; all by default.")] = None,
     verify: Annotated[
-        bool,
-        typer.Option("--verify", help="First replay every run that has trajectories; the store records the result."),
+        bool, option("First replay every run that has trajectories; the store records the result.", "", "--verify")
     ] = False,
     data: Data = None,
     quiet: Quiet = False,
@@ -43,8 +37,7 @@ def site(
     from ...experiments.pages.site.build import build
 
     if store is None and not run:
-        raise ConfigError("--store, --run", "expected a store or a run to make the site from")
-    where = None if data is None else str(data)
+        raise ConfigError("--store, --run", "expected a store or a run to build the site from")
     runs = [read_run(folder) for folder in run or ()]
     if store is not None:
         from ...experiments.board.store.store import Store
@@ -52,20 +45,20 @@ def site(
         kept = Store(store, create=False)
         runs += [each for each in kept.runs() if each.id not in {other.id for other in runs}]
     if verify:
-        runs = [_verified(each, where) for each in runs]
+        runs = [_verified(each, data) for each in runs]
         if store is not None:
             for each in runs:
                 for entry in each.entries:
                     if entry.verified:
                         kept.mark_verified(each.id, entry.id)
-    with Progress("looking into episodes", quiet) as progress:
-        page = build(runs, out, where, episodes, progress.update)
+    with Progress("reading episodes", quiet) as progress:
+        page = build(runs, out, data, episodes, progress.update)
     if not quiet:
         typer.echo(f"site: {page.resolve()}")
 
 
 def _verified(run: Run, data: str | None) -> Run:
-    """Replay a run and mark its own entries as verified; if something differs, print it and take every such mark away."""
+    """Replay a run and mark its own entries as verified; if something differs, print it and remove every such mark."""
     from ...experiments.board.verify import verify
 
     if run.folder is None:

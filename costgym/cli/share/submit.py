@@ -1,33 +1,30 @@
-"""`costgym submit`: pack and validate leaderboard submissions."""
+"""`costgym submit`: pack, validate and rerun leaderboard submissions."""
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from ..options import Data, EngineName, Jobs, RayAddress
-from ..output import PlainCommand, names_in, workers
+from ...experiments.board.submissions.about import About
+from ...experiments.play.options import Data
+from ...simulators.bounds import Count, argument, option
+from ...simulators.errors import ConfigError
+from ..bridge import Verbs
+from ..options import JsonFile, Quiet, WorkerOptions
+from ..output import Progress, save_json
 
-submit = typer.Typer(help="Leaderboard submissions: a folder that anyone can verify by replay.", no_args_is_help=True)
+submit = Verbs(help="Leaderboard submissions: folders that anyone can verify by replay.", no_args_is_help=True)
 
 
-@submit.command(cls=PlainCommand)
+@submit.command()
 def pack(
-    run: Annotated[Path, typer.Argument(help="Folder of a finished leaderboard run.")],
-    out: Annotated[Path, typer.Option("--out", metavar="DIR", help="Folder of the submission.")],
-    name: Annotated[str, typer.Option("--name", help="What the submission is called.")],
-    contact: Annotated[str, typer.Option("--contact", help="Who to ask.")],
-    agents: Annotated[str | None, typer.Option("--agents", metavar="A,B,...", help="Only these.")] = None,
-    url: Annotated[str, typer.Option("--url", help="Where more is to be read; https.")] = "",
-    description: Annotated[str, typer.Option("--description", help="What the agents are, in a few sentences.")] = "",
-    organisation: Annotated[str, typer.Option("--organisation", help="Whose work it is.")] = "",
-    date: Annotated[str, typer.Option("--date", metavar="YYYY-MM-DD", help="Day of the run.")] = "",
-    code: Annotated[str, typer.Option("--code", metavar="URL", help="Where the agents' code is; https.")] = "",
-    commit: Annotated[str, typer.Option("--commit", help="Commit of that code.")] = "",
-    cost: Annotated[str, typer.Option("--cost", help="What the run cost, in money or machine hours.")] = "",
-    model: Annotated[str, typer.Option("--model", help="What the agents think with, such as a language model's name.")] = "",
+    run: Annotated[Path, argument("Folder of a finished leaderboard run.")],
+    out: Annotated[Path, option("Folder of the submission.", "DIR")],
+    about: About,
+    agents: Annotated[tuple[str, ...] | None, option("Only these.", "A,B,...")] = None,
 ) -> None:
     """Make a submission of a run.
 
@@ -35,18 +32,14 @@ def pack(
     """
     from ...experiments.board.submissions.submission import pack as make
 
-    about = {"url": url, "description": description, "organisation": organisation, "date": date}
-    about |= {"code": code, "commit": commit, "cost": cost, "model": model}
-    typer.echo(str(make(run, out, name, contact, names_in(agents), **about)))
+    typer.echo(str(make(run, out, agents=agents, **dict(about))))
 
 
-@submit.command(cls=PlainCommand)
+@submit.command()
 def validate(
-    folder: Annotated[Path, typer.Argument(help="Folder of the submission.")],
+    folder: Annotated[Path, argument("Folder of the submission.")],
+    place: WorkerOptions,
     data: Data = None,
-    jobs: Jobs = None,
-    engine: EngineName = "local",
-    ray_address: RayAddress = None,
 ) -> None:
     """Check a submission: its schema, its files, every episode by replay, the rows it claims.
 
@@ -54,10 +47,61 @@ def validate(
     """
     from ...experiments.board.submissions.submission import validate as check
 
-    with workers(engine, jobs, ray_address) as place:
-        verdict = check(folder, None if data is None else str(data), engine=place)
+    with place.open() as engine:
+        verdict = check(folder, data, engine=engine)
     for problem in verdict.problems[:20]:
         typer.echo(problem, err=True)
     typer.echo(f"{folder}: {verdict.episodes} episodes verified, {len(verdict.problems)} problems")
     if verdict.problems:
+        raise typer.Exit(1)
+
+
+@submit.command()
+def rerun(
+    submission: Annotated[Path | None, argument("The submission's folder.")] = None,
+    secret_seed: Annotated[Path | None, option("The secret; - reads it from standard input.", "FILE")] = None,
+    new_secret: Annotated[Path | None, option("Draw a secret, print the hash to publish, and stop.", "FILE")] = None,
+    commitment: Annotated[str | None, option("The hash that was published.", "HASH")] = None,
+    code: Annotated[Path | None, option("Folder with your agent files.", "DIR")] = None,
+    episodes: Annotated[Count | None, option("Episodes of every row; by default as many as were submitted.")] = None,
+    data: Annotated[
+        Path | None, option("Plans: an outcome table of `opencatp build-table` that nobody else has.", "FILE")
+    ] = None,
+    out: Annotated[Path, option("Folder of the rerun; it is verified like any run.", "DIR")] = Path("rerun"),
+    json_file: JsonFile = None,
+    quiet: Quiet = False,
+) -> None:
+    """Rerun a submission's agents on secret seeds, each in a process without a network and without the world.
+
+    Generated worlds are generated again from the secret. Nothing that reveals the seed or the world is written before the last
+    of those processes has ended, and the file with the secret is hidden from them if the system allows it. Other files are not
+    hidden: rerun code that you do not trust on a separate machine.
+
+    Example: `costgym submit rerun theirs --secret-seed secret.txt --commitment 9f86d081...`
+    """
+    from ...experiments.board.reruns.process_agent import hides_files, isolates_network
+    from ...experiments.board.reruns.rerun import new_secret as draw
+    from ...experiments.board.reruns.rerun import rerun as run_again
+    from ...experiments.pages.leaderboard_page import pages_of
+
+    if new_secret is not None:
+        typer.echo(draw(new_secret))
+        return
+    if submission is None or secret_seed is None:
+        raise ConfigError("--secret-seed", "expected a submission and a secret; draw one with --new-secret FILE")
+    if not isolates_network():
+        typer.echo("warning: this system cannot isolate a process from the network; the agents can reach yours", err=True)
+    if str(secret_seed) != "-" and not hides_files():
+        typer.echo(
+            "warning: this system cannot hide files from a process; pass the secret by --secret-seed -",
+            err=True,
+        )
+    with Progress("rerunning", quiet) as progress:
+        rows = run_again(submission, secret_seed, out, commitment, code, episodes, progress.update, data, pages=pages_of)
+    for row in rows:
+        said = "agrees" if row.agrees else "FALLS"
+        limits = ", ".join(f"{name} {value}" for name, value in {**row.settings, **row.budget}.items())
+        typer.echo(f"{said:7} {row.track} {row.agent} ({limits}): {row.said()}")
+    save_json(json_file, [{**asdict(row), "agrees": row.agrees} for row in rows])
+    if not all(row.agrees for row in rows):
         raise typer.Exit(1)

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import json
-
 import typer
 
 from ..options import JsonFile
-from ..output import console
+from ..output import console, save_json
 
 
 def agents(json_file: JsonFile = None) -> None:
-    """The agents there are, by the track of the leaderboard that they play in.
+    """List the agents by the leaderboard track that they play in.
 
     Example: `costgym agents`
     """
@@ -19,7 +17,6 @@ def agents(json_file: JsonFile = None) -> None:
 
     from ...agents.registry import agents as all_agents
     from ...experiments.board.tracks import TRACKS, track_of
-    from ...experiments.play.files import write_atomically
 
     screen = console()
     rows = []
@@ -35,8 +32,7 @@ def agents(json_file: JsonFile = None) -> None:
         screen.print(f"{track.title} ({track.views[0]})", style="bold", highlight=False)
         screen.print(table)
         screen.print()
-    typer.echo("Trained ones by the folder of their run: sb3:RUN, catp:RUN, ift:RUN, rltf:RUN, deer:RUN, toolplanner:RUN.")
-    typer.echo("Trained ones that ship, by name: zoo:ppo and so on (extra `train`); docs/zoo has their cards.")
-    typer.echo("One of your own by its file and class: FILE.py:CLASS.")
-    if json_file is not None:
-        write_atomically(json_file, json.dumps(rows, indent=1, ensure_ascii=False) + "\n")
+    typer.echo("Trained agents, by the folder of their run: sb3:RUN, catp:RUN, ift:RUN, rltf:RUN, deer:RUN, toolplanner:RUN.")
+    typer.echo("Trained agents that ship, by name: zoo:ppo and others (extra `train`); docs/zoo has their cards.")
+    typer.echo("Your own agent, by its file and class: FILE.py:CLASS.")
+    save_json(json_file, rows)

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import json
 from typing import Annotated
 
-import typer
-
-from ..options import JsonFile, Quiet, Seed
-from ..output import console
+from ...experiments.play.options import Seed
+from ...simulators.bounds import option
+from ..options import JsonFile, Quiet
+from ..output import console, save_json
 
 
 def bench(
-    steps: Annotated[int, typer.Option("--steps", min=1000, help="Steps of each measurement.")] = 50_000,
+    steps: Annotated[int, option("Steps of each measurement.", ge=1000)] = 50_000,
     seed: Seed = 0,
     json_file: JsonFile = None,
     quiet: Quiet = False,
@@ -22,10 +21,8 @@ def bench(
     Example: `costgym bench`
     """
     from ...experiments.lab.benchmarking.bench import measure, print_bench
-    from ...experiments.play.files import write_atomically
 
     report = measure(steps, seed)
-    if json_file is not None:
-        write_atomically(json_file, json.dumps(report, indent=1) + "\n")
+    save_json(json_file, report)
     if not quiet:
         print_bench(report, console())

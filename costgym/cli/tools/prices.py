@@ -8,10 +8,11 @@ from typing import Annotated
 
 import typer
 
+from ...simulators.bounds import argument, option
 from ...simulators.errors import ConfigError
-from ..output import PlainCommand, names_in
+from ..bridge import Verbs
 
-prices = typer.Typer(help="Price tables of language models' tokens.", no_args_is_help=True)
+prices = Verbs(help="Price tables of language models' tokens.", no_args_is_help=True)
 
 
 @prices.callback()
@@ -19,14 +20,12 @@ def _group() -> None:
     """Keep `import` a command of its own."""
 
 
-@prices.command("import", cls=PlainCommand)
+@prices.command("import")
 def import_table(
-    file: Annotated[
-        Path, typer.Argument(help="LiteLLM's model_prices_and_context_window.json, or OpenRouter's /api/v1/models.")
-    ],
-    date: Annotated[str, typer.Option("--date", metavar="YYYY-MM-DD", help="Day on which the file was fetched.")],
-    out: Annotated[Path, typer.Option("--out", metavar="FILE", help="The table, for --prices.")] = Path("prices.yaml"),
-    models: Annotated[str | None, typer.Option("--models", metavar="A,B,...", help="Only these.")] = None,
+    file: Annotated[Path, argument("LiteLLM's model_prices_and_context_window.json, or OpenRouter's /api/v1/models.")],
+    date: Annotated[str, option("Day on which the file was downloaded.", "YYYY-MM-DD")],
+    out: Annotated[Path, option("The table, for --prices.", "FILE")] = Path("prices.yaml"),
+    models: Annotated[tuple[str, ...] | None, option("Only these.", "A,B,...")] = None,
 ) -> None:
     """Write a dated price table from LiteLLM's or OpenRouter's.
 
@@ -39,7 +38,6 @@ def import_table(
         day = datetime.date.fromisoformat(date)
     except ValueError:
         raise ConfigError("--date", f"expected a day as YYYY-MM-DD, got {date!r}") from None
-    wanted = names_in(models)
-    table = import_prices(file, day, wanted)
+    table = import_prices(file, day, None if models is None else list(models))
     write_atomically(out, write_prices(table, file.name))
     typer.echo(f"{len(table.models):,} models: {out}")

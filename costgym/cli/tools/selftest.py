@@ -1,4 +1,4 @@
-"""`costgym selftest`: is the world sound?"""
+"""`costgym selftest`: check the rules of the world."""
 
 from __future__ import annotations
 
@@ -8,17 +8,16 @@ from typing import Annotated
 
 import typer
 
-from ..options import Quiet, Seed
+from ...experiments.play.options import Seed
+from ...simulators.bounds import argument, option
+from ..options import Quiet
 
 
 def selftest(
-    scenario: Annotated[str | None, typer.Argument(help="A scenario's name or YAML file; by default random worlds.")] = None,
-    minutes: Annotated[float, typer.Option("--minutes", min=0.01, max=10_000, help="How long to search.")] = 1.0,
+    scenario: Annotated[str | None, argument("A scenario's name or YAML file; by default random worlds.")] = None,
+    minutes: Annotated[float, option("Duration of the search.", ge=0.01, le=10_000)] = 1.0,
     seed: Seed = 0,
-    found: Annotated[
-        Path,
-        typer.Option("--found", metavar="DIR", help="Folder of found cases, which are played first."),
-    ] = Path("selftest-found"),
+    found: Annotated[Path, option("Folder of found cases, which are played first.", "DIR")] = Path("selftest-found"),
     quiet: Quiet = False,
 ) -> None:
     """Play random worlds with random actions, and check every rule, the batch, forks, threads and records.
@@ -31,7 +30,7 @@ def selftest(
     begin = time.monotonic()
     report = run(60 * minutes, seed, None if scenario is None else load_scenario(scenario), found)
     for name in report.mended:
-        typer.echo(f"{found / name}: found earlier, is sound now")
+        typer.echo(f"{found / name}: found earlier, now correct")
     for finding in report.findings:
         typer.echo(f"{found / finding.name}.yaml: {finding.oracle}: {finding.problem:.300}", err=True)
     if not quiet:

@@ -17,6 +17,7 @@ from ....simulators.errors import DataError
 from ...play.trajectories.format import decode_once
 from ..run_config import RowConfig, RunConfig
 from ..run_log import trajectory_path
+from .about import About
 
 FORMAT = "costgym.submission/3"
 MANIFEST = "manifest.json"
@@ -37,26 +38,24 @@ class TrajectoryFile(BaseModel):
     digest: str = Field(pattern="^[0-9a-f]{32}$", description="BLAKE2b hash of the file, 16 bytes in hex.")
 
 
+_about: Any = About.model_fields
+
+
 class Submission(BaseModel):
     """The manifest of a leaderboard submission."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
     format: Literal["costgym.submission/3"] = Field(description="Version of this format.")
-    name: str = Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9 ._+-]{0,79}$", description="Who submits: a team, a method.")
-    contact: str = Field(min_length=1, max_length=200, description="Where questions go.")
-    url: str = Field(default="", max_length=500, pattern="^(https://.*)?$", description="Where more is to be read.")
-    description: str = Field(default="", max_length=4000, description="What the agents are, in a few sentences.")
-    organisation: str = Field(default="", max_length=200, description="Whose work it is.")
-    date: str = Field(default="", pattern=r"^(\d{4}-\d{2}-\d{2})?$", description="Day of the run, as 2026-11-22.")
-    code: str = Field(default="", max_length=500, pattern="^(https://.*)?$", description="Where the agents' code is.")
-    commit: str = Field(default="", pattern="^([0-9a-f]{7,64})?$", description="Commit of the code that was run.")
-    cost: str = Field(default="", max_length=200, description="What the run cost, in real money or machine hours.")
-    model: str = Field(
-        default="",
-        max_length=200,
-        exclude_if=lambda value: not value,  # manifests from before this field keep their bytes
-        description="What the agents think with: a language model and its version, a policy's network, none.",
-    )
+    name: str = _about["name"]
+    contact: str = _about["contact"]
+    url: str = _about["url"]
+    description: str = _about["description"]
+    organisation: str = _about["organisation"]
+    date: str = _about["date"]
+    code: str = _about["code"]
+    commit: str = _about["commit"]
+    cost: str = _about["cost"]
+    model: str = _about["model"]
     run: RunConfig = Field(description="The run's configuration, with the version that played it.")
     files: list[TrajectoryFile] = Field(min_length=1, max_length=10_000, description="The entries.")
     rows: list[dict[str, Any]] = Field(description="Leaderboard rows claimed by the submitter, one per entry.")
@@ -97,7 +96,7 @@ def read_manifest(folder: Path) -> tuple[Submission | None, list[str]]:
     except ValidationError as error:
         return None, [f"{MANIFEST}, {text}" for text in texts_of(error)]
     except (ValueError, RecursionError) as error:
-        return None, [f"{MANIFEST}: is no JSON ({error})"]
+        return None, [f"{MANIFEST}: is not valid JSON ({error})"]
     except OSError as error:
         raise DataError(path, f"cannot be read: {error.strerror}") from error
     return manifest, check_files(manifest)
@@ -118,10 +117,10 @@ def check_files(manifest: Submission) -> list[str]:
     run, seen = manifest.run, set[tuple[str, str, int]]()
     tracks = {track.name: track for track in run.tracks}
     if len(tracks) < len(run.tracks):
-        return [f"{MANIFEST}, run.tracks: a track stands there twice"]
+        return [f"{MANIFEST}, run.tracks: a track is listed twice"]
     for track in run.tracks:
         if len({condition.key for condition in track.conditions}) < len(track.conditions):
-            return [f"{MANIFEST}, run.conditions: a condition stands there twice"]
+            return [f"{MANIFEST}, run.conditions: a condition is listed twice"]
     for file in manifest.files:
         track_config = tracks.get(file.track)
         if track_config is None or file.agent not in track_config.agents or file.condition >= len(track_config.conditions):
@@ -129,7 +128,7 @@ def check_files(manifest: Submission) -> list[str]:
         if file.path != trajectory_path(manifest.row_of(file)):
             return [f"{MANIFEST}, files: {file.path}: is not the file of {file.agent} under that condition"]
         if (file.track, file.agent, file.condition) in seen:
-            return [f"{MANIFEST}, files: {file.path}: stands there twice"]
+            return [f"{MANIFEST}, files: {file.path}: is listed twice"]
         seen.add((file.track, file.agent, file.condition))
     return []
 

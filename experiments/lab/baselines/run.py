@@ -8,12 +8,9 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from pydantic import Field
-
 from ....agents.base import NUMERIC, Agent
 from ....agents.registry import make_agent
 from ....envs.registration import class_of, parameters_of
-from ....simulators.bounds import Amount, Count, Settings
 from ....simulators.errors import ConfigError, DataError, UnknownName
 from ....simulators.version import __version__
 from ...play.execution.engine import Engine, Local
@@ -21,33 +18,10 @@ from ...play.files import make_folder, write_atomically
 from ...train.run import require_modules
 from .measure import learning_split, measure, open_env
 from .methods import METHODS, OFFERS, Unit, lacks
+from .settings import BaselineSettings
 
 RUNS = "runs"
 Record = dict[str, Any]
-
-
-class BaselineSettings(Settings):
-    """Settings that all runs of a table share."""
-
-    steps: Count = Field(default=81_920, description="Decisions of an online run at most.")
-    minutes: Amount | None = Field(
-        default=None,
-        description="Processor time of an online run at most, without measurements; None for as long as its decisions take.",
-    )
-    points: Count = Field(default=6, description="Measurements on the way.")
-    point_episodes: Count = Field(default=100, description="Test episodes of a measurement on the way.")
-    episodes: Count = Field(default=400, description="Test episodes at the end.")
-    cost_limit: float | None = Field(
-        default=None,
-        gt=0,
-        description="On the mean price of an episode, for constrained methods; None for the environment's.",
-    )
-    train_split: str | None = Field(
-        default=None,
-        description="Split of the tasks that are learnt from; None for train-large where there is one, else train.",
-    )
-    recorded: Count = Field(default=2_000, description="Recorded episodes that offline methods learn from.")
-    updates: Count = Field(default=3_000, description="Updates of an offline method.")
 
 
 def units(methods: Sequence[str], envs: Sequence[str], levels: Sequence[str] | None, seeds: int) -> list[Unit]:

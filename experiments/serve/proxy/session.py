@@ -17,19 +17,22 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 from uuid import uuid4
 
-from pydantic import Field, model_validator
+from pydantic import model_validator
 
-from ....simulators.bounds import StrictModel
+from ....simulators import bounds
+from ....simulators.bounds import option
 from ....simulators.calls import Call, ends_at
+from ....simulators.errors import ConfigError
 from ....simulators.ledger import Budget, Enforcement
 from ....simulators.scenario import Scenario, load_scenario
 from ....simulators.status import LOOKS_OK, SILENT, Status
 from ....simulators.tools import Tool
 from ....simulators.world import World
 from ...play.call_logs.formats import CALL_LOG
+from ...play.options import BUDGET, SCENARIO, Data, Seed
 from .call_log import CallLog, wall_time
 from .world import RealAnswers, world_around
 
@@ -38,7 +41,7 @@ _REACHES = frozenset({Status.OK, *SILENT})
 """Statuses of calls that reach the tool."""
 
 
-class Settings(StrictModel):
+class Settings(bounds.Settings):
     """The settings of a run of real calls: the options of `costgym proxy`, `Chaos` and `wrap`.
 
     Raises:
@@ -46,17 +49,29 @@ class Settings(StrictModel):
         CostGymError: the scenario cannot be read.
     """
 
-    scenario: Scenario | None = Field(None, description="Name, YAML file or `Scenario`; None imposes nothing.")
-    seed: int = Field(0, ge=0, description="Seed of all faults, latencies and prices.")
-    budget: Budget = Field(Budget(), description="What may be spent; by default the scenario's.")
-    enforcement: Enforcement = Field("refuse", description="What a limit does; `refuse` turns down calls beyond it.")
-    faults: float | None = Field(None, description="Factor on the scenario's failures and outages; 0 for none.")
-    prices: dict[str, float] = Field({}, description="Prices of calls by tool, in place of the scenario's.")
-    clock: Literal["calls", "wall"] = Field("calls", description="What lets time pass; by default `wall` without a scenario.")
-    time_scale: float = Field(1.0, ge=0, le=1000, description="Real seconds for each second of the world; 0 for no delays.")
-    log: Path | None = Field(None, description="File to which calls are appended.")
-    run: str | None = Field(None, description="Name of the run in the log; by default made from the time.")
-    task: str | None = Field(None, description="What the run is for; repeated runs share it.")
+    scenario: Annotated[Scenario | None, SCENARIO] = None
+    """Name, YAML file or `Scenario`; None imposes nothing."""
+    data: Data = None
+    seed: Seed = 0
+    budget: Annotated[Budget, BUDGET] = Budget()
+    """What may be spent; by default the scenario's."""
+    enforcement: Annotated[Enforcement, option("What a limit does: refuse turns down calls beyond it; terminate, record.")] = (
+        "refuse"
+    )
+    faults: Annotated[float | None, option("Factor on the scenario's failures and outages; 0 for none.", "FACTOR")] = None
+    prices: Annotated[
+        dict[str, float], option("Price of a tool's call, in place of the scenario's; repeatable.", "TOOL=PRICE", "--price")
+    ] = {}  # noqa: RUF012, pydantic copies it
+    clock: Annotated[
+        Literal["calls", "wall"],
+        option("calls: only calls let time pass, so runs repeat exactly; wall: real time passes, as without a scenario."),
+    ] = "calls"
+    time_scale: Annotated[
+        float, option("Real seconds for each second of the world; 0 for no delays.", "FACTOR", ge=0, le=1000)
+    ] = 1.0
+    log: Annotated[Path | None, option("File to which calls are appended, as JSON lines.", "FILE")] = None
+    run: Annotated[str | None, option("Name of the run in the log; by default made from the time.", "NAME")] = None
+    task: Annotated[str | None, option("Task of the run; repeated runs share it.", "NAME")] = None
 
     @model_validator(mode="before")
     @classmethod
@@ -67,7 +82,7 @@ class Settings(StrictModel):
         if scenario is None:
             defaults: dict[str, Any] = {"clock": "wall"}
         else:
-            scenario = scenario if isinstance(scenario, Scenario) else load_scenario(scenario)
+            scenario = scenario if isinstance(scenario, Scenario) else load_scenario(scenario, data.get("data"))
             own = {"enforcement": scenario.enforcement} if "enforcement" in scenario.model_fields_set else {}
             defaults = {"scenario": scenario, "budget": scenario.limits(), **own}
         if isinstance(data.get("budget"), str | Mapping):
@@ -77,7 +92,7 @@ class Settings(StrictModel):
     @model_validator(mode="after")
     def _time_passes(self) -> Settings:
         if self.clock == "wall" and not self.time_scale:
-            raise ValueError("time_scale: expected more than 0 with the wall clock, which would stand still")
+            raise ConfigError("time_scale", "expected more than 0 with the wall clock, which would stand still")
         return self
 
     @property

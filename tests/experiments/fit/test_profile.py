@@ -14,6 +14,7 @@ pytest.importorskip("torch")
 
 from costgym.experiments.fit import profile as profiling
 from costgym.experiments.fit.profile import Measurement, Point, measure
+from costgym.experiments.fit.profile_settings import ProfileSettings
 from costgym.simulators.errors import ConfigError, InfrastructureError, InvalidProfile, UnknownName
 from costgym.simulators.opencatp import load_profile
 from costgym.simulators.opencatp.backends.meter import Meter, resident_mb
@@ -24,13 +25,13 @@ from costgym.simulators.opencatp.tools import TOOLS
 SMALL: dict[str, Any] = {
     "image_sizes": ((32, 24), (40, 32), (48, 40), (64, 48)),
     "text_lengths": (20, 40, 60, 80),
-    "repeats": 1,
 }
+ONCE = ProfileSettings(repeats=1)
 
 
 @pytest.fixture(scope="module")
 def measured() -> Measurement:
-    return measure("here", date="2026-11-20", **SMALL)
+    return measure(ONCE, date="2026-11-20", **SMALL)
 
 
 @pytest.mark.slow
@@ -48,7 +49,7 @@ def test_a_measured_profile_can_be_named_by_its_file(
     measured: Measurement, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(profiling, "measure", lambda *_, **__: measured)
-    made = profiling.profile("here", tmp_path / "new" / "here.json")
+    made = profiling.profile(tmp_path / "new" / "here.json")
     assert load_profile(tmp_path / "new" / "here.json") == made
     assert (made.name, made.date) == ("here", "2026-11-20")
     assert "untrained weights at full size, float32, one input at a time, median of 1 runs" in made.source
@@ -76,7 +77,7 @@ def test_what_would_not_fit_is_not_run_and_no_profile_is_made_without_it(
         found.profile()
     monkeypatch.setattr(profiling, "measure", lambda *_, **__: found)
     with pytest.raises(InvalidProfile, match=r"what was measured is in .*here\.json\.partial"):
-        profiling.profile("here", tmp_path / "here.json")
+        profiling.profile(tmp_path / "here.json")
     assert [path.name for path in tmp_path.iterdir()] == ["here.json.partial"]
     record = json.loads((tmp_path / "here.json.partial").read_text())
     assert (record["format"], len(record["measured"])) == ("costgym.profile-partial/1", 39)
@@ -179,19 +180,19 @@ def test_the_meter_sees_memory_that_a_call_takes_and_gives_back() -> None:
         ({"levels": ()}, ConfigError, "levels"),
         ({"levels": (0, 4)}, ConfigError, r"expected some of 0\.\.3"),
         ({"repeats": 0}, ConfigError, "repeats"),
-        ({"memory_limit_mb": -1.0}, ConfigError, "memory_limit_mb"),
+        ({"memory_limit": -1.0}, ConfigError, "memory_limit"),
     ],
 )
 def test_settings_that_make_no_sense(settings: dict[str, Any], kind: type[Exception], message: str) -> None:
     with pytest.raises(kind, match=message):
-        measure("here", **settings)
+        measure(ProfileSettings(**settings))
 
 
 def test_a_gpu_that_is_not_there_is_named() -> None:
     if __import__("torch").cuda.is_available():
         pytest.skip("there is a GPU here")
     with pytest.raises(InfrastructureError, match="torch sees no GPU here"):
-        measure("here", device="cuda")
+        measure(ProfileSettings(device="cuda"))
 
 
 @pytest.mark.slow

@@ -1,4 +1,4 @@
-"""`costgym train`: one subcommand per trainer, imported on first use."""
+"""`costgym train`: one subcommand per trainer, imported when it is used."""
 
 from __future__ import annotations
 
@@ -9,21 +9,9 @@ import typer
 from typer.core import TyperGroup
 
 from ....simulators.errors import UnknownName
-from ...output import PlainCommand
+from ...bridge import Verbs
 
-TRAINERS = {
-    "ppo": "sb3",
-    "dqn": "sb3",
-    "catp": "catp",
-    "ift": "catp",
-    "rltf": "catp",
-    "deer": "deer",
-    "toolplanner": "toolplanner",
-    "btp": "btp",
-    "sft": "sft",
-    "grpo": "grpo",
-}
-"""The module of each trainer's subcommand."""
+TRAINERS = ("ppo", "dqn", "catp", "ift", "rltf", "deer", "toolplanner", "btp", "sft", "grpo")
 
 
 class _Trainers(TyperGroup):
@@ -33,9 +21,8 @@ class _Trainers(TyperGroup):
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         if cmd_name not in TRAINERS:
             raise UnknownName("trainer", cmd_name, TRAINERS)
-        single = typer.Typer(add_completion=False, rich_markup_mode="markdown")
-        module = import_module(f"{__package__}.{TRAINERS[cmd_name]}")
-        single.command(cmd_name, cls=PlainCommand)(getattr(module, cmd_name))
+        single = Verbs(add_completion=False, rich_markup_mode="markdown")
+        single.command(cmd_name)(getattr(import_module(f"{__package__}.trainers"), cmd_name))
         return typer.main.get_command(single)
 
 

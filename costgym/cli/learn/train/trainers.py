@@ -1,0 +1,236 @@
+"""The subcommands of `costgym train`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any
+
+from pydantic import BeforeValidator
+
+from ....agents.catp.settings import CatpSettings
+from ....agents.deer.settings import DeerSettings
+from ....agents.toolplanner.settings import LearntSettings
+from ....experiments.play.options import Data, Documents, Limits, ScenarioName
+from ....experiments.train.grpo.settings import GrpoSettings
+from ....experiments.train.sb3.settings import DqnSettings, PpoSettings
+from ....experiments.train.sft.settings import SftSettings
+from ....experiments.train.usefulness.settings import UsefulnessSettings
+from ....simulators.bounds import Settings, option
+from ....simulators.errors import UnknownName
+from ....simulators.ledger import Budget
+from .shared import Run
+
+PARTS = ("completion", "following", "tags", "path")
+"""Parts of ToolPlanner that `--without` can leave out."""
+_FEEDBACK = ("context", "intermediate_feedback", "cumulative", "gamma", "centred", "return_scale")
+_BASELINE = ("method", *_FEEDBACK, "walks", "best", "near", "spread")
+"""Settings of CATP that its baselines do not have."""
+
+
+class World(Settings):
+    """The options about the tasks to learn from."""
+
+    scenario: ScenarioName = None
+    split: Annotated[str, option("Tasks to learn from: train, or train-large.")] = "train"
+    budget: Limits = None
+
+
+class Length(Settings):
+    """The options about the length of a run."""
+
+    steps: Annotated[int | None, option("Number of decisions; the policy then does not depend on the machine's speed.")] = None
+    minutes: Annotated[
+        float | None, option("Training time in minutes after compilation, instead of --steps; 5 if neither is given.")
+    ] = None
+
+
+def _costs(text: Any) -> Any:
+    if not isinstance(text, str):
+        return text
+    return Budget.one(text if "=" in text else f"price={text}", "--cost-limit").as_dict()
+
+
+def ppo(
+    run: Run,
+    world: World,
+    length: Length,
+    settings: PpoSettings,
+    cost_limit: Annotated[
+        Mapping[str, float] | None,
+        BeforeValidator(_costs),
+        option("Limits of mean costs, enforced by Lagrange multipliers: `7` (price) or `price=7;calls=3`.", "LIMITS"),
+    ] = None,
+) -> None:
+    """Train MaskablePPO (Stable-Baselines3) in the marketplace; the agent is `sb3:DIR`.
+
+    Example: `costgym train ppo --minutes 5 --budget price=20 --out runs/ppo`
+    """
+    from ....experiments.train.sb3.train import train_ppo
+
+    options = {**dict(world), "scenario": world.scenario or "marketplace", **dict(length), **settings.given}
+    run.train("ppo", train_ppo, lagrangian=cost_limit, **options)
+
+
+def dqn(run: Run, world: World, length: Length, settings: DqnSettings) -> None:
+    """Train DQN (Stable-Baselines3) with action masks in the marketplace; the agent is `sb3:DIR`.
+
+    Example: `costgym train dqn --steps 100000 --out runs/dqn`
+    """
+    from ....experiments.train.sb3.train import train_dqn
+
+    options = {**dict(world), "scenario": world.scenario or "marketplace", **dict(length), **settings.given}
+    run.train("dqn", train_dqn, **options)
+
+
+def catp(
+    run: Run,
+    settings: Annotated[CatpSettings, ("method", "supervised_steps", "group")] = CatpSettings(steps=3000),  # noqa: B008
+    pool: Annotated[
+        list[Path] | None, option("Plan pool to learn from (.json, or the official .pkl); repeatable.", "FILE")
+    ] = None,
+    preset: Annotated[
+        str | None, option("paper: the published charges, discount and target. Options that are given take precedence.")
+    ] = None,
+) -> None:
+    """Train CATP-LLM offline on executed plans of the OpenCATP tools, conditioned on their returns; the agent is `catp:DIR`.
+
+    With `--pool` it trains on recorded plans instead of plans that it searches for and executes. A quarter of the recorded
+    tasks and samples is held out, and the metrics are measured on them.
+
+    Example: `costgym train catp --tasks sequential --steps 1500 --out runs/catp`
+    """
+    from ....experiments.train.catp.train import train_catp
+
+    usual = CatpSettings.preset(preset) if preset else {}
+    run.train("catp", train_catp, pool=pool or (), **{**usual, **settings.given})
+
+
+def ift(
+    run: Run,
+    settings: Annotated[CatpSettings, (*_BASELINE, "supervised_steps", "group")] = CatpSettings(steps=1500),  # noqa: B008
+) -> None:
+    """Train the baseline of instruction fine-tuning: supervised on the best plan for each task; the agent is `ift:DIR`.
+
+    Example: `costgym train ift --steps 1500 --out runs/ift`
+    """
+    from ....experiments.train.catp.train import train_ift
+
+    run.train("ift", train_ift, **settings.given)
+
+
+def rltf(
+    run: Run,
+    settings: Annotated[CatpSettings, _BASELINE] = CatpSettings(steps=1500),  # noqa: B008, it is frozen
+) -> None:
+    """Train the baseline of reinforcement learning from task feedback (policy gradient); the agent is `rltf:DIR`.
+
+    Example: `costgym train rltf --steps 1500 --out runs/rltf`
+    """
+    from ....experiments.train.catp.train import train_rltf
+
+    run.train("rltf", train_rltf, **settings.given)
+
+
+def deer(run: Run, settings: DeerSettings, scenario: ScenarioName = "decision", data: Data = None) -> None:
+    """Train DEER's policy, which decides whether to search for a tool and which to call; the agent is `deer:DIR`.
+
+    Prints the six accuracies on seen and on unseen tools.
+
+    Example: `costgym train deer --sampling mixture --out runs/deer`
+    """
+    from ....experiments.train.deer.train import train_deer
+
+    run.train("deer", train_deer, scenario, data=data, **settings.given)
+
+
+def toolplanner(
+    run: Run,
+    settings: Annotated[LearntSettings, ("steps",)],
+    scenario: ScenarioName = "marketplace",
+    steps: Annotated[
+        int | None, option("Steps of stage 1; the steps of stage 2 and the tasks of both stages scale with it.")
+    ] = None,
+    without: Annotated[tuple[str, ...], option("Parts to leave out: completion, following, tags, path.", "A,B,...")] = (),
+    start: Annotated[
+        Path | None, option("Folder of an existing stage 1 with the same settings, such as RUN/sft.", "DIR")
+    ] = None,
+) -> None:
+    """Train ToolPlanner on solved paths, then by ranking rounds of its own search trees; the agent is `toolplanner:DIR`.
+
+    Example: `costgym train toolplanner --steps 500 --out runs/toolplanner`
+    """
+    from ....experiments.train.toolplanner.train import train_toolplanner
+
+    for part in without:
+        if part not in PARTS:
+            raise UnknownName("part to leave out", part, PARTS)
+    chosen = {**scaled(steps), **dict.fromkeys(without, False), **settings.given}
+    run.train("toolplanner", train_toolplanner, scenario, sft=start, **chosen)
+
+
+def scaled(steps: int | None) -> dict[str, int]:
+    """Return the settings of a run with the given steps in stage 1, and the others scaled in proportion."""
+    if steps is None:
+        return {}
+    usual = LearntSettings()
+    least = {"tasks": 100, "rank_tasks": 50, "rank_steps": 1}
+    return {"steps": steps, **{name: max(low, getattr(usual, name) * steps // usual.steps) for name, low in least.items()}}
+
+
+def btp(
+    run: Run,
+    settings: UsefulnessSettings,
+    scenario: ScenarioName = "marketplace",
+    records: Annotated[Path | None, option("Train on these trajectories of `costgym collect` instead.", "DIR")] = None,
+) -> None:
+    """Train BTP's classifier, which predicts whether the result of a call helps; agents use it with `--usefulness DIR`.
+
+    Prints the metrics of the classifier and of the rules on held-out tasks.
+
+    Example: `costgym train btp --episodes 1500 --out runs/btp`
+    """
+    from ....experiments.train.usefulness.train import train_btp
+    from ....simulators.scenario import load_scenario
+
+    run.train("btp", train_btp, load_scenario(scenario or "marketplace"), records=records, **settings.given)
+
+
+def sft(
+    run: Run,
+    world: World,
+    settings: SftSettings,
+    minutes: Annotated[float | None, option("Stop after this many minutes; the same command continues.")] = None,
+) -> None:
+    """Fine-tune a language model on solved episodes of the text view; the result is `DIR/model`.
+
+    Example: `costgym train sft --model models/smollm2 --split train-large --budget price=20 --out runs/sft`
+    """
+    from ....experiments.train.sft.train import train_sft
+
+    options = {**dict(world), "scenario": world.scenario or "marketplace", **settings.given}
+    run.train("sft", train_sft, minutes=minutes, **options)
+
+
+def grpo(
+    run: Run,
+    settings: GrpoSettings,
+    scenario: ScenarioName = None,
+    steps: Annotated[int, option("Number of GRPO steps.")] = 20,
+    budget: Limits = None,
+    documents: Documents = None,
+) -> None:
+    """Train a tool-calling language model in the marketplace by GRPO (TRL); the result is `DIR/model`.
+
+    Without `--model`, a tiny model is created and first trained to call tools; its default scenario is a tiny one.
+
+    Example: `costgym train grpo --steps 20 --out runs/grpo`
+    """
+    from ....experiments.train.grpo.train import train_grpo
+    from ....experiments.train.grpo.world import GrpoWorld
+
+    if settings.model is None and scenario is None and documents is None:
+        world = GrpoWorld.tiny(seed=settings.seed)  # a tiny model needs a tiny scenario
+    else:
+        world = GrpoWorld(scenario or "marketplace", budget=budget, documents=documents or "short")
+    run.train("grpo", train_grpo, world, steps=steps, **settings.given)
