@@ -95,7 +95,7 @@ def test_a_folder_with_strange_files_is_refused(tmp_path: Path) -> None:
         (("--budgets", "price=nan"), "positive finite number"),
         (("--budgets", "price"), "price=10,20,40"),
         (("--budgets", "money=3"), "unknown resource 'money'"),
-        (("--episodes", "0"), "positive whole number"),
+        (("--episodes", "0"), "--episodes: expected a number greater than or equal to 1, got 0"),
         (("--split", "tset"), "nearest: test"),
         (("--grading", "strikt"), "nearest: strict"),
         (("--scenario", "toolbench"), "--data FOLDER"),

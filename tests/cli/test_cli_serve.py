@@ -23,7 +23,7 @@ pytest.importorskip("mcp", reason="the extra `serve` is not installed")
         ("--seed -1", "--seed"),
         ("--idle 0", "positive finite number"),
         ("--budget price=1,2", "one limit per resource"),
-        ("--env costgym/OpenCATP-v0 --scenario storm", "no such choice"),
+        ("--env costgym/OpenCATP-v0 --scenario storm", "no such option"),
         ("--env costgym/OpenCATPCalls-v0 --stdio", "MCP is text"),
     ],
 )

@@ -72,7 +72,7 @@ def test_an_option_of_another_trainer_is_refused(called: dict[str, Any], tmp_pat
         ("ppo --learning-rate 1e-4 --n-steps 8 --ent-coef 0.01 --no-needed-only --no-resume",
          {"learning_rate": 1e-4, "n_steps": 8, "ent_coef": 0.01, "needed_only": False, "resume": False}),
         ("ppo --split train-large", {"split": "train-large"}),
-        ("ppo --target-kl 0.02 --scenario storm", {"target_kl": 0.02, "args": ("storm", 0)}),
+        ("ppo --target-kl 0.02 --scenario storm", {"target_kl": 0.02, "scenario": "storm"}),
         ("dqn --buffer-size 100 --exploration-fraction 0.2", {"buffer_size": 100, "exploration_fraction": 0.2}),
         ("catp", {"steps": 3000, "pool": ()}),
         ("catp --tasks sequential --no-context --no-feedback --model gpt2 --pool a.json --pool b.pkl",
@@ -81,14 +81,14 @@ def test_an_option_of_another_trainer_is_refused(called: dict[str, Any], tmp_pat
         ("catp --no-intermediate-feedback --mask", {"intermediate_feedback": False, "mask": True}),
         ("ift --steps 7", {"steps": 7}),
         ("rltf --group 4", {"steps": 1500, "group": 4}),
-        ("deer --sampling inter --steps 5 --seed 3", {"sampling": "inter", "steps": 5, "args": ("decision", 3)}),
+        ("deer --sampling inter --steps 5 --seed 3", {"sampling": "inter", "steps": 5, "seed": 3, "args": ("decision",)}),
         ("toolplanner", {"sft": None}),
         ("toolplanner --steps 500", {"steps": 500, "tasks": 2000, "rank_tasks": 400, "rank_steps": 80}),
         ("toolplanner --steps 1 --rank-steps 9", {"steps": 1, "tasks": 100, "rank_tasks": 50, "rank_steps": 9}),
         ("toolplanner --without completion,tags --start x/sft --levels tool,api",
          {"completion": False, "tags": False, "sft": Path("x/sft"), "levels": ("tool", "api")}),
         ("sft --model m --split train-large --minutes 9 --no-bf16 --lora-rank 4",
-         {"model": "m", "split": "train-large", "minutes": 9.0, "bf16": False, "lora_rank": 4, "args": ("marketplace", 0)}),
+         {"model": "m", "split": "train-large", "minutes": 9.0, "bf16": False, "lora_rank": 4, "scenario": "marketplace"}),
         ("grpo --steps 3 --num-generations 4", {"steps": 3, "num_generations": 4}),
     ],
 )  # fmt: skip
@@ -99,7 +99,7 @@ def test_options_reach_the_trainer_and_others_keep_its_defaults(
     shown = train(name, "--out", tmp_path / "run", "--quiet", *rest)
     assert shown.exit_code == 0, shown.exception
     assert {key: called[key] for key in options} == options
-    known = {"args", "callback", "resume", "steps", "minutes", "split", "budget", "lagrangian", "pool", "sft", "seed", "data"}
+    known = {"args", "callback", "scenario", "resume", "steps", "minutes", "split", "budget", "lagrangian", "pool", "sft", "data"}
     assert set(called) - known <= set(options)
 
 
@@ -108,11 +108,11 @@ def test_options_reach_the_trainer_and_others_keep_its_defaults(
     [
         ("toolplanner --without tag", "unknown part to leave out 'tag'; nearest: tags"),
         ("ppo --budget price=1,2", "--budget: expected one limit per resource, got 'price=1,2'"),
-        ("ppo --batch-size 1 --steps 9", "batch_size: expected a number greater than or equal to 2, got 1"),
+        ("ppo --batch-size 1 --steps 9", "--batch-size: expected a number greater than or equal to 2, got 1"),
         ("ppo --split test", "unknown split to learn from 'test'"),
         ("dqn --split train-large --scenario examples/weather_desk.yaml", "unknown split 'train-large'; nearest: train"),
         ("ppo --steps 9 --minutes 1", "--steps: expected steps or minutes, got both"),
-        ("catp --tasks some", "tasks: expected 'sequential', 'nonsequential' or 'all', got 'some'"),
+        ("catp --tasks some", "--tasks: expected 'sequential', 'nonsequential' or 'all', got 'some'"),
         ("deer --sampling mixed", "unknown sampling strategy 'mixed'; nearest: mixture"),
     ],
 )
