@@ -132,7 +132,7 @@ def test_a_tile_may_stand_for_a_restorers_image_and_the_profile_says_so(monkeypa
     areas = [width * height for width, height in sizes]
     meter = Scale("cpu", 12.0)
     for tool in ("image_denoising", "object_detection"):
-        profiling._levels_of(found, tool, Fake(), meter, range(4), 1, True, sizes, areas, lambda _: None)
+        profiling._levels_of(found, tool, Fake(), meter, ProfileSettings(repeats=1, tiles=True), sizes, areas, lambda _: None)
     assert found.points == {
         ("image_denoising", 0): Point(250.0, 7.68, 0.0),
         ("image_denoising", 1): Point(500.0, 6.4, 0.0, 2),
@@ -155,10 +155,10 @@ def test_out_of_memory_skips_the_level_and_other_errors_are_not_swallowed() -> N
     found, meter = Measurement("here", "", "", "measured"), Meter("cpu", None)
     sizes = ((32, 24), (40, 32), (48, 40), (64, 48))
     areas = [width * height for width, height in sizes]
-    profiling._levels_of(found, "image_denoising", Fake(), meter, range(4), 1, False, sizes, areas, lambda _: None)
+    profiling._levels_of(found, "image_denoising", Fake(), meter, ONCE, sizes, areas, lambda _: None)
     assert found.skipped == {("image_denoising", 2): "ran out of memory"}
     with pytest.raises(RuntimeError, match="other trouble"):
-        profiling._levels_of(found, "image_deblurring", Fake(), meter, range(4), 1, False, sizes, areas, lambda _: None)
+        profiling._levels_of(found, "image_deblurring", Fake(), meter, ONCE, sizes, areas, lambda _: None)
 
 
 def test_the_meter_sees_memory_that_a_call_takes_and_gives_back() -> None:
