@@ -20,9 +20,9 @@ from typing import Any, Literal, NamedTuple, cast
 import yaml
 from pydantic import TypeAdapter
 
+from ...simulators.bounds import Settings
 from ...simulators.errors import ConfigError, DataError, UnknownName
 from ...simulators.scenario import Scenario
-from ..settings import Settings
 from .base import LanguageModel
 from .batched import ManyAtOnce
 from .cached import Cached

@@ -22,9 +22,9 @@ from typing import Any
 from pydantic import Field
 
 from ...envs.actions import MAX_TOKENS_REPORTED
+from ...simulators.bounds import Count, Settings
 from ...simulators.calls import Usage
 from ...simulators.errors import ConfigError, InfrastructureError, require
-from ..settings import Count, Settings
 from .base import ACT, ASSISTANT, TOOL, Function, FunctionCall, Message, Reply, reply
 
 DEFAULT_URL = "https://api.openai.com/v1"
