@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 from ..errors import ConfigError
 from ..failures import PRESETS, FailureModel
@@ -11,7 +11,7 @@ from .answers import GeneratedAnswers
 from .catalogue import ProfileRules, build_tools
 from .facts import Database
 from .market import Marketplace
-from .tasks import MAX_CHAIN, NEEDS, SIZE_LEVELS, Candidates, LazyTaskSet, Offers, TaskWriter
+from .tasks import Candidates, LazyTaskSet, Offers, TaskRules, TaskWriter
 from .vocabulary import vocabulary
 
 
@@ -25,12 +25,8 @@ def generate_marketplace(
     candidates: Candidates = 16,
     failures: FailureModel | None = None,
     profiles: ProfileRules | None = None,
-    size_levels: Sequence[float] = SIZE_LEVELS,
-    chain_share: float = 0.35,
-    alternative_share: float = 0.3,
-    needs: int | tuple[int, int] | None = None,
+    rules: TaskRules | None = None,
     misnamed: float = 0.0,
-    chain_length: int | tuple[int, int] = 2,
 ) -> Marketplace:
     """Make a marketplace's tools, tasks and answers, as a pure function of the arguments.
 
@@ -41,44 +37,23 @@ def generate_marketplace(
         candidates: Number of tools on offer in a task, or its lowest and highest value; at most the whole catalog.
         failures: How the tools fail; by default the preset "rapidapi-2023".
         profiles: Ranges that prices, memory, cold starts and concurrency limits are drawn from.
-        size_levels: Weights of the four size levels of a task's input.
-        chain_share: Share of the tasks with several needs in which one call's answer is another's argument.
-        needs: Number of needs of a task, or its lowest and highest value; None for 1 to 6, as in StableToolBench.
+        rules: How tasks are composed.
         misnamed: Share of the tools whose name promises what another capability does and their documentation denies.
-        chain_length: Number of calls in a chain, or its lowest and highest value; no more than the task has needs.
-        alternative_share: Share of the needs about which the user may change their mind, among those that nothing depends on.
 
     Raises:
         ConfigError: The sizes do not fit together; says which.
     """
-    lengths = (chain_length, chain_length) if isinstance(chain_length, int) else chain_length
-    if not 2 <= lengths[0] <= lengths[1] <= MAX_CHAIN:
-        raise ConfigError("marketplace.chain_length", f"expected 2 to {MAX_CHAIN}, or such a range, got {chain_length}")
-    known = vocabulary(links=lengths[1] > 2)
+    composed = rules or TaskRules()
+    known = vocabulary(links=composed.chain[1] > 2)
     counts = dict(tasks) if tasks is not None else {"train": 400, "test": 400}
-    _check_sizes(tools, providers, categories, counts, candidates, size_levels, len(known.categories))
+    _check_sizes(tools, providers, categories, counts, candidates, len(known.categories))
     capabilities = {c.name: c for category in known.categories for c in category.capabilities}
     chosen = known.categories[:categories]
-    model, rules = failures or PRESETS["rapidapi-2023"], profiles or ProfileRules()
-    catalog = Catalog(build_tools(seed, chosen, tools, providers, model, rules, misnamed), "marketplace")
+    model, ranges = failures or PRESETS["rapidapi-2023"], profiles or ProfileRules()
+    catalog = Catalog(build_tools(seed, chosen, tools, providers, model, ranges, misnamed), "marketplace")
     answers = GeneratedAnswers(Database(seed, known.kinds, len(counts)), capabilities)
     offers = Offers(catalog, capabilities)
-    bounds = (needs, needs) if isinstance(needs, int) else needs
-    if bounds is not None and not 1 <= bounds[0] <= bounds[1] <= len(NEEDS):
-        raise ConfigError("marketplace.needs", f"expected 1 to {len(NEEDS)}, or such a range, got {needs}")
-    writer = TaskWriter(
-        seed,
-        offers,
-        answers,
-        known,
-        tuple(counts),
-        candidates,
-        chain_share,
-        alternative_share,
-        tuple(size_levels),
-        bounds,
-        lengths,
-    )
+    writer = TaskWriter(seed, offers, answers, known, tuple(counts), candidates, composed)
     return Marketplace(catalog, LazyTaskSet(writer, counts), answers)
 
 
@@ -88,7 +63,6 @@ def _check_sizes(
     categories: int,
     tasks: Mapping[str, int],
     candidates: Candidates,
-    size_levels: Sequence[float],
     most: int,
 ) -> None:
     low, high = (candidates, candidates) if isinstance(candidates, int) else candidates
@@ -98,9 +72,6 @@ def _check_sizes(
         "tools": None if tools >= providers else f"expected at least one a provider ({providers}), got {tools}",
         "tasks": None if tasks and min(tasks.values()) >= 0 and len(tasks) <= 20 else f"expected counts by split, got {tasks}",
         "candidates": None if 1 <= low <= high else f"expected a number of at least 1 or a range, got {candidates}",
-        "size_levels": None
-        if len(size_levels) == 4 and min(size_levels) >= 0 and sum(size_levels) > 0
-        else f"expected four weights, got {tuple(size_levels)}",
     }
     for name, problem in problems.items():
         if problem:

@@ -49,7 +49,9 @@ class MarketplaceSource(StrictModel):
     def market(self, seed: int, failures: FailureModel) -> Marketplace:
         """The tools, tasks and answers of this source."""
         from .generator import generate_marketplace
+        from .tasks import TaskRules
 
+        chosen: dict[str, Any] = {"needs": self.needs, "chain_share": self.chain_share, "chain_length": self.chain_length}
         return generate_marketplace(
             seed,
             tools=self.tools,
@@ -58,9 +60,7 @@ class MarketplaceSource(StrictModel):
             tasks={"train": self.train, "test": self.test},
             candidates=LISTED if isinstance(self.candidates, Retrieval) else self.candidates,
             failures=failures,
-            needs=self.needs,
-            chain_share=0.35 if self.chain_share is None else self.chain_share,
-            chain_length=2 if self.chain_length is None else self.chain_length,
+            rules=TaskRules(**{name: value for name, value in chosen.items() if value is not None}),
             misnamed=self.misnamed or 0.0,
         )
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import accumulate
 from typing import Any, TypeVar
 
@@ -178,6 +178,50 @@ def _place(name: str, capabilities: list[Capability]) -> Place:
     return name, capabilities, [(head, tail) for head in heads for tail in capabilities if tail.takes(head.gives)]
 
 
+@dataclass(frozen=True, slots=True)
+class TaskRules:
+    """How tasks are composed.
+
+    Attributes:
+        size_levels: Weights of the four size levels of a task's input.
+        chain_share: Share of the tasks with several needs in which one call's answer is another's argument.
+        alternative_share: Share of the needs about which the user may change their mind, among those that nothing depends on.
+        needs: Number of needs of a task, or its lowest and highest value; None for 1 to 6, as in StableToolBench.
+        chain_length: Number of calls in a chain, or its lowest and highest value; no more than the task has needs.
+
+    Raises:
+        ConfigError: A number is out of range.
+    """
+
+    size_levels: Sequence[float] = SIZE_LEVELS
+    chain_share: float = 0.35
+    alternative_share: float = 0.3
+    needs: int | tuple[int, int] | None = None
+    chain_length: int | tuple[int, int] = 2
+
+    def __post_init__(self) -> None:
+        low, high = self.chain
+        if not 2 <= low <= high <= MAX_CHAIN:
+            raise ConfigError(
+                "marketplace.chain_length", f"expected 2 to {MAX_CHAIN}, or such a range, got {self.chain_length}"
+            )
+        low, high = self.bounds
+        if not 1 <= low <= high <= len(NEEDS):
+            raise ConfigError("marketplace.needs", f"expected 1 to {len(NEEDS)}, or such a range, got {self.needs}")
+        if len(self.size_levels) != 4 or min(self.size_levels) < 0 or sum(self.size_levels) <= 0:
+            raise ConfigError("marketplace.size_levels", f"expected four weights, got {tuple(self.size_levels)}")
+
+    @property
+    def chain(self) -> tuple[int, int]:
+        """Lowest and highest number of calls in a chain."""
+        return (self.chain_length, self.chain_length) if isinstance(self.chain_length, int) else self.chain_length
+
+    @property
+    def bounds(self) -> tuple[int, int]:
+        """Lowest and highest number of needs."""
+        return (self.needs, self.needs) if isinstance(self.needs, int) else self.needs or (1, len(NEEDS))
+
+
 class TaskWriter:
     """Writes a marketplace's tasks.
 
@@ -188,11 +232,7 @@ class TaskWriter:
         vocabulary: Openers of queries.
         splits: Names of the splits, which divide the entities between them.
         candidates: Number of tools on offer in a task, or a range to draw it from.
-        chain_share: Share of the tasks with several needs in which one call's answer is another's argument.
-        alternative_share: Share of the needs about which the user may change their mind.
-        size_levels: Weights of the size levels.
-        needs: Lowest and highest number of needs; None for all that `NEEDS` weighs.
-        chain_length: Lowest and highest number of calls in a chain.
+        rules: How tasks are composed.
     """
 
     def __init__(
@@ -203,20 +243,16 @@ class TaskWriter:
         vocabulary: MarketVocabulary,
         splits: Sequence[str],
         candidates: Candidates,
-        chain_share: float,
-        alternative_share: float,
-        size_levels: tuple[float, ...] = SIZE_LEVELS,
-        needs: tuple[int, int] | None = None,
-        chain_length: tuple[int, int] = (2, 2),
+        rules: TaskRules,
     ) -> None:
         self.seed, self.offers, self.splits, self.candidates = seed, offers, tuple(splits), candidates
-        self._size_levels, self._chain_length = size_levels, chain_length
-        self.chain_share, self.alternative_share = chain_share, alternative_share
+        self._size_levels, self._chain_length = tuple(rules.size_levels), rules.chain
+        self.chain_share, self.alternative_share = rules.chain_share, rules.alternative_share
         self._database: Database = answers.database
         self._openers = {category.name: category.opener for category in vocabulary.categories}
         many = len(offers.by_category) > 1
-        self._bounded = needs is not None
-        low, high = needs or (1, len(NEEDS))
+        self._bounded = rules.needs is not None
+        low, high = rules.bounds
         self._need_weights = [weight if low <= count <= high else 0 for count, weight in enumerate(NEEDS, 1)]
         across = many and high > 1  # G3 is about two categories at least
         self._groups = {name: share for name, share in GROUPS.items() if across or name != "G3"}

@@ -213,7 +213,7 @@ def conditions(manifest: dict[str, Any]) -> list[dict[str, Any]]:
         (lambda d: [each.update(episodes=9) for each in conditions(d)], "8 of 9 episodes agree"),
         (
             lambda d: d["run"]["tracks"][0]["conditions"].append(d["run"]["tracks"][0]["conditions"][0]),
-            "a condition stands there twice",
+            "a condition is listed twice",
         ),
         (put(name=""), "manifest.json, name:"),
         (put(name="../../etc"), "manifest.json, name:"),
@@ -224,7 +224,7 @@ def conditions(manifest: dict[str, Any]) -> list[dict[str, Any]]:
         (lambda d: d["files"][0].update(agent="nobody"), "the run has no such agent"),
         (lambda d: d["files"][0].update(condition=9), "the run has no such agent or condition"),
         (lambda d: d["files"][0].update(digest="0" * 32), "digest: the file is not the one"),
-        (lambda d: d["files"].append(d["files"][0]), "stands there twice"),
+        (lambda d: d["files"].append(d["files"][0]), "is listed twice"),
         (lambda d: d["run"]["tracks"][0]["scenario"].update(failures="reliable"), "digest: the world's is"),
     ],
 )
@@ -240,7 +240,7 @@ def test_a_manifest_that_names_its_submitter_twice_is_no_manifest(board: Path, p
     text = path.read_text()
     path.write_text(text.replace('"name": "Team A"', '"name": "Team B", "name": "Team A"', 1))
     assert path.read_text() != text
-    assert validate(packed).problems == ("manifest.json: is no JSON (an object has a duplicate name)",)
+    assert validate(packed).problems == ("manifest.json: is not valid JSON (an object has a duplicate name)",)
     with pytest.raises(costgym.DataError, match="duplicate name"):
         add(board, packed)
 
@@ -280,7 +280,7 @@ def test_a_board_of_more_seeds_shows_every_k_and_verifies(tmp_path: Path) -> Non
     assert validate(pack(folder, tmp_path / "packed", "A", "a@example.org")).verified
     assert [each.episodes for each in make_run_config("quick", agents=["react"], seeds=8).tracks[0].conditions] == [320] * 3
     for wrong in (0, 1.5, True):
-        with pytest.raises(costgym.ConfigError, match="--seeds"):
+        with pytest.raises(costgym.ConfigError, match="seeds"):
             make_run_config("quick", agents=["react"], seeds=wrong)  # type: ignore[arg-type]
     with pytest.raises(costgym.ConfigError, match="--seeds"):
         make_run_config("opencatp", agents=["greedy"], seeds=2)

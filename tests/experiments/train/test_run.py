@@ -87,7 +87,7 @@ def test_only_one_process_writes_to_a_folder(tmp_path: Path) -> None:
 
 def test_a_config_that_cannot_be_read_is_no_reason_to_begin_anew(tmp_path: Path) -> None:
     (tmp_path / "config.json").write_text("{")
-    with pytest.raises(DataError, match="is no JSON"), open_run(tmp_path, CONFIG, resume=False):
+    with pytest.raises(DataError, match="is not valid JSON"), open_run(tmp_path, CONFIG, resume=False):
         pass
     (tmp_path / "config.json").write_text(json.dumps({**CONFIG.model_dump(mode="json"), "trainer": "catp"}))
     with pytest.raises(DataError, match="expected a run of deer, got one of 'catp'"), open_run(tmp_path, CONFIG, resume=False):

@@ -11,6 +11,7 @@ import costgym
 from costgym.agents import make_agent
 from costgym.simulators.errors import ConfigError
 from costgym.simulators.marketplace.generator import generate_marketplace
+from costgym.simulators.marketplace.tasks import TaskRules
 from costgym.simulators.marketplace.vocabulary import vocabulary
 from costgym.simulators.scenario import parse_scenario
 from costgym.simulators.tasks import Need, Task
@@ -53,7 +54,9 @@ def test_the_argument_of_a_link_is_the_answer_before_it() -> None:
 
 
 def test_the_usual_length_changes_nothing() -> None:
-    plain, two = (generate_marketplace(tasks={"train": 30, "test": 30}, **more) for more in ({}, {"chain_length": 2}))
+    plain, two = (
+        generate_marketplace(tasks={"train": 30, "test": 30}, **more) for more in ({}, {"rules": TaskRules(chain_length=2)})
+    )
     assert list(plain.tasks) == list(two.tasks) and list(plain.catalog) == list(two.catalog)
     usual = {c.name for category in vocabulary().categories for c in category.capabilities}
     assert {tool.capability for tool in plain.catalog} <= usual

@@ -20,6 +20,7 @@ from costgym.simulators.marketplace import Marketplace, ProfileRules, generate_m
 from costgym.simulators.marketplace.entities import pool
 from costgym.simulators.marketplace.facts import make_fact
 from costgym.simulators.marketplace.schema import check_arguments
+from costgym.simulators.marketplace.tasks import TaskRules
 from costgym.simulators.marketplace.vocabulary import vocabulary
 from costgym.simulators.tasks import LEVELS, fact_in, normalise
 
@@ -263,7 +264,7 @@ def test_profiles_follow_the_measured_market():
 
 def test_profile_rules_and_size_levels_are_obeyed():
     rules = ProfileRules(fees=(3, 4), cold_share=1.0, slots_share=0.0, memory_mb=(512.0,), timeout_s=5.0)
-    m = generate_marketplace(0, tasks={"train": 30}, profiles=rules, size_levels=(0, 0, 1, 0))
+    m = generate_marketplace(0, tasks={"train": 30}, profiles=rules, rules=TaskRules(size_levels=(0, 0, 1, 0)))
     profiles = [tool.profile for tool in m.catalog]
     assert {p.fee for p in profiles} == {3.0, 4.0}
     assert {(p.concurrency, p.cpu_cons_mb, p.timeout_s) for p in profiles} == {(0, 512.0, 5.0)}
@@ -308,7 +309,6 @@ def test_reading_order_does_not_matter():
         ({"candidates": 0}, "marketplace.candidates"),
         ({"candidates": (9, 3)}, "marketplace.candidates"),
         ({"tasks": {}}, "marketplace.tasks"),
-        ({"size_levels": (1, 2)}, "marketplace.size_levels"),
         ({"tools": 9000}, "marketplace"),
     ],
 )
@@ -316,6 +316,11 @@ def test_sizes_that_do_not_fit_are_named(settings_, place):
     with pytest.raises(ConfigError) as error:
         generate_marketplace(0, **settings_)
     assert error.value.place == place
+
+
+def test_rules_of_tasks_that_do_not_fit_are_named() -> None:
+    with pytest.raises(ConfigError, match="size_levels: expected four weights"):
+        TaskRules(size_levels=(1, 2))
 
 
 @pytest.mark.parametrize("form", ["decimal", "money", "count", "person", "title", "phrase", "address", "day", "moment"])

@@ -264,7 +264,7 @@ def test_options_that_cannot_be_are_named() -> None:
         (["--enforcement", "sometimes"], "--enforcement"),
         (["--price", "nothing"], "--price"),
         (["--timeout", "0"], "--timeout"),
-        (["--clock", "wall", "--time-scale", "0"], "time_scale"),
+        (["--clock", "wall", "--time-scale", "0"], "--time-scale"),
         (["--scenario", "nowhere"], "nowhere"),
     ):
         done = invoke("proxy", *options, "--", "true")

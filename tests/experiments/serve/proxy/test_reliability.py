@@ -73,4 +73,4 @@ def test_a_run_that_was_killed_is_named(tmp_path: Path) -> None:
 def test_a_log_of_no_runs_is_refused(tmp_path: Path) -> None:
     (tmp_path / "empty.jsonl").write_text("")
     done = invoke("chaos", "report", tmp_path / "empty.jsonl")
-    assert done.exit_code == 2 and "hold no runs" in done.stderr
+    assert done.exit_code == 2 and "contain no runs" in done.stderr

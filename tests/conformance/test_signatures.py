@@ -1,0 +1,30 @@
+"""No function has more parameters than a reader can keep apart; more than that are fields of a settings model."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import costgym
+
+ROOT = Path(costgym.__file__).parent
+MOST = 12
+
+
+def functions() -> Iterator[tuple[str, int, bool]]:
+    """Each function of the package, its number of parameters, and whether it may have more: constructors of environments, and kernels."""
+    for folder in (ROOT / "simulators", ROOT / "envs", ROOT / "agents", ROOT / "experiments", ROOT / "cli"):
+        for path in sorted(folder.rglob("*.py")):
+            for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+                if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                    names = [each.arg for each in (*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs)]
+                    # compiled functions take arrays one by one, since Numba binds them as a C function's arguments
+                    exempt = (node.name == "__init__" and folder.name == "envs") or path.parent.name == "kernels"
+                    yield f"{path.relative_to(ROOT)}:{node.name}", len(names) - (names[:1] in (["self"], ["cls"])), exempt
+
+
+def test_a_function_has_at_most_twelve_parameters() -> None:
+    found = list(functions())
+    assert len(found) > 2000
+    assert [(name, count) for name, count, exempt in found if count > MOST and not exempt] == []
