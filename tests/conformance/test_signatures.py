@@ -13,7 +13,7 @@ MOST = 12
 
 
 def functions() -> Iterator[tuple[str, int, bool]]:
-    """Each function of the package, its number of parameters, and whether it may have more: constructors of environments, and kernels."""
+    """Each function of the package, its number of parameters, and whether it may have more of them."""
     for folder in (ROOT / "simulators", ROOT / "envs", ROOT / "agents", ROOT / "experiments", ROOT / "cli"):
         for path in sorted(folder.rglob("*.py")):
             for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
