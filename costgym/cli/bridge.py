@@ -195,7 +195,8 @@ def with_options(command: Callable[..., Any]) -> Callable[..., Any]:
             option = Option(parameter.name, kind, FieldInfo.from_annotation(kind), parameter.default)
             shown[parameter.name] = option
 
-    def run(**values: Any) -> Any:
+    def run(*places: Any, **values: Any) -> Any:
+        values |= dict(zip(shown, places, strict=False))
         given = {name: value for name, value in values.items() if value is not None}
         made = {}
         for name, (kind, usual, own) in parts.items():

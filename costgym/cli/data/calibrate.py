@@ -24,7 +24,7 @@ def calibrate(
     gap: Annotated[float, option("Length of a pause that ends an episode.", "SECONDS")] = 3600.0,
     token_price: Annotated[
         tuple[Amount, ...] | None,
-        option("USD per million tokens, for logs without prices.", "IN,OUT", min_length=2, max_length=2),
+        option("USD per million tokens, for logs without prices.", "IN,OUT"),
     ] = None,
     price: Annotated[
         dict[str, Amount] | None, option("Price of a call, for logs without prices; repeatable.", "TOOL=PRICE")
@@ -48,6 +48,8 @@ def calibrate(
         raise ConfigError("--out", f"expected a name ending in .yaml, got {out}")
     if page is not None and page.suffix not in (".html", ".htm"):
         raise ConfigError("--page", f"expected a name ending in .html, got {page}")
+    if token_price is not None and len(token_price) != 2:
+        raise ConfigError("--token-price", f"expected two prices such as 2.5,10, got {len(token_price)}")
     tokens = None if token_price is None else (token_price[0], token_price[1])
     found = fit(log, name or out.stem, least_calls, gap, tokens, prices=price or {}, fields=mapped or {}, tasks=tasks)
     found.write(out, json_file)

@@ -52,7 +52,7 @@ def test_what_cannot_be_imported_is_named_and_nothing_is_written(tmp_path: Path)
     file, out = tmp_path / "models.json", tmp_path / "prices.yaml"
     file.write_text(json.dumps(LITELLM))
     with pytest.raises(UnknownName, match="unpriced"):
-        import_table(file, "2026-11-22", out, models="small,unpriced")
+        import_table(file, "2026-11-22", out, models=("small", "unpriced"))
     with pytest.raises(costgym.ConfigError, match="YYYY-MM-DD"):
         import_table(file, "yesterday", out)
     for text, words in (("[]", "has no prices"), ("{", "is no JSON")):

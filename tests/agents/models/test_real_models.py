@@ -341,4 +341,4 @@ def test_a_wrong_table_ends_the_command_before_anything_is_asked_or_written(
         assert ran.exit_code == 2 and problem in ran.stderr
         assert not (tmp_path / "run").exists()
     ran = invoke("run", "--agent", "react", "--cache", tmp_path / "cache")
-    assert "no real model" in ran.stderr and not (tmp_path / "cache").exists()
+    assert "not a real model" in ran.stderr and not (tmp_path / "cache").exists()

@@ -135,7 +135,7 @@ def test_a_folder_of_another_run_is_refused(board: Leaderboard) -> None:
         ({"split": "all"}, ConfigError, "split"),
         ({"scenario": "storm"}, ConfigError, "no such choice"),
         ({"grading": "judge"}, ConfigError, "no such choice"),
-        ({"episodes": 0}, ConfigError, "positive whole number"),
+        ({"episodes": 0}, ConfigError, "greater than or equal to 1"),
     ],
 )
 def test_runs_that_make_no_sense_are_refused_before_they_begin(

@@ -113,4 +113,4 @@ def test_the_command_needs_a_folder_and_takes_no_other_world(board: Path, tmp_pa
     pytest.importorskip("mcp")
     assert "--record" in invoke("serve", "--board", str(board)).stderr
     done = invoke("serve", "--board", str(board), "--record", str(tmp_path / "mine"), "--scenario", "storm")
-    assert "the leaderboard says what the world is" in done.stderr and done.exit_code == 2
+    assert "the leaderboard determines the world" in done.stderr and done.exit_code == 2

@@ -12,13 +12,16 @@ from PIL import Image
 
 import costgym
 from costgym.agents.registry import make_agent
-from costgym.cli.play.show import show
+from costgym.cli.bridge import with_options
+from costgym.cli.play.show import show as show_command
 from costgym.envs.registration import make
 from costgym.experiments.board.run_config import make_run_config
 from costgym.experiments.board.submissions.submission import pack
 from costgym.experiments.leaderboard import run
 from costgym.experiments.pages.episode_report import report_recorded
 from costgym.experiments.play.trajectories.collect import collect
+
+show = with_options(show_command)
 
 ENVS = {"cheapest": "costgym/Marketplace-v0", "react": "costgym/MarketplaceChat-v0", "deer": "costgym/DecisionAware-v0"}
 
@@ -168,7 +171,7 @@ def test_the_command_writes_pictures(folder: Path, tmp_path: Path, format: str, 
 def test_a_played_episode_is_told_too(capsys: pytest.CaptureFixture[str]) -> None:
     show(agent="cheapest", task=1)
     assert "Task test-00001" in capsys.readouterr().out
-    with pytest.raises(costgym.ConfigError, match="names a recorded episode"):
+    with pytest.raises(costgym.ConfigError, match="expected the path of a recording"):
         show(episode="3")
     with pytest.raises(costgym.UnknownName, match="unknown format"):
         show(format="gif")

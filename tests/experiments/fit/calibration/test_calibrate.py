@@ -12,7 +12,8 @@ import yaml
 pytest.importorskip("scipy", reason="the extra `train` is not installed")
 
 import costgym
-from costgym.cli.data.calibrate import calibrate as command
+from costgym.cli.bridge import with_options
+from costgym.cli.data.calibrate import calibrate as calibrate_command
 from costgym.experiments.fit.calibration.calibrate import calibrate
 from costgym.experiments.fit.calibration.fits import fit_latency, fit_price, fit_rate_limit, reliability_of
 from costgym.experiments.fit.calibration.judge import figures
@@ -21,6 +22,8 @@ from costgym.simulators.ledger import Budget
 from costgym.simulators.scenario import load_scenario, parse_scenario
 from costgym.simulators.status import Status
 from tests.helpers.shared_data import shared
+
+command = with_options(calibrate_command)
 
 TOOLS: dict[str, dict[str, float]] = {
     "steady": {"latency_s": 0.4, "latency_spread": 0.3, "reliability": 1.0, "fee": 2.0},

@@ -14,12 +14,15 @@ import pytest
 pytest.importorskip("scipy", reason="the extra `train` is not installed")
 
 import costgym
-from costgym.cli.data.calibrate import calibrate as command
+from costgym.cli.bridge import with_options
+from costgym.cli.data.calibrate import calibrate as calibrate_command
 from costgym.experiments.fit.calibration.calibrate import calibrate
 from costgym.experiments.play.call_logs.expressions import parse_fields
 from costgym.experiments.play.call_logs.log import LoggedCall, read_log
 from costgym.simulators.scenario import load_scenario
 from costgym.simulators.status import Status
+
+command = with_options(calibrate_command)
 
 START = 1_772_355_600.0  # 2026-03-01 09:00 UTC
 
@@ -257,7 +260,7 @@ def test_a_log_of_another_shape_is_read_by_expressions_with_prices_and_tasks_of_
     assert "<h2>geo</h2>" in text and text.count("<svg") == 2 and "script" not in text
     with pytest.raises(costgym.ConfigError, match="the log has no tool 'gps'"):
         command(path, out, mapped=mapped, price=["gps=1"])
-    with pytest.raises(costgym.ConfigError, match="expected NAME=VALUE"):
+    with pytest.raises(costgym.ConfigError, match="expected FIELD=EXPRESSION"):
         command(path, out, mapped=["tool"])
     with pytest.raises(costgym.DataError, match="expected a list of tasks"):
         tasks.write_text("query: one\n")
