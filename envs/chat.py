@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from ..simulators.errors import UnknownName
 from ..simulators.failures.silent import unsupported
@@ -24,16 +23,6 @@ MAX_NAME = 80  # characters of an unknown function's name that are repeated
 MAX_ESCAPE = 12  # characters that JSON makes of one
 DOCUMENTS = ("full", "short")
 FLOOR_CHARACTERS = 8  # of a token, at most
-MAX_OFFERS = 1024  # tasks whose offer is kept
-
-
-class _Offer(NamedTuple):
-    """The tools on offer: their slots, cards and listed prices by name. Nothing in it is changed."""
-
-    candidates: Sequence[Candidate]
-    slots: dict[str, int]
-    cards: tuple[ToolCard, ...]
-    quotes: dict[str, float]
 
 
 class MarketplaceChatEnv(ToolEnv[str, str]):
@@ -150,11 +139,10 @@ class MarketplaceChatEnv(ToolEnv[str, str]):
     def _enter(self, scenario: Scenario) -> None:
         super()._enter(scenario)
         self._documents: dict[int, int] = {}  # tokens of each task's documentation
-        self._offers: dict[int, _Offer] = {}
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[str, dict[str, Any]]:
         episode = self._start(*self._choose(seed, options))
-        self._on_offer = self._offer(episode)
+        self._look_at_offer(episode)
         self._found: list[ToolCard] = []  # in the last step
         self._short: list[ToolCard] | None = None
         if self.documents == "short":
@@ -202,7 +190,7 @@ class MarketplaceChatEnv(ToolEnv[str, str]):
             **self.seat_parts(env_id),
             max_price=self.world.max_price,
             query=self.query,
-            tools=self._on_offer.cards if self._short is None else tuple(self._short),
+            tools=self._cards if self._short is None else tuple(self._short),
             token_pricing=self.world.tokens,
             categories=() if self.world.retriever is None else self.world.retriever.categories,
         )
@@ -213,26 +201,13 @@ class MarketplaceChatEnv(ToolEnv[str, str]):
     def quotes(self) -> dict[str, float]:
         """The present price of a call of each candidate."""
         episode = self._playing()
-        factors = episode.factors
-        if factors is None:
-            return self._on_offer.quotes.copy()
-        return {slot.name: slot.quote * factors[slot.index] for slot in episode.candidates}
+        return {slot.name: episode.quote(slot.index) for slot in episode.candidates}
 
-    def _offer(self, episode: Episode) -> _Offer:
-        """What is on offer now; that of a task is kept until a search adds to it."""
-        candidates = episode.candidates
-        offer = self._offers.get(episode.number)
-        if offer is None or offer.candidates is not candidates:
-            if len(self._offers) >= MAX_OFFERS:
-                self._offers.clear()
-            catalog = self.world.catalog
-            offer = self._offers[episode.number] = _Offer(
-                candidates,
-                {slot.name: slot.index for slot in candidates},
-                tuple(cards_of(catalog, [catalog[slot.number] for slot in candidates])),
-                {slot.name: slot.quote for slot in candidates},
-            )
-        return offer
+    def _look_at_offer(self, episode: Episode) -> None:
+        """Note slots and cards of the tools on offer; a search adds to them."""
+        catalog = self.world.catalog
+        self._slots = {slot.name: slot.index for slot in episode.candidates}
+        self._cards = tuple(cards_of(catalog, [catalog[slot.number] for slot in episode.candidates]))
 
     def _document_tokens(self, number: int) -> int:
         found = self._documents.get(number)
@@ -285,8 +260,7 @@ class MarketplaceChatEnv(ToolEnv[str, str]):
             return ""
         if action.kind == "wait":
             return self._wait(episode, action.seconds)
-        alone = len(action.calls) == 1 and episode.undisturbed
-        submitted = [self._submit(episode, call, alone) for call in action.calls if not episode.over]
+        submitted = [self._submit(episode, call) for call in action.calls if not episode.over]
         for running in submitted:
             if isinstance(running, Call):
                 episode.settle(running)
@@ -307,15 +281,15 @@ class MarketplaceChatEnv(ToolEnv[str, str]):
             return text
         return f"{text[: self.max_observation]}... [cut: {self.max_observation:,} of {len(text):,} characters]"
 
-    def _submit(self, episode: Episode, call: ToolCall, alone: bool) -> Call | str:
+    def _submit(self, episode: Episode, call: ToolCall) -> Call | str:
         if call.name == SEARCH and call.status is None and self.world.retriever is not None:
             text, found = search_tools(self.world.retriever, episode, call.arguments, self._card)
-            self._on_offer = self._offer(episode)
+            self._look_at_offer(episode)
             self._found = [*self._found, *found]
             if self._short is not None:
                 self._short = [*self._short, *found]
             return text
-        slot = self._on_offer.slots.get(call.name, -1)
+        slot = self._slots.get(call.name, -1)
         if call.status is not None:
             return episode.submit(slot, None, call.status, call.problem)
         if slot < 0:
@@ -323,7 +297,7 @@ class MarketplaceChatEnv(ToolEnv[str, str]):
         problem = check_arguments(self.world.catalog[episode.candidates[slot].number], call.arguments)
         if problem is not None:
             return episode.submit(slot, None, Status.INVALID_ARGUMENTS, problem[:240])
-        return episode.submit_and_wait(slot, call.arguments) if alone else episode.submit(slot, call.arguments)
+        return episode.submit(slot, call.arguments)
 
     def _wait(self, episode: Episode, seconds: float) -> str:
         if seconds > 0:

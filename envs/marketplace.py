@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Mapping
-from importlib import import_module
 from math import inf, log1p
-from struct import Struct
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any
 
 import gymnasium as gym
 import numpy as np
@@ -22,6 +20,9 @@ from ..simulators.world import Call, Candidate, Enforcement, Episode, WorldEvent
 from .seats import NumericSeat, prices_of
 from .templates import Phase, PhaseKey, Template
 from .tool_world import ToolEnv
+
+if TYPE_CHECKING:
+    from .vector.single import CompiledEpisode
 
 MAX_NEEDS = 6
 TOOL_FEATURES = (
@@ -44,10 +45,7 @@ HIGHEST = 10.0
 _PRICE = TOOL_FEATURES.index("price")
 _CALLS, _IN_FLIGHT, _OK, _FAILED, _BANNED = range(11, 16)
 _NO_NEED, _UNSEEN_NEED = MAX_NEEDS + 1, MAX_NEEDS
-_LOOKS_OK, _CANCELLED = LOOKS_OK - {Status.EMPTY}, Status.CANCELLED
-_write_resources = Struct(f"{len(RESOURCE_FEATURES)}f").pack_into
-_write_begin, _write_end = Struct("2f").pack_into, Struct("3f").pack_into  # faster than assignments one by one
-_ROW_BYTES, _CALLS_BYTES, _IN_FLIGHT_BYTES = 4 * len(TOOL_FEATURES), 4 * _CALLS, 4 * _IN_FLIGHT
+_LOOKS_OK = LOOKS_OK - {Status.EMPTY}
 
 Observation = dict[str, NDArray[np.float32]]
 
@@ -184,14 +182,8 @@ class MarketplaceEnv(ToolEnv[Observation, "int | np.integer[Any]"]):
     * v0: first version.
     """
 
-    episode_state: tuple[str, ...] = ("episode", "_tools", "_needs", "_resources", "_received")
-
-    def __new__(cls, *_: Any, compiled: bool = False, **__: Any) -> Self:
-        if compiled is not True or cls is not MarketplaceEnv:
-            return super().__new__(cls)
-        # by its name, as Gymnasium finds vector environments: it is made of this class
-        found: type[Self] = import_module("..vector.single", __name__).CompiledMarketplaceEnv
-        return super().__new__(found)
+    episode_state: tuple[str, ...] = ("_episode", "_compiled", "_tools", "_needs", "_received")
+    _compiled: CompiledEpisode | None = None
 
     def __init__(
         self,
@@ -222,6 +214,21 @@ class MarketplaceEnv(ToolEnv[Observation, "int | np.integer[Any]"]):
         self.action_space = gym.spaces.Discrete(self.finish_action + 1)
         self._highest, self._least = (inf, -inf) if concurrent else (HIGHEST, -1.0)
         self._set_limits(self.budget)
+        if compiled:
+            from .vector.single import CompiledEpisode
+
+            self._compiled = CompiledEpisode(self)
+
+    @property
+    def episode(self) -> Episode | None:
+        """The episode in the event-driven world, which catches up first where compiled code has played it."""
+        if self._compiled is not None:
+            self._compiled.hand_over(self)
+        return self._episode
+
+    @episode.setter
+    def episode(self, value: Episode | None) -> None:
+        self._episode = value
 
     def _enter(self, scenario: Scenario) -> None:
         super()._enter(scenario)
@@ -233,15 +240,17 @@ class MarketplaceEnv(ToolEnv[Observation, "int | np.integer[Any]"]):
         self._shares = [0.0 if limit is None else 1.0 / limit for limit in self._limits]
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Observation, dict[str, Any]]:
-        return self._open(*self._choose(seed, options))
+        begun = self._choose(seed, options)
+        if self._compiled is not None and self.scenario is self.scenarios[0]:
+            return self._compiled.begin(self, *begun)
+        return self.open_episode(*begun)
 
-    def _open(self, number: int, seed: int) -> tuple[Observation, dict[str, Any]]:
-        """Begin an episode of a task."""
+    def open_episode(self, number: int, seed: int) -> tuple[Observation, dict[str, Any]]:
+        """Begin an episode of a task in the event-driven world."""
         episode = self._start(number, seed)
         self._template = template = self.template(episode.number)
         self._tools = template.tools.copy()
         self._slots, self._rows = template.slots, template.rows
-        self._resources = np.empty(len(RESOURCE_FEATURES), np.float32)
         self._callable = len(self._slots)
         self._received = [0] * self._callable
         self._known = episode.known[:]
@@ -273,9 +282,7 @@ class MarketplaceEnv(ToolEnv[Observation, "int | np.integer[Any]"]):
             mask[self.finish_action] = True
             order = tuple(slot.index for slot in slots)
             rows = tuple(order.index(slot) for slot in range(len(order)))
-            quotes = tuple(slot.quote for slot in slots)
-            dearest = max(quotes, default=0.0)
-            found = Template(tools, needs, mask, order, rows, need_of, quotes, dearest, phases={}, cheapest={})
+            found = Template(tools, needs, mask, order, rows, need_of, phases={})
             self._templates[number] = found
             if len(self._templates) > KEPT_TEMPLATES:
                 self._templates.popitem(last=False)
@@ -326,9 +333,10 @@ class MarketplaceEnv(ToolEnv[Observation, "int | np.integer[Any]"]):
         )
 
     def step(self, action: int | np.integer[Any]) -> tuple[Observation, float, bool, bool, dict[str, Any]]:
-        episode = self.episode or self._playing()
-        over = episode.over
-        if over:
+        if self._compiled is not None and self._compiled.goes_on:
+            return self._compiled.play(int(action))
+        episode = self._playing()
+        if episode.over:
             return self._observe(episode), 0.0, True, False, self._full_info(episode)
         self._steps += 1
         action = int(action)
@@ -347,17 +355,13 @@ class MarketplaceEnv(ToolEnv[Observation, "int | np.integer[Any]"]):
 
     def _call(self, episode: Episode, row: int) -> None:
         slot = self._slots[row]
-        alone = not self.concurrent and episode.undisturbed
-        call = episode.submit_and_wait(slot) if alone else episode.submit(slot)
+        call = episode.submit(slot)
         if call.k:
             count = episode.counts[slot]
-            place = row * _ROW_BYTES + _CALLS_BYTES
-            _write_begin(self._tools.data, place, 0.25 * count, count - self._received[slot])
-            if alone and call.status is not _CANCELLED:
-                self._receive(episode, call)
+            self._tools[row, _CALLS:_OK] = 0.25 * count, count - self._received[slot]
         else:
             self._last_status = call.status
-            self._tools[row, _OK], self._tools[row, _FAILED] = 0.0, 1.0
+            self._tools[row, _OK:_BANNED] = 0.0, 1.0
 
     def _settle(self, episode: Episode) -> None:
         """Wait until nothing is on its way and every event so far was seen."""
@@ -374,8 +378,7 @@ class MarketplaceEnv(ToolEnv[Observation, "int | np.integer[Any]"]):
             self._last_status = status
             received[slot] = count = received[slot] + 1
             ok, failed = (1.0, 0.0) if status in _LOOKS_OK else (0.0, 1.0)
-            place = self._rows[slot] * _ROW_BYTES + _IN_FLIGHT_BYTES
-            _write_end(self._tools.data, place, episode.counts[slot] - count, ok, failed)
+            self._tools[self._rows[slot], _IN_FLIGHT:_BANNED] = episode.counts[slot] - count, ok, failed
         if episode.known != self._known:
             self._known = episode.known[:]
             self._needs, self._mask = self._phase(episode, (tuple(self._known), tuple(episode._versions)))
@@ -391,14 +394,11 @@ class MarketplaceEnv(ToolEnv[Observation, "int | np.integer[Any]"]):
                 self._tools[row, _BANNED] = slot in episode.banned
 
     def _observe(self, episode: Episode) -> Observation:
-        ledger, now = episode.ledger, episode.clock._now
+        ledger, now = episode.ledger, episode.now_s
         price, seconds, tokens, calls = self._shares
         highest, least = self._highest, self._least
         spent = ledger.price
-        resources = self._resources
-        _write_resources(
-            resources.data,
-            0,
+        resources = (
             min(log(1.0 + now), highest),
             episode.in_flight * 0.25,
             self._steps / self.max_steps,
@@ -408,11 +408,11 @@ class MarketplaceEnv(ToolEnv[Observation, "int | np.integer[Any]"]):
             max(1.0 - ledger.calls * calls, least),
             min(spent * self._scale, highest),
         )
-        return {"tools": self._tools.copy(), "needs": self._needs.copy(), "resources": resources.copy()}
+        return {"tools": self._tools.copy(), "needs": self._needs.copy(), "resources": np.array(resources, np.float32)}
 
     def _full_info(self, episode: Episode) -> dict[str, Any]:
         info = self._info()
-        info["status"] = self._last_status._value_  # the property costs a call
+        info["status"] = int(self._last_status)
         info["action_mask"] = self._possible(episode)
         return info
 
@@ -425,15 +425,13 @@ class MarketplaceEnv(ToolEnv[Observation, "int | np.integer[Any]"]):
 
     def action_masks(self) -> NDArray[np.bool_]:
         """The present action mask, (actions,) bool: what the argument `mask` lets through. `finish` is always allowed."""
+        if self._compiled is not None and self._compiled.goes_on:
+            return self._compiled.action_masks()
         return self._possible(self._playing())
 
     def _possible(self, episode: Episode) -> NDArray[np.bool_]:
-        if episode.enforcement != "refuse":
-            mask = self._mask.copy()
-        elif episode.factors is None:
-            mask = self._mask & self._template.covered(episode)
-        else:
-            mask = self._mask.copy()
+        mask = self._mask.copy()
+        if episode.enforcement == "refuse":
             for row, slot in enumerate(self._slots):
                 if mask[row]:
                     mask[row] = episode.affordable(slot)

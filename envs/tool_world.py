@@ -8,7 +8,6 @@ from itertools import accumulate
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic
 
-import gymnasium as gym
 import numpy as np
 
 from ..simulators.draws import stable_integer
@@ -132,7 +131,6 @@ class ToolEnv(BaseEnv[ObsType, ActType], Generic[ObsType, ActType]):
         self._steps = 0
         self._price = 0.0
         self.episode: Episode | None = None
-        self._unseeded: int | None = None
 
     # -- worlds ----------------------------------------------------------------------------------------------------------
 
@@ -169,18 +167,10 @@ class ToolEnv(BaseEnv[ObsType, ActType], Generic[ObsType, ActType]):
         if options:
             self._check_options(options)
         chosen = (options or {}).get("task")
-        if chosen is not None and type(seed) is int and seed >= 0:
-            self._unseeded = seed  # nothing is drawn, so seeding the generator waits until something is
-            draw, episode_seed = 0, seed
-        else:
-            if self._unseeded is not None:
-                self._catch_up()
-            if seed is not None:
-                super().reset(seed=seed)
-            generator = self._np_random or super().np_random
-            # what integers(1 << 62) draws, in a tenth of its time
-            draw = generator.bit_generator.random_raw() >> 2
-            episode_seed = draw if seed is None else seed
+        super().reset(seed=seed)
+        # drawn even where task and seed are given, so that later resets do not depend on whether they were
+        draw = int(self.np_random.integers(1 << 62))
+        episode_seed = draw if seed is None else seed
         if len(self.scenarios) > 1 or options:
             self._enter_drawn(episode_seed, (options or {}).get("scenario"))
         elif self.scenario is not self.scenarios[0]:
@@ -195,30 +185,6 @@ class ToolEnv(BaseEnv[ObsType, ActType], Generic[ObsType, ActType]):
         self._steps = 0
         self._price = 0.0
         return episode
-
-    def _catch_up(self) -> None:
-        """Seed the generator as in the last reset and skip the draw of its episode."""
-        if self._unseeded is not None:
-            seed, self._unseeded = self._unseeded, None
-            super().reset(seed=seed)
-            super().np_random.integers(1 << 62)
-
-    @property
-    def np_random(self) -> np.random.Generator:
-        """The generator that draws tasks and seeds that are not given."""
-        self._catch_up()
-        return super().np_random
-
-    @np_random.setter
-    def np_random(self, value: np.random.Generator) -> None:
-        self._unseeded = None
-        gym.Env.np_random.__set__(self, value)  # type: ignore[attr-defined]
-
-    @property
-    def np_random_seed(self) -> int:
-        """The seed of `np_random`, or -1 if the generator itself was set."""
-        self._catch_up()
-        return super().np_random_seed
 
     def _task_number(self, chosen: object) -> int:
         tasks = self.world.tasks
@@ -283,7 +249,7 @@ class ToolEnv(BaseEnv[ObsType, ActType], Generic[ObsType, ActType]):
         episode = self.episode
         assert episode is not None
         ledger = episode.ledger
-        now = episode.clock._now
+        now = episode.now_s
         info = self._cost_info((ledger.price, now, ledger.tokens, ledger.calls))
         info["at_s"] = now
         info["is_success"] = episode.over and self.succeeded

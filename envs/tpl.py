@@ -14,6 +14,7 @@ Source: CATP-LLM, section 4.2 (TPL) and its adaptive masking.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from copy import copy
 from functools import lru_cache
 from typing import Any
 
@@ -151,9 +152,7 @@ class TplState:
 
     def copy(self) -> TplState:
         """Make an independent copy."""
-        twin = TplState.__new__(TplState)
-        for name in self.__slots__:
-            setattr(twin, name, getattr(self, name))
+        twin = copy(self)
         twin.tokens = list(self.tokens)
         return twin
 

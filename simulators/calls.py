@@ -1,21 +1,16 @@
-"""Calls in time: the data of a call, the clock that it runs on, what an episode admits, and the text that an agent reads."""
+"""Calls in time: the data of a call, what an episode admits, and the text that an agent reads."""
 
 from __future__ import annotations
 
 import json
 from array import array
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from heapq import heappush
-from itertools import count
 from math import exp
 from statistics import NormalDist
 from typing import TYPE_CHECKING, Any, NamedTuple
-
-import simpy
-from simpy.events import NORMAL
 
 from .draws import CONTENT
 from .failures.silent import spoilt
@@ -144,47 +139,12 @@ class Call:
     factor: float = 1.0
 
 
-# -- the clock ---------------------------------------------------------------------------------------------------------
-
-
-class Clock(simpy.Environment):  # type: ignore[misc]
-    """SimPy's environment at time 0, without the shortcuts to event classes that its own constructor makes.
-
-    Episodes begin often, and making the shortcuts costs more time than they save.
-    """
-
-    def __init__(self) -> None:
-        self._now = 0.0
-        self._queue: list[Any] = []
-        self._eid = count()
-        self._active_proc = None
-
-
-class TimedCallback:
-    """A timeout with one callback, with no more than SimPy needs of it.
-
-    Args:
-        clock: The clock that it is scheduled on.
-        delay: Seconds from now.
-        callback: Called with this object when the time has come.
-        value: Anything that the callback wants to know.
-    """
-
-    __slots__ = ("_ok", "callbacks", "value")
-
-    def __init__(self, clock: Clock, delay: float, callback: Callable[[TimedCallback], None], value: Any) -> None:
-        self.callbacks = (callback,)
-        self.value = value
-        self._ok = True
-        heappush(clock._queue, (clock._now + delay, NORMAL, next(clock._eid), self))
-
-
 # -- what an episode admits ----------------------------------------------------------------------------------------------
 
 
-def refusal_at_gateway(episode: Episode, spec: Candidate, call: Call) -> Status | None:
+def refusal_at_gateway(episode: Episode, call: Call) -> Status | None:
     """The status with which a call is refused now, or None; a call that is let through counts in its rate limit's window."""
-    slot, now = spec.index, episode.clock._now
+    slot, now, spec = call.slot, episode.now_s, episode.candidates[call.slot]
     if slot in episode.banned:
         return Status.BANNED
     if spec.quota and episode.counts[slot] >= spec.quota:
@@ -229,7 +189,7 @@ def cut_off(episode: Episode) -> None:
     """Cancel and charge the calls that are in flight when the episode ends."""
     if not episode.in_flight:
         return
-    now, charge, bill_cold_start = episode.clock._now, episode.ledger.charge, episode.world.bill_cold_start
+    now, charge, bill_cold_start = episode.now_s, episode.ledger.charge, episode.world.bill_cold_start
     for call in episode.calls:
         if call.finished_s >= 0 or not call.k:
             continue
@@ -237,10 +197,11 @@ def cut_off(episode: Episode) -> None:
         if call.started_s < 0:
             call.price = 0.0
             continue
-        spec = episode.candidates[call.slot]
-        begin = call.started_s if bill_cold_start else call.ready_s
-        call.price = call.factor * (spec.fee + spec.rate_per_s * max(0.0, now - begin))
-        charge(now, call.tool, call.price, 0, 1)
+        spec, ran = episode.candidates[call.slot], now >= call.ready_s
+        billed = now - call.started_s if bill_cold_start else now - call.ready_s if ran else 0.0
+        call.price = call.factor * ((spec.fee if ran else 0.0) + spec.rate_per_s * billed)
+        if ran or call.price:
+            charge(now, call.tool, call.price, 0, int(ran))
     episode.in_flight = 0
     episode._reserved = 0.0
 

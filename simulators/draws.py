@@ -10,12 +10,10 @@ What is drawn once per world (a tool's reliability, its price) comes from `stabl
 
 from __future__ import annotations
 
-import ctypes
 import hashlib
 import threading
 from array import array
 from decimal import Context, Decimal
-from functools import lru_cache
 from math import frexp
 from typing import Any
 
@@ -67,8 +65,7 @@ class DrawSource(threading.local):
     def __init__(self) -> None:
         self._bits = np.random.Philox(key=0)
         self._random = np.random.Generator(self._bits).random
-        self._state = self._bits.state
-        self._registers = _Registers(self._bits) if _registers_are_known() else None
+        self._state: Any = self._bits.state
 
     def __reduce__(self) -> tuple[Any, ...]:
         return DrawSource, ()  # the generator's place means nothing: every draw begins with a jump
@@ -92,65 +89,12 @@ class DrawSource(threading.local):
         return numbers
 
     def _go(self, low: int, high: int, block: int) -> None:
-        if self._registers is not None:
-            self._registers.jump(low, high, block)
-        else:
-            _jump(self._bits, self._state, low, high, block)
-
-
-def _jump(bits: np.random.Philox, state: Any, seed: int, task: int, block: int) -> None:
-    inner = state["state"]
-    inner["key"][0], inner["key"][1] = seed, task
-    inner["counter"][:] = 0
-    inner["counter"][0] = block
-    state["buffer_pos"] = PURPOSES
-    bits.state = state
-
-
-class _Registers:
-    """The key, the counter and the buffer's place of NumPy's Philox, in its own memory: an eighth of the time of `_jump`.
-
-    How they lie there is not part of NumPy's interface, so `_registers_are_known` tries it first.
-    """
-
-    def __init__(self, bits: np.random.Philox) -> None:
-        self._bits = bits  # the memory is the generator's
-        address = bits.ctypes.state_address
-        counter, key = (ctypes.c_void_p * 2).from_address(address)
-        self._counter = (ctypes.c_uint64 * 4).from_address(counter or 0)
-        self._key = (ctypes.c_uint64 * 2).from_address(key or 0)
-        self._place = ctypes.c_int.from_address(address + 2 * ctypes.sizeof(ctypes.c_void_p))
-
-    def jump(self, seed: int, task: int, block: int) -> None:
-        key, counter = self._key, self._counter
-        key[0], key[1] = seed, task
-        counter[0] = block
-        counter[1] = counter[2] = counter[3] = 0
-        self._place.value = PURPOSES
-
-
-@lru_cache(maxsize=1)
-def _registers_are_known() -> bool:
-    """Return whether this version of NumPy keeps Philox's registers where `_Registers` looks for them.
-
-    Nothing is written before every value that is read there has been recognised.
-    """
-    bits = np.random.Philox(key=[3, 5], counter=[7, 11, 13, 17])
-    address = bits.ctypes.state_address
-    near = range(address, address + 256)
-    pointers = (ctypes.c_void_p * 2).from_address(address)
-    if any((pointer or 0) not in near for pointer in pointers):
-        return False
-    found = _Registers(bits)
-    if [*found._counter] != [7, 11, 13, 17] or [*found._key] != [3, 5] or found._place.value != PURPOSES:
-        return False
-    plain = np.random.Philox(key=0)
-    for place in ((1, 2, 3), (_WORD, 0, 34), (9, _WORD, 0)):
-        _jump(plain, plain.state, *place)
-        found.jump(*place)
-        if plain.random_raw(9).tolist() != bits.random_raw(9).tolist():
-            return False
-    return True
+        state, inner = self._state, self._state["state"]
+        inner["key"][0], inner["key"][1] = low, high
+        inner["counter"][:] = 0
+        inner["counter"][0] = block
+        state["buffer_pos"] = PURPOSES  # nothing is left of the block before, so the next draw makes a new one
+        self._bits.state = state
 
 
 class Draws:

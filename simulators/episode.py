@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
+
+import simpy
 
 from .calls import (
     CONNECTION_REFUSED_S,
     QUANTILES,
     Call,
     Candidate,
-    Clock,
-    TimedCallback,
     Usage,
     WorldEvent,
     content,
@@ -21,7 +21,7 @@ from .calls import (
     refusal_at_gateway,
     replay,
 )
-from .draws import CONTENT, DURATION, KIND, OUTCOME, PURPOSES, Draws
+from .draws import CONTENT, DURATION, KIND, OUTCOME, Draws
 from .errors import EpisodeOver
 from .failures import BurstTimes, Chain, start_chain
 from .ledger import Budget, Enforcement, Ledger
@@ -66,7 +66,7 @@ class Episode:
         self.task: Task = world.tasks[number]
         self.candidates = world.candidates(number)
         size = len(self.candidates)
-        self.clock = Clock()
+        self.clock = simpy.Environment(0.0)
         self.ledger = Ledger()
         self.calls: list[Call] = []
         self.log: list[tuple[Any, ...]] = []
@@ -75,7 +75,7 @@ class Episode:
         self.counts = [0] * size
         self.successes = [0] * size
         self.in_flight = 0
-        self.factors: list[float] | None = None
+        self.factors = [1.0] * size
         self.banned: set[int] = set()
         self.over = False
         self.void = False
@@ -95,7 +95,7 @@ class Episode:
         self.bursts = None if outages is None else BurstTimes(outages, self._draws, size)
         if world.events is not None:
             for notice in world.notices(number):
-                TimedCallback(self.clock, notice.at_s, self._happen, notice)
+                self._schedule(notice.at_s, self._happen, notice)
             self._reach(0.0)
 
     # -- time ------------------------------------------------------------------------------------------------------------
@@ -103,7 +103,8 @@ class Episode:
     @property
     def now_s(self) -> float:
         """Simulated seconds since the start."""
-        return self.clock._now  # the property costs a call, and this is read on every step
+        now: float = self.clock.now
+        return now
 
     def advance(self, seconds: float) -> None:
         """Let time pass. Calls that complete meanwhile are returned by the next `wait`."""
@@ -113,13 +114,10 @@ class Episode:
 
     def _advance(self, seconds: float) -> None:
         deadline, clock = self._deadline, self.clock
-        if deadline is not None and clock._now + seconds > deadline:
+        if deadline is not None and clock.now + seconds > deadline:
             self._reach(deadline)
             if not self.over:
                 self._end("seconds")
-            return
-        if not clock._queue and seconds >= 0.0:
-            clock._now += seconds
             return
         timeout = clock.timeout(seconds)
         while not timeout.processed and not self.over:
@@ -129,7 +127,7 @@ class Episode:
         clock = self.clock
         while clock.peek() <= at_s and not self.over:
             clock.step()
-        if clock._now < at_s and not self.over:
+        if clock.now < at_s and not self.over:
             clock.run(until=at_s)
 
     # -- calls -----------------------------------------------------------------------------------------------------------
@@ -148,94 +146,56 @@ class Episode:
         Returns:
             The call. Its `finished_s` is set if it was refused at once.
         """
-        call = self._admit(slot, arguments, refusal, reason)
-        if call.k:
-            spec = self.candidates[slot]
-            self.in_flight += 1
-            self._reserved += call.quote
-            if (spec.concurrency and self._busy[slot] >= spec.concurrency) or not has_room(self, spec):
-                self._queue.append(call)
-            else:
-                self._start(call, spec)
-        return call
-
-    def submit_and_wait(self, slot: int, arguments: Mapping[str, Any] | None = None) -> Call:
-        """Do what `submit` and, unless the call is refused, `wait` do one after the other.
-
-        What nobody can see meanwhile is left out: the call's place in the queues and among the events. So nothing else may be
-        in flight, and no event may be to come (`undisturbed`).
-        """
-        call = self._admit(slot, arguments, None, "")
-        if not call.k:
-            return call
-        self.log.append(("wait",))
-        spec, clock, deadline = self.candidates[slot], self.clock, self._deadline
-        end = clock._now + self._run(call, spec)
-        if deadline is not None and end > deadline:
-            self.in_flight = 1
-            self._reach(deadline)
-            self._end("seconds")
-        else:
-            clock._now = call.finished_s = end
-            self._settle_account(call, spec)
-        return call
-
-    @property
-    def undisturbed(self) -> bool:
-        """Return whether nothing is in flight and no event is to come."""
-        return not self.clock._queue and not self._done and not self.in_flight
-
-    def _admit(self, slot: int, arguments: Mapping[str, Any] | None, refusal: Status | None, reason: str) -> Call:
-        """Check a call at the gateway and note it. Its `k` is 0 if it is refused, which ends it."""
-        if self.over:
-            self._alive()
+        self._alive()
         self.log.append(("submit", slot, arguments, refusal, reason))
         self.ledger.attempts += 1
-        now = self.clock._now
         if refusal is None and not 0 <= slot < len(self.candidates):
             slot, refusal = -1, Status.UNKNOWN_TOOL
-        if refusal is None:
-            spec = self.candidates[slot]
-            call = Call(slot, 0, now, arguments, spec.name)
-            if spec.rate_limit or spec.quota or self.banned:
-                refusal = refusal_at_gateway(self, spec, call)
-            elif self.enforcement == "refuse" and not self.affordable(slot):
-                refusal = _OVER_BUDGET
-        else:
-            call = Call(slot, 0, now, arguments, self.candidates[slot].name if slot >= 0 else "", reason=reason)
+        call = Call(slot, 0, self.now_s, arguments, self.candidates[slot].name if slot >= 0 else "", reason=reason)
         self.calls.append(call)
+        if refusal is None:
+            refusal = refusal_at_gateway(self, call)
         if refusal is not None:
             call.status = refusal
             self._advance(self.world.gateway_s)
-            call.finished_s = self.clock._now
+            call.finished_s = self.now_s
             return call
+        spec = self.candidates[slot]
         self.counts[slot] = call.k = self.counts[slot] + 1
         if spec.need >= 0:
             call.version = self._versions[spec.need]
-        call.quote = spec.quote if self.factors is None else spec.quote * self.factors[slot]
+        call.quote = self.quote(slot)
+        self.in_flight += 1
+        self._reserved += call.quote
+        if (spec.concurrency and self._busy[slot] >= spec.concurrency) or not has_room(self, spec):
+            self._queue.append(call)
+        else:
+            self._start(call, spec)
         return call
 
     def quote(self, slot: int) -> float:
         """The price that the catalog states for a call now."""
-        quote = self.candidates[slot].quote
-        return quote if self.factors is None else quote * self.factors[slot]
+        return self.candidates[slot].quote * self.factors[slot]
 
     def affordable(self, slot: int) -> bool:
         """Return whether the budget covers a call at its quoted price, beside the calls that are already running."""
         budget, ledger = self.budget, self.ledger
-        quote = self.candidates[slot].quote if self.factors is None else self.quote(slot)
-        if budget.price is not None and ledger.price + self._reserved + quote > budget.price:
+        if budget.price is not None and ledger.price + self._reserved + self.quote(slot) > budget.price:
             return False
         return budget.calls is None or ledger.calls + self.in_flight + 1 <= budget.calls
 
     def _start(self, call: Call, spec: Candidate) -> None:
         self._busy[spec.index] += 1
         self._gpu_used += spec.gpu_mb
-        TimedCallback(self.clock, self._run(call, spec), self._complete, call)
+        self._schedule(self._run(call, spec), self._complete, call)
+
+    def _schedule(self, delay_s: float, callback: Callable[[Any], None], value: Call | WorldEvent) -> None:
+        """Let something happen after a delay; the callback gets the SimPy event, whose `value` is given here."""
+        self.clock.timeout(delay_s, value).callbacks.append(callback)
 
     def _run(self, call: Call, spec: Candidate) -> float:
         """Determine what becomes of a call that starts now; returns the seconds until it ends."""
-        slot, now = spec.index, self.clock._now
+        slot, now = spec.index, self.now_s
         call.started_s = now
         delay = 0.0
         if spec.cold_start_s:
@@ -250,9 +210,7 @@ class Episode:
                 call.cold = True
                 delay = spec.cold_start_s
         call.ready_s = now + delay
-        draws = self._draws
-        place = (call.k * draws.slots + slot) * PURPOSES
-        row: Sequence[float] = draws.values[place : place + PURPOSES] or draws.at(call.k, slot)
+        row = self.draws_of(slot).at(call.k, slot)
         duration = spec.latency_s * spec.factors[int(row[DURATION] * QUANTILES)]
         status = self._outcome(call, spec, row)
         if status is _CONNECTION_ERROR:
@@ -261,8 +219,7 @@ class Episode:
             duration, status = spec.timeout_s, _TIMEOUT
             call.need, call.answer = -1, None
         call.status = status
-        if self.factors is not None:
-            call.factor = self.factors[slot]
+        call.factor = self.factors[slot]
         if status is not _OK and not self.world.bill_failures and status >= 32:
             call.price = 0.0
         elif spec.rate_per_s:
@@ -279,7 +236,13 @@ class Episode:
         if chain is None:
             world = self.world
             chain = self._chains[spec.index] = start_chain(
-                self._draws, spec.index, spec.reliability, world.failures, world.kinds, spec.slip, spec.persistence
+                self.draws_of(spec.index),
+                spec.index,
+                spec.reliability,
+                world.failures,
+                world.kinds,
+                spec.slip,
+                spec.persistence,
             )
         works = chain.extend(row[OUTCOME]) if len(chain.outcomes) == call.k - 1 else chain.ok(call.k)
         if self.bursts is not None and self.bursts.cover(call.ready_s):
@@ -303,9 +266,9 @@ class Episode:
                 return Status.OK
         return Status.WRONG_ARGUMENTS if row[CONTENT] < 0.5 else Status.NO_DATA
 
-    def _complete(self, event: TimedCallback) -> None:
+    def _complete(self, event: Any) -> None:
         call: Call = event.value
-        slot, now = call.slot, self.clock._now
+        slot, now, ledger = call.slot, self.now_s, self.ledger
         spec = self.candidates[slot]
         call.finished_s = now
         self._busy[slot] -= 1
@@ -315,13 +278,6 @@ class Episode:
         self.in_flight -= 1
         self._reserved = self._reserved - call.quote if self.in_flight else 0.0
         self._done.append(call)
-        self._settle_account(call, spec)
-        if self._queue and not self.over:
-            self._start_waiting()
-
-    def _settle_account(self, call: Call, spec: Candidate) -> None:
-        """Note the fact, the charge and the idle instance of a call that ends now, and end the episode if a limit is passed."""
-        slot, now, ledger = spec.index, call.finished_s, self.ledger
         idle = self._idle[slot]
         if idle is not None:
             idle.append(now)
@@ -334,6 +290,8 @@ class Episode:
             exceeded = self.budget.exceeded(ledger.price, 0.0, ledger.tokens, ledger.calls)
             if exceeded:
                 self._end(exceeded)
+        if self._queue and not self.over:
+            self._start_waiting()
 
     def _start_waiting(self) -> None:
         waiting, self._queue = self._queue, deque()
@@ -393,11 +351,9 @@ class Episode:
 
     # -- events ----------------------------------------------------------------------------------------------------------
 
-    def _happen(self, event: TimedCallback) -> None:
+    def _happen(self, event: Any) -> None:
         notice: WorldEvent = event.value
         if notice.kind == "price_change":
-            if self.factors is None:
-                self.factors = [1.0] * len(self.candidates)
             for slot in notice.slots:
                 self.factors[slot] *= notice.factor
         elif notice.kind == "ban":
@@ -426,7 +382,7 @@ class Episode:
         price = 0.0
         if world.tokens is not None:
             price = float(world.tokens.price(usage.input_tokens, usage.output_tokens, usage.cached_tokens))
-        self.ledger.charge(self.clock._now, "think", price, usage.input_tokens + usage.output_tokens)
+        self.ledger.charge(self.now_s, "think", price, usage.input_tokens + usage.output_tokens)
         if self.enforcement != "record" and (exceeded := self.ledger.exceeded(self.budget, 0.0)):
             self._end(exceeded)
 
@@ -456,7 +412,7 @@ class Episode:
         self.over = True
         cut_off(self)
         self.clock._queue.clear()  # nothing happens any more; and the events' callbacks hold on to the episode
-        self.exceeded = exceeded or self.ledger.exceeded(self.budget, self.clock._now)
+        self.exceeded = exceeded or self.ledger.exceeded(self.budget, self.now_s)
         if self.grade is None:
             self.grade = Grade(0.0, False, False)
 
@@ -481,7 +437,7 @@ class Episode:
     def remaining(self) -> dict[str, float]:
         """Return what is left of each limited resource; negative once it is overspent."""
         ledger = self.ledger
-        spent = {"price": ledger.price, "seconds": self.clock._now, "tokens": ledger.tokens, "calls": ledger.calls}
+        spent = {"price": ledger.price, "seconds": self.now_s, "tokens": ledger.tokens, "calls": ledger.calls}
         return {name: limit - spent[name] for name, limit in self.budget.items()}
 
     @property

@@ -134,9 +134,6 @@ class Charge(NamedTuple):
     calls: int
 
 
-_new_charge = tuple.__new__  # takes a third of the time of Charge(...), and every call is charged
-
-
 class Ledger:
     """Everything that an episode has spent: the charges and their totals.
 
@@ -161,7 +158,7 @@ class Ledger:
         self.price += price
         self.tokens += tokens
         self.calls += calls
-        self.charges.append(_new_charge(Charge, (at_s, what, price, tokens, calls)))
+        self.charges.append(Charge(at_s, what, price, tokens, calls))
 
     def exceeded(self, budget: Budget, seconds: float) -> str | None:
         """The first resource over its limit, or None."""

@@ -18,8 +18,9 @@ The event-driven and the batched simulator both follow these rules:
     ones run, are billed, and answer with an error or with nothing. A silent fault (partial, corrupt, drifted) looks like an
     answer, without the fact in its words.
 8.  Price is fixed when the call starts and charged when it ends: flat per executed call, or by duration times memory.
-    Failures are billed (unless `bill_failures` is off); refusals are not. Calls cut off by the end of the episode: flat in
-    full, FaaS for the elapsed part.
+    Failures are billed (unless `bill_failures` is off); refusals are not. The end of the episode cuts off what is in flight: a
+    call that runs costs its flat fee in full and, under FaaS, the elapsed part; one that still waits or loads has not been
+    executed and costs nothing but, with `bill_cold_start`, the seconds that it has loaded.
 9.  Thinking takes `ttft_s + output tokens / tokens_per_s`, or the seconds that were measured where the world takes those,
     and charges tokens and their price.
 10. Waiting goes to the next completion or visible event.

@@ -1,11 +1,8 @@
-"""One environment of the marketplace that plays in compiled code: `MarketplaceEnv(compiled=True)`.
-
-It plays a native batch of one. The batch does not know an episode's log, nor can it draw it, fork it or find its optimum. Who
-asks for one of these gets it from the event-driven world, in which the actions so far are played again and the episode goes on.
-"""
+"""One environment of the marketplace in compiled code, a native batch of one: `MarketplaceEnv(compiled=True)`."""
 
 from __future__ import annotations
 
+from copy import copy
 from struct import Struct
 from typing import Any
 
@@ -15,7 +12,6 @@ from numpy.typing import NDArray
 from ...simulators.batch.arguments import rebound
 from ...simulators.errors import ConfigError
 from ...simulators.ledger import RESOURCES
-from ...simulators.world import Episode
 from ..marketplace import MarketplaceEnv, Observation
 from .info import COUNTS, FIGURES
 from .kernels import marketplace as kernels
@@ -100,67 +96,66 @@ class _Lane(MarketplaceVectorEnv):
         return observation, reward, terminated, truncated, info
 
 
-class CompiledMarketplaceEnv(MarketplaceEnv):
-    """`MarketplaceEnv` in compiled code; the arguments are the same.
+class CompiledEpisode:
+    """The present episode of a `MarketplaceEnv` that plays in compiled code.
+
+    The compiled code knows neither an episode's log nor how to draw it, fork it or find its optimum. Where one of these is
+    asked for, the episode is handed over: the event-driven world plays the actions so far again, and goes on.
+
+    Args:
+        env: The environment, with one scenario.
+
+    Attributes:
+        goes_on: Whether the next step is played here.
 
     Raises:
         MissingExtra: Numba is not installed.
-        ConfigError: an argument is invalid, or there are several scenarios.
+        ConfigError: There are several scenarios.
     """
 
-    episode_state = tuple("_episode" if name == "episode" else name for name in MarketplaceEnv.episode_state)
-
-    def __init__(self, *arguments: Any, **settings: Any) -> None:
-        self._played: list[int] | None = None  # the actions of this episode; None where the event-driven world plays it
-        super().__init__(*arguments, **settings)
-        if len(self.scenarios) > 1:
-            raise ConfigError("compiled", f"expected one scenario to play in compiled code, got {len(self.scenarios)}")
-        self._lane: _Lane | None = None
+    def __init__(self, env: MarketplaceEnv) -> None:
+        if len(env.scenarios) > 1:
+            raise ConfigError("compiled", f"expected one scenario to play in compiled code, got {len(env.scenarios)}")
+        self._lane: _Lane | None = None  # made at the first reset, so that copies need none
         self._begun = (0, 0)  # task and seed
-        self._goes_on = False  # in compiled code
+        self._actions: list[int] | None = None  # None once the event-driven world has the episode
+        self.goes_on = False
 
-    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Observation, Info]:
-        begun = self._choose(seed, options)
-        if self.scenario is not self.scenarios[0]:
-            self._played, self._goes_on = None, False
-            return self._open(*begun)
+    def begin(self, env: MarketplaceEnv, number: int, seed: int) -> tuple[Observation, Info]:
+        """Begin the episode of a task, with a seed."""
+        self._actions = None  # whatever was played before is not to be handed over
         if self._lane is None:
-            self._lane = _Lane(self)
-        self._begun, self._played, self._goes_on, self.episode = begun, [], True, None
-        return self._lane.begin(*begun)
+            self._lane = _Lane(env)
+        env.episode = None
+        self._begun, self._actions, self.goes_on = (number, seed), [], True
+        return self._lane.begin(number, seed)
 
-    def step(self, action: int | np.integer[Any]) -> tuple[Observation, float, bool, bool, Info]:
-        lane, played = self._lane, self._played
-        if not self._goes_on or lane is None or played is None:
-            return super().step(action)
-        number = int(action)
-        if not 0 <= number <= self.finish_action:
-            number = -1
-        played.append(number)
-        result = lane.play(number)
-        self._goes_on = not (result[2] or result[3])
+    def play(self, action: int) -> tuple[Observation, float, bool, bool, Info]:
+        """Play an action, as `MarketplaceEnv.step` does."""
+        assert self._lane is not None and self._actions is not None
+        number = action if 0 <= action < len(self._lane.mask) else -1
+        self._actions.append(number)
+        result = self._lane.play(number)
+        self.goes_on = not (result[2] or result[3])
         return result
 
     def action_masks(self) -> NDArray[np.bool_]:
-        if self._played is None or self._lane is None:
-            return super().action_masks()
+        """The present action mask, (actions,)."""
+        assert self._lane is not None
         return self._lane.mask.copy()
 
-    @property
-    def episode(self) -> Episode | None:
-        """The episode in the event-driven world, which catches up where compiled code has played it."""
-        if self._played is not None:
-            played, self._played, self._goes_on = self._played, None, False
-            self._open(*self._begun)
-            for action in played:
-                super().step(action)
-        return self._episode
+    def hand_over(self, env: MarketplaceEnv) -> None:
+        """Let the event-driven world play the episode again and go on with it, unless it has it already."""
+        actions, self._actions, self.goes_on = self._actions, None, False
+        if actions is not None:
+            env.open_episode(*self._begun)
+            for action in actions:
+                env.step(action)
 
-    @episode.setter
-    def episode(self, value: Episode | None) -> None:
-        self._episode = value
+    def copy(self) -> CompiledEpisode:
+        """A copy without compiled state, which hands the episode over when it is asked for."""
+        return copy(self)
 
     def __getstate__(self) -> dict[str, Any]:
-        """The state for copies, which get no part of the compiled episode: what they play is played again first."""
-        played = None if self._played is None else list(self._played)
-        return {**self.__dict__, "_lane": None, "_played": played, "_goes_on": False}
+        actions = None if self._actions is None else list(self._actions)
+        return {**self.__dict__, "_lane": None, "_actions": actions, "goes_on": False}

@@ -281,11 +281,12 @@ def _start(tables: Any, rules: Any, state: Any, i: int, index: int) -> None:
         duration, status = spec.timeout_s, _TIMEOUT
         call.need = -1
     call.status, call.start_epoch = status, e.epoch
-    if rules.faas:
+    if rules.track_bills:
         factor = tables.factor[e.task, e.epoch, slot]
         billed = duration + delay if rules.bill_cold_start else duration
-        state.money[i, index, 0] = factor * (spec.fee + spec.rate_per_s * billed) if spec.rate_per_s else factor * spec.fee
-        state.money[i, index, 1] = e.now if rules.bill_cold_start else ready
+        bill = state.bills[i, index]
+        bill.price = factor * (spec.fee + spec.rate_per_s * billed) if spec.rate_per_s else factor * spec.fee
+        bill.started, bill.ready = e.now, ready
     ends_at = e.now + (delay + duration)
     call.order = e.order
     e.order += 1
@@ -328,11 +329,11 @@ def _complete(tables: Any, rules: Any, state: Any, i: int) -> None:
     spec, s = tables.slots[row, slot], state.slots[i, slot]
     if status >= _FIRST_FAILURE and not rules.bill_failures:
         price = 0.0
-    elif rules.faas:
-        price = state.money[i, index, 0]
+    elif rules.track_bills:
+        price = state.bills[i, index].price
     else:
         price = tables.factor[row, call.start_epoch, slot] * spec.fee
-    _remove(state, i, index, rules.faas)
+    _remove(state, i, index, rules.track_bills)
     s.busy -= 1
     if spec.gpu_mb and rules.gpu_capacity_mb >= 0.0:
         running = False
@@ -358,7 +359,7 @@ def _complete(tables: Any, rules: Any, state: Any, i: int) -> None:
 
 
 @inlined
-def _remove(state: Any, i: int, index: int, faas: bool) -> None:
+def _remove(state: Any, i: int, index: int, track_bills: bool) -> None:
     """Drop a call's record, keep the others in the order of submission, and find the next to end."""
     e = state.episodes[i]
     e.records -= 1
@@ -366,8 +367,8 @@ def _remove(state: Any, i: int, index: int, faas: bool) -> None:
     for other in range(index, last):
         state.calls[i, other] = state.calls[i, other + 1]
         state.times[i, other], state.numbers[i, other] = state.times[i, other + 1], state.numbers[i, other + 1]
-        if faas:
-            state.money[i, other, 0], state.money[i, other, 1] = state.money[i, other + 1, 0], state.money[i, other + 1, 1]
+        if track_bills:
+            state.bills[i, other] = state.bills[i, other + 1]
     best, at, order = -1, np.inf, 0
     for other in range(last):
         place, ends_at = state.calls[i, other].order, state.times[i, other]
@@ -486,15 +487,23 @@ def _exceeded(rules: Any, e: Any, seconds: float) -> int:
 def _end(tables: Any, rules: Any, state: Any, i: int, exceeded: int) -> None:
     e = state.episodes[i]
     e.over = True
-    # cut off running calls in the order of submission: flat fees in full, pay-per-use for the time so far
+    # in the order of submission, as `calls.cut_off` adds: what still waits or loads has not been executed
     for index in range(e.records):
         call = state.calls[i, index]
         if call.order != _WAITING:
             slot = np.int64(state.numbers[i, index])
             spec = tables.slots[e.task, slot]
-            elapsed = max(0.0, e.now - state.money[i, index, 1]) if rules.faas else 0.0
-            e.price += tables.factor[e.task, call.start_epoch, slot] * (spec.fee + spec.rate_per_s * elapsed)
-            e.calls += 1
+            ran, billed = True, 0.0
+            if rules.track_bills:
+                bill = state.bills[i, index]
+                ran = e.now >= bill.ready
+                if rules.bill_cold_start:
+                    billed = e.now - bill.started
+                elif ran:
+                    billed = e.now - bill.ready
+            fee = spec.fee if ran else 0.0
+            e.price += tables.factor[e.task, call.start_epoch, slot] * (fee + spec.rate_per_s * billed)
+            e.calls += ran
     e.records = e.waiting = 0
     e.reserved, e.next = 0.0, -1
     e.exceeded = exceeded if exceeded else _exceeded(rules, e, e.now)

@@ -68,6 +68,8 @@ def _records(count: Any, order: Any, number: Any, news: Any) -> Records:
 
 SMALL = _records(np.uint8, np.int16, np.uint8, np.int16)
 LARGE = _records(np.int32, np.int32, np.int16, np.int32)
+BILL = np.dtype([(name, np.float64) for name in ("price", "started", "ready")], align=True)
+"""What a call in flight will cost, and since when it loads and runs."""
 BURST = np.dtype([(name, np.float64) for name in ("begin", "end", "before")] + [("count", np.int64)], align=True)
 """The outage that an episode looked at last, as `failures.in_burst` keeps it."""
 
@@ -85,7 +87,7 @@ class State(NamedTuple):
         times: (N, P) from the front, when each call in flight ends; from the back, since when each idle instance is idle, in
             the order in which they became idle.
         numbers: (N, P) the candidates of those.
-        money: (N, F, 2) price and start of billing of calls in flight under pay-per-use pricing, else (1, 1, 2).
+        bills: (N, F) `BILL` of the calls in flight where `Rules.track_bills` says so, else (1, 1).
         windows: (N, W) times of admitted calls, in order, a part per rate-limited candidate.
         news: (N, F + E) ring of completions and events that no `wait` has returned yet.
         bursts: (N,) `BURST` where the platform has outages, else (1,).
@@ -97,7 +99,7 @@ class State(NamedTuple):
     calls: NDArray[np.void]
     times: NDArray[np.float64]
     numbers: NDArray[np.integer[Any]]
-    money: NDArray[np.float64]
+    bills: NDArray[np.void]
     windows: NDArray[np.float64]
     news: NDArray[np.integer[Any]]
     bursts: NDArray[np.void]
@@ -143,7 +145,7 @@ class Batch:
     ) -> None:
         self.world, self.count, self.most, self.at_once = world, count, most, at_once
         self.numbers = list(numbers)
-        self.rules = make_rules(world, budget or Budget(), enforcement)
+        self.rules = make_rules(world, budget or Budget(), enforcement, at_once == 1)
         self.columns = columns
         self.tables: Tables = make_tables(world, self.numbers, columns)
         width = self.tables.slots.shape[1]
@@ -160,7 +162,7 @@ class Batch:
             calls=np.zeros((count, room), self.records.call),
             times=np.zeros((count, places)),
             numbers=np.zeros((count, places), self.records.number),
-            money=np.zeros((count, room, 2) if self.rules.faas else (1, 1, 2)),
+            bills=np.zeros((count, room) if self.rules.track_bills else (1, 1), BILL),
             windows=np.zeros((count, self._windows())),
             news=np.zeros((count, room + self.tables.event_at.shape[1]), self.records.news),
             bursts=np.zeros(count if self.rules.burst_every_s > 0.0 else 1, BURST),
@@ -261,7 +263,7 @@ class Batch:
             calls=_wider(state.calls, room).astype(records.call, copy=False),
             times=_wider_ends(state.times, places, state.episodes),
             numbers=_wider_ends(state.numbers, places, state.episodes).astype(records.number, copy=False),
-            money=_wider(state.money, room) if self.rules.faas else state.money,
+            bills=_wider(state.bills, room) if self.rules.track_bills else state.bills,
             news=_wider_ring(state.news, news, state.episodes).astype(records.news, copy=False),
         )
 

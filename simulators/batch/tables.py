@@ -77,8 +77,8 @@ class Tables(NamedTuple):
 
 
 class Rules(NamedTuple):
-    """A world's scalars. A limit that is not set is infinite; `gpu_capacity_mb` is -1 for any amount,
-    and so is `slots`."""
+    """A world's scalars. A limit that is not set is infinite; `gpu_capacity_mb` is -1 for any amount, and so is `slots`.
+    `track_bills` says whether prices depend on when calls start and are loaded: by duration, or with cold starts."""
 
     price_limit: float
     seconds_limit: float
@@ -87,7 +87,7 @@ class Rules(NamedTuple):
     deadline_s: float
     refuse: bool
     record: bool
-    faas: bool
+    track_bills: bool
     bill_failures: bool
     bill_cold_start: bool
     gateway_s: float
@@ -98,12 +98,20 @@ class Rules(NamedTuple):
     burst_lasts_s: float
 
 
-def make_rules(world: World, budget: Budget, enforcement: Enforcement) -> Rules:
-    """The scalars of a world under a budget."""
+def make_rules(world: World, budget: Budget, enforcement: Enforcement, alone: bool = False) -> Rules:
+    """The scalars of a world under a budget.
+
+    Args:
+        world, budget, enforcement: As for `World.episode`.
+        alone: Calls run one at a time, each to its end.
+    """
     inf = float("inf")
     limits = (budget.price, budget.seconds, budget.tokens, budget.calls)
     price, seconds, tokens, calls = (inf if limit is None else float(limit) for limit in limits)
     bursts = world.failures.bursts
+    # a call that runs to its end can be cut off while it loads by a limit of seconds only
+    cut_off = not alone or (budget.seconds is not None and enforcement != "record")
+    loads = any(tool.profile.cold_start_s for tool in world.catalog)
     return Rules(
         price_limit=price,
         seconds_limit=seconds,
@@ -112,7 +120,7 @@ def make_rules(world: World, budget: Budget, enforcement: Enforcement) -> Rules:
         deadline_s=inf if enforcement == "record" else seconds,
         refuse=enforcement == "refuse",
         record=enforcement == "record",
-        faas=world.faas is not None,
+        track_bills=world.faas is not None or (loads and cut_off),
         bill_failures=world.bill_failures,
         bill_cold_start=world.bill_cold_start,
         gateway_s=float(world.gateway_s),

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from array import array
 from collections.abc import Sequence
 
-from ..calls import Call, Candidate, TimedCallback
+from ..calls import Candidate
 from ..draws import Draws, DrawSource, stable_integer
 from ..episode import Episode
 
@@ -15,8 +14,7 @@ class OwnDraws(Draws):
 
     def __init__(self, source: DrawSource, seed: int, task: int, tool: int) -> None:
         self._own = Draws(source, seed, stable_integer(task, "found", tool), 0)
-        # an episode looks into its table before it asks; of this one there is nothing to see
-        self.seed, self.task, self.slots, self.values = seed, task, 0, array("d")
+        self.seed, self.task, self.slots = seed, task, 0
 
     def at(self, k: int, slot: int) -> list[float]:
         return self._own.at(k, 0)
@@ -61,37 +59,25 @@ class OpenEpisode(Episode):
         self._chains.append(None)
         self._idle.append(None)
         self._windows.append(None)
-        if self.factors is not None:
-            self.factors.append(1.0)
+        self.factors.append(1.0)
         if world.events is not None:
-            self._schedule(found)
+            self._announce(found)
         return found
 
-    def _schedule(self, found: Candidate) -> None:
+    def _announce(self, found: Candidate) -> None:
         """Let past events that concern a new tool show in it, and announce later ones."""
         assert self.world.events is not None
         for event in self.world.events(self.task, (found,)):
             if event.kind == "preference_change":
                 continue  # it concerns the user, and is scheduled already
             if event.at_s > self.now_s:
-                TimedCallback(self.clock, event.at_s - self.now_s, self._happen, event)
+                self._schedule(event.at_s - self.now_s, self._happen, event)
             elif event.kind == "price_change":
-                self.factors = self.factors or [1.0] * len(self.candidates)
                 self.factors[found.index] *= event.factor
             elif event.kind == "ban":
                 self.banned.add(found.index)
             else:
                 self.banned.discard(found.index)
-
-    def _run(self, call: Call, spec: Candidate) -> float:
-        own = self.draws_of(spec.index)
-        if own is self._draws:
-            return super()._run(call, spec)
-        table, self._draws = self._draws, own
-        try:
-            return super()._run(call, spec)
-        finally:
-            self._draws = table
 
     def draws_of(self, slot: int) -> Draws:
         return self._found[slot] if slot >= self._draws.slots - 1 > 0 else self._draws

@@ -8,7 +8,6 @@ import subprocess
 import sys
 
 import numpy as np
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -94,19 +93,6 @@ def test_names_are_kept_apart():
     assert stable_integer(0, "ab", "c") != stable_integer(0, "a", "bc")
     assert stable_integer(0, "a") != stable_integer(1, "a")
     assert stable_generator(0, "a").random() != stable_generator(0, "b").random()
-
-
-def test_jumping_in_the_generators_memory_gives_the_same_draws_as_setting_its_state(monkeypatch: pytest.MonkeyPatch) -> None:
-    places = [(0, 0, 1, 0, 2), (7, 3, 17, 2, 3), (2**64 - 1, 5, 9, 1, 4), (3, 2**40, 4, 1000, 1)]
-    there = [DrawSource().flat(*place) for place in places]
-    monkeypatch.setattr(draws, "_registers_are_known", lambda: False)
-    plain = DrawSource()
-    assert plain._registers is None
-    assert [plain.flat(*place) for place in places] == there
-
-
-def test_numpys_generator_keeps_its_registers_where_they_are_looked_for() -> None:
-    assert draws._registers_are_known(), "draws are right all the same, but slower: see draws._Registers"
 
 
 @given(value=st.floats(2.0**-53, 1e12))

@@ -11,7 +11,6 @@ from costgym.simulators.calls import Usage, WorldEvent
 from costgym.simulators.errors import EpisodeOver
 from costgym.simulators.ledger import Budget
 from costgym.simulators.pricing import TokenPricing
-from costgym.simulators.scenario import load_scenario
 from costgym.simulators.status import Status
 from costgym.simulators.tasks import Judge
 from costgym.simulators.world import World
@@ -267,27 +266,3 @@ def test_equal_arguments_give_equal_episodes():
 
     spec = tool("a", latency_spread=0.7, reliability=0.5)
     assert once(small_world(spec, failures=BROKEN)) == once(small_world(spec, failures=BROKEN))
-
-
-# -- a call alone ---------------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("budget", [None, Budget(seconds=6.0), Budget(price=9.0), Budget(calls=3)])
-@pytest.mark.parametrize("scenario", ["marketplace", "marketplace-2024", "faas"])
-def test_a_call_alone_is_a_submission_and_a_wait(scenario: str, budget: Budget | None):
-    world = load_scenario(scenario).build()
-    met = set()
-    for seed, enforcement in enumerate(("refuse", "terminate", "record")):
-        for number in range(6):
-            alone, plain = (world.episode(number, seed, budget, enforcement) for _ in range(2))  # type: ignore[arg-type]
-            slots = list(range(len(alone.candidates))) * 3
-            while slots and not alone.over and alone.undisturbed:
-                slot = slots.pop(0)
-                given = alone.needs[slot % len(alone.needs)].arguments if len(slots) % 2 else None
-                call = alone.submit_and_wait(slot, given)
-                if not plain.submit(slot, given).finished_s >= 0:
-                    plain.wait()
-                met.add(call.status)
-                assert (state(alone), alone.calls, alone.log) == (state(plain), plain.calls, plain.log)
-            assert state(alone.fork()) == state(plain)
-    assert Status.OK in met and (Status.CANCELLED in met or budget is None or budget.seconds is None), met

@@ -339,8 +339,18 @@ def test_what_is_cut_off_by_the_end_costs_its_elapsed_part_under_pay_per_use():
     episode.advance(4.0)
     episode.finish()
     assert episode.ledger.price == pytest.approx(faas.per_run + 3.0 * rate, rel=1e-12)
-    loading = play(spec, faas=faas)
-    loading.submit(0)
-    loading.advance(0.5)
-    loading.finish()
-    assert loading.ledger.price == pytest.approx(faas.per_run, rel=1e-12)
+
+
+@pytest.mark.parametrize("billed", [False, True])
+@pytest.mark.parametrize("faas", [None, FaasPricing.opencatp()])
+def test_a_call_cut_off_while_it_loads_costs_only_the_load_that_is_billed(faas: FaasPricing | None, billed: bool):
+    spec = tool("a", fee=2.0, cpu_cons_mb=1000.0, latency_s=10.0, cold_start_s=1.0)
+    rate = 0.0 if faas is None else float(faas.rate_per_ms(1000.0, 0.0, 0.0, 0.0)) * 1000.0
+    loading, loaded = (play(spec, faas=faas, bill_cold_start=billed) for _ in range(2))
+    for episode, seconds in ((loading, 0.5), (loaded, 1.0)):
+        episode.submit(0)
+        episode.advance(seconds)
+        episode.finish()
+    assert (loading.ledger.price, loading.ledger.calls) == (pytest.approx(0.5 * rate * billed, rel=1e-12), 0)
+    fee = 2.0 if faas is None else faas.per_run
+    assert (loaded.ledger.price, loaded.ledger.calls) == (pytest.approx(fee + rate * billed, rel=1e-12), 1)

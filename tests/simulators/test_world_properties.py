@@ -125,7 +125,7 @@ def test_the_ledger_adds_up_and_time_never_runs_back(setting, actions):
     assert all(charge.price >= 0 for charge in ledger)
     ended = [call for call in episode.calls if call.finished_s >= 0]
     assert all(call.submitted_s <= call.finished_s <= episode.now_s for call in ended)
-    executed = [call for call in ended if call.started_s >= 0]
+    executed = [call for call in ended if 0 <= call.started_s <= call.ready_s <= call.finished_s]
     assert len(executed) == ledger.calls
     charged = sum(charge.price for charge in ledger if charge.calls)
     assert sum(call.price for call in executed) == pytest.approx(charged, rel=1e-12)

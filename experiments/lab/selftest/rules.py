@@ -101,7 +101,8 @@ def broken_rules(episode: Episode) -> Iterator[str]:
 
 
 def _money(episode: Episode) -> Iterator[str]:
-    ledger, executed = episode.ledger, [call for call in episode.calls if call.started_s >= 0 and call.finished_s >= 0]
+    ledger, begun = episode.ledger, [call for call in episode.calls if call.started_s >= 0 and call.finished_s >= 0]
+    executed = [call for call in begun if call.ready_s <= call.finished_s]  # the others were cut off while they loaded
     charges = list(ledger)
     if any(a.at_s > b.at_s for a, b in pairwise(charges)):
         yield "1: charges run back in time"
@@ -111,17 +112,18 @@ def _money(episode: Episode) -> Iterator[str]:
         yield f"8: {len(executed)} calls ran, {ledger.calls} are charged"
     if ledger.attempts != len(episode.calls):
         yield f"2: {len(episode.calls)} calls were asked for, {ledger.attempts} counted"
-    if sorted((call.finished_s, call.tool, call.price) for call in executed) != sorted(
-        (charge.at_s, charge.what, charge.price) for charge in charges if charge.calls
+    paid = [call for call in begun if call.ready_s <= call.finished_s or call.price]
+    if sorted((call.finished_s, call.tool, call.price) for call in paid) != sorted(
+        (charge.at_s, charge.what, charge.price) for charge in charges if charge.what != "think"
     ):
         yield "8: calls are not charged at their ends, at their prices"
-    for call in executed:
+    for call in begun:
         spec, world = episode.candidates[call.slot], episode.world
         if call.factor not in _factors(episode, call):
             yield f"8: {call.tool} is priced times {call.factor!r} at {call.started_s!r} s"
         begin = call.started_s if world.bill_cold_start else call.ready_s
         billed = max(0.0, call.finished_s - begin)
-        price = call.factor * (spec.fee + spec.rate_per_s * billed)
+        price = call.factor * ((spec.fee if call.ready_s <= call.finished_s else 0.0) + spec.rate_per_s * billed)
         if not world.bill_failures and call.status >= 32 and call.status is not Status.CANCELLED:
             price = 0.0
         scale = call.factor * (spec.fee + spec.rate_per_s * call.finished_s)
