@@ -457,9 +457,10 @@ class DecisionAwareEnv(ToolEnv[Observation, "int | np.integer[Any]"]):
             scale = 10.0 / self.world.max_price
             rows = np.zeros((self.k, len(CANDIDATE_FEATURES) + self.features), np.float32)
             for row, slot, similarity, vector in zip(rows, slots, compared[1:] @ compared[0], embedded[1:], strict=False):
-                latency = float(np.log1p(slot.advertised_latency_s))
+                profile = slot.profile
+                latency = float(np.log1p(profile.advertised_latency_s))
                 row[: len(CANDIDATE_FEATURES)] = (
-                    1.0, similarity, slot.quote * scale, latency, slot.advertised_success, slot.popularity / 10.0
+                    1.0, similarity, slot.quote * scale, latency, profile.advertised_success, profile.popularity / 10.0
                 )  # fmt: skip
                 row[len(CANDIDATE_FEATURES) :] = vector
             ends = self.observation_space["candidates"]  # type: ignore[index]

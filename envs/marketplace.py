@@ -290,8 +290,9 @@ class MarketplaceEnv(ToolEnv[Observation, "int | np.integer[Any]"]):
 
     def _tool_row(self, slot: Candidate) -> list[float]:
         serves = [1.0 if slot.need == index else 0.0 for index in range(MAX_NEEDS)]
-        latency = log1p(slot.advertised_latency_s)
-        return [1.0, slot.quote * self._scale, latency, slot.advertised_success, slot.popularity / 10.0, *serves, 0, 0, 0, 0, 0]
+        profile = slot.profile
+        advertised = log1p(profile.advertised_latency_s), profile.advertised_success, profile.popularity / 10.0
+        return [1.0, slot.quote * self._scale, *advertised, *serves, 0, 0, 0, 0, 0]
 
     def _phase(self, episode: Episode, key: PhaseKey | None) -> Phase:
         """The phase that the known facts make, computed once for a task."""
@@ -432,9 +433,9 @@ class MarketplaceEnv(ToolEnv[Observation, "int | np.integer[Any]"]):
     def _possible(self, episode: Episode) -> NDArray[np.bool_]:
         mask = self._mask.copy()
         if episode.enforcement == "refuse":
-            for row, slot in enumerate(self._slots):
-                if mask[row]:
-                    mask[row] = episode.affordable(slot)
+            spent, limit = episode.spent_and_limit()
+            for row in mask[: self._callable].nonzero()[0].tolist():
+                mask[row] = spent + episode.quote(self._slots[row]) <= limit
         if episode.banned:
             mask[[self._rows[slot] for slot in episode.banned if slot < self.max_tools]] = False
         if self.wait_action is not None and (episode.in_flight or episode._done):

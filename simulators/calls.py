@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from .draws import CONTENT
 from .failures.silent import spoilt
 from .status import SILENT, Status
+from .tools import ToolProfile
 
 if TYPE_CHECKING:
     from .episode import Episode
@@ -76,41 +77,33 @@ class WorldEvent:
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A tool on offer in a task, with everything that a call of it needs.
+    """A tool on offer in a task: its profile, and what follows from the task and the world.
 
     Attributes:
         index: Its slot in the task.
         number: Its number in the catalog.
         need: Index of the need that it serves, or -1.
+        profile: Its limits, times and what it advertises.
         fee: Flat part of its price, in the scenario's currency.
         quote: What the catalog says a call costs.
         rate_per_s: Price of a second of running, where duration is billed.
+        latency_s: Its median duration at the task's size level, seconds.
+        factors: Quantiles of the duration over the median.
+        gpu_mb: GPU memory that a call takes, MB.
         slip, persistence: The tool's own, or the world's.
-        spread, factors: Standard deviation of the logarithm of its duration, and the duration's quantiles over the median.
     """
 
     index: int
     number: int
     name: str
     need: int
+    profile: ToolProfile
     fee: float
     quote: float
     rate_per_s: float
     latency_s: float
-    spread: float
     factors: array[float]
-    timeout_s: float
-    cold_start_s: float
-    keep_alive_s: float
-    concurrency: int
-    rate_limit: int
-    window_s: float
-    quota: int
     gpu_mb: float
-    reliability: float
-    advertised_success: float
-    advertised_latency_s: float
-    popularity: float
     slip: float
     persistence: float
 
@@ -144,21 +137,21 @@ class Call:
 
 def refusal_at_gateway(episode: Episode, call: Call) -> Status | None:
     """The status with which a call is refused now, or None; a call that is let through counts in its rate limit's window."""
-    slot, now, spec = call.slot, episode.now_s, episode.candidates[call.slot]
+    slot, now, profile = call.slot, episode.now_s, episode.candidates[call.slot].profile
     if slot in episode.banned:
         return Status.BANNED
-    if spec.quota and episode.counts[slot] >= spec.quota:
+    if profile.quota and episode.counts[slot] >= profile.quota:
         return Status.QUOTA_EXCEEDED
     if episode.enforcement == "refuse" and not episode.affordable(slot):
         return Status.OVER_BUDGET
-    if spec.rate_limit:
+    if profile.rate_limit:
         window = episode._windows[slot]
         if window is None:
             window = episode._windows[slot] = deque()
-        while window and window[0] <= now - spec.window_s:
+        while window and window[0] <= now - profile.window_s:
             window.popleft()
-        if len(window) >= spec.rate_limit:
-            call.retry_after_s = window[0] + spec.window_s - now
+        if len(window) >= profile.rate_limit:
+            call.retry_after_s = window[0] + profile.window_s - now
             return Status.RATE_LIMITED
         window.append(now)
     return None
@@ -175,7 +168,7 @@ def has_room(episode: Episode, spec: Candidate) -> bool:
     # first come, first served: nobody overtakes a call that waits for memory (rather than for a slot of its tool)
     for waiting in episode._queue:
         other = episode.candidates[waiting.slot]
-        if other.gpu_mb and not (other.concurrency and episode._busy[other.index] >= other.concurrency):
+        if other.gpu_mb and not (other.profile.concurrency and episode._busy[other.index] >= other.profile.concurrency):
             return False
     return episode._gpu_used + spec.gpu_mb <= capacity or episode._gpu_used == 0.0
 

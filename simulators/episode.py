@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
+from math import inf
 from typing import TYPE_CHECKING, Any
 
 import simpy
@@ -167,7 +168,7 @@ class Episode:
         call.quote = self.quote(slot)
         self.in_flight += 1
         self._reserved += call.quote
-        if (spec.concurrency and self._busy[slot] >= spec.concurrency) or not has_room(self, spec):
+        if (spec.profile.concurrency and self._busy[slot] >= spec.profile.concurrency) or not has_room(self, spec):
             self._queue.append(call)
         else:
             self._start(call, spec)
@@ -179,10 +180,19 @@ class Episode:
 
     def affordable(self, slot: int) -> bool:
         """Return whether the budget covers a call at its quoted price, beside the calls that are already running."""
+        spent, limit = self.spent_and_limit()
+        return spent + self.quote(slot) <= limit
+
+    def spent_and_limit(self) -> tuple[float, float]:
+        """What is spent, running calls at their quoted prices, and the limit that it may not pass with another call's quote.
+
+        The limit is minus infinity where the number of calls leaves no room.
+        """
         budget, ledger = self.budget, self.ledger
-        if budget.price is not None and ledger.price + self._reserved + self.quote(slot) > budget.price:
-            return False
-        return budget.calls is None or ledger.calls + self.in_flight + 1 <= budget.calls
+        limit = inf if budget.price is None else budget.price
+        if budget.calls is not None and ledger.calls + self.in_flight + 1 > budget.calls:
+            limit = -inf
+        return ledger.price + self._reserved, limit
 
     def _start(self, call: Call, spec: Candidate) -> None:
         self._busy[spec.index] += 1
@@ -198,25 +208,26 @@ class Episode:
         slot, now = spec.index, self.now_s
         call.started_s = now
         delay = 0.0
-        if spec.cold_start_s:
+        profile = spec.profile
+        if profile.cold_start_s:
             idle = self._idle[slot]
             if idle is None:
                 idle = self._idle[slot] = []
             # the last to finish is the most recently used
-            if idle and now - idle[-1] <= spec.keep_alive_s:
+            if idle and now - idle[-1] <= profile.keep_alive_s:
                 idle.pop()
             else:
                 idle.clear()
                 call.cold = True
-                delay = spec.cold_start_s
+                delay = profile.cold_start_s
         call.ready_s = now + delay
         row = self.draws_of(slot).at(call.k, slot)
         duration = spec.latency_s * spec.factors[int(row[DURATION] * QUANTILES)]
         status = self._outcome(call, spec, row)
         if status is _CONNECTION_ERROR:
             duration = CONNECTION_REFUSED_S
-        elif status is _TIMEOUT or duration > spec.timeout_s:
-            duration, status = spec.timeout_s, _TIMEOUT
+        elif status is _TIMEOUT or duration > profile.timeout_s:
+            duration, status = profile.timeout_s, _TIMEOUT
             call.need, call.answer = -1, None
         call.status = status
         call.factor = self.factors[slot]
@@ -238,7 +249,7 @@ class Episode:
             chain = self._chains[spec.index] = start_chain(
                 self.draws_of(spec.index),
                 spec.index,
-                spec.reliability,
+                spec.profile.reliability,
                 world.failures,
                 world.kinds,
                 spec.slip,
@@ -297,9 +308,8 @@ class Episode:
         waiting, self._queue = self._queue, deque()
         for call in waiting:
             spec = self.candidates[call.slot]
-            blocked = spec.concurrency and (
-                self._busy[call.slot] >= spec.concurrency or any(other.slot == call.slot for other in self._queue)
-            )
+            most = spec.profile.concurrency
+            blocked = most and (self._busy[call.slot] >= most or any(other.slot == call.slot for other in self._queue))
             if blocked or not has_room(self, spec):
                 self._queue.append(call)
             else:

@@ -148,10 +148,8 @@ class Plan:
             InvalidPlan: A tool has no duration.
             InvalidProfile: A duration is negative or not a finite number.
         """
-        end: dict[str, float] = {TASK_INPUT: 0.0}
-        for position, step in enumerate(self.steps):
-            end[step.tool] = max(end[dep] for dep in step.deps) + _seconds_of(step.tool, position, seconds)
-        return max(end.values())
+        taken = {step.tool: _seconds_of(step.tool, position, seconds) for position, step in enumerate(self.steps)}
+        return longest_path([(step.tool, step.deps) for step in self.steps], taken)
 
     def sequential_time(self, seconds: Mapping[str, float]) -> float:
         """Time from start to end where the tools run one after the other: the sum of their durations."""
@@ -196,6 +194,19 @@ class Plan:
             made[step.tool] = (*made[step.deps[-1]], step.tool)
         del made[TASK_INPUT]
         return made
+
+
+def longest_path(steps: Iterable[tuple[str, Sequence[str]]], seconds: Mapping[str, float]) -> float:
+    """The time that tools take where each starts as soon as its dependencies have ended.
+
+    Args:
+        steps: Tools with their dependencies, each after what it depends on.
+        seconds: Duration of each tool.
+    """
+    end = {TASK_INPUT: 0.0}
+    for tool, deps in steps:
+        end[tool] = max([end[dep] for dep in deps], default=0.0) + seconds[tool]
+    return max(end.values())
 
 
 def _place(position: int, tool: str) -> str:

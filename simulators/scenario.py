@@ -40,6 +40,11 @@ from .world import Candidate, Enforcement, World, WorldEvent
 
 UNSEEN = "unseen"
 """The split whose tools no other split has."""
+SHARED_FIELDS = (
+    "failures", "judge", "bill_failures", "bill_cold_start", "gateway_s", "ttft_s", "tokens_per_s", "slots", "gpu_capacity_mb",
+    "max_price", "alpha",
+)  # fmt: skip
+"""Fields that a scenario and its world have alike."""
 _PRESET_FOLDER = Path(__file__).parent / "presets"
 
 
@@ -230,23 +235,13 @@ def world_of(scenario: Scenario, market: Marketplace) -> World:
         tasks=market.tasks if retriever is None else RetrievedTasks(market.tasks, retriever),
         retriever=retriever,
         answers=market.answers,
-        failures=scenario.failures,
-        judge=scenario.judge,
         faas=pricing,
         tokens=None if prices is None else TokenPricing(prices.input, prices.output, prices.cached),
-        bill_failures=scenario.bill_failures,
-        bill_cold_start=scenario.bill_cold_start,
-        gateway_s=scenario.gateway_s,
-        ttft_s=scenario.ttft_s,
-        tokens_per_s=scenario.tokens_per_s,
         measured_thinking=scenario.thinking == "measured",
-        slots=scenario.slots,
-        gpu_capacity_mb=scenario.gpu_capacity_mb,
         events=Timetable(scenario.seed, scenario.events, {tool.name: tool.category for tool in market.catalog})
         if scenario.events
         else None,
-        max_price=scenario.max_price,
-        alpha=scenario.alpha,
+        **{name: getattr(scenario, name) for name in SHARED_FIELDS},
     )
 
 

@@ -33,8 +33,8 @@ The event-driven and the batched simulator both follow these rules:
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
 
 from .calls import Call, Candidate, Usage, WorldEvent, latency_factors
 from .draws import DrawSource
@@ -100,6 +100,10 @@ class World:
     _source: DrawSource = field(default_factory=DrawSource, repr=False)
     _kinds: list[tuple[tuple[float, Status], ...]] = field(default_factory=list, repr=False)
 
+    def changed(self, **parts: Any) -> World:
+        """The same world with other parts. It looks everything up anew, since candidates follow from the parts."""
+        return replace(self, **parts, _slots={}, _notices={}, _source=DrawSource(), _kinds=[])
+
     def candidates(self, number: int) -> tuple[Candidate, ...]:
         """A task's candidates, with prices and profiles looked up."""
         found = self._slots.get(number)
@@ -140,7 +144,6 @@ class World:
     def _candidate(self, task: Task, index: int, name: str, need: int) -> Candidate:
         profile = self.catalog.get(name).profile
         latency = profile.latency_at(task.size_level)
-        factors = latency_factors(profile.latency_spread)
         fee, rate = profile.fee, 0.0
         if self.faas is not None:
             memory = (profile.cpu_cons_mb, profile.cpu_inst_mb, profile.gpu_cons_mb, profile.gpu_inst_mb)
@@ -151,24 +154,13 @@ class World:
             number=self.catalog.number(name),
             name=name,
             need=need,
+            profile=profile,
             fee=fee,
             quote=fee + rate * min(latency, profile.timeout_s),
             rate_per_s=rate,
             latency_s=latency,
-            spread=profile.latency_spread,
-            factors=factors,
-            timeout_s=profile.timeout_s,
-            cold_start_s=profile.cold_start_s,
-            keep_alive_s=profile.keep_alive_s,
-            concurrency=profile.concurrency,
-            rate_limit=profile.rate_limit,
-            window_s=profile.window_s,
-            quota=profile.quota,
+            factors=latency_factors(profile.latency_spread),
             gpu_mb=profile.gpu_cons_mb + profile.gpu_inst_mb,
-            reliability=profile.reliability,
-            advertised_success=profile.advertised_success,
-            advertised_latency_s=profile.advertised_latency_s,
-            popularity=profile.popularity,
             slip=self.failures.slip if profile.slip is None else profile.slip,
             persistence=self.failures.persistence if profile.persistence is None else profile.persistence,
         )

@@ -12,7 +12,7 @@ from ...simulators.draws import log
 from ...simulators.errors import InvalidPlan, UnknownName
 from ...simulators.opencatp.tools import SOD, SOP, TOOLS
 from ...simulators.opencatp.world import PlanEpisode, PlayedPlan
-from ...simulators.plan import TASK_INPUT, Plan, PlanStep
+from ...simulators.plan import TASK_INPUT, Plan, PlanStep, longest_path
 from ...simulators.quality import INVALID_PLAN_REWARD, cumulative_reward
 from ..tpl import (
     ACTION_NAMES,
@@ -169,7 +169,7 @@ class OpenCATPEnv(OpenCATPBase[Observation, "int | np.integer[Any]"]):
     * CATP-LLM (arXiv 2411.16313), sections 4.2 and 4.3.
     """
 
-    episode_state = ("_state", "_tokens", "_tools", "_ends")
+    episode_state = ("_state", "_tokens", "_tools", "_written")
 
     def __init__(
         self,
@@ -215,9 +215,9 @@ class OpenCATPEnv(OpenCATPBase[Observation, "int | np.integer[Any]"]):
         self._tools = self._template().copy()
         self._task_features = self._task_rows[task.task_id] if task.task_id in self._task_rows else self._new_task_row()
         self._price, self._seconds, self._calls = 0.0, 0.0, 0
-        self._ends: dict[int, float] = {}
+        self._written: dict[str, tuple[str, ...]] = {}  # the tools so far, each with its dependencies
+        self._durations = {tool: self.profile.seconds(tool, self.size_level) for tool in TOOLS}
         self._refused: int | None = None
-        self._tool_start = 0.0
         self._current = -1
         self._input_named = False
         return self._observe(), self._info()
@@ -254,10 +254,7 @@ class OpenCATPEnv(OpenCATPBase[Observation, "int | np.integer[Any]"]):
         return self._observe(), reward, self._over, False, self._info()
 
     def _apply(self, action: int) -> float:
-        """Update the features after an action; return the price it added, USD.
-
-        A tool ends its own time after its latest dependency; the seconds so far are the latest end.
-        """
+        """Update the features after an action; return the price it added, USD."""
         if action == END:
             return 0.0
         tools = self._tools
@@ -268,8 +265,8 @@ class OpenCATPEnv(OpenCATPBase[Observation, "int | np.integer[Any]"]):
             self._current = -1
             return 0.0
         if action < INPUT:
-            number = action - FIRST_TOOL
-            self._current, self._tool_start = number, 0.0
+            self._current = number = action - FIRST_TOOL
+            self._written[TOOLS[number]] = ()
             tools[number, 4] = tools[number, 6] = 1.0
             price = self.profile.price(TOOLS[number], self.size_level)
             self._price += price
@@ -281,9 +278,8 @@ class OpenCATPEnv(OpenCATPBase[Observation, "int | np.integer[Any]"]):
                 self._input_named = True
             else:
                 tools[number, 5] = tools[number, 7] = 1.0
-                self._tool_start = max(self._tool_start, self._ends[number])
-        self._ends[self._current] = self._tool_start + self.profile.seconds(TOOLS[self._current], self.size_level)
-        self._seconds = max(self._seconds, self._ends[self._current])
+            self._written[TOOLS[self._current]] += (TASK_INPUT if number < 0 else TOOLS[number],)
+        self._seconds = longest_path(self._written.items(), self._durations)
         return price
 
     def action_masks(self) -> npt.NDArray[np.bool_]:
@@ -332,20 +328,10 @@ class OpenCATPEnv(OpenCATPBase[Observation, "int | np.integer[Any]"]):
 
     def account(self) -> PlanEpisode:
         """The episode of the plan so far: each tool starts at the end of its dependencies, and an invalid plan is cancelled."""
-        steps = [PlanStep(tool, tuple(after)) for tool, after in self._named().items()]
+        steps = [PlanStep(tool, after) for tool, after in self._written.items()]
         price, _, tokens, _ = self._used()
         refused = None if self._refused is None else f"{self.action_text(self._refused)} may not follow there"
         return self._played(PlayedPlan(steps, tokens, refused, self._valid or not self._over), price)
-
-    def _named(self) -> dict[str, list[str]]:
-        """The tools so far, each with its dependencies."""
-        named: dict[str, list[str]] = {}
-        for action in (self._tokens[self._tokens > _NUMBER[SOD]] - 3).tolist():
-            if action >= INPUT:
-                named[next(reversed(named))].append(TASK_INPUT if action == INPUT else TOOLS[action - INPUT - 1])
-            elif action >= FIRST_TOOL:
-                named[TOOLS[action - FIRST_TOOL]] = []
-        return named
 
     def _template(self) -> npt.NDArray[np.float32]:
         found = self._templates.get(self.size_level)

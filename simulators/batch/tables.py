@@ -31,6 +31,8 @@ _FLOATS = (
     "latency_s", "timeout_s", "fee", "rate_per_s", "cold_start_s", "keep_alive_s", "window_s", "gpu_mb",
     "slip", "persistence", "alive_edge", "degraded_edge",
 )  # fmt: skip
+_OWN = ("latency_s", "fee", "rate_per_s", "gpu_mb", "slip", "persistence", "need")
+_OF_PROFILE = ("timeout_s", "cold_start_s", "keep_alive_s", "window_s", "rate_limit", "concurrency", "quota")
 _WHOLE = ("spread", "window_at", "rate_limit", "concurrency", "quota", "need")
 SLOT = np.dtype([(name, np.float64) for name in _FLOATS] + [(name, np.int32) for name in _WHOLE], align=True)
 """A candidate. `spread` is its row in `Tables.factors`; `alive_edge` and `degraded_edge` divide the uniform that picks its
@@ -156,7 +158,7 @@ def make_tables(world: World, numbers: Sequence[int], columns: int | None = None
             "batch", f"expected at most {MAX_NEEDS} needs and {MAX_EVENTS} events a task, got {needs} and {events}"
         )
     met = [] if beside is None else beside.spreads.tolist()
-    spreads = list(dict.fromkeys([*met, *(slot.spread for slots in candidates for slot in slots)]))
+    spreads = list(dict.fromkeys([*met, *(slot.profile.latency_spread for slots in candidates for slot in slots)]))
     tables = Tables(
         number=np.array(numbers, np.int64),
         slot_count=np.array([len(slots) for slots in candidates], np.int32),
@@ -224,16 +226,16 @@ def put_rows(array: NDArray[Any], used: int, block: NDArray[Any]) -> NDArray[Any
 def _fill_slots(tables: Tables, row: int, slots: Sequence[Candidate], spreads: Sequence[float]) -> None:
     window_at = 0
     for slot in slots:
-        alive, degraded = state_chances(slot.reliability, slot.slip)
+        alive, degraded = state_chances(slot.profile.reliability, slot.slip)
         record = tables.slots[row, slot.index]
-        for name in _FLOATS[:-2]:
+        for name in _OWN:
             record[name] = getattr(slot, name)
+        for name in _OF_PROFILE:
+            record[name] = getattr(slot.profile, name)
         record["alive_edge"], record["degraded_edge"] = alive, alive + degraded
-        for name in _WHOLE[2:]:
-            record[name] = getattr(slot, name)
-        record["spread"] = spreads.index(slot.spread)
+        record["spread"] = spreads.index(slot.profile.latency_spread)
         record["window_at"] = window_at
-        window_at += slot.rate_limit
+        window_at += slot.profile.rate_limit
 
 
 def _bits(need: Need) -> int:

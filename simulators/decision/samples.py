@@ -10,10 +10,10 @@ Source: DEER (arXiv 2402.16696), Section 3.1 and Table 2.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, cast
 
-from ..draws import DrawSource, stable_generator
+from ..draws import stable_generator
 from ..errors import ConfigError
 from ..marketplace.answers import GeneratedAnswers
 from ..marketplace.tasks import LazyTaskSet, Luck
@@ -245,4 +245,4 @@ EXACT = Judge(all_facts=1.0, none=0.0)
 
 def with_decisions(world: World, tasks: TaskSet, **parts: Any) -> World:
     """The same world with other tasks, and with other `parts` where given."""
-    return replace(world, tasks=tasks, judge=EXACT, _slots={}, _source=DrawSource(), _kinds=[], **parts)
+    return world.changed(tasks=tasks, judge=EXACT, **parts)

@@ -7,10 +7,9 @@ plays under several levels of stress meets the same tasks with the same luck, an
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 from ..bounds import BOUNDS, StrictModel, out_of_bounds, within
-from ..draws import DrawSource, stable_generator
+from ..draws import stable_generator
 from ..errors import ConfigError
 from ..failures import FailureModel
 from ..tools import Catalog, ToolProfile
@@ -50,8 +49,7 @@ class Stress(StrictModel):
                 raise ConfigError("stress.failures", f"{factor:g} times as many outages: {place}: {problem}")
             bursts = bursts.model_copy(update={"every_s": every_s}) if factor else None
         failures = model.model_copy(update={"slip": self._slip(model.slip), "bursts": bursts})
-        own: dict[str, Any] = {"_slots": {}, "_notices": {}, "_source": DrawSource(), "_kinds": []}
-        return replace(world, catalog=Catalog(tools), failures=failures, **own)
+        return world.changed(catalog=Catalog(tools), failures=failures)
 
     def _profile(self, name: str, profile: ToolProfile, model: FailureModel, seed: int) -> ToolProfile:
         limit = profile.rate_limit

@@ -30,7 +30,7 @@ from typing import Any
 import yaml
 
 from ..errors import DataError, InvalidProfile, UnknownName
-from ..plan import Plan
+from ..plan import Plan, longest_path
 from ..pricing import PER_RUN, FaasPricing
 from .files import replace_file
 from .levels import LEVELS
@@ -122,7 +122,8 @@ class Profile:
 
     def plan_seconds(self, plan: Plan, level: int) -> float:
         """Time of a plan where branches run at once, seconds."""
-        return plan.execution_time({tool: self.seconds(tool, level) for tool in plan.nodes})
+        seconds = {step.tool: self.seconds(step.tool, level) for step in plan.steps}  # checked when the profile was made
+        return longest_path([(step.tool, step.deps) for step in plan.steps], seconds)
 
     def gpu_mb(self, level: int) -> dict[str, float]:
         """GPU memory a running tool needs, constant and instant, MB."""

@@ -5,7 +5,6 @@ A tool is called once and lasts exactly as long as its profile says, so there is
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
@@ -76,7 +75,6 @@ class PlanWorld(World):
             quote=price,
             rate_per_s=(price - fee) / seconds if seconds > 0.0 else 0.0,
             latency_s=seconds,
-            timeout_s=math.inf,
             gpu_mb=round(self.profile.gpu_mb(self.level)[name] * _STEPS_PER_MB) / _STEPS_PER_MB,
         )
 

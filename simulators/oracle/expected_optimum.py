@@ -63,7 +63,7 @@ class ExpectedOptimumPolicy:
         self._slots = world.candidates(number)
         self._after = [need.after for need in world.tasks[number].needs]
         self._loss = (1.0 - world.alpha) / (world.max_price * world.alpha) + multiplier / world.alpha
-        self.beliefs = [Belief(slot.reliability, slot.slip, slot.persistence) for slot in self._slots]
+        self.beliefs = [Belief(slot.profile.reliability, slot.slip, slot.persistence) for slot in self._slots]
 
     def learn(self, slot: int, worked: bool) -> None:
         """Take a call's outcome into account."""

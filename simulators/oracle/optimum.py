@@ -175,7 +175,7 @@ class _Solver:
             chain = self.chains[spec.index] = start_chain(
                 self.scratch.draws_of(spec.index),
                 spec.index,
-                spec.reliability,
+                spec.profile.reliability,
                 world.failures,
                 world.kinds,
                 spec.slip,
@@ -190,15 +190,15 @@ class _Solver:
             if failure is Status.CONNECTION_ERROR:
                 duration = CONNECTION_REFUSED_S
             elif failure is Status.TIMEOUT:
-                duration = spec.timeout_s
-        if duration > spec.timeout_s:
-            works, duration = False, spec.timeout_s
+                duration = spec.profile.timeout_s
+        if duration > spec.profile.timeout_s:
+            works, duration = False, spec.profile.timeout_s
             if not world.bill_failures:
                 return False, 0.0
         if world.failures.bursts is not None and spec.rate_per_s:
             duration = min(duration, CONNECTION_REFUSED_S) if not works else duration
         if world.bill_cold_start and k == 1:
-            duration += spec.cold_start_s
+            duration += spec.profile.cold_start_s
         return works, self.lowest[spec.index] * (spec.fee + spec.rate_per_s * duration)
 
     def options(self, need: int, counts: Sequence[int], every: bool) -> list[Option]:
@@ -207,7 +207,7 @@ class _Solver:
         limit = float("inf") if self.budget.price is None else self.budget.price + _SLACK
         for spec in self.serving[need]:
             price, done = 0.0, counts[spec.index]
-            for k in range(done + 1, min(done + TRIES, spec.quota or done + TRIES) + 1):
+            for k in range(done + 1, min(done + TRIES, spec.profile.quota or done + TRIES) + 1):
                 works, cost = self.foresee(spec, k)
                 price += cost
                 if price > limit:

@@ -92,7 +92,7 @@ def signs_of(world: Any, episode: Episode, actions: list[Any], result: EpisodeRe
     met: set[str] = set()
     serving: dict[int, list[float]] = {}
     for candidate in world._playing().candidates:
-        serving.setdefault(candidate.need, []).append(candidate.reliability)
+        serving.setdefault(candidate.need, []).append(candidate.profile.reliability)
     for call in episode.calls:
         if not call.status.executed or call.status in _UNDECIDED or call.tool in met:
             continue

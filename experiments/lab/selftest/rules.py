@@ -45,7 +45,7 @@ class Luck:
     def works(self, slot: int, count: int) -> list[bool]:
         """Return whether each of a tool's first calls finds it working."""
         tool = self._episode.candidates[slot]
-        alive, degraded = state_chances(tool.reliability, tool.slip)
+        alive, degraded = state_chances(tool.profile.reliability, tool.slip)
         first = self.row(0, slot)[OUTCOME]
         base = 1 - tool.slip if first < alive else 0.5 if first < alive + degraded else tool.slip
         found: list[bool] = []
@@ -159,19 +159,19 @@ def _gateway(episode: Episode) -> Iterator[str]:
 
 def _limits(episode: Episode, slot: int, calls: Sequence[Call]) -> Iterator[str]:
     spec = episode.candidates[slot]
-    if spec.quota and len(calls) > spec.quota:
-        yield f"3: {spec.name} admitted {len(calls)} calls of a quota of {spec.quota}"
+    if spec.profile.quota and len(calls) > spec.profile.quota:
+        yield f"3: {spec.name} admitted {len(calls)} calls of a quota of {spec.profile.quota}"
     admitted: list[float] = []
     for call in (call for call in episode.calls if call.slot == slot):
-        if spec.rate_limit:
-            recent = [at for at in admitted if at > call.submitted_s - spec.window_s]
-            if call.k and len(recent) >= spec.rate_limit:
+        if spec.profile.rate_limit:
+            recent = [at for at in admitted if at > call.submitted_s - spec.profile.window_s]
+            if call.k and len(recent) >= spec.profile.rate_limit:
                 yield f"3: {spec.name} admitted a call at {call.submitted_s!r} s beyond its rate limit"
-            if call.status is Status.RATE_LIMITED and len(recent) < spec.rate_limit:
+            if call.status is Status.RATE_LIMITED and len(recent) < spec.profile.rate_limit:
                 yield f"3: {spec.name} refused a call at {call.submitted_s!r} s within its rate limit"
         if call.k:
             admitted.append(call.submitted_s)
-        if call.status is Status.QUOTA_EXCEEDED and len(admitted) < spec.quota:
+        if call.status is Status.QUOTA_EXCEEDED and len(admitted) < spec.profile.quota:
             yield f"3: {spec.name} refused a call within its quota"
     if [call.k for call in calls] != list(range(1, len(calls) + 1)):
         yield f"3: the calls of {spec.name} are not numbered in order"
@@ -183,13 +183,13 @@ def _slots(episode: Episode, slot: int, calls: Sequence[Call]) -> Iterator[str]:
     for call in started:
         if call.started_s < call.submitted_s or (0 <= call.finished_s < call.started_s):
             yield f"1: a call of {spec.name} ran before it was asked for, or backwards"
-        if spec.concurrency:
+        if spec.profile.concurrency:
             beside = [c for c in started if c.started_s <= call.started_s and c.k < call.k and _runs_at(c, call.started_s)]
-            if len(beside) >= spec.concurrency:
-                yield f"4: {spec.name} ran {len(beside) + 1} calls at once, of {spec.concurrency}"
+            if len(beside) >= spec.profile.concurrency:
+                yield f"4: {spec.name} ran {len(beside) + 1} calls at once, of {spec.profile.concurrency}"
     if any(a.started_s > b.started_s for a, b in pairwise(started)):
         yield f"4: calls of {spec.name} overtook each other"
-    if not spec.concurrency and episode.world.slots is None and episode.world.gpu_capacity_mb is None:
+    if not spec.profile.concurrency and episode.world.slots is None and episode.world.gpu_capacity_mb is None:
         for call in started:
             if call.started_s != call.submitted_s:
                 yield f"4: a call of {spec.name} waited for nothing"
@@ -231,8 +231,8 @@ def _instances(episode: Episode, slot: int, calls: Sequence[Call]) -> Iterator[s
         while ends and ends[0] < call.started_s:
             idle.append(ends.pop(0))
         tied = bool(ends) and ends[0] == call.started_s
-        warm = bool(idle) and call.started_s - idle[-1] <= spec.keep_alive_s
-        if not spec.cold_start_s:
+        warm = bool(idle) and call.started_s - idle[-1] <= spec.profile.keep_alive_s
+        if not spec.profile.cold_start_s:
             if call.cold or call.ready_s != call.started_s:
                 yield f"5: {spec.name} has no cold start, and started cold"
             continue
@@ -244,7 +244,7 @@ def _instances(episode: Episode, slot: int, calls: Sequence[Call]) -> Iterator[s
             idle.pop()
         else:
             idle.clear()
-        if call.ready_s != call.started_s + (spec.cold_start_s if call.cold else 0.0):
+        if call.ready_s != call.started_s + (spec.profile.cold_start_s if call.cold else 0.0):
             yield f"5: {spec.name} was ready at {call.ready_s!r} s"
 
 
@@ -266,8 +266,8 @@ def _outcomes(episode: Episode, slot: int, calls: Sequence[Call], luck: Luck) ->
             expected = {Status.OK, Status.WRONG_ARGUMENTS if row[CONTENT] < 0.5 else Status.NO_DATA}
         if expected == {Status.CONNECTION_ERROR}:
             duration = CONNECTION_REFUSED_S
-        elif Status.TIMEOUT in expected or duration > spec.timeout_s:
-            expected, duration = {Status.TIMEOUT}, spec.timeout_s
+        elif Status.TIMEOUT in expected or duration > spec.profile.timeout_s:
+            expected, duration = {Status.TIMEOUT}, spec.profile.timeout_s
         if call.status not in expected:
             yield f"7: call {call.k} of {spec.name} ended as {call.status.label}, expected {[each.label for each in expected]}"
         if not close(call.finished_s - call.ready_s, duration, call.finished_s):

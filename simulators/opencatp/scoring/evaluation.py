@@ -24,7 +24,7 @@ from ...quality import MAX_PRICE_USD, quality_of_plan
 from ..levels import LEVELS
 from ..profile import Profile, load_profile, read_profile
 from ..tasks import OpenCATPTask, Output
-from ..tools import IMAGE, IMAGE_TOOLS, OUTPUT_OF_READER, SIGNATURES, TOOLS
+from ..tools import IMAGE, IMAGE_TOOLS, OUTPUT_OF_READER, SIGNATURES
 from .table import OutcomeTable
 
 _REMEMBERED = 1 << 16
@@ -158,9 +158,6 @@ class Evaluator:
         self.profile = profile if isinstance(profile, Profile) else load_profile(profile)
         quality_of_plan(0.0, 0.0, alpha, max_price)
         self.alpha, self.max_price = alpha, max_price
-        levels = range(LEVELS)
-        self._prices = [{tool: self.profile.price(tool, level) for tool in TOOLS} for level in levels]
-        self._seconds = [{tool: self.profile.seconds(tool, level) for tool in TOOLS} for level in levels]
         self._known: dict[Plan, _Known] = {}
 
     def evaluate(self, plan: Plan, task: OpenCATPTask, sample: int, level: int | None = None) -> PlanOutcome:
@@ -215,10 +212,7 @@ class Evaluator:
             raise InvalidProfile(f"size level: expected 0..{LEVELS - 1}, got {level}")
         found = known.costs[level]
         if found is None:
-            prices, seconds, end = self._prices[level], self._seconds[level], {TASK_INPUT: 0.0}
-            for step in plan.steps:
-                end[step.tool] = max([end[dep] for dep in step.deps]) + seconds[step.tool]
-            found = known.costs[level] = (sum([prices[step.tool] for step in plan.steps]), max(end.values()))
+            found = known.costs[level] = self.profile.plan_price(plan, level), self.profile.plan_seconds(plan, level)
         return found
 
     def _read(self, plan: Plan) -> _Known:

@@ -172,7 +172,7 @@ def reliabilities():
     found = {}
     for number in env.numbers:
         key = env.reset(seed=0, options={"task": number})[0]["tools"][:, :11].tobytes()
-        found[key] = {env.action_of(slot.index): slot.reliability for slot in env.world.candidates(number)}
+        found[key] = {env.action_of(slot.index): slot.profile.reliability for slot in env.world.candidates(number)}
     return found
 
 
