@@ -183,10 +183,6 @@ class Plan:
                     )
         return self
 
-    def source(self, tool: str) -> str:
-        """The node whose output a tool reads: its last listed dependency."""
-        return next(step.deps[-1] for step in self.steps if step.tool == tool)
-
     def chains(self) -> dict[str, tuple[str, ...]]:
         """For every tool, the chain of tools that made its output; the tool itself is the last."""
         made: dict[str, tuple[str, ...]] = {TASK_INPUT: ()}

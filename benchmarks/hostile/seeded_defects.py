@@ -24,12 +24,12 @@ from benchmarks.report import write_report
 ROOT = Path(__file__).parents[2]
 CALLS, EPISODE, BATCH = "simulators/calls.py", "simulators/episode.py", "simulators/batch/failures.py"
 DEFECTS: tuple[tuple[str, str, str, str], ...] = (
-    ("queued calls do not wait for their tool", EPISODE, "blocked = spec.concurrency and (", "blocked = False and ("),
-    ("warm instances never cool", EPISODE, "now - idle[-1] <= spec.keep_alive_s", "True"),
-    ("the rate window is too short", CALLS, "window[0] <= now - spec.window_s", "window[0] <= now - 0.9 * spec.window_s"),
-    ("cut-off calls are billed in full", CALLS, "max(0.0, now - begin)", "spec.latency_s"),
+    ("queued calls do not wait for their tool", EPISODE, "blocked = most and (", "blocked = False and ("),
+    ("warm instances never cool", EPISODE, "now - idle[-1] <= profile.keep_alive_s", "True"),
+    ("the rate window is too short", CALLS, "window[0] <= now - profile.window_s", "window[0] <= now - 0.9 * profile.window_s"),
+    ("cut-off calls are billed in full", CALLS, "now - call.ready_s if ran", "spec.latency_s if ran"),
     ("running calls are not reserved", EPISODE,
-     "ledger.price + self._reserved + quote >", "ledger.price + quote >"),
+     "return ledger.price + self._reserved, limit", "return ledger.price, limit"),
     ("persistence pulls the wrong way", "simulators/failures/model.py",
      "chance + pull * (1.0 - chance) if", "chance - pull * chance if"),
     ("outages begin late", "simulators/failures/model.py", "return begin <= at_s < end", "return begin + 0.05 <= at_s < end"),

@@ -66,15 +66,6 @@ def duplicate(array: Any) -> Any:
     return array.copy() if isinstance(array, np.ndarray) else array.clone()
 
 
-def what_is_left(limit: float | None, used: Any) -> Any:
-    """What is left of a limit, infinite where there is none, as an array of N; `used` is an array or a PyTorch tensor."""
-    if isinstance(used, np.ndarray):
-        return np.full(len(used), np.inf) if limit is None else limit - used
-    if limit is None:
-        return used.new_full(used.shape, np.inf, dtype=used.double().dtype)
-    return limit - (used if isinstance(limit, int) else used.double())
-
-
 def figures_info(out: Any, cost: str) -> dict[str, NDArray[Any]]:
     """The keys of the scalar environment's `info`, as arrays of N.
 

@@ -29,7 +29,6 @@ _OK, _BANNED, _OVER_BUDGET = int(Status.OK), int(Status.BANNED), int(Status.OVER
 _WRONG, _NO_DATA = int(Status.WRONG_ARGUMENTS), int(Status.NO_DATA)
 _RATE_LIMITED, _QUOTA = int(Status.RATE_LIMITED), int(Status.QUOTA_EXCEEDED)
 _REFUSED_CONNECTION, _TIMEOUT, _OUTAGE = int(Status.CONNECTION_ERROR), int(Status.TIMEOUT), int(Status.OUTAGE)
-_CANCELLED = int(Status.CANCELLED)
 _FIRST_FAILURE = 32
 _WAITING = -1
 _UNSEEN, _ALIVE, _DEGRADED, _DEAD = range(4)
@@ -156,6 +155,8 @@ def submit(tables: Any, rules: Any, state: Any, i: int, slot: int) -> int:
     return -1
 
 
+# The gateway asks in the order of `calls.refusal_at_gateway`: a call that is let through counts in the rate window, so nothing
+# may refuse it after that.
 @inlined
 def _gateway(tables: Any, rules: Any, state: Any, i: int, slot: int) -> int:
     e = state.episodes[i]
@@ -168,6 +169,7 @@ def _gateway(tables: Any, rules: Any, state: Any, i: int, slot: int) -> int:
     if spent + tables.quote[e.task, e.epoch, slot] > limit:
         return _OVER_BUDGET
     if spec.rate_limit:
+        # admission times of this candidate, oldest first; those that have left the window are dropped from the front
         ring, base = state.windows[i], spec.window_at
         edge, count, left = e.now - spec.window_s, np.int64(s.window), np.int64(0)
         while left < count and ring[base + left] <= edge:
@@ -233,6 +235,8 @@ def _start_waiting(tables: Any, rules: Any, state: Any, i: int) -> None:
             ahead += 1
 
 
+# A call's whole fate is decided when it starts, from its own four uniforms, so nothing that happens meanwhile can change it;
+# only the end of the episode cuts it off. Philox is counter-based: the uniforms cost one block wherever they lie.
 @inlined
 def _start(tables: Any, rules: Any, state: Any, i: int, index: int) -> None:
     e, call = state.episodes[i], state.calls[i, index]
@@ -242,6 +246,7 @@ def _start(tables: Any, rules: Any, state: Any, i: int, index: int) -> None:
     s.started += 1
     if rules.gpu_capacity_mb >= 0.0:
         state.gpu_used[i] += spec.gpu_mb
+    # the sum is kept apart and added to the clock at once below, in the order in which SimPy adds
     delay = 0.0
     if spec.cold_start_s and not _take_idle(state, i, slot, e.now, spec.keep_alive_s):
         delay = spec.cold_start_s
@@ -300,6 +305,7 @@ def _take_idle(state: Any, i: int, slot: int, now: float, keep_alive_s: float) -
     """Take the most recently used idle instance, if it is still warm. If it is not, no instance is."""
     e, times, numbers = state.episodes[i], state.times, state.numbers
     count: Any = np.int64(e.idle)
+    # idle instances of all candidates share one stack at the back of the row; look from its top for this candidate's newest
     last = state.times.shape[1] - 1
     for place in range(count - 1, -1, -1):
         if numbers[i, last - place] == slot:
@@ -377,6 +383,7 @@ def _remove(state: Any, i: int, index: int, track_bills: bool) -> None:
     e.next = best
 
 
+# Completions and events wait in a ring, since many may happen before the agent asks for the first.
 @inlined
 def _tell(state: Any, i: int, code: int) -> None:
     e = state.episodes[i]
@@ -404,34 +411,6 @@ def wait(tables: Any, rules: Any, state: Any, i: int) -> int:
     return int(code)
 
 
-@inlined
-def settle(tables: Any, rules: Any, state: Any, i: int) -> int:
-    """Wait until the only call in flight has ended; returns its status."""
-    e = state.episodes[i]
-    status = state.calls[i, 0].status
-    while e.records and not e.over:
-        if min(_next_at(state, i), _event_at(tables, e)) > rules.deadline_s:
-            _reach(tables, rules, state, i, rules.deadline_s)
-            _end(tables, rules, state, i, SECONDS)
-            status = _CANCELLED
-        else:
-            _step(tables, rules, state, i)
-    return status
-
-
-@inlined
-def think(tables: Any, rules: Any, state: Any, i: int, seconds: float, price: float, tokens: int) -> None:
-    """Charge a model's tokens, and move the clock by the time that they take."""
-    advance(tables, rules, state, i, seconds)
-    e = state.episodes[i]
-    if not e.over:
-        e.price += price
-        e.tokens += tokens
-        exceeded = 0 if rules.record else _exceeded(rules, e, 0.0)
-        if exceeded:
-            _end(tables, rules, state, i, exceeded)
-
-
 # -- events and the end --------------------------------------------------------------------------------------------------------
 
 
@@ -440,7 +419,7 @@ def _happen(tables: Any, state: Any, i: int) -> None:
     """Let the next scheduled event happen. Prices, bans and wishes follow from the epoch; a changed wish is unknown again."""
     e = state.episodes[i]
     row, event = e.task, np.int64(e.epoch)
-    e.epoch += 1
+    e.epoch += 1  # prices and bans are looked up by epoch, so nothing else needs to change
     for need in range(tables.need_count[row]):
         if tables.version[row, event, need] != tables.version[row, event + 1, need]:
             e.known &= ~(_ONE << np.uint64(need))
@@ -451,18 +430,11 @@ def _happen(tables: Any, state: Any, i: int) -> None:
 @inlined
 def finish(tables: Any, rules: Any, state: Any, i: int) -> None:
     """End with an answer that holds every fact found so far."""
-    known, found = state.episodes[i].known, 0
-    while known:
+    e = state.episodes[i]
+    row, known, found = e.task, e.known, 0
+    while known:  # each turn takes the lowest bit away
         known &= known - _ONE
         found += 1
-    answer(tables, rules, state, i, found)
-
-
-@inlined
-def answer(tables: Any, rules: Any, state: Any, i: int, found: int) -> None:
-    """End with an answer that holds this number of facts."""
-    e = state.episodes[i]
-    row = e.task
     slots = np.int64(tables.slot_count[row])
     _, luck, _, _ = uniforms(e.seed, tables.number[row], slots)
     e.strict = found > 0 and found == tables.need_count[row]

@@ -102,7 +102,6 @@ def test_the_diamond_and_its_parts() -> None:
     assert DIAMOND.nodes == ("a", "b", "c", "d")
     assert DIAMOND.edges == ((TASK_INPUT, "a"), ("a", "b"), ("a", "c"), ("b", "d"), ("c", "d"))
     assert DIAMOND.sinks == ("d",)
-    assert DIAMOND.source("d") == "c"
     assert DIAMOND.execution_time(SECONDS) == 14.0
     assert DIAMOND.sequential_time(SECONDS) == 15.0
 

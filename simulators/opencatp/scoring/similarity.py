@@ -111,16 +111,6 @@ def image_score(image: NDArray[np.uint8], wanted: NDArray[np.uint8]) -> float:
     return float(np.clip(a @ b / (np.linalg.norm(a) * np.linalg.norm(b)), -1.0, 1.0))
 
 
-def fnorm_legacy(image: NDArray[np.uint8], wanted: NDArray[np.uint8]) -> float:
-    """The published image measure, to compare with published figures: Frobenius distance of features over 100.
-
-    It is higher for *less* similar images. Source: OpenCATP's evaluator (after OpenAGI); here over our own features instead of
-    a ViT's.
-    """
-    difference = image_features(image[None])[0] - image_features(wanted[None])[0]
-    return float(np.linalg.norm(difference.astype(np.float64))) / 100.0
-
-
 # -- texts ------------------------------------------------------------------------------------------------------------
 
 

@@ -172,8 +172,3 @@ def test_colours_go_to_lab_and_back() -> None:
     assert (measures.srgb(measures.lab(CLEAN)) == CLEAN).all()
     assert measures.delta_e(CLEAN, CLEAN).max() == 0.0
     assert measures.psnr(CLEAN[:1] // 2 * 2, CLEAN[:1] // 2 * 2 + 1)[0] == pytest.approx(48.13, abs=0.01)
-
-
-def test_the_legacy_measure_is_a_distance() -> None:
-    assert similarity.fnorm_legacy(CLEAN[0], CLEAN[0]) == 0.0
-    assert 0.01 < similarity.fnorm_legacy(CLEAN[0], CLEAN[1]) < 0.02  # unit vectors nearly at right angles, over 100

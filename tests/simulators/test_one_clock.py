@@ -1,0 +1,48 @@
+"""A call's times and price are decided in one place of the event-driven world and in one kernel file."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+FILES = [path for folder in ("simulators", "envs", "agents", "experiments") for path in sorted((ROOT / folder).rglob("*.py"))]
+
+
+def written(tree: ast.AST) -> Iterator[str]:
+    """Attributes that are assigned to, in tuples too."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store):
+            yield node.attr
+
+
+def imported(tree: ast.AST) -> Iterator[str]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from (name.name for name in node.names)
+        elif isinstance(node, ast.ImportFrom) and not node.level:
+            yield node.module or ""
+
+
+@pytest.mark.parametrize(
+    ("names", "places"),
+    [
+        ({"started_s", "ready_s"}, {"simulators/episode.py"}),
+        ({"finished_s"}, {"simulators/episode.py", "simulators/calls.py"}),
+        ({"_reserved", "_gpu_used"}, {"simulators/episode.py", "simulators/calls.py"}),
+        ({"now", "waiting", "reserved"}, {"simulators/batch/kernels.py"}),
+    ],
+)
+def test_times_and_reservations_of_calls_are_written_in_one_place(names: set[str], places: set[str]) -> None:
+    found = {
+        path.relative_to(ROOT).as_posix() for path in FILES if names & set(written(ast.parse(path.read_text(encoding="utf-8"))))
+    }
+    assert found == places
+
+
+def test_only_the_episode_has_a_simulated_clock() -> None:
+    clocks = [path for path in FILES if "simpy" in {*imported(ast.parse(path.read_text(encoding="utf-8")))}]
+    assert [path.relative_to(ROOT).as_posix() for path in clocks] == ["simulators/episode.py"]
