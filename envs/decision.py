@@ -21,7 +21,6 @@ from ..simulators.quality import quality_of_plan
 from ..simulators.retrieval.embedding import TextEmbedding
 from ..simulators.scenario import Scenario, load_scenario, parse_scenario
 from ..simulators.status import Status
-from ..simulators.tasks import fact_in, normalise
 from ..simulators.tools import Tool
 from ..simulators.world import Candidate, Episode, Usage
 from .actions import count_tokens
@@ -431,12 +430,6 @@ class DecisionAwareEnv(ToolEnv[Observation, "int | np.integer[Any]"]):
         tokens = self.world.tokens
         price = 0.0 if tokens is None else float(tokens.price(*usage[:3]))
         return Cost(price, self.world.thinking_s(usage), usage.input_tokens + usage.output_tokens)
-
-    def right(self, number: int) -> list[bool]:
-        """Return whether each decision (answer, none fits, call candidate 0, 1, ...) yields all facts of a task."""
-        names = [called(slot.name) for slot in self.world.candidates(number)[: self.k]]
-        texts = [normalise(decision) for decision in (DIRECT, NONE_FITS, *names)]
-        return [all(fact_in(need.fact, text) for need in self.world.tasks[number].needs) for text in texts]
 
     def _observe(self, episode: Episode) -> Observation:
         query, candidates = self.template(episode.number)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Mapping
+from importlib import import_module
 from math import inf, log1p
 from typing import TYPE_CHECKING, Any
 
@@ -215,9 +216,8 @@ class MarketplaceEnv(ToolEnv[Observation, "int | np.integer[Any]"]):
         self._highest, self._least = (inf, -inf) if concurrent else (HIGHEST, -1.0)
         self._set_limits(self.budget)
         if compiled:
-            from .vector.single import CompiledEpisode
-
-            self._compiled = CompiledEpisode(self)
+            # by its name, as Gymnasium finds vector environments: it is made of this class
+            self._compiled = import_module("..vector.single", __name__).CompiledEpisode(self)
 
     @property
     def episode(self) -> Episode | None:
