@@ -265,6 +265,7 @@ class MarketplaceEnv(ToolEnv[Observation, "int | np.integer[Any]"]):
         found = self._templates.get(number)
         if found is None:
             slots = list(self.world.candidates(number)[: self.max_tools])
+            # an order that says nothing but the advertised: a policy may learn by places, and identities stay hidden
             if not self.concurrent:  # tools that serve no need come last
                 slots.sort(key=lambda slot: (slot.need < 0, slot.need, slot.quote, slot.index))
             tools = np.zeros((self.max_tools, len(TOOL_FEATURES)), np.float32)
@@ -334,6 +335,7 @@ class MarketplaceEnv(ToolEnv[Observation, "int | np.integer[Any]"]):
         )
 
     def step(self, action: int | np.integer[Any]) -> tuple[Observation, float, bool, bool, dict[str, Any]]:
+        # compiled code plays for as long as nobody asks for what only the event-driven world knows
         if self._compiled is not None and self._compiled.goes_on:
             return self._compiled.play(int(action))
         episode = self._playing()
@@ -431,6 +433,7 @@ class MarketplaceEnv(ToolEnv[Observation, "int | np.integer[Any]"]):
         return self._possible(self._playing())
 
     def _possible(self, episode: Episode) -> NDArray[np.bool_]:
+        # what follows from the known facts is kept by phase; only prices, bans and `wait` change from step to step
         mask = self._mask.copy()
         if episode.enforcement == "refuse":
             spent, limit = episode.spent_and_limit()

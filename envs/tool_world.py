@@ -153,6 +153,7 @@ class ToolEnv(BaseEnv[ObsType, ActType], Generic[ObsType, ActType]):
             wanted = self.scenarios[bisect_right(self._edges, luck)]
         else:
             wanted = self.scenarios[0]
+        # looking up a world takes long, and most resets stay in the one that was played before
         if wanted is not self.scenario:
             self._enter(wanted)
             self._set_limits(self.budget)
@@ -229,6 +230,7 @@ class ToolEnv(BaseEnv[ObsType, ActType], Generic[ObsType, ActType]):
         of Plan.
         """
         price = episode.ledger.price
+        # charged when it is spent, so that a policy sees the cost of a call in the step that caused it
         reward = -self._loss * (price - self._price)
         self._price = price
         over = episode.over

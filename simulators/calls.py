@@ -144,6 +144,7 @@ def refusal_at_gateway(episode: Episode, call: Call) -> Status | None:
         return Status.QUOTA_EXCEEDED
     if episode.enforcement == "refuse" and not episode.affordable(slot):
         return Status.OVER_BUDGET
+    # last, since a call that is let through takes a place in the window
     if profile.rate_limit:
         window = episode._windows[slot]
         if window is None:
@@ -170,6 +171,7 @@ def has_room(episode: Episode, spec: Candidate) -> bool:
         other = episode.candidates[waiting.slot]
         if other.gpu_mb and not (other.profile.concurrency and episode._busy[other.index] >= other.profile.concurrency):
             return False
+    # a tool that needs more than there is runs alone rather than never
     return episode._gpu_used + spec.gpu_mb <= capacity or episode._gpu_used == 0.0
 
 
@@ -190,6 +192,7 @@ def cut_off(episode: Episode) -> None:
         if call.started_s < 0:
             call.price = 0.0
             continue
+        # at the very moment at which it is loaded a call runs, as one without a cold start does when it starts
         spec, ran = episode.candidates[call.slot], now >= call.ready_s
         billed = now - call.started_s if bill_cold_start else now - call.ready_s if ran else 0.0
         call.price = call.factor * ((spec.fee if ran else 0.0) + spec.rate_per_s * billed)

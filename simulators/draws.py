@@ -115,12 +115,14 @@ class Draws:
     def __init__(self, source: DrawSource, seed: int, task: int, tools: int) -> None:
         self._source, self.seed, self.task = source, seed, task
         self.slots = tools + 1
+        # one jump of the generator costs as much as some hundred uniforms, and most episodes call a tool once or twice
         self._chunk = max(2, 40 // self.slots)
         self.values = source.flat(seed, task, self.slots, 0, self._chunk)
         self._ahead = 0, array("d")
 
     def at(self, k: int, slot: int) -> list[float]:
         """The uniforms of the k-th call in a slot, one per purpose."""
+        # row by row, so that drawing further never moves what was drawn
         place = (k * self.slots + slot) * PURPOSES
         values = self.values
         while place >= len(values):

@@ -82,8 +82,10 @@ class Episode:
         self.void = False
         self.exceeded: str | None = None
         self.grade: Grade | None = None
+        # a wish may change while a call for it is on its way: its answer then counts for the old version only
         self._versions = [0] * len(self.needs)
         self._draws = Draws(world._source, seed, number, size)
+        # made at a tool's first call: most candidates of a task are never called
         self._chains: list[Chain | None] = [None] * size
         self._busy = [0] * size
         self._idle: list[list[float] | None] = [None] * size
@@ -91,12 +93,14 @@ class Episode:
         self._queue: deque[Call] = deque()
         self._done: deque[Call | WorldEvent] = deque()
         self._reserved = self._gpu_used = 0.0
+        # seconds cannot be refused in advance, so a limit on them ends the episode under every enforcement but `record`
         self._deadline = budget.seconds if enforcement != "record" else None
         outages = world.failures.bursts
         self.bursts = None if outages is None else BurstTimes(outages, self._draws, size)
         if world.events is not None:
             for notice in world.notices(number):
                 self._schedule(notice.at_s, self._happen, notice)
+            # events at time 0 are part of the start: a reset shows their prices and bans already
             self._reach(0.0)
 
     # -- time ------------------------------------------------------------------------------------------------------------
@@ -120,6 +124,7 @@ class Episode:
             if not self.over:
                 self._end("seconds")
             return
+        # a timeout among the other events, so that what happens at the same time keeps the order of its causes
         timeout = clock.timeout(seconds)
         while not timeout.processed and not self.over:
             clock.step()
@@ -161,12 +166,14 @@ class Episode:
             self._advance(self.world.gateway_s)
             call.finished_s = self.now_s
             return call
+        # from here on the call is admitted: it has its place k among the tool's calls, and with it its luck
         spec = self.candidates[slot]
         self.counts[slot] = call.k = self.counts[slot] + 1
         if spec.need >= 0:
             call.version = self._versions[spec.need]
         call.quote = self.quote(slot)
         self.in_flight += 1
+        # `refuse` may not admit two calls that the budget covers only one by one
         self._reserved += call.quote
         if (spec.profile.concurrency and self._busy[slot] >= spec.profile.concurrency) or not has_room(self, spec):
             self._queue.append(call)
@@ -221,6 +228,7 @@ class Episode:
                 call.cold = True
                 delay = profile.cold_start_s
         call.ready_s = now + delay
+        # the k-th call of a tool has the same luck whatever was called before it
         row = self.draws_of(slot).at(call.k, slot)
         duration = spec.latency_s * spec.factors[int(row[DURATION] * QUANTILES)]
         status = self._outcome(call, spec, row)
@@ -230,6 +238,7 @@ class Episode:
             duration, status = profile.timeout_s, _TIMEOUT
             call.need, call.answer = -1, None
         call.status = status
+        # the price is fixed now; a later price change does not touch this call
         call.factor = self.factors[slot]
         if status is not _OK and not self.world.bill_failures and status >= 32:
             call.price = 0.0
@@ -255,7 +264,9 @@ class Episode:
                 spec.slip,
                 spec.persistence,
             )
+        # calls may start in another order than they were admitted, and the chain goes by k
         works = chain.extend(row[OUTCOME]) if len(chain.outcomes) == call.k - 1 else chain.ok(call.k)
+        # after the chain has moved: an outage uses the call's luck up
         if self.bursts is not None and self.bursts.cover(call.ready_s):
             return Status.OUTAGE
         if not works:
@@ -284,10 +295,13 @@ class Episode:
         call.finished_s = now
         self._busy[slot] -= 1
         if spec.gpu_mb:
+            # the same for memory: without this, a remainder could keep a call waiting for ever
             running = any(busy and other.gpu_mb for busy, other in zip(self._busy, self.candidates, strict=True))
             self._gpu_used = self._gpu_used - spec.gpu_mb if running else 0.0
         self.in_flight -= 1
+        # sums of floats leave a remainder; with nothing in flight nothing is reserved, exactly
         self._reserved = self._reserved - call.quote if self.in_flight else 0.0
+        # before the budget is looked at: a completion that ends the episode is still reported
         self._done.append(call)
         idle = self._idle[slot]
         if idle is not None:
@@ -305,6 +319,7 @@ class Episode:
             self._start_waiting()
 
     def _start_waiting(self) -> None:
+        # the calls that still wait are queued again in their order, since each may block those behind it
         waiting, self._queue = self._queue, deque()
         for call in waiting:
             spec = self.candidates[call.slot]
@@ -413,6 +428,7 @@ class Episode:
         else:
             text = normalise(answer)
             found = [fact_in(need.fact, text) for need in self.needs]
+        # the judge's luck belongs to the episode, so that agents with the same facts get the same verdict
         luck = self._draws.at(0, self._draws.slots - 1)[KIND]
         self.grade = self.world.judge.grade(found, luck, self.task.solvable, gave_up)
         self._end(None)

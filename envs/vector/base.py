@@ -34,7 +34,8 @@ _UNHELD = 3  # references to an array that only the pool holds: its list, a vari
 
 
 class ArrayPool:
-    """Arrays for observations. One that nobody holds any more is handed out again, which saves the system's new pages."""
+    """Arrays for observations. One that nobody holds any more is handed out again, which saves the system's new pages
+    (`benchmarks/tricks.py`)."""
 
     def __init__(self) -> None:
         self._kept: dict[tuple[int, ...], list[NDArray[np.float32]]] = {}
@@ -43,6 +44,7 @@ class ArrayPool:
         """An array of any content; nobody else holds it, nor a view of it."""
         kept = self._kept.setdefault(shape, [])
         for array in kept:
+            # a caller may keep an observation for as long as it likes: only one that nobody holds is written over
             if sys.getrefcount(array) == _UNHELD:
                 return array
         array = np.empty(shape, np.float32)
@@ -346,6 +348,7 @@ class NativeVectorEnv(gym.vector.VectorEnv[Observation, Any, Any]):
             )
         out = self._new()
         self._play(out, numbers, self.autoreset_mode is AutoresetMode.NEXT_STEP)
+        # the next step or the caller begins these episodes; until then their arrays show the end
         outcome = self._outcome(out)
         self._ended = outcome.terminated | outcome.truncated
         final: dict[str, Any] = {}

@@ -2,7 +2,7 @@
 
 Numba looks into each array among a kernel's arguments at each call. That takes 8 microseconds for the 60 arrays of a step: next
 to nothing beside a large batch, but ten times what one episode's step takes. `BoundArguments` writes into memory what it finds
-there, and `bound_arguments` reads it from there, inside a kernel that is given nothing else.
+there, and `bound_arguments` reads it from there, inside a kernel that is given nothing else (`benchmarks/tricks.py`).
 """
 
 # mypy: disable-error-code="misc,untyped-decorator,no-any-return"

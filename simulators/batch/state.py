@@ -73,6 +73,7 @@ BILL = np.dtype([(name, np.float64) for name in ("price", "started", "ready")], 
 BURST = np.dtype([(name, np.float64) for name in ("begin", "end", "before")] + [("count", np.int64)], align=True)
 """The outage that an episode looked at last, as `failures.in_burst` keeps it."""
 
+# most episodes have few calls in flight; what needs more widens all rows at once, which `make_room` does between actions
 _FIRST_ROOM = 16
 _MOST_PLACES = np.iinfo(np.int16).max
 
@@ -232,8 +233,10 @@ class Batch:
             ConfigError: More calls are in flight than can be counted.
         """
         room = self.state.calls.shape[1]
+        # checked between actions, so that kernels need not look whether a row is full
         if self.at_once is not None or used < room:
             return
+        # by half again, so that a growing episode copies its arrays a few times at most
         wide = max(room, used) * 3 // 2 + 1
         if self.most is not None and used <= self.most:
             wide = min(wide, self.most + 1)
@@ -338,6 +341,7 @@ def _wider_ends(array: NDArray[Any], columns: int, episodes: NDArray[np.void]) -
     if more <= 0:
         return array
     wide = _wider(array, columns)
+    # idle instances grow from the back of a row and calls from the front, so that one array serves both
     at_back = np.arange(columns) >= columns - episodes["idle"][:, None]
     wide[:, more:][at_back[:, more:]] = array[at_back[:, more:]]
     return wide

@@ -158,6 +158,7 @@ def make_tables(world: World, numbers: Sequence[int], columns: int | None = None
             "batch", f"expected at most {MAX_NEEDS} needs and {MAX_EVENTS} events a task, got {needs} and {events}"
         )
     met = [] if beside is None else beside.spreads.tolist()
+    # a table of 4,096 quantiles a tool would not fit into a cache; tools have few different spreads
     spreads = list(dict.fromkeys([*met, *(slot.profile.latency_spread for slots in candidates for slot in slots)]))
     tables = Tables(
         number=np.array(numbers, np.int64),
@@ -256,6 +257,7 @@ def _fill_events(tables: Tables, row: int, task: Task, slots: Sequence[Candidate
         tables.after[row, epoch, : len(needs)] = [_bits(need) for need in needs]
         tables.version[row, epoch, : len(needs)] = versions
 
+    # tables by epoch instead of a list of changes: a kernel then reads a price with one index
     note(0)
     for index, notice in enumerate(notices):
         hit = [slot for slot in notice.slots if slot < width]

@@ -95,6 +95,7 @@ def optimum(
         searching: Where tools are retrieved, whatever serves in the catalogue may be called, and finding it takes no time.
     """
     budget = budget or Budget()
+    # by identity, since worlds hold functions and cannot be compared; the memory keeps the world, so its id stays its own
     key = (id(world), task_number, seed, budget, grading, enforcement, patient, concurrent, searching)
     found = _memory.get(key)
     if found is not None:
@@ -400,6 +401,7 @@ class _Solver:
                 else:
                     fork.advance(-1 - step)
                 # the same calls in another order lead to the same state
+                # rounded, since sums in another order differ in their last bits
                 place = (tuple(fork.counts), tuple(fork.known), round(fork.ledger.price, 9), round(fork.now_s, 6))
                 if fork.over or place in seen:
                     continue

@@ -33,6 +33,7 @@ ALL, START = -2, -3
 """Values in place of a row of `tools` to rewrite: all rows; all rows, with the values of the start."""
 _NONE = -1
 
+# episodes ahead whose memory is fetched: far enough for a cache line to come from memory, near enough not to be evicted
 _FAR, _NEAR = 12, 4
 _EPISODE_BYTES, _SPEC_BYTES = EPISODE.itemsize, SLOT.itemsize
 
@@ -226,6 +227,7 @@ def step_row(
         if fresh:
             touched = ALL
     cost, success = _show(tables, rules, state, view, out, i, touched, before)
+    # in the order of `ToolEnv._outcome`: the last bits depend on it
     reward = -view.loss * cost
     out.rewards[i] = 0.0 if anew else reward + view.alpha if success else reward
     out.terminated[i] = e.over and not anew
@@ -254,6 +256,7 @@ def play_one(bound: Any, action: int, task: int, seed: int) -> Any:
         seed: the episode's, as a signed number of 64 bits.
     """
     tables, rules, state, view, out, streams, actions, tasks, seeds = bound_arguments(bound)
+    # an episode that has ended begins anew under autoreset, which lets one kernel both play and begin
     state.episodes[0].ended = task >= 0
     actions[0], tasks[0], seeds[0] = action, task, np.uint64(seed)
     return step_row(tables, rules, state, view, out, streams, actions, True, False, tasks, seeds, True, 0)
@@ -412,11 +415,13 @@ def _show(tables: Any, rules: Any, state: Any, view: Any, out: Any, i: int, touc
     e = state.episodes[i]
     task, width = np.int64(e.task), state.slots.shape[1]
     count = min(np.int64(tables.slot_count[task]), width)
+    # a step changes one row of `tools` as a rule; all others keep what the last step wrote there
     if touched >= 0:
         _show_calls(state, view, out, i, touched)
     elif touched != _NONE:
         copy_row(out.tools, i, view.tools, task)
         if touched == ALL:
+            # 64 rows share a word of bits; each bit stands for every 64th row, which is written again for nothing at worst
             changed = e.seen_rows
             while changed:
                 for row in range(lowest_bit(changed), count, 64):
@@ -436,6 +441,7 @@ def _show(tables: Any, rules: Any, state: Any, view: Any, out: Any, i: int, touc
             out.needs[i, need, 1] = (e.seen_known >> bit) & _ONE
             out.needs[i, need, 2] = (np.uint64(e.seen_ready) >> bit) & _ONE
 
+    # a logarithm costs more than the rest of these lines together
     if e.now != before[1]:
         e.log_now = np.float32(min(log(1.0 + e.now), view.highest))
     resources = out.resources
