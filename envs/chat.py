@@ -22,6 +22,7 @@ MAX_ACTION = 100_000  # characters
 MAX_NAME = 80  # characters of an unknown function's name that are repeated
 MAX_ESCAPE = 12  # characters that JSON makes of one
 DOCUMENTS = ("full", "short")
+MAX_OFFERS = 1024  # tasks whose offer is kept
 FLOOR_CHARACTERS = 8  # of a token, at most
 
 
@@ -138,6 +139,7 @@ class MarketplaceChatEnv(ToolEnv[str, str]):
 
     def _enter(self, scenario: Scenario) -> None:
         super()._enter(scenario)
+        self._offers: dict[int, tuple[Sequence[Candidate], dict[str, int], tuple[ToolCard, ...]]] = {}
         self._documents: dict[int, int] = {}  # tokens of each task's documentation
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[str, dict[str, Any]]:
@@ -205,9 +207,15 @@ class MarketplaceChatEnv(ToolEnv[str, str]):
 
     def _look_at_offer(self, episode: Episode) -> None:
         """Note slots and cards of the tools on offer; a search adds to them."""
-        catalog = self.world.catalog
-        self._slots = {slot.name: slot.index for slot in episode.candidates}
-        self._cards = tuple(cards_of(catalog, [catalog[slot.number] for slot in episode.candidates]))
+        offered, catalog = episode.candidates, self.world.catalog
+        found = self._offers.get(episode.number)
+        if found is None or found[0] is not offered:
+            # made once a task, since a reset would else take a third longer
+            cards = tuple(cards_of(catalog, [catalog[slot.number] for slot in offered]))
+            found = self._offers[episode.number] = offered, {slot.name: slot.index for slot in offered}, cards
+            if len(self._offers) > MAX_OFFERS:
+                self._offers.popitem()
+        _, self._slots, self._cards = found
 
     def _document_tokens(self, number: int) -> int:
         found = self._documents.get(number)

@@ -338,7 +338,7 @@ class MarketplaceEnv(ToolEnv[Observation, "int | np.integer[Any]"]):
         # compiled code plays for as long as nobody asks for what only the event-driven world knows
         if self._compiled is not None and self._compiled.goes_on:
             return self._compiled.play(int(action))
-        episode = self._playing()
+        episode = self._episode if self._compiled is None and self._episode is not None else self._playing()
         if episode.over:
             return self._observe(episode), 0.0, True, False, self._full_info(episode)
         self._steps += 1
