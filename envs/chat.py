@@ -139,7 +139,7 @@ class MarketplaceChatEnv(ToolEnv[str, str]):
 
     def _enter(self, scenario: Scenario) -> None:
         super()._enter(scenario)
-        self._offers: dict[int, tuple[Sequence[Candidate], dict[str, int], tuple[ToolCard, ...]]] = {}
+        self._offers: dict[int, tuple[tuple[Candidate, ...], dict[str, int], tuple[ToolCard, ...]]] = {}
         self._documents: dict[int, int] = {}  # tokens of each task's documentation
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[str, dict[str, Any]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
+from itertools import count
 from math import inf
 from typing import TYPE_CHECKING, Any
 
@@ -34,6 +35,19 @@ if TYPE_CHECKING:
 
 # an enum's members are looked up through its class on every use; these are used on every call
 _OK, _TIMEOUT, _CONNECTION_ERROR, _OVER_BUDGET = Status.OK, Status.TIMEOUT, Status.CONNECTION_ERROR, Status.OVER_BUDGET
+
+
+class Clock(simpy.Environment):  # type: ignore[misc]
+    """SimPy's environment at time 0, which can be pickled.
+
+    SimPy's own constructor binds its event classes to the instance, and pickle cannot restore those. They work without it.
+    """
+
+    def __init__(self) -> None:
+        self._now = 0.0
+        self._queue: list[Any] = []
+        self._eid = count()
+        self._active_proc = None
 
 
 class Episode:
@@ -67,7 +81,7 @@ class Episode:
         self.task: Task = world.tasks[number]
         self.candidates = world.candidates(number)
         size = len(self.candidates)
-        self.clock = simpy.Environment(0.0)
+        self.clock = Clock()
         self.ledger = Ledger()
         self.calls: list[Call] = []
         self.log: list[tuple[Any, ...]] = []

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 import costgym
 from costgym.envs import actions
+from costgym.envs import chat as chat_env
 from costgym.envs.actions import MAX_CALLS, count_tokens, encode_action, read_action
 from costgym.simulators.marketplace import answers
 from costgym.simulators.status import Status
@@ -250,7 +251,8 @@ def test_a_changed_quote_of_one_step_is_not_in_the_next() -> None:
     assert base.quotes() == listed == {slot.name: slot.quote for slot in base.episode.candidates}
 
 
-def test_kept_answers_have_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_kept_offers_and_answers_have_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(chat_env, "MAX_OFFERS", 3)
     monkeypatch.setattr(answers, "MAX_TEXTS", 3)
     env = costgym.make("costgym/MarketplaceChat-v0", budget={})
     base = env.unwrapped
@@ -260,4 +262,4 @@ def test_kept_answers_have_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
         for need in base.task.needs:
             for name in need.tools:
                 base.world.answers.answer(base.world.catalog.get(name), need.arguments, base.task)
-        assert len(base.world.answers._texts) <= 3
+        assert len(base._offers) <= 3 and len(base.world.answers._texts) <= 3
