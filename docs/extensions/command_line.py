@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+import importlib
 import re
 from typing import Any
 
@@ -12,6 +13,7 @@ from typer.cli import get_docs_for_click
 
 import costgym
 from costgym.cli.app import app as command_line
+from costgym.cli.bridge import options_of
 
 
 def overview(group: Any) -> str:
@@ -25,14 +27,27 @@ def overview(group: Any) -> str:
 
 def reference() -> str:
     """All commands in Markdown: a table of our own, then each by Typer's own writer."""
-    group = typer.main.get_command(command_line)
+    group: Any = typer.main.get_command(command_line)
+    for old in [name for name, command in group.commands.items() if command.hidden]:
+        del group.commands[old]
     text = html.unescape(get_docs_for_click(obj=group, ctx=typer.Context(group), name="costgym"))
     return f"{overview(group)}\n\n{text[text.index('## ') :]}"
 
 
+def options(path: str) -> str:
+    """The options of a settings model, such as ``costgym.experiments.train.sb3.settings:PpoSettings``, as a table."""
+    module, _, name = path.partition(":")
+    lines = ["| option | meaning |", "| --- | --- |"]
+    for option in options_of(getattr(importlib.import_module(module), name)):
+        spelled = " ".join(filter(None, (option.names[0], option.extra.get("metavar"))))
+        lines.append(f"| `{spelled}` | {option.help} |".replace("NAME|FILE", "NAME\\|FILE"))
+    return "\n".join(lines)
+
+
 def expand(app: Sphinx, docname: str, source: list[str]) -> None:
-    """Put the reference where a page asks for it with ``{command-line}``."""
+    """Put the reference where a page asks for it with ``{command-line}``, and a table of options for ``{options} PATH``."""
     source[0] = re.sub(r"^```\{command-line\}\n```$", lambda _: reference(), source[0], flags=re.M)
+    source[0] = re.sub(r"^```\{options\} (\S+)\n```$", lambda found: options(found[1]), source[0], flags=re.M)
 
 
 def setup(app: Sphinx) -> dict[str, Any]:

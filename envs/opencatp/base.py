@@ -70,7 +70,7 @@ class OpenCATPBase(BaseEnv[ObsType, ActType], Generic[ObsType, ActType]):
     | `tasks` | `"sequential"` (one output), `"nonsequential"` (several outputs) or `"all"`. |
     | `split` | The tasks and samples that `reset` draws from: `"train"` or `"test"`. |
     | `alpha` | Weight of the score against the price, strictly between 0 and 1. |
-    | `profile` | What tools cost: a name, a file of `costgym profile`, what such a file holds, or a `Profile`. |
+    | `profile` | What tools cost: a name, a file of `costgym opencatp profile`, what such a file holds, or a `Profile`. |
     | `level` | Gives every sample at this size level, 0 to 3. `None`: at the sample's own. |
     | `budget` | Limits by resource, such as `{"price": 0.2}`. `None`: no limits. |
     | `cost` | The resource reported as `info["cost"]`: `"price"`, `"seconds"`, `"tokens"` or `"calls"`. |

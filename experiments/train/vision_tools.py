@@ -61,7 +61,7 @@ class VisionSettings(TrainerSettings):
 
 
 class VisionConfig(PolicyConfig):
-    """The contents of `config.json` in a run of `costgym build-tools`."""
+    """The contents of `config.json` in a run of `costgym opencatp build-tools`."""
 
     trainer: Literal["vision_tools"] = "vision_tools"
     env: str = ENV_ID

@@ -6,7 +6,7 @@ The built-in profile ``v100`` is the published one. Others are measured on the s
     name: h200
     hardware: one NVIDIA H200
     date: 2026-11-20
-    source: costgym profile
+    source: costgym opencatp profile
     tools:
       image_denoising:
         time_ms: [10.1, 15.0, 33.0, 240.0]     # by size level 0..3

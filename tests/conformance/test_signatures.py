@@ -1,4 +1,4 @@
-"""No function has more parameters than a reader can keep apart; more than that are fields of a settings model."""
+"""A function has at most twelve parameters; more of them are fields of a settings model, which describes them once."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import costgym
+from costgym.experiments.train.sb3.settings import PpoSettings
+from docs.extensions.command_line import options
 
 ROOT = Path(costgym.__file__).parent
 MOST = 12
@@ -28,3 +30,9 @@ def test_a_function_has_at_most_twelve_parameters() -> None:
     found = list(functions())
     assert len(found) > 2000
     assert [(name, count) for name, count, exempt in found if count > MOST and not exempt] == []
+
+
+def test_a_table_of_options_in_the_documentation_comes_from_the_settings() -> None:
+    lines = options("costgym.experiments.train.sb3.settings:PpoSettings").splitlines()
+    assert "| `--batch-size` | Decisions per minibatch.  [default: 1024; at least 2] |" in lines
+    assert len(lines) == 2 + len(PpoSettings.model_fields)

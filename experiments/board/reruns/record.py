@@ -64,11 +64,11 @@ def read_record(folder: Path) -> Record:
             None if isinstance(document, dict) and document.get("format") == OLD_FORMAT else Record.model_validate(document)
         )
     except (ValidationError, ValueError, RecursionError) as error:
-        raise DataError(path, "is no record of a rerun; `costgym rerun` writes one") from error
+        raise DataError(path, "is not a record of a rerun; `costgym submit rerun` writes one") from error
     except OSError as error:
-        raise DataError(path, f"cannot be read: {error.strerror}; expected the folder that `costgym rerun` wrote") from error
+        raise DataError(path, f"cannot be read: {error.strerror}; expected the folder of a `costgym submit rerun`") from error
     if record is None:
-        raise DataError(path, "was played in the public worlds, as reruns of an older format were; run `costgym rerun` again")
+        raise DataError(path, "was played in the public worlds, as in an older format; run `costgym submit rerun` again")
     return record
 
 

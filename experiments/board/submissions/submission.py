@@ -122,7 +122,7 @@ def add(
         data: folder that the leaderboard's world is read from, where it lies elsewhere now; never the submitter's.
         progress: called with the numbers of replayed and of all episodes.
         engine: where episodes are replayed; by default here. The rows do not depend on it.
-        rerun: folder that `costgym rerun` wrote for this submission.
+        rerun: folder that `costgym submit rerun` wrote for this submission.
         pages: renders the leaderboard's pages; without it they are left as they are.
 
     Returns:

@@ -216,7 +216,7 @@ def check_rerun(
     """Check a rerun of a submission by replay and compare the two.
 
     Args:
-        folder: as `costgym rerun` wrote it: `rerun.json` and the trajectories.
+        folder: as `costgym submit rerun` wrote it: `rerun.json` and the trajectories.
         verdict: of the submission, verified.
         board: the leaderboard, in whose worlds episodes are replayed.
         data: folder or file that those worlds are read from, where it lies elsewhere now.

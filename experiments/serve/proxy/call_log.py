@@ -1,4 +1,4 @@
-"""The log of real calls: JSON lines, flushed one by one, that `costgym calibrate` and `costgym chaos report` read.
+"""The log of real calls: JSON lines, flushed one by one, that `costgym calibrate` and `costgym proxy report` read.
 
 A run begins with a line that holds its settings (`format`), has a line for each call (`tool`) and each visible event of the
 world (`event`), and ends with `end`. A line with `success` says, at any time, whether the run did what it was for.

@@ -55,9 +55,10 @@ class Settings(bounds.Settings):
     seed: Seed = 0
     budget: Annotated[Budget, BUDGET] = Budget()
     """What may be spent; by default the scenario's."""
-    enforcement: Annotated[Enforcement, option("What a limit does: refuse turns down calls beyond it; terminate, record.")] = (
-        "refuse"
-    )
+    enforcement: Annotated[
+        Enforcement,
+        option("refuse: calls beyond a limit are refused; terminate: so is each later one; record: they are only noted."),
+    ] = "refuse"
     faults: Annotated[float | None, option("Factor on the scenario's failures and outages; 0 for none.", "FACTOR")] = None
     prices: Annotated[
         dict[str, float], option("Price of a tool's call, in place of the scenario's; repeatable.", "TOOL=PRICE", "--price")

@@ -73,7 +73,7 @@ class OutcomeTable:
         expected = {"image": cells, "text": (6, *cells), "reader": (3, *cells), "tool": (3, -1), "wanted": (6, -1)}
         missing = sorted({*expected, "meta", "texts"} - arrays.keys())
         if missing:
-            raise DataError(source, f"no outcome table: {', '.join(missing)} missing; run `costgym build-table`")
+            raise DataError(source, f"no outcome table: {', '.join(missing)} missing; run `costgym opencatp build-table`")
         for name, shape in expected.items():
             got = arrays[name].shape
             if len(got) != len(shape) or any(a not in (-1, b) for a, b in zip(shape, got, strict=True)):
@@ -116,7 +116,7 @@ class OutcomeTable:
         """
         path = Path(path or TABLE)
         if not path.is_file():
-            raise DataError(path, "no such outcome table; run `costgym build-table` or name another file")
+            raise DataError(path, "no such outcome table; run `costgym opencatp build-table` or name another file")
         try:
             with np.load(path, allow_pickle=False) as file:
                 arrays = {name: file[name] for name in file.files}

@@ -83,7 +83,7 @@ def test_what_is_not_in_the_table_is_named() -> None:
 
 
 def test_a_bad_file_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match="costgym build-table"):
+    with pytest.raises(DataError, match="costgym opencatp build-table"):
         OutcomeTable.load(tmp_path / "absent.npz")
     (tmp_path / "bad.npz").write_bytes(b"PK\x03\x04 cut off")
     with pytest.raises(DataError, match=r"not an \.npz"):

@@ -141,7 +141,7 @@ def test_bad_inputs_and_weights_are_named(tmp_path: Path) -> None:
         BACKEND.run("image_denoising", ["text"])
     with pytest.raises(DataError, match="expected a list of texts"):
         BACKEND.run("machine_translation", CLEAN)
-    with pytest.raises(DataError, match="costgym build-tools"):
+    with pytest.raises(DataError, match="costgym opencatp build-tools"):
         TinyBackend(tmp_path).run("image_denoising", CLEAN)
     shutil.copy(tiny.WEIGHTS / "image_colorization.safetensors", tmp_path / "image_denoising.safetensors")
     with pytest.raises(DataError, match="weights of another network"):
