@@ -58,8 +58,8 @@ def regenerate_pages(folder: str | Path) -> list[str]:
         folder: a run that has ended and whose `leaderboard.json` was verified.
     """
     place = Path(folder)
-    document = json.loads((place / "leaderboard.json").read_text(encoding="utf-8"))
     with sole_writer(place):
+        document = json.loads((place / "leaderboard.json").read_text(encoding="utf-8"))
         changed = {
             name: text
             for name, text in pages_of(document).items()

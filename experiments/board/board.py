@@ -28,10 +28,11 @@ from ..play.metrics import summarise, with_budget_areas, with_fault_robustness
 from ..play.results import EpisodeResult
 from ..play.rollout import RolloutContext, play_many
 from ..play.spending import Spending, sample_episodes
-from .conditions import condition_key, rank_rows
+from .conditions import condition_key, currency_of, rank_rows
+from .rows import columns_of
 from .run_config import FORMAT, RowConfig, RunConfig, TrackConfig, entry_of
 from .run_log import EpisodeOutput, Key, RunLog
-from .tracks import track_of
+from .tracks import track_documents, track_of
 
 SUBMISSIONS = "submissions"
 """Where a run keeps those that were added to it."""
@@ -208,7 +209,7 @@ def summarise_run(config: RunConfig, results: Iterable[EpisodeResult], experienc
     rows = with_budget_areas(rows)
     tracks = [{**track.document(), **_experience_document(config, track, experience)} for track in config.tracks]
     first = tracks[0]
-    document = {
+    document: dict[str, Any] = {
         "format": FORMAT,
         "suite": config.suite,
         "seed": config.seed,
@@ -221,7 +222,10 @@ def summarise_run(config: RunConfig, results: Iterable[EpisodeResult], experienc
         "tracks": [{name: value for name, value in track.items() if name != "conditions"} for track in tracks],
         "conditions": [condition for track in tracks for condition in track["conditions"]],
     }
-    return {**document, "rows": rank_rows(rows, document)}
+    ranked = rank_rows(rows, document)
+    for track, own in zip(document["tracks"], track_documents({**document, "rows": ranked}), strict=True):
+        track["metrics"] = {metric.key: metric.document(currency_of(own)) for metric in columns_of(own)}
+    return {**document, "rows": ranked}
 
 
 def summarise_row(config: RunConfig, row: RowConfig, results: Iterable[EpisodeResult]) -> dict[str, Any]:

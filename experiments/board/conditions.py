@@ -16,7 +16,7 @@ from ..play.metrics import GRADINGS
 PASS_RATE = "pass_rate_under_budget"
 _SETTING_LABELS = {
     "tasks": "{} tasks",
-    "alpha": "score weighs {:g}",
+    "alpha": "α = {:g}",
     "failures": "failures × {:g}",
     "rate_limits": "rate limits × {:g}",
     "latency": "latency × {:g}",
@@ -72,11 +72,20 @@ def row_key(row: Mapping[str, Any], document: Mapping[str, Any]) -> str:
     return condition_key(row.get("budget") or {}, settings_of(row, document), str(row.get("track", "")))
 
 
-def budget_label(budget: Mapping[str, float] | None) -> str:
-    """A budget as text, for example ``price ≤ 20, seconds ≤ 60``."""
+def currency_of(document: Mapping[str, Any], track: str | None = None) -> str:
+    """The currency of a leaderboard's world, or of one of its tracks; "" where it is not stated."""
+    own = next((each for each in document.get("tracks") or () if each.get("name") == track), document)
+    scenario = own.get("scenario")
+    return str(scenario.get("currency") or "") if isinstance(scenario, Mapping) else ""
+
+
+def budget_label(budget: Mapping[str, float] | None, currency: str = "") -> str:
+    """A budget as text, for example ``20 credits, 60 s``."""
+    units = {"price": currency, "seconds": "s"}
     limits = budget or {}
     named = [name for name in RESOURCES if name in limits] + sorted(name for name in limits if name not in RESOURCES)
-    return ", ".join(f"{name} ≤ {limits[name]:,g}" for name in named) or "unlimited"
+    said = (f"{limits[name]:,g} {unit}" if (unit := units.get(name, name)) else f"{name} {limits[name]:,g}" for name in named)
+    return ", ".join(said) or "unlimited"
 
 
 def condition_label(row: Mapping[str, Any], document: Mapping[str, Any]) -> str:
@@ -85,7 +94,8 @@ def condition_label(row: Mapping[str, Any], document: Mapping[str, Any]) -> str:
     names = sorted(settings, key=lambda name: list(_SETTING_LABELS).index(name) if name in _SETTING_LABELS else len(settings))
     said = [_SETTING_LABELS.get(name, f"{name} {{}}").format(settings[name]) for name in names]
     budget = row.get("budget") or {}
-    return ", ".join([*said, *([budget_label(budget)] if budget or not said else [])])
+    limits = budget_label(budget, currency_of(document, row.get("track")))
+    return ", ".join([*said, *([limits] if budget or not said else [])])
 
 
 def budget_order(budget: Mapping[str, float]) -> tuple[float, ...]:
@@ -130,7 +140,7 @@ def ranking_metric(document: Mapping[str, Any], grading: str | None = None, trac
         track: the track's name.
 
     Raises:
-        UnknownName: the grading is none.
+        UnknownName: the grading is unknown.
     """
     chosen = grading or document.get("grading") or GRADINGS[0]
     if chosen not in GRADINGS:
@@ -153,7 +163,7 @@ def rank_rows(
         grading: another one than the leaderboard's own.
 
     Raises:
-        UnknownName: the grading is none.
+        UnknownName: the grading is unknown.
     """
     places = condition_places({**document, "rows": rows})
     metrics = {track: ranking_metric(document, grading, track) for track in {row.get("track") for row in rows}}

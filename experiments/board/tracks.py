@@ -1,12 +1,12 @@
 """The tracks of a leaderboard: rows are ranked only beside rows that saw the same.
 
-Agents of the numeric view are told which tool serves which need; agents of the text view read prose. Each view is a track of
+Agents of the numeric view observe which tool serves which need; agents of the text view read prose. Each view is a track of
 its own, with its own world, conditions and ranking.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,7 +19,7 @@ class Track:
 
     Attributes:
         name: in `leaderboard.json`.
-        title: as pages head it.
+        title: as the pages and the terminal show it.
         sees: one sentence on what its agents are given and what they decide.
         views: the environments that are played in, the usual one first.
     """
@@ -33,25 +33,25 @@ class Track:
 _ALL = (
     Track(
         "text",
-        "Text",
+        "Chat agents",
         "Agents read the query and the tools’ documentation as prose, write the arguments of calls, and pay for their tokens.",
         (TEXT,),
     ),
     Track(
         "numbers",
-        "Numbers",
+        "RL agents",
         "Agents see numbers: which tool serves which need, its price, its advertised success. They only choose what to call.",
         (NUMERIC,),
     ),
     Track(
         "plans",
-        "Plans",
+        "Vision planners",
         "Agents write a whole plan of OpenCATP’s vision tools before any of them runs.",
         (PLAN_CHAT, PLANS, PLAN_CALLS),
     ),
     Track(
         "decisions",
-        "Decisions",
+        "Search or answer",
         "Agents decide whether a query needs a tool at all, and whether one that was found fits.",
         (DECISION,),
     ),
@@ -83,11 +83,6 @@ def track_documents(document: Mapping[str, Any]) -> list[dict[str, Any]]:
         }
         for track in named
     ]
-
-
-def in_order(names: Sequence[str]) -> list[str]:
-    """Tracks in the order in which pages show them; unknown ones last."""
-    return [name for name in TRACKS if name in names] + [name for name in names if name not in TRACKS]
 
 
 def track_files(leaderboard: Mapping[str, Any]) -> dict[str, str]:

@@ -8,6 +8,7 @@ from typing import Any
 from ...agents.custom import is_custom
 from ...agents.registry import find_agent
 from ...simulators.errors import CostGymError
+from ..board.rows import own_name, shown_name
 from ..board.tracks import TRACKS
 
 PAPERS = {
@@ -34,7 +35,7 @@ def describe(row: Mapping[str, Any]) -> str:
         return str(submission["description"]).strip().splitlines()[0][:200]
     name, track = own_name(row), TRACKS.get(str(row.get("track")))
     if is_custom(name):
-        return "an agent of one's own"
+        return "a user's own agent"
     for view in track.views if track is not None else (None,):
         try:
             return find_agent(name, view).summary
@@ -56,11 +57,5 @@ def papers_behind(rows: Iterable[Mapping[str, Any]]) -> list[tuple[str, str, lis
     found: dict[tuple[str, str], dict[str, None]] = {}
     for row in rows:
         for paper in papers_of(row):
-            found.setdefault(paper, {})[str(row.get("agent"))] = None
+            found.setdefault(paper, {})[shown_name(row)] = None
     return [(title, address, sorted(agents)) for (title, address), agents in found.items()]
-
-
-def own_name(row: Mapping[str, Any]) -> str:
-    """Return an agent's name without the name of who handed it in."""
-    name, submission = str(row.get("agent")), row.get("submission")
-    return name.removesuffix(f" ({submission['name']})") if isinstance(submission, Mapping) else name

@@ -8,7 +8,8 @@ from statistics import fmean
 from typing import Any
 
 from ..board.conditions import condition_label, rank_rows, ranking_metric, row_key, shown_first
-from ..board.metric_columns import Row, columns_of, figure, interval, is_ranked, plain, written
+from ..board.rows import columns_of, is_ranked, shown_name
+from ..play.metric_registry import Row, figure, interval, plain, written
 from ..play.metrics import GRADINGS
 from .robustness import robustness_sentence
 
@@ -34,7 +35,7 @@ def finding(track: Mapping[str, Any], condition: str | None = None) -> str:
 def ranked_groups(track: Mapping[str, Any]) -> list[list[Row]]:
     """Return the ranked rows of each condition, best first; conditions without any are left out."""
     grading = _grading(track)
-    rows = [row for row in rank_rows(track.get("rows") or [], track, grading) if is_ranked(row, track)]
+    rows = [row for row in rank_rows(track.get("rows") or [], track, grading) if is_ranked(row)]
     return [list(group) for _, group in itertools.groupby(rows, key=lambda row: row_key(row, track))]
 
 
@@ -59,13 +60,13 @@ def _best_of(group: Sequence[Row], track: Mapping[str, Any], several: bool) -> s
     unit = " %" if main.kind == "rate" else ""
     span = "" if ends is None else f" (95 %: {written(ends[0], main.kind)} to {written(ends[1], main.kind)})"
     where = f"{_under(condition_label(first, track))}, " if several else ""
-    does = "passes most" if main.kind == "rate" else "has the best quality of plan"
-    text = f"{where}{plain(first['agent'])} {does}: {written(value, main.kind)}{unit}{span}"
+    does = "passes most" if main.kind == "rate" else "has the best plan score"
+    text = f"{where}{plain(shown_name(first))} {does}: {written(value, main.kind)}{unit}{span}"
     cost = figure(first, "judged_cost_per_success" if _grading(track) == "judge" else "cost_per_success")
     currency = (track.get("scenario") or {}).get("currency", "")
     if cost is not None and main.kind == "rate":
         text += f", at {written(cost, 'number')} {plain(currency)} a success".rstrip()
-    others = [plain(row["agent"]) for row in within_noise(group, metric)]
+    others = [plain(shown_name(row)) for row in within_noise(group, metric)]
     if others:
         named, more = others[:MAX_NAMES], len(others) - MAX_NAMES
         names = ", ".join(named) + (f" and {more} more" if more > 0 else "")
@@ -79,16 +80,16 @@ def _elsewhere(groups: Sequence[Sequence[Row]], shown: Sequence[Row], track: Map
     leaders: dict[str, list[str]] = {}
     for group in groups:
         if group is not shown:
-            leaders.setdefault(plain(group[0]["agent"]), []).append(condition_label(group[0], track))
+            leaders.setdefault(plain(shown_name(group[0])), []).append(condition_label(group[0], track))
     area = "judged_budget_area" if _grading(track) == "judge" else "budget_area"
-    areas = [(value, plain(row["agent"])) for row in groups[-1] if (value := figure(row, area)) is not None]
+    areas = [(value, plain(shown_name(row))) for row in groups[-1] if (value := figure(row, area)) is not None]
     if areas:
         leaders.setdefault(max(areas)[1], []).append("over all budgets together")
     said = [f"{agent} {_listed(labels)}" for agent, labels in leaders.items()]
     if not said:
         return ""
-    if list(leaders) == [plain(shown[0]["agent"])]:
-        return f" So it does {_listed(leaders[plain(shown[0]['agent'])])}."
+    if list(leaders) == [plain(shown_name(shown[0]))]:
+        return f" So it does {_listed(leaders[plain(shown_name(shown[0]))])}."
     return f" Best elsewhere: {'; '.join(said)}."
 
 
@@ -110,8 +111,8 @@ def gains(track: Mapping[str, Any]) -> list[dict[str, Any]]:
     each condition.
 
     Returns:
-        Addition, condition, number of strategies, mean change of both pass rates in budget, in points, and the mean cost of a
-        success without and with it, under both gradings; None where nothing passes.
+        Addition, condition and number of strategies; under each grading the mean change of the pass rate within the budget, in
+        points, and the mean cost per success without and with the addition, None where nothing passes.
     """
     found = []
     for group in ranked_groups(track):

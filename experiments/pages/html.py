@@ -11,7 +11,7 @@ from typing import Any
 from jinja2 import Environment, FunctionLoader, StrictUndefined
 from markupsafe import Markup
 
-from ..board.metric_columns import plain, written
+from ..play.metric_registry import plain, written
 
 
 def asset(name: str) -> str:

@@ -20,29 +20,27 @@ from ..board.conditions import (
     budget_label,
     condition_label,
     condition_places,
+    currency_of,
     rank_rows,
     ranking_metric,
     row_key,
     settings_of,
     shown_first,
 )
-from ..board.metric_columns import (
+from ..board.rows import (
     MAX_REASONS,
-    Column,
-    Row,
+    badge,
     best,
     columns_of,
-    figure,
-    interval,
     is_ranked,
     is_reference,
     is_simulated,
     is_void,
-    plain,
+    shown_name,
     void_reasons,
-    written,
 )
 from ..board.tracks import TRACKS, track_documents, track_files
+from ..play.metric_registry import REGISTRY, Metric, Row, figure, interval, plain, written
 from ..play.metrics import GRADINGS
 from .agent_notes import describe, papers_behind
 from .findings import finding, gains
@@ -52,33 +50,25 @@ from .opencatp_figures import plan_figures
 from .reliability import reliability_section
 from .robustness import robustness_section
 
-_GRADING_TITLES = {"strict": "Strict", "judge": "Lenient judge"}
-_UNITS = {"rate": ", %"}
-_HEADINGS = {
-    "text": "Language-model agents under a budget",
-    "numbers": "Policies over numbers under a budget",
-    "plans": "Planners of priced tools",
-    "decisions": "Deciding whether to use a tool",
-}
-_UNTRACKED_HEADINGS = ("Planners of priced tools", "Tool-using agents under a budget")
+_GRADING_TITLES = {"strict": "Strict", "judge": "Judge"}
 _NOISY = frozenset({PASS_RATE, "quality_of_plan"})
 _LINES = ("greedy", "oracle-informed", "oracle")
 COLOURS = 12
 _EXPLAINED = (
-    ("Strict", "an answer passes when it holds every fact that was asked for; nothing else is looked at."),
+    ("Strict", "an answer passes if it holds every fact that was asked for; nothing else counts."),
     (
-        "Lenient judge",
-        "a seeded stand-in for a model that judges answers, as the papers use one: partial answers pass with a chance that "
-        "rises with the share of facts in them, and so do some that give a good reason for giving up. It raises all "
-        "pass rates, and those of agents that summarise what little they have the most.",
+        "Judge",
+        "a seeded stand-in for the model that judges answers in the papers: a partial answer passes with a probability that "
+        "rises with its share of the facts, and so do some answers that give a good reason for giving up. It raises all "
+        "pass rates, most of all those of agents that summarise what little they have.",
     ),
 )
 _CHECKED = (
-    "Replayed: every figure of the row follows from recorded actions that were played again here. It does not say that the "
+    "Replayed: every figure of the row follows from recorded actions that were played again here. This does not prove that the "
     "agent chose them without knowing the outcome. Rerun: the agent itself was run again, on seeds that nobody knew before, in "
-    "a process of its own that is handed observations only, and did as well as it claimed, by a test at 1 %. The secret behind "
-    "those seeds and its hash are kept with the entry; so are the actions of the rerun, which were replayed here too. That it "
-    "was this agent which took them is the word of whoever keeps the leaderboard."
+    "a separate process that receives observations only, and did as well as claimed, by a test at 1 %. The secret behind those "
+    "seeds, its hash and the actions of the rerun are kept with the entry, and the actions were replayed here too. That this "
+    "agent took them is the word of the leaderboard's maintainer."
 )
 NOTHING = Markup("")
 
@@ -93,8 +83,6 @@ class PageContext:
         bar: navigation above the header.
         sections: after the figures.
         agent_page: address of the page of a row's agent.
-        describe: what an agent of a row is, in a line.
-        drawn: learning curves of agents whose training runs are elsewhere, as HTML; "" for none.
     """
 
     policy: str = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'"
@@ -103,7 +91,6 @@ class PageContext:
     bar: Markup = NOTHING
     sections: Markup = NOTHING
     agent_page: Callable[[Row], str] | None = None
-    describe: Callable[[Row], str] = describe
 
 
 def pages_of(leaderboard: Mapping[str, Any]) -> dict[str, str]:
@@ -143,12 +130,13 @@ def page_of(leaderboard: Mapping[str, Any], context: PageContext | None = None, 
     scenario = leaderboard.get("scenario")
     scenario = scenario if isinstance(scenario, Mapping) else {"name": scenario} if scenario else {}
     columns = columns_of(leaderboard)
-    gradings = GRADINGS if any(column.judged for column in columns) else (grading,)
+    gradings = GRADINGS if any(metric.judge for metric in columns) else (grading,)
     ranks = {name: _ranks(rows, leaderboard, name) for name in GRADINGS}
     peers = {id(row): group for group in groups for row in group}
     budgets_alone = all(not settings_of(row, leaderboard) for row in rows)
     drawn = ranking_metric(leaderboard, "strict") == PASS_RATE and budgets_alone
-    varied = "Budget" if budgets_alone else "Played under"
+    varied = "Budget" if budgets_alone else "Condition"
+    currency = currency_of(leaderboard)
     return render(
         "page.html",
         context=context,
@@ -156,9 +144,7 @@ def page_of(leaderboard: Mapping[str, Any], context: PageContext | None = None, 
         js=Markup(asset("page.js")),
         title=f"costgym leaderboard: {leaderboard.get('suite', '')}, seed {leaderboard.get('seed', '')}",
         grading=grading,
-        heading=_HEADINGS.get(
-            here, "Tool-using agents under a budget" if columns[0].kind == "rate" else "Planners of priced tools"
-        ),
+        heading=TRACKS[here].title if here in TRACKS else "Tool-using agents",
         tracks=[
             {
                 "href": files[str(view["track"])],
@@ -182,11 +168,8 @@ def page_of(leaderboard: Mapping[str, Any], context: PageContext | None = None, 
             if len(gradings) > 1
         ],
         ranking_note=_ranking_note(rows, columns[0]),
-        heads=_heads(columns, scenario, varied),
-        rows=[
-            _row(row, leaderboard, columns, peers[id(row)], ranks, gradings, context.agent_page, context.describe)
-            for row in rows
-        ],
+        heads=_heads(columns, currency, varied),
+        rows=[_row(row, leaderboard, columns, peers[id(row)], ranks, gradings, context.agent_page) for row in rows],
         notes=_notes(rows),
         drawn=drawn,
         simulated_mark=" † simulated language model." if any(is_simulated(row) for row in rows) else "",
@@ -195,15 +178,15 @@ def page_of(leaderboard: Mapping[str, Any], context: PageContext | None = None, 
         gains=_gains(leaderboard),
         explained=_EXPLAINED if len(gradings) > 1 else (),
         checked=_CHECKED if any(row.get("verified") for row in rows) else "",
-        columns=columns,
+        columns=[{"key": metric.key, "title": metric.heading(currency), "meaning": metric.meaning} for metric in columns],
         papers=papers_behind(rows),
         footer=(
-            "Intervals are at 95 %: Wilson’s for shares, with the episodes of one task counted together, and percentiles of a "
-            "bootstrap over episodes for all other figures, paired: every agent is resampled alike. "
-            f"The denominator is always the episodes asked for. Made by costgym {leaderboard.get('version', '')} from "
+            "95 % intervals: Wilson’s for shares, with the episodes of one task counted together, and percentiles "
+            "of a paired bootstrap over episodes for all other figures, in which every agent is resampled alike. "
+            f"Every figure counts all episodes that were asked for. Made by costgym {leaderboard.get('version', '')} from "
             f"leaderboard.json ({leaderboard.get('format', '')}); the same seed gives the same page."
         ),
-        data=embedded(_data(rows, groups, columns, ranks, leaderboard, scenario, _references(whole, leaderboard))),
+        data=embedded(_data(rows, groups, columns, ranks, leaderboard, _references(whole, leaderboard))),
     )
 
 
@@ -224,7 +207,7 @@ def _ranks(rows: Sequence[Row], leaderboard: Mapping[str, Any], grading: str) ->
     for _, group in itertools.groupby(rank_rows(rows, leaderboard, grading), key=lambda row: row_key(row, leaderboard)):
         rank = itertools.count(1)
         for row in group:
-            found[id(row)] = (next(place), str(next(rank)) if is_ranked(row, leaderboard) else "–")
+            found[id(row)] = (next(place), str(next(rank)) if is_ranked(row) else "–")
     return found
 
 
@@ -270,14 +253,13 @@ def _condition_choices(groups: Sequence[Sequence[Row]], leaderboard: Mapping[str
     return each if len(groups) == 1 else [*each, {"value": "all", "label": "All", "checked": not groups}]
 
 
-def _ranking_note(rows: Sequence[Row], main: Column) -> str:
-    by = "the pass rate within the budget" if main.metric == PASS_RATE else main.title.lower()
+def _ranking_note(rows: Sequence[Row], main: Metric) -> str:
     parts = [
-        f"Ranked by {by}, then by price. Bold: the best of the ranked agents under the same conditions, and those that are "
-        "within noise of it."
+        f"Ranked by {main.heading()[0].lower()}{main.heading()[1:]}, then by cost. Bold: the best ranked agent under the same "
+        "conditions, and those within noise of it."
     ]
     if any(is_reference(row) for row in rows):
-        parts.append("The oracle knows how the world will turn out: it is a bound and has no rank.")
+        parts.append("An oracle reads what the world hides: it is a bound and has no rank.")
     return " ".join(parts)
 
 
@@ -286,19 +268,19 @@ def _notes(rows: Sequence[Row]) -> list[str]:
     if any(is_simulated(row) for row in rows):
         notes.append(
             "Simulated model: a stand-in without weights that errs at set rates. It compares strategies under budgets; its "
-            "figures say nothing of a real language model."
+            "figures say nothing about a real language model."
         )
     rung = {(plain(row.get("agent")), plain(each)): None for row in rows for each in row.get("alarms") or ()}
     notes += [f"Alarm, {agent}: {said}." for agent, said in rung]
     again = {plain(row.get("agent")): None for row in rows if (row.get("rerun") or {}).get("unpublished") is False}
     if again:
         notes.append(
-            "Run again on the public tasks, since their world is recorded data or ships with the package: "
-            f"{', '.join(again)}. They count as replayed; plans become a rerun by an outcome table that nobody else has."
+            "Run again on the public tasks, because their world is recorded data or ships with the package: "
+            f"{', '.join(again)}. They count as replayed; plans count as a rerun if they were run on a secret outcome table."
         )
     broken = list(dict.fromkeys(plain(row.get("agent")) for row in rows if is_void(row)))
     if broken:
-        notes.append(f"Not ranked, since the infrastructure broke all of their episodes: {', '.join(broken)}.")
+        notes.append(f"Not ranked, because the infrastructure broke all of their episodes: {', '.join(broken)}.")
     void = sum(int(row.get("void_episodes") or 0) for row in rows)
     missing = sum(int(row.get("missing_episodes") or 0) for row in rows)
     if void:
@@ -309,7 +291,7 @@ def _notes(rows: Sequence[Row]) -> list[str]:
     return notes
 
 
-def _heads(columns: Sequence[Column], scenario: Mapping[str, Any], condition: str) -> list[dict[str, str]]:
+def _heads(columns: Sequence[Metric], currency: str, condition: str) -> list[dict[str, str]]:
     def head(key: str, title: str, classes: str, shown: str, first: str = "up", meaning: str = "") -> dict[str, str]:
         return {"key": key, "title": title, "classes": classes, "shown": shown, "first": first, "meaning": meaning}
 
@@ -318,25 +300,21 @@ def _heads(columns: Sequence[Column], scenario: Mapping[str, Any], condition: st
         head("agent", "Agent", "agent", "Agent"),
         head("condition", condition, "limits", condition),
     ]
-    for column in columns:
-        unit = f", {scenario['currency']}" if column.metric == "average_cost" and scenario.get("currency") else ""
-        shown = f"{column.title}{unit}{_UNITS.get(column.kind, '')}"
-        classes = "figure main" if column is columns[0] else "figure"
-        found.append(
-            head(column.metric, column.title, classes, shown, "down" if column.higher_is_better else "up", column.meaning)
-        )
+    for metric in columns:
+        classes = "figure main" if metric is columns[0] else "figure"
+        first = "down" if metric.higher_is_better else "up"
+        found.append(head(metric.key, metric.name, classes, metric.heading(currency), first, metric.meaning))
     return found
 
 
 def _row(
     row: Row,
     leaderboard: Mapping[str, Any],
-    columns: Sequence[Column],
+    columns: Sequence[Metric],
     peers: Sequence[Row],
     ranks: Mapping[str, Mapping[int, tuple[int, str]]],
     gradings: Sequence[str],
     agent_page: Callable[[Row], str] | None,
-    describe_with: Callable[[Row], str],
 ) -> dict[str, Any]:
     if is_simulated(row):
         under = "simulated model"
@@ -346,52 +324,52 @@ def _row(
         under = plain(row["model"]) if row.get("model") else "no language model"
     submission = row.get("submission")
     if isinstance(submission, Mapping) and submission.get("model"):
-        under += f", thinks with {plain(submission['model'])} by its own account"
-    if row.get("verified"):
+        under += f", claims to use {plain(submission['model'])}"
+    if row.get("verified") and not badge(row):
         under += f", {row['verified'] if isinstance(row['verified'], str) else 'replayed'}"
     return {
         "reference": is_reference(row),
         "ranks": [(name, ranks[name][id(row)][1]) for name in gradings],
         "env": row.get("env", ""),
-        "agent": str(row.get("agent")),
+        "agent": shown_name(row),
+        "badge": badge(row),
         "page": None if agent_page is None else agent_page(row),
         "under": under,
-        "about": describe_with(row),
+        "about": describe(row),
         "condition": condition_label(row, leaderboard),
         "cells": [_cell(row, column, peers, column is columns[0]) for column in columns],
     }
 
 
-def _cell(row: Row, column: Column, peers: Sequence[Row], main: bool) -> list[dict[str, Any]]:
+def _cell(row: Row, metric: Metric, peers: Sequence[Row], main: bool) -> list[dict[str, Any]]:
     """Write the figures of a cell: one, or one for each grading."""
-    if column.judged is None:
-        return [_figure(row, column, column.metric, peers, main, "")]
-    metrics = {"strict": column.metric, "judge": column.judged}
-    return [_figure(row, column, metrics[grading], peers, main, grading) for grading in GRADINGS]
+    if not metric.judge:
+        return [_figure(row, metric, metric.key, peers, main, "")]
+    return [_figure(row, metric, metric.key_under(grading), peers, main, grading) for grading in GRADINGS]
 
 
-def _figure(row: Row, column: Column, metric: str, peers: Sequence[Row], main: bool, grading: str) -> dict[str, Any]:
-    value, ends = figure(row, metric), interval(row, metric)
+def _figure(row: Row, metric: Metric, key: str, peers: Sequence[Row], main: bool, grading: str) -> dict[str, Any]:
+    value, ends = figure(row, key), interval(row, key)
     strip = None
-    if main and value is not None and column.kind == "rate":
+    if main and value is not None and metric.kind == "rate":
         low, high = (100 * min(1.0, max(0.0, end)) for end in ends or (value, value))
         strip = {"low": low, "high": high, "at": 100 * min(1.0, max(0.0, value))}
     return {
         "grading": grading,
-        "value": written(value, column.kind),
-        "best": value is not None and not is_reference(row) and _is_best(row, column, metric, peers),
+        "value": written(value, metric.kind),
+        "best": value is not None and not is_reference(row) and _is_best(row, metric, key, peers),
         "strip": strip,
-        "ends": None if ends is None else [written(end, column.kind) for end in ends],
+        "ends": None if ends is None else [written(end, metric.kind) for end in ends],
     }
 
 
-def _is_best(row: Row, column: Column, metric: str, peers: Sequence[Row]) -> bool:
+def _is_best(row: Row, metric: Metric, key: str, peers: Sequence[Row]) -> bool:
     """Return whether the row has the best figure of its column, or one that cannot be told from it."""
-    found = best(peers, column, metric)
-    value, ends = figure(row, metric), interval(row, metric)
-    if found is None or value is None or not (found or column.metric == "regret"):
+    found = best(peers, metric, key)
+    value, ends = figure(row, key), interval(row, key)
+    if not found or value is None:
         return False  # nobody achieved anything
-    return value == found or (column.metric in _NOISY and ends is not None and ends[0] <= found <= ends[1])
+    return value == found or (metric.key in _NOISY and ends is not None and ends[0] <= found <= ends[1])
 
 
 def _references(whole: Mapping[str, Any], shown: Mapping[str, Any]) -> list[dict[str, Any]]:
@@ -405,7 +383,7 @@ def _references(whole: Mapping[str, Any], shown: Mapping[str, Any]) -> list[dict
             found = [row for row in view["rows"] if row.get("agent") in _LINES]
     return [
         {
-            "label": f"{plain(row['agent'])} (numbers)",
+            "label": f"{plain(row['agent'])} ({TRACKS['numbers'].title})",
             "x": (row.get("budget") or {}).get("price"),
             "figures": {name: figure(row, name) for name in (PASS_RATE, f"judged_{PASS_RATE}")},
         }
@@ -437,10 +415,9 @@ def _gains(track: Mapping[str, Any]) -> list[dict[str, Any]]:
 def _data(
     rows: Sequence[Row],
     groups: Sequence[Sequence[Row]],
-    columns: Sequence[Column],
+    columns: Sequence[Metric],
     ranks: Mapping[str, Mapping[int, tuple[int, str]]],
     leaderboard: Mapping[str, Any],
-    scenario: Mapping[str, Any],
     references: Sequence[Mapping[str, Any]],
 ) -> dict[str, Any]:
     """Return the data that the script sorts by and draws from."""
@@ -448,26 +425,27 @@ def _data(
     kinds = list(dict.fromkeys(_addition(row) for row in rows if not is_reference(row)))
     keys = list(dict.fromkeys((row.get("agent"), row.get("model")) for row in rows))
     names = [agent for agent, _ in keys]
+    currency = currency_of(leaderboard)
     of_key = {(row.get("agent"), row.get("model")): row for row in rows}
     axis = max(RESOURCES, key=lambda name: len({(row.get("budget") or {}).get(name) for row in rows}))
     places = condition_places({**leaderboard, "rows": rows})
     numbers = {
         key: number for number, key in enumerate(sorted({row_key(row, leaderboard) for row in rows}, key=places.__getitem__))
     }
-    metrics = [name for column in columns for name in (column.metric, column.judged) if name]
+    metrics = [key for metric in columns for key in (metric.key, metric.judge) if key]
     return {
         "axis": axis,
         "references": list(references),
-        "unit": scenario.get("currency", "") if axis == "price" else "",
-        "currency": scenario.get("currency", ""),
-        "judged": {column.metric: column.judged for column in columns if column.judged},
+        "unit": currency if axis == "price" else "s" if axis == "seconds" else "",
+        "names": {key: REGISTRY[key].heading(currency) for key in (PASS_RATE, "average_cost")},
+        "judged": {metric.key: metric.judge for metric in columns if metric.judge},
         "conditions": [
             {"label": condition_label(group[0], leaderboard), "price": (group[0].get("budget") or {}).get("price")}
             for group in groups
         ],
         "series": [
             {
-                "label": plain(agent) if names.count(agent) == 1 else f"{plain(agent)}, {plain(model)}",
+                "label": plain(shown_name(of_key[agent, model])) + ("" if names.count(agent) == 1 else f", {plain(model)}"),
                 "simulated": is_simulated(of_key[agent, model]),
                 "reference": is_reference(of_key[agent, model]),
                 "colour": 0 if is_reference(of_key[agent, model]) else bases.index(_base(of_key[agent, model])) % COLOURS,
@@ -484,7 +462,9 @@ def _data(
                 "series": keys.index((row.get("agent"), row.get("model"))),
                 "condition": numbers[row_key(row, leaderboard)],
                 "x": (row.get("budget") or {}).get(axis),
-                "rest": budget_label({name: limit for name, limit in (row.get("budget") or {}).items() if name != axis}),
+                "rest": budget_label(
+                    {name: limit for name, limit in (row.get("budget") or {}).items() if name != axis}, currency
+                ),
                 "place": {name: ranks[name][id(row)][0] for name in GRADINGS},
                 "figures": {metric: figure(row, metric) for metric in metrics},
                 "ci95": {metric: ends for metric in metrics if (ends := interval(row, metric))},

@@ -1,4 +1,4 @@
-"""The figures of an OpenCATP leaderboard: score against price, quality over the image's size and over the score's weight."""
+"""The figures of an OpenCATP leaderboard: task score against cost, plan score over the image's size and over α."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from typing import Any
 
 from markupsafe import Markup
 
-from ..board.metric_columns import is_simulated, plain
+from ..board.rows import is_simulated, shown_name
+from ..play.metric_registry import REGISTRY, plain
 from .charts import Series, lines, scatter
 from .html import part
 
@@ -39,16 +40,18 @@ def plan_figures(document: Mapping[str, Any]) -> Markup:
 
 
 def _name(row: Row) -> str:
-    return plain(row["agent"]) + (" †" if is_simulated(row) else "")
+    return plain(shown_name(row)) + (" †" if is_simulated(row) else "")
 
 
 def _score_over_price(rows: Sequence[Row], colours: Mapping[str, int], title: str) -> dict[str, Any]:
     series = [Series(_name(row), [max(row["average_cost"], _CHEAPEST)], [row["score"]], colours[row["agent"]]) for row in rows]
-    name = f"{title}: task score against price, one mark a planner; the table holds the same numbers"
+    name = f"{title}: task score against cost, one mark a planner; the table holds the same numbers"
     return {
-        "title": "Score against price",
+        "title": "Task score against cost",
         "caption": "Up and to the left is better. The random walk is left out of the figures; the table has it.",
-        "chart": scatter(series, name, "price of a plan, USD, logarithmic", "task score", log_x=True),
+        "chart": scatter(
+            series, name, f"{REGISTRY['average_cost'].heading('USD')}, logarithmic", REGISTRY["score"].name, log_x=True
+        ),
     }
 
 
@@ -62,11 +65,11 @@ def _quality_by_level(rows: Sequence[Row], colours: Mapping[str, int], title: st
     if not series:
         return None
     ticks = sorted({x for each in series for x in each.xs})
-    name = f"{title}: quality of plan by size level, one line a planner"
+    name = f"{title}: plan score by size level, one line a planner"
     return {
-        "title": "Quality of plan by size of the image",
+        "title": "Plan score by size of the image",
         "caption": "Larger images cost more: what pays at level 0 is a loss at level 3. Lines that leave the frame go on.",
-        "chart": lines(series, name, "size level of the image", "quality of plan", ticks, _floor(series)),
+        "chart": lines(series, name, "size level of the image", "plan score", ticks, _floor(series)),
     }
 
 
@@ -77,11 +80,11 @@ def _sweep(rows: Sequence[Row], alphas: Sequence[float], colours: Mapping[str, i
         if own:
             xs, ys = [row["alpha"] for row in own], [row["quality_of_plan"] for row in own]
             series.append(Series(_name(own[0]), xs, ys, colour))
-    name = f"{title}: quality of plan over the weight of the score, one line a planner"
+    name = f"{title}: plan score over α, one line a planner"
     return {
-        "title": "Quality of plan over the weight of the score",
-        "caption": "The more the score weighs, the more restoration pays.",
-        "chart": lines(series, name, "weight of the score", "quality of plan", alphas, _floor(series)),
+        "title": "Plan score over α, the weight of the task score",
+        "caption": "The more the task score weighs, the more restoration pays.",
+        "chart": lines(series, name, "α", "plan score", alphas, _floor(series)),
     }
 
 

@@ -8,7 +8,8 @@ from typing import Any
 from markupsafe import Markup
 
 from ..board.conditions import condition_label, shown_first
-from ..board.metric_columns import plain, written
+from ..board.rows import shown_name
+from ..play.metric_registry import plain, written
 from ..play.metrics import GRADINGS
 from .findings import ranked_groups
 from .html import part
@@ -36,7 +37,7 @@ def reliability_section(track: Mapping[str, Any]) -> Markup:
                 "open": number == first,
                 "agents": [
                     {
-                        "name": plain(row.get("agent")),
+                        "name": plain(shown_name(row)),
                         "cells": [
                             written(shares[k] if k < len(shares) else None, "rate")
                             for grading in GRADINGS

@@ -8,8 +8,9 @@ from typing import Any
 
 from markupsafe import Markup
 
-from ..board.conditions import CALM, condition_label, ranking_metric
-from ..board.metric_columns import Row, figure, interval, is_void, plain, written
+from ..board.conditions import CALM, budget_label, condition_label, currency_of, ranking_metric
+from ..board.rows import is_void, shown_name
+from ..play.metric_registry import Row, figure, interval, plain, written
 from ..play.metrics import GRADINGS
 from .html import part
 
@@ -35,7 +36,7 @@ def robustness_section(track: Mapping[str, Any]) -> Markup:
         found = [[row for row in own if (str(row.get("agent")), str(row.get("model") or "")) == agent] for agent in agents]
         blocks.append(
             {
-                "budget": ", ".join(f"{name} ≤ {limit:g}" for name, limit in budget) if len(budgets) > 1 else "",
+                "budget": budget_label(dict(budget), currency_of(track)) if len(budgets) > 1 else "",
                 "agents": sorted((_agent(each, levels, metric, track) for each in found), key=_kept, reverse=True),
             }
         )
@@ -67,7 +68,7 @@ def robustness_sentence(leader: Row, track: Mapping[str, Any]) -> str:
     span = "" if ends is None else f" (95 %: {written(ends[0], 'rate')} to {written(ends[1], 'rate')})"
     where = condition_label({**hardest, "budget": {}}, track)
     kept = written(figure(hardest, name), "rate")
-    return f" Of the successes that {plain(leader['agent'])} has without faults it keeps {kept} %{span} under {where}."
+    return f" Of the successes that {plain(shown_name(leader))} has without faults it keeps {kept} %{span} under {where}."
 
 
 def _field(track: Mapping[str, Any]) -> str:
@@ -90,7 +91,7 @@ def _agent(rows: Sequence[Row], levels: Mapping[str, Sequence[float]], metric: s
     cells = [{"value": written(None if row is None else figure(row, field), "rate"), "ends": _ends(row, field)} for row in kept]
     last = None if kept[-1] is None else figure(kept[-1], field)
     return {
-        "name": str(rows[0].get("agent")),
+        "name": shown_name(rows[0]),
         "calm": written(None if calm not in by_level else figure(by_level[calm], metric), "rate"),
         "cells": cells,
         "kept": -1.0 if last is None else last,

@@ -3,160 +3,152 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from rich import box
 from rich.console import Console
-from rich.table import Table
 from rich.text import Text
 
-from ..board.conditions import condition_label, rank_rows, row_key
-from ..board.metric_columns import (
-    COLUMNS,
+from ..board.conditions import PASS_RATE, condition_label, currency_of, rank_rows, row_key
+from ..board.rows import (
     MAX_REASONS,
-    Column,
-    Row,
+    badge,
     best,
     columns_of,
-    figure,
-    interval,
+    is_ranked,
     is_reference,
     is_simulated,
     is_void,
-    plain,
+    shown_name,
     void_reasons,
-    written,
 )
 from ..board.tracks import TRACKS, track_documents
+from ..play.metric_registry import Metric, Row, figure, plain, written
 from ..play.metrics import GRADINGS
 
-WIDEST, WIDE, NARROW = 140, 100, 88
-_WIDER = {"tool_cost", "token_cost", "pass_hat_k"}
-MAX_INLINE_LABEL = 24  # characters of a condition; longer ones stand above a table of their own
-_PERCENT = {"rate": " %"}
+ALWAYS_SHOWN = {
+    PASS_RATE: {PASS_RATE, "cost_per_success", "budget_failure_rate"},
+    "quality_of_plan": {"quality_of_plan", "score", "average_cost"},
+}
+"""The columns that the narrowest terminal shows, by the metric that ranks."""
+MIN_NAME = 12  # characters of an agent's name
+GAP = 2  # between columns
+RANK = 2 + GAP
 
 
-def print_table(leaderboard: Mapping[str, Any], console: Console, *, intervals: bool = False) -> None:
+def print_table(leaderboard: Mapping[str, Any], console: Console) -> None:
     """Print a leaderboard track by track, as `print_track` does."""
+    about = plain(f"suite {leaderboard.get('suite')}, seed {leaderboard.get('seed')}")
+    console.print(Text.assemble(("costgym leaderboard", "bold"), (f"  {about}", "dim")))
     tracks = track_documents(leaderboard)
-    for number, track in enumerate(tracks):
+    for track in tracks:
         if len(tracks) > 1:
-            console.print(Text(f"{chr(10) if number else ''}{TRACKS[track['track']].title}", style="bold underline"))
-        print_track(track, console, intervals=intervals)
+            console.print(Text(f"\n{TRACKS[track['track']].title}", style="bold underline"))
+        print_track(track, console)
 
 
-def print_track(leaderboard: Mapping[str, Any], console: Console, *, intervals: bool = False) -> None:
+def print_track(leaderboard: Mapping[str, Any], console: Console) -> None:
     """Print the rows of one track, one block a condition, best first and the best figure of each column bold.
 
-    The table fits 100 columns; on a narrower terminal the less important columns are left out. The oracle is an upper bound and
-    not a competitor: it has no rank and is never bold.
+    A wide terminal shows more columns. On a narrow one names are shortened; a number never is. A bound has no rank and is never
+    bold.
 
     Args:
-        leaderboard: the content of `leaderboard.json`.
+        leaderboard: the content of `leaderboard.json`, or one of its tracks as `track_documents` gives it.
         console: the console to print to; its width determines the columns.
-        intervals: add half the width of the 95 % interval to each pass rate and cost.
     """
     rows = leaderboard.get("rows") or []
     grading = next((row["grading"] for row in rows if row.get("grading") in GRADINGS), GRADINGS[0])
+    console.print(_about(leaderboard, rows, grading))
+    if not rows:
+        console.print("no rows yet")
+        return
     ranked = rank_rows(rows, leaderboard, grading)
-    columns = _columns(columns_of(leaderboard), console.width, intervals)
     groups = [list(group) for _, group in itertools.groupby(ranked, key=lambda row: row_key(row, leaderboard))]
-    labels = [condition_label(group[0], leaderboard) for group in groups]
-    apart = max(map(len, labels), default=0) > MAX_INLINE_LABEL
-    console.print(_title(leaderboard, rows, grading), soft_wrap=False)
-    table = _table(columns)
-    for number, (label, group) in enumerate(zip(labels, groups, strict=True)):
-        if apart:
-            console.print(Text(f"\n{label}", style="italic"))
-            table = _table(columns)
-        elif number:
-            table.add_section()
-        if not apart:
-            table.add_row("", Text(label, style="italic"), *[""] * len(columns))
-        _add_rows(table, group, columns, grading, intervals)
-        if apart:
-            console.print(table)
-    if not apart:
-        console.print(table if rows else "no rows yet")
-    for note in _notes(leaderboard, rows, columns):
+    names = {id(row): _name(row) for row in ranked}
+    columns = _fitting(leaderboard, ranked, grading, max(map(len, names.values())), console.width)
+    for group in groups:
+        console.print(Text(f"\n{condition_label(group[0], leaderboard)}", style="italic"))
+        for line in _lines(group, names, columns, grading, console.width):
+            console.print(line, no_wrap=True, crop=False, overflow="ignore")
+    console.print()
+    for note in _notes(leaderboard, rows):
         console.print(Text(note, style="dim"))
 
 
-def _table(columns: tuple[Column, ...]) -> Table:
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0), show_edge=False)
-    table.add_column("", justify="right", no_wrap=True)
-    table.add_column("agent", no_wrap=True, overflow="ellipsis", min_width=12)
-    for column in columns:
-        table.add_column(f"{column.short}{_PERCENT.get(column.kind, '')}", justify="right", no_wrap=True)
-    return table
+def _fitting(
+    leaderboard: Mapping[str, Any], rows: Sequence[Row], grading: str, longest_name: int, width: int
+) -> list[tuple[Metric, str, int]]:
+    """The columns that fit beside the names, in the leaderboard's order: metric, heading and width in characters."""
+    columns = []
+    for metric in columns_of(leaderboard):
+        heading, key = metric.heading(), metric.key_under(grading)
+        columns.append((metric, heading, max(len(heading), *(len(written(figure(row, key), metric.kind)) for row in rows))))
+    always = ALWAYS_SHOWN[columns[0][0].key]
+    shown = {metric.key for metric, _, _ in columns if metric.key in always}
+    used = RANK + longest_name + sum(GAP + size for metric, _, size in columns if metric.key in shown)
+    for metric, _, size in columns:
+        if metric.key not in shown and used + GAP + size <= width:
+            shown.add(metric.key)
+            used += GAP + size
+    return [column for column in columns if column[0].key in shown]
 
 
-def _columns(columns: tuple[Column, ...], width: int, intervals: bool) -> tuple[Column, ...]:
-    if intervals:
-        left_out = {"average_seconds", "average_tokens", "tool_error_rate", "regret", "cost_per_success"} | _WIDER
-        return tuple(column for column in columns if column.metric not in left_out)
-    if width >= WIDEST:
-        return columns
-    if width >= WIDE:
-        return tuple(column for column in columns if column.metric not in _WIDER)
-    left_out = {"tool_error_rate", "average_seconds_one_by_one"} | _WIDER
-    if width < NARROW:
-        left_out |= {"average_tokens"} | ({"average_seconds"} if columns is COLUMNS else {"pass_rate"})
-    return tuple(column for column in columns if column.metric not in left_out)
-
-
-def _add_rows(table: Table, rows: list[Row], columns: tuple[Column, ...], grading: str, intervals: bool) -> None:
-    rank = 0
+def _lines(
+    rows: Sequence[Row], names: Mapping[int, Text], columns: Sequence[tuple[Metric, str, int]], grading: str, width: int
+) -> Iterator[Text]:
+    """The heading and the rows of a block, aligned."""
+    room = max(MIN_NAME, width - RANK - sum(GAP + size for _, _, size in columns))
+    room = min(room, max(map(len, names.values())))
+    heading = Text(f"{'#':>{RANK - GAP}}{'':{GAP}}{'Agent':{room}}")
+    for _, title, size in columns:
+        heading.append(f"{'':{GAP}}{title:>{size}}")
+    heading.stylize("bold underline")
+    yield heading
+    ranks = itertools.count(1)
     for row in rows:
-        reference = is_reference(row) or is_void(row)
-        rank += not reference
-        name = Text(plain(row.get("agent")), style="dim" if reference else "")
-        if is_simulated(row):
-            name.append(" †", style="dim")
-        elif row.get("model"):
-            name.append(f" {plain(row['model'])}", style="dim")
-        cells = []
-        for column in columns:
-            metric = column.judged if grading == "judge" and column.judged else column.metric
-            value = figure(row, metric)
-            is_best = value is not None and not reference and value == best(rows, column, metric)
-            cell = Text(written(value, column.kind), style="bold" if is_best else "dim" if reference else "")
-            ends = interval(row, metric) if intervals and column.kind in ("rate", "number") else None
-            if ends:
-                cell.append(f" ±{written((ends[1] - ends[0]) / 2, column.kind)}", style="dim")
-            cells.append(cell)
-        table.add_row("–" if reference else str(rank), name, *cells)
+        quiet = "" if is_ranked(row) else "dim"
+        line = Text(f"{'–' if quiet else str(next(ranks)):>{RANK - GAP}}{'':{GAP}}", style=quiet)
+        name = names[id(row)].copy()
+        name.truncate(room, overflow="ellipsis", pad=True)
+        line.append_text(name)
+        for metric, _, size in columns:
+            key = metric.key_under(grading)
+            value = figure(row, key)
+            is_best = value is not None and not quiet and value == best(rows, metric, key)
+            line.append(f"{'':{GAP}}{'':{size - len(written(value, metric.kind))}}")
+            line.append(written(value, metric.kind), style="bold" if is_best else quiet)
+        yield line
 
 
-def _title(leaderboard: Mapping[str, Any], rows: list[Row], grading: str) -> Text:
-    episodes = sorted({row.get("episodes", 0) for row in rows})
-    counted = (
-        f"{episodes[0]} episodes a row"
-        if len(episodes) == 1
-        else f"{episodes[0]} to {episodes[-1]} episodes a row"
-        if rows
-        else ""
-    )
-    parts = [f"suite {leaderboard.get('suite')}", f"seed {leaderboard.get('seed')}", counted, f"{grading} grading"]
-    return Text("costgym leaderboard", style="bold").append("  " + plain(" · ".join(p for p in parts if p)), style="dim")
+def _name(row: Row) -> Text:
+    """The agent's name, and in dim letters what its figures rest on."""
+    name = Text(plain(shown_name(row)), style="" if is_ranked(row) else "dim")
+    if is_simulated(row):
+        name.append(" †", style="dim")
+    elif badge(row):
+        name.append(f" {badge(row)}", style="dim italic")
+    elif row.get("model"):
+        name.append(f" {plain(row['model'])}", style="dim")
+    return name
 
 
-def _notes(leaderboard: Mapping[str, Any], rows: list[Row], columns: tuple[Column, ...]) -> list[str]:
-    wanted = {
-        "PBC": "PBC pass rate within the budget (ranks)",
-        "PR": "PR pass rate",
-        "AC": "AC average cost",
-        "RFBC": "RFBC over budget",
-        "Cost/pass": "Cost/pass price of all episodes over those that pass",
-        "QoP": "QoP quality of plan" + (" (ranks)" if columns[0].short == "QoP" else ""),
-        "In turn": "In turn: seconds one by one",
-    }
-    notes = ["; ".join(wanted[c.short] for c in columns if c.short in wanted)] if rows else []
+def _about(leaderboard: Mapping[str, Any], rows: Sequence[Row], grading: str) -> Text:
+    counts = sorted({row.get("episodes", 0) for row in rows})
+    episodes = "" if not rows else " to ".join(map(str, dict.fromkeys((counts[0], counts[-1])))) + " episodes a row"
+    currency = currency_of(leaderboard)
+    parts = (episodes, f"{grading} grading", f"prices in {currency}" if currency else "")
+    return Text(plain(" · ".join(filter(None, parts))), style="dim")
+
+
+def _notes(leaderboard: Mapping[str, Any], rows: Sequence[Row]) -> list[str]:
+    notes = []
     if any(is_simulated(row) for row in rows):
-        notes.append("† a simulated language model: its figures say nothing of a real one")
+        notes.append("† a simulated language model: its figures say nothing about a real one")
+    if any(badge(row) for row in rows):
+        notes.append("replayed: recorded episodes of a trained agent, replayed here from their actions; --play-zoo plays it")
     if any(is_reference(row) for row in rows):
-        notes.append("oracle: knows the realised world; a bound, not ranked")
+        notes.append("–: a bound, not ranked; it reads what the world hides")
     past = leaderboard.get("experience")
     if isinstance(past, Mapping):
         notes.append(

@@ -9,8 +9,9 @@ import itertools
 import os
 import shutil
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
+from typing import IO
 
 from ...simulators.errors import ConfigError, DataError
 
@@ -378,27 +379,56 @@ class LineFile:
         self._store.close()
 
 
+LOCK = ".lock"
+
+
 @contextmanager
 def sole_writer(folder: Path) -> Iterator[None]:
     """Lock a folder for one process. The system releases the lock when the process ends, even after a crash.
 
     Raises:
-        ConfigError: another process holds the lock.
+        ConfigError: another process reads or writes the folder.
     """
     try:
+        handle = (folder / LOCK).open("a")
+    except OSError as error:
+        raise cannot_write(folder, error) from error
+    with handle, _locked(handle, folder, shared=False):
+        yield
+
+
+@contextmanager
+def reading(*folders: Path) -> Iterator[None]:
+    """Keep writers out of folders, so that all that is read belongs together. A change that was decided is finished first.
+
+    Several processes may read at a time. A folder without a lock file is one that nobody writes to.
+
+    Raises:
+        ConfigError: another process writes to one of them.
+    """
+    with ExitStack() as locks:
+        for folder in folders:
+            if (folder / NEXT).is_dir():
+                with sole_writer(folder):
+                    finish_change(folder)
+            if (folder / LOCK).is_file():
+                handle = locks.enter_context((folder / LOCK).open())
+                locks.enter_context(_locked(handle, folder, shared=True))
+        yield
+
+
+@contextmanager
+def _locked(handle: IO[str], folder: Path, shared: bool) -> Iterator[None]:
+    try:
         import fcntl
-    except ImportError:  # no such locks on Windows: the user keeps the folders apart
+    except ImportError:  # Windows has no such locks: the user keeps the folders apart
         yield
         return
     try:
-        handle = (folder / ".lock").open("w")
+        fcntl.flock(handle, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
+    except BlockingIOError:
+        does = "writes to" if shared else "reads or writes"
+        raise ConfigError("folder", f"another process {does} {folder}; wait until it has ended") from None
     except OSError as error:
-        raise cannot_write(folder, error) from error
-    with handle:
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise ConfigError("--out", f"another process writes to {folder}; wait for it or choose another folder") from None
-        except OSError as error:
-            raise DataError(folder, f"cannot be locked: {error.strerror}; choose a folder on another file system") from error
-        yield
+        raise DataError(folder, f"cannot be locked: {error.strerror}; choose a folder on another file system") from error
+    yield

@@ -79,18 +79,18 @@ def document(rows: list[dict[str, Any]]) -> dict[str, Any]:
 
 def test_a_leaderboard_says_who_is_best_what_it_costs_and_who_is_within_noise() -> None:
     text = finding(document(rows_of({"react": (2, 10, 14), "react+btp": (5, 19, 12), "dfsdt": (1, 17, 15)})))
-    assert text.startswith("At price ≤ 20, react+btp passes most: 95.0 % (95 %: 76.4 to 99.1), at 5.26 credits a success; ")
+    assert text.startswith("At 20 credits, react+btp passes most: 95.0 % (95 %: 76.4 to 99.1), at 5.26 credits a success; ")
     assert "dfsdt is within noise of it" in text
-    assert "Best elsewhere: react+btp at price ≤ 10" in text and "dfsdt at price ≤ 40" in text
+    assert "Best elsewhere: react+btp at 10 credits" in text and "dfsdt at 40 credits" in text
     assert finding({"rows": []}) == "No episode has been played yet."
 
 
 def test_gains_are_those_of_an_addition_over_the_plain_form() -> None:
     found = gains(document(rows_of({"react": (2, 10, 14), "react+btp": (5, 19, 12)})))
     assert [(row["condition"], row["strict"]) for row in found] == [
-        ("price ≤ 10", pytest.approx(0.15)),
-        ("price ≤ 20", pytest.approx(0.45)),
-        ("price ≤ 40", pytest.approx(-0.1)),
+        ("10 credits", pytest.approx(0.15)),
+        ("20 credits", pytest.approx(0.45)),
+        ("40 credits", pytest.approx(-0.1)),
     ]
     assert found[1]["strict_gaining"] == 1 and found[1]["strict_with"] == pytest.approx(100 / 19)
 

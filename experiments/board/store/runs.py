@@ -14,11 +14,11 @@ from pathlib import Path
 from typing import Any
 
 from ....simulators.errors import ConfigError, DataError
-from ...play.files import finish_change, iter_lines
+from ...play.files import iter_lines
+from ...play.metric_registry import plain
 from ...play.results import EpisodeResult
 from ...play.trajectories.verify import BROKEN
 from ..conditions import condition_key, row_key, settings_of
-from ..metric_columns import plain
 from ..run_log import EPISODES, track_file
 from ..tracks import track_of
 
@@ -86,14 +86,13 @@ def as_written(folder: Path) -> Iterator[None]:
 
 
 def read_run(folder: str | Path) -> Run:
-    """Read a run from its folder.
+    """Read a run from its folder, which is to stay locked (`play.files.reading`) as long as the run's files are read.
 
     Raises:
         ConfigError: the folder does not hold a finished run.
         DataError: a file in it cannot be read.
     """
     place = Path(folder)
-    finish_change(place)
     manifest, document = (_read(place, name) for name in ("run.json", "leaderboard.json"))
     with as_written(place):
         entries = tuple(entry_of(row, document, place) for row in document["rows"])

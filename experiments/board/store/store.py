@@ -21,6 +21,7 @@ from sqlalchemy.engine import Connection
 from sqlalchemy.exc import DatabaseError, DBAPIError, InterfaceError, OperationalError, SQLAlchemyError
 
 from ....simulators.errors import ConfigError, DataError, InfrastructureError, UnknownName
+from ...play.files import reading
 from ...play.results import EpisodeResult, outcome
 from ...play.trajectories.replay import readable
 from .runs import Run, RunEntry, entry_of, read_run
@@ -132,7 +133,8 @@ class Store:
 
     def save_folder(self, folder: str | Path, verified: bool = False) -> str:
         """`save` of the run in a folder."""
-        return self.save(read_run(folder), verified)
+        with reading(Path(folder)):
+            return self.save(read_run(folder), verified)
 
     def runs(self) -> list[Run]:
         """All runs, in order of suite, scenario, seed and id."""

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from ....simulators.errors import DataError
-from ...play.files import NEXT, has_tail, iter_lines
+from ...play.files import LOCK, NEXT, has_tail, iter_lines
 from ...play.results import EpisodeResult
 from ...play.trajectories.format import decode_once
 from ...play.trajectories.verify import NOT_AS_WRITTEN, TAIL
@@ -56,7 +56,7 @@ def _is_draft(path: str, names: Set[str]) -> bool:
     """The file is a lock, or the draft of a process that was killed, which the next command removes."""
     first, name = path.partition("/")[0], path.rpartition("/")[2]
     draft = _DRAFT.fullmatch(name)
-    return path == ".lock" or (draft is not None and draft[1] in names) or _CHANGE.fullmatch(first) is not None
+    return path == LOCK or (draft is not None and draft[1] in names) or _CHANGE.fullmatch(first) is not None
 
 
 def compare_lines(path: Path, wanted: Sequence[str], name: str, results: Sequence[EpisodeResult]) -> Iterator[str]:

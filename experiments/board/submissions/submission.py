@@ -16,7 +16,7 @@ from pydantic import ValidationError
 
 from ....simulators.errors import ConfigError, DataError, UnknownName
 from ...play.execution.engine import Engine
-from ...play.files import finish_change, finished_folder, sole_writer
+from ...play.files import finish_change, finished_folder, reading, sole_writer
 from ..board import SUBMISSIONS, Addition, PageMaker, publish
 from ..reruns.comparison import RERUN
 from ..reruns.record import OUTCOMES, RECORD
@@ -42,11 +42,15 @@ def pack(run: str | Path, out: str | Path, name: str, contact: str, agents: Sequ
             `model`.
 
     Raises:
-        ConfigError: the run is none or has not ended, `out` exists, an agent reads the world, or an entry of the manifest is
-            not as the schema wants it.
+        ConfigError: the folder holds no run that has ended, `out` exists, an agent reads the world, or a field of the manifest
+            does not match the schema.
         UnknownName: the run has no such agent.
     """
-    source = Path(run)
+    with reading(Path(run)):
+        return _pack(Path(run), Path(out), agents, {"name": name, "contact": contact, **about})
+
+
+def _pack(source: Path, out: Path, agents: Sequence[str] | None, about: dict[str, str]) -> Path:
     config = read_run_config(source)
     for agent in agents or ():
         if agent not in config.agents:
@@ -68,12 +72,12 @@ def pack(run: str | Path, out: str | Path, name: str, contact: str, agents: Sequ
     claimed = [row for row in document["rows"] if "submission" not in row and (row["track"], row["agent"]) in packed]
     body = {"format": FORMAT, "run": config.model_dump(mode="json"), "files": files, "rows": claimed}
     try:
-        manifest = Submission.model_validate({**body, "name": name, "contact": contact, **about})
+        manifest = Submission.model_validate({**body, **about})
     except ValidationError as error:
         raise ConfigError("submission", next(texts_of(error))) from None
-    with finished_folder(Path(out)) as draft:
+    with finished_folder(out) as draft:
         _copy(source, manifest, draft)
-    return Path(out)
+    return out
 
 
 def ended(run: Path) -> dict[str, Any]:
@@ -83,7 +87,6 @@ def ended(run: Path) -> dict[str, Any]:
         ConfigError: the run has not ended.
         DataError: it cannot be read.
     """
-    finish_change(run)
     path = run / "leaderboard.json"
     if not path.is_file():
         raise ConfigError("--run", f"{run} has not ended; run the leaderboard again to finish it")
@@ -138,8 +141,9 @@ def add(
     manifest, problems = read_manifest(source)
     if manifest is None:
         raise DataError(source / MANIFEST, problems[0])
-    ended(board)
-    check_name(board, manifest)
+    with reading(board):
+        ended(board)
+        check_name(board, manifest)
     different = differences(config, manifest.run)
     if different:
         raise ConfigError("--add", f"{source} was not played as {board} is; different: {', '.join(different)}")
@@ -163,6 +167,8 @@ def add(
                     shutil.copyfile(Path(rerun) / name, place / RERUN / name)
 
     with sole_writer(board), as_written(board):
+        finish_change(board)
+        check_name(board, manifest)  # another process may have added one since
         publish(board, ended(board), Addition(manifest.name, rows, fill), pages)
     return rows
 

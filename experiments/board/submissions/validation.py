@@ -1,8 +1,7 @@
-"""Checks of runs and submissions that start from nothing: recorded actions are the only thing that is believed.
+"""Verify runs and submissions from their recorded actions alone; no other figure in their files is trusted.
 
-Every episode is played again from its actions. Results, rows, table and page are then made anew, whole, and compared with what
-lies there to the last character: what is extra, missing, reordered or edited is named. What replay cannot show is said in
-`trajectories.verify`: a record is evidence of what was done, not of how the agent came to do it.
+Every episode is replayed from its actions. Results, rows and `leaderboard.json` are regenerated and compared with the files
+byte for byte; what is extra, missing, reordered or edited is named. `trajectories.verify` says what replay cannot show.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from ....envs.registration import class_of
 from ....simulators.errors import ConfigError, CostGymError, UnknownName
 from ....simulators.version import __version__
 from ...play.execution.engine import Engine, Local
-from ...play.files import finish_change
+from ...play.files import reading
 from ...play.results import EpisodeResult
 from ...play.trajectories.format import relocated
 from ...play.trajectories.verify import BROKEN, NOT_AS_WRITTEN
@@ -161,15 +160,18 @@ def validate(
 def validate_run(
     folder: str | Path, data: str | None = None, progress: Progress | None = None, engine: Engine | None = None
 ) -> SubmissionVerdict:
-    """Check a leaderboard run as it lies there: every file of it, and the submissions that it keeps.
+    """Check the folder of a leaderboard run: its data files, and the submissions that were added to it.
 
     Raises:
-        ConfigError: the folder holds no run, or one that has not ended.
+        ConfigError: the folder holds no run, or one that has not ended, or another process writes to it.
         DataError: its configuration cannot be read.
     """
-    place = Path(folder)
+    with reading(Path(folder)):
+        return _check_run(Path(folder), data, progress, engine)
+
+
+def _check_run(place: Path, data: str | None, progress: Progress | None, engine: Engine | None) -> SubmissionVerdict:
     config = read_run_config(place)
-    finish_change(place)
     if not (place / "leaderboard.json").is_file():
         raise ConfigError("--run", f"{place} has not ended; run the leaderboard again to finish it")
     problems = [f"run.json, {problem}" for problem in _check_config(config, data)]

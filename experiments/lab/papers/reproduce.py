@@ -18,8 +18,6 @@ from ....agents.strategies import SearchSettings
 from ....envs.base import base_env
 from ....simulators.errors import ConfigError, UnknownName
 from ....simulators.scenario import Scenario, load_scenario
-from ...board.published import PUBLISHED as PUBLISHED_ROWS
-from ...board.published import published
 from ...board.run_config import make_run_config
 from ...leaderboard import run as run_leaderboard
 from ...play.execution.engine import Local
@@ -36,6 +34,8 @@ from .curves import Point, curve_rows, play_curves
 from .decisions import decision_rows
 from .instructions import difference_rows, follow_all, instruction_rows, planners, tag_rows
 from .protocols import PUBLISHED, Protocol, protocols
+from .published import PUBLISHED as PUBLISHED_ROWS
+from .published import published
 
 Progress = Callable[[int, int], None]
 _BASES = ("react", "dfsdt", "tot-dfs")

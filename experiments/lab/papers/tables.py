@@ -8,7 +8,8 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from ...board.metric_columns import figure, interval, is_simulated, plain, written
+from ...board.rows import is_simulated
+from ...play.metric_registry import figure, interval, plain, written
 from . import decisions, instructions
 from .claims import counted
 from .common import Row

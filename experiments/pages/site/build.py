@@ -1,5 +1,4 @@
-"""Build a static site from results: ranking, sliders, significance, the papers' tables, agents, and every episode to
-look into.
+"""Build a static site from results: ranking, sliders, significance, agents, and every episode in detail.
 
 The site is a folder that works from disk, asks nothing of the network and needs no server. The same results give the same
 bytes.
@@ -28,7 +27,7 @@ from ..leaderboard_page import PageContext, page_of
 from ..opencatp_images import SceneImages
 from .data import PIECE, columns, details, put
 from .pages import agent_file, agent_page, episode_page, episodes_page, meta, navigation, runs_page, slug, title_of
-from .tables import compare, significance, suite_tables
+from .tables import compare, significance
 
 FORMAT = "costgym.site/1"
 MARK = "site.json"
@@ -215,7 +214,7 @@ def _board(
     rows = [{**entry.row, "verified": (entry.row.get("verified") or entry.verified) or None} for entry in run.entries]
     document = {**run.document, "rows": rows}
     groups, compared = [group for group, _ in conditions], [pairs for _, pairs in conditions]
-    sections = part("site-sliders.html") + significance(run, groups, compared) + suite_tables(run, groups)
+    sections = part("site-sliders.html") + significance(run, groups, compared)
     context = PageContext(
         policy=_BOARD_POLICY,
         styles=(f"{assets}/site.css",),

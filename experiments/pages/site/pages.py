@@ -14,9 +14,10 @@ from typing import Any
 from markupsafe import Markup
 
 from ...board.conditions import condition_label
-from ...board.metric_columns import columns_of, figure, interval, is_reference, is_simulated, written
+from ...board.rows import badge, columns_of, is_reference, is_simulated, shown_name
 from ...board.store.runs import Run, RunEntry
 from ...board.tracks import TRACKS, track_documents
+from ...play.metric_registry import figure, interval, written
 from ...play.results import EpisodeResult, outcome
 from ..agent_notes import describe, papers_of
 from ..html import asset, part, render
@@ -94,11 +95,10 @@ def runs_page(listed: Sequence[tuple[str, Run]], assets: str) -> str:
     for folder, run in listed:
         main = columns_of(track_documents(run.document)[0])[0]
         ranked = [row for row in track_documents(run.document)[0]["rows"] if not is_reference(row)]
-        first = max(ranked, key=lambda row: figure(row, main.metric) or 0.0, default=None)
+        first = max(ranked, key=lambda row: figure(row, main.key) or 0.0, default=None)
         best = "–"
         if first is not None:
-            unit = " %" if main.kind == "rate" else ""
-            best = f"{first['agent']}, {written(figure(first, main.metric), main.kind)}{unit}"
+            best = f"{shown_name(first)}, {written(figure(first, main.key), main.kind)} {main.unit}".rstrip()
         rows.append(
             {
                 "folder": folder,
@@ -148,7 +148,7 @@ def agent_page(
         assets: where style and scripts lie.
     """
     row = group[0].row
-    agent = str(row["agent"])
+    agent = shown_name(row)
     kind = "a bound, not ranked" if is_reference(row) else "simulated model" if is_simulated(row) else row.get("model") or ""
     facts = {
         "Model": kind or "no language model",
@@ -182,7 +182,7 @@ def agent_page(
 
 def _replay_fact(group: Sequence[RunEntry], replayed: Mapping[str, tuple[int, int]]) -> str:
     if all(entry.verified for entry in group):
-        return "verified"
+        return badge(group[0].row) or "verified"
     shown, agreed = (sum(replayed.get(entry.id, (0, 0))[place] for entry in group) for place in (0, 1))
     return f"agrees with {agreed:,} of {shown:,} episodes" if shown else "no trajectories here"
 
@@ -225,7 +225,7 @@ def _rivals(run: Run, group: Sequence[RunEntry], compared: Mapping[tuple[str, st
         rows = [
             {
                 "page": agent_file(pair.b.row),
-                "agent": pair.b.row["agent"],
+                "agent": shown_name(pair.b.row),
                 "ahead": points(pair.ahead),
                 "ends": (points(pair.ci95[0]), points(pair.ci95[1])),
                 "p": p_text(pair.adjusted_p, pair.floor),
@@ -240,7 +240,7 @@ def _rivals(run: Run, group: Sequence[RunEntry], compared: Mapping[tuple[str, st
 
 def _said(pair: Comparison) -> str:
     if not pair.significant:
-        return "not separable"
+        return "not significant"
     return "ahead" if pair.ahead > 0 else "behind"
 
 
@@ -259,11 +259,11 @@ def meta(run: Run, pieces: Mapping[str, int], grading: str) -> dict[str, Any]:
         "title": title_of(run),
         "currency": scenario.get("currency", ""),
         "grading": grading,
-        "share": "Facts, %" if main.kind == "rate" else "Score, %",
+        "share": "Facts, %" if main.kind == "rate" else "Task score, %",
         "entries": [
             {
                 "id": entry.id,
-                "agent": str(entry.row["agent"]),
+                "agent": shown_name(entry.row),
                 "page": agent_file(entry.row),
                 "label": condition_label(entry.row, run.document),
                 "track": str(entry.row.get("track", "")),

@@ -1,4 +1,4 @@
-"""Further tables of the site: pairwise comparisons, and the columns of the paper that a suite follows."""
+"""The site's tables of pairwise comparisons, and of all figures of an agent."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from typing import Any
 import numpy as np
 from markupsafe import Markup
 
-from ...board.conditions import condition_label
-from ...board.metric_columns import columns_of, figure, interval, is_reference, is_simulated, written
-from ...board.published import published
+from ...board.conditions import condition_label, currency_of
+from ...board.rows import columns_of, is_reference, shown_name
 from ...board.store.runs import Run, RunEntry
 from ...board.tracks import track_documents
+from ...play.metric_registry import figure, interval, written
 from ...play.results import EpisodeResult
 from ...play.statistics import intervals, swap_p_values
 from ..html import part
 
 RESAMPLES = 4000
 MAX_EPISODES = 2000
-"""Pairs are compared on so many episodes at most, the first; more would take minutes and say the same."""
+"""Pairs are compared on at most this many episodes, the first ones; more would take minutes and change little."""
 LEVEL = 0.05
 
 Results = Mapping[str, Sequence[EpisodeResult]]
@@ -34,7 +34,7 @@ class Comparison:
     Attributes:
         a, b: the two.
         episodes: in which both were compared.
-        ahead: pass rate in budget of `a` less that of `b`.
+        ahead: pass rate within the budget of `a` less that of `b`.
         ci95: paired bootstrap interval of it.
         adjusted_p: p-value of a paired permutation test, adjusted for all pairs under the budget.
         floor: the smallest that it can be, with so many permutations and pairs.
@@ -130,9 +130,9 @@ def significance(
     for index, (group, pairs) in enumerate(zip(groups, compared, strict=True)):
         shown = [entry for entry in group if any(entry.id in key for key in pairs)]
         if shown:
-            rows = [{"agent": a.row["agent"], "cells": [_pair(a, b, pairs) for b in shown]} for a in shown]
+            rows = [{"agent": shown_name(a.row), "cells": [_pair(a, b, pairs) for b in shown]} for a in shown]
             label = condition_label(group[0].row, run.document)
-            matrices.append({"index": index, "label": label, "agents": [e.row["agent"] for e in shown], "rows": rows})
+            matrices.append({"index": index, "label": label, "agents": [shown_name(e.row) for e in shown], "rows": rows})
     return part("site-significance.html", matrices=matrices) if matrices else Markup("")
 
 
@@ -148,107 +148,6 @@ def _pair(a: RunEntry, b: RunEntry, pairs: Mapping[tuple[str, str], Comparison])
     return {"kind": kind, "said": said, "shown": points(pair.ahead), "p": p_text(pair.adjusted_p, pair.floor)}
 
 
-@dataclass(frozen=True, slots=True)
-class _Layout:
-    """The table of a paper: its figures by metric, and whose published figures stand beside ours."""
-
-    title: str
-    note: str
-    metrics: tuple[tuple[str, str, str], ...]  # metric, heading, kind
-    paper: str = ""
-
-
-_COST = ("average_cost", "AC", "number")
-_BTP = _Layout(
-    "As in BTP’s Tables 2 and 3",
-    "AC: mean price. RFBC: failures for the budget. PBC: pass rate under the budget constraint. PR: pass rate. Both pass rates "
-    "are before the lenient judge, as in the paper. In grey what the paper measured with a real model on ToolBench, where it "
-    "has the method: another world, to be compared by its pattern only.",
-    (
-        _COST,
-        ("budget_failure_rate", "RFBC, %", "rate"),
-        ("judged_pass_rate_under_budget", "PBC, %", "rate"),
-        ("judged_pass_rate", "PR, %", "rate"),
-    ),
-    "btp",
-)
-LAYOUTS = {
-    "btp": _BTP,
-    "toolbench": _BTP,
-    "ecoact": _Layout(
-        "As in EcoAct’s Table 1",
-        "Registering tools one by one keeps their descriptions out of the context: what is saved is tokens. "
-        "Change: tokens against the same strategy without it.",
-        (
-            ("judged_pass_rate", "Pass rate, %", "rate"),
-            ("average_tokens", "Tokens", "count"),
-            _COST,
-            ("average_seconds", "Seconds", "number"),
-        ),
-    ),
-    "deer": _Layout(
-        "Deciding as DEER does",
-        "Whether the answer, after the decision to search or not and to call or not, is right; and what the decision cost.",
-        (("pass_rate", "Right, %", "rate"), ("agent_error_rate", "Agent errors, %", "rate"), _COST),
-    ),
-    "toolplanner": _Layout(
-        "As in ToolPlanner’s Table 5",
-        "Tree search beside planning by tags, with each part left out, on instructions of hybrid granularity.",
-        (
-            ("judged_pass_rate", "Pass rate, %", "rate"),
-            ("pass_rate", "All facts, %", "rate"),
-            ("agent_error_rate", "Agent errors, %", "rate"),
-            ("average_tokens", "Tokens", "count"),
-        ),
-    ),
-}
-
-
-def suite_tables(run: Run, groups: Sequence[Sequence[RunEntry]]) -> Markup:
-    """Render the run's figures in the columns of the paper that its suite follows; empty for a suite that follows
-    none."""
-    layout = LAYOUTS.get(str(run.document.get("suite")))
-    if layout is None or not groups or groups[0][0].row.get("track", "text") not in ("text", "decisions"):
-        return Markup("")
-    tables = [
-        {"index": index, "label": condition_label(group[0].row, run.document), **_suite_table(layout, group)}
-        for index, group in enumerate(groups)
-    ]
-    return part("site-suite.html", title=layout.title, note=layout.note, tables=tables)
-
-
-def _suite_table(layout: _Layout, group: Sequence[RunEntry]) -> dict[str, Any]:
-    budget = group[0].row.get("budget") or {}
-    papers = {}
-    if layout.paper:
-        papers = {row["agent"]: row for row in published(layout.paper) if row["budget"] == budget}
-    change = layout is LAYOUTS["ecoact"]
-    tokens = {str(entry.row["agent"]): figure(entry.row, "average_tokens") for entry in group}
-    titles = [title for _, title, _ in layout.metrics]
-    rows = []
-    for entry in group:
-        row = entry.row
-        agent = str(row["agent"])
-        cells = [cell(row, metric, kind) for metric, _, kind in layout.metrics]
-        if change:
-            before, now = tokens.get(agent.replace("+ecoact", "")), tokens.get(agent)
-            saved = None if "+ecoact" not in agent or not before or now is None else now / before - 1
-            cells.append({"value": "–" if saved is None else points(saved), "ends": None})
-        there = papers.get(agent)
-        rows.append(
-            {
-                "agent": agent,
-                "simulated": is_simulated(row),
-                "reference": is_reference(row),
-                "cells": cells,
-                "paper": [written(None if there is None else figure(there, metric), kind) for metric, _, kind in layout.metrics]
-                if papers
-                else [],
-            }
-        )
-    return {"heads": [*titles, *(["Change, %"] if change else [])], "paper_heads": titles if papers else [], "rows": rows}
-
-
 def cell(row: Mapping[str, Any], metric: str, kind: str) -> dict[str, Any]:
     """Write a figure with the ends of its interval."""
     ends = interval(row, metric)
@@ -262,10 +161,10 @@ def figures_table(run: Run, group: Sequence[RunEntry], caption: str) -> Markup:
     track = group[0].row.get("track")
     views = track_documents(run.document)
     view = next((view for view in views if view.get("track") == track), views[0])
-    for column in columns_of(view):
-        for metric, title in ((column.metric, column.title), (column.judged, f"{column.title}, lenient judge")):
-            if metric is not None:
-                unit = ", %" if column.kind == "rate" else ""
-                rows.append({"title": f"{title}{unit}", "cells": [cell(entry.row, metric, column.kind) for entry in group]})
+    for metric in columns_of(view):
+        title = metric.heading(currency_of(view))
+        for key, name in ((metric.key, title), (metric.judge, f"{title} (judge)")):
+            if key:
+                rows.append({"title": name, "cells": [cell(entry.row, key, metric.kind) for entry in group]})
     heads = [condition_label(entry.row, run.document) for entry in group]
     return part("site-figures.html", heads=heads, rows=rows, caption=caption)

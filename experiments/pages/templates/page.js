@@ -95,8 +95,8 @@
     return [
       series.label + (series.simulated ? ", simulated model" : series.reference ? ", bound" : ""),
       data.conditions[row.condition].label,
-      passed === null ? "" : `pass rate in budget ${percent(passed)} %${span(interval(row, MAIN.strict), percent)}`,
-      cost === null ? "" : `average cost ${number(cost)}${span(interval(row, "average_cost"), number)}`,
+      passed === null ? "" : `${data.names[MAIN.strict]} ${percent(passed)}${span(interval(row, MAIN.strict), percent)}`,
+      cost === null ? "" : `${data.names.average_cost} ${number(cost)}${span(interval(row, "average_cost"), number)}`,
     ].filter(Boolean).join("\n");
   }
   function point(plot, row, x, y, r) {
@@ -137,7 +137,7 @@
       svg.append(el("line", { class: value ? "grid" : "axis", x1: box.left, x2: box.right, y1: y(value), y2: y(value) }));
       svg.append(el("text", { x: box.left - 8, y: y(value) + 4, "text-anchor": "end" }, String(value * 100)));
     }
-    svg.append(el("text", { x: 0, y: 8 }, `Pass rate in budget, %${state.grading === "judge" ? " (lenient judge)" : ""}`));
+    svg.append(el("text", { x: 0, y: 8 }, data.names[MAIN.strict] + (state.grading === "judge" ? " (judge)" : "")));
     holder.replaceChildren(svg);
     return { svg, box, y };
   }
@@ -152,7 +152,7 @@
     const area = (index) => data.series[index].area[state.grading];
     const ended = (index) => name(index) + (area(index) === null ? "" : ` ${(100 * area(index)).toFixed(0)}`);
     const longest = Math.max(0, ...data.series.map((_, index) => textWidth(ended(index))));
-    const { svg, box, y } = frame("lines", `Pass rate in budget over the ${data.axis} limit, one line an agent; the table holds the same numbers`, labelled ? Math.min(190, longest + 34) : 14);
+    const { svg, box, y } = frame("lines", `${data.names[MAIN.strict]} over the ${data.axis} limit, one line an agent; the table holds the same numbers`, labelled ? Math.min(190, longest + 34) : 14);
     const limits = [...new Set(data.rows.map((row) => row.x))].filter((x) => x !== null).sort((a, b) => a - b);
     const open = data.rows.some((row) => row.x === null);
     const pad = 26, end = box.right - pad - (open && limits.length ? 84 : 0);
@@ -216,7 +216,7 @@
 
   function drawScatter() {
     const rows = data.rows.filter((row) => shown(row) && !state.hidden.has(row.series) && figure(row, MAIN.strict) !== null && figure(row, "average_cost") !== null);
-    const { svg, box, y } = frame("scatter", "Pass rate in budget against average cost, one mark an agent and budget; the table holds the same numbers", 14);
+    const { svg, box, y } = frame("scatter", `${data.names[MAIN.strict]} against ${data.names.average_cost}, one mark an agent and budget; the table holds the same numbers`, 14);
     const limit = state.condition === "all" ? null : data.conditions[Number(state.condition)].price;
     const costs = rows.flatMap((row) => [figure(row, "average_cost"), ...(state.intervals ? [interval(row, "average_cost")?.[1] ?? 0] : [])]);
     const most = Math.max(0, ...costs);
@@ -235,7 +235,7 @@
       svg.append(el("line", { class: "axis", x1: x(value), x2: x(value), y1: box.bottom, y2: box.bottom + 4 }));
       svg.append(el("text", { x: x(value), y: box.bottom + 18, "text-anchor": "middle" }, Number(value.toPrecision(6)).toLocaleString("en", { maximumSignificantDigits: 4 })));
     }
-    axisTitle(svg, box, `Average cost${data.currency ? `, ${data.currency}` : ""} per episode${log ? ", logarithmic" : ""}`);
+    axisTitle(svg, box, `${data.names.average_cost} per episode${log ? ", logarithmic" : ""}`);
     const taken = [];
     if (limit !== null && limit <= top) {
       svg.append(el("line", { class: "limit", x1: x(limit), x2: x(limit), y1: box.top, y2: box.bottom }));

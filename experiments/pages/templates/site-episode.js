@@ -7,7 +7,7 @@
   const run = await costgym.load("run");
   let shown = null;
 
-  const facts = (final) => `${(100 * (final.share ?? 0)).toFixed(0)} % of the facts; strict: ${final.strict ? "pass" : "fail"}, lenient judge: ${final.judged ? "pass" : "fail"}${final.exceeded ? `; over its budget of ${final.exceeded}` : ""}`;
+  const facts = (final) => `${(100 * (final.share ?? 0)).toFixed(0)} % of the facts; strict: ${final.strict ? "pass" : "fail"}, judge: ${final.judged ? "pass" : "fail"}${final.exceeded ? `; over its budget of ${final.exceeded}` : ""}`;
   const failed = (problem) => {
     byId("where").textContent = "";
     byId("query").textContent = "No such episode";

@@ -263,7 +263,7 @@ def test_an_entry_says_what_it_thinks_with_and_one_without_keeps_its_bytes(board
     assert invoke(*told, "--agents", "react").exit_code == 0
     rows = add(mine, tmp_path / "told")
     assert {row["submission"]["model"] for row in rows} == {"GPT-9"}
-    assert "thinks with GPT-9 by its own account" in (mine / "index.html").read_text()
+    assert "claims to use GPT-9" in (mine / "index.html").read_text()
     assert verify(mine).verified
 
 

@@ -12,8 +12,9 @@ from html.parser import HTMLParser
 import pytest
 
 from costgym.experiments.board.conditions import budget_label
-from costgym.experiments.board.metric_columns import COLUMNS, columns_of, written
+from costgym.experiments.board.rows import columns_of
 from costgym.experiments.pages.leaderboard_page import page_of
+from costgym.experiments.play.metric_registry import REGISTRY, written
 from costgym.experiments.play.metrics import summarise
 from costgym.experiments.play.results import EpisodeResult
 
@@ -85,8 +86,8 @@ def test_the_table_holds_every_figure_without_a_script():
     assert len(texts) == len(shown_columns) * len(leaderboard["rows"])
     row = next(r for r in leaderboard["rows"] if r["agent"] == "react+btp" and r["budget"] == {"price": 20})
     shown = "".join(texts)
-    for column in shown_columns:
-        assert written(row[column.metric], column.kind) in shown
+    for metric in shown_columns:
+        assert written(row[metric.key], metric.kind) in shown
 
 
 def test_the_page_links_the_papers_behind_its_agents():
@@ -165,10 +166,10 @@ def test_every_column_is_explained_and_every_heading_is_a_button():
     document = Document(page_of(board()))
     heads = [head for head in document.all("th", scope="col") if "data-sort" in head]
     shown = columns_of(board())
-    assert {column.metric for column in shown} < {column.metric for column in COLUMNS}
-    assert [head["data-sort"] for head in heads] == ["rank", "agent", "condition", *(c.metric for c in shown)]
+    assert {metric.key for metric in shown} < REGISTRY.keys()
+    assert [head["data-sort"] for head in heads] == ["rank", "agent", "condition", *(metric.key for metric in shown)]
     assert len(document.all("button", type="button")) == len(heads) + 1
-    assert [e["id"] for e in document.all("dd") if "id" in e] == [f"about-{c.metric}" for c in shown]
+    assert [e["id"] for e in document.all("dd") if "id" in e] == [f"about-{metric.key}" for metric in shown]
     ids = {e["id"] for e in document.elements if "id" in e}
     assert {e["aria-describedby"] for e in document.elements if "aria-describedby" in e} <= ids
     assert {e["aria-labelledby"] for e in document.elements if "aria-labelledby" in e} <= ids
@@ -192,11 +193,18 @@ def test_a_leaderboard_without_rows_or_figures_still_has_a_page():
 
 
 def test_budgets_and_figures_read_as_people_write_them():
-    assert budget_label({"seconds": 60, "price": 1000}) == "price ≤ 1,000, seconds ≤ 60"
+    assert budget_label({"seconds": 60, "price": 1000}, "credits") == "1,000 credits, 60 s"
+    assert budget_label({"price": 20}) == "price 20"
     assert budget_label({}) == budget_label(None) == "unlimited"
     assert [written(x, "rate") for x in (0.12345, 1.0, 0.0, None)] == ["12.3", "100.0", "0.0", "–"]
     assert [written(x, "signed") for x in (-0.0001, -0.25, 0.5)] == ["0.000", "−0.250", "0.500"]
-    assert [written(x, "number") for x in (0.0, 0.00123, 3.14159, 12345.6)] == ["0.00", "0.00123", "3.14", "12,346"]
+    assert [written(x, "number") for x in (0.0, 0.00123, 0.12945, 3.14159, 12345.6)] == [
+        "0.00",
+        "0.00123",
+        "0.129",
+        "3.14",
+        "12,346",
+    ]
 
 
 def luminance(colour):
@@ -284,7 +292,7 @@ def test_a_browser_draws_sorts_and_filters_without_an_error(tmp_path):
     assert seen["visible"] == "inline none"
     assert seen["hidden"] == 9
     assert seen["dark"] == "rgb(19, 21, 24)"
-    assert seen["status"] == "12 rows, sorted by Average cost, descending"
+    assert seen["status"] == "12 rows, sorted by Cost, descending"
 
 
 @pytest.mark.skipif(BROWSER is None, reason="no chromium or chrome here to open the page in")

@@ -10,7 +10,6 @@ import pytest
 from rich.console import Console
 
 from costgym.agents.catp.settings import CatpSettings
-from costgym.experiments.board.published import published
 from costgym.experiments.lab.papers.catp.claims import ORDER
 from costgym.experiments.lab.papers.catp.play import Played, play_policies, tables_of
 from costgym.experiments.lab.papers.catp.policies import ALPHAS, KINDS, Policy, policies, train_policies
@@ -18,6 +17,7 @@ from costgym.experiments.lab.papers.catp.rows import difference_row, group_of, p
 from costgym.experiments.lab.papers.claims import counted
 from costgym.experiments.lab.papers.page import write_page
 from costgym.experiments.lab.papers.protocols import BOARD, PUBLISHED
+from costgym.experiments.lab.papers.published import published
 from costgym.experiments.lab.papers.tables import print_reproduction
 from costgym.experiments.pages.charts import Panel, Series, panels
 from costgym.experiments.play.results import EpisodeResult

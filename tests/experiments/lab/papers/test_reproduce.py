@@ -16,7 +16,6 @@ from costgym.agents.btp.plan import BtpSettings
 from costgym.agents.models.simulated import read_rates
 from costgym.agents.strategies import SearchSettings
 from costgym.agents.zoo.cards import zoo_folder
-from costgym.experiments.board.published import PUBLISHED, published
 from costgym.experiments.lab.papers.claims import UNPUBLISHED, _bends, counted, toolplanner_effects
 from costgym.experiments.lab.papers.curves import BUDGETS, FIGURES, THRESHOLDS, USES, Point, play_point
 from costgym.experiments.lab.papers.decisions import ACCURACIES
@@ -31,6 +30,7 @@ from costgym.experiments.lab.papers.instructions import (
 )
 from costgym.experiments.lab.papers.page import write_page
 from costgym.experiments.lab.papers.protocols import PROTOCOLS, protocols
+from costgym.experiments.lab.papers.published import PUBLISHED, published
 from costgym.experiments.lab.papers.reproduce import enlarged, reproduce
 from costgym.experiments.lab.papers.tables import notes, print_reproduction, tables, verdict
 from costgym.experiments.play.results import EpisodeResult

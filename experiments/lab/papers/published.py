@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ...simulators.errors import UnknownName
+from ....simulators.errors import UnknownName
 
 Row = dict[str, Any]
 

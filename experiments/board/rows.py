@@ -1,0 +1,105 @@
+"""Rows of a leaderboard: which metrics they show, which of them are ranked, and what is the best figure."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from functools import lru_cache
+from typing import Any
+
+from ...agents.registry import agents
+from ..play.metric_registry import REGISTRY, Metric, Row, figure
+from .conditions import PASS_RATE
+
+SHIPPED_NAMES = ("replayed", "recorded")
+"""Names of the recorded entries of the zoo that come with the package; pages and terminal show a badge instead."""
+MAX_REASONS = 3  # of void episodes, on a board
+_SHOWN = {
+    PASS_RATE: (
+        PASS_RATE, "pass_hat_k", "cost_per_success", "budget_failure_rate", "fault_robustness", "pass_rate", "average_cost",
+        "tool_cost", "token_cost", "quality_of_plan", "regret", "average_seconds", "average_tokens", "tool_error_rate",
+        "unsupported_answers",
+    ),
+    "quality_of_plan": (
+        "quality_of_plan", "score", "average_cost", "average_seconds", "average_seconds_one_by_one", "plan_validity",
+        "pass_rate", "regret", "average_tokens",
+    ),
+}  # fmt: skip
+"""The metrics of a leaderboard by the one that ranks, which comes first."""
+
+
+def columns_of(document: Mapping[str, Any]) -> tuple[Metric, ...]:
+    """The metrics of a leaderboard or of a track, the one that ranks first; those that say nothing about its rows are left
+    out."""
+    rows = document.get("rows") or []
+    ranks = str(document.get("ranked_by"))
+    keys = _SHOWN.get(ranks, _SHOWN[PASS_RATE])
+    priced_tokens = any(figure(row, "token_cost") for row in rows)
+    silent = {
+        "pass_hat_k": all(len(row.get("pass_hat_k") or ()) < 2 for row in rows),
+        "tool_cost": not priced_tokens,
+        "token_cost": not priced_tokens,
+        # without overspending, both pass rates are one
+        "pass_rate": keys[0] == PASS_RATE and all(not figure(row, "budget_failure_rate") for row in rows),
+    }
+    absent = ("unsupported_answers", "cost_per_success", "fault_robustness")
+    silent |= {key: all(figure(row, key) is None for row in rows) for key in absent}
+    return tuple(REGISTRY[key] for key in keys if not silent.get(key, False))
+
+
+def is_simulated(row: Row) -> bool:
+    """Whether the row's language model is simulated, so that its figures say nothing about a real model."""
+    return str(row.get("model") or "").lower().startswith("simulated")
+
+
+def is_reference(row: Row) -> bool:
+    """Whether the row is a bound instead of a competitor: its agent is one of ours that reads the world."""
+    return str(row.get("agent") or "") in _privileged()
+
+
+@lru_cache(maxsize=1)
+def _privileged() -> frozenset[str]:
+    return frozenset(entry.name for entry in agents() if entry.privileged)
+
+
+def is_void(row: Row) -> bool:
+    """Whether the infrastructure broke every episode of the row: nothing can be said of its agent."""
+    return bool(row.get("void_episodes")) and row.get("void_episodes") == row.get("episodes")
+
+
+def is_ranked(row: Row) -> bool:
+    """Whether the row has a rank: it is not a bound, and some of its episodes were played."""
+    return not is_reference(row) and not is_void(row)
+
+
+def void_reasons(rows: Iterable[Row]) -> list[str]:
+    """The infrastructure's error messages of the rows' void episodes, the most frequent first."""
+    counts: Counter[str] = Counter()
+    for row in rows:
+        counts.update({str(reason): int(count) for reason, count in (row.get("void_reasons") or {}).items()})
+    return [reason for reason, _ in counts.most_common()]
+
+
+def best(rows: Iterable[Row], metric: Metric, key: str) -> float | None:
+    """The best figure of the competitors under a key; None for a metric in which achieving nothing would win."""
+    if not metric.compares:
+        return None
+    figures = [value for row in rows if not is_reference(row) and (value := figure(row, key)) is not None]
+    return (max if metric.higher_is_better else min)(figures, default=None)
+
+
+def own_name(row: Row) -> str:
+    """The agent's name without the name of the submission that it was added with."""
+    name, submission = str(row.get("agent")), row.get("submission")
+    return name.removesuffix(f" ({submission['name']})") if isinstance(submission, Mapping) else name
+
+
+def badge(row: Row) -> str:
+    """``replayed`` for a trained agent of the package whose recorded episodes were replayed instead of played; else ""."""
+    submission = row.get("submission")
+    return "replayed" if isinstance(submission, Mapping) and submission.get("name") in SHIPPED_NAMES else ""
+
+
+def shown_name(row: Row) -> str:
+    """The agent's name as it is shown, beside `badge` where it has one."""
+    return own_name(row) if badge(row) else str(row.get("agent"))

@@ -1,0 +1,161 @@
+"""The registry of metrics: the key, display name, unit, number format and meaning of every figure of a leaderboard's row.
+
+Terminal, pages, `leaderboard.json` and the documentation take their words from here.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+Row = Mapping[str, Any]
+CURRENCY = "currency"
+"""The unit of a price; shown as the scenario's currency."""
+
+
+@dataclass(frozen=True, slots=True)
+class Metric:
+    """A figure of a row.
+
+    Attributes:
+        key: its name in `leaderboard.json`.
+        name: its display name, without the unit.
+        unit: ``%``, ``s``, `CURRENCY`, or "" for a plain number.
+        kind: the number format: `rate` (a share from 0 to 1, shown in percent), `number` (two decimals, or three digits below
+            1), `signed` (three decimals) or `count` (whole).
+        meaning: one sentence.
+        judge: the key of the same figure under the grading `judge`; "" where the grading does not matter.
+        higher_is_better: or lower.
+        compares: the best value may be set in bold: an agent that achieves nothing does not win here.
+    """
+
+    key: str
+    name: str
+    unit: str
+    kind: str
+    meaning: str
+    judge: str = ""
+    higher_is_better: bool = False
+    compares: bool = False
+
+    def heading(self, currency: str = "") -> str:
+        """The display name with the unit, such as ``Pass %`` or ``Cost, credits``."""
+        unit = currency if self.unit == CURRENCY else self.unit
+        return self.name if not unit else f"{self.name} %" if unit == "%" else f"{self.name}, {unit}"
+
+    def key_under(self, grading: str) -> str:
+        """The key of the figure under a grading."""
+        return self.judge if grading == "judge" and self.judge else self.key
+
+    def document(self, currency: str = "") -> dict[str, str]:
+        """Name, unit and meaning, as `leaderboard.json` states them."""
+        return {"name": self.name, "unit": currency if self.unit == CURRENCY else self.unit, "meaning": self.meaning}
+
+
+_ALL = (
+    Metric(
+        "pass_rate_under_budget", "Pass", "%", "rate",
+        "Share of episodes whose answer passes and that keep within every limit of the budget; agents are ranked by it.",
+        "judged_pass_rate_under_budget", True, True,
+    ),
+    Metric(
+        "pass_hat_k", "Passes every time", "%", "rate",
+        "Share of tasks that pass within the budget under every one of their seeds (pass^k).",
+        "judged_pass_hat_k", True, True,
+    ),
+    Metric(
+        "cost_per_success", "Cost per success", CURRENCY, "number",
+        "Price of all episodes, failed ones included, divided by the number that pass within the budget.",
+        "judged_cost_per_success", False, True,
+    ),
+    Metric(
+        "fault_robustness", "Fault robustness", "%", "rate",
+        "Pass rate with these faults divided by that without any, of the same agent on the same tasks with the same luck.",
+        "judged_fault_robustness", True,
+    ),
+    Metric(
+        "pass_rate", "Pass at any cost", "%", "rate",
+        "Share of episodes whose answer passes, even over the budget; a plan passes with a task score of at least 0.5.",
+        "judged_pass_rate", True, True,
+    ),
+    Metric("budget_failure_rate", "Over budget", "%", "rate", "Share of episodes that overspend a limit of the budget."),
+    Metric("average_cost", "Cost", CURRENCY, "number", "Mean price of an episode, tools and tokens together."),
+    Metric("tool_cost", "Tool cost", CURRENCY, "number", "Mean fees of the tools in an episode."),
+    Metric("token_cost", "Token cost", CURRENCY, "number", "Mean price of the language model's tokens in an episode."),
+    Metric(
+        "quality_of_plan", "Plan score", "", "signed",
+        "Mean of α × task score − (1 − α) × price / highest price; 1 is a perfect answer at no cost.",
+        higher_is_better=True, compares=True,
+    ),
+    Metric("score", "Task score", "", "signed", "Mean score of the outputs, 0 to 1, whatever the cost.", higher_is_better=True),
+    Metric("regret", "Regret", "", "signed", "Mean plan score of the best possible episode less the agent's own."),
+    Metric("average_seconds", "Time", "s", "number", "Mean simulated time of an episode."),
+    Metric(
+        "average_seconds_one_by_one", "Sequential time", "s", "number",
+        "Mean simulated time of the same tools run one after another.",
+    ),
+    Metric("average_tokens", "Tokens", "", "count", "Mean number of language-model tokens in an episode."),
+    Metric("plan_validity", "Valid plans", "%", "rate", "Share of answers that are valid plans.", higher_is_better=True),
+    Metric(
+        "tool_error_rate", "Tool errors", "%", "rate",
+        "Share of attempted calls that failed through the tool's fault, not the agent's.",
+    ),
+    Metric("agent_error_rate", "Agent errors", "%", "rate", "Share of attempted calls that failed through the agent's fault."),
+    Metric(
+        "infrastructure_error_rate", "Infrastructure errors", "%", "rate",
+        "Share of attempted calls that failed because real infrastructure broke.",
+    ),
+    Metric(
+        "unsupported_answers", "Unsupported answers", "%", "rate",
+        "Share of episodes whose answer states a value that neither the query nor any observation holds.",
+    ),
+    Metric(
+        "budget_area", "Area over budgets", "%", "rate",
+        "Area under the pass rate over the logarithm of the budget.", "judged_budget_area", True,
+    ),
+)  # fmt: skip
+REGISTRY = {metric.key: metric for metric in _ALL}
+"""Every metric by its key."""
+
+
+def figure(row: Row, key: str) -> float | None:
+    """A figure of a row, or None where it has none. Of a list (`pass_hat_k`) it is the last."""
+    value = row.get(key)
+    if isinstance(value, list) and value:
+        value = value[-1]
+    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+        return None
+    return float(value)
+
+
+def interval(row: Row, key: str) -> tuple[float, float] | None:
+    """The 95 % interval of a figure, or None where it has none."""
+    ends = (row.get("ci95") or {}).get(key)
+    if not isinstance(ends, list | tuple) or len(ends) != 2:
+        return None
+    low, high = (figure({"end": end}, "end") for end in ends)
+    return None if low is None or high is None else (low, high)
+
+
+def written(value: float | None, kind: str) -> str:
+    """A figure in its number format (`Metric.kind`), without a unit; a dash where there is none."""
+    if value is None:
+        return "–"
+    if kind == "rate":
+        text = f"{100 * value:.1f}"
+    elif kind == "signed":
+        text = f"{value:.3f}"
+    elif kind == "count" or abs(value) >= 1000:
+        text = f"{value:,.0f}"
+    else:
+        text = f"{value:.2f}" if abs(value) >= 1 or not value else f"{value:.3f}" if abs(value) >= 0.1 else f"{value:.3g}"
+    if text.startswith("-") and not text.strip("-0.,"):
+        text = text[1:]
+    return text.replace("-", "−", 1) if text.startswith("-") else text
+
+
+def plain(text: object) -> str:
+    """Replace control characters in a name, so that it cannot move a terminal's cursor or break a line."""
+    return "".join(c if c.isprintable() else "�" for c in str(text))
