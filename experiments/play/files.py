@@ -427,8 +427,8 @@ def _locked(handle: IO[str], folder: Path, shared: bool) -> Iterator[None]:
     try:
         fcntl.flock(handle, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
     except BlockingIOError:
-        does = "writes to" if shared else "reads or writes"
-        raise ConfigError("folder", f"another process {does} {folder}; wait until it has ended") from None
+        also = "" if shared else " or reads it"
+        raise ConfigError("--out", f"another process writes to {folder}{also}; wait until it has ended") from None
     except OSError as error:
         raise DataError(folder, f"cannot be locked: {error.strerror}; choose a folder on another file system") from error
     yield

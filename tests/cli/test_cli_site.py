@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from costgym.experiments.play.files import sole_writer
 from tests.helpers.command_line import costgym, invoke
 
 pytest.importorskip("sqlalchemy", reason="no SQLAlchemy here: install costgym[store]")
@@ -27,25 +28,34 @@ def test_a_leaderboard_goes_into_a_store_and_a_site_comes_out(tmp_path: Path) ->
     assert (tmp_path / "again" / "index.html").read_bytes() == (tmp_path / "site" / "index.html").read_bytes()
 
 
-def test_a_run_that_does_not_agree_with_replay_is_not_called_verified(tmp_path: Path) -> None:
+def test_a_run_that_differs_from_replay_is_not_published_as_verified(tmp_path: Path) -> None:
     invoke("leaderboard", *SMALL, "--out", tmp_path / "run")
     path = tmp_path / "run" / "episodes.jsonl"
     path.write_text(path.read_text().replace(',"price":', ',"price":1', 1))
     shown = invoke("site", "--run", tmp_path / "run", "--out", tmp_path / "site", "--verify", "--quiet")
-    assert shown.exit_code == 0 and "not verified" in shown.stderr
-    assert ", replayed</small>" not in (tmp_path / "site" / "index.html").read_text(encoding="utf-8")
+    assert shown.exit_code == 2 and "differs from replay, so no site was built" in shown.stderr
+    assert not (tmp_path / "site").exists()
 
 
-def test_a_row_that_nobody_played_is_shown_as_what_does_not_agree(tmp_path: Path) -> None:
+def test_a_row_that_nobody_played_is_not_published_as_verified(tmp_path: Path) -> None:
     invoke("leaderboard", *SMALL, "--out", tmp_path / "run")
     path = tmp_path / "run" / "leaderboard.json"
     document = json.loads(path.read_text())
     document["rows"].insert(0, {**document["rows"][0], "agent": "gpt-9", "pass_rate": 1.0, "verified": "replayed"})
     path.write_text(json.dumps(document, indent=1, ensure_ascii=False) + "\n")
     shown = invoke("site", "--run", tmp_path / "run", "--out", tmp_path / "site", "--verify", "--quiet")
-    assert "not verified" in shown.stderr and "gpt-9" in shown.stderr
-    pages = [page.read_text(encoding="utf-8") for page in (tmp_path / "site").glob("*.html")]
-    assert any("gpt-9" in page for page in pages) and not any(", replayed</small>" in page for page in pages)
+    assert shown.exit_code == 2 and "gpt-9" in shown.stderr and not (tmp_path / "site").exists()
+
+
+def test_a_board_that_is_being_written_is_neither_verified_nor_published(tmp_path: Path) -> None:
+    invoke("leaderboard", *SMALL, "--out", tmp_path / "run")
+    pack = ("submit", "pack", tmp_path / "run", "--out", tmp_path / "mine", "--name", "x", "--contact", "y")
+    site = ("site", "--run", tmp_path / "run", "--out", tmp_path / "site", "--quiet")
+    with sole_writer(tmp_path / "run"):
+        for line in (("verify", tmp_path / "run"), site, pack):
+            done = invoke(*line)
+            assert done.exit_code == 2 and "another process writes to" in done.stderr
+    assert invoke(*site).exit_code == invoke("verify", tmp_path / "run").exit_code == invoke(*pack).exit_code == 0
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
+import re
 import shutil
+import subprocess
+import sys
+import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +19,9 @@ from costgym.experiments.board.run_config import make_run_config
 from costgym.experiments.board.submissions.shipped import RECORDED, add_shipped, shipped_entries
 from costgym.experiments.board.submissions.submission import ended, pack
 from costgym.experiments.board.submissions.validation import validate
+from costgym.experiments.board.suites import SUITES
 from costgym.experiments.leaderboard import run
+from tests.helpers.command_line import invoke
 
 SMALL: dict[str, Any] = {"budgets": "price=10,20", "episodes": 4}
 PLAYED = {"zoo:catp", "zoo:deer", "zoo:lagrangian", "zoo:ppo"}
@@ -89,6 +97,62 @@ def test_the_default_leaderboard_shows_recorded_rows_whatever_is_installed(monke
     assert make_run_config("quick") == config
     assert not any(name.startswith("zoo:") for name in config.agents)
     assert [entry.name for entry in shipped_entries(config)] == ["recorded", "replayed"]
+
+
+WITHOUT_EXTRAS = """
+import sys
+from importlib.abc import MetaPathFinder
+
+class Missing(MetaPathFinder):
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in {extras}:
+            raise ModuleNotFoundError(f"No module named {{name!r}}", name=name)
+
+sys.meta_path.insert(0, Missing())
+"""
+CONFIG = """
+from costgym.experiments.board.run_config import make_run_config
+from costgym.experiments.board.suites import SUITES
+from costgym.experiments.board.submissions.shipped import shipped_entries
+for suite in {suites}:
+    config = make_run_config(suite)
+    print(config.to_json(), [entry.name for entry in shipped_entries(config)])
+"""
+COMMAND = """
+from costgym.cli.app import main
+sys.argv[0] = "costgym"
+main()
+"""
+
+
+def without_extras(code: str, *arguments: str) -> str:
+    """Run Python code in a process that can import no package of any extra; return what it prints."""
+    about = tomllib.loads((Path(__file__).parents[3] / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    named = {re.split(r"[\[<>=;]", each)[0].strip() for extra in about.values() for each in extra}
+    extras = sorted(({name.replace("-", "_") for name in named} | {"sklearn"}) - {"costgym"})
+    line = [sys.executable, "-c", WITHOUT_EXTRAS.format(extras=extras) + code, *arguments]
+    done = subprocess.run(line, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_what_a_suite_plays_and_shows_does_not_depend_on_the_extras_that_are_installed() -> None:
+    suites = [name for name in SUITES if name != "toolbench"]  # which reads a folder of its own
+    here = io.StringIO()
+    with contextlib.redirect_stdout(here):
+        exec(CONFIG.format(suites=suites), {})
+    assert without_extras(CONFIG.format(suites=suites)) == here.getvalue()
+
+
+@pytest.mark.slow
+def test_a_board_is_the_same_whatever_extras_are_installed(tmp_path: Path) -> None:
+    """`make leaderboard; make test; make leaderboard`: the first has no extras, the last has all that the tests need."""
+    line = ["leaderboard", "--suite", "quick", "--episodes", "4", "--out", str(tmp_path / "board"), "--jobs", "2"]
+    without_extras(COMMAND, *line)
+    before = {path.name: path.read_bytes() for path in (tmp_path / "board").iterdir() if path.is_file()}
+    second = invoke(*line)
+    assert second.exit_code == 0, second.output
+    assert {path.name: path.read_bytes() for path in (tmp_path / "board").iterdir() if path.is_file()} == before
 
 
 @pytest.mark.slow

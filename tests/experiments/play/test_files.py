@@ -208,3 +208,26 @@ def test_a_file_that_cannot_be_synced_is_named(tmp_path: Path, monkeypatch: pyte
     monkeypatch.setattr(os, "fsync", fail)
     with pytest.raises(DataError, match=r"trajectories\.jsonl: cannot be written: Input/output error; check the disk"):
         files.sync(tmp_path / "trajectories.jsonl")
+
+
+def test_readers_share_a_folder_and_keep_writers_out(tmp_path: Path) -> None:
+    with files.sole_writer(tmp_path), pytest.raises(ConfigError, match="another process writes to"):
+        files.reading(tmp_path).__enter__()
+    with files.reading(tmp_path), files.reading(tmp_path), pytest.raises(ConfigError, match="or reads it"):
+        files.sole_writer(tmp_path).__enter__()
+    with files.sole_writer(tmp_path):
+        pass
+
+
+def test_a_reader_finishes_a_change_that_a_killed_writer_had_decided(tmp_path: Path) -> None:
+    (tmp_path / "board.json").write_text("old")
+    (tmp_path / files.NEXT).mkdir()
+    (tmp_path / files.NEXT / "board.json").write_text("new")
+    with files.reading(tmp_path):
+        assert (tmp_path / "board.json").read_text() == "new"
+
+
+def test_reading_a_folder_without_a_lock_writes_nothing_into_it(tmp_path: Path) -> None:
+    with files.reading(tmp_path):
+        pass
+    assert list(tmp_path.iterdir()) == []
