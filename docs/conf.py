@@ -21,7 +21,7 @@ extensions = [
     "sphinx_copybutton",
     "command_line",
     "environments",
-    "ranges",
+    "tables",
 ]
 exclude_patterns = ["extensions"]
 nitpicky = True

@@ -223,8 +223,8 @@ def summarise_run(config: RunConfig, results: Iterable[EpisodeResult], experienc
         "conditions": [condition for track in tracks for condition in track["conditions"]],
     }
     ranked = rank_rows(rows, document)
-    for track, own in zip(document["tracks"], track_documents({**document, "rows": ranked}), strict=True):
-        track["metrics"] = {metric.key: metric.document(currency_of(own)) for metric in columns_of(own)}
+    for track, view in zip(document["tracks"], track_documents({**document, "rows": ranked}), strict=True):
+        track["metrics"] = {metric.key: metric.document(currency_of(view)) for metric in columns_of(view)}
     return {**document, "rows": ranked}
 
 

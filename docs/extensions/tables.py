@@ -1,0 +1,46 @@
+"""Tables of the guide that are made from the code: the ranges of a scenario's numbers, and the metrics of a leaderboard."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from sphinx.application import Sphinx
+
+import costgym
+from costgym.experiments.play.metric_registry import CURRENCY, REGISTRY
+from costgym.simulators.bounds import BOUNDS
+
+
+def ranges() -> str:
+    """All ranges in Markdown, one row a number."""
+    lines = ["| setting | from | to | unit |", "| --- | --- | --- | --- |"]
+    for place, (low, high, unit, whole) in BOUNDS.items():
+        lines.append(f"| `{place}` | {low:g} | {high:g} | {unit or ('a whole number' if whole else '')} |")
+    return "\n".join(lines)
+
+
+def metrics() -> str:
+    """All metrics in Markdown, one row each."""
+    lines = ["| metric | in `leaderboard.json` | unit | meaning |", "| --- | --- | --- | --- |"]
+    for metric in REGISTRY.values():
+        key = f"`{metric.key}`" + (f", `{metric.judge}`" if metric.judge else "")
+        unit = "the world's currency" if metric.unit == CURRENCY else metric.unit
+        lines.append(f"| {metric.name} | {key} | {unit} | {metric.meaning} |")
+    return "\n".join(lines)
+
+
+TABLES: dict[str, Callable[[], str]] = {"ranges": ranges, "metrics": metrics}
+
+
+def expand(app: Sphinx, docname: str, source: list[str]) -> None:
+    """Put each table where a page asks for it, as ``{ranges}`` does in a fence."""
+    for name, table in TABLES.items():
+        fence = f"```{{{name}}}\n```"
+        if fence in source[0]:
+            source[0] = source[0].replace(fence, table())
+
+
+def setup(app: Sphinx) -> dict[str, Any]:
+    app.connect("source-read", expand)
+    return {"parallel_read_safe": True, "version": costgym.__version__}
