@@ -47,6 +47,12 @@ def columns_of(document: Mapping[str, Any]) -> tuple[Metric, ...]:
     return tuple(REGISTRY[key] for key in keys if not silent.get(key, False))
 
 
+def metrics_of(row: Row) -> list[Metric]:
+    """All metrics of a single row, those left out that say nothing about it."""
+    columns = {metric.key for metric in columns_of({"rows": [row]})}
+    return [metric for metric in REGISTRY.values() if metric.key in columns or metric.key not in _SHOWN[PASS_RATE]]
+
+
 def is_simulated(row: Row) -> bool:
     """Whether the row's language model is simulated, so that its figures say nothing about a real model."""
     return str(row.get("model") or "").lower().startswith("simulated")

@@ -9,7 +9,7 @@ from typing import Any
 from rich.console import Console
 from rich.text import Text
 
-from ..board.conditions import PASS_RATE, condition_label, currency_of, rank_rows, row_key
+from ..board.conditions import PASS_RATE, budget_label, condition_label, currency_of, rank_rows, row_key
 from ..board.rows import (
     MAX_REASONS,
     badge,
@@ -19,11 +19,12 @@ from ..board.rows import (
     is_reference,
     is_simulated,
     is_void,
+    metrics_of,
     shown_name,
     void_reasons,
 )
 from ..board.tracks import TRACKS, track_documents
-from ..play.metric_registry import Metric, Row, figure, plain, written
+from ..play.metric_registry import Metric, Row, figure, interval, plain, written
 from ..play.metrics import GRADINGS
 
 ALWAYS_SHOWN = {
@@ -45,6 +46,27 @@ def print_table(leaderboard: Mapping[str, Any], console: Console) -> None:
         if len(tracks) > 1:
             console.print(Text(f"\n{TRACKS[track['track']].title}", style="bold underline"))
         print_track(track, console)
+
+
+def print_row(row: Row, console: Console, world: Mapping[str, Any]) -> None:
+    """Print the figures of one agent, a metric a line, with their 95 % intervals.
+
+    Args:
+        row: as `play.metrics.summarise` makes it.
+        console: the console to print to.
+        world: the world's document, for its name and currency.
+    """
+    currency = str(world.get("currency") or "USD")
+    budget = budget_label(row["budget"], currency)
+    about = (f"{row['env']}", str(world.get("name") or ""), budget, f"{row['episodes']} episodes", f"{row['grading']} grading")
+    console.print(Text.assemble((plain(row["agent"]), "bold"), (f"  {plain(' · '.join(filter(None, about)))}", "dim")))
+    for metric in metrics_of(row):
+        key = metric.key_under(row["grading"])
+        value, ends = figure(row, key), interval(row, key)
+        if value is not None:
+            span = "" if ends is None else f"  {written(ends[0], metric.kind)} to {written(ends[1], metric.kind)}"
+            line = Text(f"{metric.heading(currency):28}{written(value, metric.kind):>10}").append(span, style="dim")
+            console.print(line, no_wrap=True, crop=False, overflow="ignore")
 
 
 def print_track(leaderboard: Mapping[str, Any], console: Console) -> None:

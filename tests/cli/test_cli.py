@@ -137,7 +137,7 @@ def test_run_sums_up_one_agent(tmp_path: Path) -> None:
     shown = costgym("run", "--agent", "cheapest", "--episodes", 5, "--json", tmp_path / "row.json").stdout
     row = json.loads((tmp_path / "row.json").read_text())
     assert row["agent"] == "cheapest" and row["episodes"] == 5
-    assert "pass_rate_under_budget" in shown
+    assert "Pass %" in shown and "Cost per success, credits" in shown
 
 
 def test_figures_go_into_a_folder_that_is_made_before_anything_is_played(tmp_path):

@@ -11,24 +11,8 @@ from ...experiments.play.options import Seed
 from ...simulators.bounds import Count, option
 from ...simulators.errors import ConfigError
 from ..options import EnvName, JsonFile, Quiet, SpendingOptions, WorkerOptions, WorldOptions
-from ..output import Progress, save_json
+from ..output import Progress, console, save_json
 from ..players import make_player
-
-_SUMMARY = (
-    "pass_rate",
-    "pass_rate_under_budget",
-    "judged_pass_rate",
-    "judged_pass_rate_under_budget",
-    "average_cost",
-    "budget_failure_rate",
-    "quality_of_plan",
-    "regret",
-    "average_seconds",
-    "average_tokens",
-    "agent_error_rate",
-    "tool_error_rate",
-    "infrastructure_error_rate",
-)
 
 
 def run(
@@ -48,6 +32,8 @@ def run(
 
     Example: `costgym run --agent react --budget price=20`
     """
+    from ...envs.base import base_env
+    from ...experiments.pages.table import print_row
     from ...experiments.play.execution.batched import batch_of
     from ...experiments.play.metrics import summarise
     from ...experiments.play.rollout import expect_spending, rollout
@@ -83,10 +69,6 @@ def run(
     row = summarise(results, world.grading or "strict", seed=seed)
     save_json(json_file, row)
     if not quiet:
-        for name in _SUMMARY:
-            interval = row["ci95"].get(name)
-            value = row[name]
-            if value is not None:
-                typer.echo(f"{name:32} {value:10.4f}" + (f"  [{interval[0]:.4f}, {interval[1]:.4f}]" if interval else ""))
+        print_row(row, console(), base_env(played).world_document())
     if spending is not None:
         spending.check(len(results), episodes)

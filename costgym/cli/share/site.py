@@ -24,9 +24,7 @@ def site(
     run: Annotated[list[Path] | None, option("Folder of a leaderboard run; repeatable.", "DIR")] = None,
     out: Annotated[Path, option("Folder of the site; an older site is replaced.", "DIR")] = Path("site"),
     episodes: Annotated[int | None, option("Episodes of every entry to show in detail; all by default.")] = None,
-    verify: Annotated[
-        bool, option("First replay every run and refuse one that differs from replay.", "", "--verify")
-    ] = False,
+    verify: Annotated[bool, option("First replay every run and refuse one that differs from replay.", "", "--verify")] = False,
     data: Data = None,
     quiet: Quiet = False,
 ) -> None:
