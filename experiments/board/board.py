@@ -158,7 +158,7 @@ def read_rows(path: Path) -> list[dict[str, Any]]:
     try:
         rows = json.loads(path.read_text(encoding="utf-8"))
     except (ValueError, OSError, RecursionError) as error:
-        raise DataError(path, f"is no JSON ({error})") from error
+        raise DataError(path, f"is not valid JSON ({error})") from error
     if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
         raise DataError(path, "expected a list of rows")
     return rows
@@ -245,7 +245,7 @@ def check_owner(manifest: str, folder: Path) -> None:
     try:
         found = json.loads(path.read_text(encoding="utf-8"))
     except (ValueError, OSError, RecursionError) as error:
-        raise DataError(path, "is no configuration of a run; choose another folder") from error
+        raise DataError(path, "is not the configuration of a run; choose another folder") from error
     wanted = json.loads(manifest)
     if found != wanted:
         names = found.keys() | wanted.keys() if isinstance(found, dict) else {"format"}

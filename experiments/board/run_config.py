@@ -73,7 +73,7 @@ class TrackConfig(BaseModel):
             DataError: what is read there is another world.
         """
         if track_of(env_id) != self.name:
-            raise ConfigError("--agents", f"{env_id} is no environment of the track {self.name}; {self.env} is")
+            raise ConfigError("--agents", f"{env_id} is not an environment of the track {self.name}; {self.env} is")
         kind = class_of(env_id)
         scenario, varied = kind.vary_world(self.scenario, condition.settings)
         settings = {
@@ -242,9 +242,9 @@ def read_run_config(folder: Path) -> RunConfig:
         return RunConfig.model_validate_json(path.read_text(encoding="utf-8"))
     except ValidationError as error:
         first = error.errors()[0]
-        raise DataError(path, f"is no configuration of a run: {first['msg']}", ".".join(map(str, first["loc"]))) from None
+        raise DataError(path, f"is not the configuration of a run: {first['msg']}", ".".join(map(str, first["loc"]))) from None
     except (ValueError, OSError) as error:
-        raise DataError(path, f"is no configuration of a run: {error}") from error
+        raise DataError(path, f"is not the configuration of a run: {error}") from error
 
 
 def entry_of(name: str, track: str) -> AgentEntry:

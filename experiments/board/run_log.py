@@ -117,7 +117,7 @@ class RunLog:
                 result = EpisodeResult.from_json(line)
                 results[self._key(result)] = result
             except (DataError, KeyError) as error:
-                problem = "is of no condition of this run" if isinstance(error, KeyError) else str(error)
+                problem = "belongs to no condition of this run" if isinstance(error, KeyError) else str(error)
                 raise DataError(self._path, f"{problem}; delete the folder to start again", f"line {number}") from error
         wanted: dict[tuple[str, str, int], set[int]] = {}
         for key in results:

@@ -35,6 +35,6 @@ def verify(
             try:
                 whole = check(file, data, None if progress is None else lambda done, total: progress(done), engine)
             except BROKEN as error:
-                raise DataError(file, f"holds what no run writes ({type(error).__name__}: {error})") from error
+                raise DataError(file, f"is not what a leaderboard run writes ({type(error).__name__}: {error})") from error
             return Verdict(file, whole.episodes, whole.problems)
     return verify_file(file, data, progress, engine)

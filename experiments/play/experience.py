@@ -76,7 +76,7 @@ class ExperienceSettings(BaseModel):
         """Read ``EXPLORER:USES``, such as ``dfsdt:100``; either part alone is enough.
 
         Raises:
-            ConfigError: the number of uses is none.
+            ConfigError: the number of uses is not a number of at least 0.
             UnknownName: there is no such explorer.
         """
         explorer, colon, uses = text.partition(":")

@@ -63,7 +63,7 @@ def make_folder(folder: Path, option: str = "--out") -> None:
 def write_atomically(path: Path, content: str | bytes) -> None:
     """Replace a file's content in one step; what was written outlasts a power cut."""
     if not path.name:
-        raise DataError(path, "is no file that can be written; give it a name")
+        raise DataError(path, "is not a file name; choose one")
     draft = _draft_of(path)
     try:
         if path.is_char_device() or path.is_fifo():
@@ -120,7 +120,7 @@ def finished_folder(path: Path, replace: bool = False) -> Iterator[Path]:
 @contextmanager
 def _finished(path: Path, replace: bool) -> Iterator[Path]:
     if not path.name:
-        raise ConfigError("--out", f"{str(path)!r} is no name for what is written; choose one")
+        raise ConfigError("--out", f"{str(path)!r} is not a file name; choose one")
     _put_back(path)
     if path.exists() and not replace:
         raise ConfigError("--out", f"{path} exists already; choose another name")
@@ -306,7 +306,7 @@ def iter_lines(path: Path) -> Iterator[str]:
                 try:
                     yield line[:-1].decode("utf-8")
                 except UnicodeDecodeError as error:
-                    raise DataError(path, f"is no UTF-8 text ({error.reason})", f"line {number}") from None
+                    raise DataError(path, f"is not UTF-8 text ({error.reason})", f"line {number}") from None
     except OSError as error:
         raise DataError(path, f"cannot be read: {error.strerror}") from error
 

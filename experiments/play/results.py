@@ -42,7 +42,7 @@ class EpisodeResult:
         regret: quality of the optimum less `quality`, or None where the optimum is unknown.
         settings: arguments of the environment that vary within the run, such as the weight of an OpenCATP score.
         figures: numbers that only this world has, by name (`BaseEnv.figures`).
-        void_reason: what the infrastructure said of a void episode; empty for others.
+        void_reason: the infrastructure's message of a void episode; empty for others.
 
     Raises:
         DataError: a number is no number, negative or outside its range, or a name is unknown.
@@ -139,22 +139,17 @@ def _finite(value: Any) -> bool:
     return isinstance(value, int | float) and math.isfinite(value)
 
 
-def _whole(number: int) -> bool:
-    return number >= 0
-
-
 def _size(number: float) -> bool:
     return math.isfinite(number) and number >= 0
-
-
-def _copied(given: Mapping[str, Any]) -> dict[str, Any]:
-    return dict(given)
 
 
 _FIELDS: tuple[tuple[str, Callable[[Any], Any], Callable[[Any], bool] | None, str], ...] = (
     *((name, str, None, "a text") for name in ("agent", "env", "task", "void_reason")),
     ("model", lambda v: None if v is None else str(v), None, "a text or None"),
-    *((name, int, _whole, "a whole number of at least 0") for name in ("episode", "seed", "tokens", "calls", "attempts")),
+    *(
+        (name, int, lambda n: n >= 0, "a whole number of at least 0")
+        for name in ("episode", "seed", "tokens", "calls", "attempts")
+    ),
     *((name, bool, None, "true or false") for name in ("strict", "judged", "void")),
     ("share", float, lambda x: 0 <= x <= 1, "a number from 0 to 1"),
     *((name, float, _size, "a finite number of at least 0") for name in ("price", "seconds")),
@@ -169,8 +164,8 @@ _FIELDS: tuple[tuple[str, Callable[[Any], Any], Callable[[Any], bool] | None, st
         f"positive limits of {', '.join(RESOURCES)}",
     ),
     ("errors", lambda counts: {o: int(counts[o]) for o in ORIGINS}, _counts, f"counts by {', '.join(ORIGINS)}"),
-    ("settings", _copied, lambda given: all(isinstance(name, str) for name in given), "settings by name"),
-    ("figures", _copied, lambda given: all(map(_finite, given.values())), "finite numbers by name"),
+    ("settings", lambda given: dict(given), lambda given: all(isinstance(name, str) for name in given), "settings by name"),
+    ("figures", lambda given: dict(given), lambda given: all(map(_finite, given.values())), "finite numbers by name"),
     ("errors_by_status", lambda counts: {str(k): int(counts[k]) for k in sorted(counts)}, _counts, "counts by status"),
 )
 """Name of each field, its conversion, what it has to fulfil, and that in words; the first field at fault is reported."""

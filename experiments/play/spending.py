@@ -57,7 +57,7 @@ class Spending:
     ) -> None:
         name = read_model_name(model)
         if name is None:
-            raise ConfigError("--spend-limit", f"{model} is no real model; it costs nothing")
+            raise ConfigError("--spend-limit", f"{model} is not a real model; it costs nothing")
         if limit_usd is not None and not (math.isfinite(limit_usd) and limit_usd > 0):
             raise ConfigError("--spend-limit", f"expected US dollars above 0, got {limit_usd:g}")
         self.limit_usd, self.spent_usd, self.forecast_usd = limit_usd, 0.0, 0.0

@@ -145,7 +145,7 @@ FORGERIES: dict[str, tuple[Callable[[Path], None], str]] = {
     ),
     "rows in another order": (_document(lambda d: d["rows"].reverse()), "not in the order"),
     "a figure": (_document(lambda d: _own(d)[0].update(average_cost=0.5)), "average_cost: replay says"),
-    "a row twice": (_document(lambda d: d["rows"].append(d["rows"][0])), "stands there twice"),
+    "a row twice": (_document(lambda d: d["rows"].append(d["rows"][0])), "occurs twice"),
     "a field more": (_document(lambda d: d.update(note="best")), "note: replay says"),
     "another seed in the table": (_document(lambda d: d.update(seed=4)), "seed: replay says"),
     "another suite in the table": (_document(lambda d: d.update(suite="toolbench")), "suite: replay says"),
@@ -167,15 +167,18 @@ FORGERIES: dict[str, tuple[Callable[[Path], None], str]] = {
     ),
     "a name twice in the plan": (
         _text("run.json", lambda text: text.replace('"seed": 3,', '"seed": 9,\n "seed": 3,', 1)),
-        "run.json: says the same in other characters",
+        "run.json: has the right content, but not the bytes",
     ),
-    "a space in a record": (_text(TRAJECTORIES, lambda text: text.replace('","model":', '", "model":', 1)), "other characters"),
+    "a space in a record": (
+        _text(TRAJECTORIES, lambda text: text.replace('","model":', '", "model":', 1)),
+        "not the bytes that costgym writes",
+    ),
     "other experience": (
         _document(lambda document: document["tracks"][0]["experience"].update(uses=99)),
         "leaderboard.json, tracks",
     ),
     **{
-        f"an extra file {name}": (_file(name), f"{name.rpartition('Team A/')[2]}: is extra")
+        f"an extra file {name}": (_file(name), f"{name.rpartition('Team A/')[2]}: is unexpected")
         for name in (
             "trajectories/text/gpt-9.price=10.jsonl",
             "extra.html",

@@ -241,7 +241,7 @@ def with_reruns(
             if each.agrees and each.unpublished:
                 changed["verified"] = RERUN
             elif not each.agrees:
-                said = f"run again, it falls: {each.said()} (by chance, in one honest submission of 50 at most)"
+                said = f"the rerun falls short of the claim: {each.said()} (by chance, in one honest submission of 50 at most)"
                 changed["alarms"] = [*(row.get("alarms") or ()), said]
         found.append(changed)
     return found

@@ -195,9 +195,9 @@ class ProcessAgent(Agent):
         try:
             document = json.loads(receive(Patience(self._in, REPLY_S)).decode("utf-8", "surrogatepass"))
         except TimeoutError as error:
-            raise DataError("agent's process", f"gave no whole answer within {REPLY_S:g} s") from error
+            raise DataError("agent's process", f"did not send a complete answer within {REPLY_S:g} s") from error
         except (EOFError, ValueError, OSError) as error:
-            raise DataError("agent's process", f"has ended or talks nonsense ({error})") from error
+            raise DataError("agent's process", f"has ended or sent an invalid answer ({error})") from error
         if not isinstance(document, dict):
             raise DataError("agent's process", "expected a JSON object")
         if "error" in document:
@@ -222,7 +222,9 @@ class ProcessAgent(Agent):
                 query, names = given
                 return model.choose(str(query), [_Named(str(name)) for name in names])
         except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
-            raise DataError("agent's process", f"asked what no model understands ({type(error).__name__}: {error})") from error
+            raise DataError(
+                "agent's process", f"sent a question that no model can answer ({type(error).__name__}: {error})"
+            ) from error
         raise DataError("agent's process", f"asked for {what!r:.80}")
 
     def _function(self, document: dict[str, Any]) -> Function:

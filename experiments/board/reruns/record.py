@@ -49,9 +49,9 @@ class Record(BaseModel):
         """List how the record contradicts itself or the submission."""
         found = []
         if self.manifest != manifest_digest(manifest):
-            found.append(f"{RECORD}: is of another submission")
+            found.append(f"{RECORD}: belongs to another submission")
         if self.commitment != commitment_of_text(self.secret):
-            found.append(f"{RECORD}: the secret does not fit the commitment")
+            found.append(f"{RECORD}: the secret does not match the commitment")
         return found
 
 

@@ -28,7 +28,7 @@ from ..submissions.validation import check_rerun, validate
 from .comparison import RerunRow
 from .configuration import PLANS, rerun_config
 from .process_agent import ProcessAgent, unreadable_memory
-from .record import OUTCOMES, RECORD, STANDARD_INPUT, Record, commitment_of_text, read_secret, seed_of_text
+from .record import OUTCOMES, RECORD, STANDARD_INPUT, Record, commitment_of_text, read_secret
 
 
 def new_secret(path: Path) -> str:
@@ -42,11 +42,6 @@ def new_secret(path: Path) -> str:
 def commitment_of(path: Path) -> str:
     """The hash that commits to a secret."""
     return commitment_of_text(read_secret(path))
-
-
-def seed_of(path: Path) -> int:
-    """The seed that follows from a secret."""
-    return seed_of_text(read_secret(path))
 
 
 def rerun(
@@ -79,12 +74,12 @@ def rerun(
         pages: renders the rerun's pages.
 
     Raises:
-        ConfigError: the secret does not fit the commitment, nothing can be rerun, or `out` belongs to another run.
+        ConfigError: the secret does not match the commitment, nothing can be rerun, or `out` belongs to another run.
         DataError: the submission differs from replay, or an agent's process fails.
     """
     text = read_secret(secret)
     if commitment is not None and commitment_of_text(text) != commitment.strip().lower():
-        raise ConfigError("--commitment", "the secret does not fit the hash that was published")
+        raise ConfigError("--commitment", "the secret does not match the published hash")
     verdict = validate(submission, engine=engine)
     manifest = verdict.manifest
     if manifest is None or not verdict.verified:
@@ -95,7 +90,7 @@ def rerun(
     check_owner(config.to_json(), folder)
     ended = (folder / "leaderboard.json").is_file()
     if (folder / "run.json").exists() and not ended:
-        raise ConfigError("--out", f"{folder} holds a rerun that was broken off and tells the seed; choose another folder")
+        raise ConfigError("--out", f"{folder} holds an interrupted rerun, which reveals the seed; choose another folder")
     experience = experience_text(config, engine, keep=False)  # a file of them would tell of the world
     hidden = () if str(secret) == STANDARD_INPUT else (secret,)
     with sole_writer(folder):

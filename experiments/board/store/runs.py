@@ -81,7 +81,7 @@ def as_written(folder: Path) -> Iterator[None]:
     try:
         yield
     except BROKEN as error:
-        problem = f"is not as a leaderboard run writes it ({type(error).__name__}: {error})"
+        problem = f"is not what a leaderboard run writes ({type(error).__name__}: {error})"
         raise DataError(folder / "leaderboard.json", problem) from error
 
 
@@ -97,7 +97,7 @@ def read_run(folder: str | Path) -> Run:
     with as_written(place):
         entries = tuple(entry_of(row, document, place) for row in document["rows"])
     if len({entry.id for entry in entries}) != len(entries):
-        raise DataError(place / "leaderboard.json", "holds an entry twice")
+        raise DataError(place / "leaderboard.json", "contains an entry twice")
     return Run(run_id(manifest), manifest, document, place, entries, lambda: _episodes(place, entries))
 
 
@@ -109,9 +109,9 @@ def _read(folder: Path, name: str) -> dict[str, Any]:
     try:
         document = json.loads(path.read_text(encoding="utf-8"))
     except (ValueError, OSError, RecursionError) as error:
-        raise DataError(path, f"is no JSON ({error})") from error
+        raise DataError(path, f"is not valid JSON ({error})") from error
     if not isinstance(document, dict) or (name == "leaderboard.json" and not _has_rows(document)):
-        raise DataError(path, "is not as a leaderboard run writes it")
+        raise DataError(path, "is not what a leaderboard run writes")
     return document
 
 

@@ -28,21 +28,21 @@ _LOCK = 0x636F7374
 metadata = sa.MetaData()
 Number: sa.Double[float] = sa.Double(53)
 
+
+def _columns(kind: Any, names: str) -> list[sa.Column[Any]]:
+    """Columns of one type; those whose names end in a question mark may be null."""
+    return [sa.Column(name.rstrip("?"), kind, nullable=name.endswith("?")) for name in names.split()]
+
+
 schema = sa.Table("costgym_schema", metadata, sa.Column("version", sa.Integer, primary_key=True))
 
 runs = sa.Table(
     "costgym_runs",
     metadata,
     sa.Column("run", sa.String(16), primary_key=True),
-    sa.Column("suite", sa.Text, nullable=False),
-    sa.Column("scenario", sa.Text, nullable=False),
-    sa.Column("split", sa.Text, nullable=False),
-    sa.Column("grading", sa.Text, nullable=False),
-    sa.Column("seed", sa.BigInteger, nullable=False),
-    sa.Column("version", sa.Text, nullable=False),
-    sa.Column("manifest", sa.JSON, nullable=False),
-    sa.Column("document", sa.JSON, nullable=False),
-    sa.Column("folder", sa.Text, nullable=False),
+    *_columns(sa.Text, "suite scenario split grading version folder"),
+    *_columns(sa.BigInteger, "seed"),
+    *_columns(sa.JSON, "manifest document"),
 )
 
 entries = sa.Table(
@@ -50,17 +50,11 @@ entries = sa.Table(
     metadata,
     sa.Column("run", sa.ForeignKey("costgym_runs.run", ondelete="CASCADE"), primary_key=True),
     sa.Column("entry", sa.String(16), primary_key=True),
-    sa.Column("place", sa.Integer, nullable=False),
-    sa.Column("agent", sa.Text, nullable=False),
-    sa.Column("model", sa.Text),
-    sa.Column("env", sa.Text, nullable=False),
-    sa.Column("budget", sa.JSON, nullable=False),
-    sa.Column("episodes", sa.Integer, nullable=False),
-    sa.Column("pass_rate", Number),
-    sa.Column("pass_rate_under_budget", Number),
-    sa.Column("average_cost", Number),
-    sa.Column("file", sa.Text, nullable=False),
-    sa.Column("verified", sa.Boolean, nullable=False),
+    *_columns(sa.Integer, "place episodes"),
+    *_columns(sa.Text, "agent model? env file"),
+    *_columns(sa.JSON, "budget"),
+    *_columns(Number, "pass_rate? pass_rate_under_budget? average_cost?"),
+    *_columns(sa.Boolean, "verified"),
 )
 
 episodes = sa.Table(
@@ -69,32 +63,13 @@ episodes = sa.Table(
     sa.Column("run", sa.String(16), primary_key=True),
     sa.Column("entry", sa.String(16), primary_key=True),
     sa.Column("episode", sa.Integer, primary_key=True),
-    sa.Column("agent", sa.Text, nullable=False),
-    sa.Column("model", sa.Text),
-    sa.Column("env", sa.Text, nullable=False),
-    sa.Column("scenario", sa.Text, nullable=False),
-    sa.Column("task", sa.Text, nullable=False),
-    sa.Column("seed", sa.BigInteger, nullable=False),
-    sa.Column("budget", sa.JSON, nullable=False),
-    sa.Column("status", sa.String(16), nullable=False),
-    sa.Column("strict", sa.Boolean, nullable=False),
-    sa.Column("judged", sa.Boolean, nullable=False),
-    sa.Column("share", Number, nullable=False),
-    sa.Column("price", Number, nullable=False),
-    sa.Column("seconds", Number, nullable=False),
-    sa.Column("tokens", sa.BigInteger, nullable=False),
-    sa.Column("calls", sa.Integer, nullable=False),
-    sa.Column("attempts", sa.Integer, nullable=False),
-    sa.Column("errors", sa.JSON, nullable=False),
-    sa.Column("errors_by_status", sa.JSON, nullable=False),
-    sa.Column("exceeded", sa.String(16)),
-    sa.Column("void", sa.Boolean, nullable=False),
-    sa.Column("optimum_price", Number),
-    sa.Column("quality", Number, nullable=False),
-    sa.Column("regret", Number),
-    sa.Column("settings", sa.JSON, nullable=False),
-    sa.Column("figures", sa.JSON, nullable=False),
-    sa.Column("verified", sa.Boolean, nullable=False),
+    *_columns(sa.Text, "agent model? env scenario task"),
+    *_columns(sa.BigInteger, "seed tokens"),
+    *_columns(sa.Integer, "calls attempts"),
+    *_columns(sa.JSON, "budget errors errors_by_status settings figures"),
+    *_columns(sa.String(16), "status exceeded?"),
+    *_columns(sa.Boolean, "strict judged void verified"),
+    *_columns(Number, "share price seconds optimum_price? quality regret?"),
     sa.ForeignKeyConstraint(["run", "entry"], ["costgym_entries.run", "costgym_entries.entry"], ondelete="CASCADE"),
 )
 

@@ -140,13 +140,12 @@ def alarms(signs: Signs, track: str = "") -> list[str]:
     found = []
     if signs.better:
         found.append(
-            f"{signs.better} episodes came out better than the optimum of their world allows "
-            "(rings by chance for no honest row)"
+            f"{signs.better} episodes came out better than the optimum of their world allows (never by chance in an honest row)"
         )
     if signs.unseen:
         found.append(
-            f"{signs.unseen} right facts stand in answers although nothing that the agent had read held them (rang for none of "
-            "our agents)"
+            f"{signs.unseen} correct facts are in answers although nothing that the agent had read contained them "
+            "(never for our own agents)"
         )
     if signs.calls >= MIN_CALLS and signs.z > LUCKY_Z:
         found.append(

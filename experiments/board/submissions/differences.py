@@ -46,7 +46,7 @@ def unexpected_files(place: Path, known: Iterable[str], below: str = "") -> list
     found = (path for path in sorted((place / below).rglob("*")) if path.is_symlink() or not path.is_dir())
     relative = (path.relative_to(place).as_posix() for path in found)
     return [
-        f"{path}: is extra, for no command writes it here; remove it"
+        f"{path}: is unexpected: no command writes it here; remove it"
         for path in relative
         if path not in known and not path.startswith(folders) and not _is_draft(path, names)
     ]
@@ -92,10 +92,10 @@ def compare_documents(path: Path, wanted: Mapping[str, Any]) -> list[str]:
         text = text_of(path)
         found = decode_once(text)
     except (DataError, ValueError, RecursionError) as error:
-        return [f"{path.name}: is no JSON ({error})"]
+        return [f"{path.name}: is not valid JSON ({error})"]
     derived = json.loads(json.dumps(wanted))
     if not isinstance(found, dict) or not isinstance(found.get("rows"), list):
-        return [f"{path.name}: is not as a leaderboard run writes it"]
+        return [f"{path.name}: is not what a leaderboard run writes"]
     problems = []
     for name in dict.fromkeys([*derived, *found]):
         if name != "rows" and _json(derived.get(name)) != _json(found.get(name)):
@@ -133,7 +133,7 @@ def _compare_rows(derived: Mapping[str, Any], found: Sequence[Any]) -> Iterator[
         if name not in wanted:
             yield f"rows, {name}: was never played"
         elif name in seen:
-            yield f"rows, {name}: stands there twice"
+            yield f"rows, {name}: occurs twice"
         else:
             for field in dict.fromkeys([*wanted[name], *row]):
                 if _json(wanted[name].get(field)) != _json(row.get(field)) or (field in row) != (field in wanted[name]):

@@ -60,7 +60,7 @@ def _pack(source: Path, out: Path, agents: Sequence[str] | None, about: dict[str
     rows = [row for row in wanted if not is_privileged(row)]
     if (agents is not None and len(rows) < len(wanted)) or not rows:
         bound = next(row.agent for row in wanted if is_privileged(row))
-        raise ConfigError("--agents", f"{bound} reads the world: it is a bound, and cannot be handed in")
+        raise ConfigError("--agents", f"{bound} reads the world: it is a bound and cannot be submitted")
     files = []
     for row in rows:
         path = trajectory_path(row)
@@ -93,13 +93,13 @@ def ended(run: Path) -> dict[str, Any]:
     try:
         document = json.loads(path.read_text(encoding="utf-8"))
     except (ValueError, OSError, RecursionError) as error:
-        raise DataError(path, f"is no JSON ({error})") from error
+        raise DataError(path, f"is not valid JSON ({error})") from error
     rows = document.get("rows") if isinstance(document, dict) else None
     named = isinstance(rows, list) and all(
         isinstance(row, dict) and isinstance(row.get("agent"), str) and isinstance(row.get("track"), str) for row in rows
     )
     if not named:
-        raise DataError(path, "is not as a leaderboard run writes it")
+        raise DataError(path, "is not what a leaderboard run writes")
     return dict(document)
 
 

@@ -126,7 +126,7 @@ def validate(
     problems = problems or [f"{MANIFEST}, run.{problem}" for problem in _check_config(judged, data)]
     bounds = [file.agent for file in manifest.files if not problems and is_privileged(manifest.row_of(file))]
     if bounds:
-        problems = [f"{MANIFEST}, files: {bounds[0]} reads the world: it is a bound, and cannot be handed in"]
+        problems = [f"{MANIFEST}, files: {bounds[0]} reads the world: it is a bound and cannot be submitted"]
     if problems:
         return SubmissionVerdict(place, manifest, 0, tuple(problems), ())
     rows = []
@@ -311,7 +311,7 @@ def _check_config(run: RunConfig, data: str | None) -> list[str]:
             return [f"release: {error}"]
     stray = [agent for agent in run.weights if agent not in run.agents or not is_trained(agent)]
     if stray:
-        return [f"weights: {stray[0]!r:.80} is no trained agent of this run"]
+        return [f"weights: {stray[0]!r:.80} is not a trained agent of this run"]
     for track in run.tracks:
         if track.name not in TRACKS or track.env != TRACKS[track.name].views[0]:
             return [f"tracks: {track.name!r} in {track.env!r} is none"]

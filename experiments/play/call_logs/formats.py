@@ -66,7 +66,7 @@ def read_documents(path: Path, text: str) -> list[tuple[str, Any]]:
             try:
                 found.append((f"line {index}", json.loads(line)))
             except (ValueError, RecursionError) as error:
-                raise DataError(path, f"is no JSON ({error})", f"line {index}") from None
+                raise DataError(path, f"is not valid JSON ({error})", f"line {index}") from None
     return found
 
 

@@ -115,7 +115,7 @@ def read_log(path: Path, fields: Mapping[str, str] | None = None) -> list[Logged
     except OSError as error:
         raise DataError(path, f"cannot be read: {error.strerror}") from error
     except UnicodeDecodeError as error:
-        raise DataError(path, f"is no UTF-8 text ({error.reason})") from error
+        raise DataError(path, f"is not UTF-8 text ({error.reason})") from error
     records = lambda_lines(text) if is_lambda_text(text) else read_documents(path, text) if text.strip() else []
     name = recognise(records)
     if name is not None and not expressions:

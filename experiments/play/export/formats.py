@@ -8,6 +8,7 @@ name only when it is complete.
 from __future__ import annotations
 
 from collections.abc import Callable
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -44,7 +45,9 @@ def export(path: str | Path, format: str, out: str | Path, **options: Any) -> Pa
     for name in options:
         if name not in known:
             raise ConfigError(f"--{name.replace('_', '-')}", f"{format} has no such option; it has {', '.join(known)}")
-    return writer(path, out, **options)
+    module, _, function = writer.partition(":")
+    write = getattr(import_module(f".{module}", __package__), function)
+    return Path(write(path, str(out), **options))
 
 
 def to_experience(path: str | Path, out: str | Path, data: str | None = None, progress: Progress | None = None) -> Path:
@@ -68,36 +71,12 @@ def to_experience(path: str | Path, out: str | Path, data: str | None = None, pr
     return Path(out)
 
 
-def _minari(path: str | Path, out: str | Path, **options: Any) -> Path:
-    from .minari import to_minari
-
-    return to_minari(path, str(out), **options)
-
-
-def _parquet(path: str | Path, out: str | Path, **options: Any) -> Path:
-    from .tables import to_parquet
-
-    return to_parquet(path, out, **options)
-
-
-def _hf(path: str | Path, out: str | Path, **options: Any) -> Path:
-    from .tables import to_hf
-
-    return to_hf(path, out, **options)
-
-
-def _messages(path: str | Path, out: str | Path, **options: Any) -> Path:
-    from .messages import to_messages
-
-    return to_messages(path, out, **options)
-
-
 _COMMON = ("data", "progress")
-FORMATS: dict[str, tuple[Callable[..., Path], tuple[str, ...]]] = {
-    "minari": (_minari, ("storage", "root", *_COMMON)),
-    "parquet": (_parquet, ("next_observation", *_COMMON)),
-    "hf": (_hf, ("next_observation", *_COMMON)),
-    "messages": (_messages, ("kind", "only", *_COMMON)),
-    "experience": (to_experience, _COMMON),
+FORMATS = {
+    "minari": ("minari:to_minari", ("storage", "root", *_COMMON)),
+    "parquet": ("tables:to_parquet", ("next_observation", *_COMMON)),
+    "hf": ("tables:to_hf", ("next_observation", *_COMMON)),
+    "messages": ("messages:to_messages", ("kind", "only", *_COMMON)),
+    "experience": ("formats:to_experience", _COMMON),
 }
-"""The function that writes each format, and its options."""
+"""The function that writes each format, by its module in this folder, and its options."""

@@ -12,7 +12,7 @@ import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, get_origin, get_type_hints
 
 import gymnasium as gym
 
@@ -225,23 +225,7 @@ def parse_trajectory(line: str, path: Path, number: int) -> Trajectory:
     return trajectory
 
 
-_KINDS: tuple[tuple[str, type], ...] = (
-    ("agent", str),
-    ("model", str),
-    ("episode", int),
-    ("task", str),
-    ("number", int),
-    ("seed", int),
-    ("options", dict),
-    ("actions", list),
-    ("rewards", list),
-    ("observations", list),
-    ("calls", list),
-    ("charges", list),
-    ("truncated", bool),
-    ("final", dict),
-    ("seal", str),
-)
+_KINDS = tuple((name, get_origin(kind) or kind) for name, kind in get_type_hints(Trajectory).items())
 
 
 def _parse(kind: Any, line: str, path: Path, number: int) -> Any:

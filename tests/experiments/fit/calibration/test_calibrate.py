@@ -306,7 +306,7 @@ GOOD = '{"tool": "a", "started": 1, "latency_s": 1, "status": "ok"}'
 @pytest.mark.parametrize(
     ("line", "words"),
     [
-        ("{", "line 2: is no JSON"),
+        ("{", "line 2: is not valid JSON"),
         ("[1]", "line 2: expected a JSON object, got list"),
         ('{"started": 1, "latency_s": 1, "status": "ok"}', "line 2: the field 'tool' is missing"),
         ('{"tool": "a", "started": 1, "status": "ok"}', "line 2: the field 'latency_s' is missing"),
@@ -322,7 +322,7 @@ GOOD = '{"tool": "a", "started": 1, "latency_s": 1, "status": "ok"}'
         ('{"tool": "a", "started": "yesterday", "latency_s": 1, "status": 200}', "line 2: started: expected ISO 8601"),
         ('{"tool": "a", "started": 1, "latency_s": 1, "status": 200, "cold": "yes"}', "line 2: cold: expected true or false"),
         (GOOD, "no tool has 20 executed calls"),
-        ("\xff", "line 2: is no JSON"),
+        ("\xff", "line 2: is not valid JSON"),
     ],
 )
 def test_a_bad_log_is_named_by_its_line_and_nothing_is_written(tmp_path: Path, line: str, words: str) -> None:
@@ -332,7 +332,7 @@ def test_a_bad_log_is_named_by_its_line_and_nothing_is_written(tmp_path: Path, l
     assert sorted(path.name for path in tmp_path.iterdir()) == ["log.jsonl"]
 
 
-@pytest.mark.parametrize(("content", "words"), [(b"", "is empty"), (b"\n\n", "is empty"), (b"\xff\xfe\n", "no UTF-8")])
+@pytest.mark.parametrize(("content", "words"), [(b"", "is empty"), (b"\n\n", "is empty"), (b"\xff\xfe\n", "not UTF-8")])
 def test_an_empty_log_is_an_error(tmp_path: Path, content: bytes, words: str) -> None:
     (tmp_path / "log.jsonl").write_bytes(content)
     with pytest.raises(costgym.DataError, match=words):

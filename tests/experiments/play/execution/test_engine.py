@@ -167,7 +167,7 @@ def results(engine: Engine | None) -> list[costgym.experiments.play.metrics.Epis
 
 
 def tampered(path: Path) -> None:
-    """A figure that is wrong, an episode that stands there twice, and a line that is no record."""
+    """A figure that is wrong, an episode that occurs twice, and a line that is no record."""
     lines = path.read_text().splitlines()
     lines[20] = lines[20].replace('"truncated":false', '"truncated":true')
     if len(lines) > 45:
